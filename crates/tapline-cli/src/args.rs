@@ -1,0 +1,249 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+
+/// Read, convert, query and check what headless coding agents write.
+///
+/// tapline reads the streams of `claude -p --output-format stream-json` (or json) and `codex exec --json`,
+/// live on a pipe or from a file, of any version, without losing a line.
+#[derive(Debug, Parser)]
+#[command(name = "tapline", version, max_term_width = 100, after_help = EXIT_CODES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 success, 1 the agent failed (or --get found nothing), 2 bad usage or input,
+3 policy violated, 4 incomplete, 124 timeout, 130 interrupted, 143 terminated.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Inspect(Inspect),
+    View(View),
+    Convert(Convert),
+    Check(Check),
+    Demo(Demo),
+    Completions(Completions),
+    Man(Man),
+}
+
+/// Say what happened in a stream: verdict, session, tools, cost
+#[derive(Debug, Args)]
+pub(crate) struct Inspect {
+    #[command(flatten)]
+    pub(crate) stream: Stream,
+    /// Print the report, one JSON object (docs/REPORT.md describes it)
+    #[arg(long, conflicts_with = "get")]
+    pub(crate) json: bool,
+    /// Print one value of the report, raw: session.id, answer, ledger.cost_usd, tools.calls[].name
+    #[arg(long, value_name = "PATH")]
+    pub(crate) get: Option<String>,
+    /// Exit as `run` would: 1 the agent failed, 4 no result, 124 timeout, 130 interrupted
+    #[arg(long)]
+    pub(crate) exit_status: bool,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+/// Show a stream as a person wants to see it, live or from a file
+#[derive(Debug, Args)]
+pub(crate) struct View {
+    #[command(flatten)]
+    pub(crate) streams: Streams,
+    /// Wait for more, like `tail -f`, across truncation and rotation
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// Show what the agent thinks
+    #[arg(long)]
+    pub(crate) thinking: bool,
+    /// Type text as it comes (needs partial messages in the stream)
+    #[arg(long)]
+    pub(crate) partial: bool,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+/// Turn a stream into another format
+#[derive(Debug, Args)]
+pub(crate) struct Convert {
+    #[command(flatten)]
+    pub(crate) stream: Stream,
+    /// The format to write
+    #[arg(long, value_enum)]
+    pub(crate) to: Target,
+    /// Write to this file instead of stdout
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// With `--to json`: add the conversation as `messages`
+    #[arg(long)]
+    pub(crate) messages: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Target {
+    /// The answer, as the agent prints it without --output-format
+    Text,
+    /// The result, as `--output-format json` gives it
+    Json,
+    /// Every event in one array, as `--output-format json --verbose` gives it
+    JsonVerbose,
+    /// The same bytes
+    StreamJson,
+    /// A transcript in Markdown
+    Markdown,
+    /// A transcript as one self-contained page
+    Html,
+    /// What happened, one JSON object a line (docs/STEPS.md describes them)
+    Steps,
+}
+
+/// Say what is odd about a stream, and whether it keeps a policy
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    #[command(flatten)]
+    pub(crate) stream: Stream,
+    /// Rules that the run must keep (TOML; docs/POLICY.md describes it)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
+    /// Exit 3 for anything odd, too
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Print the findings as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+/// Show a recorded session, live: no account needed
+#[derive(Debug, Args)]
+pub(crate) struct Demo {
+    /// How fast: 1 is as it happened, 0 does not wait (the default when piped)
+    #[arg(long, value_name = "FACTOR")]
+    pub(crate) speed: Option<f64>,
+    /// Print the session's lines as the agent wrote them, to try the other commands on
+    #[arg(long)]
+    pub(crate) raw: bool,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+/// Print the completions of a shell
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Print the manual page, or write all of them into a folder
+#[derive(Debug, Args)]
+pub(crate) struct Man {
+    /// Write tapline.1, tapline-inspect.1, … here
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: Option<PathBuf>,
+}
+
+/// A stream and what is known of it.
+#[derive(Debug, Args)]
+pub(crate) struct Stream {
+    /// The stream; `-` or nothing reads stdin
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) facts: Facts,
+}
+
+/// Several streams.
+#[derive(Debug, Args)]
+pub(crate) struct Streams {
+    /// The streams; `-` or nothing reads stdin
+    #[arg(value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) facts: Facts,
+}
+
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "What the stream does not say")]
+pub(crate) struct Facts {
+    /// Whose stream it is, where that cannot be seen
+    #[arg(long, value_enum)]
+    pub(crate) agent: Option<AgentName>,
+    /// The shape of the input
+    #[arg(long, value_enum, default_value_t = Shape::Auto, hide_default_value = true)]
+    pub(crate) input_format: Shape,
+    /// A longer line is counted malformed and passed on in pieces, in bytes [default: 67108864]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) line_limit: Option<u64>,
+    /// The agent's exit code
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    pub(crate) exit_code: Option<i32>,
+    /// The signal that ended the agent, like SIGTERM
+    #[arg(long, value_name = "NAME")]
+    pub(crate) signal: Option<String>,
+    /// A file with what the agent wrote to stderr
+    #[arg(long, value_name = "FILE")]
+    pub(crate) stderr: Option<PathBuf>,
+    /// A watchdog ended the run
+    #[arg(long)]
+    pub(crate) timed_out: bool,
+    /// No advisory categories (interactive, `background_task`)
+    #[arg(long)]
+    pub(crate) no_heuristics: bool,
+    /// The file of codex's --output-last-message
+    #[arg(long, value_name = "FILE")]
+    pub(crate) last_message: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AgentName {
+    Claude,
+    Codex,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Shape {
+    /// Look
+    Auto,
+    /// One event a line (claude --output-format stream-json)
+    StreamJson,
+    /// One document (claude --output-format json, with or without --verbose)
+    Json,
+    /// One event a line (codex exec --json)
+    ExecJson,
+}
+
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Look {
+    /// Colour
+    #[arg(long, value_enum, default_value_t = When::Auto, value_name = "WHEN")]
+    pub(crate) color: When,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum When {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    Always,
+    Never,
+}
+
+/// Reads the command line. Help and version are printed here, and bad usage told.
+pub(crate) fn parse() -> Result<Command, ExitCode> {
+    match Cli::try_parse() {
+        Ok(cli) => Ok(cli.command),
+        Err(error) => {
+            let _ = error.print();
+            Err(ExitCode::from(if error.use_stderr() { crate::exit::USAGE } else { 0 }))
+        }
+    }
+}
+
+/// The whole command line, for completions and manual pages.
+pub(crate) fn command_line() -> clap::Command {
+    Cli::command()
+}

@@ -1,0 +1,107 @@
+//! Where records come from: a file or stdin, of any shape.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, Record};
+use tapline_session::{Ending, Fold, Format, Step, Summary};
+
+use crate::args::{AgentName, Facts, Shape};
+
+/// Large reads: fewer system calls, and still every line at once.
+const CHUNK: usize = 256 << 10;
+
+/// An open stream and the fold that reads it.
+pub(crate) struct Source {
+    name: String,
+    input: Input<BufReader<Box<dyn Read>>>,
+    fold: Fold,
+    ending: Ending,
+}
+
+/// Whether a path means stdin.
+pub(crate) fn is_stdin(path: Option<&Path>) -> bool {
+    path.is_none_or(|path| path == Path::new("-"))
+}
+
+impl Source {
+    /// Opens a file, or stdin for `-` and nothing.
+    pub(crate) fn open(path: Option<&PathBuf>, facts: &Facts) -> Result<Self> {
+        if is_stdin(path.map(PathBuf::as_path)) {
+            return Self::of("stdin".to_owned(), Box::new(io::stdin().lock()), facts);
+        }
+        let path = path.map_or_else(PathBuf::new, Clone::clone);
+        let name = path.display().to_string();
+        if path.is_dir() {
+            bail!("{name} is a folder: give the stream's file");
+        }
+        let file = File::open(&path).with_context(|| format!("cannot open {name}"))?;
+        Self::of(name, Box::new(file), facts)
+    }
+
+    /// Reads from anything.
+    pub(crate) fn of(name: String, reader: Box<dyn Read>, facts: &Facts) -> Result<Self> {
+        let format = match facts.input_format {
+            Shape::Auto => InputFormat::Auto,
+            Shape::StreamJson | Shape::ExecJson => InputFormat::Lines,
+            Shape::Json => InputFormat::Document,
+        };
+        let agent = match (facts.agent, facts.input_format) {
+            (Some(AgentName::Claude), _) | (None, Shape::StreamJson | Shape::Json) => Some(Agent::Claude),
+            (Some(AgentName::Codex), _) | (None, Shape::ExecJson) => Some(Agent::Codex),
+            (None, Shape::Auto) => None,
+        };
+        let limit = facts.line_limit.map_or(DEFAULT_LINE_LIMIT, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+        let reader = BufReader::with_capacity(CHUNK, reader);
+        let input =
+            Input::open(reader, format, Decoder::with_line_limit(limit)).with_context(|| format!("cannot read {name}"))?;
+        Ok(Self { name, input, fold: Fold::for_agent(agent), ending: ending(facts)? })
+    }
+
+    /// The next record and what happened in it.
+    pub(crate) fn next(&mut self) -> Result<Option<(Record, Vec<Step>)>> {
+        let Some(record) = self.input.next() else {
+            return Ok(None);
+        };
+        let record = record.with_context(|| format!("cannot read {}", self.name))?;
+        let steps = self.fold.apply(&record);
+        Ok(Some((record, steps)))
+    }
+
+    /// Whether taking the next record may have to wait: what was put out must be seen by then.
+    pub(crate) fn may_wait(&self) -> bool {
+        !self.input.is_ready()
+    }
+
+    /// Everything that is known at the end.
+    pub(crate) fn finish(self) -> (Summary, Format, Ending) {
+        let summary = self.fold.finish(&self.ending);
+        let format = Format::of(self.input.shape(), summary.agent);
+        (summary, format, self.ending)
+    }
+}
+
+/// What the caller knows of the run's end.
+fn ending(facts: &Facts) -> Result<Ending> {
+    let read = |path: &Option<PathBuf>| -> Result<Option<String>> {
+        let Some(path) = path else { return Ok(None) };
+        let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+    };
+    let signal = facts.signal.as_ref().map(|name| {
+        let name = name.to_uppercase();
+        if name.starts_with("SIG") { name } else { format!("SIG{name}") }
+    });
+    Ok(Ending {
+        exit_code: facts.exit_code,
+        signal,
+        stderr: read(&facts.stderr)?,
+        timed_out: facts.timed_out,
+        last_message: read(&facts.last_message)?,
+        no_heuristics: facts.no_heuristics,
+        no_background_tasks: std::env::var_os("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS").is_some_and(|value| value == "1"),
+        ..Ending::default()
+    })
+}

@@ -1,0 +1,213 @@
+//! Content blocks: what a message is made of.
+
+use crate::json::{Json, Value};
+use crate::wire::{Read, frame, tagged};
+
+/// A message's `content`: a string, or a list of blocks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Content {
+    /// No content, or content of another type.
+    #[default]
+    Absent,
+    /// A plain string.
+    Text(String),
+    /// A list of blocks; items that are no objects are kept as [`Block::NotObject`].
+    Blocks(Vec<Block>),
+}
+
+impl Content {
+    /// The blocks, if content is a list.
+    pub fn blocks(&self) -> &[Block] {
+        match self {
+            Self::Blocks(blocks) => blocks,
+            Self::Absent | Self::Text(_) => &[],
+        }
+    }
+
+    /// The text of a tool result: the string, or the non-empty texts of the list joined with newlines.
+    pub fn joined_text(&self) -> String {
+        match self {
+            Self::Absent => String::new(),
+            Self::Text(text) => text.clone(),
+            Self::Blocks(blocks) => {
+                let texts = blocks.iter().filter_map(Block::as_text).filter(|text| !text.is_empty());
+                texts.collect::<Vec<_>>().join("\n")
+            }
+        }
+    }
+}
+
+impl Read for Content {
+    fn read(value: Value<'_>) -> Option<Self> {
+        if let Some(text) = value.as_str() {
+            return Some(Self::Text(text.into_owned()));
+        }
+        Some(Self::Blocks(value.items()?.map(Block::read).collect()))
+    }
+}
+
+impl crate::wire::Field for Content {
+    fn field(value: Value<'_>) -> Self {
+        Self::read(value).unwrap_or_default()
+    }
+    fn present(&self) -> bool {
+        *self != Self::Absent
+    }
+}
+
+impl serde::Serialize for Content {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Absent => serializer.serialize_none(),
+            Self::Text(text) => serializer.serialize_str(text),
+            Self::Blocks(blocks) => serializer.collect_seq(blocks),
+        }
+    }
+}
+
+/// One content block. The set is open: a new kind is [`Block::Other`], with its text.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Block {
+    /// `text`
+    Text(Text),
+    /// `thinking`
+    Thinking(Thinking),
+    /// `redacted_thinking`
+    RedactedThinking(RedactedThinking),
+    /// `tool_use`
+    ToolUse(ToolUse),
+    /// `tool_result`
+    ToolResult(ToolResult),
+    /// `server_tool_use`, `mcp_tool_use`: run by the API, not by the agent.
+    ServerToolUse(ToolUse),
+    /// `web_search_tool_result` and every other `…_tool_result`.
+    ServerToolResult(ServerToolResult),
+    /// `image`
+    Image(Media),
+    /// `document`
+    Document(Media),
+    /// A block known by name alone, or of a kind this version does not know.
+    Other(Other),
+    /// An item of the list that is no object.
+    NotObject(Json),
+}
+
+/// Blocks that are known but have nothing to say to a reader of the stream.
+const KNOWN_BY_NAME: &[&str] = &["container_upload", "search_result", "tool_reference", "compaction", "fallback"];
+
+impl Block {
+    fn read(value: Value<'_>) -> Self {
+        fn shape<T: Read + Default>(value: Value<'_>) -> T {
+            T::read(value).unwrap_or_default()
+        }
+        let Some(entries) = value.entries() else {
+            return Self::NotObject(value.to_json());
+        };
+        let kind = entries.filter(|(key, _)| key == "type").last().and_then(|(_, kind)| kind.as_str());
+        match kind.as_deref() {
+            Some("text") => Self::Text(shape(value)),
+            Some("thinking") => Self::Thinking(shape(value)),
+            Some("redacted_thinking") => Self::RedactedThinking(shape(value)),
+            Some("tool_use") => Self::ToolUse(shape(value)),
+            Some("tool_result") => Self::ToolResult(shape(value)),
+            Some("server_tool_use" | "mcp_tool_use") => Self::ServerToolUse(shape(value)),
+            Some("image") => Self::Image(shape(value)),
+            Some("document") => Self::Document(shape(value)),
+            Some(name) if name.ends_with("_tool_result") => Self::ServerToolResult(shape(value)),
+            name => Self::Other(Other {
+                known: name.is_some_and(|name| KNOWN_BY_NAME.contains(&name)),
+                name: name.map(str::to_owned),
+                json: value.to_json(),
+            }),
+        }
+    }
+
+    /// The text of a text block.
+    pub fn as_text(&self) -> Option<&str> {
+        if let Self::Text(block) = self { Some(block.text.as_deref().unwrap_or_default()) } else { None }
+    }
+}
+
+impl serde::Serialize for Block {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Text(block) => tagged(serializer, "type", "text", block),
+            Self::Thinking(block) => tagged(serializer, "type", "thinking", block),
+            Self::RedactedThinking(block) => tagged(serializer, "type", "redacted_thinking", block),
+            Self::ToolUse(block) => tagged(serializer, "type", "tool_use", block),
+            Self::ToolResult(block) => tagged(serializer, "type", "tool_result", block),
+            Self::ServerToolUse(block) => tagged(serializer, "type", "server_tool_use", block),
+            Self::ServerToolResult(block) => {
+                tagged(serializer, "type", block.kind.as_deref().unwrap_or("server_tool_result"), block)
+            }
+            Self::Image(block) => tagged(serializer, "type", "image", block),
+            Self::Document(block) => tagged(serializer, "type", "document", block),
+            Self::Other(block) => block.json.serialize(serializer),
+            Self::NotObject(json) => json.serialize(serializer),
+        }
+    }
+}
+
+/// A block that is passed on as it came.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Other {
+    /// Its `type`, if it has one.
+    pub name: Option<String>,
+    /// Whether this version knows the name.
+    pub known: bool,
+    /// Its text.
+    pub json: Json,
+}
+
+frame! {
+    /// Something said.
+    Text { text: Option<String> = "text"; also "type", "citations", "cache_control" }
+
+    /// Something thought.
+    Thinking { thinking: Option<String> = "thinking", signature: Option<String> = "signature"; also "type" }
+
+    /// Something thought that is not shown.
+    RedactedThinking { data: Option<String> = "data"; also "type" }
+
+    /// A tool call.
+    ToolUse {
+        id: Option<String> = "id",
+        name: Option<String> = "name",
+        input: Option<Json> = "input",
+        caller: Option<Json> = "caller",
+        server_name: Option<String> = "server_name";
+        also "type", "cache_control"
+    }
+
+    /// The answer to a tool call.
+    ToolResult {
+        tool_use_id: Option<String> = "tool_use_id",
+        content: Content = "content",
+        is_error: Option<bool> = "is_error";
+        also "type", "cache_control"
+    }
+
+    /// The answer to a call that the API itself ran.
+    ServerToolResult {
+        tool_use_id: Option<String> = "tool_use_id",
+        content: Option<Json> = "content",
+        is_error: Option<bool> = "is_error",
+        kind: Option<String> = "type",
+    }
+
+    /// An image or a document.
+    Media {
+        source: Option<MediaSource> = "source",
+        title: Option<String> = "title";
+        also "type", "context", "citations", "cache_control"
+    }
+
+    /// Where an image or a document comes from.
+    MediaSource {
+        kind: Option<String> = "type",
+        media_type: Option<String> = "media_type",
+        data: Option<String> = "data",
+        url: Option<String> = "url",
+        file_id: Option<String> = "file_id",
+    }
+}

@@ -1,0 +1,204 @@
+//! What answers to control requests carry, and what a host writes: answers and prompts.
+
+use crate::claude::content::Content;
+use crate::json::{Json, Number};
+use crate::wire::frame;
+
+frame! {
+    /// The answer to `initialize`.
+    InitializeReply {
+        commands: Vec<Json> = "commands",
+        agents: Vec<Json> = "agents",
+        output_style: Option<String> = "output_style",
+        available_output_styles: Vec<String> = "available_output_styles",
+        models: Vec<Json> = "models",
+        account: Option<Account> = "account",
+        pid: Option<u64> = "pid",
+        claude_code_version: Option<String> = "claude_code_version",
+        current_permission_mode: Option<String> = "current_permission_mode",
+        session_state: Option<String> = "session_state",
+        hooks_applied: Option<Json> = "hooks_applied",
+        hook_on_failure_supported: Option<bool> = "hook_on_failure_supported",
+        plugins_applied: Option<Json> = "plugins_applied",
+        capabilities: Vec<String> = "capabilities",
+        fast_mode_state: Option<String> = "fast_mode_state",
+    }
+
+    /// Whose account the agent uses.
+    Account {
+        email: Option<String> = "email",
+        organization: Option<String> = "organization",
+        subscription_type: Option<String> = "subscriptionType",
+        token_source: Option<String> = "tokenSource",
+        api_key_source: Option<String> = "apiKeySource",
+        api_provider: Option<String> = "apiProvider",
+    }
+
+    /// The answer to `can_use_tool`: `behavior` is `allow` or `deny`.
+    PermissionReply {
+        behavior: Option<String> = "behavior",
+        updated_input: Option<Json> = "updatedInput",
+        updated_permissions: Vec<Json> = "updatedPermissions",
+        message: Option<String> = "message",
+        interrupt: Option<bool> = "interrupt",
+        tool_use_id: Option<String> = "toolUseID",
+        decision_classification: Option<String> = "decisionClassification",
+    }
+
+    /// A change of the permission rules, in a suggestion or an answer.
+    PermissionUpdate {
+        kind: Option<String> = "type",
+        rules: Vec<PermissionRule> = "rules",
+        behavior: Option<String> = "behavior",
+        mode: Option<String> = "mode",
+        directories: Vec<String> = "directories",
+        destination: Option<String> = "destination",
+    }
+
+    /// One rule.
+    PermissionRule { tool_name: Option<String> = "toolName", rule_content: Option<String> = "ruleContent" }
+
+    /// The answer to `hook_callback`.
+    HookReply {
+        proceed: Option<bool> = "continue",
+        suppress_output: Option<bool> = "suppressOutput",
+        stop_reason: Option<String> = "stopReason",
+        decision: Option<String> = "decision",
+        system_message: Option<String> = "systemMessage",
+        terminal_sequence: Option<String> = "terminalSequence",
+        reason: Option<String> = "reason",
+        hook_specific_output: Option<Json> = "hookSpecificOutput",
+        is_async: Option<bool> = "async",
+        async_timeout: Option<u64> = "asyncTimeout",
+    }
+
+    /// What every hook is told.
+    HookInput {
+        hook_event_name: Option<String> = "hook_event_name",
+        session_id: Option<String> = "session_id",
+        transcript_path: Option<String> = "transcript_path",
+        cwd: Option<String> = "cwd",
+        prompt_id: Option<String> = "prompt_id",
+        permission_mode: Option<String> = "permission_mode",
+        agent_id: Option<String> = "agent_id",
+        agent_type: Option<String> = "agent_type",
+        tool_name: Option<String> = "tool_name",
+        tool_input: Option<Json> = "tool_input",
+        tool_use_id: Option<String> = "tool_use_id",
+    }
+
+    /// The answer to `mcp_message`.
+    McpMessageReply { mcp_response: Option<Json> = "mcp_response" }
+
+    /// The answer to `interrupt`.
+    InterruptReply { still_queued: Vec<String> = "still_queued", cancelled: Vec<String> = "cancelled" }
+
+    /// The answer to `get_context_usage`.
+    ContextUsage {
+        model: Option<String> = "model",
+        total_tokens: Option<u64> = "totalTokens",
+        max_tokens: Option<u64> = "maxTokens",
+        raw_max_tokens: Option<u64> = "rawMaxTokens",
+        percentage: Option<Number> = "percentage",
+        auto_compact_threshold: Option<u64> = "autoCompactThreshold",
+        is_auto_compact_enabled: Option<bool> = "isAutoCompactEnabled",
+        categories: Vec<Json> = "categories",
+        memory_files: Vec<Json> = "memoryFiles",
+        mcp_tools: Vec<Json> = "mcpTools",
+        agents: Vec<Json> = "agents",
+        skills: Option<Json> = "skills",
+        slash_commands: Option<Json> = "slashCommands",
+        message_breakdown: Option<Json> = "messageBreakdown",
+        api_usage: Option<Json> = "apiUsage";
+        also "autocompactSource", "gridRows"
+    }
+
+    /// The answer to `get_usage`.
+    UsageReply {
+        session: Option<SessionUsage> = "session",
+        subscription_type: Option<String> = "subscription_type",
+        rate_limits_available: Option<bool> = "rate_limits_available",
+        rate_limits: Option<Json> = "rate_limits",
+        behaviors: Option<Json> = "behaviors",
+    }
+
+    /// What the session has cost so far.
+    SessionUsage {
+        total_cost_usd: Option<Number> = "total_cost_usd",
+        total_api_duration_ms: Option<Number> = "total_api_duration_ms",
+        total_duration_ms: Option<Number> = "total_duration_ms",
+        total_lines_added: Option<u64> = "total_lines_added",
+        total_lines_removed: Option<u64> = "total_lines_removed",
+        model_usage: Option<Json> = "model_usage",
+    }
+
+    /// The answer to `get_session_cost`.
+    SessionCost { text: Option<String> = "text" }
+
+    /// The answer to `get_binary_version`.
+    BinaryVersion { version: Option<String> = "version", build_time: Option<String> = "buildTime" }
+
+    /// The answer to `list_models`.
+    Models { models: Vec<Json> = "models" }
+
+    /// The answer to `get_settings`.
+    Settings { effective: Option<Json> = "effective", sources: Option<Json> = "sources", applied: Option<Json> = "applied" }
+
+    /// The answer to `mcp_status`.
+    McpStatusReply { mcp_servers: Vec<Json> = "mcpServers" }
+
+    /// The answer to `list_permission_rules`.
+    PermissionRules { state: Option<Json> = "state" }
+
+    /// The answer to `get_hooks_listing`.
+    HooksListing {
+        events: Option<Json> = "events",
+        hooks: Option<Json> = "hooks",
+        event_catalog: Option<Json> = "eventCatalog",
+        policy: Option<Json> = "policy",
+    }
+
+    /// The answer to `get_task_output`.
+    TaskOutput {
+        output: Option<String> = "output",
+        total_bytes: Option<u64> = "total_bytes",
+        truncated: Option<bool> = "truncated",
+    }
+
+    /// The answer to `rewind_files`.
+    Rewound {
+        can_rewind: Option<bool> = "canRewind",
+        error: Option<String> = "error",
+        files_changed: Vec<String> = "filesChanged",
+        insertions: Option<u64> = "insertions",
+        deletions: Option<u64> = "deletions",
+        skipped_links: Vec<String> = "skippedLinks",
+    }
+
+    /// The answer to `read_file`.
+    FileContents {
+        contents: Option<String> = "contents",
+        abs_path: Option<String> = "absPath",
+        truncated: Option<bool> = "truncated",
+        encoding: Option<String> = "encoding",
+        lossy: Option<bool> = "lossy",
+    }
+
+    /// A prompt as it is written to the agent's standard input, behind `"type":"user"`.
+    UserInput {
+        message: Option<InputMessage> = "message",
+        parent_tool_use_id: Option<String> = "parent_tool_use_id",
+        uuid: Option<String> = "uuid",
+        session_id: Option<String> = "session_id",
+        priority: Option<String> = "priority",
+        should_query: Option<bool> = "shouldQuery",
+        is_synthetic: bool = "isSynthetic",
+        client_composed: bool = "client_composed",
+        pasted_content: Option<Json> = "pasted_content",
+        inline_pastes: Vec<String> = "inline_pastes",
+        origin: Option<Json> = "origin",
+    }
+
+    /// The message of a prompt.
+    InputMessage { role: Option<String> = "role", content: Content = "content" }
+}

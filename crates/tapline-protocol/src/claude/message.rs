@@ -1,0 +1,160 @@
+//! `assistant` and `user`, and what a message says about tokens.
+
+use super::content::Content;
+use crate::json::{Json, Value};
+use crate::wire::{Field, Read, Tokens, wire};
+
+wire! {
+    /// `assistant`: one content block of one message of the model (several events share a `message.id`).
+    Assistant {
+        message: Option<Message> = "message",
+        error: Option<String> = "error",
+        request_id: Option<String> = "request_id",
+        supersedes: Vec<String> = "supersedes",
+        aborted: bool = "aborted",
+        agent_id: Option<String> = "agent_id",
+        subagent_type: Option<String> = "subagent_type",
+        task_description: Option<String> = "task_description",
+        is_api_error_message: bool = "is_api_error_message",
+        api_error_status: Option<u64> = "api_error_status",
+        api_error_type: Option<String> = "api_error_type",
+        resume_reason: Option<String> = "resume_reason",
+        resumed_from_incomplete_thinking: bool = "resumed_from_incomplete_thinking",
+        user_message_uuid: Option<String> = "user_message_uuid",
+        user_message_uuids: Vec<String> = "user_message_uuids",
+        thinking_duration_ms: Option<u64> = "thinking_duration_ms",
+        thinking_display: Option<String> = "thinking_display",
+        content: Content = "content",
+        model: Option<String> = "model";
+        also "context_usage", "usage_report", "tool_use_meta"
+    }
+
+    /// `user`: a prompt, or the results of tools.
+    User {
+        message: Option<Message> = "message",
+        is_synthetic: bool = "isSynthetic",
+        is_replay: bool = "isReplay",
+        should_query: Option<bool> = "shouldQuery",
+        priority: Option<String> = "priority",
+        origin: Option<Json> = "origin",
+        agent_id: Option<String> = "agent_id",
+        subagent_type: Option<String> = "subagent_type",
+        task_description: Option<String> = "task_description",
+        client_composed: bool = "client_composed",
+        tool_result_meta: Vec<ToolResultMeta> = "tool_result_meta",
+        content: Content = "content";
+        also "tool_use_result", "pasted_content", "inline_pastes", "file_attachments"
+    }
+
+    /// What became of one tool call.
+    ToolResultMeta {
+        id: Option<String> = "id",
+        non_execution_kind: Option<String> = "non_execution_kind",
+        permission_decision: Option<PermissionDecision> = "permission_decision",
+    }
+
+    /// Who allowed or refused a tool call.
+    PermissionDecision {
+        decision: Option<String> = "decision",
+        source: Option<String> = "source",
+        reason_type: Option<String> = "reason_type",
+    }
+
+    /// A message of the Messages API.
+    Message {
+        id: Option<String> = "id",
+        role: Option<String> = "role",
+        model: Option<String> = "model",
+        content: Content = "content",
+        stop_reason: Option<String> = "stop_reason",
+        stop_sequence: Option<String> = "stop_sequence",
+        usage: Option<Usage> = "usage";
+        also "type", "container", "context_management", "diagnostics", "stop_details"
+    }
+
+    /// Tokens as the Messages API counts them. On an `assistant` event the output count is a placeholder.
+    Usage {
+        input_tokens: Tokens = "input_tokens",
+        output_tokens: Tokens = "output_tokens",
+        cache_read_input_tokens: Tokens = "cache_read_input_tokens",
+        cache_creation_input_tokens: Tokens = "cache_creation_input_tokens",
+        output_tokens_details: Option<OutputDetails> = "output_tokens_details",
+        server_tool_use: Option<ServerToolCounts> = "server_tool_use",
+        service_tier: Option<String> = "service_tier";
+        also "cache_creation", "inference_geo", "iterations", "speed", "fallback_credit"
+    }
+
+    /// What the output tokens were spent on.
+    OutputDetails { thinking_tokens: Tokens = "thinking_tokens" }
+
+    /// Calls that the API ran itself.
+    ServerToolCounts {
+        web_search_requests: Tokens = "web_search_requests",
+        web_fetch_requests: Tokens = "web_fetch_requests",
+    }
+}
+
+impl Assistant {
+    /// The blocks, wherever this shape has them.
+    pub fn body(&self) -> &Content {
+        self.message.as_ref().map_or(&self.content, |message| &message.content)
+    }
+}
+
+impl User {
+    /// The content, wherever this shape has it.
+    pub fn body(&self) -> &Content {
+        self.message.as_ref().map_or(&self.content, |message| &message.content)
+    }
+}
+
+/// A usage object as it came, with its counts read: further keys are kept.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RawUsage {
+    /// The counts.
+    pub counts: Usage,
+    /// Every key as it came.
+    pub entries: Vec<(String, Json)>,
+}
+
+impl Read for RawUsage {
+    fn read(value: Value<'_>) -> Option<Self> {
+        let mut entries: Vec<(String, Json)> = Vec::new();
+        for (key, value) in value.entries()? {
+            entries.retain(|(known, _)| *known != key);
+            entries.push((key.into_owned(), value.to_json()));
+        }
+        Some(Self { counts: Usage::read(value)?, entries })
+    }
+}
+
+impl serde::Serialize for RawUsage {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeMap;
+        let counts = [
+            ("input_tokens", self.counts.input_tokens),
+            ("output_tokens", self.counts.output_tokens),
+            ("cache_read_input_tokens", self.counts.cache_read_input_tokens),
+            ("cache_creation_input_tokens", self.counts.cache_creation_input_tokens),
+        ];
+        let mut map = serializer.serialize_map(None)?;
+        for (key, count) in counts {
+            map.serialize_entry(key, &count)?;
+        }
+        for (key, value) in &self.entries {
+            if counts.iter().all(|(known, _)| known != key) {
+                map.serialize_entry(key, value)?;
+            }
+        }
+        map.end()
+    }
+}
+
+impl Field for RawUsage {
+    fn field(value: Value<'_>) -> Self {
+        Self::read(value).unwrap_or_default()
+    }
+    fn present(&self) -> bool {
+        true
+    }
+}

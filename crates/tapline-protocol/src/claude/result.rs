@@ -1,0 +1,171 @@
+//! `result`: one turn has ended.
+
+use std::collections::BTreeMap;
+
+use super::message::RawUsage;
+use crate::json::{Json, Number, Value};
+use crate::wire::{Field, Read, Tokens, wire};
+
+wire! {
+    /// `result`, of every subtype. `total_cost_usd` and `modelUsage` are cumulative over the process.
+    TurnResult {
+        subtype: Option<String> = "subtype",
+        is_error: bool = "is_error",
+        result: Option<String> = "result",
+        errors: Option<Errors> = "errors",
+        error: Option<Json> = "error",
+        api_error_status: Option<Number> = "api_error_status",
+        api_error_type: Option<String> = "api_error_type",
+        stop_reason: Option<String> = "stop_reason",
+        terminal_reason: Option<String> = "terminal_reason",
+        startup_failure_reason: Option<String> = "startup_failure_reason",
+        num_turns: Option<Number> = "num_turns",
+        duration_ms: Option<Number> = "duration_ms",
+        duration_api_ms: Option<Number> = "duration_api_ms",
+        ttft_ms: Option<Number> = "ttft_ms",
+        total_cost_usd: Option<Cost> = "total_cost_usd",
+        cost_usd: Option<Cost> = "cost_usd",
+        cost: Option<Cost> = "cost",
+        usage: Option<RawUsage> = "usage",
+        model_usage: Option<ModelUsages> = "modelUsage",
+        permission_denials: Vec<Json> = "permission_denials",
+        structured_output: Option<Json> = "structured_output",
+        deferred_tool_use: Option<Json> = "deferred_tool_use",
+        queued_turn_count: Option<u64> = "queued_turn_count",
+        result_index: Option<u64> = "result_index",
+        origin: Option<Json> = "origin",
+        resume_reason: Option<String> = "resume_reason",
+        local_command: Option<String> = "local_command",
+        fast_mode_state: Option<String> = "fast_mode_state",
+        messages: Vec<Json> = "messages";
+        also "ttft_stream_ms", "time_to_request_ms", "user_message_uuid", "user_message_uuids",
+        "request_sent_wall_ms", "first_content_frame_ms", "first_stream_post_ms", "first_stream_post_ack_ms",
+        "first_stream_post_queue_wait_ms", "first_stream_post_queued_behind", "first_stream_post_wall_ms",
+        "first_text_post_ms", "first_text_post_queue_wait_ms", "first_text_post_queued_behind",
+        "first_text_post_wall_ms", "time_to_request_from_spawn_ms", "warm_spare_claimed", "time_origin_ms",
+        "credential_expires_at", "fast_mode_disabled_reason", "invalid_config_file", "subagent_stats",
+        "safety_stops", "model_usage_since_last_result"
+    }
+
+    /// What one model used, cumulative over the process.
+    ModelUsage {
+        input_tokens: Tokens = "inputTokens",
+        output_tokens: Tokens = "outputTokens",
+        thinking_tokens: Tokens = "thinkingTokens",
+        cache_read_input_tokens: Tokens = "cacheReadInputTokens",
+        cache_creation_input_tokens: Tokens = "cacheCreationInputTokens",
+        web_search_requests: Tokens = "webSearchRequests",
+        cost_usd: Option<Cost> = "costUSD",
+        context_window: Option<u64> = "contextWindow",
+        max_output_tokens: Option<u64> = "maxOutputTokens",
+        canonical_model: Option<String> = "canonicalModel",
+        provider: Option<String> = "provider",
+        cost_basis: Option<String> = "costBasis";
+        also "cacheCreationEphemeral5mInputTokens", "cacheCreationEphemeral1hInputTokens"
+    }
+
+    /// A tool call that was not permitted.
+    PermissionDenial {
+        tool_name: Option<String> = "tool_name",
+        tool_use_id: Option<String> = "tool_use_id",
+        tool_input: Option<Json> = "tool_input",
+    }
+}
+
+impl TurnResult {
+    /// The total so far, under any of the names it has had.
+    pub fn total_cost(&self) -> Option<&Cost> {
+        self.total_cost_usd.as_ref().or(self.cost_usd.as_ref()).or(self.cost.as_ref())
+    }
+
+    /// The calls that were not permitted.
+    pub fn denials(&self) -> impl Iterator<Item = PermissionDenial> {
+        self.permission_denials.iter().filter_map(|denial| denial.with(PermissionDenial::read).flatten())
+    }
+}
+
+/// Dollars: the digits as they came, and their value. Not finite, or no number, is absent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cost {
+    digits: Number,
+    /// The value.
+    pub usd: f64,
+}
+
+impl Read for Cost {
+    fn read(value: Value<'_>) -> Option<Self> {
+        let digits = Number::read(value)?;
+        let usd = digits.as_f64();
+        usd.is_finite().then_some(Self { digits, usd })
+    }
+}
+
+impl serde::Serialize for Cost {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.digits.serialize(serializer)
+    }
+}
+
+/// `errors`: a list of texts, or a bare string.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Errors {
+    /// As it should be.
+    List(Vec<String>),
+    /// A bare string counts as one.
+    One(String),
+}
+
+impl Errors {
+    /// The texts.
+    pub fn texts(&self) -> &[String] {
+        match self {
+            Self::List(texts) => texts,
+            Self::One(text) => std::slice::from_ref(text),
+        }
+    }
+}
+
+impl Read for Errors {
+    fn read(value: Value<'_>) -> Option<Self> {
+        String::read(value).map(Self::One).or_else(|| Vec::read(value).map(Self::List))
+    }
+}
+
+impl serde::Serialize for Errors {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::List(texts) => serializer.collect_seq(texts),
+            Self::One(text) => serializer.serialize_str(text),
+        }
+    }
+}
+
+/// `modelUsage` as it came, and its counts by model.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ModelUsages {
+    /// As it came.
+    pub json: Option<Json>,
+    /// The counts.
+    pub by_model: BTreeMap<String, ModelUsage>,
+}
+
+impl Read for ModelUsages {
+    fn read(value: Value<'_>) -> Option<Self> {
+        Some(Self { json: Some(value.to_json()), by_model: BTreeMap::read(value)? })
+    }
+}
+
+impl Field for ModelUsages {
+    fn field(value: Value<'_>) -> Self {
+        Self::read(value).unwrap_or_default()
+    }
+    fn present(&self) -> bool {
+        self.json.is_some()
+    }
+}
+
+impl serde::Serialize for ModelUsages {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.json.serialize(serializer)
+    }
+}

@@ -1,0 +1,100 @@
+//! Codex's shapes, as `codex exec --json` writes them.
+
+use crate::json::{Json, Value};
+use crate::wire::{Field, Read, Tokens, frame, wire};
+
+wire! {
+    /// `thread.started`
+    ThreadStarted { thread_id: Option<String> = "thread_id" }
+
+    /// `turn.started`
+    TurnStarted {; also "turn_id" }
+
+    /// `turn.completed`: its usage is cumulative over the thread, resumes included.
+    TurnCompleted { usage: CodexUsage = "usage" }
+
+    /// `turn.failed`
+    TurnFailed { error: Option<CodexError> = "error" }
+
+    /// `item.started`, `item.updated`, `item.completed`
+    ItemEvent { item: Option<Item> = "item" }
+
+    /// What went wrong.
+    CodexError { message: Option<String> = "message" }
+
+    /// One entry of a plan.
+    Todo { text: Option<String> = "text", completed: bool = "completed" }
+
+    /// A file that was changed.
+    FileChange { path: Option<String> = "path", kind: Option<String> = "kind" }
+}
+
+frame! {
+    /// Tokens as Codex counts them: `input_tokens` includes the cached ones.
+    CodexUsage {
+        input_tokens: Tokens = "input_tokens",
+        cached_input_tokens: Tokens = "cached_input_tokens",
+        cache_write_input_tokens: Tokens = "cache_write_input_tokens",
+        output_tokens: Tokens = "output_tokens",
+        reasoning_output_tokens: Tokens = "reasoning_output_tokens",
+    }
+}
+
+impl Field for CodexUsage {
+    fn field(value: Value<'_>) -> Self {
+        Self::read(value).unwrap_or_default()
+    }
+    fn present(&self) -> bool {
+        true
+    }
+}
+
+/// An item as it came: every field in order, of a repeated key the last.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Item {
+    /// The fields, `id` and `type` among them.
+    pub fields: Vec<(String, Json)>,
+}
+
+/// The kinds of item this version knows.
+pub const ITEM_KINDS: &[&str] = &[
+    "agent_message",
+    "reasoning",
+    "command_execution",
+    "file_change",
+    "mcp_tool_call",
+    "collab_tool_call",
+    "web_search",
+    "todo_list",
+    "error",
+];
+
+impl Item {
+    /// A field's value.
+    pub fn get(&self, key: &str) -> Option<&Json> {
+        self.fields.iter().find(|(name, _)| name == key).map(|(_, value)| value)
+    }
+
+    /// A field that is a string.
+    pub fn text(&self, key: &str) -> Option<String> {
+        self.get(key)?.with(String::read).flatten()
+    }
+
+    /// `type`
+    pub fn kind(&self) -> Option<String> {
+        self.text("type")
+    }
+}
+
+impl Read for Item {
+    fn read(value: Value<'_>) -> Option<Self> {
+        let mut fields: Vec<(String, Json)> = Vec::new();
+        for (key, value) in value.entries()? {
+            match fields.iter_mut().find(|(name, _)| *name == key) {
+                Some((_, known)) => *known = value.to_json(),
+                None => fields.push((key.into_owned(), value.to_json())),
+            }
+        }
+        Some(Self { fields })
+    }
+}

@@ -1,0 +1,303 @@
+//! A JSON reader that cannot be broken: RFC 8259 to the letter, but any depth, any number, repeated and
+//! escaped keys, lone surrogates. One pass checks the text and writes down where each value stands; views
+//! ([`Value`]) then read what they need. No general JSON crate keeps all of this (see ARCHITECTURE.md).
+
+mod fragment;
+mod value;
+
+pub use fragment::{Json, Number};
+pub use value::{Entries, Items, Kind, Value};
+
+use std::fmt;
+
+/// Where one value stands in the text. `next` is the node behind this value and all it holds.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    start: u32,
+    end: u32,
+    next: u32,
+    kind: Kind,
+    escaped: bool,
+}
+
+/// Why a text is not JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyntaxError {
+    /// The text ends before the value does.
+    Incomplete,
+    /// This byte cannot stand here.
+    At {
+        /// The byte's place in the text.
+        offset: usize,
+        /// What was looked for.
+        expected: &'static str,
+    },
+    /// The text is larger than 4 GiB.
+    TooLarge,
+}
+
+impl fmt::Display for SyntaxError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Incomplete => f.write_str("the text ends before the value does"),
+            Self::At { offset, expected } => {
+                write!(f, "column {}: expected {expected}", offset + 1)
+            }
+            Self::TooLarge => f.write_str("larger than 4 GiB"),
+        }
+    }
+}
+
+impl std::error::Error for SyntaxError {}
+
+/// The nodes of one text, reused from line to line.
+#[derive(Debug, Default)]
+pub(crate) struct Tape {
+    nodes: Vec<Node>,
+}
+
+/// Above this many nodes the memory of one odd line is given back.
+const KEEP_NODES: usize = 1 << 16;
+
+impl Tape {
+    /// Checks `text` and returns the view of its only value.
+    pub(crate) fn parse<'t>(&'t mut self, text: &'t str) -> Result<Value<'t>, SyntaxError> {
+        self.nodes.clear();
+        if self.nodes.capacity() > KEEP_NODES {
+            self.nodes.shrink_to(KEEP_NODES);
+        }
+        if u32::try_from(text.len()).is_err() {
+            return Err(SyntaxError::TooLarge);
+        }
+        Parser { bytes: text.as_bytes(), at: 0, nodes: &mut self.nodes }.document()?;
+        Ok(Value::root(text, &self.nodes))
+    }
+}
+
+struct Parser<'t> {
+    bytes: &'t [u8],
+    at: usize,
+    nodes: &'t mut Vec<Node>,
+}
+
+/// No container is open: what `next` holds of an outermost container while it is read.
+const OUTSIDE: u32 = u32::MAX;
+
+impl Parser<'_> {
+    /// Reads without recursion: an open container's `next` holds its parent until it is closed.
+    fn document(&mut self) -> Result<(), SyntaxError> {
+        let mut open = OUTSIDE;
+        self.blanks();
+        'value: loop {
+            match self.peek()? {
+                b'{' => {
+                    open = self.enter(Kind::Object, open);
+                    self.blanks();
+                    if self.peek()? == b'}' {
+                        open = self.leave(open);
+                    } else {
+                        self.key()?;
+                        continue 'value;
+                    }
+                }
+                b'[' => {
+                    open = self.enter(Kind::Array, open);
+                    self.blanks();
+                    if self.peek()? == b']' {
+                        open = self.leave(open);
+                    } else {
+                        continue 'value;
+                    }
+                }
+                _ => self.scalar()?,
+            }
+            // Behind a value: close containers until one goes on.
+            loop {
+                self.blanks();
+                if open == OUTSIDE {
+                    return if self.at == self.bytes.len() { Ok(()) } else { self.wrong("the end of the line") };
+                }
+                let object = self.nodes[open as usize].kind == Kind::Object;
+                match self.peek()? {
+                    b',' => {
+                        self.at += 1;
+                        self.blanks();
+                        if object {
+                            self.key()?;
+                        }
+                        continue 'value;
+                    }
+                    b'}' if object => open = self.leave(open),
+                    b']' if !object => open = self.leave(open),
+                    _ if object => return self.wrong("`,` or `}`"),
+                    _ => return self.wrong("`,` or `]`"),
+                }
+            }
+        }
+    }
+
+    fn peek(&self) -> Result<u8, SyntaxError> {
+        self.bytes.get(self.at).copied().ok_or(SyntaxError::Incomplete)
+    }
+
+    fn wrong<T>(&self, expected: &'static str) -> Result<T, SyntaxError> {
+        Err(SyntaxError::At { offset: self.at, expected })
+    }
+
+    fn blanks(&mut self) {
+        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.bytes.get(self.at) {
+            self.at += 1;
+        }
+    }
+
+    fn enter(&mut self, kind: Kind, parent: u32) -> u32 {
+        let index = self.place(self.nodes.len());
+        let start = self.place(self.at);
+        self.nodes.push(Node { start, end: start, next: parent, kind, escaped: false });
+        self.at += 1;
+        index
+    }
+
+    /// Closes the container and returns its parent.
+    fn leave(&mut self, open: u32) -> u32 {
+        self.at += 1;
+        let end = self.place(self.at);
+        let next = self.place(self.nodes.len());
+        let node = &mut self.nodes[open as usize];
+        node.end = end;
+        std::mem::replace(&mut node.next, next)
+    }
+
+    fn leaf(&mut self, kind: Kind, start: usize, escaped: bool) {
+        let next = self.place(self.nodes.len() + 1);
+        let node = Node { start: self.place(start), end: self.place(self.at), next, kind, escaped };
+        self.nodes.push(node);
+    }
+
+    #[expect(clippy::cast_possible_truncation, clippy::unused_self, reason = "texts over 4 GiB are refused first")]
+    fn place(&self, offset: usize) -> u32 {
+        offset as u32
+    }
+
+    fn key(&mut self) -> Result<(), SyntaxError> {
+        if self.peek()? != b'"' {
+            return self.wrong("a key in quotes");
+        }
+        self.string()?;
+        self.blanks();
+        if self.peek()? != b':' {
+            return self.wrong("`:`");
+        }
+        self.at += 1;
+        self.blanks();
+        Ok(())
+    }
+
+    fn scalar(&mut self) -> Result<(), SyntaxError> {
+        match self.peek()? {
+            b'"' => self.string(),
+            b'-' | b'0'..=b'9' => self.number(),
+            b't' => self.literal("true", Kind::True),
+            b'f' => self.literal("false", Kind::False),
+            b'n' => self.literal("null", Kind::Null),
+            _ => self.wrong("a value"),
+        }
+    }
+
+    fn literal(&mut self, word: &'static str, kind: Kind) -> Result<(), SyntaxError> {
+        let start = self.at;
+        let rest = &self.bytes[start..];
+        if rest.starts_with(word.as_bytes()) {
+            self.at += word.len();
+            self.leaf(kind, start, false);
+            Ok(())
+        } else if word.as_bytes().starts_with(rest) {
+            Err(SyntaxError::Incomplete)
+        } else {
+            self.wrong(word)
+        }
+    }
+
+    fn digits(&mut self) -> Result<(), SyntaxError> {
+        if !self.peek()?.is_ascii_digit() {
+            return self.wrong("a digit");
+        }
+        while self.bytes.get(self.at).is_some_and(u8::is_ascii_digit) {
+            self.at += 1;
+        }
+        Ok(())
+    }
+
+    fn number(&mut self) -> Result<(), SyntaxError> {
+        let start = self.at;
+        if self.peek()? == b'-' {
+            self.at += 1;
+        }
+        if self.peek()? == b'0' {
+            self.at += 1;
+        } else {
+            self.digits()?;
+        }
+        if self.bytes.get(self.at) == Some(&b'.') {
+            self.at += 1;
+            self.digits()?;
+        }
+        if let Some(b'e' | b'E') = self.bytes.get(self.at) {
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.bytes.get(self.at) {
+                self.at += 1;
+            }
+            self.digits()?;
+        }
+        self.leaf(Kind::Number, start, false);
+        Ok(())
+    }
+
+    fn string(&mut self) -> Result<(), SyntaxError> {
+        let start = self.at;
+        let mut escaped = false;
+        self.at += 1;
+        loop {
+            self.at += plain_run(&self.bytes[self.at..]);
+            match self.peek()? {
+                b'"' => break,
+                b'\\' => {
+                    escaped = true;
+                    self.at += 1;
+                    match self.peek()? {
+                        b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => self.at += 1,
+                        b'u' => {
+                            self.at += 1;
+                            for _ in 0..4 {
+                                if !self.peek()?.is_ascii_hexdigit() {
+                                    return self.wrong("four hex digits");
+                                }
+                                self.at += 1;
+                            }
+                        }
+                        _ => return self.wrong("an escape"),
+                    }
+                }
+                _ => return self.wrong("an escaped control character"),
+            }
+        }
+        self.at += 1;
+        self.leaf(Kind::String, start, escaped);
+        Ok(())
+    }
+}
+
+/// How many bytes from here on are neither a quote, a backslash nor a control character.
+/// Whole chunks are looked at without a branch per byte, so that the compiler uses vector instructions.
+fn plain_run(bytes: &[u8]) -> usize {
+    const CHUNK: usize = 32;
+    let stops = |byte: u8| byte == b'"' || byte == b'\\' || byte < 0x20;
+    let mut at = 0;
+    while let Some(chunk) = bytes[at..].first_chunk::<CHUNK>() {
+        if chunk.iter().fold(false, |hit, &byte| hit | stops(byte)) {
+            break;
+        }
+        at += CHUNK;
+    }
+    at + bytes[at..].iter().position(|&byte| stops(byte)).unwrap_or(bytes.len() - at)
+}

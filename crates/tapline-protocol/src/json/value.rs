@@ -1,0 +1,176 @@
+//! A view of one checked value. Reading is lenient: a value of another type is `None`, never an error.
+
+use std::borrow::Cow;
+
+use super::{Json, Node};
+
+/// What kind of value stands here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "JSON's own words")]
+pub enum Kind {
+    Null,
+    True,
+    False,
+    Number,
+    String,
+    Array,
+    Object,
+}
+
+/// One value of a checked text.
+#[derive(Clone, Copy, Debug)]
+pub struct Value<'t> {
+    text: &'t str,
+    nodes: &'t [Node],
+    at: u32,
+}
+
+impl<'t> Value<'t> {
+    pub(super) fn root(text: &'t str, nodes: &'t [Node]) -> Self {
+        Self { text, nodes, at: 0 }
+    }
+
+    fn node(self) -> Node {
+        self.nodes[self.at as usize]
+    }
+
+    /// What kind of value this is.
+    pub fn kind(self) -> Kind {
+        self.node().kind
+    }
+
+    /// The value's own text.
+    pub fn raw(self) -> &'t str {
+        let node = self.node();
+        &self.text[node.start as usize..node.end as usize]
+    }
+
+    /// Where the value starts in the text.
+    pub fn offset(self) -> usize {
+        self.node().start as usize
+    }
+
+    /// A copy that stands on its own.
+    pub fn to_json(self) -> Json {
+        Json::checked(self.raw())
+    }
+
+    /// A string's characters; half a surrogate pair becomes U+FFFD.
+    pub fn as_str(self) -> Option<Cow<'t, str>> {
+        let node = self.node();
+        (node.kind == Kind::String).then(|| {
+            let body = &self.text[node.start as usize + 1..node.end as usize - 1];
+            if node.escaped { Cow::Owned(unescape(body)) } else { Cow::Borrowed(body) }
+        })
+    }
+
+    /// `true` or `false`, literally.
+    pub fn as_bool(self) -> Option<bool> {
+        match self.kind() {
+            Kind::True => Some(true),
+            Kind::False => Some(false),
+            Kind::Null | Kind::Number | Kind::String | Kind::Array | Kind::Object => None,
+        }
+    }
+
+    /// A number's digits.
+    pub fn as_number(self) -> Option<&'t str> {
+        (self.kind() == Kind::Number).then(|| self.raw())
+    }
+
+    /// The entries of an object, in order, repeated keys included.
+    pub fn entries(self) -> Option<Entries<'t>> {
+        (self.kind() == Kind::Object).then(|| Entries(self.children()))
+    }
+
+    /// The items of an array.
+    pub fn items(self) -> Option<Items<'t>> {
+        (self.kind() == Kind::Array).then(|| self.children())
+    }
+
+    fn children(self) -> Items<'t> {
+        Items { text: self.text, nodes: self.nodes, at: self.at + 1, end: self.node().next }
+    }
+
+    /// The entry of an object with this key; the last one where it is repeated.
+    pub fn get(self, key: &str) -> Option<Value<'t>> {
+        self.entries()?.filter(|(name, _)| name == key).last().map(|(_, value)| value)
+    }
+}
+
+/// The values in an array.
+#[derive(Clone, Debug)]
+pub struct Items<'t> {
+    text: &'t str,
+    nodes: &'t [Node],
+    at: u32,
+    end: u32,
+}
+
+impl<'t> Iterator for Items<'t> {
+    type Item = Value<'t>;
+
+    fn next(&mut self) -> Option<Value<'t>> {
+        (self.at < self.end).then(|| {
+            let value = Value { text: self.text, nodes: self.nodes, at: self.at };
+            self.at = value.node().next;
+            value
+        })
+    }
+}
+
+/// The keys and values of an object.
+#[derive(Clone, Debug)]
+pub struct Entries<'t>(Items<'t>);
+
+impl<'t> Iterator for Entries<'t> {
+    type Item = (Cow<'t, str>, Value<'t>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let key = self.0.next()?.as_str()?;
+        Some((key, self.0.next()?))
+    }
+}
+
+/// Resolves the escapes of a checked string body.
+fn unescape(body: &str) -> String {
+    let mut out = String::with_capacity(body.len());
+    let mut rest = body;
+    while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
+        out.push_str(&rest[..at]);
+        let code = rest.as_bytes()[at + 1];
+        rest = &rest[at + 2..];
+        match code {
+            b'b' => out.push('\u{8}'),
+            b'f' => out.push('\u{c}'),
+            b'n' => out.push('\n'),
+            b'r' => out.push('\r'),
+            b't' => out.push('\t'),
+            b'u' => {
+                let (first, behind) = unit(rest);
+                rest = behind;
+                if let Some(plain) = char::from_u32(first) {
+                    out.push(plain);
+                } else if let Some(behind) = rest.strip_prefix("\\u")
+                    && let (second @ 0xDC00..=0xDFFF, behind) = unit(behind)
+                    && first < 0xDC00
+                {
+                    let code = 0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00);
+                    out.push(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
+                    rest = behind;
+                } else {
+                    out.push(char::REPLACEMENT_CHARACTER);
+                }
+            }
+            other => out.push(char::from(other)),
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Four hex digits and what follows them.
+fn unit(text: &str) -> (u32, &str) {
+    let (digits, rest) = text.split_at(4);
+    (u32::from_str_radix(digits, 16).unwrap_or(0xFFFD), rest)
+}

@@ -1,0 +1,45 @@
+//! What the wire says: bytes to lines to events, for Claude Code (`--output-format stream-json`) and Codex
+//! (`exec --json`).
+//!
+//! Decoding never fails and nothing is lost: a [`Record`] carries a line's exact bytes, its [`Event`] is their
+//! reading. New event types, fields and values appear every week; they become [`Event::Unknown`] or are passed
+//! over, and their text stays.
+//!
+//! ```
+//! use tapline_protocol::{Event, Reader};
+//!
+//! let stream = br#"{"type":"system","subtype":"init","model":"claude-opus-5-5"}
+//! {"subtype":"success","result":"half an emoji: \ud83d","type":"result"}
+//! {"type":"a_new_type"}
+//! "#;
+//! for record in Reader::new(stream.as_slice()) {
+//!     match record?.event {
+//!         Event::Init(init) => assert_eq!(init.model.as_deref(), Some("claude-opus-5-5")),
+//!         Event::Result(turn) => assert_eq!(turn.result.as_deref(), Some("half an emoji: \u{fffd}")),
+//!         other => assert_eq!(other, Event::Unknown { kind: "a_new_type".into() }),
+//!     }
+//! }
+//! # Ok::<(), std::io::Error>(())
+//! ```
+
+#![warn(clippy::wildcard_enum_match_arm)]
+
+pub mod claude;
+pub mod codex;
+mod decode;
+mod event;
+mod input;
+mod json;
+mod lines;
+mod reader;
+mod record;
+mod wire;
+
+pub use decode::{Decoder, check_text};
+pub use event::{Agent, Event, LineKind, Malformed, NOTICES};
+pub use input::{Input, InputFormat, Shape as InputShape};
+pub use json::{Entries, Items, Json, Kind, Number, SyntaxError, Value};
+pub use lines::{DEFAULT_LINE_LIMIT, Line, Piece, Splitter};
+pub use reader::Reader;
+pub use record::{Envelope, Record};
+pub use wire::{Field, Frame, Read, Shape, Tokens};

@@ -1,0 +1,110 @@
+//! Bytes to lines. Split on 0x0A alone, whatever the chunks; nothing is dropped: the pieces joined are the
+//! input. A line above the limit comes out in pieces, so memory stays bounded and reading goes on behind it.
+
+/// The largest line that is read as one, unless told otherwise: 64 MiB.
+pub const DEFAULT_LINE_LIMIT: usize = 64 << 20;
+
+/// What a piece of the input is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// A line, with its terminator if it had one.
+    Line,
+    /// A run of NUL bytes in front of an object: the hole a crash leaves in a file. The object follows as a `Line`.
+    NulRun,
+    /// The first part of a line above the limit.
+    TooLong,
+    /// A further part of a line above the limit.
+    Rest,
+}
+
+/// A piece of the input: its bytes and the number of its line, from 1.
+#[derive(Debug)]
+pub struct Line<'b> {
+    /// What it is.
+    pub piece: Piece,
+    /// Which line it belongs to, from 1, blank lines counted.
+    pub number: u64,
+    /// The exact bytes.
+    pub bytes: std::borrow::Cow<'b, [u8]>,
+}
+
+/// Cuts a byte stream into lines.
+#[derive(Debug)]
+pub struct Splitter {
+    limit: usize,
+    pending: Vec<u8>,
+    overlong: bool,
+    number: u64,
+}
+
+impl Default for Splitter {
+    fn default() -> Self {
+        Self::with_limit(DEFAULT_LINE_LIMIT)
+    }
+}
+
+impl Splitter {
+    /// A splitter with its own limit, in bytes without the terminator (at least 1).
+    pub fn with_limit(limit: usize) -> Self {
+        Self { limit: limit.max(1), pending: Vec::new(), overlong: false, number: 1 }
+    }
+
+    /// Takes the next bytes and hands every piece that is complete to `each`.
+    pub fn push(&mut self, mut chunk: &[u8], mut each: impl FnMut(Line<'_>)) {
+        while let Some(at) = memchr::memchr(b'\n', chunk) {
+            let (head, tail) = chunk.split_at(at + 1);
+            chunk = tail;
+            if self.pending.is_empty() && !self.overlong && head.len() <= self.limit {
+                emit(head.into(), self.number, &mut each);
+            } else {
+                self.pending.extend_from_slice(head);
+                self.cut(1, &mut each);
+                self.flush(&mut each);
+            }
+            self.number += 1;
+        }
+        if !chunk.is_empty() {
+            self.pending.extend_from_slice(chunk);
+            self.cut(0, &mut each);
+        }
+    }
+
+    /// The input has ended: an unterminated last line is a line.
+    pub fn finish(&mut self, mut each: impl FnMut(Line<'_>)) {
+        if !self.pending.is_empty() {
+            self.flush(&mut each);
+            self.number += 1;
+        }
+    }
+
+    /// Hands out what is above the limit; `terminator` bytes at the end do not count.
+    fn cut(&mut self, terminator: usize, each: &mut impl FnMut(Line<'_>)) {
+        while self.pending.len() - terminator > self.limit {
+            let piece = if self.overlong { Piece::Rest } else { Piece::TooLong };
+            self.overlong = true;
+            let rest = self.pending.split_off(self.limit);
+            let bytes = std::mem::replace(&mut self.pending, rest);
+            each(Line { piece, number: self.number, bytes: bytes.into() });
+        }
+    }
+
+    fn flush(&mut self, each: &mut impl FnMut(Line<'_>)) {
+        let bytes = std::mem::take(&mut self.pending);
+        if std::mem::take(&mut self.overlong) {
+            each(Line { piece: Piece::Rest, number: self.number, bytes: bytes.into() });
+        } else {
+            emit(bytes.into(), self.number, each);
+        }
+    }
+}
+
+/// A whole line; a run of NULs in front of an object becomes a piece of its own.
+fn emit(bytes: std::borrow::Cow<'_, [u8]>, number: u64, each: &mut impl FnMut(Line<'_>)) {
+    let nuls = bytes.iter().take_while(|&&byte| byte == 0).count();
+    if nuls > 1 && bytes.get(nuls) == Some(&b'{') {
+        each(Line { piece: Piece::NulRun, number, bytes: bytes[..nuls].into() });
+        each(Line { piece: Piece::Line, number, bytes: bytes[nuls..].into() });
+    } else {
+        each(Line { piece: Piece::Line, number, bytes });
+    }
+}

@@ -1,0 +1,72 @@
+//! Records from anything that can be read.
+
+use std::collections::VecDeque;
+use std::io::{self, BufRead, ErrorKind};
+
+use crate::decode::Decoder;
+use crate::record::Record;
+
+/// An iterator of the records in a stream. Only reading can fail; decoding never does.
+///
+/// ```
+/// use tapline_protocol::Reader;
+///
+/// let stream = b"{\"type\":\"keep_alive\"}\nnot json\n".as_slice();
+/// let records = Reader::new(stream).collect::<Result<Vec<_>, _>>()?;
+/// assert_eq!(records.len(), 2);
+/// assert_eq!(records[1].bytes, b"not json\n");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Reader<R> {
+    source: R,
+    decoder: Decoder,
+    queue: VecDeque<Record>,
+    ended: bool,
+}
+
+impl<R: BufRead> Reader<R> {
+    /// Reads records from `source`, with the default limit on lines.
+    pub fn new(source: R) -> Self {
+        Self::with_decoder(source, Decoder::default())
+    }
+
+    /// Reads records from `source` with a decoder of your own.
+    pub fn with_decoder(source: R, decoder: Decoder) -> Self {
+        Self { source, decoder, queue: VecDeque::new(), ended: false }
+    }
+
+    /// Whether the next record is here already, so that taking it cannot block.
+    pub fn is_ready(&self) -> bool {
+        !self.queue.is_empty()
+    }
+}
+
+impl<R: BufRead> Iterator for Reader<R> {
+    type Item = io::Result<Record>;
+
+    fn next(&mut self) -> Option<io::Result<Record>> {
+        loop {
+            if let Some(record) = self.queue.pop_front() {
+                return Some(Ok(record));
+            }
+            if self.ended {
+                return None;
+            }
+            match self.source.fill_buf() {
+                Ok([]) => {
+                    self.ended = true;
+                    self.queue.extend(self.decoder.finish());
+                }
+                Ok(bytes) => {
+                    let taken = bytes.len();
+                    let queue = &mut self.queue;
+                    self.decoder.push_each(bytes, |record| queue.push_back(record));
+                    self.source.consume(taken);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! A record: one line's exact bytes and their reading.
+
+use std::borrow::Cow;
+
+use crate::event::Event;
+use crate::json::{Json, Tape, Value};
+use crate::wire::Read;
+
+/// What nearly every event carries at its top.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Envelope {
+    /// `type`, where it is a string.
+    pub kind: Option<String>,
+    /// `session_id`, where it is a string that is not empty.
+    pub session_id: Option<String>,
+    /// `uuid`
+    pub uuid: Option<String>,
+    /// `parent_tool_use_id`: the call whose sub-agent speaks, where it is a string that is not empty.
+    pub parent: Option<String>,
+    /// `timestamp`
+    pub timestamp: Option<String>,
+}
+
+/// One line: its number, its exact bytes with their terminator, and what they say.
+///
+/// The bytes of all records of a stream, joined, are the stream.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// The line's number, from 1, blank lines counted.
+    pub line: u64,
+    /// The exact bytes.
+    pub bytes: Vec<u8>,
+    /// What nearly every event carries.
+    pub envelope: Envelope,
+    /// What the line says.
+    pub event: Event,
+}
+
+impl Record {
+    /// The line's text without its terminator and blanks; bytes that are not UTF-8 become U+FFFD.
+    pub fn text(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(trim(&self.bytes, self.line == 1))
+    }
+
+    /// A top-level field as it came, for those that no shape keeps.
+    pub fn field(&self, key: &str) -> Option<Json> {
+        self.with(|value| value.get(key).and_then(Json::read)).flatten()
+    }
+
+    /// Reads the line's value anew: `read` gets the view, unless the line is not JSON.
+    pub fn with<T>(&self, read: impl FnOnce(Value<'_>) -> T) -> Option<T> {
+        Tape::default().parse(&self.text()).ok().map(read)
+    }
+
+    /// The tag this event is known under: a type, or `system/<subtype>`.
+    pub fn tag(&self) -> Option<String> {
+        let kind = self.envelope.kind.clone()?;
+        if kind != "system" {
+            return Some(kind);
+        }
+        let subtype = self.with(|value| value.get("subtype").and_then(String::read)).flatten();
+        Some(format!("system/{}", subtype.unwrap_or_default()))
+    }
+
+    /// The top-level keys that this version does not know for an event of this tag: what has drifted.
+    pub fn unknown_keys(&self) -> Vec<String> {
+        let Some(tag) = self.tag() else {
+            return Vec::new();
+        };
+        let Some(known) = Event::known_keys(&tag).map(Iterator::collect::<Vec<_>>) else {
+            return Vec::new();
+        };
+        self.with(|value| {
+            let keys = value.entries().into_iter().flatten().map(|(key, _)| key.into_owned());
+            keys.filter(|key| !known.contains(&key.as_str())).collect()
+        })
+        .unwrap_or_default()
+    }
+}
+
+/// Strips ASCII blanks and carriage returns at the ends, and the byte order mark at the start of a stream.
+pub(crate) fn trim(bytes: &[u8], first: bool) -> &[u8] {
+    let bytes = if first { bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes) } else { bytes };
+    bytes.trim_ascii()
+}

@@ -1,0 +1,496 @@
+//! The one fold: records in, steps out. This is the only place outside the decoder where [`Event`] is matched;
+//! a new event is handled here, once. Memory is bounded: what grows with the stream is the collector's.
+
+mod claude;
+mod codex;
+mod recent;
+mod threads;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use tapline_protocol::{Agent, Event, InputShape, LineKind, Malformed, Record, SyntaxError};
+
+pub(crate) use codex::{dropped_events, item_ok, merge};
+pub(crate) use recent::Recent;
+
+use crate::ledger::{Ledger, LedgerBuilder};
+use crate::step::{Level, Notice, Odd, SessionInfo, Step, Task, Turn, What};
+use crate::verdict::{Ending, Evidence, TextFacts, TurnFacts, Verdict, Warnings, judge};
+use codex::CodexState;
+use threads::{Calls, Messages};
+
+/// Which shape of output a stream is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Format {
+    /// `claude --output-format stream-json`
+    StreamJson,
+    /// `claude --output-format json`
+    Json,
+    /// `claude --output-format json --verbose`
+    JsonVerbose,
+    /// `codex exec --json`
+    ExecJson,
+}
+
+impl Format {
+    /// The format of an input of this shape from this agent.
+    pub fn of(shape: InputShape, agent: Agent) -> Self {
+        match (shape, agent) {
+            (InputShape::Document, _) => Self::Json,
+            (InputShape::VerboseDocument, _) => Self::JsonVerbose,
+            (InputShape::Lines, Agent::Claude) => Self::StreamJson,
+            (InputShape::Lines, Agent::Codex) => Self::ExecJson,
+        }
+    }
+}
+
+/// Lines by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LineCounts {
+    /// All of them.
+    pub total: u64,
+    /// JSON objects.
+    pub objects: u64,
+    /// Not JSON, or too long.
+    pub malformed: u64,
+    /// JSON, but no object.
+    pub non_object: u64,
+    /// Blanks alone.
+    pub blank: u64,
+    /// Of the objects: those without a type.
+    pub untyped: u64,
+}
+
+/// What the stream itself was like.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct StreamStats {
+    /// Lines by kind.
+    pub lines: LineCounts,
+    /// The lines that were malformed, from 1 (at most a million are listed).
+    pub malformed_at: Vec<u64>,
+    /// Events by `type`.
+    pub types: BTreeMap<String, u64>,
+    /// Types, and `system/<subtype>`, that this version does not model.
+    pub unknown_types: BTreeSet<String>,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+const MALFORMED_LISTED: usize = 1_000_000;
+
+/// What is known of the session.
+#[derive(Clone, Debug, Default)]
+pub struct SessionFacts {
+    /// Every id, in order of appearance.
+    pub ids: Vec<String>,
+    /// How often it started.
+    pub inits: u64,
+    /// What the first start said.
+    pub info: SessionInfo,
+}
+
+/// What a run was, without its texts: all that a verdict line needs.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// Whose stream it is.
+    pub agent: Agent,
+    /// The session.
+    pub session: SessionFacts,
+    /// What became of it.
+    pub verdict: Verdict,
+    /// What it cost.
+    pub ledger: Ledger,
+    /// What the agent finally said.
+    pub answer: Option<String>,
+    /// The last text that is not empty.
+    pub last_text: String,
+    /// How many turns ended.
+    pub turns: usize,
+    /// The last of them.
+    pub last_turn: Option<Turn>,
+    /// The time of all turns.
+    pub duration_ms: Option<f64>,
+    /// Requests to the model, as the agent counts them, over all turns.
+    pub num_turns: u64,
+    /// Calls that start a task in the background.
+    pub background_launches: u64,
+    /// What the stream was like.
+    pub stream: StreamStats,
+}
+
+/// Folds records into steps and remembers, in bounded memory, what a verdict needs.
+///
+/// ```
+/// use tapline_protocol::Reader;
+/// use tapline_session::{Ending, Fold};
+///
+/// let stream = br#"{"type":"result","subtype":"success","result":"done","num_turns":2}"#;
+/// let mut fold = Fold::default();
+/// for record in Reader::new(stream.as_slice()) {
+///     for step in fold.apply(&record?) {
+///         println!("{step:?}");
+///     }
+/// }
+/// let summary = fold.finish(&Ending::default());
+/// assert_eq!(summary.answer.as_deref(), Some("done"));
+/// assert!(summary.verdict.clean);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Fold {
+    agent: Option<Agent>,
+    guessed: Option<Agent>,
+    session: SessionFacts,
+    stats: StreamStats,
+    ledger: LedgerBuilder,
+    warnings: Warnings,
+    calls: Calls,
+    messages: Messages,
+    texts: TextFacts,
+    turn_facts: TurnFacts,
+    spoken: Spoken,
+    turns: Turns,
+    tasks: BTreeMap<String, Task>,
+    launched: BTreeSet<String>,
+    denied: Recent,
+    limit_resets_at: Option<String>,
+    codex: CodexState,
+}
+
+/// The last words.
+#[derive(Debug, Default)]
+struct Spoken {
+    main: Option<Words>,
+    sub: Option<Words>,
+    last: String,
+}
+
+#[derive(Debug)]
+struct Words {
+    text: String,
+    uuid: Option<String>,
+}
+
+/// The turns so far.
+#[derive(Debug, Default)]
+struct Turns {
+    count: usize,
+    failed: usize,
+    last: Option<Turn>,
+    answer: Option<String>,
+    failure: Option<(crate::verdict::Category, String)>,
+    num_turns: Option<u64>,
+    all_num_turns: u64,
+    stop_reason: Option<String>,
+    duration_ms: Option<f64>,
+    result_index: Option<u64>,
+    seen: Recent,
+}
+
+impl Fold {
+    /// A fold for a stream of a known agent.
+    pub fn for_agent(agent: Option<Agent>) -> Self {
+        Self { agent, ..Self::default() }
+    }
+
+    /// The agent, as far as it is known.
+    pub fn agent(&self) -> Agent {
+        self.agent.or(self.guessed).unwrap_or(Agent::Claude)
+    }
+
+    /// The ledger so far.
+    pub fn ledger(&self) -> Ledger {
+        self.ledger.ledger()
+    }
+
+    /// Takes the next record and returns what happened.
+    pub fn apply(&mut self, record: &Record) -> Vec<Step> {
+        self.count(record);
+        let mut out = Steps { record, depth: self.calls.depth_in(record.envelope.parent.as_deref()), steps: Vec::new() };
+        self.event(&record.event, &mut out);
+        out.steps
+    }
+
+    fn count(&mut self, record: &Record) {
+        self.stats.bytes += record.bytes.len() as u64;
+        let lines = &mut self.stats.lines;
+        lines.total = record.line;
+        match record.event.line_kind() {
+            LineKind::Object => lines.objects += 1,
+            LineKind::NotObject => lines.non_object += 1,
+            LineKind::Malformed => lines.malformed += 1,
+            LineKind::Blank => lines.blank += 1,
+            LineKind::Rest => {}
+        }
+        // Both agents write `error`.
+        if self.agent.is_none() && record.envelope.kind.as_deref() != Some("error") {
+            self.agent = record.event.agent();
+        }
+        self.guessed = self.guessed.or(record.event.agent());
+        if let Some(kind) = &record.envelope.kind {
+            match self.stats.types.get_mut(kind) {
+                Some(count) => *count += 1,
+                None => drop(self.stats.types.insert(kind.clone(), 1)),
+            }
+        }
+        if let Some(id) = &record.envelope.session_id
+            && self.session.ids.last() != Some(id)
+            && !self.session.ids.contains(id)
+        {
+            self.session.ids.push(id.clone());
+        }
+    }
+
+    #[expect(clippy::too_many_lines, reason = "the one match on `Event`: an arm each")]
+    fn event(&mut self, event: &Event, out: &mut Steps<'_>) {
+        match event {
+            Event::Blank | Event::Rest => {}
+            Event::Malformed(why) => self.malformed(why, out),
+            Event::NotObject => out.odd("non-object", "JSON, but no object"),
+            Event::Untyped => {
+                self.stats.lines.untyped += 1;
+                out.odd("untyped", "an object without a type");
+            }
+            Event::Unknown { kind } => self.unknown(kind, out),
+            Event::Invalid { event, error } => {
+                out.odd("changed-shape", format!("{}: {error}", out.kind()));
+                self.event(event, out);
+            }
+            Event::Document(document) => {
+                self.stats.lines.untyped += 1;
+                self.document(document, out);
+            }
+
+            Event::Init(init) => self.init(init, out),
+            Event::Assistant(event) => self.assistant(event, out),
+            Event::User(event) => self.user(event, out),
+            Event::ToolUse(block) => self.call(block, None, out),
+            Event::ToolResult(block) => self.answer(block, 0, out),
+            Event::StreamEvent(event) => self.partial(event, out),
+            Event::Result(turn) => self.result(turn, out),
+
+            Event::ApiRetry(retry) => out.push(What::Retry(claude::retry(retry))),
+            Event::RateLimit(event) => self.rate_limit(event, out),
+            Event::PermissionDenied(event) => self.permission_denied(event, out),
+            Event::HookStarted(hook) => out.push(What::Hook(claude::hook(hook, claude::HookPhase::Started))),
+            Event::HookResponse(hook) => out.push(What::Hook(claude::hook(hook, claude::HookPhase::Ended))),
+            Event::TaskStarted(event) => self.task_started(event, out),
+            Event::TaskUpdated(event) => self.task_updated(event, out),
+            Event::TaskProgress(event) => self.task_progress(event, out),
+            Event::TaskNotification(event) => self.task_notification(event, out),
+            Event::ModelRefusalFallback(event) | Event::ModelRefusalNoFallback(event) => self.refusal(event, out),
+            Event::ConversationReset(event) => {
+                self.ledger.expect_new_session_id();
+                out.notice(
+                    Level::Info,
+                    format!("the conversation starts anew ({})", event.trigger.as_deref().unwrap_or("reset")),
+                );
+            }
+            Event::CompactBoundary(event) => out.notice(Level::Info, claude::compacted(event)),
+            Event::ControlRequest(event) => out.push(claude::question(event)),
+            Event::ToolProgress(event) => out.push(What::Progress(claude::progress(event))),
+
+            Event::LocalCommandOutput(event) => out.say(Level::Info, event.content.as_deref()),
+            Event::Notification(event) => out.say(Level::Info, event.text.as_deref()),
+            Event::Informational(event) => {
+                let level = if event.level.as_deref() == Some("warning") { Level::Warning } else { Level::Info };
+                out.say(level, event.content.as_deref());
+            }
+            Event::Notice { notice, .. } => out.say(Level::Info, notice.content.as_deref()),
+            Event::ToolUseSummary(event) => out.say(Level::Info, event.summary.as_deref()),
+            Event::AuthStatus(event) => match &event.error {
+                Some(error) => out.say(Level::Error, Some(error)),
+                None => out.quiet(event.output.last()),
+            },
+            Event::PluginInstall(event) => match &event.error {
+                Some(error) => out.notice(Level::Warning, format!("plugin {}: {error}", event.name.as_deref().unwrap_or("?"))),
+                None => out.quiet(event.status.as_ref()),
+            },
+            Event::MirrorError(event) => out.say(Level::Warning, event.error.as_deref()),
+            Event::WorkerShuttingDown(event) => {
+                out.notice(Level::Warning, format!("shutting down: {}", event.reason.as_deref().unwrap_or("no reason given")));
+            }
+            Event::SessionWritesLost(event) => {
+                let why = event.error_code.as_deref().unwrap_or("an error");
+                out.notice(Level::Error, format!("the session file is incomplete: {why}"));
+            }
+            Event::Status(event) => match &event.compact_error {
+                Some(error) => out.notice(Level::Warning, format!("compacting failed: {error}")),
+                None => out.quiet(event.status.as_ref().or(event.permission_mode.as_ref())),
+            },
+
+            Event::SessionStateChanged(event) => out.quiet(event.state.as_ref()),
+            Event::HookProgress(event) => out.quiet(event.hook_name.as_ref()),
+            Event::PromptSuggestion(event) => out.quiet(event.suggestion.as_ref()),
+            Event::CommandLifecycle(event) => out.quiet(event.state.as_ref()),
+            Event::ControlRequestProgress(event) => out.quiet(event.status.as_ref()),
+            Event::ControlCancelRequest(event) => out.quiet(event.request_id.as_ref()),
+            Event::ControlResponse(event) => {
+                out.quiet(event.response.as_ref().and_then(|response| response.error.as_ref().or(response.subtype.as_ref())));
+            }
+            Event::ElicitationComplete(event) => out.quiet(event.mcp_server_name.as_ref()),
+            Event::TranscriptMirror(event) => out.quiet(event.file_path.as_ref()),
+            Event::BackgroundTasksChanged(_)
+            | Event::ThinkingTokens(_)
+            | Event::CommandsChanged(_)
+            | Event::FilesPersisted(_)
+            | Event::MemoryRecall(_)
+            | Event::ActiveGoal(_)
+            | Event::KeepAlive(_) => out.quiet(None),
+
+            Event::ThreadStarted(event) => self.thread_started(event, out),
+            Event::TurnStarted(_) => self.turn_started(out),
+            Event::TurnCompleted(event) => self.turn_completed(event, out),
+            Event::TurnFailed(event) => self.turn_failed(event, out),
+            Event::ItemStarted(event) => self.item("started", event, out),
+            Event::ItemUpdated(event) => self.item("updated", event, out),
+            Event::ItemCompleted(event) => self.item("completed", event, out),
+            Event::Error(event) => self.stream_error(event, out),
+        }
+    }
+
+    fn malformed(&mut self, why: &Malformed, out: &mut Steps<'_>) {
+        if self.stats.malformed_at.len() < MALFORMED_LISTED {
+            self.stats.malformed_at.push(out.record.line);
+        }
+        let message = match why {
+            Malformed::Syntax(error) => format!("not JSON: {error}"),
+            Malformed::TooLong => "longer than the limit on lines".to_owned(),
+            Malformed::NulRun => "a run of NUL bytes, as a crash leaves it".to_owned(),
+        };
+        let line = Some(out.record.line);
+        self.warnings.add("malformed-line", line, message.clone());
+        let unterminated = !out.record.bytes.ends_with(b"\n");
+        if *why == Malformed::TooLong {
+            self.warnings.add("line-too-long", line, message.clone());
+        } else if unterminated && *why == Malformed::Syntax(SyntaxError::Incomplete) {
+            self.warnings.add("truncated-tail", line, "the stream ends in the middle of a line");
+        }
+        out.odd("malformed-line", message);
+    }
+
+    fn unknown(&mut self, kind: &str, out: &mut Steps<'_>) {
+        let message = format!("tapline does not know `{kind}` yet; its text is kept");
+        if self.stats.unknown_types.insert(kind.to_owned()) {
+            self.warnings.add("unknown-type", Some(out.record.line), message.clone());
+        }
+        out.odd("unknown-type", message);
+    }
+
+    /// Everything that is known at the end.
+    pub fn finish(self, ending: &Ending) -> Summary {
+        let Self { mut warnings, turns, spoken, session, codex, texts, tasks, launched, calls, .. } = self;
+        let agent = self.agent.or(self.guessed).unwrap_or(Agent::Claude);
+        for (id, open) in calls.pending() {
+            warnings.add("pending-call", Some(open.line), format!("{} ({id}) was never answered", open.name));
+        }
+        let last_failed = turns.failure.is_some();
+        if !last_failed && turns.failed > 0 {
+            warnings.add(
+                "earlier-turn-failed",
+                None,
+                format!("{} of {} turns failed before the last", turns.failed, turns.count),
+            );
+        }
+        let launched_ended = !launched.is_empty()
+            && launched
+                .iter()
+                .all(|call| tasks.values().any(|task| task.terminal && task.tool_use_id.as_deref() == Some(call)));
+        let aborted = turns.last.as_ref().is_some_and(|turn| {
+            turn.failed && turn.terminal_reason.as_deref().is_some_and(|reason| reason.starts_with("aborted_"))
+        });
+        let (answer, last_text) = match agent {
+            Agent::Claude => {
+                let words = if turns.count == 0 { spoken.main.or(spoken.sub).map(|words| words.text) } else { None };
+                (Some(turns.answer.or(words).unwrap_or_default()), spoken.last)
+            }
+            Agent::Codex => codex.answer(spoken.last, ending, &mut warnings),
+        };
+        let evidence = Evidence {
+            agent_name: match agent {
+                Agent::Claude => "claude",
+                Agent::Codex => "codex",
+            },
+            objects: self.stats.lines.objects > 0,
+            result: turns.count > 0,
+            failure: turns.failure.or(codex.failure()),
+            aborted,
+            any_failed: turns.failed > 0,
+            texts,
+            num_turns: turns.num_turns,
+            stop_reason: turns.stop_reason.as_deref(),
+            tasks_ended: launched_ended,
+            resets_at: self.limit_resets_at,
+        };
+        Summary {
+            agent,
+            session,
+            answer,
+            last_text,
+            background_launches: evidence.texts.launches,
+            verdict: judge(&evidence, ending, warnings),
+            ledger: self.ledger.ledger(),
+            turns: turns.count,
+            last_turn: turns.last,
+            duration_ms: turns.duration_ms,
+            num_turns: turns.all_num_turns,
+            stream: self.stats,
+        }
+    }
+}
+
+/// The steps of one record, while they are made.
+pub(crate) struct Steps<'r> {
+    pub(crate) record: &'r Record,
+    depth: usize,
+    steps: Vec<Step>,
+}
+
+impl Steps<'_> {
+    pub(crate) fn push(&mut self, what: What) {
+        self.steps.push(Step {
+            line: self.record.line,
+            at: self.record.envelope.timestamp.clone(),
+            parent: self.record.envelope.parent.clone(),
+            depth: self.depth,
+            what,
+        });
+    }
+
+    fn depth(&self) -> usize {
+        self.depth
+    }
+
+    fn is_main(&self) -> bool {
+        self.record.envelope.parent.is_none()
+    }
+
+    /// The event's type, or `system/<subtype>`.
+    fn kind(&self) -> String {
+        self.record.tag().unwrap_or_default()
+    }
+
+    fn odd(&mut self, code: &'static str, message: impl Into<String>) {
+        self.push(What::Odd(Odd { code, message: message.into() }));
+    }
+
+    fn notice(&mut self, level: Level, text: String) {
+        let kind = self.kind();
+        self.push(What::Notice(Notice { level, kind, text }));
+    }
+
+    /// A notice, if there is something to say.
+    fn say(&mut self, level: Level, text: Option<&str>) {
+        match text.filter(|text| !text.trim().is_empty()) {
+            Some(text) => self.notice(level, text.to_owned()),
+            None => self.quiet(None),
+        }
+    }
+
+    fn quiet(&mut self, detail: Option<&String>) {
+        let kind = self.kind();
+        self.push(What::Quiet { kind, detail: detail.cloned() });
+    }
+}

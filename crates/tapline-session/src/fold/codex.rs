@@ -1,0 +1,356 @@
+//! Codex's side of the fold: its items become the same steps as Claude's blocks.
+
+use std::collections::HashMap;
+
+use tapline_protocol::claude::content::Content;
+use tapline_protocol::claude::message::{RawUsage, Usage};
+use tapline_protocol::claude::system::StreamError;
+use tapline_protocol::codex::{
+    CodexUsage, FileChange, ITEM_KINDS, Item as WireItem, ItemEvent, ThreadStarted, Todo, TurnCompleted, TurnFailed,
+};
+use tapline_protocol::{Json, Read, Tokens};
+
+use super::{Fold, Steps};
+use crate::call::describe;
+use crate::step::{Answer, Call, CallStatus, Item, Level, Retry, Said, SessionInfo, Turn, What};
+use crate::verdict::{Category, CodexFailure, Ending, Warnings};
+
+/// What Codex's stream said so far that a verdict needs.
+#[derive(Debug, Default)]
+pub(crate) struct CodexState {
+    thread: Option<String>,
+    threads: usize,
+    final_answer: Option<String>,
+    plain_answer: Option<String>,
+    spoke: bool,
+    /// The first failure since the last turn started.
+    failure: Option<CodexFailure>,
+    /// Calls by item id, with the fields merged so far.
+    open: HashMap<String, WireItem>,
+}
+
+/// What stands where a failure has no words.
+const NO_DETAIL: &str = "API error (no detail)";
+
+impl CodexState {
+    /// The answer and the last text; without any message, the file that Codex was told to write.
+    pub(super) fn answer(&self, last: String, ending: &Ending, warnings: &mut Warnings) -> (Option<String>, String) {
+        if !self.spoke
+            && let Some(text) = ending.last_message.as_ref().filter(|text| !text.trim().is_empty())
+        {
+            warnings.add("last-message-fallback", None, "the answer is from the last-message file: the stream has none");
+            return (Some(text.clone()), text.clone());
+        }
+        (self.final_answer.clone().or_else(|| self.plain_answer.clone()), last)
+    }
+
+    pub(super) fn failure(&self) -> Option<(Category, String)> {
+        self.failure.as_ref().map(|failure| (failure.category(), failure.text.clone()))
+    }
+}
+
+impl Fold {
+    pub(super) fn thread_started(&mut self, event: &ThreadStarted, out: &mut Steps<'_>) {
+        let id = event.thread_id.clone().filter(|id| !id.is_empty());
+        let info = SessionInfo { id: id.clone(), first: self.session.inits == 0, ..SessionInfo::default() };
+        self.session.inits += 1;
+        if info.first {
+            self.session.info = info.clone();
+        }
+        if let Some(id) = &id
+            && !self.session.ids.contains(id)
+        {
+            self.session.ids.push(id.clone());
+        }
+        self.codex.thread = id;
+        self.codex.threads += 1;
+        self.codex.open.clear();
+        out.push(What::Session(Box::new(info)));
+    }
+
+    pub(super) fn turn_started(&mut self, out: &mut Steps<'_>) {
+        self.codex.final_answer = None;
+        self.codex.failure = None;
+        out.quiet(None);
+    }
+
+    pub(super) fn turn_completed(&mut self, event: &TurnCompleted, out: &mut Steps<'_>) {
+        let used = self.ledger.codex_turn(self.codex.thread.as_deref(), &event.usage);
+        let counts = Usage {
+            input_tokens: Tokens(used.input),
+            output_tokens: Tokens(used.output),
+            cache_read_input_tokens: Tokens(used.cache_read),
+            cache_creation_input_tokens: Tokens(used.cache_write),
+            ..Usage::default()
+        };
+        let failed = self.codex.failure.is_some();
+        let used = RawUsage { counts, entries: Vec::new() };
+        self.end_turn("completed", failed, Some((used, event.usage.clone())), out);
+    }
+
+    pub(super) fn turn_failed(&mut self, event: &TurnFailed, out: &mut Steps<'_>) {
+        let message = event.error.as_ref().and_then(|error| error.message.clone());
+        self.fail(message);
+        self.end_turn("failed", true, None, out);
+    }
+
+    fn fail(&mut self, message: Option<String>) -> String {
+        let text = message.filter(|text| !text.trim().is_empty()).unwrap_or_else(|| NO_DETAIL.to_owned());
+        self.codex.failure.get_or_insert_with(|| CodexFailure { text: text.clone() });
+        text
+    }
+
+    fn end_turn(&mut self, subtype: &str, failed: bool, used: Option<(RawUsage, CodexUsage)>, out: &mut Steps<'_>) {
+        let (usage, thread_usage) = used.map_or_else(Default::default, |(turn, thread)| (turn, Some(thread)));
+        let message = self.codex.failure.as_ref().filter(|_| failed).map(|failure| failure.text.clone());
+        let turn = Turn {
+            index: self.turns.count,
+            subtype: Some(subtype.to_owned()),
+            is_error: subtype == "failed",
+            result: self.codex.final_answer.clone().or_else(|| self.codex.plain_answer.clone()).filter(|_| !failed),
+            errors: None,
+            stop_reason: None,
+            terminal_reason: None,
+            api_error_status: None,
+            num_turns: None,
+            duration_ms: None,
+            duration_api_ms: None,
+            permission_denials: Vec::new(),
+            structured_output: None,
+            deferred_tool_use: None,
+            uuid: None,
+            origin: None,
+            error: None,
+            failed,
+            usage,
+            total_cost_usd: None,
+            model_usage: None,
+            cost_usd: None,
+            message,
+            thread_usage,
+        };
+        self.turns.failure = failed.then(|| self.codex.failure()).flatten();
+        self.turns.count += 1;
+        self.turns.failed += usize::from(failed);
+        self.turns.last = Some(turn.clone());
+        out.push(What::Turn(Box::new(turn)));
+    }
+
+    pub(super) fn stream_error(&mut self, event: &StreamError, out: &mut Steps<'_>) {
+        let nested =
+            || event.error.as_ref().and_then(|error| error.with(String::read).flatten().or_else(|| error.text_of("message")));
+        let message = event.message.clone().or_else(nested);
+        if let Some((attempt, max)) = message.as_deref().and_then(reconnecting) {
+            self.warnings.add("reconnect", Some(out.record.line), message.clone().unwrap_or_default());
+            return out.push(What::Retry(Retry {
+                attempt: Some(attempt),
+                max: Some(max),
+                delay_ms: None,
+                status: None,
+                error: message,
+            }));
+        }
+        let text = self.fail(message);
+        out.push(What::Error { text });
+    }
+
+    pub(super) fn item(&mut self, phase: &'static str, event: &ItemEvent, out: &mut Steps<'_>) {
+        let Some(item) = &event.item else { return };
+        let kind = item.kind().unwrap_or_default();
+        out.push(What::Item(Item { phase, thread: self.codex.threads, item: item.fields.clone() }));
+        let completed = phase == "completed";
+        match kind.as_str() {
+            "agent_message" if completed => {
+                let Some(text) = item.text("text") else {
+                    return;
+                };
+                self.codex.spoke = true;
+                match item.text("phase").as_deref() {
+                    Some("final_answer") => self.codex.final_answer = Some(text.clone()),
+                    None => self.codex.plain_answer = Some(text.clone()),
+                    Some(_) => {}
+                }
+                self.say(&text, out);
+                out.push(What::Text(said(text)));
+            }
+            "reasoning" if completed => out.push(What::Thinking(said(item.text("text").unwrap_or_default()))),
+            "agent_message" | "reasoning" => {}
+            "error" => self.item_error(item.text("message").unwrap_or_default(), out),
+            "todo_list" => {
+                let todos = item.get("items").and_then(|items| items.with(Vec::<Todo>::read).flatten()).unwrap_or_default();
+                let done = todos.iter().filter(|todo| todo.completed).count();
+                out.notice(Level::Info, format!("plan: {done}/{} done", todos.len()));
+            }
+            kind if ITEM_KINDS.contains(&kind) => self.item_call(kind, item, completed, out),
+            kind => {
+                let known = format!("item/{kind}");
+                self.unknown(&known, out);
+            }
+        }
+    }
+
+    /// Errors of items are advisory: warnings, deprecations, events that were dropped.
+    fn item_error(&mut self, message: String, out: &mut Steps<'_>) {
+        let line = Some(out.record.line);
+        if dropped_events(&message).is_some() {
+            self.warnings.add("dropped-events", line, message.clone());
+        } else if message.to_lowercase().contains("deprecat") {
+            self.warnings.add("deprecation", line, message.clone());
+        }
+        out.notice(Level::Warning, message);
+    }
+
+    /// A command, a change of files, an MCP call or a search: a call that starts with the item and ends with it.
+    fn item_call(&mut self, kind: &str, item: &WireItem, completed: bool, out: &mut Steps<'_>) {
+        let id = item.text("id");
+        let merged = match &id {
+            Some(id) => {
+                let known = self.codex.open.entry(id.clone()).or_default();
+                merge(&mut known.fields, &item.fields);
+                known.clone()
+            }
+            None => item.clone(),
+        };
+        // Item ids start anew in every process: the thread's number tells them apart.
+        let key = id.clone().map(|id| if self.codex.threads > 1 { format!("{id}#{}", self.codex.threads) } else { id });
+        let (name, input) = call_of(kind, &merged);
+        let described = describe(&name, input.as_ref());
+        let call = Call {
+            id: key.clone(),
+            name: name.clone(),
+            doing: described.doing,
+            done: described.done,
+            title: described.title.clone(),
+            input,
+            message_id: None,
+        };
+        if self.calls.start(&call, out.record.line, out.depth()) {
+            out.push(What::Call(call));
+        }
+        if completed {
+            if let Some(id) = &id {
+                self.codex.open.remove(id);
+            }
+            let again = self.calls.answer(key.as_ref()).is_some_and(|(_, again)| again);
+            if again {
+                return out.odd("repeated-answer", format!("{name} was answered before"));
+            }
+            let ok = item_ok(&merged, true);
+            let status = match (ok, merged.text("status").as_deref()) {
+                (_, Some("declined")) => CallStatus::Denied,
+                (true, _) => CallStatus::Ok,
+                (false, _) => CallStatus::Error,
+            };
+            out.push(What::Answer(Answer {
+                id: key,
+                name: Some(name),
+                title: Some(described.title),
+                done: Some(described.done),
+                status,
+                text: answer_text(&merged),
+                is_error: !ok,
+                block: 0,
+            }));
+        }
+    }
+}
+
+fn said(text: String) -> Said {
+    Said { text, message_id: None, uuid: None, aborted: false }
+}
+
+/// `Reconnecting... 2/5`
+fn reconnecting(message: &str) -> Option<(u64, u64)> {
+    let (attempt, rest) = message.strip_prefix("Reconnecting... ")?.split_once('/')?;
+    let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    Some((attempt.parse().ok()?, rest[..digits].parse().ok()?))
+}
+
+/// `42 events were dropped due to lag`, `dropped 42 events`
+pub(crate) fn dropped_events(message: &str) -> Option<u64> {
+    let message = message.to_lowercase();
+    if !message.contains("dropped") || !message.contains("event") {
+        return None;
+    }
+    message.split(|c: char| !c.is_ascii_digit()).find_map(|digits| digits.parse().ok())
+}
+
+/// Adds an item's fields to those known: an empty or null value never overwrites an earlier one.
+pub(crate) fn merge(known: &mut Vec<(String, Json)>, news: &[(String, Json)]) {
+    for (key, value) in news {
+        match known.iter_mut().find(|(name, _)| name == key) {
+            Some((_, old)) if !is_empty(value) => *old = value.clone(),
+            Some(_) => {}
+            None => known.push((key.clone(), value.clone())),
+        }
+    }
+}
+
+fn is_empty(value: &Json) -> bool {
+    let text = value.as_str();
+    text == "null"
+        || text == "\"\""
+        || (text.starts_with(['[', '{']) && text[1..text.len() - 1].bytes().all(|byte| byte.is_ascii_whitespace()))
+}
+
+/// Whether an item did what it should.
+pub(crate) fn item_ok(item: &WireItem, completed: bool) -> bool {
+    match item.kind().as_deref() {
+        Some("error") => return false,
+        Some("web_search") => return completed,
+        _ => {}
+    }
+    let status = item.text("status").map_or(completed, |status| status == "completed");
+    let exit = item.get("exit_code").is_none_or(|code| matches!(code.as_str(), "0" | "null"));
+    let error = item.get("error").is_some_and(|error| error.as_str() != "null");
+    status && exit && !error
+}
+
+/// A call's name and input, in the words that policies and renderers use.
+fn call_of(kind: &str, item: &WireItem) -> (String, Option<Json>) {
+    let object = |pairs: &[(&str, Option<Json>)]| {
+        let pairs = pairs.iter().filter_map(|(key, value)| Some(((*key).to_owned(), value.clone()?)));
+        object_of(&pairs.collect::<Vec<_>>())
+    };
+    match kind {
+        "mcp_tool_call" => {
+            let part = |key| item.text(key).unwrap_or_default();
+            let input = item.get("arguments").filter(|json| json.as_str().starts_with('{')).cloned();
+            (format!("mcp__{}__{}", part("server"), part("tool")), input)
+        }
+        "file_change" => {
+            let changes = item.get("changes").cloned();
+            let paths = changes.as_ref().and_then(|json| {
+                let list = json.with(Vec::<FileChange>::read).flatten()?;
+                let paths: Vec<_> = list.into_iter().filter_map(|change| change.path).collect();
+                Json::parse(&serde_json::to_string(&paths.join(", ")).ok()?).ok()
+            });
+            (kind.to_owned(), object(&[("paths", paths), ("changes", changes)]))
+        }
+        "web_search" => {
+            (kind.to_owned(), object(&[("query", item.get("query").cloned()), ("action", item.get("action").cloned())]))
+        }
+        "collab_tool_call" => {
+            let keys = ["tool", "prompt", "receiver_thread_ids"];
+            (kind.to_owned(), object(&keys.map(|key| (key, item.get(key).cloned()))))
+        }
+        _ => (kind.to_owned(), object(&[("command", item.get("command").cloned())])),
+    }
+}
+
+fn object_of(pairs: &[(String, Json)]) -> Option<Json> {
+    let mut text = Vec::new();
+    crate::step::as_map(pairs, &mut serde_json::Serializer::new(&mut text)).ok()?;
+    Json::parse(&String::from_utf8(text).ok()?).ok()
+}
+
+/// What came back, as text.
+fn answer_text(item: &WireItem) -> String {
+    let message = || item.get("error").and_then(|error| error.text_of("message"));
+    let content = || {
+        let content = item.get("result")?.get("content")?;
+        let content = content.with(Content::read).flatten()?;
+        Some(content.joined_text())
+    };
+    item.text("aggregated_output").or_else(message).or_else(content).unwrap_or_default()
+}

@@ -1,0 +1,41 @@
+//! A set that remembers the last so many things: repeats are noticed, memory stays bounded.
+
+use std::collections::{HashSet, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// How many things are remembered.
+const CAPACITY: usize = 1 << 16;
+
+/// The last things seen, by a 64-bit hash.
+#[derive(Debug, Default)]
+pub(crate) struct Recent {
+    set: HashSet<u64>,
+    order: VecDeque<u64>,
+}
+
+pub(crate) fn hash(key: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    hasher.finish()
+}
+
+impl Recent {
+    /// Remembers it; `false` if it was there already.
+    pub(crate) fn insert(&mut self, key: impl Hash) -> bool {
+        let key = hash(key);
+        if !self.set.insert(key) {
+            return false;
+        }
+        self.order.push_back(key);
+        if self.order.len() > CAPACITY
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.set.remove(&oldest);
+        }
+        true
+    }
+
+    pub(crate) fn contains(&self, key: impl Hash) -> bool {
+        self.set.contains(&hash(key))
+    }
+}

@@ -1,0 +1,171 @@
+//! What a run used and cost. Cumulative totals are differenced, repeated messages counted once, placeholders
+//! never summed; what is not exact says so.
+
+mod builder;
+
+use std::collections::BTreeMap;
+use std::ops::{Add, AddAssign};
+
+use serde::Serialize;
+use tapline_protocol::claude::message::Usage;
+use tapline_protocol::claude::result::ModelUsage;
+use tapline_protocol::codex::CodexUsage;
+
+pub(crate) use builder::LedgerBuilder;
+
+/// Tokens by kind. `input` never includes cached ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct TokenCounts {
+    /// Read anew.
+    pub input: u64,
+    /// Written, reasoning included.
+    pub output: u64,
+    /// Read from the cache.
+    pub cache_read: u64,
+    /// Written to the cache.
+    pub cache_write: u64,
+    /// Of the output: spent on thinking.
+    pub reasoning: u64,
+}
+
+impl TokenCounts {
+    /// All that was read and written.
+    pub fn total(&self) -> u64 {
+        self.input.saturating_add(self.output).saturating_add(self.cache_read).saturating_add(self.cache_write)
+    }
+}
+
+impl AddAssign for TokenCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.input = self.input.saturating_add(other.input);
+        self.output = self.output.saturating_add(other.output);
+        self.cache_read = self.cache_read.saturating_add(other.cache_read);
+        self.cache_write = self.cache_write.saturating_add(other.cache_write);
+        self.reasoning = self.reasoning.saturating_add(other.reasoning);
+    }
+}
+
+impl Add for TokenCounts {
+    type Output = Self;
+    fn add(mut self, other: Self) -> Self {
+        self += other;
+        self
+    }
+}
+
+impl From<&Usage> for TokenCounts {
+    fn from(usage: &Usage) -> Self {
+        Self {
+            input: usage.input_tokens.0,
+            output: usage.output_tokens.0,
+            cache_read: usage.cache_read_input_tokens.0,
+            cache_write: usage.cache_creation_input_tokens.0,
+            reasoning: usage.output_tokens_details.as_ref().map_or(0, |details| details.thinking_tokens.0),
+        }
+    }
+}
+
+impl From<&ModelUsage> for TokenCounts {
+    fn from(usage: &ModelUsage) -> Self {
+        Self {
+            input: usage.input_tokens.0,
+            output: usage.output_tokens.0,
+            cache_read: usage.cache_read_input_tokens.0,
+            cache_write: usage.cache_creation_input_tokens.0,
+            reasoning: usage.thinking_tokens.0,
+        }
+    }
+}
+
+/// Codex counts cached tokens as input too: they are taken out.
+impl From<&CodexUsage> for TokenCounts {
+    fn from(usage: &CodexUsage) -> Self {
+        Self {
+            input: usage.input_tokens.0.saturating_sub(usage.cached_input_tokens.0),
+            output: usage.output_tokens.0,
+            cache_read: usage.cached_input_tokens.0,
+            cache_write: usage.cache_write_input_tokens.0,
+            reasoning: usage.reasoning_output_tokens.0,
+        }
+    }
+}
+
+/// What one model used and cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct ModelTotals {
+    /// Its tokens.
+    #[serde(flatten)]
+    pub tokens: TokenCounts,
+    /// Its cost, where the stream says.
+    pub cost_usd: Option<f64>,
+}
+
+impl AddAssign for ModelTotals {
+    fn add_assign(&mut self, other: Self) {
+        self.tokens += other.tokens;
+        self.cost_usd = add_costs(self.cost_usd, other.cost_usd);
+    }
+}
+
+/// What the counts were taken from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Basis {
+    /// Nothing in the stream counts tokens.
+    #[default]
+    None,
+    /// Messages alone: their input, once each. Output is not known.
+    Messages,
+    /// Partial messages: exact, as far as the stream goes.
+    Deltas,
+    /// The agent's own results.
+    Results,
+}
+
+/// What a run used and cost.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Ledger {
+    /// Dollars; null where the stream does not say.
+    pub cost_usd: Option<f64>,
+    /// Tokens.
+    pub tokens: TokenCounts,
+    /// Searches that the API ran.
+    pub web_searches: u64,
+    /// Whether nothing is missing or estimated.
+    pub exact: bool,
+    /// The same by model.
+    pub by_model: BTreeMap<String, ModelTotals>,
+    /// What the counts were taken from.
+    pub basis: Basis,
+}
+
+/// Two runs together are exact if both are.
+impl AddAssign<&Ledger> for Ledger {
+    fn add_assign(&mut self, other: &Ledger) {
+        self.exact = match (self.basis, other.basis) {
+            (Basis::None, _) => other.exact,
+            (_, Basis::None) => self.exact,
+            _ => self.exact && other.exact,
+        };
+        self.cost_usd = add_costs(self.cost_usd, other.cost_usd);
+        self.tokens += other.tokens;
+        self.web_searches = self.web_searches.saturating_add(other.web_searches);
+        for (model, totals) in &other.by_model {
+            *self.by_model.entry(model.clone()).or_default() += *totals;
+        }
+        self.basis = self.basis.max(other.basis);
+    }
+}
+
+fn add_costs(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(exact_dollars(one + other)),
+        (cost, None) | (None, cost) => cost,
+    }
+}
+
+/// Dollars without the noise that binary fractions add: no price is finer than a billionth of a cent.
+pub(crate) fn exact_dollars(usd: f64) -> f64 {
+    let rounded = (usd * 1e12).round() / 1e12;
+    if rounded.is_finite() { rounded } else { usd }
+}

@@ -1,0 +1,219 @@
+//! Builds a ledger while a stream is read, in bounded memory.
+
+use std::collections::BTreeMap;
+
+use tapline_protocol::claude::message::{Message, Usage};
+use tapline_protocol::claude::result::{ModelUsage, TurnResult};
+use tapline_protocol::codex::CodexUsage;
+
+use super::{Basis, Ledger, ModelTotals, TokenCounts, exact_dollars};
+use crate::fold::Recent;
+
+/// Model names that stand for no model.
+const SYNTHETIC: &str = "<synthetic>";
+
+/// Where the agent names no model.
+const UNNAMED: &str = "unknown";
+
+#[derive(Debug, Default)]
+pub(crate) struct LedgerBuilder {
+    /// Processes that have ended, where streams were joined.
+    past: Ledger,
+    process: Process,
+    results: bool,
+    /// Whether any result counted tokens.
+    counted: bool,
+    /// Something was used since the last result.
+    since_result: bool,
+    /// A change of session id that is no new process.
+    explained: bool,
+    messages: Recent,
+    streamed: Recent,
+    /// Messages being written, by the thread that writes them.
+    open: BTreeMap<Option<String>, Open>,
+    from_deltas: BTreeMap<String, TokenCounts>,
+    from_messages: BTreeMap<String, TokenCounts>,
+    deltas: bool,
+    codex: Option<(Option<String>, CodexUsage)>,
+}
+
+/// One process of the agent: its totals are cumulative.
+#[derive(Debug, Default)]
+struct Process {
+    session: Option<String>,
+    total: Option<f64>,
+    models: BTreeMap<String, ModelUsage>,
+    turns: TokenCounts,
+    turn_searches: u64,
+}
+
+impl Process {
+    fn ledger(&self) -> Ledger {
+        let mut ledger = Ledger { cost_usd: self.total, exact: true, basis: Basis::Results, ..Ledger::default() };
+        for (model, usage) in &self.models {
+            let tokens = TokenCounts::from(usage);
+            ledger.tokens += tokens;
+            ledger.web_searches += usage.web_search_requests.0;
+            let cost_usd = usage.cost_usd.as_ref().map(|cost| cost.usd);
+            ledger.by_model.insert(model.clone(), ModelTotals { tokens, cost_usd });
+        }
+        if self.models.is_empty() {
+            ledger.tokens = self.turns;
+            ledger.web_searches = self.turn_searches;
+        }
+        ledger
+    }
+}
+
+/// A message while it is written.
+#[derive(Debug)]
+struct Open {
+    model: String,
+    counts: TokenCounts,
+    ended: bool,
+}
+
+impl LedgerBuilder {
+    /// The conversation continues under another id, in the same process.
+    pub(crate) fn expect_new_session_id(&mut self) {
+        self.explained = true;
+    }
+
+    /// Takes a result and returns what its turn cost.
+    pub(crate) fn result(&mut self, turn: &TurnResult, session: Option<&str>, repeated: bool) -> Option<f64> {
+        self.results = true;
+        self.since_result = false;
+        let total = turn.total_cost().map(|cost| cost.usd);
+        if repeated {
+            return total.map(|_| 0.0);
+        }
+        let falls = matches!((total, self.process.total), (Some(now), Some(before)) if now < before - 1e-9);
+        let other_session = matches!((session, self.process.session.as_deref()), (Some(now), Some(before)) if now != before);
+        let explained = std::mem::take(&mut self.explained) || turn.resume_reason.is_some();
+        if falls || other_session && !explained {
+            self.past += &std::mem::take(&mut self.process).ledger();
+        }
+        let before = self.process.total.unwrap_or(0.0);
+        self.process.total = total.or(self.process.total);
+        if let Some(session) = session {
+            self.process.session = Some(session.to_owned());
+        }
+        if let Some(usage) = &turn.usage {
+            self.counted = true;
+            self.process.turns += TokenCounts::from(&usage.counts);
+            let searches = usage.counts.server_tool_use.as_ref().map_or(0, |counts| counts.web_search_requests.0);
+            self.process.turn_searches = self.process.turn_searches.saturating_add(searches);
+        }
+        if let Some(models) = turn.model_usage.as_ref().filter(|models| !models.by_model.is_empty()) {
+            self.counted = true;
+            self.process.models.clone_from(&models.by_model);
+        }
+        total.map(|total| exact_dollars(total - before))
+    }
+
+    /// An `assistant` event: its input counts once a message, its output never.
+    pub(crate) fn message(&mut self, message: &Message) {
+        let (Some(usage), Some(id)) = (&message.usage, &message.id) else {
+            return;
+        };
+        let model = message.model.as_deref().unwrap_or(UNNAMED);
+        if model == SYNTHETIC || !self.messages.insert(id.as_bytes()) {
+            return;
+        }
+        self.since_result = true;
+        if !self.streamed.contains(id.as_bytes()) {
+            let counts = TokenCounts { output: 0, reasoning: 0, ..TokenCounts::from(usage) };
+            *self.from_messages.entry(model.to_owned()).or_default() += counts;
+        }
+    }
+
+    /// `message_start`
+    pub(crate) fn message_start(&mut self, thread: Option<&String>, message: &Message) {
+        self.message_stop(thread);
+        self.since_result = true;
+        if let Some(id) = &message.id {
+            self.streamed.insert(id.as_bytes());
+        }
+        let counts = message.usage.as_ref().map(TokenCounts::from).unwrap_or_default();
+        let counts = TokenCounts { output: 0, reasoning: 0, ..counts };
+        let model = message.model.as_deref().unwrap_or(UNNAMED).to_owned();
+        self.open.insert(thread.cloned(), Open { model, counts, ended: false });
+    }
+
+    /// `message_delta`: what the message took in the end.
+    pub(crate) fn message_delta(&mut self, thread: Option<&String>, usage: &Usage) {
+        self.deltas = true;
+        let fresh = || Open { model: UNNAMED.to_owned(), counts: TokenCounts::default(), ended: false };
+        let open = self.open.entry(thread.cloned()).or_insert_with(fresh);
+        let last = TokenCounts::from(usage);
+        open.ended = true;
+        open.counts.output = last.output;
+        open.counts.reasoning = last.reasoning;
+        open.counts.input = open.counts.input.max(last.input);
+        open.counts.cache_read = open.counts.cache_read.max(last.cache_read);
+        open.counts.cache_write = open.counts.cache_write.max(last.cache_write);
+    }
+
+    /// `message_stop`, or the next message of the thread.
+    pub(crate) fn message_stop(&mut self, thread: Option<&String>) {
+        if let Some(open) = self.open.remove(&thread.cloned()) {
+            let sums = if open.ended { &mut self.from_deltas } else { &mut self.from_messages };
+            *sums.entry(open.model).or_default() += open.counts;
+        }
+    }
+
+    /// Codex's cumulative usage. Returns what this turn used.
+    pub(crate) fn codex_turn(&mut self, thread: Option<&str>, usage: &CodexUsage) -> TokenCounts {
+        self.results = true;
+        self.counted = true;
+        self.since_result = false;
+        let now = TokenCounts::from(usage);
+        let before = match &self.codex {
+            Some((known, before)) if known.as_deref() == thread => TokenCounts::from(before),
+            Some((_, before)) => {
+                let tokens = TokenCounts::from(before);
+                self.past += &Ledger { tokens, exact: true, basis: Basis::Results, ..Ledger::default() };
+                TokenCounts::default()
+            }
+            None => TokenCounts::default(),
+        };
+        self.codex = Some((thread.map(str::to_owned), usage.clone()));
+        TokenCounts {
+            input: now.input.saturating_sub(before.input),
+            output: now.output.saturating_sub(before.output),
+            cache_read: now.cache_read.saturating_sub(before.cache_read),
+            cache_write: now.cache_write.saturating_sub(before.cache_write),
+            reasoning: now.reasoning.saturating_sub(before.reasoning),
+        }
+    }
+
+    /// The ledger so far.
+    pub(crate) fn ledger(&self) -> Ledger {
+        if let Some((_, usage)) = &self.codex {
+            let tokens = TokenCounts::from(usage);
+            let mut ledger = Ledger { tokens, exact: true, basis: Basis::Results, ..Ledger::default() };
+            ledger += &self.past;
+            return ledger;
+        }
+        if self.results {
+            let mut ledger = self.process.ledger();
+            ledger += &self.past;
+            ledger.exact = self.counted && !self.since_result;
+            return ledger;
+        }
+        let mut ledger = Ledger::default();
+        let open = self.open.values().map(|open| (&open.model, open.counts));
+        let sums = self.from_deltas.iter().chain(&self.from_messages).map(|(model, counts)| (model, *counts));
+        for (model, tokens) in sums.chain(open) {
+            *ledger.by_model.entry(model.clone()).or_default() += ModelTotals { tokens, cost_usd: None };
+            ledger.tokens += tokens;
+        }
+        ledger.basis = match (self.deltas, ledger.by_model.is_empty()) {
+            (true, _) => Basis::Deltas,
+            (false, false) => Basis::Messages,
+            (false, true) => Basis::None,
+        };
+        ledger.exact = self.deltas && self.from_messages.is_empty() && self.open.values().all(|open| open.ended);
+        ledger
+    }
+}

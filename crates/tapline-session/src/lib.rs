@@ -1,0 +1,47 @@
+//! What happened in an agent's run, and how it looks: events to steps to a report.
+//!
+//! [`Fold`] turns records into [`Step`]s, one thing that happened each, in bounded memory; it is the one place
+//! where events are interpreted. A [`Collector`] adds steps up to a [`Report`]; renderers show them; checks
+//! judge them. Nothing here reads files, clocks or terminals.
+//!
+//! ```
+//! use tapline_protocol::Reader;
+//! use tapline_session::{Collector, Ending, Fold, Format, Run};
+//!
+//! let stream = br#"{"type":"assistant","message":{"content":[{"type":"text","text":"4"}]}}
+//! {"type":"result","subtype":"success","is_error":false,"result":"4","total_cost_usd":0.01,"num_turns":1}
+//! "#;
+//! let (mut fold, mut collector) = (Fold::default(), Collector::default());
+//! for record in Reader::new(stream.as_slice()) {
+//!     for step in fold.apply(&record?) {
+//!         collector.accept(&step);
+//!     }
+//! }
+//! let ending = Ending { exit_code: Some(0), ..Ending::default() };
+//! let report = collector.report(fold.finish(&ending), Format::StreamJson, Run::default(), &ending);
+//! assert_eq!(report.answer.as_deref(), Some("4"));
+//! assert_eq!(report.ledger.cost_usd, Some(0.01));
+//! assert!(report.verdict.clean);
+//! # Ok::<(), std::io::Error>(())
+//! ```
+
+#![warn(clippy::wildcard_enum_match_arm)]
+
+mod call;
+mod fold;
+mod ledger;
+mod report;
+pub mod step;
+pub mod text;
+mod time;
+mod verdict;
+
+pub use fold::{Fold, Format, LineCounts, SessionFacts, StreamStats, Summary};
+pub use ledger::{Basis, Ledger, ModelTotals, TokenCounts};
+pub use report::{
+    CallEntry, CodexPart, Collector, ItemEntry, OrphanEntry, PartialTexts, Report, ResultEntry, Run, Session, TaskEntry, Tools,
+    TurnCounts, get,
+};
+pub use step::{Step, What};
+pub use time::duration;
+pub use verdict::{Advice, Category, Ending, Exit, Outcome, Retry, Verdict, Warning};

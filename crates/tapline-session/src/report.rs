@@ -1,0 +1,205 @@
+//! The report: what tapline says about one stream. A public interface, described in docs/REPORT.md; keys are
+//! never removed or renamed within a `schema` number.
+
+mod collector;
+mod path;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use tapline_protocol::codex::CodexUsage;
+use tapline_protocol::{Agent, Json};
+
+pub use collector::Collector;
+pub use path::get;
+
+use crate::fold::{Format, StreamStats};
+use crate::ledger::Ledger;
+use crate::step::{CallStatus, Hook, McpServer, Plugin, Retry, ServerAnswer, ServerCall, Turn};
+use crate::verdict::Verdict;
+
+/// What tapline says about one stream.
+#[derive(Debug, Serialize)]
+#[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
+pub struct Report {
+    pub schema: u32,
+    pub agent: Agent,
+    pub format: Format,
+    pub run: Run,
+    pub session: Session,
+    pub verdict: Verdict,
+    pub answer: Option<String>,
+    pub text: String,
+    pub main_text: String,
+    pub last_text: String,
+    pub thinking: Vec<String>,
+    pub prompts: Vec<String>,
+    pub tools: Tools,
+    pub turns: Vec<Turn>,
+    pub ledger: Ledger,
+    pub retries: Vec<Retry>,
+    pub rate_limit: Option<Json>,
+    pub rate_limit_events: u64,
+    pub tasks: Vec<TaskEntry>,
+    pub hooks: Vec<Hook>,
+    pub assistant_errors: Vec<String>,
+    pub partial: PartialTexts,
+    pub background_launches: u64,
+    pub codex: Option<CodexPart>,
+    pub stream: StreamStats,
+}
+
+impl Report {
+    /// The report as JSON, on one line.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// What only the program that ran the agent knows.
+#[derive(Clone, Debug, Serialize)]
+pub struct Run {
+    /// When it started, RFC 3339.
+    pub started_at: Option<String>,
+    /// How long it took.
+    pub duration_ms: Option<u64>,
+    /// How often it was tried.
+    pub attempts: u64,
+    /// What the caller calls it.
+    pub label: Option<String>,
+}
+
+impl Default for Run {
+    fn default() -> Self {
+        Self { started_at: None, duration_ms: None, attempts: 1, label: None }
+    }
+}
+
+/// The session, as its first start described it.
+#[derive(Debug, Serialize)]
+#[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
+pub struct Session {
+    pub id: Option<String>,
+    pub ids: Vec<String>,
+    pub inits: u64,
+    pub model: Option<String>,
+    pub cwd: Option<String>,
+    pub cli_version: Option<String>,
+    pub permission_mode: Option<String>,
+    pub api_key_source: Option<String>,
+    pub tools: Vec<String>,
+    pub mcp_servers: Vec<McpServer>,
+    pub agents: Vec<String>,
+    pub skills: Vec<String>,
+    pub plugins: Vec<Plugin>,
+    pub output_style: Option<String>,
+    pub fast_mode_state: Option<String>,
+}
+
+/// Calls and answers.
+#[derive(Debug, Default, Serialize)]
+#[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
+pub struct Tools {
+    pub calls: Vec<CallEntry>,
+    pub orphan_results: Vec<OrphanEntry>,
+    pub server_calls: Vec<ServerCall>,
+    pub server_results: Vec<ServerAnswer>,
+}
+
+/// One call.
+#[derive(Debug, Serialize)]
+#[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
+pub struct CallEntry {
+    pub id: Option<String>,
+    pub name: String,
+    pub input: Option<Json>,
+    pub parent: Option<String>,
+    pub title: String,
+    pub status: CallStatus,
+    pub result: Option<ResultEntry>,
+}
+
+/// Its answer.
+#[derive(Debug, Serialize)]
+#[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
+pub struct ResultEntry {
+    pub text: String,
+    pub is_error: bool,
+    pub line: u64,
+    pub block: usize,
+}
+
+/// An answer without a call.
+#[derive(Debug, Serialize)]
+#[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
+pub struct OrphanEntry {
+    pub tool_use_id: Option<String>,
+    pub text: String,
+    pub is_error: bool,
+    pub parent: Option<String>,
+    pub line: u64,
+    pub block: usize,
+}
+
+/// A task as it stood at the end.
+#[derive(Debug, Serialize)]
+#[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
+pub struct TaskEntry {
+    pub id: String,
+    pub status: String,
+    pub terminal: bool,
+    pub description: Option<String>,
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+}
+
+/// What partial messages added up to.
+#[derive(Debug, Default, Serialize)]
+#[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
+pub struct PartialTexts {
+    pub text: String,
+    pub thinking: String,
+    pub json: String,
+}
+
+/// What only Codex has.
+#[derive(Debug, Default, Serialize)]
+#[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
+pub struct CodexPart {
+    pub items: Vec<ItemEntry>,
+    pub reasoning: Vec<String>,
+    pub turns: TurnCounts,
+    pub turn_failures: Vec<String>,
+    pub stream_errors: Vec<String>,
+    pub reconnects: Vec<(u64, u64)>,
+    pub item_errors: Vec<String>,
+    pub dropped_events: u64,
+    pub usage: Option<CodexUsage>,
+}
+
+/// How many turns started and how they ended.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
+pub struct TurnCounts {
+    pub started: u64,
+    pub completed: u64,
+    pub failed: u64,
+}
+
+/// A Codex item: its merged fields, and what became of it.
+#[derive(Debug, Serialize)]
+pub struct ItemEntry {
+    /// The merged fields.
+    #[serde(flatten)]
+    pub fields: BTreeMap<String, Json>,
+    /// started, updated, completed
+    pub phases: Vec<&'static str>,
+    /// Whether it did what it should.
+    pub ok: bool,
+    /// Of a plan: how many entries are done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub todo_done: Option<usize>,
+    /// Of a plan: how many entries there are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub todo_total: Option<usize>,
+}

@@ -1,0 +1,326 @@
+//! Collects what grows with a stream: texts, calls, turns. With the fold's summary it makes the report.
+
+use std::collections::HashMap;
+
+use tapline_protocol::codex::{Item as WireItem, Todo};
+use tapline_protocol::{Agent, Json, Read};
+
+use super::{CallEntry, CodexPart, ItemEntry, OrphanEntry, PartialTexts, Report, ResultEntry, Run, Session, TaskEntry, Tools};
+use crate::fold::{Format, Summary, dropped_events, item_ok, merge};
+use crate::step::{Answer, Call, CallStatus, DeltaKind, Hook, Item, Partial, Retry, Said, Step, Task, Turn, What};
+use crate::verdict::Ending;
+
+/// Collects steps for a report.
+#[derive(Debug, Default)]
+pub struct Collector {
+    /// The one part of the report that is wanted, if not all of it.
+    only: Option<String>,
+    texts: Vec<Passage>,
+    thinking: Vec<Passage>,
+    prompts: Vec<String>,
+    tools: Tools,
+    calls: HashMap<String, usize>,
+    turns: Vec<Turn>,
+    retries: Vec<Retry>,
+    rate_limit: Option<Json>,
+    rate_limit_events: u64,
+    tasks: Vec<Task>,
+    hooks: Vec<Hook>,
+    assistant_errors: Vec<String>,
+    partial: PartialTexts,
+    codex: CodexPart,
+    items: Vec<(WireItem, Vec<&'static str>)>,
+    item_at: HashMap<(usize, String), usize>,
+}
+
+#[derive(Debug)]
+struct Passage {
+    text: String,
+    main: bool,
+    uuid: Option<String>,
+}
+
+impl Collector {
+    /// Collects only what the value at this path needs (see [`get`](super::get)), so that one value of a huge
+    /// stream takes little memory.
+    pub fn for_path(path: &str) -> Self {
+        let root = path.split(['.', '[']).next().unwrap_or(path);
+        Self { only: Some(root.to_owned()), ..Self::default() }
+    }
+
+    /// Collects none of the texts: for a summary.
+    pub fn without_texts() -> Self {
+        Self::for_path("turns")
+    }
+
+    fn wants(&self, part: &str) -> bool {
+        self.only.as_deref().is_none_or(|only| only == part || part == "text" && only == "main_text")
+    }
+
+    /// Takes the next step.
+    pub fn accept(&mut self, step: &Step) {
+        match &step.what {
+            What::Text(said) => {
+                if self.wants("text") {
+                    self.texts.push(passage(said, step));
+                }
+            }
+            What::Thinking(said) => {
+                if self.wants("thinking") && !said.text.is_empty() {
+                    self.thinking.push(passage(said, step));
+                }
+                if self.wants("codex") {
+                    self.codex.reasoning.push(said.text.clone());
+                }
+            }
+            What::Prompt { text } => {
+                if self.wants("prompts") {
+                    self.prompts.push(text.clone());
+                }
+            }
+            What::Call(call) => {
+                if self.wants("tools") {
+                    self.call(call, step);
+                }
+            }
+            What::Answer(answer) => {
+                if self.wants("tools") {
+                    self.answer(answer, step);
+                }
+            }
+            What::Orphan(answer) => {
+                if self.wants("tools") {
+                    self.tools.orphan_results.push(orphan(answer, step));
+                }
+            }
+            What::ServerCall(call) => {
+                if self.wants("tools") {
+                    self.tools.server_calls.push(call.clone());
+                }
+            }
+            What::ServerAnswer(answer) => {
+                if self.wants("tools") {
+                    self.tools.server_results.push(answer.clone());
+                }
+            }
+            What::Denied(denied) => {
+                if let Some(at) = denied.id.as_ref().and_then(|id| self.calls.get(id)) {
+                    self.tools.calls[*at].status = CallStatus::Denied;
+                }
+            }
+            What::Partial(Partial::Delta { kind, text, .. }) => {
+                if self.wants("partial") {
+                    let sum = match kind {
+                        DeltaKind::Text => &mut self.partial.text,
+                        DeltaKind::Thinking => &mut self.partial.thinking,
+                        DeltaKind::Json => &mut self.partial.json,
+                    };
+                    sum.push_str(text);
+                }
+            }
+            What::Retracted { uuids } => {
+                let stays = |passage: &Passage| passage.uuid.as_ref().is_none_or(|uuid| !uuids.contains(uuid));
+                self.texts.retain(stays);
+                self.thinking.retain(stays);
+            }
+            What::Turn(turn) => self.turn(turn),
+            What::Retry(retry) => {
+                if let (Some(attempt), Some(max), None) = (retry.attempt, retry.max, retry.delay_ms) {
+                    self.codex.reconnects.push((attempt, max));
+                }
+                self.retries.push(retry.clone());
+            }
+            What::RateLimit(limit) => {
+                self.rate_limit_events += 1;
+                self.rate_limit = limit.info.clone().or(self.rate_limit.take());
+            }
+            What::Task(task) => match self.tasks.iter_mut().find(|known| known.id == task.id) {
+                Some(known) => known.clone_from(task),
+                None => self.tasks.push(task.clone()),
+            },
+            What::Hook(hook) => self.hook(hook),
+            What::Error { text } => {
+                self.assistant_errors.push(text.clone());
+                self.codex.stream_errors.push(text.clone());
+            }
+            What::Item(item) => {
+                if self.wants("codex") {
+                    self.item(item);
+                }
+            }
+            What::Quiet { kind, .. } => {
+                if kind == "turn.started" {
+                    self.codex.turns.started += 1;
+                }
+            }
+            What::Session(_) | What::Partial(_) | What::Question(_) | What::Progress(_) | What::Notice(_) | What::Odd(_) => {}
+        }
+    }
+
+    fn call(&mut self, call: &Call, step: &Step) {
+        if let Some(id) = &call.id {
+            self.calls.insert(id.clone(), self.tools.calls.len());
+        }
+        self.tools.calls.push(CallEntry {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            input: call.input.clone(),
+            parent: step.parent.clone(),
+            title: call.title.clone(),
+            status: CallStatus::Pending,
+            result: None,
+        });
+    }
+
+    fn answer(&mut self, answer: &Answer, step: &Step) {
+        let Some(at) = answer.id.as_ref().and_then(|id| self.calls.get(id)) else {
+            return;
+        };
+        let call = &mut self.tools.calls[*at];
+        call.status = answer.status;
+        call.result =
+            Some(ResultEntry { text: answer.text.clone(), is_error: answer.is_error, line: step.line, block: answer.block });
+    }
+
+    fn turn(&mut self, turn: &Turn) {
+        self.codex.usage = turn.thread_usage.clone().or(self.codex.usage.take());
+        match turn.subtype.as_deref() {
+            Some("completed") => self.codex.turns.completed += 1,
+            Some("failed") => {
+                self.codex.turns.failed += 1;
+                self.codex.turn_failures.extend(turn.message.clone());
+            }
+            _ => {}
+        }
+        if self.wants("turns") {
+            self.turns.push(turn.clone());
+        }
+    }
+
+    fn hook(&mut self, hook: &Hook) {
+        let same = |known: &&mut Hook| {
+            known.outcome.is_none()
+                && match (&known.id, &hook.id) {
+                    (Some(known), Some(id)) => known == id,
+                    (None, None) => known.name == hook.name && known.event == hook.event,
+                    _ => false,
+                }
+        };
+        match self.hooks.iter_mut().find(same) {
+            Some(known) if hook.outcome.is_some() => known.clone_from(hook),
+            _ => self.hooks.push(hook.clone()),
+        }
+    }
+
+    fn item(&mut self, item: &Item) {
+        let news = WireItem { fields: item.item.clone() };
+        if news.kind().as_deref() == Some("error") {
+            let message = news.text("message").unwrap_or_default();
+            self.codex.dropped_events += dropped_events(&message).unwrap_or(0);
+            self.codex.item_errors.push(message);
+        }
+        let at = news.text("id").map(|id| *self.item_at.entry((item.thread, id)).or_insert(self.items.len()));
+        match at.and_then(|at| self.items.get_mut(at)) {
+            Some((known, phases)) => {
+                merge(&mut known.fields, &news.fields);
+                phases.push(item.phase);
+            }
+            None => self.items.push((news, vec![item.phase])),
+        }
+    }
+
+    /// Makes the report.
+    pub fn report(mut self, summary: Summary, format: Format, run: Run, ending: &Ending) -> Report {
+        let join = |passages: &mut dyn Iterator<Item = &Passage>| {
+            passages.map(|passage| passage.text.as_str()).collect::<Vec<_>>().join("\n")
+        };
+        let (mut text, mut main_text) =
+            (join(&mut self.texts.iter()), join(&mut self.texts.iter().filter(|passage| passage.main)));
+        let codex = summary.agent == Agent::Codex;
+        if codex && self.texts.is_empty() && self.wants("text") {
+            text = ending.last_message.clone().filter(|text| !text.trim().is_empty()).unwrap_or_default();
+            main_text.clone_from(&text);
+        }
+        if codex {
+            self.codex.items = self.items.into_iter().map(|(item, phases)| entry(item, phases)).collect();
+            self.assistant_errors.clear();
+            self.retries.clear();
+        }
+        let info = summary.session.info;
+        Report {
+            schema: 1,
+            agent: summary.agent,
+            format,
+            run,
+            session: Session {
+                id: summary.session.ids.first().cloned(),
+                ids: summary.session.ids,
+                inits: summary.session.inits,
+                model: info.model,
+                cwd: info.cwd,
+                cli_version: info.cli_version,
+                permission_mode: info.permission_mode,
+                api_key_source: info.api_key_source,
+                tools: info.tools,
+                mcp_servers: info.mcp_servers,
+                agents: info.agents,
+                skills: info.skills,
+                plugins: info.plugins,
+                output_style: info.output_style,
+                fast_mode_state: info.fast_mode_state,
+            },
+            verdict: summary.verdict,
+            answer: summary.answer,
+            text,
+            main_text,
+            last_text: summary.last_text,
+            thinking: self.thinking.into_iter().map(|passage| passage.text).collect(),
+            prompts: self.prompts,
+            tools: self.tools,
+            turns: self.turns,
+            ledger: summary.ledger,
+            retries: self.retries,
+            rate_limit: self.rate_limit,
+            rate_limit_events: self.rate_limit_events,
+            tasks: self.tasks.into_iter().map(task_entry).collect(),
+            hooks: self.hooks,
+            assistant_errors: self.assistant_errors,
+            partial: self.partial,
+            background_launches: summary.background_launches,
+            codex: codex.then_some(self.codex),
+            stream: summary.stream,
+        }
+    }
+}
+
+fn passage(said: &Said, step: &Step) -> Passage {
+    Passage { text: said.text.clone(), main: step.parent.is_none(), uuid: said.uuid.clone() }
+}
+
+fn orphan(answer: &Answer, step: &Step) -> OrphanEntry {
+    OrphanEntry {
+        tool_use_id: answer.id.clone(),
+        text: answer.text.clone(),
+        is_error: answer.is_error,
+        parent: step.parent.clone(),
+        line: step.line,
+        block: answer.block,
+    }
+}
+
+fn task_entry(task: Task) -> TaskEntry {
+    TaskEntry { id: task.id, status: task.status, terminal: task.terminal, description: task.description, kind: task.kind }
+}
+
+fn entry(item: WireItem, phases: Vec<&'static str>) -> ItemEntry {
+    let completed = phases.contains(&"completed");
+    let todos = (item.kind().as_deref() == Some("todo_list"))
+        .then(|| item.get("items").and_then(|items| items.with(Vec::<Todo>::read).flatten()).unwrap_or_default());
+    ItemEntry {
+        ok: item_ok(&item, completed),
+        phases,
+        todo_done: todos.as_ref().map(|todos| todos.iter().filter(|todo| todo.completed).count()),
+        todo_total: todos.as_ref().map(Vec::len),
+        fields: item.fields.into_iter().collect(),
+    }
+}

@@ -1,0 +1,155 @@
+//! Text of the agent's is hostile. `visible` is the one way it reaches a terminal.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use unicode_width::UnicodeWidthChar;
+
+/// Whether a character could steer a terminal, or make text look like what it is not.
+fn steers(c: char) -> bool {
+    match c {
+        '\n' | '\t' => false,
+        '\u{61c}'
+        | '\u{200b}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}'
+        | '\u{feff}'
+        | '\u{fff9}'..='\u{fffb}'
+        | '\u{e0000}'..='\u{e007f}' => {
+            // A zero-width joiner builds emoji and scripts; it neither moves nor hides anything.
+            c != '\u{200d}' && c != '\u{200c}'
+        }
+        c => c.is_control(),
+    }
+}
+
+/// The text with every control, escape and bidirectional character shown instead of obeyed.
+/// Line ends stay; a carriage return before one goes.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    if !text.contains(steers) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\r' if chars.peek() == Some(&'\n') => {}
+            '\u{0}'..='\u{1f}' if steers(c) => out.extend(char::from_u32(0x2400 + u32::from(c))),
+            '\u{7f}' => out.push('\u{2421}'),
+            c if steers(c) => {
+                let _ = write!(out, "<U+{:04X}>", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// The text made visible on one line: line ends and tabs become blanks.
+pub fn one_line(text: &str) -> String {
+    let text = visible(text.trim());
+    let mut out = String::with_capacity(text.len());
+    for word in text.split(['\n', '\t']).map(str::trim).filter(|word| !word.is_empty()) {
+        if !out.is_empty() {
+            out.push(' ');
+        }
+        out.push_str(word);
+    }
+    out
+}
+
+/// How many columns a text takes.
+pub fn width(text: &str) -> usize {
+    text.chars().map(|c| c.width().unwrap_or(0)).sum()
+}
+
+/// The text cut to so many columns, with `…` where something is missing.
+pub fn fit(text: &str, columns: usize) -> Cow<'_, str> {
+    if width(text) <= columns {
+        return Cow::Borrowed(text);
+    }
+    let mut left = columns.saturating_sub(1);
+    let kept = text.char_indices().find_map(|(at, c)| {
+        let width = c.width().unwrap_or(0);
+        if width > left {
+            return Some(at);
+        }
+        left -= width;
+        None
+    });
+    Cow::Owned(format!("{}…", &text[..kept.unwrap_or(text.len())]))
+}
+
+/// The first so many characters, and whether there were more.
+pub(crate) fn head(text: &str, characters: usize) -> (&str, bool) {
+    match text.char_indices().nth(characters) {
+        Some((at, _)) => (&text[..at], true),
+        None => (text, false),
+    }
+}
+
+/// A count with its thousands set apart: `1,234,567`.
+pub fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut out = String::with_capacity(digits.len() * 4 / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A count as people say it: `950`, `12.3k`, `4.5M`.
+pub fn short_count(count: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+    let value = count as f64;
+    match count {
+        0..=999 => count.to_string(),
+        1_000..=999_949 => format!("{:.1}k", value / 1e3),
+        _ => format!("{:.1}M", value / 1e6),
+    }
+}
+
+/// Dollars as people read them: four places below ten cents, else two.
+pub fn dollars(usd: f64) -> String {
+    if usd.abs() < 0.1 { format!("${usd:.4}") } else { format!("${usd:.2}") }
+}
+
+/// `1 tool`, `2 tools`
+pub fn count_of(count: usize, noun: &str) -> String {
+    let plural = if noun.ends_with("ch") { "es" } else { "s" };
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}{plural}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_steers_the_terminal() {
+        let hostile = "a\u{1b}[31mred\u{1b}]52;c;aGk=\u{7}\u{9b}2J\u{202e}evil\u{2066}\r\nnext\rover\u{0}\u{7f}\u{e0041}";
+        let shown = visible(hostile);
+        assert_eq!(shown, "a␛[31mred␛]52;c;aGk=␇<U+009B>2J<U+202E>evil<U+2066>\nnext␍over␀␡<U+E0041>");
+        assert!(!shown.chars().any(steers));
+        assert!(matches!(visible("plain\ttext 👩‍👩‍👧 日本語\n"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn cutting_counts_columns() {
+        assert_eq!(fit("日本語テスト", 7), "日本語…");
+        assert_eq!(fit("short", 5), "short");
+        assert_eq!(fit("x", 0), "…");
+        assert_eq!(one_line(" a\n\n  b\tc \r\n"), "a b c");
+    }
+
+    #[test]
+    fn counts() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(1_234_567), "1,234,567");
+        assert_eq!(short_count(999_949), "999.9k");
+        assert_eq!(short_count(1_250_000), "1.2M");
+        assert_eq!(count_of(2, "search"), "2 searches");
+    }
+}

@@ -1,0 +1,168 @@
+//! One honest verdict from everything that is known: the stream, the exit status, the signal, stderr.
+
+mod category;
+mod heuristics;
+mod judge;
+
+use serde::Serialize;
+
+pub use category::Category;
+pub(crate) use category::{CodexFailure, TurnFacts};
+pub(crate) use heuristics::TextFacts;
+pub(crate) use judge::{Evidence, judge};
+
+/// What a file alone cannot know of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Ending {
+    /// The exit code, if it is known.
+    pub exit_code: Option<i32>,
+    /// The signal that ended the process, by name (`SIGTERM`).
+    pub signal: Option<String>,
+    /// What the agent wrote to stderr.
+    pub stderr: Option<String>,
+    /// A watchdog ended the run.
+    pub timed_out: bool,
+    /// A person or program interrupted the run.
+    pub interrupted: bool,
+    /// The signal was sent after the final result, to a process that lingered: it does not count.
+    pub lingered: bool,
+    /// The agent could not be started, and why.
+    pub not_started: Option<String>,
+    /// Codex's `--output-last-message` file.
+    pub last_message: Option<String>,
+    /// No advisory categories.
+    pub no_heuristics: bool,
+    /// The agent was told to run no background tasks.
+    pub no_background_tasks: bool,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// The agent says it did it.
+    Success,
+    /// It failed.
+    Failure,
+    /// A person or program stopped it.
+    Interrupted,
+    /// The result never came.
+    Incomplete,
+}
+
+impl Outcome {
+    /// The report's word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Failure => "failure",
+            Self::Interrupted => "interrupted",
+            Self::Incomplete => "incomplete",
+        }
+    }
+}
+
+/// Whether trying again can help.
+#[derive(Clone, Debug, Serialize)]
+pub struct Retry {
+    /// When.
+    pub advice: Advice,
+    /// From when on, RFC 3339, if the stream says.
+    pub at: Option<String>,
+}
+
+/// When trying again can help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Advice {
+    /// It cannot.
+    No,
+    /// At once.
+    Now,
+    /// After a while.
+    Later,
+}
+
+/// Something that deserves a look, whatever the outcome.
+#[derive(Clone, Debug, Serialize)]
+pub struct Warning {
+    /// A stable code: `malformed-line`, `no-result`, …
+    pub code: &'static str,
+    /// What.
+    pub message: String,
+    /// The line, where one is to blame.
+    pub line: Option<u64>,
+}
+
+/// What is known of the process's end.
+#[derive(Clone, Debug, Serialize)]
+pub struct Exit {
+    /// The exit code.
+    pub code: Option<i32>,
+    /// The signal, by name.
+    pub signal: Option<String>,
+    /// success, error, input-error, interrupted, other, unknown
+    pub class: &'static str,
+}
+
+/// What became of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Verdict {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Why, where there is something to say.
+    pub category: Option<Category>,
+    /// The text a person should read; at most 4096 characters, then ` ... (truncated)`.
+    pub error: Option<String>,
+    /// Success, and no category, no failed turn.
+    pub clean: bool,
+    /// Whether trying again can help.
+    pub retry: Retry,
+    /// What deserves a look.
+    pub warnings: Vec<Warning>,
+    /// The process's end.
+    pub exit: Exit,
+}
+
+impl Verdict {
+    /// The exit code that tapline itself gives for this verdict.
+    pub fn exit_code(&self) -> u8 {
+        match (self.outcome, self.category) {
+            (Outcome::Success, _) => 0,
+            (Outcome::Failure, Some(Category::Timeout)) => 124,
+            (Outcome::Failure, _) => 1,
+            (Outcome::Incomplete, _) => 4,
+            (Outcome::Interrupted, _) if self.exit.code == Some(143) || self.exit.signal.as_deref() == Some("SIGTERM") => 143,
+            (Outcome::Interrupted, _) => 130,
+        }
+    }
+}
+
+/// Warnings, as many as a person could read: of each code the first thousand, the rest counted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Warnings {
+    list: Vec<Warning>,
+    counts: std::collections::BTreeMap<&'static str, usize>,
+}
+
+impl Warnings {
+    const PER_CODE: usize = 1_000;
+
+    pub(crate) fn add(&mut self, code: &'static str, line: Option<u64>, message: impl Into<String>) {
+        let count = self.counts.entry(code).or_default();
+        *count += 1;
+        if *count <= Self::PER_CODE {
+            self.list.push(Warning { code, message: message.into(), line });
+        }
+    }
+
+    pub(crate) fn finish(mut self) -> Vec<Warning> {
+        for (code, count) in self.counts {
+            if count > Self::PER_CODE {
+                let message = format!("and {} more of these", count - Self::PER_CODE);
+                self.list.push(Warning { code, message, line: None });
+            }
+        }
+        self.list
+    }
+}

@@ -1,0 +1,201 @@
+//! Why a turn failed: what the stream says outright, then its words.
+
+use serde::Serialize;
+use tapline_protocol::claude::result::TurnResult;
+
+/// Why a run ended as it did. The set is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "docs/REPORT.md describes each")]
+pub enum Category {
+    RateLimit,
+    Overloaded,
+    Auth,
+    Billing,
+    InvalidRequest,
+    ModelNotFound,
+    Context,
+    Server,
+    Network,
+    Api,
+    MaxTurns,
+    Budget,
+    StructuredOutput,
+    Permission,
+    Hook,
+    Startup,
+    Timeout,
+    Interrupted,
+    Killed,
+    Exit,
+    NoResult,
+    Interactive,
+    BackgroundTask,
+}
+
+impl Category {
+    /// The report's word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::RateLimit => "rate_limit",
+            Self::Overloaded => "overloaded",
+            Self::Auth => "auth",
+            Self::Billing => "billing",
+            Self::InvalidRequest => "invalid_request",
+            Self::ModelNotFound => "model_not_found",
+            Self::Context => "context",
+            Self::Server => "server",
+            Self::Network => "network",
+            Self::Api => "api",
+            Self::MaxTurns => "max_turns",
+            Self::Budget => "budget",
+            Self::StructuredOutput => "structured_output",
+            Self::Permission => "permission",
+            Self::Hook => "hook",
+            Self::Startup => "startup",
+            Self::Timeout => "timeout",
+            Self::Interrupted => "interrupted",
+            Self::Killed => "killed",
+            Self::Exit => "exit",
+            Self::NoResult => "no_result",
+            Self::Interactive => "interactive",
+            Self::BackgroundTask => "background_task",
+        }
+    }
+
+    fn of_status(status: u64) -> Option<Self> {
+        Some(match status {
+            429 => Self::RateLimit,
+            529 => Self::Overloaded,
+            401 | 403 => Self::Auth,
+            402 => Self::Billing,
+            404 => Self::ModelNotFound,
+            413 => Self::Context,
+            400 | 422 => Self::InvalidRequest,
+            500..=599 => Self::Server,
+            _ => return None,
+        })
+    }
+
+    /// An error's name, as the API or the agent gives it.
+    fn of_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "permission_error" | "oauth_org_not_allowed" | "verification_required" | "cloud_credential_error" => Self::Auth,
+            "billing_error" | "account_on_hold" => Self::Billing,
+            "model_not_found" | "not_found_error" => Self::ModelNotFound,
+            "request_too_large" | "prompt_too_long" | "max_output_tokens" => Self::Context,
+            "server_error" | "api_error" => Self::Server,
+            name if name.starts_with("rate_limit") => Self::RateLimit,
+            name if name.starts_with("overloaded") => Self::Overloaded,
+            name if name.starts_with("authentication") => Self::Auth,
+            name if name.starts_with("invalid_request") => Self::InvalidRequest,
+            _ => return None,
+        })
+    }
+}
+
+/// What a turn's other events said of its failure.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TurnFacts {
+    /// `error` of an assistant event of the turn.
+    pub(crate) assistant_error: Option<String>,
+    /// `api_error_status` of one.
+    pub(crate) status: Option<u64>,
+    /// `api_error_type` of one.
+    pub(crate) error_type: Option<String>,
+}
+
+impl TurnFacts {
+    /// The category of a failed Claude turn; `error` is the text a person reads, already cut.
+    pub(crate) fn category(&self, turn: &TurnResult, error: &str) -> Category {
+        let status = turn.api_error_status.as_ref().and_then(tapline_protocol::Number::as_u64).or(self.status);
+        let names = [
+            turn.api_error_type.as_deref(),
+            self.error_type.as_deref(),
+            self.assistant_error.as_deref(),
+            turn.terminal_reason.as_deref().filter(|reason| *reason == "prompt_too_long"),
+        ];
+        status
+            .and_then(Category::of_status)
+            .or_else(|| names.into_iter().flatten().find_map(Category::of_name))
+            .or_else(|| turn.startup_failure_reason.as_ref().map(|_| Category::Startup))
+            .or_else(|| connection_error(turn, error).then_some(Category::Network))
+            .or_else(|| of_words(error))
+            .or_else(|| {
+                let reasons = [turn.subtype.as_deref(), turn.terminal_reason.as_deref()];
+                reasons.into_iter().flatten().find_map(of_reason)
+            })
+            .unwrap_or(Category::Api)
+    }
+}
+
+/// The model was not reached at all: no HTTP status, and words to that effect.
+fn connection_error(turn: &TurnResult, error: &str) -> bool {
+    const WORDS: &[&str] = &[
+        "connection error",
+        "connection refused",
+        "connection reset",
+        "unable to connect",
+        "econnrefused",
+        "econnreset",
+        "enotfound",
+        "etimedout",
+        "eai_again",
+        "epipe",
+        "socket hang up",
+        "fetch failed",
+        "network error",
+    ];
+    let error = error.to_lowercase();
+    turn.api_error_status.is_none() && WORDS.iter().any(|words| error.contains(words))
+}
+
+fn of_words(error: &str) -> Option<Category> {
+    let error = error.to_lowercase();
+    let says = |words: &[&str]| words.iter().any(|words| error.contains(words));
+    if says(&["429", "rate limit", "rate-limit"]) {
+        Some(Category::RateLimit)
+    } else if says(&["401", "403", "unauthorized", "authentication", "auth error", "anthropic_api_key"]) {
+        Some(Category::Auth)
+    } else {
+        None
+    }
+}
+
+/// A subtype or terminal reason.
+fn of_reason(reason: &str) -> Option<Category> {
+    const REASONS: &[(&str, Category)] = &[
+        ("max_turns", Category::MaxTurns),
+        ("budget", Category::Budget),
+        ("structured_output", Category::StructuredOutput),
+        ("context", Category::Context),
+        ("prompt_too_long", Category::Context),
+        ("hook", Category::Hook),
+    ];
+    REASONS.iter().find(|(word, _)| reason.contains(word)).map(|(_, category)| *category)
+}
+
+/// What Codex said of a failure.
+#[derive(Clone, Debug)]
+pub(crate) struct CodexFailure {
+    pub(crate) text: String,
+}
+
+impl CodexFailure {
+    pub(crate) fn category(&self) -> Category {
+        let text = self.text.to_lowercase();
+        let says = |words: &[&str]| words.iter().any(|words| text.contains(words));
+        let status = text.split("unexpected status ").nth(1).and_then(|rest| rest.get(..3)?.parse().ok());
+        if let Some(category) = status.and_then(Category::of_status) {
+            return category;
+        }
+        if says(&["429", "rate limit", "rate-limit", "quota"]) {
+            Category::RateLimit
+        } else if says(&["openai_api_key", "invalid api key", "chatgpt account"]) {
+            Category::Auth
+        } else {
+            of_words(&text).unwrap_or(Category::Api)
+        }
+    }
+}

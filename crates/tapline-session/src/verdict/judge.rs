@@ -1,0 +1,152 @@
+//! The order in which the evidence counts.
+
+use super::{Advice, Category, Ending, Exit, Outcome, Retry, TextFacts, Verdict, Warnings};
+use crate::text::head;
+
+/// What the stream says.
+#[derive(Debug, Default)]
+pub(crate) struct Evidence<'f> {
+    pub(crate) agent_name: &'static str,
+    /// Any object was read.
+    pub(crate) objects: bool,
+    /// Any result (Codex: any ended turn) was seen.
+    pub(crate) result: bool,
+    /// The last turn failed: why and with which words.
+    pub(crate) failure: Option<(Category, String)>,
+    /// The last turn failed because it was aborted.
+    pub(crate) aborted: bool,
+    pub(crate) any_failed: bool,
+    pub(crate) texts: TextFacts,
+    pub(crate) num_turns: Option<u64>,
+    pub(crate) stop_reason: Option<&'f str>,
+    /// Every task that was launched in the background has ended.
+    pub(crate) tasks_ended: bool,
+    /// When a limit that was hit starts anew.
+    pub(crate) resets_at: Option<String>,
+}
+
+/// No error text is longer, in characters.
+const ERROR_LIMIT: usize = 4096;
+
+/// The text a person should read, cut.
+pub(crate) fn cut(text: &str) -> String {
+    match head(text, ERROR_LIMIT) {
+        (head, true) => format!("{head} ... (truncated)"),
+        (text, false) => text.to_owned(),
+    }
+}
+
+/// Judges a run.
+pub(crate) fn judge(evidence: &Evidence<'_>, ending: &Ending, mut warnings: Warnings) -> Verdict {
+    let stderr = ending.stderr.as_deref().map(str::trim).filter(|text| !text.is_empty());
+    if let Some(text) = stderr {
+        warnings.add("stderr", None, cut(text));
+    }
+    if !evidence.result {
+        warnings.add("no-result", None, format!("{} wrote no result: the run may not have ended", evidence.agent_name));
+    }
+    let (outcome, mut category, error) = weigh(evidence, ending, stderr);
+    if outcome == Outcome::Success && !ending.no_heuristics {
+        if evidence.texts.interactive(evidence.num_turns, evidence.stop_reason) {
+            category = Some(Category::Interactive);
+            warnings.add("interactive-hang", None, "the agent asked a question and nobody was there to answer it");
+        } else if evidence.texts.background(evidence.num_turns) && !evidence.tasks_ended && !ending.no_background_tasks {
+            category = Some(Category::BackgroundTask);
+            warnings.add("background-task", None, "tasks in the background may not have finished");
+        }
+    }
+    Verdict {
+        outcome,
+        category,
+        error: error.map(|text| cut(&text)),
+        clean: outcome == Outcome::Success && category.is_none() && !evidence.any_failed,
+        retry: advise(outcome, category, evidence.resets_at.clone()),
+        warnings: warnings.finish(),
+        exit: Exit { code: ending.exit_code, signal: ending.signal.clone(), class: class(ending) },
+    }
+}
+
+fn weigh(evidence: &Evidence<'_>, ending: &Ending, stderr: Option<&str>) -> (Outcome, Option<Category>, Option<String>) {
+    let failed = |category, text: Option<String>| (Outcome::Failure, Some(category), text);
+    let exit = ending.exit_code.filter(|code| *code != 0);
+    let signal = if ending.lingered { None } else { signal(ending) };
+    let exit_text = |code: i32| stderr.map_or_else(|| format!("exited with code {code}"), str::to_owned);
+
+    if let Some(why) = &ending.not_started {
+        return failed(Category::Startup, Some(why.clone()));
+    }
+    if !evidence.objects
+        && !ending.timed_out
+        && !ending.interrupted
+        && signal.is_none()
+        && let (Some(_), Some(text)) = (exit, stderr)
+    {
+        return failed(Category::Startup, Some(text.to_owned()));
+    }
+    if ending.timed_out {
+        return failed(Category::Timeout, Some("timeout".to_owned()));
+    }
+    let interrupted = (Outcome::Interrupted, Some(Category::Interrupted), Some("interrupted".to_owned()));
+    if ending.interrupted || evidence.aborted {
+        return interrupted;
+    }
+    if let Some((category, text)) = &evidence.failure {
+        return failed(*category, Some(text.clone()));
+    }
+    match signal {
+        Some(name) if name == "SIGINT" => return interrupted,
+        Some(name) => return failed(Category::Killed, Some(format!("killed by {name}"))),
+        None => {}
+    }
+    match (exit.filter(|_| !ending.lingered), evidence.result) {
+        (Some(code), _) => failed(Category::Exit, Some(exit_text(code))),
+        (None, false) => (Outcome::Incomplete, Some(Category::NoResult), None),
+        (None, true) => (Outcome::Success, None, None),
+    }
+}
+
+/// The signal that ended the process: known, or told by an exit code of 128 + n.
+fn signal(ending: &Ending) -> Option<String> {
+    const NAMES: &[(i32, &str)] = &[
+        (1, "SIGHUP"),
+        (2, "SIGINT"),
+        (3, "SIGQUIT"),
+        (4, "SIGILL"),
+        (6, "SIGABRT"),
+        (7, "SIGBUS"),
+        (8, "SIGFPE"),
+        (9, "SIGKILL"),
+        (11, "SIGSEGV"),
+        (13, "SIGPIPE"),
+        (14, "SIGALRM"),
+        (15, "SIGTERM"),
+        (24, "SIGXCPU"),
+        (25, "SIGXFSZ"),
+    ];
+    if let Some(name) = &ending.signal {
+        return Some(name.clone());
+    }
+    let number = ending.exit_code.filter(|code| (129..=192).contains(code))? - 128;
+    let known = NAMES.iter().find(|(known, _)| *known == number);
+    Some(known.map_or_else(|| format!("signal {number}"), |(_, name)| (*name).to_owned()))
+}
+
+fn class(ending: &Ending) -> &'static str {
+    match (ending.exit_code, ending.signal.as_deref()) {
+        (Some(0), _) => "success",
+        (Some(1), _) => "error",
+        (Some(2), _) => "input-error",
+        (Some(130), _) | (None, Some("SIGINT")) => "interrupted",
+        (Some(_), _) | (None, Some(_)) => "other",
+        (None, None) => "unknown",
+    }
+}
+
+fn advise(outcome: Outcome, category: Option<Category>, resets_at: Option<String>) -> Retry {
+    let advice = match (outcome, category) {
+        (Outcome::Failure, Some(Category::RateLimit | Category::Overloaded)) => Advice::Later,
+        (Outcome::Failure, Some(Category::Server | Category::Network)) | (Outcome::Incomplete, _) => Advice::Now,
+        (Outcome::Success | Outcome::Failure | Outcome::Interrupted, _) => Advice::No,
+    };
+    Retry { advice, at: resets_at.filter(|_| advice == Advice::Later) }
+}
