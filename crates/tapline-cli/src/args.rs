@@ -167,7 +167,7 @@ pub(crate) struct Streams {
     pub(crate) facts: Facts,
 }
 
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "What the stream does not say")]
 pub(crate) struct Facts {
     /// Whose stream it is, where that cannot be seen
@@ -191,7 +191,7 @@ pub(crate) struct Facts {
     /// A watchdog ended the run
     #[arg(long)]
     pub(crate) timed_out: bool,
-    /// No advisory categories (interactive, `background_task`)
+    /// No advisory categories (interactive, background_task)
     #[arg(long)]
     pub(crate) no_heuristics: bool,
     /// The file of codex's --output-last-message
@@ -205,9 +205,10 @@ pub(crate) enum AgentName {
     Codex,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Shape {
     /// Look
+    #[default]
     Auto,
     /// One event a line (claude --output-format stream-json)
     StreamJson,

@@ -1,6 +1,11 @@
 //! The commands: one file each.
 
+mod check;
+mod convert;
+mod demo;
 mod inspect;
+mod man;
+mod view;
 
 use anyhow::Result;
 
@@ -10,6 +15,11 @@ use crate::args::Command;
 pub(crate) fn run(command: Command) -> Result<u8> {
     match command {
         Command::Inspect(args) => inspect::run(&args),
-        _ => Ok(0),
+        Command::View(args) => view::run(&args),
+        Command::Convert(args) => convert::run(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Demo(args) => demo::run(&args),
+        Command::Completions(args) => man::completions(args.shell),
+        Command::Man(args) => man::run(args.folder.as_deref()),
     }
 }

@@ -1,8 +1,10 @@
 //! The binary: reads the command line, runs the command, gives back its exit code.
 
+#[expect(clippy::doc_markdown, reason = "its comments are help texts, printed as they are")]
 mod args;
 mod commands;
 mod exit;
+mod follow;
 mod output;
 mod source;
 

@@ -32,3 +32,8 @@ pub(crate) fn width() -> usize {
 pub(crate) fn tell(text: &str) {
     let _ = writeln!(io::stderr(), "tapline: {text}");
 }
+
+/// A raw value of the agent's: as it is where stdout is no terminal, made visible where it is one.
+pub(crate) fn raw(text: &str) -> std::borrow::Cow<'_, str> {
+    if is_terminal() { tapline_session::text::visible(text) } else { text.into() }
+}

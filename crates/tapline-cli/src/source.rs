@@ -70,6 +70,11 @@ impl Source {
         Ok(Some((record, steps)))
     }
 
+    /// Whose stream it is, as far as it is known.
+    pub(crate) fn agent(&self) -> Agent {
+        self.fold.agent()
+    }
+
     /// Whether taking the next record may have to wait: what was put out must be seen by then.
     pub(crate) fn may_wait(&self) -> bool {
         !self.input.is_ready()

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io::{self, BufRead, Cursor, Read as _};
 
 use crate::decode::Decoder;
-use crate::json::{Kind, SyntaxError, Tape};
+use crate::json::{Kind, SyntaxError, Tape, Value};
 use crate::reader::Reader;
 use crate::record::{Record, trim};
 
@@ -114,7 +114,7 @@ fn looks_like_document<R: BufRead>(source: &mut R, head: &mut Vec<u8>) -> io::Re
         }
         check_at = head.len() * 2;
         let first = text[0];
-        match Tape::default().parse(&String::from_utf8_lossy(text)).map(|value| value.kind()) {
+        match Tape::default().parse(&String::from_utf8_lossy(text)).map(Value::kind) {
             // One line that is an object is read as a line; what it is shows at the end.
             Ok(_) if first == b'{' && !text.contains(&b'\n') => return Ok(false),
             Ok(_) if ended => return Ok(true),
@@ -154,7 +154,6 @@ fn document(bytes: &[u8], format: InputFormat) -> Option<(Shape, VecDeque<Record
     if format == InputFormat::Auto && items.clone().any(|item| item.kind() != Kind::Object) {
         return None;
     }
-    let record =
-        |(number, item): (u64, crate::json::Value<'_>)| decoder.decode_line(number, [item.raw().as_bytes(), b"\n"].concat());
+    let record = |(number, item): (u64, Value<'_>)| decoder.decode_line(number, [item.raw().as_bytes(), b"\n"].concat());
     Some((Shape::VerboseDocument, (1..).zip(items).map(record).collect()))
 }

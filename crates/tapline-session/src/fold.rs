@@ -243,7 +243,6 @@ impl Fold {
         }
     }
 
-    #[expect(clippy::too_many_lines, reason = "the one match on `Event`: an arm each")]
     fn event(&mut self, event: &Event, out: &mut Steps<'_>) {
         match event {
             Event::Blank | Event::Rest => {}

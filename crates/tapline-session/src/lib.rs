@@ -28,8 +28,11 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod call;
+pub mod check;
 mod fold;
 mod ledger;
+pub mod policy;
+pub mod render;
 mod report;
 pub mod step;
 pub mod text;

@@ -346,9 +346,19 @@ pub struct Turn {
     /// What went wrong, in the words a person should read.
     #[serde(skip)]
     pub message: Option<String>,
+    /// What the result says was said before, as the main thread's last text.
+    #[serde(skip)]
+    pub repeats_text: bool,
     /// Codex: the thread's usage so far.
     #[serde(skip)]
     pub thread_usage: Option<CodexUsage>,
+}
+
+impl Turn {
+    /// What the result says, where it says something new.
+    pub fn news(&self) -> Option<&str> {
+        self.result.as_deref().map(str::trim).filter(|text| !text.is_empty() && !self.repeats_text && !self.failed)
+    }
 }
 
 /// A retry of a request to the model.
@@ -428,6 +438,9 @@ pub struct Denied {
     pub name: Option<String>,
     /// Why.
     pub message: Option<String>,
+    /// The call waits for its answer, which will carry the refusal.
+    #[serde(skip)]
+    pub answer_follows: bool,
 }
 
 /// Something the agent asks its host.

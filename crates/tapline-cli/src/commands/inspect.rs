@@ -3,6 +3,7 @@
 use std::io::Write as _;
 
 use anyhow::Result;
+use tapline_session::render::{Style, render_summary};
 use tapline_session::{Collector, Run, get};
 
 use crate::args::Inspect;
@@ -21,19 +22,22 @@ pub(crate) fn run(args: &Inspect) -> Result<u8> {
         }
     }
     let (summary, format, ending) = source.finish();
-    let report = collector.report(summary, format, Run::default(), &ending);
+    let report = collector.report(summary.clone(), format, Run::default(), &ending);
     let mut out = output::stdout();
     let mut code = if args.exit_status { report.verdict.exit_code() } else { 0 };
     if let Some(path) = &args.get {
-        match get(&report.to_json(), path) {
-            Some(value) => writeln!(out, "{value}")?,
-            None => {
-                output::tell(&format!("the report has no value at `{path}`"));
-                code = if args.exit_status && code != 0 { code } else { exit::FAILED };
-            }
+        if let Some(value) = get(&report.to_json(), path) {
+            writeln!(out, "{}", output::raw(&value))?;
+        } else {
+            output::tell(&format!("the report has no value at `{path}` (`tapline inspect --json` prints all of it)"));
+            code = if code == 0 { exit::FAILED } else { code };
         }
-    } else {
+    } else if args.json {
         writeln!(out, "{}", report.to_json())?;
+    } else {
+        let style = if output::colour(args.look) { Style::ansi() } else { Style::plain() };
+        let width = output::is_terminal().then(output::width);
+        out.write_all(render_summary(&report, &summary, style, width).as_bytes())?;
     }
     out.flush()?;
     Ok(code)

@@ -250,7 +250,8 @@ impl Fold {
         if fresh {
             let tool = name.as_deref().unwrap_or("a tool");
             self.warnings.add("permission-denied", Some(out.record.line), format!("{tool} was not permitted"));
-            out.push(What::Denied(Denied { id, name, message }));
+            let answer_follows = self.calls.is_pending(id.as_ref());
+            out.push(What::Denied(Denied { id, name, message, answer_follows }));
         }
     }
 
@@ -375,6 +376,8 @@ impl Fold {
                 turns.duration_ms = Some(turns.duration_ms.unwrap_or(0.0) + ms.as_f64());
             }
         }
+        let last = self.spoken.main.as_ref().map(|words| words.text.trim());
+        let repeats_text = turn.result.as_deref().is_some_and(|text| Some(text.trim()) == last);
         let said = turn.result.clone().filter(|text| !text.is_empty());
         let words = || self.spoken.main.as_ref().or(self.spoken.sub.as_ref()).map(|words| words.text.clone());
         turns.answer = if failed { Some(String::new()) } else { said.or_else(words) };
@@ -403,6 +406,7 @@ impl Fold {
             model_usage: turn.model_usage.clone(),
             cost_usd,
             message,
+            repeats_text,
             thread_usage: None,
         };
         turns.count += 1;
@@ -465,6 +469,9 @@ impl Fold {
         });
         if let Some(status) = status {
             let ends = TERMINAL.contains(&status);
+            if ends && task.terminal && task.status == status {
+                return out.quiet(Some(id));
+            }
             if ends || !task.terminal {
                 status.clone_into(&mut task.status);
                 task.terminal = ends;

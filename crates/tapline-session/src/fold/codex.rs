@@ -83,15 +83,16 @@ impl Fold {
             cache_creation_input_tokens: Tokens(used.cache_write),
             ..Usage::default()
         };
-        let failed = self.codex.failure.is_some();
         let used = RawUsage { counts, entries: Vec::new() };
-        self.end_turn("completed", failed, Some((used, event.usage.clone())), out);
+        self.end_turn("completed", true, Some((used, event.usage.clone())), out);
     }
 
     pub(super) fn turn_failed(&mut self, event: &TurnFailed, out: &mut Steps<'_>) {
         let message = event.error.as_ref().and_then(|error| error.message.clone());
+        // A fatal error is written twice: by itself, then as the turn's.
+        let told = self.codex.failure.is_some();
         self.fail(message);
-        self.end_turn("failed", true, None, out);
+        self.end_turn("failed", told, None, out);
     }
 
     fn fail(&mut self, message: Option<String>) -> String {
@@ -100,7 +101,8 @@ impl Fold {
         text
     }
 
-    fn end_turn(&mut self, subtype: &str, failed: bool, used: Option<(RawUsage, CodexUsage)>, out: &mut Steps<'_>) {
+    fn end_turn(&mut self, subtype: &str, told: bool, used: Option<(RawUsage, CodexUsage)>, out: &mut Steps<'_>) {
+        let failed = self.codex.failure.is_some();
         let (usage, thread_usage) = used.map_or_else(Default::default, |(turn, thread)| (turn, Some(thread)));
         let message = self.codex.failure.as_ref().filter(|_| failed).map(|failure| failure.text.clone());
         let turn = Turn {
@@ -127,6 +129,7 @@ impl Fold {
             model_usage: None,
             cost_usd: None,
             message,
+            repeats_text: told,
             thread_usage,
         };
         self.turns.failure = failed.then(|| self.codex.failure()).flatten();

@@ -53,6 +53,11 @@ impl Calls {
         Some((seen.clone(), again))
     }
 
+    /// Whether this call waits for its answer.
+    pub(crate) fn is_pending(&self, id: Option<&String>) -> bool {
+        id.and_then(|id| self.seen.get(id)).is_some_and(|call| !call.answered)
+    }
+
     /// The calls that were never answered, in order.
     pub(crate) fn pending(&self) -> impl Iterator<Item = (&str, &Seen)> {
         self.order.iter().filter_map(|id| Some((id.as_str(), self.seen.get(id).filter(|call| !call.answered)?)))

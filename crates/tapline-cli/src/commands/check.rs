@@ -1,0 +1,83 @@
+//! `tapline check`: what is odd about a stream, and whether it keeps a policy.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use tapline_session::check::{CheckReport, Checker};
+use tapline_session::policy::{Policy, PolicyChecker};
+use tapline_session::render::Style;
+use tapline_session::text::{count_of, one_line};
+
+use crate::args::Check;
+use crate::source::Source;
+use crate::{exit, output};
+
+pub(crate) fn run(args: &Check) -> Result<u8> {
+    let mut policy = args.policy.as_deref().map(read_policy).transpose()?.map(PolicyChecker::new);
+    let mut source = Source::open(args.stream.file.as_ref(), &args.stream.facts)?;
+    let mut checker = Checker::default();
+    let mut violations = Vec::new();
+    while let Some((record, steps)) = source.next()? {
+        checker.accept(&record, &steps);
+        if let Some(policy) = &mut policy {
+            violations.extend(steps.iter().flat_map(|step| policy.accept(step)));
+        }
+    }
+    violations.extend(policy.iter().flat_map(PolicyChecker::finish));
+    let (summary, ..) = source.finish();
+    let report = checker.finish(&summary, violations, args.strict);
+    let mut out = output::stdout();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string(&report)?)?;
+    } else {
+        let style = if output::colour(args.look) { Style::ansi() } else { Style::plain() };
+        out.write_all(render(&report, args.policy.is_some(), style).as_bytes())?;
+    }
+    out.flush()?;
+    Ok(if report.ok { 0 } else { exit::VIOLATED })
+}
+
+/// Reads a policy; a wrong one is refused with line and reason.
+fn read_policy(path: &Path) -> Result<Policy> {
+    let name = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the policy {name}"))?;
+    toml::from_str(&text).with_context(|| format!("the policy {name} is wrong (docs/POLICY.md describes it)"))
+}
+
+fn render(report: &CheckReport, policy: bool, style: Style) -> String {
+    let Style { red, yellow, green, dim, bold, reset, .. } = style;
+    let mut out = String::new();
+    let place = |line: Option<u64>| line.map(|line| format!("line {line}: ")).unwrap_or_default();
+    for violation in &report.violations {
+        let message = one_line(&violation.message);
+        let _ = writeln!(out, "{red}✗{reset} {}{bold}{}{reset}: {message}", place(violation.line), violation.rule);
+    }
+    for finding in &report.findings {
+        let _ = writeln!(out, "{yellow}!{reset} {}{}: {}", place(finding.line), finding.code, one_line(&finding.message));
+    }
+    for drift in &report.drift {
+        let version = drift.cli_version.as_deref().unwrap_or("unknown version");
+        let what = match (drift.unknown_type, drift.unknown_keys.is_empty()) {
+            (true, _) => "tapline does not know this type yet".to_owned(),
+            (false, _) => format!("unknown keys {}", drift.unknown_keys.join(", ")),
+        };
+        let text = one_line(&format!("{}: {what} ({version}, {})", drift.event, times(drift.count)));
+        let _ = writeln!(out, "{dim}~{reset} line {}: drift: {text}", drift.line);
+    }
+    let kept = match (policy, report.violations.len()) {
+        (false, _) => String::new(),
+        (true, 0) => " · policy kept".to_owned(),
+        (true, count) => format!(" · {}", count_of(count, "violation")),
+    };
+    let mark = if report.ok { format!("{green}✓{reset}") } else { format!("{red}✗{reset}") };
+    let lines = count_of(usize::try_from(report.lines).unwrap_or(usize::MAX), "line");
+    let drift = count_of(report.drift.len(), "drift");
+    let _ = writeln!(out, "{mark} {lines} · {} odd · {drift}{kept}", report.findings.len());
+    out
+}
+
+fn times(count: u64) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{count} times") }
+}

@@ -1,0 +1,78 @@
+//! A file that grows: reading waits for more, across truncation and rotation.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+/// How long to wait before looking again.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A file that is read for ever.
+pub(crate) struct Follow {
+    path: PathBuf,
+    file: File,
+    position: u64,
+    mid_line: bool,
+}
+
+impl Follow {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+        Ok(Self { path: path.to_owned(), file, position: 0, mid_line: false })
+    }
+
+    /// Starts over if the file was cut short or another one has its name. `true` if so.
+    fn start_over(&mut self) -> io::Result<bool> {
+        let here = self.file.metadata()?;
+        if here.len() < self.position {
+            self.file.seek(SeekFrom::Start(0))?;
+            self.position = 0;
+            return Ok(true);
+        }
+        // While a file is moved away there may be none of its name: wait for the next.
+        let Ok(there) = self.path.metadata() else { return Ok(false) };
+        if same_file(&here, &there) {
+            return Ok(false);
+        }
+        let Ok(file) = File::open(&self.path) else { return Ok(false) };
+        self.file = file;
+        self.position = 0;
+        Ok(true)
+    }
+}
+
+#[cfg(unix)]
+fn same_file(one: &Metadata, other: &Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
+}
+
+#[cfg(not(unix))]
+fn same_file(one: &Metadata, other: &Metadata) -> bool {
+    one.created().ok() == other.created().ok()
+}
+
+impl Read for Follow {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let count = self.file.read(buffer)?;
+            if count > 0 {
+                self.position += count as u64;
+                self.mid_line = buffer[count - 1] != b'\n';
+                return Ok(count);
+            }
+            if self.start_over()? {
+                // What was cut off is a line of its own, not the start of the next.
+                if std::mem::take(&mut self.mid_line) && !buffer.is_empty() {
+                    buffer[0] = b'\n';
+                    return Ok(1);
+                }
+            } else {
+                std::thread::sleep(PAUSE);
+            }
+        }
+    }
+}

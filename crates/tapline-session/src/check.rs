@@ -1,0 +1,166 @@
+//! What is odd about a stream: lines that cannot be read, what has drifted from what this version knows, answers
+//! without calls, results that are missing, partial messages that do not fit the whole ones.
+
+mod deltas;
+mod splice;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use tapline_protocol::Record;
+
+use crate::fold::Summary;
+use crate::policy::Violation;
+use crate::step::{Step, What};
+use deltas::Deltas;
+
+/// Something odd.
+#[derive(Clone, Debug, Serialize)]
+pub struct Finding {
+    /// A stable code: `malformed-line`, `spliced-line`, `delta-differs`, …
+    pub code: &'static str,
+    /// What.
+    pub message: String,
+    /// The line, where one is to blame.
+    pub line: Option<u64>,
+}
+
+/// What an event type carries that this version does not know.
+#[derive(Clone, Debug, Serialize)]
+pub struct Drift {
+    /// The agent's version, as its last init said.
+    pub cli_version: Option<String>,
+    /// The event: a type, or `system/<subtype>`.
+    pub event: String,
+    /// Whether the event itself is unknown.
+    pub unknown_type: bool,
+    /// Its top-level keys that are unknown.
+    pub unknown_keys: Vec<String>,
+    /// How many such lines.
+    pub count: u64,
+    /// The first of them.
+    pub line: u64,
+}
+
+/// What a check found.
+#[derive(Debug, Serialize)]
+pub struct CheckReport {
+    /// Whether nothing was found that counts.
+    pub ok: bool,
+    /// Lines read.
+    pub lines: u64,
+    /// What is odd.
+    pub findings: Vec<Finding>,
+    /// What has drifted.
+    pub drift: Vec<Drift>,
+    /// Rules of the policy that were not kept.
+    pub violations: Vec<Violation>,
+}
+
+/// Warnings of the verdict that are about the stream, not about the run.
+const ABOUT_THE_STREAM: &[&str] = &[
+    "no-result",
+    "orphan-result",
+    "pending-call",
+    "result-gap",
+    "duplicate-result",
+    "truncated-tail",
+    "line-too-long",
+    "dropped-events",
+];
+
+/// No more findings of one code are listed; the rest is counted.
+const PER_CODE: usize = 1_000;
+
+/// Checks a stream while it goes by.
+#[derive(Debug, Default)]
+pub struct Checker {
+    findings: Vec<Finding>,
+    counts: BTreeMap<&'static str, usize>,
+    drift: BTreeMap<(Option<String>, String), Drift>,
+    version: Option<String>,
+    deltas: Deltas,
+}
+
+impl Checker {
+    /// Takes the next record and its steps.
+    pub fn accept(&mut self, record: &Record, steps: &[Step]) {
+        let mut unknown_type = false;
+        for step in steps {
+            if let What::Session(info) = &step.what {
+                self.version = info.cli_version.clone().or(self.version.take());
+            } else if let What::Odd(odd) = &step.what {
+                unknown_type |= odd.code == "unknown-type";
+                let (code, message) = match odd.code {
+                    "malformed-line" => match splice::diagnose(&record.text()) {
+                        Some(splice) => ("spliced-line", splice),
+                        None => (odd.code, odd.message.clone()),
+                    },
+                    code => (code, odd.message.clone()),
+                };
+                if code != "unknown-type" {
+                    self.add(code, Some(step.line), message);
+                }
+            }
+            for (code, message) in self.deltas.accept(step) {
+                self.add(code, Some(step.line), message);
+            }
+        }
+        self.drifted(record, unknown_type);
+    }
+
+    fn drifted(&mut self, record: &Record, unknown_type: bool) {
+        let unknown_keys = record.unknown_keys();
+        if !unknown_type && unknown_keys.is_empty() {
+            return;
+        }
+        let event = record.tag().unwrap_or_default();
+        let entry = self.drift.entry((self.version.clone(), event.clone())).or_insert_with(|| Drift {
+            cli_version: self.version.clone(),
+            event,
+            unknown_type,
+            unknown_keys: Vec::new(),
+            count: 0,
+            line: record.line,
+        });
+        entry.count += 1;
+        for key in unknown_keys {
+            if !entry.unknown_keys.contains(&key) {
+                entry.unknown_keys.push(key);
+            }
+        }
+    }
+
+    fn add(&mut self, code: &'static str, line: Option<u64>, message: String) {
+        let count = self.counts.entry(code).or_default();
+        *count += 1;
+        if *count <= PER_CODE {
+            self.findings.push(Finding { code, message, line });
+        }
+    }
+
+    /// Everything that was found. `strict` makes odd things count.
+    pub fn finish(mut self, summary: &Summary, violations: Vec<Violation>, strict: bool) -> CheckReport {
+        for (code, message) in self.deltas.finish() {
+            self.add(code, None, message);
+        }
+        for warning in summary.verdict.warnings.iter().filter(|warning| ABOUT_THE_STREAM.contains(&warning.code)) {
+            self.add(warning.code, warning.line, warning.message.clone());
+        }
+        self.findings.sort_by_key(|finding| finding.line.unwrap_or(u64::MAX));
+        for (code, count) in &self.counts {
+            if *count > PER_CODE {
+                self.findings.push(Finding { code, message: format!("and {} more of these", count - PER_CODE), line: None });
+            }
+        }
+        let drift: Vec<_> = self.drift.into_values().collect();
+        let clean = self.findings.is_empty() && drift.is_empty();
+        CheckReport {
+            ok: violations.is_empty() && (clean || !strict),
+            lines: summary.stream.lines.total,
+            findings: self.findings,
+            drift,
+            violations,
+        }
+    }
+}

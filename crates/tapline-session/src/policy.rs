@@ -1,0 +1,279 @@
+//! A policy: what a run may have, do and cost. Read from TOML by the caller; docs/POLICY.md describes it.
+//! Checked step by step, so that a live run can be stopped at the first violation.
+
+mod pattern;
+
+use serde::Deserialize;
+
+use crate::step::{SessionInfo, Step, Turn, What};
+use crate::text::dollars;
+use crate::time::duration;
+pub use pattern::{Patterns, VersionRange};
+
+/// What a run must keep to. Everything is optional; what is not named is not checked.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Policy {
+    /// Tools, offered and called.
+    pub tools: ToolRules,
+    /// Tools, as far as they are called.
+    pub calls: CallRules,
+    /// MCP servers.
+    pub mcp: McpRules,
+    /// What the session is started with.
+    pub session: SessionRules,
+    /// Ceilings.
+    pub limits: Limits,
+}
+
+/// Rules about the tools a session has. They hold for calls too.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ToolRules {
+    /// No others.
+    pub allow: Option<Patterns>,
+    /// None of these.
+    pub forbid: Patterns,
+    /// All of these.
+    pub require: Vec<String>,
+}
+
+/// Rules about the tools that are called.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CallRules {
+    /// No others.
+    pub allow: Option<Patterns>,
+    /// None of these.
+    pub forbid: Patterns,
+}
+
+/// Rules about MCP servers.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct McpRules {
+    /// These must be there and connected.
+    pub connected: Vec<String>,
+    /// All that are there must be connected.
+    pub all_connected: bool,
+    /// No others may be there.
+    pub allow: Option<Patterns>,
+}
+
+/// Rules about how a session is started.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SessionRules {
+    /// The model is one of these.
+    pub model: Option<Patterns>,
+    /// The agent's version is in this range.
+    pub cli_version: Option<VersionRange>,
+    /// The permission mode is one of these.
+    pub permission_mode: Option<Patterns>,
+    /// The key's source is one of these.
+    pub key_source: Option<Patterns>,
+    /// No kinds of sub-agent but these.
+    pub agents: Option<Patterns>,
+    /// No skills but these.
+    pub skills: Option<Patterns>,
+    /// No plugins but these.
+    pub plugins: Option<Patterns>,
+}
+
+/// Ceilings over the whole run.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Dollars.
+    pub cost_usd: Option<f64>,
+    /// Requests to the model, as the agent counts them.
+    pub turns: Option<u64>,
+    /// The turns' time, in seconds.
+    pub seconds: Option<f64>,
+    /// Tool calls.
+    pub calls: Option<u64>,
+    /// Calls that were not permitted; 0 forbids them.
+    pub denials: Option<u64>,
+}
+
+/// A rule that was not kept.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Violation {
+    /// The rule: `tools.forbid`, `limits.cost_usd`, …
+    pub rule: &'static str,
+    /// What was found.
+    pub message: String,
+    /// The line it was read from.
+    pub line: Option<u64>,
+}
+
+/// Checks a policy while a run goes by.
+#[derive(Clone, Debug)]
+pub struct PolicyChecker {
+    policy: Policy,
+    started: bool,
+    cost: f64,
+    turns: u64,
+    ms: f64,
+    calls: u64,
+    denials: u64,
+    told: Vec<&'static str>,
+}
+
+impl PolicyChecker {
+    /// A checker for one run.
+    pub fn new(policy: Policy) -> Self {
+        Self { policy, started: false, cost: 0.0, turns: 0, ms: 0.0, calls: 0, denials: 0, told: Vec::new() }
+    }
+
+    /// Takes the next step and returns the rules it breaks.
+    pub fn accept(&mut self, step: &Step) -> Vec<Violation> {
+        let mut found = Found { line: step.line, list: Vec::new() };
+        if let What::Session(info) = &step.what {
+            self.session(info, &mut found);
+        } else if let What::Call(call) = &step.what {
+            self.calls += 1;
+            let (tools, calls) = (&self.policy.tools, &self.policy.calls);
+            let said = |name: &str| format!("{name} was called");
+            for (rule, allow, forbid) in [("tools", &tools.allow, &tools.forbid), ("calls", &calls.allow, &calls.forbid)] {
+                let (allow_rule, forbid_rule) =
+                    if rule == "tools" { ("tools.allow", "tools.forbid") } else { ("calls.allow", "calls.forbid") };
+                if allow.as_ref().is_some_and(|allow| !allow.match_any(&call.name)) {
+                    found.add(allow_rule, said(&call.name));
+                }
+                if forbid.match_any(&call.name) {
+                    found.add(forbid_rule, said(&call.name));
+                }
+            }
+            let calls = self.calls;
+            self.ceiling(
+                "limits.calls",
+                self.policy.limits.calls.is_some_and(|limit| calls > limit),
+                || format!("call number {calls}"),
+                &mut found,
+            );
+        } else if let What::Denied(denied) = &step.what {
+            self.denials += 1;
+            if self.policy.limits.denials.is_some_and(|limit| self.denials > limit) {
+                found.add("limits.denials", format!("{} was not permitted", denied.name.as_deref().unwrap_or("a tool")));
+            }
+        } else if let What::Turn(turn) = &step.what {
+            self.turn(turn, &mut found);
+        }
+        found.list
+    }
+
+    /// The run has ended: rules that no step could break.
+    pub fn finish(&self) -> Vec<Violation> {
+        let rules = &self.policy.session;
+        let wanted = !self.started
+            && (rules.model.is_some()
+                || rules.cli_version.is_some()
+                || rules.permission_mode.is_some()
+                || rules.key_source.is_some()
+                || !self.policy.mcp.connected.is_empty()
+                || !self.policy.tools.require.is_empty());
+        let message = "the session never started: its model, version, mode, key, tools and servers are not known";
+        if wanted { vec![Violation { rule: "session", message: message.to_owned(), line: None }] } else { Vec::new() }
+    }
+
+    fn session(&mut self, info: &SessionInfo, found: &mut Found) {
+        self.started = true;
+        let Policy { tools, mcp, session, .. } = &self.policy;
+        for tool in &info.tools {
+            if tools.allow.as_ref().is_some_and(|allow| !allow.match_any(tool)) {
+                found.add("tools.allow", format!("{tool} is offered"));
+            }
+            if tools.forbid.match_any(tool) {
+                found.add("tools.forbid", format!("{tool} is offered"));
+            }
+        }
+        for tool in tools.require.iter().filter(|tool| !info.tools.contains(tool)) {
+            found.add("tools.require", format!("{tool} is not offered"));
+        }
+        let name = |name: &Option<String>| name.clone().unwrap_or_else(|| "(no name)".to_owned());
+        for server in &mcp.connected {
+            match info.mcp_servers.iter().find(|known| known.name.as_ref() == Some(server)) {
+                Some(known) if known.status.as_deref() == Some("connected") => {}
+                Some(known) => found
+                    .add("mcp.connected", format!("{server} is {}", known.status.as_deref().unwrap_or("in no known state"))),
+                None => found.add("mcp.connected", format!("{server} is not there")),
+            }
+        }
+        for server in &info.mcp_servers {
+            if mcp.all_connected && server.status.as_deref() != Some("connected") {
+                found.add(
+                    "mcp.all_connected",
+                    format!("{} is {}", name(&server.name), server.status.as_deref().unwrap_or("in no known state")),
+                );
+            }
+            if mcp.allow.as_ref().is_some_and(|allow| !allow.match_any(&name(&server.name))) {
+                found.add("mcp.allow", format!("{} is there", name(&server.name)));
+            }
+        }
+        let one_of = [
+            ("session.model", &session.model, &info.model),
+            ("session.permission_mode", &session.permission_mode, &info.permission_mode),
+            ("session.key_source", &session.key_source, &info.api_key_source),
+        ];
+        for (rule, allowed, value) in one_of {
+            if let Some(allowed) = allowed {
+                match value {
+                    Some(value) if allowed.match_any(value) => {}
+                    Some(value) => found.add(rule, format!("it is {value}, not {allowed}")),
+                    None => found.add(rule, format!("it is not known, and must be {allowed}")),
+                }
+            }
+        }
+        if let Some(range) = &session.cli_version {
+            match &info.cli_version {
+                Some(version) if range.contains(version) => {}
+                Some(version) => found.add("session.cli_version", format!("it is {version}, not {range}")),
+                None => found.add("session.cli_version", format!("it is not known, and must be {range}")),
+            }
+        }
+        let plugins: Vec<String> = info.plugins.iter().map(|plugin| name(&plugin.name)).collect();
+        let only = [
+            ("session.agents", &session.agents, &info.agents),
+            ("session.skills", &session.skills, &info.skills),
+            ("session.plugins", &session.plugins, &plugins),
+        ];
+        for (rule, allowed, values) in only {
+            for value in values {
+                if allowed.as_ref().is_some_and(|allowed| !allowed.match_any(value)) {
+                    found.add(rule, format!("{value} is there"));
+                }
+            }
+        }
+    }
+
+    fn turn(&mut self, turn: &Turn, found: &mut Found) {
+        self.cost += turn.cost_usd.unwrap_or(0.0);
+        self.turns += turn.num_turns.as_ref().and_then(tapline_protocol::Number::as_u64).unwrap_or(1);
+        self.ms += turn.duration_ms.as_ref().map_or(0.0, tapline_protocol::Number::as_f64);
+        let (limits, cost, turns, ms) = (self.policy.limits.clone(), self.cost, self.turns, self.ms);
+        let over = |limit: Option<f64>, value: f64| limit.is_some_and(|limit| value > limit);
+        self.ceiling("limits.cost_usd", over(limits.cost_usd, cost), || format!("{} so far", dollars(cost)), found);
+        self.ceiling("limits.turns", limits.turns.is_some_and(|limit| turns > limit), || format!("{turns} so far"), found);
+        self.ceiling("limits.seconds", over(limits.seconds, ms / 1_000.0), || format!("{} so far", duration(ms)), found);
+    }
+
+    /// A ceiling is told once, where it is crossed.
+    fn ceiling(&mut self, rule: &'static str, crossed: bool, message: impl Fn() -> String, found: &mut Found) {
+        if crossed && !self.told.contains(&rule) {
+            self.told.push(rule);
+            found.add(rule, message());
+        }
+    }
+}
+
+struct Found {
+    line: u64,
+    list: Vec<Violation>,
+}
+
+impl Found {
+    fn add(&mut self, rule: &'static str, message: String) {
+        self.list.push(Violation { rule, message, line: Some(self.line) });
+    }
+}

@@ -1,0 +1,178 @@
+//! Names with `*`, and ranges of versions.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _};
+
+/// A list of names; `*` stands for any characters. One name may be given without a list.
+#[derive(Clone, Debug, Default)]
+pub struct Patterns(Vec<String>);
+
+impl Patterns {
+    /// Whether any of them matches.
+    pub fn match_any(&self, name: &str) -> bool {
+        self.0.iter().any(|pattern| matches(pattern, name))
+    }
+}
+
+fn matches(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = name.strip_prefix(first) else { return false };
+    let Some(last) = parts.next_back() else { return rest.is_empty() };
+    for part in parts {
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.ends_with(last)
+}
+
+impl fmt::Display for Patterns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join(" or "))
+    }
+}
+
+impl<'de> Deserialize<'de> for Patterns {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> serde::de::Visitor<'de> for Visitor {
+            type Value = Patterns;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a name or a list of names")
+            }
+            fn visit_str<E>(self, name: &str) -> Result<Patterns, E> {
+                Ok(Patterns(vec![name.to_owned()]))
+            }
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut list: A) -> Result<Patterns, A::Error> {
+                let mut names = Vec::new();
+                while let Some(name) = list.next_element()? {
+                    names.push(name);
+                }
+                Ok(Patterns(names))
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+/// A range of versions: `>=2.1.0, <3`, or `2.1` for all that start so.
+#[derive(Clone, Debug)]
+pub struct VersionRange {
+    text: String,
+    bounds: Vec<(Bound, Vec<u64>)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Bound {
+    AtLeast,
+    Above,
+    AtMost,
+    Below,
+    StartsWith,
+}
+
+impl VersionRange {
+    /// Reads a range, or says what is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        const MARKS: &[(&str, Bound)] = &[
+            (">=", Bound::AtLeast),
+            ("<=", Bound::AtMost),
+            (">", Bound::Above),
+            ("<", Bound::Below),
+            ("=", Bound::StartsWith),
+        ];
+        let bounds = text.split(',').map(|part| {
+            let part = part.trim();
+            let (bound, version) = MARKS
+                .iter()
+                .find_map(|(mark, bound)| Some((*bound, part.strip_prefix(mark)?)))
+                .unwrap_or((Bound::StartsWith, part));
+            let version = version.trim().trim_end_matches(".*");
+            numbers(version)
+                .map(|version| (bound, version))
+                .ok_or_else(|| format!("`{part}` is no version: write `>=2.1.0, <3` or `2.1`"))
+        });
+        Ok(Self { text: text.to_owned(), bounds: bounds.collect::<Result<_, _>>()? })
+    }
+
+    /// Whether a version lies in the range; what follows its numbers (`-beta`) is not looked at.
+    pub fn contains(&self, version: &str) -> bool {
+        let digits = version.split(|c: char| c != '.' && !c.is_ascii_digit()).next().unwrap_or_default();
+        let Some(version) = numbers(digits) else { return false };
+        self.bounds.iter().all(|(bound, limit)| {
+            let order = compare(&version, limit);
+            match bound {
+                Bound::AtLeast => order.is_ge(),
+                Bound::Above => order.is_gt(),
+                Bound::AtMost => order.is_le(),
+                Bound::Below => order.is_lt(),
+                Bound::StartsWith => version.starts_with(limit),
+            }
+        })
+    }
+}
+
+/// Missing numbers are 0: 2.1 is 2.1.0.
+fn compare(one: &[u64], other: &[u64]) -> std::cmp::Ordering {
+    let at = |version: &[u64], place: usize| version.get(place).copied().unwrap_or(0);
+    let places = one.len().max(other.len());
+    (0..places)
+        .map(|place| at(one, place).cmp(&at(other, place)))
+        .find(|order| order.is_ne())
+        .unwrap_or(std::cmp::Ordering::Equal)
+}
+
+fn numbers(version: &str) -> Option<Vec<u64>> {
+    version.split('.').map(|part| part.parse().ok()).collect()
+}
+
+impl fmt::Display for VersionRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl<'de> Deserialize<'de> for VersionRange {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::parse(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stars() {
+        for (pattern, name, expected) in [
+            ("Bash", "Bash", true),
+            ("Bash", "BashOutput", false),
+            ("mcp__github__*", "mcp__github__search", true),
+            ("*", "", true),
+            ("claude-*-5", "claude-opus-5", true),
+            ("claude-*-5", "claude-opus-5-5x", false),
+            ("a*a", "a", false),
+            ("*b*c*", "abxc", true),
+        ] {
+            assert_eq!(matches(pattern, name), expected, "{pattern} on {name}");
+        }
+    }
+
+    #[test]
+    fn ranges() {
+        let range = VersionRange::parse(">=2.1.74, <3").unwrap();
+        assert!(
+            range.contains("2.1.325") && range.contains("2.1.74-beta") && !range.contains("2.0.76") && !range.contains("3.0.0")
+        );
+        assert!(
+            VersionRange::parse("2.1").unwrap().contains("2.1.9") && !VersionRange::parse("2.1").unwrap().contains("2.10.0")
+        );
+        assert!(
+            VersionRange::parse(">2.1").unwrap().contains("2.1.1") && !VersionRange::parse("<=2.1").unwrap().contains("2.1.1")
+        );
+        assert!(VersionRange::parse("latest").is_err());
+        assert!(!range.contains("unknown"));
+    }
+}

@@ -1,0 +1,203 @@
+//! A transcript as one self-contained page. The agent's text is escaped, never interpreted; the content policy
+//! allows the page's own style and nothing else: no script, no image, no request.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use super::marks::{Mood, Shown, session_lines, show};
+use super::{Render, Style};
+use crate::fold::Summary;
+use crate::step::{Answer, Call, CallStatus, SessionInfo, Step};
+use crate::text::{count_of, head, one_line, visible};
+
+const STYLE: &str = include_str!("html/style.css");
+
+/// The page's content policy. The hash is that of its style; a test holds them together.
+pub const CONTENT_POLICY: &str =
+    "default-src 'none'; style-src 'sha256-k73W5tXEt4STnaTDwKQjSUmeAOWEQg3szQYnnZXT++k='; base-uri 'none'; form-action 'none'";
+
+/// No more characters of a call's output are put on the page.
+const OUTPUT_LIMIT: usize = 100_000;
+/// Sub-agents deeper than this stand beside each other.
+const DEEPEST: usize = 24;
+
+/// The page, as a tree: sub-agents stand under the call that started them.
+#[derive(Default)]
+pub(super) struct Html {
+    session: Option<SessionInfo>,
+    nodes: Vec<Node>,
+    roots: Vec<usize>,
+    calls: HashMap<String, usize>,
+}
+
+struct Node {
+    depth: usize,
+    body: Body,
+    children: Vec<usize>,
+}
+
+enum Body {
+    Markup(String),
+    Call(Box<(Call, Option<Answer>)>),
+}
+
+/// Text as text: controls visible, markup escaped.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in visible(text).chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+impl Html {
+    fn place(&mut self, parent: Option<&String>, body: Body) -> usize {
+        let above = parent.and_then(|id| self.calls.get(id).copied());
+        let at = self.nodes.len();
+        let depth = above.map_or(0, |above| self.nodes[above].depth + 1);
+        self.nodes.push(Node { depth: depth.min(DEEPEST), body, children: Vec::new() });
+        match above.filter(|_| depth <= DEEPEST) {
+            Some(above) => self.nodes[above].children.push(at),
+            None => self.roots.push(at),
+        }
+        at
+    }
+
+    fn markup(&mut self, step: &Step, markup: String) {
+        self.place(step.parent.as_ref(), Body::Markup(markup));
+    }
+
+    fn accept(&mut self, step: &Step) {
+        match show(step) {
+            Shown::Session(info) => self.session = Some(info.clone()),
+            Shown::Prompt(text) => self.markup(step, format!("<div class=prompt>{}</div>\n", escaped(text))),
+            Shown::Text(said) if said.text.trim().is_empty() => {}
+            Shown::Text(said) => self.markup(step, format!("<div class=text>{}</div>\n", escaped(said.text.trim()))),
+            Shown::Thinking(said) => {
+                let (words, text) = (count_of(said.text.split_whitespace().count(), "word"), escaped(said.text.trim()));
+                let summary = format!("<summary>thought ({words})</summary>");
+                self.markup(step, format!("<details class=thought>{summary}<div class=text>{text}</div></details>\n"));
+            }
+            Shown::Call(call) => {
+                let at = self.place(step.parent.as_ref(), Body::Call(Box::new((call.clone(), None))));
+                if let Some(id) = &call.id {
+                    self.calls.insert(id.clone(), at);
+                }
+            }
+            Shown::Answer(answer) => {
+                let at = answer.id.as_ref().and_then(|id| self.calls.get(id).copied());
+                if let Some(Body::Call(call)) = at.map(|at| &mut self.nodes[at].body) {
+                    call.1 = Some(answer.clone());
+                }
+            }
+            Shown::Turn(turn) => {
+                if let Some(message) = &turn.message {
+                    self.markup(step, format!("<div class=error>{}</div>\n", escaped(message)));
+                } else if let Some(text) = turn.news() {
+                    self.markup(step, format!("<div class=text>{}</div>\n", escaped(text)));
+                }
+            }
+            Shown::Remark(remark) => {
+                let class = match remark.mood {
+                    Mood::Good => "good",
+                    Mood::Bad => "bad",
+                    Mood::Warn => "warn",
+                    Mood::Aside => "aside",
+                };
+                let text = escaped(&one_line(&remark.text));
+                self.markup(
+                    step,
+                    format!("<div class=\"line {class}\"><span class=mark>{}</span> {text}</div>\n", remark.mark),
+                );
+            }
+            Shown::Partial(_) | Shown::Nothing => {}
+        }
+    }
+
+    fn write(&self, nodes: &[usize], out: &mut String) {
+        for node in nodes.iter().map(|at| &self.nodes[*at]) {
+            match &node.body {
+                Body::Markup(markup) => out.push_str(markup),
+                Body::Call(call) => self.write_call(&call.0, call.1.as_ref(), &node.children, out),
+            }
+        }
+    }
+
+    fn write_call(&self, call: &Call, answer: Option<&Answer>, children: &[usize], out: &mut String) {
+        let (class, mark, word) = match answer.map(|answer| answer.status) {
+            Some(CallStatus::Ok) => ("good", "✓", call.done),
+            Some(CallStatus::Error) => ("bad", "✗", call.done),
+            Some(CallStatus::Denied) => ("bad", "✗", "denied"),
+            Some(CallStatus::Pending) | None => ("warn", "?", "unanswered"),
+        };
+        let title = match call.title.strip_prefix('`').and_then(|title| title.strip_suffix('`')) {
+            Some(code) => format!("<code>{}</code>", escaped(code)),
+            None => escaped(&call.title),
+        };
+        let _ = writeln!(out, "<details><summary class={class}><span class=mark>{mark}</span> {word}: {title}</summary>");
+        if let Some(input) = &call.input {
+            let _ = writeln!(out, "<pre>{}</pre>", limited(input.as_str()));
+        }
+        if let Some(answer) = answer.filter(|answer| !answer.text.trim().is_empty()) {
+            let _ = writeln!(out, "<pre>{}</pre>", limited(answer.text.trim_end()));
+        }
+        out.push_str("</details>\n");
+        if !children.is_empty() {
+            out.push_str("<div class=agent>\n");
+            self.write(children, out);
+            out.push_str("</div>\n");
+        }
+    }
+}
+
+fn limited(text: &str) -> String {
+    match head(text, OUTPUT_LIMIT) {
+        (head, true) => format!("{}\n… {} more bytes", escaped(head), text.len() - head.len()),
+        (text, false) => escaped(text),
+    }
+}
+
+impl Render for Html {
+    /// The page is written at the end: sub-agents speak between the lines of others.
+    fn step(&mut self, step: &Step) -> String {
+        self.accept(step);
+        String::new()
+    }
+
+    fn finish(&mut self, summary: &Summary) -> String {
+        let id = summary.session.ids.first().map_or("(no id)", String::as_str);
+        let title = escaped(&one_line(&format!("Session {id}")));
+        let mut out = format!(
+            "<!doctype html>\n<html lang=en>\n<meta charset=utf-8>\n\
+             <meta http-equiv=Content-Security-Policy content=\"{CONTENT_POLICY}\">\n\
+             <meta name=viewport content=\"width=device-width,initial-scale=1\">\n\
+             <meta name=referrer content=no-referrer>\n\
+             <title>{title}</title>\n<style>{STYLE}</style>\n<header>\n<h1>{title}</h1>\n"
+        );
+        if let Some(info) = &self.session {
+            let lines = session_lines(info);
+            for line in [lines.about, lines.has].iter().filter(|line| !line.is_empty()) {
+                let _ = writeln!(out, "<p>{}</p>", escaped(&one_line(line)));
+            }
+            for line in lines.not_connected {
+                let _ = writeln!(out, "<p class=warn><span class=mark>!</span> {}</p>", escaped(&one_line(&line)));
+            }
+        }
+        out.push_str("</header>\n<main>\n");
+        let roots = std::mem::take(&mut self.roots);
+        self.write(&roots, &mut out);
+        out.push_str("</main>\n<footer>\n");
+        for line in super::summary::verdict_lines(summary, Style::plain(), None).lines() {
+            let _ = writeln!(out, "<p class=verdict>{}</p>", escaped(line.trim()));
+        }
+        out.push_str("</footer>\n</html>\n");
+        out
+    }
+}

@@ -1,0 +1,210 @@
+//! What a step says in a few words, the same in every format: the terminal and the transcripts share it.
+
+use crate::step::{
+    Answer, Call, Denied, Hook, Level, Partial, Question, RateLimit, Retry, Said, SessionInfo, Step, Task, Turn, What,
+};
+use crate::text::count_of;
+use crate::time::duration;
+
+/// How a line is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mood {
+    Good,
+    Bad,
+    Warn,
+    Aside,
+}
+
+/// A line about a step that is neither text nor a call.
+pub(super) struct Remark {
+    pub(super) mood: Mood,
+    pub(super) mark: &'static str,
+    pub(super) text: String,
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "it stands where a step may say nothing")]
+fn remark(mood: Mood, mark: &'static str, text: String) -> Option<Remark> {
+    Some(Remark { mood, mark, text })
+}
+
+/// What of a step is shown, in any format.
+pub(super) enum Shown<'s> {
+    Session(&'s SessionInfo),
+    Prompt(&'s str),
+    Text(&'s Said),
+    Thinking(&'s Said),
+    Call(&'s Call),
+    Answer(&'s Answer),
+    Partial(&'s Partial),
+    Turn(&'s Turn),
+    Remark(Remark),
+    Nothing,
+}
+
+pub(super) fn show(step: &Step) -> Shown<'_> {
+    match &step.what {
+        What::Session(info) if info.first => Shown::Session(info),
+        What::Prompt { text } if !text.trim().is_empty() => Shown::Prompt(text.trim()),
+        What::Text(said) => Shown::Text(said),
+        What::Thinking(said) if !said.text.trim().is_empty() => Shown::Thinking(said),
+        What::Call(call) => Shown::Call(call),
+        What::Answer(answer) => Shown::Answer(answer),
+        What::Partial(part) => Shown::Partial(part),
+        What::Turn(turn) => Shown::Turn(turn),
+        What::Session(_) | What::Prompt { .. } | What::Thinking(_) => Shown::Nothing,
+        What::Orphan(_)
+        | What::ServerCall(_)
+        | What::ServerAnswer(_)
+        | What::Retracted { .. }
+        | What::Retry(_)
+        | What::RateLimit(_)
+        | What::Task(_)
+        | What::Hook(_)
+        | What::Denied(_)
+        | What::Question(_)
+        | What::Progress(_)
+        | What::Item(_)
+        | What::Error { .. }
+        | What::Notice(_)
+        | What::Quiet { .. }
+        | What::Odd(_) => remark_on(&step.what, step.line).map_or(Shown::Nothing, Shown::Remark),
+    }
+}
+
+/// What to say of a step that a line is enough for.
+fn remark_on(what: &What, line: u64) -> Option<Remark> {
+    match what {
+        What::Retry(retry) => remark(Mood::Warn, "↻", retry_text(retry)),
+        What::RateLimit(limit) => rate_limit(limit),
+        What::Task(task) => task_text(task),
+        What::Hook(hook) => hook_text(hook),
+        What::Denied(denied) if denied.answer_follows => None,
+        What::Denied(denied) => remark(Mood::Bad, "✗", denied_text(denied)),
+        What::Question(question) => remark(Mood::Warn, "?", question_text(question)),
+        What::Error { text } => remark(Mood::Bad, "✗", text.clone()),
+        What::Notice(notice) => match notice.level {
+            Level::Info => remark(Mood::Aside, "·", notice.text.clone()),
+            Level::Warning => remark(Mood::Warn, "!", notice.text.clone()),
+            Level::Error => remark(Mood::Bad, "✗", notice.text.clone()),
+        },
+        What::Odd(odd) => remark(Mood::Warn, "!", format!("line {line}: {}", odd.message)),
+        What::Orphan(answer) => {
+            let id = answer.id.as_deref().unwrap_or("(none)");
+            remark(Mood::Warn, "!", format!("line {line}: an answer to {id}, a call that was never seen"))
+        }
+        What::Retracted { uuids } => remark(Mood::Aside, "↶", format!("{} withdrawn", count_of(uuids.len(), "message"))),
+        What::ServerCall(call) => {
+            let name = call.name.as_deref().unwrap_or("a tool");
+            remark(
+                Mood::Aside,
+                "·",
+                format!("{name} (run by the API): {}", crate::call::describe(name, call.input.as_ref()).title),
+            )
+        }
+        What::Session(_)
+        | What::Prompt { .. }
+        | What::Text(_)
+        | What::Thinking(_)
+        | What::Call(_)
+        | What::Answer(_)
+        | What::ServerAnswer(_)
+        | What::Partial(_)
+        | What::Turn(_)
+        | What::Progress(_)
+        | What::Item(_)
+        | What::Quiet { .. } => None,
+    }
+}
+
+fn retry_text(retry: &Retry) -> String {
+    let number = |value: Option<u64>| value.map_or_else(|| "?".to_owned(), |value| value.to_string());
+    let wait = retry.delay_ms.map(|ms| format!(" in {}", duration(as_float(ms)))).unwrap_or_default();
+    let status = retry.status.map(|status| format!(" ({status})")).unwrap_or_default();
+    let why = retry.error.as_deref().unwrap_or("no reason given");
+    format!("retry {}/{}{wait}: {why}{status}", number(retry.attempt), number(retry.max))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "milliseconds for people")]
+pub(super) fn as_float(ms: u64) -> f64 {
+    ms as f64
+}
+
+fn rate_limit(limit: &RateLimit) -> Option<Remark> {
+    let which = limit.limit_type.as_deref().unwrap_or("rate limit").replace('_', "-");
+    let resets = limit.resets_at.as_ref().map(|at| format!(", resets at {at}")).unwrap_or_default();
+    match limit.status.as_deref()? {
+        "allowed" => None,
+        "rejected" => remark(Mood::Bad, "✗", format!("{which} limit reached{resets}")),
+        status => {
+            let used = limit.utilization.map(|used| format!("{:.0}% of the ", used * 100.0)).unwrap_or_default();
+            let said = if used.is_empty() { format!(" ({status})") } else { " is used".to_owned() };
+            remark(Mood::Warn, "!", format!("{used}{which} limit{said}{resets}"))
+        }
+    }
+}
+
+fn task_text(task: &Task) -> Option<Remark> {
+    let what = task.description.as_deref().unwrap_or(&task.id);
+    match task.status.as_str() {
+        "completed" => remark(Mood::Good, "✓", format!("task completed: {what}")),
+        _ if task.terminal => {
+            let why = task.summary.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+            remark(Mood::Bad, "✗", format!("task {}: {what}{why}", task.status))
+        }
+        _ if task.summary.is_none() => remark(Mood::Aside, "◌", format!("task {}: {what}", task.status)),
+        _ => None,
+    }
+}
+
+fn hook_text(hook: &Hook) -> Option<Remark> {
+    let outcome = hook.outcome.as_deref().filter(|outcome| *outcome != "success")?;
+    let name = hook.name.as_deref().or(hook.event.as_deref()).unwrap_or("a hook");
+    let code = hook.exit_code.as_ref().map(|code| format!(", exit code {code}")).unwrap_or_default();
+    remark(Mood::Bad, "✗", format!("hook {name}: {outcome}{code}"))
+}
+
+fn denied_text(denied: &Denied) -> String {
+    let why = denied.message.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+    format!("denied: {}{why}", denied.name.as_deref().unwrap_or("a tool"))
+}
+
+fn question_text(question: &Question) -> String {
+    let about = question.about.as_deref().unwrap_or_default();
+    match question.kind.as_str() {
+        "can_use_tool" => format!("asks for permission: {about}"),
+        kind => format!("asks ({kind}): {about}"),
+    }
+}
+
+/// The lines that tell of a session's start.
+pub(super) struct SessionLines {
+    pub(super) id: String,
+    pub(super) about: String,
+    pub(super) has: String,
+    pub(super) not_connected: Vec<String>,
+}
+
+pub(super) fn session_lines(info: &SessionInfo) -> SessionLines {
+    let version = info.cli_version.as_ref().map(|version| format!("claude {version}"));
+    let about = [info.model.clone(), version, info.permission_mode.clone(), info.cwd.clone()];
+    let counts = [
+        (info.tools.len(), "tool"),
+        (info.agents.len(), "agent"),
+        (info.skills.len(), "skill"),
+        (info.plugins.len(), "plugin"),
+        (info.mcp_servers.len(), "MCP server"),
+    ];
+    let counts = counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, noun)| count_of(count, noun));
+    let down = info.mcp_servers.iter().filter(|server| server.status.as_deref() != Some("connected"));
+    SessionLines {
+        id: info.id.clone().unwrap_or_else(|| "(no id)".to_owned()),
+        about: about.into_iter().flatten().collect::<Vec<_>>().join(" · "),
+        has: counts.collect::<Vec<_>>().join(" · "),
+        not_connected: down
+            .map(|server| {
+                let name = server.name.as_deref().unwrap_or("(no name)");
+                format!("MCP server {name}: {}", server.status.as_deref().unwrap_or("unknown"))
+            })
+            .collect(),
+    }
+}

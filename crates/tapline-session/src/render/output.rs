@@ -1,0 +1,134 @@
+//! What the agent itself would have printed in its other output modes.
+
+use std::fmt;
+
+use tapline_protocol::{Agent, Json, Record};
+
+use crate::step::{Step, Turn, What};
+
+/// Why there is nothing to print.
+#[derive(Debug, PartialEq, Eq)]
+pub enum OutputError {
+    /// Codex has no such mode.
+    NotCodex,
+    /// There is no result.
+    NoResult,
+}
+
+impl fmt::Display for OutputError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotCodex => "codex has no such output mode: use --to text, steps, markdown or html",
+            Self::NoResult => "the stream has no result: the run did not end, or its end was lost",
+        })
+    }
+}
+
+impl std::error::Error for OutputError {}
+
+/// Keys that a `result` has in stream-json alone.
+const STREAM_ONLY: &[&str] = &["model_usage_since_last_result"];
+
+/// Events that exist in stream-json alone.
+const STREAM_ONLY_EVENTS: &[&str] =
+    &["stream_event", "control_request", "control_response", "control_cancel_request", "keep_alive"];
+
+/// Keeps what the other modes print: the last result, and the messages if they are wanted.
+#[derive(Debug, Default)]
+pub struct Outputs {
+    result: Option<(String, Turn)>,
+    messages: Option<Vec<String>>,
+}
+
+impl Outputs {
+    /// With `messages`, for seed 001's document.
+    pub fn with_messages() -> Self {
+        Self { result: None, messages: Some(Vec::new()) }
+    }
+
+    /// Takes the next record and its steps.
+    pub fn accept(&mut self, record: &Record, steps: &[Step]) {
+        for step in steps {
+            if let What::Turn(turn) = &step.what {
+                self.result = Some((record.text().into_owned(), (**turn).clone()));
+            }
+        }
+        if let Some(messages) = &mut self.messages {
+            messages.extend(message_of(record));
+        }
+    }
+
+    /// What `--output-format text` prints, to the byte.
+    pub fn text(&self, agent: Agent, answer: Option<&str>) -> Result<String, OutputError> {
+        let Some((_, turn)) = &self.result else { return Err(OutputError::NoResult) };
+        let ended = |text: &str| if text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") };
+        if agent == Agent::Codex {
+            return match answer.or(turn.message.as_deref()) {
+                Some(text) => Ok(ended(text)),
+                None => Err(OutputError::NoResult),
+            };
+        }
+        let number = || {
+            let text = turn.errors.as_ref().map(|errors| errors.texts().concat()).unwrap_or_default();
+            text.chars().filter(|c| c.is_ascii_digit() || *c == '.').collect::<String>()
+        };
+        Ok(match turn.subtype.as_deref() {
+            Some("error_max_turns") => format!("Error: Reached max turns ({})", number()),
+            Some("error_max_budget_usd") => format!("Error: Exceeded USD budget ({})", number()),
+            Some("error_max_structured_output_retries") => "Error: Failed to provide valid structured output".to_owned(),
+            Some("error_during_execution") if turn.result.is_none() => "Execution error".to_owned(),
+            _ => ended(turn.result.as_deref().or(turn.message.as_deref()).unwrap_or_default()),
+        })
+    }
+
+    /// What `--output-format json` prints.
+    pub fn json(&self, agent: Agent) -> Result<String, OutputError> {
+        if agent == Agent::Codex {
+            return Err(OutputError::NotCodex);
+        }
+        let (line, _) = self.result.as_ref().ok_or(OutputError::NoResult)?;
+        let messages = self.messages.as_ref().map(|messages| format!("[{}]", messages.join(",")));
+        Ok(without_stream_keys(line, messages.as_deref()) + "\n")
+    }
+}
+
+/// An event as it stands in the array of `--output-format json --verbose`, or nothing if it does not.
+pub fn verbose_item(record: &Record) -> Option<String> {
+    let kind = record.envelope.kind.as_deref()?;
+    if STREAM_ONLY_EVENTS.contains(&kind) {
+        return None;
+    }
+    let text = record.text();
+    Some(if kind == "result" { without_stream_keys(&text, None) } else { text.into_owned() })
+}
+
+/// A result as the document modes print it: the same entries in the same order but for those of the stream.
+fn without_stream_keys(line: &str, messages: Option<&str>) -> String {
+    let kept = Json::parse(line).ok().and_then(|json| {
+        json.with(|value| {
+            let entries =
+                value.entries()?.filter(|(key, _)| !STREAM_ONLY.contains(&&**key) && (messages.is_none() || key != "messages"));
+            let mut parts: Vec<_> = entries.map(|(key, value)| format!("{}:{}", quoted(&key), value.raw())).collect();
+            parts.extend(messages.map(|messages| format!("\"messages\":{messages}")));
+            Some(format!("{{{}}}", parts.join(",")))
+        })
+    });
+    kept.flatten().unwrap_or_else(|| line.to_owned())
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::to_string(text).unwrap_or_default()
+}
+
+/// A message in the shape of seed 001: type, content, and the model of an answer.
+fn message_of(record: &Record) -> Option<String> {
+    let kind = record.envelope.kind.as_deref().filter(|kind| matches!(*kind, "user" | "assistant"))?;
+    record
+        .with(|value| {
+            let message = value.get("message")?;
+            let content = message.get("content")?.raw();
+            let model = message.get("model").map(|model| format!(",\"model\":{}", model.raw())).unwrap_or_default();
+            Some(format!("{{\"type\":\"{kind}\",\"content\":{content}{model}}}"))
+        })
+        .flatten()
+}

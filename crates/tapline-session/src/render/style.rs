@@ -1,0 +1,34 @@
+//! Colour as a value.
+
+/// The sequences that colour text; all empty in the plain style.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each is what its name says")]
+pub struct Style {
+    pub bold: &'static str,
+    pub dim: &'static str,
+    pub red: &'static str,
+    pub green: &'static str,
+    pub yellow: &'static str,
+    pub cyan: &'static str,
+    pub reset: &'static str,
+}
+
+impl Style {
+    /// For terminals: the sixteen colours that every theme defines.
+    pub const fn ansi() -> Self {
+        Self {
+            bold: "\x1b[1m",
+            dim: "\x1b[2m",
+            red: "\x1b[31m",
+            green: "\x1b[32m",
+            yellow: "\x1b[33m",
+            cyan: "\x1b[36m",
+            reset: "\x1b[0m",
+        }
+    }
+
+    /// For everything else.
+    pub const fn plain() -> Self {
+        Self { bold: "", dim: "", red: "", green: "", yellow: "", cyan: "", reset: "" }
+    }
+}

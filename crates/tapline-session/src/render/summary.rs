@@ -1,0 +1,201 @@
+//! A run at a glance: the verdict line that ends a view, and the summary of `inspect`.
+
+use std::fmt::Write as _;
+
+use super::Style;
+use super::marks::session_lines;
+use crate::fold::Summary;
+use crate::ledger::Ledger;
+use crate::report::Report;
+use crate::step::{CallStatus, Turn};
+use crate::text::{count_of, dollars, fit, grouped, one_line, short_count};
+use crate::time::duration;
+use crate::verdict::{Advice, Outcome, Verdict};
+
+/// `3.2 s · $0.0123` of one turn.
+pub(super) fn turn_line(turn: &Turn) -> String {
+    let time = turn.duration_ms.as_ref().map(|ms| duration(ms.as_f64()));
+    let cost = turn.cost_usd.map(dollars);
+    let parts: Vec<_> = [Some(format!("turn {}", turn.index + 1)), time, cost].into_iter().flatten().collect();
+    parts.join(" · ")
+}
+
+/// The last words of a view: why, if something is to be said, then one line of verdict, turns, time, tokens, cost.
+pub(super) fn verdict_lines(summary: &Summary, style: Style, width: Option<usize>) -> String {
+    let verdict = &summary.verdict;
+    let mut out = String::new();
+    let told = summary.last_turn.as_ref().is_some_and(|turn| turn.message.is_some());
+    if let Some(error) = verdict.error.as_ref().filter(|_| !told) {
+        let error = one_line(error);
+        let shown = width.map_or(error.clone(), |width| fit(&error, width.saturating_sub(2)).into_owned());
+        let _ = writeln!(out, "{}✗{} {shown}", style.red, style.reset);
+    }
+    if let (Advice::Later, Some(at)) = (verdict.retry.advice, &verdict.retry.at) {
+        let _ = writeln!(out, "{}↻{} try again at {at}", style.yellow, style.reset);
+    }
+    let turns = if summary.num_turns > 0 { summary.num_turns } else { summary.turns as u64 };
+    let mut parts = vec![count_of(usize::try_from(turns).unwrap_or(usize::MAX), "turn")];
+    parts.extend(summary.duration_ms.map(duration));
+    parts.extend(tokens(&summary.ledger));
+    parts.extend(summary.ledger.cost_usd.map(dollars));
+    let _ = writeln!(out, "{} {} {}", mark(verdict, style), judged(verdict, style), parts.join(" · "));
+    out
+}
+
+fn mark(verdict: &Verdict, style: Style) -> String {
+    let (colour, mark) = match verdict.outcome {
+        Outcome::Success if verdict.clean => (style.green, "✓"),
+        Outcome::Success | Outcome::Interrupted => (style.yellow, "!"),
+        Outcome::Failure | Outcome::Incomplete => (style.red, "✗"),
+    };
+    format!("{colour}{mark}{}", style.reset)
+}
+
+/// `failure (rate_limit) ·`
+fn judged(verdict: &Verdict, style: Style) -> String {
+    let category = verdict.category.map(|category| format!(" ({})", category.word())).filter(|_| {
+        // `interrupted (interrupted)` says nothing more.
+        verdict.outcome != Outcome::Interrupted
+    });
+    format!("{}{}{}{} ·", style.bold, verdict.outcome.word(), style.reset, category.unwrap_or_default())
+}
+
+/// `48 in · 160 out · 8.0k cached`, with `~` where it is not exact.
+fn tokens(ledger: &Ledger) -> Vec<String> {
+    let counts = &ledger.tokens;
+    if counts.total() == 0 {
+        return Vec::new();
+    }
+    let about = if ledger.exact { "" } else { "~" };
+    let mut parts =
+        vec![format!("{about}{} in", short_count(counts.input)), format!("{about}{} out", short_count(counts.output))];
+    if counts.cache_read > 0 {
+        parts.push(format!("{} cached", short_count(counts.cache_read)));
+    }
+    parts
+}
+
+/// The summary of `inspect`: what a person wants to know of a run, aligned.
+pub fn render_summary(report: &Report, summary: &Summary, style: Style, width: Option<usize>) -> String {
+    let Style { dim, reset, .. } = style;
+    let mut out = verdict_lines(summary, style, width);
+    out.push('\n');
+    let mut row = |name: &str, value: String| {
+        let value = one_line(&value);
+        let value = width.map_or(value.clone(), |width| fit(&value, width.saturating_sub(12)).into_owned());
+        let _ = writeln!(out, "{dim}{name:<10}{reset}  {value}");
+    };
+    let info = &summary.session.info;
+    let lines = session_lines(info);
+    if let Some(id) = &report.session.id {
+        let more = report.session.ids.len() - 1;
+        row("session", if more > 0 { format!("{id} (and {more} more)") } else { id.clone() });
+    }
+    let agent = match report.agent {
+        tapline_protocol::Agent::Claude => "claude",
+        tapline_protocol::Agent::Codex => "codex",
+    };
+    row("agent", info.cli_version.as_ref().map_or_else(|| agent.to_owned(), |version| format!("{agent} {version}")));
+    for (name, value) in
+        [("model", &info.model), ("folder", &info.cwd), ("mode", &info.permission_mode), ("key", &info.api_key_source)]
+    {
+        if let Some(value) = value {
+            row(name, value.clone());
+        }
+    }
+    if !lines.has.is_empty() {
+        row("has", lines.has.clone());
+    }
+    for line in &lines.not_connected {
+        row("!", line.clone());
+    }
+    if !report.tools.calls.is_empty() {
+        row("calls", calls(report));
+    }
+    let tasks = &report.tasks;
+    if !tasks.is_empty() {
+        let open = tasks.iter().filter(|task| !task.terminal).count();
+        row("tasks", if open > 0 { format!("{} ({open} never ended)", tasks.len()) } else { tasks.len().to_string() });
+    }
+    if !report.retries.is_empty() {
+        row("retries", report.retries.len().to_string());
+    }
+    let ledger = &report.ledger;
+    if ledger.tokens.total() > 0 {
+        let t = &ledger.tokens;
+        let exact = if ledger.exact { "" } else { " (not exact)" };
+        row(
+            "tokens",
+            format!(
+                "{} in · {} out · {} cache read · {} cache write{exact}",
+                grouped(t.input),
+                grouped(t.output),
+                grouped(t.cache_read),
+                grouped(t.cache_write)
+            ),
+        );
+    }
+    if ledger.by_model.len() > 1 {
+        for (model, totals) in &ledger.by_model {
+            let cost = totals.cost_usd.map(|cost| format!(" · {}", dollars(cost))).unwrap_or_default();
+            row("", format!("{model}: {} in · {} out{cost}", grouped(totals.tokens.input), grouped(totals.tokens.output)));
+        }
+    }
+    let stream = &report.stream;
+    row(
+        "stream",
+        format!(
+            "{} · {} bytes",
+            count_of(usize::try_from(stream.lines.total).unwrap_or(usize::MAX), "line"),
+            grouped(stream.bytes)
+        ),
+    );
+    for warning in report.verdict.warnings.iter().take(WARNINGS) {
+        let line = warning.line.map(|line| format!("line {line}: ")).unwrap_or_default();
+        row("!", format!("{}: {line}{}", warning.code, warning.message));
+    }
+    if report.verdict.warnings.len() > WARNINGS {
+        row("!", format!("… and {} more warnings: --json lists them", report.verdict.warnings.len() - WARNINGS));
+    }
+    if let Some(answer) = report.answer.as_ref().filter(|answer| !answer.trim().is_empty()) {
+        out.push('\n');
+        let shown: Vec<_> = answer.trim().lines().collect();
+        for line in shown.iter().take(ANSWER_LINES) {
+            let _ = writeln!(out, "{}", crate::text::visible(line));
+        }
+        if shown.len() > ANSWER_LINES {
+            let _ = writeln!(out, "{dim}… {} more lines: --get answer prints them{reset}", shown.len() - ANSWER_LINES);
+        }
+    }
+    out
+}
+
+/// No more warnings are shown at a glance.
+const WARNINGS: usize = 10;
+/// No more lines of the answer are shown at a glance.
+const ANSWER_LINES: usize = 12;
+
+/// `7: Bash 4, Read 3 · 1 failed · 1 denied`
+fn calls(report: &Report) -> String {
+    let mut names: Vec<(&str, usize)> = Vec::new();
+    for call in &report.tools.calls {
+        match names.iter_mut().find(|(name, _)| *name == call.name) {
+            Some((_, count)) => *count += 1,
+            None => names.push((&call.name, 1)),
+        }
+    }
+    names.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let names: Vec<_> = names.iter().map(|(name, count)| format!("{name} {count}")).collect();
+    let with = |status: CallStatus, word: &str| {
+        let count = report.tools.calls.iter().filter(|call| call.status == status).count();
+        if count > 0 { format!(" · {count} {word}") } else { String::new() }
+    };
+    format!(
+        "{}: {}{}{}{}",
+        report.tools.calls.len(),
+        names.join(", "),
+        with(CallStatus::Error, "failed"),
+        with(CallStatus::Denied, "denied"),
+        with(CallStatus::Pending, "unanswered")
+    )
+}

@@ -1,0 +1,333 @@
+//! For a person at a terminal, or reading a log: what the agent says and does, as it happens.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+
+use super::live::Live;
+use super::marks::{Mood, Shown, session_lines, show};
+use super::{Render, Style};
+use crate::fold::Summary;
+use crate::step::{Answer, Call, CallStatus, DeltaKind, Partial, Said, SessionInfo, Step, Turn};
+use crate::text::{count_of, fit, one_line, visible};
+
+/// How it may look.
+#[derive(Clone, Copy, Debug)]
+pub struct TerminalOptions {
+    /// Colours.
+    pub style: Style,
+    /// The terminal's columns; nothing is cut where there is none.
+    pub width: Option<usize>,
+    /// Running calls are drawn over in place; otherwise they are written out when they start and when they end.
+    pub live: bool,
+    /// Thoughts are shown whole.
+    pub thinking: bool,
+    /// Text is typed as it comes.
+    pub partial: bool,
+    /// The output is a CI log: no line may start a workflow command.
+    pub ci_log: bool,
+}
+
+/// No more lines of a failed call's output are shown.
+const OUTPUT_LINES: usize = 6;
+/// No more lines of a prompt are shown.
+const PROMPT_LINES: usize = 4;
+
+/// The terminal renderer.
+pub(super) struct Terminal {
+    options: TerminalOptions,
+    live: Live,
+    typing: Typing,
+    /// A turn's end, held back: the last one is told by the verdict.
+    ended_turn: Option<String>,
+    /// Something was written since the last empty line.
+    dirty: bool,
+}
+
+/// Text that is typed as it comes, so that the whole message is not shown again.
+#[derive(Default)]
+struct Typing {
+    message_id: Option<String>,
+    /// What was typed of each block that is still to come whole.
+    blocks: VecDeque<(u64, String)>,
+    /// The cursor stands in the middle of a line.
+    mid_line: bool,
+}
+
+impl Terminal {
+    pub(super) fn new(options: TerminalOptions) -> Self {
+        Self { options, live: Live::default(), typing: Typing::default(), ended_turn: None, dirty: false }
+    }
+
+    fn style(&self) -> Style {
+        self.options.style
+    }
+
+    fn colour(&self, mood: Mood) -> &'static str {
+        match mood {
+            Mood::Good => self.style().green,
+            Mood::Bad => self.style().red,
+            Mood::Warn => self.style().yellow,
+            Mood::Aside => self.style().dim,
+        }
+    }
+
+    /// A line with a mark: `✓ ran: …`
+    fn marked(&mut self, depth: usize, colour: &str, mark: &str, text: &str) -> String {
+        let indent = "  ".repeat(depth);
+        let text = self.cut(&one_line(text), indent.len() + 2);
+        self.dirty = true;
+        format!("{indent}{colour}{mark}{} {text}\n", self.style().reset)
+    }
+
+    fn cut(&self, text: &str, used: usize) -> String {
+        match self.options.width {
+            Some(width) => fit(text, width.saturating_sub(used)).into_owned(),
+            None => text.to_owned(),
+        }
+    }
+
+    /// Several lines of the agent's text, each made safe.
+    fn block(&mut self, depth: usize, colour: &str, text: &str) -> String {
+        let indent = "  ".repeat(depth);
+        let mut out = String::new();
+        for line in visible(text.trim_end()).lines() {
+            let line = self.guard(line);
+            let reset = if colour.is_empty() { "" } else { self.style().reset };
+            let _ = writeln!(out, "{indent}{colour}{line}{reset}");
+        }
+        self.dirty = true;
+        out
+    }
+
+    /// In a CI log, `::error` and `##[error]` are commands wherever a line starts with them.
+    fn guard(&self, line: &str) -> String {
+        if !self.options.ci_log {
+            return line.to_owned();
+        }
+        let blanks = line.len() - line.trim_start().len();
+        let line = line.replace("##[", "## [");
+        if line[blanks..].starts_with("::") { format!("{}: {}", &line[..blanks], &line[blanks + 1..]) } else { line }
+    }
+
+    /// An empty line, unless there is one already.
+    fn gap(&mut self) -> &'static str {
+        if std::mem::take(&mut self.dirty) { "\n" } else { "" }
+    }
+
+    fn session(&mut self, info: &SessionInfo) -> String {
+        let lines = session_lines(info);
+        let Style { bold, dim, reset, yellow, .. } = self.style();
+        let mut out = format!("{bold}●{reset} session started · resume id {bold}{}{reset}\n", one_line(&lines.id));
+        for line in [lines.about, lines.has].iter().filter(|line| !line.is_empty()) {
+            let _ = writeln!(out, "  {dim}{}{reset}", self.cut(&one_line(line), 2));
+        }
+        for line in lines.not_connected {
+            let _ = writeln!(out, "  {yellow}!{reset} {}", self.cut(&one_line(&line), 4));
+        }
+        self.dirty = true;
+        out + self.gap()
+    }
+
+    fn prompt(&mut self, text: &str, depth: usize) -> String {
+        let all = visible(text);
+        let shown: Vec<_> = all.lines().take(PROMPT_LINES).collect();
+        let more = all.lines().count() - shown.len();
+        let mut out = self.gap().to_owned();
+        let dim = self.style().dim;
+        for (at, line) in shown.iter().enumerate() {
+            let mark = if at == 0 { "›" } else { " " };
+            out += &self.marked(depth, dim, mark, line);
+        }
+        if more > 0 {
+            out += &self.marked(depth, dim, " ", &format!("… {}", count_of(more, "more line")));
+        }
+        out
+    }
+
+    fn text(&mut self, said: &Said, step: &Step) -> String {
+        let typed = self.typed(said, step);
+        let text = match &typed {
+            Some(typed) => match said.text.strip_prefix(typed.as_str()) {
+                // What the deltas left out.
+                Some(rest) => {
+                    let rest = visible(rest).into_owned();
+                    let end = if self.typing.mid_line || !rest.is_empty() { "\n" } else { "" };
+                    self.typing.mid_line = false;
+                    return rest + end;
+                }
+                None => return self.end_line(),
+            },
+            None => said.text.trim_matches('\n'),
+        };
+        if text.trim().is_empty() {
+            return String::new();
+        }
+        let mut out = self.end_line();
+        if step.depth == 0 {
+            out += self.gap();
+        }
+        out += &self.block(step.depth, "", text);
+        if said.aborted {
+            out += &self.marked(step.depth, self.style().yellow, "!", "cut short");
+        }
+        out
+    }
+
+    /// What was typed of this text already.
+    fn typed(&mut self, said: &Said, step: &Step) -> Option<String> {
+        let here = step.parent.is_none() && self.options.partial && said.message_id == self.typing.message_id;
+        if here { self.typing.blocks.pop_front().map(|(_, typed)| typed) } else { None }
+    }
+
+    fn end_line(&mut self) -> String {
+        if std::mem::take(&mut self.typing.mid_line) { "\n".to_owned() } else { String::new() }
+    }
+
+    fn partial(&mut self, part: &Partial, step: &Step) -> String {
+        if !self.options.partial || step.parent.is_some() {
+            return String::new();
+        }
+        match part {
+            Partial::MessageStart { message_id } => {
+                self.typing.message_id.clone_from(message_id);
+                self.typing.blocks.clear();
+                self.end_line()
+            }
+            Partial::Delta { index, kind: DeltaKind::Text, text } => {
+                let mut out = String::new();
+                if self.typing.blocks.back().is_none_or(|(known, _)| known != index) {
+                    out += &self.end_line();
+                    out += self.gap();
+                    self.typing.blocks.push_back((*index, String::new()));
+                }
+                if let Some((_, typed)) = self.typing.blocks.back_mut() {
+                    typed.push_str(text);
+                }
+                let shown = visible(text);
+                self.dirty = true;
+                self.typing.mid_line = !shown.ends_with('\n');
+                out + &shown
+            }
+            Partial::MessageStop => self.end_line(),
+            Partial::Delta { .. } | Partial::BlockStart { .. } | Partial::BlockStop { .. } | Partial::MessageDelta { .. } => {
+                String::new()
+            }
+        }
+    }
+
+    fn thinking(&mut self, said: &Said, depth: usize) -> String {
+        let dim = self.style().dim;
+        let words = said.text.split_whitespace().count();
+        if self.options.thinking {
+            return self.block(depth, dim, &format!("· {}", said.text.trim()));
+        }
+        self.marked(depth, dim, "·", &format!("thought ({})", count_of(words, "word")))
+    }
+
+    fn call(&mut self, call: &Call, depth: usize) -> String {
+        self.live.start(call, depth);
+        if self.options.live {
+            return String::new();
+        }
+        let cyan = self.style().cyan;
+        self.marked(depth, cyan, "▸", &format!("{}: {}", call.doing, call.title))
+    }
+
+    fn answer(&mut self, answer: &Answer, depth: usize) -> String {
+        self.live.end(answer.id.as_ref());
+        let title = answer.title.as_deref().or(answer.name.as_deref()).unwrap_or("a call");
+        let done = answer.done.unwrap_or("called");
+        match answer.status {
+            CallStatus::Ok | CallStatus::Pending => self.marked(depth, self.style().green, "✓", &format!("{done}: {title}")),
+            CallStatus::Error => {
+                self.marked(depth, self.style().red, "✗", &format!("{done}: {title}")) + &self.excerpt(answer, depth)
+            }
+            CallStatus::Denied => {
+                self.marked(depth, self.style().red, "✗", &format!("denied: {title}")) + &self.excerpt(answer, depth)
+            }
+        }
+    }
+
+    /// The first lines of what a failed call gave back.
+    fn excerpt(&mut self, answer: &Answer, depth: usize) -> String {
+        let text = visible(answer.text.trim());
+        let lines: Vec<_> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+        let dim = self.style().dim;
+        let mut out = String::new();
+        for line in lines.iter().take(OUTPUT_LINES) {
+            let line = self.cut(line, depth * 2 + 4);
+            out += &self.block(depth + 2, dim, &line);
+        }
+        if lines.len() > OUTPUT_LINES {
+            out += &self.block(depth + 2, dim, &format!("… {} more lines", lines.len() - OUTPUT_LINES));
+        }
+        out
+    }
+
+    fn turn(&mut self, turn: &Turn) -> String {
+        let mut out = self.end_line();
+        if let Some(message) = turn.message.as_ref().filter(|_| !turn.repeats_text) {
+            let red = self.style().red;
+            out += self.gap();
+            out += &self.marked(0, red, "✗", message);
+        } else if let Some(text) = turn.news() {
+            out += self.gap();
+            out += &self.block(0, "", text);
+        }
+        self.ended_turn = Some(super::summary::turn_line(turn));
+        out
+    }
+
+    fn permanent(&mut self, shown: Shown<'_>, step: &Step) -> String {
+        match shown {
+            Shown::Session(info) => self.session(info),
+            Shown::Prompt(text) => self.prompt(text, step.depth),
+            Shown::Text(said) => self.text(said, step),
+            Shown::Thinking(said) => self.thinking(said, step.depth),
+            Shown::Call(call) => self.call(call, step.depth),
+            Shown::Answer(answer) => self.answer(answer, step.depth),
+            Shown::Partial(part) => self.partial(part, step),
+            Shown::Turn(turn) => self.turn(turn),
+            Shown::Remark(remark) => {
+                let colour = self.colour(remark.mood);
+                self.end_line() + &self.marked(step.depth, colour, remark.mark, &remark.text)
+            }
+            Shown::Nothing => String::new(),
+        }
+    }
+}
+
+impl Render for Terminal {
+    fn step(&mut self, step: &Step) -> String {
+        let held = self.ended_turn.take();
+        let shown = show(step);
+        let redraw = matches!(shown, Shown::Call(_));
+        let mut shown = self.permanent(shown, step);
+        match held {
+            // Something follows the turn: it was not the last.
+            Some(line) if !shown.is_empty() => {
+                let line = self.marked(0, self.style().dim, "─", &line);
+                let gap = if shown.starts_with('\n') { "" } else { "\n" };
+                shown = format!("{line}{gap}{shown}");
+            }
+            Some(line) => self.ended_turn = self.ended_turn.take().or(Some(line)),
+            None => {}
+        }
+        if !self.options.live || (shown.is_empty() && !redraw) {
+            return shown;
+        }
+        let out = self.live.erase() + &shown;
+        if self.typing.mid_line { out } else { out + &self.live.draw(self.style(), self.options.width.unwrap_or(80)) }
+    }
+
+    fn finish(&mut self, summary: &Summary) -> String {
+        let mut out = self.live.erase() + &self.end_line();
+        let yellow = self.style().yellow;
+        for (depth, text) in self.live.drain() {
+            out += &self.marked(depth, yellow, "?", &format!("unanswered: {text}"));
+        }
+        out += self.gap();
+        out += &super::summary::verdict_lines(summary, self.style(), self.options.width);
+        out
+    }
+}
