@@ -14,13 +14,10 @@ wire! {
     TurnCompleted { usage: CodexUsage = "usage" }
 
     /// `turn.failed`
-    TurnFailed { error: Option<CodexError> = "error" }
+    TurnFailed { error: Option<Json> = "error" }
 
     /// `item.started`, `item.updated`, `item.completed`
     ItemEvent { item: Option<Item> = "item" }
-
-    /// What went wrong.
-    CodexError { message: Option<String> = "message" }
 
     /// One entry of a plan.
     Todo { text: Option<String> = "text", completed: bool = "completed" }

@@ -52,6 +52,16 @@ impl Decoder {
         records
     }
 
+    /// Decodes a whole document: an object without a type is the older shape of a result.
+    pub(crate) fn decode_document(&mut self, bytes: Vec<u8>) -> Record {
+        let mut record = self.decode_line(1, bytes);
+        if record.event == Event::Untyped {
+            let result = record.with(Read::read).flatten().unwrap_or_default();
+            record.event = Event::Document(Box::new(result));
+        }
+        record
+    }
+
     /// Decodes one whole line that was cut elsewhere.
     pub fn decode_line(&mut self, line: u64, bytes: Vec<u8>) -> Record {
         decode(&mut self.tape, Line { piece: Piece::Line, number: line, bytes: bytes.into() })
@@ -65,8 +75,11 @@ fn decode(tape: &mut Tape, line: Line<'_>) -> Record {
             if text.is_empty() {
                 (Envelope::default(), Event::Blank)
             } else {
-                let text = String::from_utf8_lossy(text);
-                read_text(tape, &text)
+                // The lossy reading is slow: only the few lines that need it take it.
+                match std::str::from_utf8(text) {
+                    Ok(text) => read_text(tape, text),
+                    Err(_) => read_text(tape, &String::from_utf8_lossy(text)),
+                }
             }
         }
         Piece::NulRun => (Envelope::default(), Event::Malformed(Malformed::NulRun)),
@@ -104,7 +117,6 @@ fn read_object(value: Value<'_>) -> (Envelope, Event) {
     let event = match (kind.as_deref(), subtype.as_deref()) {
         (Some("system"), subtype) => read_system(subtype, value),
         (Some(kind), _) => Event::read(kind, value).unwrap_or_else(|| Event::Unknown { kind: kind.to_owned() }),
-        (None, _) if is_document(value) => Event::Document(Read::read(value).map(Box::new).unwrap_or_default()),
         (None, _) => Event::Untyped,
     };
     envelope.kind = kind.map(Cow::into_owned);
@@ -124,14 +136,6 @@ fn read_system(subtype: Option<&str>, value: Value<'_>) -> Event {
             Event::Unknown { kind: tag }
         }
     })
-}
-
-/// The older `--output-format json` document has no `type`, but says how the run ended.
-fn is_document(value: Value<'_>) -> bool {
-    let has = |key: &str, kind: Kind| value.get(key).is_some_and(|found| found.kind() == kind);
-    has("messages", Kind::Array)
-        || (has("is_error", Kind::True) || has("is_error", Kind::False))
-            && (has("session_id", Kind::String) || has("result", Kind::String) || has("error", Kind::Object))
 }
 
 /// Whether a text is one JSON value, the beginning of one, or neither.

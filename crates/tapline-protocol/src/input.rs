@@ -37,8 +37,6 @@ pub struct Input<R> {
     lines: Option<Reader<Chained<R>>>,
     elements: VecDeque<Record>,
     shape: Shape,
-    /// Auto: what the only line so far was.
-    lone_result: Option<bool>,
 }
 
 type Chained<R> = io::Chain<Cursor<Vec<u8>>, R>;
@@ -56,17 +54,16 @@ impl<R: BufRead> Input<R> {
             InputFormat::Auto => looks_like_document(&mut source, &mut head)?,
         };
         if whole && let Some((shape, elements)) = document(&head, format) {
-            return Ok(Self { lines: None, elements, shape, lone_result: None });
+            return Ok(Self { lines: None, elements, shape });
         }
         let shape = if format == InputFormat::Document { Shape::Document } else { Shape::Lines };
-        let lone_result = (format == InputFormat::Auto).then_some(false);
         let lines = Reader::with_decoder(Cursor::new(head).chain(source), decoder);
-        Ok(Self { lines: Some(lines), elements: VecDeque::new(), shape, lone_result })
+        Ok(Self { lines: Some(lines), elements: VecDeque::new(), shape })
     }
 
-    /// What the input is; a lone result is known as a document when the input has ended.
+    /// What the input is.
     pub fn shape(&self) -> Shape {
-        if self.lone_result == Some(true) { Shape::Document } else { self.shape }
+        self.shape
     }
 
     /// Whether the next record is here already, so that taking it cannot block.
@@ -79,22 +76,17 @@ impl<R: BufRead> Iterator for Input<R> {
     type Item = io::Result<Record>;
 
     fn next(&mut self) -> Option<io::Result<Record>> {
-        let Some(lines) = &mut self.lines else {
-            return self.elements.pop_front().map(Ok);
-        };
-        let record = lines.next()?;
-        if let (Some(lone), Ok(record)) = (self.lone_result, &record) {
-            let is_result = record.line == 1 && record.envelope.kind.as_deref().is_none_or(|kind| kind == "result");
-            let blank = trim(&record.bytes, false).is_empty();
-            self.lone_result = if blank { Some(lone) } else { is_result.then_some(true) };
+        match &mut self.lines {
+            Some(lines) => lines.next(),
+            None => self.elements.pop_front().map(Ok),
         }
-        Some(record)
     }
 }
 
 /// Reads on while the input may still be one pretty-printed or arrayed document. `true` when it has ended as one.
 fn looks_like_document<R: BufRead>(source: &mut R, head: &mut Vec<u8>) -> io::Result<bool> {
     let mut check_at = 1;
+    let mut whole_value = None;
     loop {
         let ended = more(source, head)?;
         let text = trim(head, true);
@@ -109,18 +101,31 @@ fn looks_like_document<R: BufRead>(source: &mut R, head: &mut Vec<u8>) -> io::Re
         if !ended && !head[leading..].contains(&b'\n') {
             continue;
         }
+        // Something follows a value that was whole: lines.
+        if whole_value.is_some_and(|length| text.len() > length) {
+            return Ok(false);
+        }
+        // The whole of it is read again only when it has doubled, or ended.
         if !ended && head.len() < check_at {
             continue;
         }
         check_at = head.len() * 2;
-        let first = text[0];
-        match Tape::default().parse(&String::from_utf8_lossy(text)).map(Value::kind) {
-            // One line that is an object is read as a line; what it is shows at the end.
-            Ok(_) if first == b'{' && !text.contains(&b'\n') => return Ok(false),
+        match Tape::default().parse(&String::from_utf8_lossy(text)) {
+            // The first line of a stream: it is handed on at once.
+            Ok(value) if value.kind() == Kind::Object && !may_be_whole(value) => return Ok(false),
             Ok(_) if ended => return Ok(true),
-            Ok(_) | Err(SyntaxError::Incomplete) if !ended => {}
-            Ok(_) | Err(_) => return Ok(false),
+            Ok(_) => whole_value = Some(text.len()),
+            Err(SyntaxError::Incomplete) if !ended => {}
+            Err(_) => return Ok(false),
         }
+    }
+}
+
+/// Whether an object may be a whole run: a result, or the older document that has no type.
+fn may_be_whole(value: Value<'_>) -> bool {
+    match value.get("type").and_then(Value::as_str) {
+        Some(kind) => kind == "result",
+        None => ["messages", "result", "is_error", "session_id"].iter().any(|key| value.get(key).is_some()),
     }
 }
 
@@ -148,7 +153,7 @@ fn document(bytes: &[u8], format: InputFormat) -> Option<(Shape, VecDeque<Record
     let value = tape.parse(&text).ok()?;
     let mut decoder = Decoder::default();
     if value.kind() == Kind::Object {
-        return Some((Shape::Document, [decoder.decode_line(1, bytes.to_vec())].into()));
+        return Some((Shape::Document, [decoder.decode_document(bytes.to_vec())].into()));
     }
     let items = value.items()?;
     if format == InputFormat::Auto && items.clone().any(|item| item.kind() != Kind::Object) {

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use tapline_protocol::{Agent, Event, InputShape, LineKind, Malformed, Record, SyntaxError};
 
-pub(crate) use codex::{dropped_events, item_ok, merge};
+pub(crate) use codex::{NO_DETAIL, dropped_events, item_ok, merge, words_of};
 pub(crate) use recent::Recent;
 
 use crate::ledger::{Ledger, LedgerBuilder};
@@ -141,6 +141,7 @@ pub struct Summary {
 #[derive(Debug, Default)]
 pub struct Fold {
     agent: Option<Agent>,
+    forced: bool,
     guessed: Option<Agent>,
     session: SessionFacts,
     stats: StreamStats,
@@ -192,7 +193,7 @@ struct Turns {
 impl Fold {
     /// A fold for a stream of a known agent.
     pub fn for_agent(agent: Option<Agent>) -> Self {
-        Self { agent, ..Self::default() }
+        Self { agent, forced: agent.is_some(), ..Self::default() }
     }
 
     /// The agent, as far as it is known.
@@ -209,7 +210,12 @@ impl Fold {
     pub fn apply(&mut self, record: &Record) -> Vec<Step> {
         self.count(record);
         let mut out = Steps { record, depth: self.calls.depth_in(record.envelope.parent.as_deref()), steps: Vec::new() };
-        self.event(&record.event, &mut out);
+        // Where the caller says whose stream it is, the other agent's events mean nothing in it.
+        let foreign = self.forced && record.event.agent().is_some_and(|agent| Some(agent) != self.agent);
+        match &record.envelope.kind {
+            Some(kind) if foreign && kind != "error" => self.unknown(kind, &mut out),
+            _ => self.event(&record.event, &mut out),
+        }
         out.steps
     }
 
@@ -236,6 +242,7 @@ impl Fold {
             }
         }
         if let Some(id) = &record.envelope.session_id
+            && record.event.agent() != Some(Agent::Codex)
             && self.session.ids.last() != Some(id)
             && !self.session.ids.contains(id)
         {
@@ -382,6 +389,9 @@ impl Fold {
     pub fn finish(self, ending: &Ending) -> Summary {
         let Self { mut warnings, turns, spoken, session, codex, texts, tasks, launched, calls, .. } = self;
         let agent = self.agent.or(self.guessed).unwrap_or(Agent::Claude);
+        for (id, line) in calls.orphans() {
+            warnings.add("orphan-result", Some(line), format!("an answer to {id}, a call that was never seen"));
+        }
         for (id, open) in calls.pending() {
             warnings.add("pending-call", Some(open.line), format!("{} ({id}) was never answered", open.name));
         }
@@ -394,15 +404,15 @@ impl Fold {
             );
         }
         let launched_ended = !launched.is_empty()
-            && launched
-                .iter()
-                .all(|call| tasks.values().any(|task| task.terminal && task.tool_use_id.as_deref() == Some(call)));
+            && tasks.values().all(|task| task.terminal)
+            && (tasks.len() >= launched.len()
+                || launched.iter().all(|call| tasks.values().any(|task| task.tool_use_id.as_deref() == Some(call))));
         let aborted = turns.last.as_ref().is_some_and(|turn| {
             turn.failed && turn.terminal_reason.as_deref().is_some_and(|reason| reason.starts_with("aborted_"))
         });
         let (answer, last_text) = match agent {
             Agent::Claude => {
-                let words = if turns.count == 0 { spoken.main.or(spoken.sub).map(|words| words.text) } else { None };
+                let words = (turns.count == 0).then(|| spoken.last.clone());
                 (Some(turns.answer.or(words).unwrap_or_default()), spoken.last)
             }
             Agent::Codex => codex.answer(spoken.last, ending, &mut warnings),
@@ -413,8 +423,8 @@ impl Fold {
                 Agent::Codex => "codex",
             },
             objects: self.stats.lines.objects > 0,
-            result: turns.count > 0,
-            failure: turns.failure.or(codex.failure()),
+            result: turns.count > 0 && !codex.is_turn_open(),
+            failure: turns.failure.or_else(|| codex.failure().filter(|_| agent == Agent::Codex)),
             aborted,
             any_failed: turns.failed > 0,
             texts,
@@ -449,8 +459,12 @@ pub(crate) struct Steps<'r> {
 
 impl Steps<'_> {
     pub(crate) fn push(&mut self, what: What) {
+        self.push_at(self.record.line, what);
+    }
+
+    fn push_at(&mut self, line: u64, what: What) {
         self.steps.push(Step {
-            line: self.record.line,
+            line,
             at: self.record.envelope.timestamp.clone(),
             parent: self.record.envelope.parent.clone(),
             depth: self.depth,

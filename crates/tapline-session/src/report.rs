@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use tapline_protocol::codex::CodexUsage;
-use tapline_protocol::{Agent, Json};
+use tapline_protocol::{Agent, Json, Number};
 
 pub use collector::Collector;
 pub use path::get;
@@ -171,7 +171,7 @@ pub struct CodexPart {
     pub turns: TurnCounts,
     pub turn_failures: Vec<String>,
     pub stream_errors: Vec<String>,
-    pub reconnects: Vec<(u64, u64)>,
+    pub reconnects: Vec<(Number, Number)>,
     pub item_errors: Vec<String>,
     pub dropped_events: u64,
     pub usage: Option<CodexUsage>,

@@ -297,7 +297,7 @@ pub enum DeltaKind {
 }
 
 /// A turn that has ended: what `result` said. The report's `turns[]`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Turn {
     /// Its place among the turns, from 0.
     pub index: usize,
@@ -365,13 +365,13 @@ impl Turn {
 #[derive(Clone, Debug, Serialize)]
 pub struct Retry {
     /// Which try.
-    pub attempt: Option<u64>,
+    pub attempt: Option<Number>,
     /// Of how many.
-    pub max: Option<u64>,
+    pub max: Option<Number>,
     /// How long it waits first.
-    pub delay_ms: Option<u64>,
+    pub delay_ms: Option<Number>,
     /// The HTTP status.
-    pub status: Option<u64>,
+    pub status: Option<Number>,
     /// What went wrong.
     pub error: Option<String>,
 }

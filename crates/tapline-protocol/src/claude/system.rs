@@ -1,6 +1,6 @@
 //! `system/*` and the other events around the conversation.
 
-use crate::json::{Json, Value};
+use crate::json::{Json, Number, Value};
 use crate::wire::{Read, wire};
 
 wire! {
@@ -53,10 +53,10 @@ wire! {
 
     /// `system/api_retry`
     ApiRetry {
-        attempt: Option<u64> = "attempt",
-        max_retries: Option<u64> = "max_retries",
-        retry_delay_ms: Option<u64> = "retry_delay_ms",
-        error_status: Option<u64> = "error_status",
+        attempt: Option<Number> = "attempt",
+        max_retries: Option<Number> = "max_retries",
+        retry_delay_ms: Option<Number> = "retry_delay_ms",
+        error_status: Option<Number> = "error_status",
         error: Option<String> = "error",
         no_response: Option<Json> = "no_response",
     }
@@ -97,7 +97,7 @@ wire! {
         output: Option<String> = "output",
         stdout: Option<String> = "stdout",
         stderr: Option<String> = "stderr",
-        exit_code: Option<crate::json::Number> = "exit_code",
+        exit_code: Option<Number> = "exit_code",
         outcome: Option<String> = "outcome";
         also "tool_name"
     }

@@ -1,5 +1,6 @@
 //! JSON that outlives its line: fragments kept and passed on exactly as they came.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Serialize, Serializer};
@@ -70,9 +71,42 @@ impl fmt::Display for Json {
 
 impl Serialize for Json {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let raw: &RawValue = serde_json::from_str(&self.0).map_err(serde::ser::Error::custom)?;
+        let text = without_lone_surrogates(&self.0);
+        let raw: &RawValue = serde_json::from_str(&text).map_err(serde::ser::Error::custom)?;
         raw.serialize(serializer)
     }
+}
+
+/// What is written out can be read by any JSON reader: half a surrogate pair becomes `\ufffd`.
+fn without_lone_surrogates(text: &str) -> Cow<'_, str> {
+    let mut out = String::new();
+    let mut kept = 0;
+    let mut at = 0;
+    while let Some(found) = memchr::memchr(b'\\', &text.as_bytes()[at..]) {
+        let escape = at + found;
+        at = escape + 2;
+        let Some(first) = surrogate(text, escape) else { continue };
+        let second = surrogate(text, escape + 6);
+        if first < 0xDC00 && second.is_some_and(|second| second >= 0xDC00) {
+            at = escape + 12;
+            continue;
+        }
+        out.push_str(&text[kept..escape]);
+        out.push_str("\\ufffd");
+        at = escape + 6;
+        kept = at;
+    }
+    if kept == 0 {
+        return Cow::Borrowed(text);
+    }
+    out.push_str(&text[kept..]);
+    Cow::Owned(out)
+}
+
+/// The surrogate that is escaped here, if one is.
+fn surrogate(text: &str, at: usize) -> Option<u32> {
+    let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
+    u32::from_str_radix(digits, 16).ok().filter(|unit| (0xD800..0xE000).contains(unit))
 }
 
 /// A number with its exact digits: `9007199254740993` stays what it is.
@@ -89,9 +123,21 @@ impl Number {
         self.0.as_str().parse().unwrap_or(f64::NAN)
     }
 
-    /// The whole number, if it is one that fits.
+    /// The integer, if it is written as one and fits.
     pub fn as_u64(&self) -> Option<u64> {
         self.0.as_str().parse().ok()
+    }
+
+    /// The whole number, however it is written: `529`, `529.0`, `5.29e2`.
+    pub fn as_whole(&self) -> Option<u64> {
+        let float = self.as_f64();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "whole, and within the range that floats hold exactly"
+        )]
+        let whole = || (float.fract() == 0.0 && (0.0..9e15).contains(&float)).then_some(float as u64);
+        self.as_u64().or_else(whole)
     }
 }
 

@@ -9,8 +9,10 @@ use tapline_protocol::claude::system::{
     ApiRetry, CompactBoundary, Hook as WireHook, Init, ModelRefusal, PermissionDenied, RateLimitEvent, TaskNotification,
     TaskProgress, TaskStarted, TaskUpdated, ToolProgress,
 };
-use tapline_protocol::{Json, Kind, Number, Read, Value};
+use tapline_protocol::{Envelope, Json, Kind, Number, Read, Value};
 
+use super::codex::words_of;
+use super::recent::{fingerprint, hash};
 use super::{Fold, Steps, Words};
 use crate::call::describe;
 use crate::step::{
@@ -19,6 +21,7 @@ use crate::step::{
 };
 use crate::text::{grouped, one_line};
 use crate::time::rfc3339;
+use crate::verdict::Category;
 
 impl Fold {
     pub(super) fn init(&mut self, init: &Init, out: &mut Steps<'_>) {
@@ -49,7 +52,7 @@ impl Fold {
 
     pub(super) fn assistant(&mut self, event: &Assistant, out: &mut Steps<'_>) {
         if let Some(uuid) = &out.record.envelope.uuid
-            && !self.turns.seen.insert((uuid, &out.record.bytes))
+            && !self.turns.seen.insert((uuid, fingerprint(&out.record.bytes)))
         {
             return out.quiet(None);
         }
@@ -59,10 +62,10 @@ impl Fold {
         if let Some(error) = &event.error {
             let said = error != "unknown";
             self.turn_facts.assistant_error = said.then(|| error.clone()).or(self.turn_facts.assistant_error.take());
-            self.turn_facts.status = event.api_error_status.or(self.turn_facts.status);
-            self.turn_facts.error_type = event.api_error_type.clone().or(self.turn_facts.error_type.take());
             out.push(What::Error { text: error.clone() });
         }
+        self.turn_facts.status = event.api_error_status.or(self.turn_facts.status);
+        self.turn_facts.error_type = event.api_error_type.clone().or(self.turn_facts.error_type.take());
         if let Some(message) = &event.message {
             self.ledger.message(message);
             if out.is_main() && message.stop_reason.is_some() {
@@ -71,13 +74,9 @@ impl Fold {
         }
         let id = event.message.as_ref().and_then(|message| message.id.as_ref());
         let blocks = event.body().blocks();
-        let keys: Vec<String> =
-            if blocks.len() > 1 { blocks.iter().map(|block| format!("{block:?}")).collect() } else { Vec::new() };
-        let parent = out.record.envelope.parent.clone();
-        let said = match blocks {
-            [block] => self.messages.said_already(parent.as_ref(), id, &[format!("{block:?}")]),
-            _ => self.messages.said_already(parent.as_ref(), id, &keys),
-        };
+        let prints: Vec<u64> = blocks.iter().map(print_of).collect();
+        let Envelope { parent, uuid, .. } = &out.record.envelope;
+        let said = self.messages.said_already(parent.as_ref(), id, uuid.is_some(), &prints);
         for (index, block) in blocks.iter().enumerate().skip(said) {
             self.block(block, index, id, event.aborted, out);
         }
@@ -160,7 +159,7 @@ impl Fold {
         let name = block.name.clone().unwrap_or_default();
         let described = describe(&name, input.as_ref());
         let call = Call {
-            id: block.id.clone(),
+            id: block.id.clone().filter(|id| !id.is_empty()),
             name,
             doing: described.doing,
             done: described.done,
@@ -176,7 +175,8 @@ impl Fold {
             self.texts.launches += 1;
             self.launched.extend(call.id.clone());
         }
-        out.push(What::Call(call));
+        out.push(What::Call(call.clone()));
+        self.claim_orphan(&call, out);
     }
 
     pub(super) fn answer(&mut self, block: &ToolResult, index: usize, out: &mut Steps<'_>) {
@@ -195,8 +195,7 @@ impl Fold {
         let mut answer =
             Answer { id: block.tool_use_id.clone(), name: None, title: None, done: None, status, text, is_error, block: index };
         let Some((call, again)) = seen else {
-            let id = answer.id.as_deref().unwrap_or("(none)");
-            self.warnings.add("orphan-result", Some(out.record.line), format!("an answer to {id}, a call that was never seen"));
+            self.calls.keep_orphan(&answer, out.record.line);
             return out.push(What::Orphan(answer));
         };
         if again {
@@ -208,10 +207,19 @@ impl Fold {
         out.push(What::Answer(answer));
     }
 
+    /// The order is not strict: an answer may come before its call.
+    fn claim_orphan(&mut self, call: &Call, out: &mut Steps<'_>) {
+        if let Some((answer, line)) = self.calls.take_orphan(call.id.as_ref()) {
+            self.calls.answer(call.id.as_ref());
+            let (name, title) = (Some(call.name.clone()), Some(call.title.clone()));
+            out.push_at(line, What::Answer(Answer { name, title, done: Some(call.done), ..answer }));
+        }
+    }
+
     pub(super) fn user(&mut self, event: &User, out: &mut Steps<'_>) {
         if let Some(uuid) = &out.record.envelope.uuid {
             let new = self.turns.seen.insert(("user", uuid));
-            let same = !self.turns.seen.insert((uuid, &out.record.bytes));
+            let same = !self.turns.seen.insert((uuid, fingerprint(&out.record.bytes)));
             if same || event.is_replay && !new {
                 return out.quiet(None);
             }
@@ -286,6 +294,9 @@ impl Fold {
                     self.ledger.message_delta(thread, usage);
                 }
                 let stop_reason = delta.delta.as_ref().and_then(|end| end.stop_reason.clone());
+                if thread.is_none() && stop_reason.is_some() {
+                    self.turns.stop_reason.clone_from(&stop_reason);
+                }
                 Partial::MessageDelta { stop_reason, output_tokens: delta.usage.as_ref().map(|usage| usage.output_tokens.0) }
             }
             WirePartial::MessageStop => {
@@ -301,7 +312,9 @@ impl Fold {
     pub(super) fn rate_limit(&mut self, event: &RateLimitEvent, out: &mut Steps<'_>) {
         let info = event.rate_limit_info.as_ref();
         let resets_at = info.and_then(|info| rfc3339(info.resets_at?));
-        self.limit_resets_at = resets_at.clone().or(self.limit_resets_at.take());
+        if info.is_some_and(|info| info.status.as_deref() == Some("rejected")) {
+            self.limit_resets_at.clone_from(&resets_at);
+        }
         out.push(What::RateLimit(RateLimit {
             status: info.and_then(|info| info.status.clone()),
             limit_type: info.and_then(|info| info.limit_type.clone()),
@@ -334,7 +347,14 @@ impl Fold {
 
     pub(super) fn result(&mut self, turn: &TurnResult, out: &mut Steps<'_>) {
         let uuid = &out.record.envelope.uuid;
-        let repeated = !self.turns.seen.insert(("result", uuid, &out.record.bytes));
+        let said = fingerprint(turn.result.as_deref().unwrap_or_default().as_bytes());
+        let usage = turn.usage.as_ref().map(|usage| usage.counts.output_tokens.0);
+        let repeated = match uuid {
+            Some(uuid) => {
+                !self.turns.seen.insert(("result", uuid, said, usage, turn.total_cost().map(|cost| cost.usd.to_bits())))
+            }
+            None => !self.turns.seen.insert(("result", fingerprint(&out.record.bytes))),
+        };
         let line = Some(out.record.line);
         if repeated {
             self.warnings.add("duplicate-result", line, "the same result was written before");
@@ -354,9 +374,14 @@ impl Fold {
         let failed = turn.is_error || subtype == "error" || subtype.starts_with("error_");
         let facts = std::mem::take(&mut self.turn_facts);
         let message = failed.then(|| error_text(turn));
+        // The agent ended before it began: nothing but this came.
+        let never_began = self.session.inits == 0
+            && self.spoken.last.is_empty()
+            && turn.num_turns.as_ref().is_none_or(|turns| turns.as_u64() == Some(0));
         self.turns.failure = message.clone().map(|text| {
-            let cut: String = text.chars().take(4096).collect();
-            (facts.category(turn, &cut), text)
+            let category = facts.category(turn, &text);
+            let startup = never_began && category == Category::Api && subtype == "error_during_execution";
+            (if startup { Category::Startup } else { category }, text)
         });
         let turns = &mut self.turns;
         let whole = turn.num_turns.as_ref().and_then(Number::as_u64);
@@ -367,7 +392,7 @@ impl Fold {
         if turn.stop_reason.is_some() {
             turns.stop_reason.clone_from(&turn.stop_reason);
         }
-        if turn.stop_reason.as_deref() == Some("max_tokens") {
+        if turns.stop_reason.as_deref() == Some("max_tokens") {
             self.warnings.add("max-tokens", line, "the model ran out of tokens: the answer is incomplete");
         }
         if !repeated {
@@ -419,13 +444,13 @@ impl Fold {
             return out.quiet(None);
         };
         let task = Task {
-            id,
             status: "running".to_owned(),
             terminal: false,
             description: event.description.clone(),
-            kind: event.task_type.clone(),
+            kind: event.task_type.clone().or_else(|| self.tasks.get(&id).and_then(|task| task.kind.clone())),
             tool_use_id: event.tool_use_id.clone(),
             summary: None,
+            id,
         };
         self.tasks.insert(task.id.clone(), task.clone());
         out.push(What::Task(task));
@@ -438,7 +463,9 @@ impl Fold {
 
     pub(super) fn task_progress(&mut self, event: &TaskProgress, out: &mut Steps<'_>) {
         let doing = event.summary.clone().or_else(|| event.description.clone());
-        self.task(event.task_id.as_ref(), None, event.tool_use_id.clone(), doing, None, out);
+        let known = event.task_id.as_ref().is_some_and(|id| self.tasks.contains_key(id));
+        let description = event.description.clone().filter(|_| !known);
+        self.task(event.task_id.as_ref(), None, event.tool_use_id.clone(), doing, description, out);
     }
 
     pub(super) fn task_notification(&mut self, event: &TaskNotification, out: &mut Steps<'_>) {
@@ -483,21 +510,40 @@ impl Fold {
     }
 }
 
+/// A block's fingerprint.
+fn print_of(block: &Block) -> u64 {
+    let text = |text: &Option<String>| fingerprint(text.as_deref().unwrap_or_default().as_bytes());
+    match block {
+        Block::Text(block) => hash(("text", text(&block.text))),
+        Block::Thinking(block) => hash(("thinking", text(&block.thinking))),
+        Block::RedactedThinking(block) => hash(("redacted", text(&block.data))),
+        Block::ToolUse(block) | Block::ServerToolUse(block) => hash(("call", &block.id, &block.name)),
+        Block::ToolResult(block) => hash(("answer", &block.tool_use_id)),
+        Block::ServerToolResult(block) => hash(("server", &block.tool_use_id)),
+        Block::Image(_) | Block::Document(_) => hash("media"),
+        Block::Other(block) => hash(("other", fingerprint(block.json.as_str().as_bytes()))),
+        Block::NotObject(json) => hash(("none", fingerprint(json.as_str().as_bytes()))),
+    }
+}
+
 /// What a person should read of a failed turn.
 fn error_text(turn: &TurnResult) -> String {
     let filled = |text: &str| !text.trim().is_empty();
-    let errors = turn.errors.as_ref().map(|errors| errors.texts().join("; ")).filter(|text| {
-        // A list of blanks joins to separators alone.
-        text.split("; ").any(filled)
+    let errors = turn.errors.as_ref().map(|errors| {
+        let texts = errors.texts().iter().map(String::as_str).filter(|text| filled(text));
+        texts.collect::<Vec<_>>().join("; ")
     });
-    let named = || {
-        let error = turn.error.as_ref()?;
-        error.with(String::read).flatten().or_else(|| error.text_of("message")).filter(|text| filled(text))
+    let errors = errors.filter(|text| !text.is_empty());
+    let named = || turn.error.as_ref().and_then(words_of).filter(|text| filled(text));
+    let status = || {
+        turn.api_error_status
+            .as_ref()
+            .map(|status| status.as_whole().map_or_else(|| status.to_string(), |code| code.to_string()))
     };
     errors
         .or_else(|| turn.result.clone().filter(|text| filled(text)))
         .or_else(named)
-        .or_else(|| turn.api_error_status.as_ref().map(|status| format!("API error (HTTP {status})")))
+        .or_else(|| status().map(|status| format!("API error (HTTP {status})")))
         .or_else(|| turn.subtype.clone().filter(|subtype| subtype.starts_with("error_")))
         .unwrap_or_else(|| "API error (no detail)".to_owned())
 }
@@ -510,10 +556,10 @@ fn in_background(input: Option<&Json>) -> bool {
 
 pub(super) fn retry(event: &ApiRetry) -> Retry {
     Retry {
-        attempt: event.attempt,
-        max: event.max_retries,
-        delay_ms: event.retry_delay_ms,
-        status: event.error_status,
+        attempt: event.attempt.clone(),
+        max: event.max_retries.clone(),
+        delay_ms: event.retry_delay_ms.clone(),
+        status: event.error_status.clone(),
         error: event.error.clone(),
     }
 }
@@ -533,7 +579,7 @@ pub(super) fn hook(event: &WireHook, phase: HookPhase) -> Hook {
     Hook {
         id: event.hook_id.clone(),
         name: event.hook_name.clone(),
-        event: event.hook_event.clone().or_else(|| event.hook_name.clone()),
+        event: event.hook_event.clone().filter(|event| !event.is_empty()).or_else(|| event.hook_name.clone()),
         outcome,
         exit_code: event.exit_code.clone(),
     }

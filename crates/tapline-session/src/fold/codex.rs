@@ -6,9 +6,9 @@ use tapline_protocol::claude::content::Content;
 use tapline_protocol::claude::message::{RawUsage, Usage};
 use tapline_protocol::claude::system::StreamError;
 use tapline_protocol::codex::{
-    CodexUsage, FileChange, ITEM_KINDS, Item as WireItem, ItemEvent, ThreadStarted, Todo, TurnCompleted, TurnFailed,
+    FileChange, ITEM_KINDS, Item as WireItem, ItemEvent, ThreadStarted, Todo, TurnCompleted, TurnFailed,
 };
-use tapline_protocol::{Json, Read, Tokens};
+use tapline_protocol::{Agent, Json, Number, Read, Tokens};
 
 use super::{Fold, Steps};
 use crate::call::describe;
@@ -23,14 +23,17 @@ pub(crate) struct CodexState {
     final_answer: Option<String>,
     plain_answer: Option<String>,
     spoke: bool,
-    /// The first failure since the last turn started.
+    /// The first failure that no completed turn has made good.
     failure: Option<CodexFailure>,
+    /// The turn under way, if one is, and whether it has failed.
+    turn_open: bool,
+    turn_failed: bool,
     /// Calls by item id, with the fields merged so far.
     open: HashMap<String, WireItem>,
 }
 
 /// What stands where a failure has no words.
-const NO_DETAIL: &str = "API error (no detail)";
+pub(crate) const NO_DETAIL: &str = "API error (no detail)";
 
 impl CodexState {
     /// The answer and the last text; without any message, the file that Codex was told to write.
@@ -42,6 +45,11 @@ impl CodexState {
             return (Some(text.clone()), text.clone());
         }
         (self.final_answer.clone().or_else(|| self.plain_answer.clone()), last)
+    }
+
+    /// A turn was started and never ended.
+    pub(super) fn is_turn_open(&self) -> bool {
+        self.turn_open
     }
 
     pub(super) fn failure(&self) -> Option<(Category, String)> {
@@ -70,11 +78,15 @@ impl Fold {
 
     pub(super) fn turn_started(&mut self, out: &mut Steps<'_>) {
         self.codex.final_answer = None;
-        self.codex.failure = None;
+        self.codex.turn_open = true;
+        self.codex.turn_failed = false;
         out.quiet(None);
     }
 
     pub(super) fn turn_completed(&mut self, event: &TurnCompleted, out: &mut Steps<'_>) {
+        if !self.codex.turn_failed {
+            self.codex.failure = None;
+        }
         let used = self.ledger.codex_turn(self.codex.thread.as_deref(), &event.usage);
         let counts = Usage {
             input_tokens: Tokens(used.input),
@@ -84,70 +96,62 @@ impl Fold {
             ..Usage::default()
         };
         let used = RawUsage { counts, entries: Vec::new() };
-        self.end_turn("completed", true, Some((used, event.usage.clone())), out);
+        let turn = Turn { usage: used, thread_usage: Some(event.usage.clone()), ..self.turn("completed") };
+        self.end_turn(Turn { repeats_text: true, ..turn }, out);
     }
 
     pub(super) fn turn_failed(&mut self, event: &TurnFailed, out: &mut Steps<'_>) {
-        let message = event.error.as_ref().and_then(|error| error.message.clone());
         // A fatal error is written twice: by itself, then as the turn's.
-        let told = self.codex.failure.is_some();
-        self.fail(message);
-        self.end_turn("failed", told, None, out);
+        let told = self.codex.turn_failed;
+        self.fail(event.error.as_ref().and_then(words_of));
+        self.end_turn(Turn { error: event.error.clone(), repeats_text: told, ..self.turn("failed") }, out);
     }
 
     fn fail(&mut self, message: Option<String>) -> String {
+        self.codex.turn_failed = true;
         let text = message.filter(|text| !text.trim().is_empty()).unwrap_or_else(|| NO_DETAIL.to_owned());
-        self.codex.failure.get_or_insert_with(|| CodexFailure { text: text.clone() });
+        match &mut self.codex.failure {
+            Some(known) if known.text != NO_DETAIL => {}
+            failure => *failure = Some(CodexFailure { text: text.clone() }),
+        }
         text
     }
 
-    fn end_turn(&mut self, subtype: &str, told: bool, used: Option<(RawUsage, CodexUsage)>, out: &mut Steps<'_>) {
+    /// A turn as it stands.
+    fn turn(&self, subtype: &str) -> Turn {
         let failed = self.codex.failure.is_some();
-        let (usage, thread_usage) = used.map_or_else(Default::default, |(turn, thread)| (turn, Some(thread)));
-        let message = self.codex.failure.as_ref().filter(|_| failed).map(|failure| failure.text.clone());
-        let turn = Turn {
+        let answer = self.codex.final_answer.as_ref().or(self.codex.plain_answer.as_ref());
+        Turn {
             index: self.turns.count,
             subtype: Some(subtype.to_owned()),
             is_error: subtype == "failed",
-            result: self.codex.final_answer.clone().or_else(|| self.codex.plain_answer.clone()).filter(|_| !failed),
-            errors: None,
-            stop_reason: None,
-            terminal_reason: None,
-            api_error_status: None,
-            num_turns: None,
-            duration_ms: None,
-            duration_api_ms: None,
-            permission_denials: Vec::new(),
-            structured_output: None,
-            deferred_tool_use: None,
-            uuid: None,
-            origin: None,
-            error: None,
+            result: answer.filter(|_| !failed).cloned(),
             failed,
-            usage,
-            total_cost_usd: None,
-            model_usage: None,
-            cost_usd: None,
-            message,
-            repeats_text: told,
-            thread_usage,
-        };
-        self.turns.failure = failed.then(|| self.codex.failure()).flatten();
+            message: self.codex.failure.as_ref().map(|failure| failure.text.clone()),
+            ..Turn::default()
+        }
+    }
+
+    fn end_turn(&mut self, turn: Turn, out: &mut Steps<'_>) {
+        self.codex.turn_open = false;
+        self.codex.turn_failed = false;
+        self.turns.failure = self.codex.failure();
         self.turns.count += 1;
-        self.turns.failed += usize::from(failed);
+        self.turns.failed += usize::from(turn.failed);
         self.turns.last = Some(turn.clone());
         out.push(What::Turn(Box::new(turn)));
     }
 
     pub(super) fn stream_error(&mut self, event: &StreamError, out: &mut Steps<'_>) {
-        let nested =
-            || event.error.as_ref().and_then(|error| error.with(String::read).flatten().or_else(|| error.text_of("message")));
-        let message = event.message.clone().or_else(nested);
+        let message = event.message.clone().or_else(|| event.error.as_ref().and_then(words_of));
+        if self.agent == Some(Agent::Claude) {
+            return out.notice(Level::Error, message.unwrap_or_else(|| NO_DETAIL.to_owned()));
+        }
         if let Some((attempt, max)) = message.as_deref().and_then(reconnecting) {
             self.warnings.add("reconnect", Some(out.record.line), message.clone().unwrap_or_default());
             return out.push(What::Retry(Retry {
-                attempt: Some(attempt),
-                max: Some(max),
+                attempt: Some(Number::from(attempt)),
+                max: Some(Number::from(max)),
                 delay_ms: None,
                 status: None,
                 error: message,
@@ -167,7 +171,7 @@ impl Fold {
                 let Some(text) = item.text("text") else {
                     return;
                 };
-                self.codex.spoke = true;
+                self.codex.spoke |= !text.trim().is_empty();
                 match item.text("phase").as_deref() {
                     Some("final_answer") => self.codex.final_answer = Some(text.clone()),
                     None => self.codex.plain_answer = Some(text.clone()),
@@ -176,9 +180,17 @@ impl Fold {
                 self.say(&text, out);
                 out.push(What::Text(said(text)));
             }
-            "reasoning" if completed => out.push(What::Thinking(said(item.text("text").unwrap_or_default()))),
-            "agent_message" | "reasoning" => {}
-            "error" => self.item_error(item.text("message").unwrap_or_default(), out),
+            "reasoning" if completed => {
+                if let Some(text) = item.text("text") {
+                    out.push(What::Thinking(said(text)));
+                }
+            }
+            "" | "agent_message" | "reasoning" => {}
+            "error" => {
+                if let Some(message) = item.text("message") {
+                    self.item_error(message, out);
+                }
+            }
             "todo_list" => {
                 let todos = item.get("items").and_then(|items| items.with(Vec::<Todo>::read).flatten()).unwrap_or_default();
                 let done = todos.iter().filter(|todo| todo.completed).count();
@@ -258,6 +270,11 @@ impl Fold {
     }
 }
 
+/// An error's words: a string, or an object's `message`.
+pub(crate) fn words_of(error: &Json) -> Option<String> {
+    error.with(String::read).flatten().or_else(|| error.text_of("message"))
+}
+
 fn said(text: String) -> Said {
     Said { text, message_id: None, uuid: None, aborted: false }
 }
@@ -266,7 +283,11 @@ fn said(text: String) -> Said {
 fn reconnecting(message: &str) -> Option<(u64, u64)> {
     let (attempt, rest) = message.strip_prefix("Reconnecting... ")?.split_once('/')?;
     let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    Some((attempt.parse().ok()?, rest[..digits].parse().ok()?))
+    let number = |digits: &str| {
+        let all = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        all.then(|| digits.parse().unwrap_or(u64::MAX))
+    };
+    Some((number(attempt)?, number(&rest[..digits])?))
 }
 
 /// `42 events were dropped due to lag`, `dropped 42 events`
@@ -296,6 +317,9 @@ fn is_empty(value: &Json) -> bool {
         || (text.starts_with(['[', '{']) && text[1..text.len() - 1].bytes().all(|byte| byte.is_ascii_whitespace()))
 }
 
+/// Items that have no status of their own.
+const WITHOUT_STATUS: &[&str] = &["agent_message", "reasoning", "todo_list"];
+
 /// Whether an item did what it should.
 pub(crate) fn item_ok(item: &WireItem, completed: bool) -> bool {
     match item.kind().as_deref() {
@@ -303,8 +327,9 @@ pub(crate) fn item_ok(item: &WireItem, completed: bool) -> bool {
         Some("web_search") => return completed,
         _ => {}
     }
-    let status = item.text("status").map_or(completed, |status| status == "completed");
-    let exit = item.get("exit_code").is_none_or(|code| matches!(code.as_str(), "0" | "null"));
+    let has_none = item.kind().is_some_and(|kind| WITHOUT_STATUS.contains(&kind.as_str()));
+    let status = item.text("status").map_or(has_none && completed, |status| status == "completed");
+    let exit = item.get("exit_code").is_none_or(|code| code.as_str() == "null" || code.as_str().parse() == Ok(0.0));
     let error = item.get("error").is_some_and(|error| error.as_str() != "null");
     status && exit && !error
 }

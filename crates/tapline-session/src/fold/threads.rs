@@ -1,13 +1,14 @@
 //! Calls and messages in flight: which answer belongs to which call, who speaks for whom, what was said already.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::hash::Hash;
 
-use super::recent::hash;
-use crate::step::Call;
+use crate::step::{Answer, Call};
 
 /// How many calls are remembered after their answer: sub-agents in the background go on speaking.
 const REMEMBERED: usize = 1 << 14;
+
+/// How many answers without a call are remembered.
+const ORPHANS: usize = 1 << 10;
 
 /// A call that was seen.
 #[derive(Debug, Clone)]
@@ -25,6 +26,8 @@ pub(crate) struct Seen {
 pub(crate) struct Calls {
     seen: HashMap<String, Seen>,
     order: VecDeque<String>,
+    /// Answers whose call has not come, the newest last.
+    orphans: VecDeque<(Answer, u64)>,
 }
 
 impl Calls {
@@ -51,6 +54,25 @@ impl Calls {
         let seen = self.seen.get_mut(id?)?;
         let again = std::mem::replace(&mut seen.answered, true);
         Some((seen.clone(), again))
+    }
+
+    /// Remembers an answer whose call may still come.
+    pub(crate) fn keep_orphan(&mut self, answer: &Answer, line: u64) {
+        self.orphans.push_back((answer.clone(), line));
+        if self.orphans.len() > ORPHANS {
+            self.orphans.pop_front();
+        }
+    }
+
+    /// The answer that came before this call.
+    pub(crate) fn take_orphan(&mut self, id: Option<&String>) -> Option<(Answer, u64)> {
+        let at = self.orphans.iter().position(|(answer, _)| id.is_some() && answer.id.as_ref() == id)?;
+        self.orphans.remove(at)
+    }
+
+    /// The answers whose call never came.
+    pub(crate) fn orphans(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.orphans.iter().map(|(answer, line)| (answer.id.as_deref().unwrap_or("(none)"), *line))
     }
 
     /// Whether this call waits for its answer.
@@ -85,7 +107,13 @@ const THREADS: usize = 1 << 10;
 
 impl Messages {
     /// How many of these blocks were said already under this message's id.
-    pub(crate) fn said_already<B: Hash>(&mut self, thread: Option<&String>, id: Option<&String>, blocks: &[B]) -> usize {
+    pub(crate) fn said_already(
+        &mut self,
+        thread: Option<&String>,
+        id: Option<&String>,
+        has_uuid: bool,
+        blocks: &[u64],
+    ) -> usize {
         let Some(id) = id else { return 0 };
         if self.threads.len() >= THREADS {
             self.threads.clear();
@@ -95,10 +123,12 @@ impl Messages {
             known.clone_from(id);
             said.clear();
         }
-        let hashes = blocks.iter().map(hash);
         let grown = !said.is_empty() && blocks.len() > 1 && blocks.len() >= said.len();
-        let repeated = if grown && hashes.clone().take(said.len()).eq(said.iter().copied()) { said.len() } else { 0 };
-        said.extend(hashes.skip(repeated));
+        let repeated = if grown && blocks.starts_with(said) { said.len() } else { 0 };
+        // Without a uuid nothing tells a block that is sent again from one that is said again.
+        let again = matches!(blocks, [block] if !has_uuid && said.contains(block));
+        let repeated = if again { 1 } else { repeated };
+        said.extend(&blocks[repeated..]);
         repeated
     }
 }

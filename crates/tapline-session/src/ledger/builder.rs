@@ -19,7 +19,9 @@ const UNNAMED: &str = "unknown";
 pub(crate) struct LedgerBuilder {
     /// Processes that have ended, where streams were joined.
     past: Ledger,
-    process: Process,
+    /// The processes by session: totals are cumulative in each.
+    processes: BTreeMap<Option<String>, Process>,
+    session: Option<String>,
     results: bool,
     /// Whether any result counted tokens.
     counted: bool,
@@ -34,22 +36,26 @@ pub(crate) struct LedgerBuilder {
     from_deltas: BTreeMap<String, TokenCounts>,
     from_messages: BTreeMap<String, TokenCounts>,
     deltas: bool,
-    codex: Option<(Option<String>, CodexUsage)>,
+    /// A message ended whose start, and so its input, was never seen.
+    unstarted: bool,
+    /// Codex's usage is cumulative over each thread.
+    threads: BTreeMap<Option<String>, CodexUsage>,
 }
 
 /// One process of the agent: its totals are cumulative.
 #[derive(Debug, Default)]
 struct Process {
-    session: Option<String>,
     total: Option<f64>,
     models: BTreeMap<String, ModelUsage>,
     turns: TokenCounts,
     turn_searches: u64,
+    /// A turn was counted that the totals by model do not have.
+    partly: bool,
 }
 
 impl Process {
     fn ledger(&self) -> Ledger {
-        let mut ledger = Ledger { cost_usd: self.total, exact: true, basis: Basis::Results, ..Ledger::default() };
+        let mut ledger = Ledger { cost_usd: self.total, exact: !self.partly, basis: Basis::Results, ..Ledger::default() };
         for (model, usage) in &self.models {
             let tokens = TokenCounts::from(usage);
             ledger.tokens += tokens;
@@ -70,6 +76,7 @@ impl Process {
 struct Open {
     model: String,
     counts: TokenCounts,
+    started: bool,
     ended: bool,
 }
 
@@ -87,41 +94,49 @@ impl LedgerBuilder {
         if repeated {
             return total.map(|_| 0.0);
         }
-        let falls = matches!((total, self.process.total), (Some(now), Some(before)) if now < before - 1e-9);
-        let other_session = matches!((session, self.process.session.as_deref()), (Some(now), Some(before)) if now != before);
         let explained = std::mem::take(&mut self.explained) || turn.resume_reason.is_some();
-        if falls || other_session && !explained {
-            self.past += &std::mem::take(&mut self.process).ledger();
+        if let Some(session) = session
+            && self.session.as_deref() != Some(session)
+        {
+            // The first id, or one that goes on under another name, is the same process.
+            let before = self.session.replace(session.to_owned());
+            if explained || before.is_none() {
+                let process = self.processes.remove(&before).unwrap_or_default();
+                self.processes.insert(self.session.clone(), process);
+            }
         }
-        let before = self.process.total.unwrap_or(0.0);
-        self.process.total = total.or(self.process.total);
-        if let Some(session) = session {
-            self.process.session = Some(session.to_owned());
+        let process = self.processes.entry(self.session.clone()).or_default();
+        if matches!((total, process.total), (Some(now), Some(before)) if now < before - 1e-9) {
+            self.past += &std::mem::take(process).ledger();
         }
+        let before = process.total.unwrap_or(0.0);
+        process.total = total.or(process.total);
+        let models = turn.model_usage.as_ref().filter(|models| !models.by_model.is_empty());
         if let Some(usage) = &turn.usage {
             self.counted = true;
-            self.process.turns += TokenCounts::from(&usage.counts);
+            process.turns += TokenCounts::from(&usage.counts);
+            process.partly = models.is_none() && !process.models.is_empty() && TokenCounts::from(&usage.counts).total() > 0;
             let searches = usage.counts.server_tool_use.as_ref().map_or(0, |counts| counts.web_search_requests.0);
-            self.process.turn_searches = self.process.turn_searches.saturating_add(searches);
+            process.turn_searches = process.turn_searches.saturating_add(searches);
         }
-        if let Some(models) = turn.model_usage.as_ref().filter(|models| !models.by_model.is_empty()) {
+        if let Some(models) = models {
             self.counted = true;
-            self.process.models.clone_from(&models.by_model);
+            process.models.clone_from(&models.by_model);
         }
         total.map(|total| exact_dollars(total - before))
     }
 
     /// An `assistant` event: its input counts once a message, its output never.
     pub(crate) fn message(&mut self, message: &Message) {
-        let (Some(usage), Some(id)) = (&message.usage, &message.id) else {
-            return;
-        };
+        let Some(usage) = &message.usage else { return };
         let model = message.model.as_deref().unwrap_or(UNNAMED);
-        if model == SYNTHETIC || !self.messages.insert(id.as_bytes()) {
+        // A message without an id is its own.
+        let id = message.id.as_deref().unwrap_or_default();
+        if model == SYNTHETIC || !id.is_empty() && !self.messages.insert(id) {
             return;
         }
         self.since_result = true;
-        if !self.streamed.contains(id.as_bytes()) {
+        if id.is_empty() || !self.streamed.contains(id) {
             let counts = TokenCounts { output: 0, reasoning: 0, ..TokenCounts::from(usage) };
             *self.from_messages.entry(model.to_owned()).or_default() += counts;
         }
@@ -132,18 +147,18 @@ impl LedgerBuilder {
         self.message_stop(thread);
         self.since_result = true;
         if let Some(id) = &message.id {
-            self.streamed.insert(id.as_bytes());
+            self.streamed.insert(id.as_str());
         }
         let counts = message.usage.as_ref().map(TokenCounts::from).unwrap_or_default();
         let counts = TokenCounts { output: 0, reasoning: 0, ..counts };
         let model = message.model.as_deref().unwrap_or(UNNAMED).to_owned();
-        self.open.insert(thread.cloned(), Open { model, counts, ended: false });
+        self.open.insert(thread.cloned(), Open { model, counts, started: true, ended: false });
     }
 
     /// `message_delta`: what the message took in the end.
     pub(crate) fn message_delta(&mut self, thread: Option<&String>, usage: &Usage) {
         self.deltas = true;
-        let fresh = || Open { model: UNNAMED.to_owned(), counts: TokenCounts::default(), ended: false };
+        let fresh = || Open { model: UNNAMED.to_owned(), counts: TokenCounts::default(), started: false, ended: false };
         let open = self.open.entry(thread.cloned()).or_insert_with(fresh);
         let last = TokenCounts::from(usage);
         open.ended = true;
@@ -157,6 +172,7 @@ impl LedgerBuilder {
     /// `message_stop`, or the next message of the thread.
     pub(crate) fn message_stop(&mut self, thread: Option<&String>) {
         if let Some(open) = self.open.remove(&thread.cloned()) {
+            self.unstarted |= !open.started;
             let sums = if open.ended { &mut self.from_deltas } else { &mut self.from_messages };
             *sums.entry(open.model).or_default() += open.counts;
         }
@@ -168,16 +184,8 @@ impl LedgerBuilder {
         self.counted = true;
         self.since_result = false;
         let now = TokenCounts::from(usage);
-        let before = match &self.codex {
-            Some((known, before)) if known.as_deref() == thread => TokenCounts::from(before),
-            Some((_, before)) => {
-                let tokens = TokenCounts::from(before);
-                self.past += &Ledger { tokens, exact: true, basis: Basis::Results, ..Ledger::default() };
-                TokenCounts::default()
-            }
-            None => TokenCounts::default(),
-        };
-        self.codex = Some((thread.map(str::to_owned), usage.clone()));
+        let before = self.threads.insert(thread.map(str::to_owned), usage.clone());
+        let before = before.as_ref().map(TokenCounts::from).unwrap_or_default();
         TokenCounts {
             input: now.input.saturating_sub(before.input),
             output: now.output.saturating_sub(before.output),
@@ -189,16 +197,17 @@ impl LedgerBuilder {
 
     /// The ledger so far.
     pub(crate) fn ledger(&self) -> Ledger {
-        if let Some((_, usage)) = &self.codex {
-            let tokens = TokenCounts::from(usage);
-            let mut ledger = Ledger { tokens, exact: true, basis: Basis::Results, ..Ledger::default() };
-            ledger += &self.past;
-            return ledger;
-        }
         if self.results {
-            let mut ledger = self.process.ledger();
-            ledger += &self.past;
-            ledger.exact = self.counted && !self.since_result;
+            let mut ledger = self.past.clone();
+            for process in self.processes.values() {
+                ledger += &process.ledger();
+            }
+            for usage in self.threads.values() {
+                let tokens = TokenCounts::from(usage);
+                ledger += &Ledger { tokens, exact: true, basis: Basis::Results, ..Ledger::default() };
+            }
+            ledger.basis = Basis::Results;
+            ledger.exact &= self.counted && !self.since_result;
             return ledger;
         }
         let mut ledger = Ledger::default();
@@ -213,7 +222,10 @@ impl LedgerBuilder {
             (false, false) => Basis::Messages,
             (false, true) => Basis::None,
         };
-        ledger.exact = self.deltas && self.from_messages.is_empty() && self.open.values().all(|open| open.ended);
+        ledger.exact = self.deltas
+            && self.from_messages.is_empty()
+            && !self.unstarted
+            && self.open.values().all(|open| open.ended && open.started);
         ledger
     }
 }

@@ -1,5 +1,7 @@
 //! What a step says in a few words, the same in every format: the terminal and the transcripts share it.
 
+use tapline_protocol::Number;
+
 use crate::step::{
     Answer, Call, Denied, Hook, Level, Partial, Question, RateLimit, Retry, Said, SessionInfo, Step, Task, Turn, What,
 };
@@ -117,16 +119,11 @@ fn remark_on(what: &What, line: u64) -> Option<Remark> {
 }
 
 fn retry_text(retry: &Retry) -> String {
-    let number = |value: Option<u64>| value.map_or_else(|| "?".to_owned(), |value| value.to_string());
-    let wait = retry.delay_ms.map(|ms| format!(" in {}", duration(as_float(ms)))).unwrap_or_default();
-    let status = retry.status.map(|status| format!(" ({status})")).unwrap_or_default();
+    let number = |value: &Option<Number>| value.as_ref().map_or_else(|| "?".to_owned(), Number::to_string);
+    let wait = retry.delay_ms.as_ref().map(|ms| format!(" in {}", duration(ms.as_f64()))).unwrap_or_default();
+    let status = retry.status.as_ref().map(|status| format!(" ({status})")).unwrap_or_default();
     let why = retry.error.as_deref().unwrap_or("no reason given");
-    format!("retry {}/{}{wait}: {why}{status}", number(retry.attempt), number(retry.max))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "milliseconds for people")]
-pub(super) fn as_float(ms: u64) -> f64 {
-    ms as f64
+    format!("retry {}/{}{wait}: {why}{status}", number(&retry.attempt), number(&retry.max))
 }
 
 fn rate_limit(limit: &RateLimit) -> Option<Remark> {

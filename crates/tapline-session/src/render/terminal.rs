@@ -29,6 +29,8 @@ pub struct TerminalOptions {
 
 /// No more lines of a failed call's output are shown.
 const OUTPUT_LINES: usize = 6;
+/// So many of them are its first.
+const FIRST_LINES: usize = 2;
 /// No more lines of a prompt are shown.
 const PROMPT_LINES: usize = 4;
 
@@ -248,18 +250,23 @@ impl Terminal {
         }
     }
 
-    /// The first lines of what a failed call gave back.
+    /// The ends of what a failed call gave back.
     fn excerpt(&mut self, answer: &Answer, depth: usize) -> String {
         let text = visible(answer.text.trim());
         let lines: Vec<_> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
         let dim = self.style().dim;
         let mut out = String::new();
-        for line in lines.iter().take(OUTPUT_LINES) {
+        let hidden = lines.len().saturating_sub(OUTPUT_LINES);
+        for (at, line) in lines.iter().enumerate() {
+            // What it was about stands first, what went wrong last.
+            if hidden > 0 && (FIRST_LINES..FIRST_LINES + hidden).contains(&at) {
+                if at == FIRST_LINES {
+                    out += &self.block(depth + 2, dim, &format!("… {}", count_of(hidden, "line")));
+                }
+                continue;
+            }
             let line = self.cut(line, depth * 2 + 4);
             out += &self.block(depth + 2, dim, &line);
-        }
-        if lines.len() > OUTPUT_LINES {
-            out += &self.block(depth + 2, dim, &format!("… {} more lines", lines.len() - OUTPUT_LINES));
         }
         out
     }

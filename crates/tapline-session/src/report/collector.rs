@@ -6,7 +6,7 @@ use tapline_protocol::codex::{Item as WireItem, Todo};
 use tapline_protocol::{Agent, Json, Read};
 
 use super::{CallEntry, CodexPart, ItemEntry, OrphanEntry, PartialTexts, Report, ResultEntry, Run, Session, TaskEntry, Tools};
-use crate::fold::{Format, Summary, dropped_events, item_ok, merge};
+use crate::fold::{Format, NO_DETAIL, Summary, dropped_events, item_ok, merge, words_of};
 use crate::step::{Answer, Call, CallStatus, DeltaKind, Hook, Item, Partial, Retry, Said, Step, Task, Turn, What};
 use crate::verdict::Ending;
 
@@ -125,8 +125,8 @@ impl Collector {
             }
             What::Turn(turn) => self.turn(turn),
             What::Retry(retry) => {
-                if let (Some(attempt), Some(max), None) = (retry.attempt, retry.max, retry.delay_ms) {
-                    self.codex.reconnects.push((attempt, max));
+                if let (Some(attempt), Some(max), None) = (&retry.attempt, &retry.max, &retry.delay_ms) {
+                    self.codex.reconnects.push((attempt.clone(), max.clone()));
                 }
                 self.retries.push(retry.clone());
             }
@@ -160,6 +160,8 @@ impl Collector {
     fn call(&mut self, call: &Call, step: &Step) {
         if let Some(id) = &call.id {
             self.calls.insert(id.clone(), self.tools.calls.len());
+            // Its answer came first, and is told again now.
+            self.tools.orphan_results.retain(|orphan| orphan.tool_use_id.as_ref() != Some(id));
         }
         self.tools.calls.push(CallEntry {
             id: call.id.clone(),
@@ -188,7 +190,8 @@ impl Collector {
             Some("completed") => self.codex.turns.completed += 1,
             Some("failed") => {
                 self.codex.turns.failed += 1;
-                self.codex.turn_failures.extend(turn.message.clone());
+                let words = turn.error.as_ref().and_then(words_of).filter(|words| !words.trim().is_empty());
+                self.codex.turn_failures.push(words.unwrap_or_else(|| NO_DETAIL.to_owned()));
             }
             _ => {}
         }
@@ -207,7 +210,10 @@ impl Collector {
                 }
         };
         match self.hooks.iter_mut().find(same) {
-            Some(known) if hook.outcome.is_some() => known.clone_from(hook),
+            Some(known) if hook.outcome.is_some() => {
+                let (name, event) = (known.name.take(), known.event.take());
+                *known = Hook { name: hook.name.clone().or(name), event: hook.event.clone().or(event), ..hook.clone() };
+            }
             _ => self.hooks.push(hook.clone()),
         }
     }
@@ -215,9 +221,9 @@ impl Collector {
     fn item(&mut self, item: &Item) {
         let news = WireItem { fields: item.item.clone() };
         if news.kind().as_deref() == Some("error") {
-            let message = news.text("message").unwrap_or_default();
-            self.codex.dropped_events += dropped_events(&message).unwrap_or(0);
-            self.codex.item_errors.push(message);
+            let message = news.text("message");
+            self.codex.dropped_events += message.as_deref().and_then(dropped_events).unwrap_or(0);
+            self.codex.item_errors.extend(message);
         }
         let at = news.text("id").map(|id| *self.item_at.entry((item.thread, id)).or_insert(self.items.len()));
         match at.and_then(|at| self.items.get_mut(at)) {

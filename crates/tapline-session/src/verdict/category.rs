@@ -1,7 +1,11 @@
 //! Why a turn failed: what the stream says outright, then its words.
 
 use serde::Serialize;
+use tapline_protocol::Number;
 use tapline_protocol::claude::result::TurnResult;
+
+use super::judge::ERROR_LIMIT;
+use crate::text::head;
 
 /// Why a run ended as it did. The set is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -107,21 +111,29 @@ pub(crate) struct TurnFacts {
 }
 
 impl TurnFacts {
-    /// The category of a failed Claude turn; `error` is the text a person reads, already cut.
+    /// The category of a failed Claude turn; `error` is the text a person reads.
     pub(crate) fn category(&self, turn: &TurnResult, error: &str) -> Category {
-        let status = turn.api_error_status.as_ref().and_then(tapline_protocol::Number::as_u64).or(self.status);
+        let error = head(error, ERROR_LIMIT).0;
+        let status = turn.api_error_status.as_ref().and_then(Number::as_whole).or(self.status);
+        let by_status = status.and_then(Category::of_status);
+        let startup = turn.startup_failure_reason.as_ref().is_some_and(|reason| !reason.trim().is_empty());
+        let unreached = connection_error(turn, error);
+        let certain = turn.terminal_reason.as_deref() == Some("api_error");
         let names = [
             turn.api_error_type.as_deref(),
             self.error_type.as_deref(),
             self.assistant_error.as_deref(),
             turn.terminal_reason.as_deref().filter(|reason| *reason == "prompt_too_long"),
         ];
-        status
-            .and_then(Category::of_status)
+        by_status
+            // A bad request says least: a name says more.
+            .filter(|category| *category != Category::InvalidRequest)
             .or_else(|| names.into_iter().flatten().find_map(Category::of_name))
-            .or_else(|| turn.startup_failure_reason.as_ref().map(|_| Category::Startup))
-            .or_else(|| connection_error(turn, error).then_some(Category::Network))
+            .or(by_status)
+            .or_else(|| startup.then_some(Category::Startup))
+            .or_else(|| (unreached && certain).then_some(Category::Network))
             .or_else(|| of_words(error))
+            .or_else(|| unreached.then_some(Category::Network))
             .or_else(|| {
                 let reasons = [turn.subtype.as_deref(), turn.terminal_reason.as_deref()];
                 reasons.into_iter().flatten().find_map(of_reason)
@@ -184,7 +196,7 @@ pub(crate) struct CodexFailure {
 
 impl CodexFailure {
     pub(crate) fn category(&self) -> Category {
-        let text = self.text.to_lowercase();
+        let text = head(&self.text, ERROR_LIMIT).0.to_lowercase();
         let says = |words: &[&str]| words.iter().any(|words| text.contains(words));
         let status = text.split("unexpected status ").nth(1).and_then(|rest| rest.get(..3)?.parse().ok());
         if let Some(category) = status.and_then(Category::of_status) {

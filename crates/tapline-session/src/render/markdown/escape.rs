@@ -53,7 +53,7 @@ fn harmless(line: &str) -> String {
         let next = line[at + c.len_utf8()..].chars().next();
         match c {
             '<' if next.is_some_and(|next| next.is_ascii_alphabetic() || matches!(next, '/' | '!' | '?')) => {
-                out.push_str("&lt;")
+                out.push_str("&lt;");
             }
             '&' if next.is_some_and(|next| next.is_ascii_alphabetic() || next == '#') => out.push_str("&amp;"),
             ':' if runs_something(&out) => out.push_str(" :"),
