@@ -76,7 +76,7 @@ fn decode(tape: &mut Tape, line: Line<'_>) -> Record {
                 (Envelope::default(), Event::Blank)
             } else {
                 // The lossy reading is slow: only the few lines that need it take it.
-                match std::str::from_utf8(text) {
+                match simdutf8::basic::from_utf8(text) {
                     Ok(text) => read_text(tape, text),
                     Err(_) => read_text(tape, &String::from_utf8_lossy(text)),
                 }

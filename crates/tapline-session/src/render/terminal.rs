@@ -57,6 +57,8 @@ struct Typing {
 
 impl Terminal {
     pub(super) fn new(options: TerminalOptions) -> Self {
+        // Typed in pieces, a command could hide between two of them.
+        let options = TerminalOptions { partial: options.partial && !options.ci_log, ..options };
         Self { options, live: Live::default(), typing: Typing::default(), ended_turn: None, dirty: false }
     }
 
@@ -93,22 +95,11 @@ impl Terminal {
         let indent = "  ".repeat(depth);
         let mut out = String::new();
         for line in visible(text.trim_end()).lines() {
-            let line = self.guard(line);
             let reset = if colour.is_empty() { "" } else { self.style().reset };
             let _ = writeln!(out, "{indent}{colour}{line}{reset}");
         }
         self.dirty = true;
         out
-    }
-
-    /// In a CI log, `::error` and `##[error]` are commands wherever a line starts with them.
-    fn guard(&self, line: &str) -> String {
-        if !self.options.ci_log {
-            return line.to_owned();
-        }
-        let blanks = line.len() - line.trim_start().len();
-        let line = line.replace("##[", "## [");
-        if line[blanks..].starts_with("::") { format!("{}: {}", &line[..blanks], &line[blanks + 1..]) } else { line }
     }
 
     /// An empty line, unless there is one already.
@@ -304,8 +295,22 @@ impl Terminal {
     }
 }
 
-impl Render for Terminal {
-    fn step(&mut self, step: &Step) -> String {
+/// In a CI log, `::error` at a line's start and `##[error]` anywhere are commands: a blank takes them apart.
+fn without_commands(text: &str) -> String {
+    let lines = text.split_inclusive('\n').map(|line| {
+        let blanks = line.len() - line.trim_start().len();
+        let line = line.replace("##[", "## [");
+        if line[blanks..].starts_with("::") { format!("{}: {}", &line[..blanks], &line[blanks + 1..]) } else { line }
+    });
+    lines.collect()
+}
+
+impl Terminal {
+    fn guard(&self, text: String) -> String {
+        if self.options.ci_log { without_commands(&text) } else { text }
+    }
+
+    fn drawn(&mut self, step: &Step) -> String {
         let held = self.ended_turn.take();
         let shown = show(step);
         let redraw = matches!(shown, Shown::Call(_));
@@ -327,7 +332,7 @@ impl Render for Terminal {
         if self.typing.mid_line { out } else { out + &self.live.draw(self.style(), self.options.width.unwrap_or(80)) }
     }
 
-    fn finish(&mut self, summary: &Summary) -> String {
+    fn ending(&mut self, summary: &Summary) -> String {
         let mut out = self.live.erase() + &self.end_line();
         let yellow = self.style().yellow;
         for (depth, text) in self.live.drain() {
@@ -336,5 +341,17 @@ impl Render for Terminal {
         out += self.gap();
         out += &super::summary::verdict_lines(summary, self.style(), self.options.width);
         out
+    }
+}
+
+impl Render for Terminal {
+    fn step(&mut self, step: &Step) -> String {
+        let out = self.drawn(step);
+        self.guard(out)
+    }
+
+    fn finish(&mut self, summary: &Summary) -> String {
+        let out = self.ending(summary);
+        self.guard(out)
     }
 }

@@ -1,0 +1,53 @@
+//! The fixtures, and what becomes of a stream: shared by the tests here.
+
+use std::path::{Path, PathBuf};
+
+use tapline_protocol::{Agent, Decoder, Input, InputFormat, Record};
+use tapline_session::render::Format as Shown;
+use tapline_session::{Collector, Ending, Fold, Format, Report, Run, Step, Summary};
+
+pub(crate) fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures")
+}
+
+/// A stream that has been read: its records, its steps and the report.
+pub(crate) struct Told {
+    pub(crate) records: Vec<Record>,
+    pub(crate) steps: Vec<Vec<Step>>,
+    pub(crate) summary: Summary,
+    pub(crate) report: Report,
+}
+
+/// Reads a stream in chunks of this size.
+pub(crate) fn tell(bytes: &[u8], chunk: usize, format: InputFormat, agent: Option<Agent>, ending: &Ending) -> Told {
+    let source = std::io::BufReader::with_capacity(chunk, bytes);
+    let mut input = Input::open(source, format, Decoder::default()).unwrap();
+    let (mut fold, mut collector) = (Fold::for_agent(agent), Collector::default());
+    let (mut records, mut steps) = (Vec::new(), Vec::new());
+    for record in &mut input {
+        let record = record.unwrap();
+        let told = fold.apply(&record);
+        told.iter().for_each(|step| collector.accept(step));
+        records.push(record);
+        steps.push(told);
+    }
+    let summary = fold.finish(ending);
+    let format = Format::of(input.shape(), summary.agent);
+    let report = collector.report(summary.clone(), format, Run::default(), ending);
+    Told { records, steps, summary, report }
+}
+
+/// Reads a stream of which nothing else is known.
+pub(crate) fn tell_plainly(bytes: &[u8]) -> Told {
+    tell(bytes, 1 << 16, InputFormat::Auto, None, &Ending::default())
+}
+
+/// A stream as a renderer shows it.
+pub(crate) fn show(told: &Told, format: Shown) -> String {
+    let mut renderer = format.renderer();
+    let mut out = String::new();
+    for step in told.steps.iter().flatten() {
+        out += &renderer.step(step);
+    }
+    out + &renderer.finish(&told.summary)
+}

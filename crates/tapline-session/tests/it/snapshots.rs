@@ -1,0 +1,55 @@
+//! Every fixture in every format. A change of what people see shows here, as a diff.
+
+use insta::{assert_snapshot, glob};
+use tapline_session::render::{Format, Style, TerminalOptions, render_summary};
+
+use crate::fixtures::{show, tell_plainly};
+
+const LOG: TerminalOptions =
+    TerminalOptions { style: Style::plain(), width: None, live: false, thinking: false, partial: false, ci_log: false };
+
+/// A snapshot of this view of every stream.
+fn snapshot(name: &str, view: impl Fn(&[u8]) -> String) {
+    glob!("../../../../fixtures", "{claude,codex,events}*/*.jsonl", |path| {
+        let bytes = std::fs::read(path).unwrap();
+        insta::with_settings!({ prepend_module_to_snapshot => false, snapshot_path => format!("snapshots/{name}"), omit_expression => true }, {
+            assert_snapshot!(name, view(&bytes));
+        });
+    });
+}
+
+#[test]
+fn terminal_log() {
+    snapshot("log", |bytes| show(&tell_plainly(bytes), Format::Terminal(LOG)));
+}
+
+#[test]
+fn terminal_live_with_partial_text_and_thoughts() {
+    let options = TerminalOptions { style: Style::ansi(), width: Some(72), live: true, thinking: true, partial: true, ci_log: false };
+    let visible = |text: String| text.replace('\u{1b}', "␛");
+    snapshot("live", |bytes| visible(show(&tell_plainly(bytes), Format::Terminal(options))));
+}
+
+#[test]
+fn markdown() {
+    snapshot("markdown", |bytes| show(&tell_plainly(bytes), Format::Markdown));
+}
+
+#[test]
+fn html() {
+    let body = |page: String| page.split_once("</style>").map(|(_, body)| body.to_owned()).unwrap();
+    snapshot("html", |bytes| body(show(&tell_plainly(bytes), Format::Html)));
+}
+
+#[test]
+fn steps() {
+    snapshot("steps", |bytes| show(&tell_plainly(bytes), Format::Steps));
+}
+
+#[test]
+fn summary() {
+    snapshot("summary", |bytes| {
+        let told = tell_plainly(bytes);
+        render_summary(&told.report, &told.summary, Style::plain(), Some(100))
+    });
+}
