@@ -76,3 +76,26 @@ impl Read for Follow {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_cut_off_is_a_line_of_its_own() {
+        let path = std::env::temp_dir().join(format!("tapline-follow-{}", std::process::id()));
+        std::fs::write(&path, "half a li").unwrap();
+        let mut follow = Follow::open(&path).unwrap();
+        let mut buffer = [0; 64];
+        let mut next = || {
+            let count = follow.read(&mut buffer).unwrap();
+            String::from_utf8(buffer[..count].to_vec()).unwrap()
+        };
+        assert_eq!(next(), "half a li");
+        std::fs::write(&path, "new\n").unwrap();
+        assert_eq!((next(), next()), ("\n".into(), "new\n".into()));
+        std::fs::write(&path, "x\n").unwrap();
+        assert_eq!(next(), "x\n");
+        std::fs::remove_file(&path).unwrap();
+    }
+}

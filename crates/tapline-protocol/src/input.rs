@@ -97,7 +97,7 @@ fn looks_like_document<R: BufRead>(source: &mut R, head: &mut Vec<u8>) -> io::Re
             Some(_) => return Ok(false),
         }
         // Nothing is sure before the first line ends.
-        let leading = head.len() - head.trim_ascii_start().len();
+        let leading = head.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(0);
         if !ended && !head[leading..].contains(&b'\n') {
             continue;
         }

@@ -5,7 +5,7 @@
 mod fragment;
 mod value;
 
-pub use fragment::{Json, Number};
+pub use fragment::{Json, Number, without_lone_surrogates};
 pub use value::{Entries, Items, Kind, Value};
 
 use std::fmt;

@@ -81,5 +81,8 @@ impl Record {
 /// Strips ASCII blanks and carriage returns at the ends, and the byte order mark at the start of a stream.
 pub(crate) fn trim(bytes: &[u8], first: bool) -> &[u8] {
     let bytes = if first { bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes) } else { bytes };
-    bytes.trim_ascii()
+    let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
+    let start = bytes.iter().position(|byte| !blank(byte)).unwrap_or(bytes.len());
+    let end = bytes.iter().rposition(|byte| !blank(byte)).map_or(start, |at| at + 1);
+    &bytes[start..end]
 }

@@ -122,6 +122,20 @@ impl<T: Read> Field for BTreeMap<String, T> {
     }
 }
 
+/// A field that is written even when there is nothing: `null` says something.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Nullable<T>(pub Option<T>);
+
+impl<T: Read> Field for Nullable<T> {
+    fn field(value: Value<'_>) -> Self {
+        Self(T::read(value))
+    }
+    fn present(&self) -> bool {
+        true
+    }
+}
+
 /// A flag counts only where it is literally `true`.
 impl Field for bool {
     fn field(value: Value<'_>) -> Self {

@@ -1,10 +1,12 @@
 //! The one fold: records in, steps out. This is the only place outside the decoder where [`Event`] is matched;
 //! a new event is handled here, once. Memory is bounded: what grows with the stream is the collector's.
 
+mod around;
 mod claude;
 mod codex;
 mod recent;
 mod threads;
+mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -277,11 +279,11 @@ impl Fold {
             Event::StreamEvent(event) => self.partial(event, out),
             Event::Result(turn) => self.result(turn, out),
 
-            Event::ApiRetry(retry) => out.push(What::Retry(claude::retry(retry))),
+            Event::ApiRetry(retry) => out.push(What::Retry(around::retry(retry))),
             Event::RateLimit(event) => self.rate_limit(event, out),
             Event::PermissionDenied(event) => self.permission_denied(event, out),
-            Event::HookStarted(hook) => out.push(What::Hook(claude::hook(hook, claude::HookPhase::Started))),
-            Event::HookResponse(hook) => out.push(What::Hook(claude::hook(hook, claude::HookPhase::Ended))),
+            Event::HookStarted(hook) => out.push(What::Hook(around::hook(hook, around::HookPhase::Started))),
+            Event::HookResponse(hook) => out.push(What::Hook(around::hook(hook, around::HookPhase::Ended))),
             Event::TaskStarted(event) => self.task_started(event, out),
             Event::TaskUpdated(event) => self.task_updated(event, out),
             Event::TaskProgress(event) => self.task_progress(event, out),
@@ -294,9 +296,9 @@ impl Fold {
                     format!("the conversation starts anew ({})", event.trigger.as_deref().unwrap_or("reset")),
                 );
             }
-            Event::CompactBoundary(event) => out.notice(Level::Info, claude::compacted(event)),
-            Event::ControlRequest(event) => out.push(claude::question(event)),
-            Event::ToolProgress(event) => out.push(What::Progress(claude::progress(event))),
+            Event::CompactBoundary(event) => out.notice(Level::Info, around::compacted(event)),
+            Event::ControlRequest(event) => out.push(around::question(event)),
+            Event::ToolProgress(event) => out.push(What::Progress(around::progress(event))),
 
             Event::LocalCommandOutput(event) => out.say(Level::Info, event.content.as_deref()),
             Event::Notification(event) => out.say(Level::Info, event.text.as_deref()),

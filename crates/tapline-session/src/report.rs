@@ -4,11 +4,12 @@
 mod collector;
 mod path;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use tapline_protocol::codex::CodexUsage;
-use tapline_protocol::{Agent, Json, Number};
+use tapline_protocol::{Agent, Json, Number, without_lone_surrogates};
 
 pub use collector::Collector;
 pub use path::get;
@@ -52,7 +53,11 @@ pub struct Report {
 impl Report {
     /// The report as JSON, on one line.
     pub fn to_json(&self) -> String {
-        serde_json::to_string(self).unwrap_or_default()
+        let text = serde_json::to_string(self).unwrap_or_default();
+        match without_lone_surrogates(&text) {
+            Cow::Owned(text) => text,
+            Cow::Borrowed(_) => text,
+        }
     }
 }
 

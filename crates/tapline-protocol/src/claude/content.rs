@@ -79,7 +79,7 @@ pub enum Block {
     /// `tool_result`
     ToolResult(ToolResult),
     /// `server_tool_use`, `mcp_tool_use`: run by the API, not by the agent.
-    ServerToolUse(ToolUse),
+    ServerToolUse(ServerToolUse),
     /// `web_search_tool_result` and every other `…_tool_result`.
     ServerToolResult(ServerToolResult),
     /// `image`
@@ -136,10 +136,8 @@ impl serde::Serialize for Block {
             Self::RedactedThinking(block) => tagged(serializer, "type", "redacted_thinking", block),
             Self::ToolUse(block) => tagged(serializer, "type", "tool_use", block),
             Self::ToolResult(block) => tagged(serializer, "type", "tool_result", block),
-            Self::ServerToolUse(block) => tagged(serializer, "type", "server_tool_use", block),
-            Self::ServerToolResult(block) => {
-                tagged(serializer, "type", block.kind.as_deref().unwrap_or("server_tool_result"), block)
-            }
+            Self::ServerToolUse(block) => block.serialize(serializer),
+            Self::ServerToolResult(block) => block.serialize(serializer),
             Self::Image(block) => tagged(serializer, "type", "image", block),
             Self::Document(block) => tagged(serializer, "type", "document", block),
             Self::Other(block) => block.json.serialize(serializer),
@@ -174,8 +172,7 @@ frame! {
         id: Option<String> = "id",
         name: Option<String> = "name",
         input: Option<Json> = "input",
-        caller: Option<Json> = "caller",
-        server_name: Option<String> = "server_name";
+        caller: Option<Json> = "caller";
         also "type", "cache_control"
     }
 
@@ -187,12 +184,21 @@ frame! {
         also "type", "cache_control"
     }
 
+    /// A call that the API itself runs.
+    ServerToolUse {
+        kind: Option<String> = "type",
+        id: Option<String> = "id",
+        name: Option<String> = "name",
+        input: Option<Json> = "input",
+        server_name: Option<String> = "server_name",
+    }
+
     /// The answer to a call that the API itself ran.
     ServerToolResult {
+        kind: Option<String> = "type",
         tool_use_id: Option<String> = "tool_use_id",
         content: Option<Json> = "content",
         is_error: Option<bool> = "is_error",
-        kind: Option<String> = "type",
     }
 
     /// An image or a document.

@@ -71,14 +71,15 @@ impl fmt::Display for Json {
 
 impl Serialize for Json {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let text = without_lone_surrogates(&self.0);
-        let raw: &RawValue = serde_json::from_str(&text).map_err(serde::ser::Error::custom)?;
+        let raw: &RawValue = serde_json::from_str(&self.0).map_err(serde::ser::Error::custom)?;
         raw.serialize(serializer)
     }
 }
 
-/// What is written out can be read by any JSON reader: half a surrogate pair becomes `\ufffd`.
-fn without_lone_surrogates(text: &str) -> Cow<'_, str> {
+/// JSON that any reader takes: half a surrogate pair, escaped, becomes `\ufffd`.
+///
+/// Fragments are passed on as they came; what is written for others to read goes through this.
+pub fn without_lone_surrogates(text: &str) -> Cow<'_, str> {
     let mut out = String::new();
     let mut kept = 0;
     let mut at = 0;

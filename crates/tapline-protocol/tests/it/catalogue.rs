@@ -8,7 +8,7 @@ use tapline_protocol::claude::content::{Block, Content};
 use tapline_protocol::claude::control::*;
 use tapline_protocol::claude::partial::Partial;
 use tapline_protocol::codex::ITEM_KINDS;
-use tapline_protocol::{Event, LineKind, NOTICES, Read, Record, Shape};
+use tapline_protocol::{Decoder, Event, Input, InputFormat, InputShape, LineKind, NOTICES, Read, Record, Shape};
 
 use crate::fixtures;
 
@@ -86,8 +86,19 @@ fn assert_shown(names: &[&str], shown: &BTreeSet<String>) {
 #[test]
 fn no_event_is_unknown_or_invalid() {
     for (place, record) in all_records() {
-        let odd = matches!(record.event, Event::Unknown { .. } | Event::Invalid { .. } | Event::Untyped);
+        let odd = matches!(record.event, Event::Unknown { .. } | Event::Invalid { .. });
         assert!(!odd && record.event.line_kind() == LineKind::Object, "{place}: {:?}", record.event);
+    }
+}
+
+#[test]
+fn an_untyped_document_is_known_where_it_is_the_whole_input() {
+    let untyped: Vec<_> = all_records().filter(|(_, record)| record.event == Event::Untyped).collect();
+    assert_eq!(untyped.len(), 2);
+    for (place, record) in untyped {
+        let mut input = Input::open(record.bytes.as_slice(), InputFormat::Auto, Decoder::default()).unwrap();
+        assert_eq!(input.shape(), InputShape::Document, "{place}");
+        assert!(matches!(input.next().unwrap().unwrap().event, Event::Document(_)), "{place}");
     }
 }
 

@@ -128,12 +128,15 @@ impl Message {
     }
 }
 
-/// Whether the deltas of a call's input are that input. No deltas are an empty object.
+/// Whether the deltas of a call's input are in that input: the agent adds defaults of its own (`replace_all: false`).
 fn same_json(deltas: &str, input: Option<&Json>) -> bool {
     let deltas = if deltas.trim().is_empty() { "{}" } else { deltas };
     let Some(input) = input else { return true };
     let Ok(deltas) = Json::parse(deltas) else { return false };
-    deltas.with(|one| input.with(|other| same(one, other, 0))).flatten().unwrap_or(false)
+    let within = |one: Value<'_>, other: Value<'_>| {
+        one.entries()?.all(|(key, value)| other.get(&key).is_some_and(|other| same(value, other, 0))).then_some(())
+    };
+    deltas.with(|one| input.with(|other| within(one, other))).flatten().flatten().is_some()
 }
 
 /// Deeper than this nothing is compared.

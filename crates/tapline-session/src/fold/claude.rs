@@ -1,55 +1,17 @@
-//! Claude's side of the fold.
+//! What Claude says and calls: messages, calls and their answers.
 
 use tapline_protocol::claude::content::{Block, Content, ToolResult, ToolUse};
-use tapline_protocol::claude::control::{ControlRequest, Request};
 use tapline_protocol::claude::message::{Assistant, User};
 use tapline_protocol::claude::partial::{Partial as WirePartial, StreamEvent};
-use tapline_protocol::claude::result::TurnResult;
-use tapline_protocol::claude::system::{
-    ApiRetry, CompactBoundary, Hook as WireHook, Init, ModelRefusal, PermissionDenied, RateLimitEvent, TaskNotification,
-    TaskProgress, TaskStarted, TaskUpdated, ToolProgress,
-};
-use tapline_protocol::{Envelope, Json, Kind, Number, Read, Value};
+use tapline_protocol::claude::system::{ModelRefusal, PermissionDenied};
+use tapline_protocol::{Envelope, Json, Kind, Value};
 
-use super::codex::words_of;
 use super::recent::{fingerprint, hash};
 use super::{Fold, Steps, Words};
 use crate::call::describe;
-use crate::step::{
-    Answer, Call, CallStatus, DeltaKind, Denied, Hook, Level, McpServer, Partial, Plugin, Progress, Question, RateLimit, Retry,
-    Said, ServerAnswer, ServerCall, SessionInfo, Task, Turn, What,
-};
-use crate::text::{grouped, one_line};
-use crate::time::rfc3339;
-use crate::verdict::Category;
+use crate::step::{Answer, Call, CallStatus, DeltaKind, Denied, Level, Partial, Said, ServerAnswer, ServerCall, What};
 
 impl Fold {
-    pub(super) fn init(&mut self, init: &Init, out: &mut Steps<'_>) {
-        let servers = init.mcp_servers.iter();
-        let plugins = init.plugins.iter();
-        let info = SessionInfo {
-            id: out.record.envelope.session_id.clone(),
-            first: self.session.inits == 0,
-            model: init.model.clone(),
-            cwd: init.cwd.clone(),
-            cli_version: init.claude_code_version.clone(),
-            permission_mode: init.permission_mode.clone(),
-            api_key_source: init.api_key_source.clone(),
-            tools: init.tools.clone(),
-            mcp_servers: servers.map(|server| McpServer { name: server.name.clone(), status: server.status.clone() }).collect(),
-            agents: init.agents.clone(),
-            skills: init.skills.clone(),
-            plugins: plugins.map(|plugin| Plugin { name: plugin.name.clone(), version: plugin.version.clone() }).collect(),
-            output_style: init.output_style.clone(),
-            fast_mode_state: init.fast_mode_state.clone(),
-        };
-        self.session.inits += 1;
-        if info.first {
-            self.session.info = info.clone();
-        }
-        out.push(What::Session(Box::new(info)));
-    }
-
     pub(super) fn assistant(&mut self, event: &Assistant, out: &mut Steps<'_>) {
         if let Some(uuid) = &out.record.envelope.uuid
             && !self.turns.seen.insert((uuid, fingerprint(&out.record.bytes)))
@@ -250,7 +212,7 @@ impl Fold {
     }
 
     /// Each refusal is told once, whoever tells it.
-    fn deny(&mut self, id: Option<String>, name: Option<String>, message: Option<String>, out: &mut Steps<'_>) {
+    pub(super) fn deny(&mut self, id: Option<String>, name: Option<String>, message: Option<String>, out: &mut Steps<'_>) {
         let fresh = id.as_ref().is_none_or(|id| self.denied.insert(("told", id)));
         if let Some(id) = &id {
             self.denied.insert(id);
@@ -308,206 +270,6 @@ impl Fold {
         };
         out.push(What::Partial(part));
     }
-
-    pub(super) fn rate_limit(&mut self, event: &RateLimitEvent, out: &mut Steps<'_>) {
-        let info = event.rate_limit_info.as_ref();
-        let resets_at = info.and_then(|info| rfc3339(info.resets_at?));
-        if info.is_some_and(|info| info.status.as_deref() == Some("rejected")) {
-            self.limit_resets_at.clone_from(&resets_at);
-        }
-        out.push(What::RateLimit(RateLimit {
-            status: info.and_then(|info| info.status.clone()),
-            limit_type: info.and_then(|info| info.limit_type.clone()),
-            utilization: info.and_then(|info| info.utilization),
-            resets_at,
-            info: info.map(|info| info.json.clone()),
-        }));
-    }
-
-    /// The older document: its messages, then its result.
-    pub(super) fn document(&mut self, document: &TurnResult, out: &mut Steps<'_>) {
-        for message in &document.messages {
-            let kind = message.text_of("type").or_else(|| message.text_of("role"));
-            match kind.as_deref() {
-                Some("assistant") => {
-                    if let Some(event) = message.with(Assistant::read).flatten() {
-                        self.assistant(&event, out);
-                    }
-                }
-                Some("user") => {
-                    if let Some(event) = message.with(User::read).flatten() {
-                        self.user(&event, out);
-                    }
-                }
-                _ => {}
-            }
-        }
-        self.result(document, out);
-    }
-
-    pub(super) fn result(&mut self, turn: &TurnResult, out: &mut Steps<'_>) {
-        let uuid = &out.record.envelope.uuid;
-        let said = fingerprint(turn.result.as_deref().unwrap_or_default().as_bytes());
-        let usage = turn.usage.as_ref().map(|usage| usage.counts.output_tokens.0);
-        let repeated = match uuid {
-            Some(uuid) => {
-                !self.turns.seen.insert(("result", uuid, said, usage, turn.total_cost().map(|cost| cost.usd.to_bits())))
-            }
-            None => !self.turns.seen.insert(("result", fingerprint(&out.record.bytes))),
-        };
-        let line = Some(out.record.line);
-        if repeated {
-            self.warnings.add("duplicate-result", line, "the same result was written before");
-        }
-        if let Some(index) = turn.result_index {
-            let expected = self.turns.result_index.map_or(0, |last| last + 1);
-            if index > expected {
-                self.warnings.add("result-gap", line, format!("result {index} follows where {expected} was due: one was lost"));
-            }
-            self.turns.result_index = Some(index);
-        }
-        for denial in turn.denials() {
-            self.deny(denial.tool_use_id, denial.tool_name, None, out);
-        }
-        let cost_usd = self.ledger.result(turn, out.record.envelope.session_id.as_deref(), repeated);
-        let subtype = turn.subtype.as_deref().unwrap_or_default();
-        let failed = turn.is_error || subtype == "error" || subtype.starts_with("error_");
-        let facts = std::mem::take(&mut self.turn_facts);
-        let message = failed.then(|| error_text(turn));
-        // The agent ended before it began: nothing but this came.
-        let never_began = self.session.inits == 0
-            && self.spoken.last.is_empty()
-            && turn.num_turns.as_ref().is_none_or(|turns| turns.as_u64() == Some(0));
-        self.turns.failure = message.clone().map(|text| {
-            let category = facts.category(turn, &text);
-            let startup = never_began && category == Category::Api && subtype == "error_during_execution";
-            (if startup { Category::Startup } else { category }, text)
-        });
-        let turns = &mut self.turns;
-        let whole = turn.num_turns.as_ref().and_then(Number::as_u64);
-        if whole == Some(0) {
-            self.warnings.add("zero-turns", line, "the model was never asked: a hook or a command may have ended the turn");
-        }
-        turns.num_turns = whole.or(turns.num_turns);
-        if turn.stop_reason.is_some() {
-            turns.stop_reason.clone_from(&turn.stop_reason);
-        }
-        if turns.stop_reason.as_deref() == Some("max_tokens") {
-            self.warnings.add("max-tokens", line, "the model ran out of tokens: the answer is incomplete");
-        }
-        if !repeated {
-            turns.all_num_turns = turns.all_num_turns.saturating_add(whole.unwrap_or(0));
-            if let Some(ms) = &turn.duration_ms {
-                turns.duration_ms = Some(turns.duration_ms.unwrap_or(0.0) + ms.as_f64());
-            }
-        }
-        let last = self.spoken.main.as_ref().map(|words| words.text.trim());
-        let repeats_text = turn.result.as_deref().is_some_and(|text| Some(text.trim()) == last);
-        let said = turn.result.clone().filter(|text| !text.is_empty());
-        let words = || self.spoken.main.as_ref().or(self.spoken.sub.as_ref()).map(|words| words.text.clone());
-        turns.answer = if failed { Some(String::new()) } else { said.or_else(words) };
-        turns.failed += usize::from(failed);
-        let ended = Turn {
-            index: turns.count,
-            subtype: turn.subtype.clone(),
-            is_error: turn.is_error,
-            result: turn.result.clone(),
-            errors: turn.errors.clone(),
-            stop_reason: turn.stop_reason.clone(),
-            terminal_reason: turn.terminal_reason.clone(),
-            api_error_status: turn.api_error_status.clone(),
-            num_turns: turn.num_turns.clone(),
-            duration_ms: turn.duration_ms.clone(),
-            duration_api_ms: turn.duration_api_ms.clone(),
-            permission_denials: turn.permission_denials.clone(),
-            structured_output: turn.structured_output.clone(),
-            deferred_tool_use: turn.deferred_tool_use.clone(),
-            uuid: uuid.clone(),
-            origin: turn.origin.clone(),
-            error: turn.error.clone(),
-            failed,
-            usage: turn.usage.clone().unwrap_or_default(),
-            total_cost_usd: turn.total_cost().cloned(),
-            model_usage: turn.model_usage.clone(),
-            cost_usd,
-            message,
-            repeats_text,
-            thread_usage: None,
-        };
-        turns.count += 1;
-        turns.last = Some(ended.clone());
-        out.push(What::Turn(Box::new(ended)));
-    }
-
-    pub(super) fn task_started(&mut self, event: &TaskStarted, out: &mut Steps<'_>) {
-        let Some(id) = event.task_id.clone() else {
-            return out.quiet(None);
-        };
-        let task = Task {
-            status: "running".to_owned(),
-            terminal: false,
-            description: event.description.clone(),
-            kind: event.task_type.clone().or_else(|| self.tasks.get(&id).and_then(|task| task.kind.clone())),
-            tool_use_id: event.tool_use_id.clone(),
-            summary: None,
-            id,
-        };
-        self.tasks.insert(task.id.clone(), task.clone());
-        out.push(What::Task(task));
-    }
-
-    pub(super) fn task_updated(&mut self, event: &TaskUpdated, out: &mut Steps<'_>) {
-        let patch = event.patch.clone().unwrap_or_default();
-        self.task(event.task_id.as_ref(), patch.status.as_deref(), None, patch.error, patch.description, out);
-    }
-
-    pub(super) fn task_progress(&mut self, event: &TaskProgress, out: &mut Steps<'_>) {
-        let doing = event.summary.clone().or_else(|| event.description.clone());
-        let known = event.task_id.as_ref().is_some_and(|id| self.tasks.contains_key(id));
-        let description = event.description.clone().filter(|_| !known);
-        self.task(event.task_id.as_ref(), None, event.tool_use_id.clone(), doing, description, out);
-    }
-
-    pub(super) fn task_notification(&mut self, event: &TaskNotification, out: &mut Steps<'_>) {
-        let status = event.status.as_deref();
-        self.task(event.task_id.as_ref(), status, event.tool_use_id.clone(), event.summary.clone(), None, out);
-    }
-
-    /// A task changed. One that has ended is not brought back by news of its progress.
-    fn task(
-        &mut self,
-        id: Option<&String>,
-        status: Option<&str>,
-        call: Option<String>,
-        summary: Option<String>,
-        description: Option<String>,
-        out: &mut Steps<'_>,
-    ) {
-        const TERMINAL: &[&str] = &["completed", "failed", "stopped", "killed", "cancelled"];
-        let Some(id) = id else { return out.quiet(None) };
-        let task = self.tasks.entry(id.clone()).or_insert_with(|| Task {
-            id: id.clone(),
-            status: "running".to_owned(),
-            terminal: false,
-            description: None,
-            kind: None,
-            tool_use_id: None,
-            summary: None,
-        });
-        if let Some(status) = status {
-            let ends = TERMINAL.contains(&status);
-            if ends && task.terminal && task.status == status {
-                return out.quiet(Some(id));
-            }
-            if ends || !task.terminal {
-                status.clone_into(&mut task.status);
-                task.terminal = ends;
-            }
-        }
-        task.tool_use_id = call.or(task.tool_use_id.take());
-        task.description = description.or(task.description.take());
-        out.push(What::Task(Task { summary, ..task.clone() }));
-    }
 }
 
 /// A block's fingerprint.
@@ -517,7 +279,8 @@ fn print_of(block: &Block) -> u64 {
         Block::Text(block) => hash(("text", text(&block.text))),
         Block::Thinking(block) => hash(("thinking", text(&block.thinking))),
         Block::RedactedThinking(block) => hash(("redacted", text(&block.data))),
-        Block::ToolUse(block) | Block::ServerToolUse(block) => hash(("call", &block.id, &block.name)),
+        Block::ToolUse(block) => hash(("call", &block.id, &block.name)),
+        Block::ServerToolUse(block) => hash(("server call", &block.id, &block.name)),
         Block::ToolResult(block) => hash(("answer", &block.tool_use_id)),
         Block::ServerToolResult(block) => hash(("server", &block.tool_use_id)),
         Block::Image(_) | Block::Document(_) => hash("media"),
@@ -526,100 +289,8 @@ fn print_of(block: &Block) -> u64 {
     }
 }
 
-/// What a person should read of a failed turn.
-fn error_text(turn: &TurnResult) -> String {
-    let filled = |text: &str| !text.trim().is_empty();
-    let errors = turn.errors.as_ref().map(|errors| {
-        let texts = errors.texts().iter().map(String::as_str).filter(|text| filled(text));
-        texts.collect::<Vec<_>>().join("; ")
-    });
-    let errors = errors.filter(|text| !text.is_empty());
-    let named = || turn.error.as_ref().and_then(words_of).filter(|text| filled(text));
-    let status = || {
-        turn.api_error_status
-            .as_ref()
-            .map(|status| status.as_whole().map_or_else(|| status.to_string(), |code| code.to_string()))
-    };
-    errors
-        .or_else(|| turn.result.clone().filter(|text| filled(text)))
-        .or_else(named)
-        .or_else(|| status().map(|status| format!("API error (HTTP {status})")))
-        .or_else(|| turn.subtype.clone().filter(|subtype| subtype.starts_with("error_")))
-        .unwrap_or_else(|| "API error (no detail)".to_owned())
-}
-
 /// Whether a call's input says literally that it runs in the background.
 fn in_background(input: Option<&Json>) -> bool {
     let flag = |value: Value<'_>| value.get("run_in_background").is_some_and(|flag| flag.kind() == Kind::True);
     input.and_then(|input| input.with(flag)).unwrap_or(false)
-}
-
-pub(super) fn retry(event: &ApiRetry) -> Retry {
-    Retry {
-        attempt: event.attempt.clone(),
-        max: event.max_retries.clone(),
-        delay_ms: event.retry_delay_ms.clone(),
-        status: event.error_status.clone(),
-        error: event.error.clone(),
-    }
-}
-
-/// Where a hook is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum HookPhase {
-    Started,
-    Ended,
-}
-
-pub(super) fn hook(event: &WireHook, phase: HookPhase) -> Hook {
-    let by_code = || {
-        if event.exit_code.as_ref().is_none_or(|code| code.as_u64() == Some(0)) { "success" } else { "error" }
-    };
-    let outcome = (phase == HookPhase::Ended).then(|| event.outcome.clone().unwrap_or_else(|| by_code().to_owned()));
-    Hook {
-        id: event.hook_id.clone(),
-        name: event.hook_name.clone(),
-        event: event.hook_event.clone().filter(|event| !event.is_empty()).or_else(|| event.hook_name.clone()),
-        outcome,
-        exit_code: event.exit_code.clone(),
-    }
-}
-
-pub(super) fn progress(event: &ToolProgress) -> Progress {
-    Progress { id: event.tool_use_id.clone(), name: event.tool_name.clone(), elapsed: event.elapsed_time_seconds }
-}
-
-pub(super) fn compacted(event: &CompactBoundary) -> String {
-    let data = event.compact_metadata.clone().unwrap_or_default();
-    let tokens = match (data.pre_tokens, data.post_tokens) {
-        (Some(before), Some(after)) => {
-            format!(" from {} to {} tokens", grouped(before), grouped(after))
-        }
-        (Some(before), None) => format!(" from {} tokens", grouped(before)),
-        (None, _) => String::new(),
-    };
-    format!("the conversation was compacted{tokens}")
-}
-
-/// What the agent asks its host: shown, because it waits for the answer.
-pub(super) fn question(event: &ControlRequest) -> What {
-    let Some(request) = &event.request else {
-        return What::Quiet { kind: "control_request".to_owned(), detail: None };
-    };
-    let about = if let Request::CanUseTool(ask) = request {
-        let name = ask.tool_name.as_deref().unwrap_or("a tool");
-        Some(format!("{name} {}", describe(name, ask.input.as_ref()).title))
-    } else if let Request::Elicitation(ask) = request {
-        ask.message.as_deref().map(one_line)
-    } else {
-        None
-    };
-    match about {
-        Some(about) => What::Question(Question {
-            request_id: event.request_id.clone(),
-            kind: request.subtype().to_owned(),
-            about: Some(about),
-        }),
-        None => What::Quiet { kind: "control_request".to_owned(), detail: Some(request.subtype().to_owned()) },
-    }
 }

@@ -97,11 +97,10 @@ fn remark_on(what: &What, line: u64) -> Option<Remark> {
         What::Retracted { uuids } => remark(Mood::Aside, "↶", format!("{} withdrawn", count_of(uuids.len(), "message"))),
         What::ServerCall(call) => {
             let name = call.name.as_deref().unwrap_or("a tool");
-            remark(
-                Mood::Aside,
-                "·",
-                format!("{name} (run by the API): {}", crate::call::describe(name, call.input.as_ref()).title),
-            )
+            let title = crate::call::describe(name, call.input.as_ref()).title;
+            let about = title.strip_prefix(name).map_or(title.as_str(), |about| about.trim_start_matches(": "));
+            let gap = if about.is_empty() { "" } else { ": " };
+            remark(Mood::Aside, "·", format!("{name} (run by the API){gap}{about}"))
         }
         What::Session(_)
         | What::Prompt { .. }

@@ -1,5 +1,7 @@
 //! Every step, one JSON object a line.
 
+use tapline_protocol::without_lone_surrogates;
+
 use super::Render;
 use crate::fold::Summary;
 use crate::step::Step;
@@ -8,9 +10,8 @@ pub(super) struct Steps;
 
 impl Render for Steps {
     fn step(&mut self, step: &Step) -> String {
-        let mut line = serde_json::to_string(step).unwrap_or_default();
-        line.push('\n');
-        line
+        let line = serde_json::to_string(step).unwrap_or_default();
+        format!("{}\n", without_lone_surrogates(&line))
     }
 
     fn finish(&mut self, summary: &Summary) -> String {

@@ -28,7 +28,10 @@ fn every_case_holds() {
 }
 
 fn report_of(case: &Value) -> Value {
-    let mut input = case["input"].as_str().map(|text| text.as_bytes().to_vec()).unwrap_or_else(|| base64(case["input_b64"].as_str().unwrap()));
+    let mut input = match case["input"].as_str() {
+        Some(text) => text.as_bytes().to_vec(),
+        None => base64(case["input_b64"].as_str().unwrap()),
+    };
     for (token, spec) in case["expand"].as_object().into_iter().flatten() {
         let count = usize::try_from(spec[1].as_u64().unwrap()).unwrap();
         let text = String::from_utf8(input).unwrap();
@@ -54,10 +57,12 @@ fn report_of(case: &Value) -> Value {
 
 /// The value at a path; `[]` maps over a list.
 fn at(value: &Value, path: &str) -> Value {
-    path.split('.').fold((value.clone(), 0), |(value, depth), part| {
-        let (key, maps) = part.strip_suffix("[]").map_or((part, false), |key| (key, true));
-        (get(&value, key, depth), depth + usize::from(maps))
-    }).0
+    path.split('.')
+        .fold((value.clone(), 0), |(value, depth), part| {
+            let (key, maps) = part.strip_suffix("[]").map_or((part, false), |key| (key, true));
+            (get(&value, key, depth), depth + usize::from(maps))
+        })
+        .0
 }
 
 fn get(value: &Value, key: &str, depth: usize) -> Value {
@@ -82,7 +87,9 @@ fn same(expected: &Value, found: &Value) -> bool {
         (Value::Number(one), Value::Number(other)) => {
             one == other || (one.as_f64().unwrap_or(f64::NAN) - other.as_f64().unwrap_or(f64::NAN)).abs() < 1e-9
         }
-        (Value::Array(ones), Value::Array(others)) => ones.len() == others.len() && ones.iter().zip(others).all(|(one, other)| same(one, other)),
+        (Value::Array(ones), Value::Array(others)) => {
+            ones.len() == others.len() && ones.iter().zip(others).all(|(one, other)| same(one, other))
+        }
         (Value::Object(ones), Value::Object(_)) => ones.iter().all(|(key, one)| same(one, &found[key])),
         (one, other) => one == other,
     }

@@ -24,7 +24,10 @@ fn violations(policy: &str, bytes: &[u8]) -> Vec<String> {
     let told = tell_plainly(bytes);
     let mut found: Vec<Violation> = told.steps.iter().flatten().flat_map(|step| checker.accept(step)).collect();
     found.extend(checker.finish());
-    found.iter().map(|violation| format!("{:?} {}: {}", violation.line.unwrap_or(0), violation.rule, violation.message)).collect()
+    found
+        .iter()
+        .map(|violation| format!("{:?} {}: {}", violation.line.unwrap_or(0), violation.rule, violation.message))
+        .collect()
 }
 
 fn fixture(name: &str) -> Vec<u8> {
@@ -43,8 +46,14 @@ fn real_streams_are_well() {
 #[test]
 fn what_is_odd_is_found() {
     assert_eq!(codes(&fixture("claude-2.1.325/sigterm.jsonl")), ["delta-without-stop", "no-result"]);
-    assert_eq!(codes(b"{\"type\":\"result\"}{\"type\":\"result\"}\n{\"type\":\"result\",\"subtype\":\"success\"}\n"), ["spliced-line"]);
-    assert_eq!(codes(b"{\"type\":\"assis{\"type\":\"keep_alive\"}\nwords\n{\"type\":\"result\"}\n"), ["spliced-line", "malformed-line"]);
+    assert_eq!(
+        codes(b"{\"type\":\"result\"}{\"type\":\"result\"}\n{\"type\":\"result\",\"subtype\":\"success\"}\n"),
+        ["spliced-line"]
+    );
+    assert_eq!(
+        codes(b"{\"type\":\"assis{\"type\":\"keep_alive\"}\nwords\n{\"type\":\"result\"}\n"),
+        ["spliced-line", "malformed-line"]
+    );
     assert_eq!(codes(b"{\"type\":\"result\",\"uuid\":\"a\"}\n{\"type\":\"result\",\"uuid\":\"a\"}\n"), ["duplicate-result"]);
     assert_eq!(codes(b"{\"type\":\"result\",\"result_index\":0}\n{\"type\":\"result\",\"result_index\":2}\n"), ["result-gap"]);
     assert_eq!(codes(b"{\"type\":\"assistant\",\"message\":7}\n{\"type\":\"result\"}\n"), ["changed-shape"]);
@@ -54,9 +63,14 @@ fn what_is_odd_is_found() {
 #[test]
 fn deltas_must_fit_the_message() {
     let event = |event: &str| format!("{{\"type\":\"stream_event\",\"event\":{event}}}\n");
-    let start = event(r#"{"type":"message_start","message":{"id":"m"}}"#) + &event(r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#);
+    let start = event(r#"{"type":"message_start","message":{"id":"m"}}"#)
+        + &event(r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#);
     let delta = event(r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hel"}}"#);
-    let said = |text: &str| format!("{{\"type\":\"assistant\",\"message\":{{\"id\":\"m\",\"content\":[{{\"type\":\"text\",\"text\":\"{text}\"}}]}}}}\n");
+    let said = |text: &str| {
+        format!(
+            "{{\"type\":\"assistant\",\"message\":{{\"id\":\"m\",\"content\":[{{\"type\":\"text\",\"text\":\"{text}\"}}]}}}}\n"
+        )
+    };
     let stop = event(r#"{"type":"content_block_stop","index":0}"#) + &event(r#"{"type":"message_stop"}"#);
     let result = "{\"type\":\"result\"}\n";
     let run = |parts: &[&str]| codes((parts.concat() + result).as_bytes());
@@ -70,12 +84,25 @@ fn deltas_must_fit_the_message() {
 #[test]
 fn drift_is_told_by_version() {
     let stream = concat!(
-        r#"{"type":"system","subtype":"init","claude_code_version":"9.9.9","new_key":1}"#, "\n",
-        r#"{"type":"brand_new"}"#, "\n", r#"{"type":"brand_new"}"#, "\n", r#"{"type":"result","odd_key":true}"#, "\n",
+        r#"{"type":"system","subtype":"init","claude_code_version":"9.9.9","new_key":1}"#,
+        "\n",
+        r#"{"type":"brand_new"}"#,
+        "\n",
+        r#"{"type":"brand_new"}"#,
+        "\n",
+        r#"{"type":"result","odd_key":true}"#,
+        "\n",
     );
     let report = check(stream.as_bytes());
-    let told: Vec<_> = report.drift.iter().map(|drift| (drift.event.as_str(), drift.unknown_keys.join(","), drift.count, drift.line)).collect();
-    assert_eq!(told, [("brand_new", String::new(), 2, 2), ("result", "odd_key".into(), 1, 4), ("system/init", "new_key".into(), 1, 1)]);
+    let told: Vec<_> = report
+        .drift
+        .iter()
+        .map(|drift| (drift.event.as_str(), drift.unknown_keys.join(","), drift.count, drift.line))
+        .collect();
+    assert_eq!(
+        told,
+        [("brand_new", String::new(), 2, 2), ("result", "odd_key".into(), 1, 4), ("system/init", "new_key".into(), 1, 1)]
+    );
     assert!(report.drift.iter().all(|drift| drift.cli_version.as_deref() == Some("9.9.9")));
     assert!(!report.ok);
 }
@@ -84,13 +111,22 @@ fn drift_is_told_by_version() {
 fn policies() {
     let tools = fixture("claude-2.1.325/tools.jsonl");
     assert_eq!(violations("", &tools), [""; 0]);
-    assert_eq!(violations("[calls]\nallow = [\"Bash\", \"Read\", \"Write\"]\n[session]\nmodel = \"claude-opus-*\"\ncli_version = \">=2.1, <3\"", &tools), [""; 0]);
+    assert_eq!(
+        violations(
+            "[calls]\nallow = [\"Bash\", \"Read\", \"Write\"]\n[session]\nmodel = \"claude-opus-*\"\ncli_version = \">=2.1, <3\"",
+            &tools
+        ),
+        [""; 0]
+    );
     assert_eq!(violations("[calls]\nforbid = \"Write\"", &tools), ["12 calls.forbid: Write was called"]);
     assert_eq!(violations("[tools]\nforbid = \"WebFetch\"", &tools), ["1 tools.forbid: WebFetch is offered"]);
     assert_eq!(violations("[tools]\nrequire = [\"Glob\"]", &tools), ["1 tools.require: Glob is not offered"]);
     assert_eq!(violations("[mcp]\nconnected = [\"github\"]", &tools), ["1 mcp.connected: github is not there"]);
     assert_eq!(
-        violations("[session]\nmodel = [\"sonnet\"]\ncli_version = \"<2\"\npermission_mode = \"plan\"\nkey_source = \"none\"", &tools),
+        violations(
+            "[session]\nmodel = [\"sonnet\"]\ncli_version = \"<2\"\npermission_mode = \"plan\"\nkey_source = \"none\"",
+            &tools
+        ),
         [
             "1 session.model: it is claude-opus-5-5, not sonnet",
             "1 session.permission_mode: it is bypassPermissions, not plan",
@@ -100,7 +136,12 @@ fn policies() {
     );
     assert_eq!(
         violations("[limits]\ncost_usd = 0.001\nturns = 4\nseconds = 0.1\ncalls = 3", &tools),
-        ["12 limits.calls: call number 4", "15 limits.cost_usd: $0.0070 so far", "15 limits.turns: 5 so far", "15 limits.seconds: 359 ms so far"]
+        [
+            "12 limits.calls: call number 4",
+            "15 limits.cost_usd: $0.0070 so far",
+            "15 limits.turns: 5 so far",
+            "15 limits.seconds: 359 ms so far"
+        ]
     );
     assert_eq!(violations("[limits]\ndenials = 1", &fixture("claude-2.1.325/tools-denied.jsonl")).len(), 1);
     assert_eq!(violations("[session]\nmodel = \"x\"", b"{\"type\":\"result\"}\n").len(), 1);

@@ -27,7 +27,9 @@ pub(crate) fn tell(bytes: &[u8], chunk: usize, format: InputFormat, agent: Optio
     for record in &mut input {
         let record = record.unwrap();
         let told = fold.apply(&record);
-        told.iter().for_each(|step| collector.accept(step));
+        for step in &told {
+            collector.accept(step);
+        }
         records.push(record);
         steps.push(told);
     }

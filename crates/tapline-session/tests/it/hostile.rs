@@ -13,8 +13,10 @@ const HOSTILE: &str = "\u{1b}[31m\u{1b}]0;t\u{7}\u{1b}]8;;http://x\u{1b}\\\u{1b}
 fn poisoned() -> impl Iterator<Item = (String, String)> {
     let folder = folder().join("events");
     let names = ["claude-catalogue.jsonl", "codex-catalogue.jsonl", "control.jsonl", "older-shapes.jsonl"];
-    let lines: Vec<String> =
-        names.iter().flat_map(|name| std::fs::read_to_string(folder.join(name)).unwrap().lines().map(str::to_owned).collect::<Vec<_>>()).collect();
+    let lines: Vec<String> = names
+        .iter()
+        .flat_map(|name| std::fs::read_to_string(folder.join(name)).unwrap().lines().map(str::to_owned).collect::<Vec<_>>())
+        .collect();
     lines.into_iter().filter_map(|line| serde_json::from_str::<Value>(&line).ok()).flat_map(|event| {
         let mut paths = Vec::new();
         leaves(&event, String::new(), &mut paths);
@@ -61,7 +63,8 @@ fn every_poisoned(check: impl Fn(&str, &Told)) {
 
 #[test]
 fn no_field_reaches_the_terminal() {
-    let options = TerminalOptions { style: Style::plain(), width: Some(80), live: false, thinking: true, partial: true, ci_log: true };
+    let options =
+        TerminalOptions { style: Style::plain(), width: Some(80), live: false, thinking: true, partial: true, ci_log: true };
     every_poisoned(|place, told| {
         let log = show(told, Format::Terminal(options));
         assert!(!steers_terminal(&log), "{place}: {log:?}");
@@ -75,9 +78,9 @@ fn no_field_reaches_the_terminal() {
 #[test]
 fn no_field_reaches_the_page() {
     const TAGS: &[&str] = &[
-        "!doctype", "html", "meta", "title", "/title", "style", "/style", "header", "/header", "h1", "/h1", "p", "/p", "main", "/main",
-        "footer", "/footer", "div", "/div", "details", "/details", "summary", "/summary", "span", "/span", "pre", "/pre", "code", "/code",
-        "/html",
+        "!doctype", "html", "meta", "title", "/title", "style", "/style", "header", "/header", "h1", "/h1", "p", "/p", "main",
+        "/main", "footer", "/footer", "div", "/div", "details", "/details", "summary", "/summary", "span", "/span", "pre",
+        "/pre", "code", "/code", "/html",
     ];
     every_poisoned(|place, told| {
         let page = show(told, Format::Html);

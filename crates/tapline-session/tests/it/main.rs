@@ -1,9 +1,16 @@
 //! Tests of the session: the contract's cases, every fixture in every format, hostile text in every field.
 
+#[cfg(test)]
 mod cases;
+#[cfg(test)]
 mod checks;
+#[cfg(test)]
 mod fixtures;
+#[cfg(test)]
 mod hostile;
+#[cfg(test)]
 mod page;
+#[cfg(test)]
 mod properties;
+#[cfg(test)]
 mod snapshots;

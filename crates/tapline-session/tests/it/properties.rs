@@ -9,7 +9,12 @@ use tapline_session::render::Format;
 use crate::fixtures::{folder, show, tell, tell_plainly};
 
 fn streams() -> Vec<Vec<u8>> {
-    let names = ["claude-2.1.325/tools-partial.jsonl", "claude-2.1.325/subagent.jsonl", "codex-0.166.0/tools.jsonl", "events/claude-catalogue.jsonl"];
+    let names = [
+        "claude-2.1.325/tools-partial.jsonl",
+        "claude-2.1.325/subagent.jsonl",
+        "codex-0.166.0/tools.jsonl",
+        "events/claude-catalogue.jsonl",
+    ];
     names.iter().map(|name| std::fs::read(folder().join(name)).unwrap()).collect()
 }
 

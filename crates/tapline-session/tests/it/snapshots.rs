@@ -25,7 +25,8 @@ fn terminal_log() {
 
 #[test]
 fn terminal_live_with_partial_text_and_thoughts() {
-    let options = TerminalOptions { style: Style::ansi(), width: Some(72), live: true, thinking: true, partial: true, ci_log: false };
+    let options =
+        TerminalOptions { style: Style::ansi(), width: Some(72), live: true, thinking: true, partial: true, ci_log: false };
     let visible = |text: String| text.replace('\u{1b}', "␛");
     snapshot("live", |bytes| visible(show(&tell_plainly(bytes), Format::Terminal(options))));
 }

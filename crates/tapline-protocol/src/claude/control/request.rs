@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::json::{Json, Number, Value};
-use crate::wire::{Read, frame, tagged};
+use crate::wire::{Nullable, Read, frame, tagged};
 
 macro_rules! requests {
     ($( $(#[$meta:meta])* $tag:literal => $name:ident { $( $field:ident : $ty:ty = $key:literal ),* $(,)? $(; also $($also:literal),+)? } )+) => {
@@ -102,9 +102,9 @@ requests! {
     }
 
     "set_permission_mode" => SetPermissionMode { mode: Option<String> = "mode" }
-    "set_model" => SetModel { model: Option<String> = "model" }
+    "set_model" => SetModel { model: Nullable<String> = "model" }
     "set_max_thinking_tokens" => SetMaxThinkingTokens {
-        max_thinking_tokens: Option<u64> = "max_thinking_tokens",
+        max_thinking_tokens: Nullable<u64> = "max_thinking_tokens",
         thinking_display: Option<String> = "thinking_display",
     }
     "rename_session" => RenameSession {
@@ -165,7 +165,7 @@ requests! {
     "reload_output_styles" => ReloadOutputStyles {}
     "mcp_reconnect" => McpReconnect { server_name: Option<String> = "serverName" }
     "mcp_toggle" => McpToggle { server_name: Option<String> = "serverName", enabled: Option<bool> = "enabled" }
-    "set_has_subscribers" => SetHasSubscribers { has_subscribers: Option<bool> = "has_subscribers" }
+    "set_has_subscribers" => SetHasSubscribers { has_subscribers: Nullable<bool> = "has_subscribers" }
     "stop_task" => StopTask { task_id: Option<String> = "task_id" }
     "background_tasks" => BackgroundTasks { tool_use_id: Option<String> = "tool_use_id" }
     "get_task_output" => GetTaskOutput { task_id: Option<String> = "task_id" }

@@ -1,0 +1,128 @@
+//! The laws of ARCHITECTURE.md that a machine can hold.
+
+use std::path::{Path, PathBuf};
+
+use crate::tapline::root;
+
+/// Which crates a crate may use. Another edge is a change of the design.
+const EDGES: &[(&str, &[&str])] = &[
+    ("tapline-protocol", &[]),
+    ("tapline-session", &["tapline-protocol"]),
+    ("tapline", &["tapline-protocol", "tapline-session"]),
+    ("tapline-cli", &["tapline-protocol", "tapline-session"]),
+];
+
+/// No file is longer.
+const LONGEST: usize = 600;
+
+fn files(folder: &Path, out: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files(&path, out);
+        } else {
+            out.push(path);
+        }
+    }
+}
+
+fn sources() -> Vec<(PathBuf, String)> {
+    let mut paths = Vec::new();
+    files(&root().join("crates"), &mut paths);
+    let sources = paths.into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
+    sources
+        .map(|path| {
+            let text = std::fs::read_to_string(&path).unwrap();
+            (path, text)
+        })
+        .collect()
+}
+
+#[test]
+fn crates_use_what_the_design_lets_them() {
+    let mut seen = 0;
+    for entry in std::fs::read_dir(root().join("crates")).unwrap() {
+        let folder = entry.unwrap().path();
+        let name = folder.file_name().unwrap().to_str().unwrap().to_owned();
+        let manifest: toml::Table = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap().parse().unwrap();
+        let (_, allowed) =
+            EDGES.iter().find(|(known, _)| *known == name).unwrap_or_else(|| panic!("{name} is in no room of the design"));
+        assert_eq!(manifest["package"]["name"].as_str(), Some(name.as_str()), "folder name = crate name");
+        for used in manifest["dependencies"].as_table().unwrap().keys().filter(|used| used.starts_with("tapline")) {
+            assert!(allowed.contains(&used.as_str()), "{name} must not use {used}");
+        }
+        assert_eq!(manifest["lints"]["workspace"].as_bool(), Some(true), "{name} keeps the workspace's lints");
+        seen += 1;
+    }
+    assert_eq!(seen, EDGES.len());
+}
+
+#[test]
+fn files_are_short_and_say_why_they_exist() {
+    for (path, text) in sources() {
+        let name = path.display();
+        assert!(text.lines().count() <= LONGEST, "{name} has {} lines", text.lines().count());
+        let about = text.lines().take_while(|line| line.starts_with("//!")).count();
+        let most = if path.ends_with("lib.rs") { 60 } else { 5 };
+        assert!((1..=most).contains(&about), "{name} starts with {about} lines of //!");
+        assert_ne!(path.file_name().unwrap(), "mod.rs", "{name}: foo.rs + foo/");
+    }
+}
+
+#[test]
+fn events_are_matched_in_one_place() {
+    let outside =
+        |path: &Path| !path.components().any(|part| part.as_os_str() == "tapline-protocol" || part.as_os_str() == "tests");
+    for (path, text) in sources().into_iter().filter(|(path, _)| outside(path)) {
+        let code: String = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+        let matches = code.contains("Event::");
+        assert_eq!(
+            matches,
+            path.ends_with("tapline-session/src/fold.rs"),
+            "{}: `Event` is matched in the fold alone",
+            path.display()
+        );
+    }
+}
+
+#[test]
+fn libraries_are_silent_and_pure() {
+    const IMPURE: &[&str] =
+        &["std::fs", "std::net", "std::process", "std::env", "std::time::SystemTime", "Instant::now", "thread::spawn"];
+    for (path, text) in sources() {
+        let library = ["tapline-protocol/src", "tapline-session/src"].iter().any(|part| path.to_str().unwrap().contains(part));
+        if library {
+            let found = IMPURE.iter().find(|word| text.contains(**word));
+            assert_eq!(found, None, "{}", path.display());
+        }
+    }
+}
+
+#[test]
+fn every_fixture_is_described_and_every_description_has_its_fixture() {
+    let folder = root().join("fixtures");
+    let readme = std::fs::read_to_string(folder.join("README.md")).unwrap();
+    let mut paths = Vec::new();
+    files(&folder, &mut paths);
+    let names: Vec<_> = paths
+        .iter()
+        .map(|path| path.strip_prefix(&folder).unwrap().to_str().unwrap())
+        .filter(|name| *name != "README.md")
+        .collect();
+    for name in &names {
+        assert!(readme.contains(&format!("| `{name}` |")), "{name} is not described in fixtures/README.md");
+    }
+    let described = readme.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    for name in described {
+        assert!(names.contains(&name), "{name} is described, but not there");
+    }
+}
+
+#[test]
+fn every_dependency_is_explained() {
+    let page = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let manifest: toml::Table = std::fs::read_to_string(root().join("Cargo.toml")).unwrap().parse().unwrap();
+    for name in manifest["workspace"]["dependencies"].as_table().unwrap().keys().filter(|name| !name.starts_with("tapline")) {
+        assert!(page.contains(&format!("`{name}`")), "ARCHITECTURE.md does not say why {name} is there");
+    }
+}

@@ -1,0 +1,65 @@
+//! `tapline check`: one summary line always; 0, or 3 with each violation and its line.
+
+use crate::tapline::{Folder, fixture, tapline, tapline_on};
+
+fn tools() -> String {
+    fixture("claude-2.1.325/tools.jsonl").to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_good_stream_is_one_line() {
+    let ran = tapline(&["check", "--strict", &tools()]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "✓ 15 lines · 0 odd · 0 drifts\n"));
+}
+
+#[test]
+fn a_violation_is_named_with_its_line() {
+    let folder = Folder::new("policy");
+    let policy = folder.file("policy.toml", "[calls]\nforbid = [\"Write\"]\n\n[limits]\ncost_usd = 0.001\n");
+    let ran = tapline(&["check", "--policy", &policy, &tools()]);
+    assert_eq!(ran.code, 3);
+    assert_eq!(
+        ran.out,
+        "✗ line 12: calls.forbid: Write was called\n✗ line 15: limits.cost_usd: $0.0070 so far\n✗ 15 lines · 0 odd · 0 drifts · 2 violations\n"
+    );
+    let kept = folder.file("kept.toml", "[limits]\ncost_usd = 1\n");
+    let ran = tapline(&["check", "--policy", &kept, &tools()]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "✓ 15 lines · 0 odd · 0 drifts · policy kept\n"));
+}
+
+#[test]
+fn odd_things_count_when_strict() {
+    let stream = b"{\"type\":\"result\",\"subtype\":\"success\"}\nnonsense\n{\"type\":\"from_the_future\"}\n";
+    let ran = tapline_on(stream, &["check"]);
+    assert_eq!(ran.code, 0);
+    assert!(ran.out.contains("! line 2: malformed-line: not JSON"), "{}", ran.out);
+    assert!(
+        ran.out.contains("~ line 3: drift: from_the_future: tapline does not know this type yet (unknown version, once)"),
+        "{}",
+        ran.out
+    );
+    assert!(ran.out.ends_with("✓ 3 lines · 1 odd · 1 drift\n"), "{}", ran.out);
+    assert_eq!(tapline_on(stream, &["check", "--strict"]).code, 3);
+}
+
+#[test]
+fn json_for_programs() {
+    let ran = tapline_on(b"nonsense\n", &["check", "--json", "--strict"]);
+    assert_eq!(ran.code, 3);
+    let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(report["ok"], false);
+    assert_eq!(report["findings"][0]["code"], "malformed-line");
+    assert_eq!(report["findings"][0]["line"], 1);
+}
+
+#[test]
+fn a_wrong_policy_is_refused_with_line_and_reason() {
+    let folder = Folder::new("wrong-policy");
+    let policy = folder.file("policy.toml", "[limits]\ncosts = 1\n");
+    let ran = tapline(&["check", "--policy", &policy, &tools()]);
+    assert_eq!(ran.code, 2);
+    for part in ["policy.toml", "line 2", "costs"] {
+        assert!(ran.err.contains(part), "{part}: {}", ran.err);
+    }
+    assert_eq!(tapline(&["check", "--policy", "/no/such/policy", &tools()]).code, 2);
+}

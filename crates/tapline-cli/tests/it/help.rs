@@ -1,0 +1,54 @@
+//! Help, versions, completions and manual pages.
+
+use crate::tapline::{Folder, root, tapline};
+
+const COMMANDS: &[&str] = &["inspect", "view", "convert", "check", "demo", "completions", "man"];
+
+#[test]
+fn every_command_explains_itself() {
+    let help = tapline(&["--help"]);
+    assert_eq!(help.code, 0);
+    for command in COMMANDS {
+        assert!(help.out.contains(command), "{command}");
+        let ran = tapline(&[command, "--help"]);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+        assert!(ran.out.contains("Usage: tapline"), "{command}");
+    }
+    assert_eq!(tapline(&["--version"]).out, format!("tapline {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn bad_usage_is_told_on_stderr() {
+    for args in [["nonsense"].as_slice(), &["convert"], &["convert", "--to", "yaml"], &[]] {
+        let ran = tapline(args);
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{args:?}");
+        assert!(!ran.err.is_empty());
+    }
+}
+
+#[test]
+fn completions_for_every_shell() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let ran = tapline(&["completions", shell]);
+        assert!(ran.code == 0 && ran.out.contains("convert"), "{shell}");
+    }
+}
+
+#[test]
+fn a_page_for_every_command() {
+    assert!(tapline(&["man"]).out.contains(".TH tapline"));
+    let folder = Folder::new("man");
+    assert_eq!(tapline(&["man", &folder.path("pages")]).code, 0);
+    for command in COMMANDS {
+        let page = std::fs::read_to_string(folder.path(&format!("pages/tapline-{command}.1"))).unwrap();
+        assert!(page.contains(".TH"), "{command}");
+    }
+}
+
+#[test]
+fn the_readme_knows_every_command() {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    for command in COMMANDS {
+        assert!(readme.contains(&format!("tapline {command}")), "{command}");
+    }
+}

@@ -1,0 +1,20 @@
+//! Tests of the binary, as people and scripts use it, and of the architecture.
+
+#[cfg(test)]
+mod architecture;
+#[cfg(test)]
+mod checking;
+#[cfg(test)]
+mod converting;
+#[cfg(test)]
+mod following;
+#[cfg(test)]
+mod help;
+#[cfg(test)]
+mod inspecting;
+#[cfg(test)]
+mod live;
+#[cfg(test)]
+mod tapline;
+#[cfg(test)]
+mod viewing;
