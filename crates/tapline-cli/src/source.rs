@@ -60,12 +60,14 @@ impl Source {
         Ok(Self { name, input, fold: Fold::for_agent(agent), ending: ending(facts)? })
     }
 
+    /// The next record, for those who pass it on unread.
+    pub(crate) fn next_record(&mut self) -> Result<Option<Record>> {
+        self.input.next().transpose().with_context(|| format!("cannot read {}", self.name))
+    }
+
     /// The next record and what happened in it.
     pub(crate) fn next(&mut self) -> Result<Option<(Record, Vec<Step>)>> {
-        let Some(record) = self.input.next() else {
-            return Ok(None);
-        };
-        let record = record.with_context(|| format!("cannot read {}", self.name))?;
+        let Some(record) = self.next_record()? else { return Ok(None) };
         let steps = self.fold.apply(&record);
         Ok(Some((record, steps)))
     }

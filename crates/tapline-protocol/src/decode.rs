@@ -119,7 +119,11 @@ fn read_object(value: Value<'_>) -> (Envelope, Event) {
         (Some(kind), _) => Event::read(kind, value).unwrap_or_else(|| Event::Unknown { kind: kind.to_owned() }),
         (None, _) => Event::Untyped,
     };
-    envelope.kind = kind.map(Cow::into_owned);
+    envelope.subtype = subtype.filter(|_| kind.as_deref() == Some("system")).map(Cow::into_owned);
+    envelope.kind = kind.map(|kind| match Event::known_kind(&kind) {
+        Some(known) => Cow::Borrowed(known),
+        None => Cow::Owned(kind.into_owned()),
+    });
     (envelope, event)
 }
 

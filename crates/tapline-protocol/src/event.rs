@@ -82,6 +82,15 @@ macro_rules! events {
             /// Every tag this version models: a type, or `system/<subtype>`.
             pub const TAGS: &'static [&'static str] = &[$($tag),+];
 
+            /// The one copy of a known `type`: most lines need none of their own.
+            pub(crate) fn known_kind(kind: &str) -> Option<&'static str> {
+                match kind {
+                    "system" => Some("system"),
+                    $( $tag => Some($tag), )+
+                    _ => None,
+                }
+            }
+
             /// Reads a known event.
             pub(crate) fn read(tag: &str, value: Value<'_>) -> Option<Self> {
                 match tag {

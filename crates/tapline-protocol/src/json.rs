@@ -259,54 +259,90 @@ impl Parser<'_> {
         self.at += 1;
         loop {
             self.at += plain_run(&self.bytes[self.at..]);
-            match self.peek()? {
-                b'"' => break,
-                b'\\' => {
+            match self.bytes.get(self.at) {
+                Some(b'"') => break,
+                Some(b'\\') => {
                     escaped = true;
-                    self.at += 1;
-                    match self.peek()? {
-                        b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => self.at += 1,
-                        b'u' => {
-                            self.at += 1;
-                            for _ in 0..4 {
-                                if !self.peek()?.is_ascii_hexdigit() {
-                                    return self.wrong("four hex digits");
-                                }
-                                self.at += 1;
-                            }
-                        }
-                        _ => return self.wrong("an escape"),
-                    }
+                    self.escape()?;
                 }
-                _ => return self.wrong("an escaped control character"),
+                Some(_) => return self.wrong("an escaped control character"),
+                None => return Err(SyntaxError::Incomplete),
             }
         }
         self.at += 1;
         self.leaf(Kind::String, start, escaped);
         Ok(())
     }
+
+    #[inline]
+    fn escape(&mut self) -> Result<(), SyntaxError> {
+        match self.bytes.get(self.at + 1) {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 2,
+            Some(b'u') => {
+                self.at += 2;
+                for _ in 0..4 {
+                    if !self.peek()?.is_ascii_hexdigit() {
+                        return self.wrong("four hex digits");
+                    }
+                    self.at += 1;
+                }
+            }
+            Some(_) => {
+                self.at += 1;
+                return self.wrong("an escape");
+            }
+            None => return Err(SyntaxError::Incomplete),
+        }
+        Ok(())
+    }
 }
 
-/// How many bytes from here on are neither a quote, a backslash nor a control character.
-///
-/// Eight bytes at a time: a byte's high bit in `hits` is set where it stops the run. Borrows can only set bits
-/// above a true hit, so the lowest is exact.
+/// A byte's low bit, eight times.
+const LOW: u64 = 0x0101_0101_0101_0101;
+/// A byte's high bit, eight times.
+const HIGH: u64 = 0x8080_8080_8080_8080;
+
+/// The high bit of every byte of the word that is this byte. Borrows can only set bits above a true one, so the
+/// lowest is exact.
+#[inline]
+fn bytes_that_are(word: u64, byte: u8) -> u64 {
+    let zero = word ^ (LOW * u64::from(byte));
+    zero.wrapping_sub(LOW) & !zero & HIGH
+}
+
+/// How many bytes from here on are neither a quote, a backslash nor a control character, eight at a time.
+#[inline]
 fn plain_run(bytes: &[u8]) -> usize {
-    const LOW: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = 0x8080_8080_8080_8080;
-    let is_zero = |word: u64| word.wrapping_sub(LOW) & !word & HIGH;
     let mut at = 0;
-    while let Some(chunk) = bytes[at..].first_chunk::<8>() {
+    let mut chunks = bytes.chunks_exact(8);
+    for chunk in &mut chunks {
+        let Some(chunk) = chunk.first_chunk() else { break };
         let word = u64::from_le_bytes(*chunk);
-        let quote = is_zero(word ^ (LOW * u64::from(b'"')));
-        let backslash = is_zero(word ^ (LOW * u64::from(b'\\')));
         let control = word.wrapping_sub(LOW * 0x20) & !word & HIGH;
-        let hits = quote | backslash | control;
+        let hits = bytes_that_are(word, b'"') | bytes_that_are(word, b'\\') | control;
         if hits != 0 {
             return at + (hits.trailing_zeros() / 8) as usize;
         }
         at += 8;
     }
     let stops = |byte: &u8| *byte == b'"' || *byte == b'\\' || *byte < 0x20;
-    at + bytes[at..].iter().position(stops).unwrap_or(bytes.len() - at)
+    let rest = chunks.remainder();
+    at + rest.iter().position(stops).unwrap_or(rest.len())
+}
+
+/// Where the next backslash stands. Escapes stand close together in code: a call to a general search costs more
+/// than it saves.
+#[inline]
+fn next_escape(bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    let mut chunks = bytes.chunks_exact(8);
+    for chunk in (&mut chunks).take(8) {
+        let Some(chunk) = chunk.first_chunk() else { break };
+        let hits = bytes_that_are(u64::from_le_bytes(*chunk), b'\\');
+        if hits != 0 {
+            return Some(at + (hits.trailing_zeros() / 8) as usize);
+        }
+        at += 8;
+    }
+    memchr::memchr(b'\\', &bytes[at..]).map(|found| at + found)
 }

@@ -10,7 +10,9 @@ use crate::wire::Read;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Envelope {
     /// `type`, where it is a string.
-    pub kind: Option<String>,
+    pub kind: Option<Cow<'static, str>>,
+    /// Of a `system` event: `subtype`, where it is a string.
+    pub subtype: Option<String>,
     /// `session_id`, where it is a string that is not empty.
     pub session_id: Option<String>,
     /// `uuid`
@@ -54,12 +56,11 @@ impl Record {
 
     /// The tag this event is known under: a type, or `system/<subtype>`.
     pub fn tag(&self) -> Option<String> {
-        let kind = self.envelope.kind.clone()?;
+        let kind = self.envelope.kind.as_deref()?;
         if kind != "system" {
-            return Some(kind);
+            return Some(kind.to_owned());
         }
-        let subtype = self.with(|value| value.get("subtype").and_then(String::read)).flatten();
-        Some(format!("system/{}", subtype.unwrap_or_default()))
+        Some(format!("system/{}", self.envelope.subtype.as_deref().unwrap_or_default()))
     }
 
     /// The top-level keys that this version does not know for an event of this tag: what has drifted.

@@ -238,9 +238,9 @@ impl Fold {
         }
         self.guessed = self.guessed.or(record.event.agent());
         if let Some(kind) = &record.envelope.kind {
-            match self.stats.types.get_mut(kind) {
+            match self.stats.types.get_mut(kind.as_ref()) {
                 Some(count) => *count += 1,
-                None => drop(self.stats.types.insert(kind.clone(), 1)),
+                None => drop(self.stats.types.insert(kind.to_string(), 1)),
             }
         }
         if let Some(id) = &record.envelope.session_id

@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Convert) -> Result<u8> {
 
 /// The same bytes, as they come.
 fn pass_on(mut source: Source, out: &mut dyn Write) -> Result<()> {
-    while let Some((record, _)) = source.next()? {
+    while let Some(record) = source.next_record()? {
         out.write_all(&record.bytes)?;
         if source.may_wait() {
             out.flush()?;

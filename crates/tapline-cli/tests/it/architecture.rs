@@ -8,6 +8,7 @@ use crate::tapline::root;
 const EDGES: &[(&str, &[&str])] = &[
     ("tapline-protocol", &[]),
     ("tapline-session", &["tapline-protocol"]),
+    ("tapline-recording", &["tapline-protocol"]),
     ("tapline", &["tapline-protocol", "tapline-session"]),
     ("tapline-cli", &["tapline-protocol", "tapline-session"]),
 ];

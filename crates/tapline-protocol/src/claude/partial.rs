@@ -33,12 +33,11 @@ wire! {
 
     /// What is added to a block.
     Delta {
-        kind: Option<String> = "type",
         text: Option<String> = "text",
         thinking: Option<String> = "thinking",
         partial_json: Option<String> = "partial_json",
         signature: Option<String> = "signature";
-        also "citation"
+        also "type", "citation"
     }
 
     /// `content_block_stop`

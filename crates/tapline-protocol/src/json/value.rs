@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Json, Node};
+use super::{Json, Node, next_escape};
 
 /// What kind of value stands here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,16 +30,19 @@ impl<'t> Value<'t> {
         Self { text, nodes, at: 0 }
     }
 
+    #[inline]
     fn node(self) -> Node {
         self.nodes[self.at as usize]
     }
 
     /// What kind of value this is.
+    #[inline]
     pub fn kind(self) -> Kind {
         self.node().kind
     }
 
     /// The value's own text.
+    #[inline]
     pub fn raw(self) -> &'t str {
         let node = self.node();
         &self.text[node.start as usize..node.end as usize]
@@ -56,6 +59,7 @@ impl<'t> Value<'t> {
     }
 
     /// A string's characters; half a surrogate pair becomes U+FFFD.
+    #[inline]
     pub fn as_str(self) -> Option<Cow<'t, str>> {
         let node = self.node();
         (node.kind == Kind::String).then(|| {
@@ -79,6 +83,7 @@ impl<'t> Value<'t> {
     }
 
     /// The entries of an object, in order, repeated keys included.
+    #[inline]
     pub fn entries(self) -> Option<Entries<'t>> {
         (self.kind() == Kind::Object).then(|| Entries(self.children()))
     }
@@ -110,6 +115,7 @@ pub struct Items<'t> {
 impl<'t> Iterator for Items<'t> {
     type Item = Value<'t>;
 
+    #[inline]
     fn next(&mut self) -> Option<Value<'t>> {
         (self.at < self.end).then(|| {
             let value = Value { text: self.text, nodes: self.nodes, at: self.at };
@@ -126,6 +132,7 @@ pub struct Entries<'t>(Items<'t>);
 impl<'t> Iterator for Entries<'t> {
     type Item = (Cow<'t, str>, Value<'t>);
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let key = self.0.next()?.as_str()?;
         Some((key, self.0.next()?))
@@ -136,7 +143,7 @@ impl<'t> Iterator for Entries<'t> {
 fn unescape(body: &str) -> String {
     let mut out = String::with_capacity(body.len());
     let mut rest = body;
-    while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
+    while let Some(at) = next_escape(rest.as_bytes()) {
         out.push_str(&rest[..at]);
         let code = rest.as_bytes()[at + 1];
         rest = &rest[at + 2..];

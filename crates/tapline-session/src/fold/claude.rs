@@ -246,7 +246,7 @@ impl Fold {
                     (Some(text), _, _) => (DeltaKind::Text, text),
                     (None, Some(text), _) => (DeltaKind::Thinking, text),
                     (None, None, Some(text)) => (DeltaKind::Json, text),
-                    (None, None, None) => return out.quiet(delta.kind.as_ref()),
+                    (None, None, None) => return out.quiet(None),
                 };
                 Partial::Delta { index: part.index.unwrap_or(0), kind, text }
             }

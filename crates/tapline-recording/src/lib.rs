@@ -1,0 +1,36 @@
+//! What a recording is: a folder of plain files, private to its owner, that opens whatever happened to the writer.
+//!
+//! ```text
+//! meta.json   what was started: agent, arguments (redacted), names of the environment, when
+//! stdout      the exact bytes the agent wrote
+//! stderr      what it wrote beside them
+//! stdin       what was sent to it
+//! times       when each piece came: `o 5321 1045123`, stream, end offset, microseconds
+//! end.json    how it ended; missing if the writer did not live to see it
+//! ```
+//!
+//! ```
+//! use tapline_recording::{End, Meta, Recorder, Recording, Stream, Sync};
+//!
+//! # let folder = std::env::temp_dir().join(format!("tapline-doc-{}", std::process::id()));
+//! let mut recorder = Recorder::create(&folder, &Meta::default(), Sync::EverySecond)?;
+//! recorder.write(Stream::Stdout, b"{\"type\":\"keep_alive\"}\n");
+//! recorder.finish(&End { exit_code: Some(0), ..End::default() })?;
+//!
+//! let recording = Recording::open(&folder)?;
+//! assert_eq!(std::fs::read(recording.stdout())?, b"{\"type\":\"keep_alive\"}\n");
+//! assert_eq!(recording.end.unwrap().exit_code, Some(0));
+//! # std::fs::remove_dir_all(&folder)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod error;
+mod reading;
+mod redact;
+mod syncing;
+mod writing;
+
+pub use error::RecordingError;
+pub use reading::{Piece, Recording};
+pub use redact::{REDACTED, redact};
+pub use writing::{End, Loss, Meta, Recorder, Stream, Sync};

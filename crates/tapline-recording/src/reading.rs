@@ -1,0 +1,115 @@
+//! Reads a recording, whole or cut: what is there opens.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tapline_protocol::{Json, Read as _, Value};
+
+use crate::error::RecordingError;
+use crate::writing::{End, Loss, Meta, Stream};
+
+/// A recording that was opened.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    folder: PathBuf,
+    /// What was started.
+    pub meta: Meta,
+    /// How it ended; `None` if the writer did not live to see it.
+    pub end: Option<End>,
+}
+
+/// A piece of a stream: where it ends, and when it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Which stream.
+    pub stream: Stream,
+    /// Where it ends, in bytes from the stream's start.
+    pub end: u64,
+    /// When, from the start of the run.
+    pub at: Duration,
+}
+
+impl Recording {
+    /// Whether a path looks like a recording.
+    pub fn is_one(path: &Path) -> bool {
+        path.join(Stream::Stdout.file_name()).is_file() && path.join("meta.json").is_file()
+    }
+
+    /// Opens a recording.
+    pub fn open(folder: &Path) -> Result<Self, RecordingError> {
+        if !folder.join(Stream::Stdout.file_name()).is_file() {
+            return Err(RecordingError::NotARecording(folder.to_owned()));
+        }
+        let json = |name: &str| Json::parse(&std::fs::read_to_string(folder.join(name)).ok()?).ok();
+        let meta = json("meta.json").and_then(|json| json.with(read_meta)).unwrap_or_default();
+        let end = json("end.json").and_then(|json| json.with(read_end));
+        Ok(Self { folder: folder.to_owned(), meta, end })
+    }
+
+    /// The file with the agent's exact output.
+    pub fn stdout(&self) -> PathBuf {
+        self.folder.join(Stream::Stdout.file_name())
+    }
+
+    /// What the agent wrote to stderr; what is not UTF-8 becomes U+FFFD.
+    pub fn stderr(&self) -> Result<String, RecordingError> {
+        let path = self.folder.join(Stream::Stderr.file_name());
+        let bytes = std::fs::read(&path).map_err(|error| RecordingError::Read { path, error })?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// The pieces in the order in which they came. A line of `times` that is cut or wrong is passed over.
+    pub fn pieces(&self) -> Result<Vec<Piece>, RecordingError> {
+        let path = self.folder.join("times");
+        let text = std::fs::read_to_string(&path).map_err(|error| RecordingError::Read { path, error })?;
+        let piece = |line: &str| {
+            let mut words = line.split(' ');
+            let letter = words.next()?;
+            let stream = Stream::ALL.into_iter().find(|stream| letter == stream.letter().to_string())?;
+            let (end, micros) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+            Some(Piece { stream, end, at: Duration::from_micros(micros) })
+        };
+        Ok(text.split_inclusive('\n').filter(|line| line.ends_with('\n')).filter_map(|line| piece(line.trim_end())).collect())
+    }
+}
+
+fn text(value: Value<'_>, key: &str) -> Option<String> {
+    value.get(key).and_then(String::read)
+}
+
+fn list(value: Value<'_>, key: &str) -> Vec<String> {
+    value.get(key).and_then(Vec::read).unwrap_or_default()
+}
+
+fn read_meta(value: Value<'_>) -> Meta {
+    Meta {
+        schema: value.get("schema").and_then(u64::read).and_then(|schema| u32::try_from(schema).ok()).unwrap_or_default(),
+        agent: text(value, "agent"),
+        argv: list(value, "argv"),
+        cwd: text(value, "cwd"),
+        env_names: list(value, "env_names"),
+        started_at: text(value, "started_at"),
+        label: text(value, "label"),
+        tapline: text(value, "tapline"),
+    }
+}
+
+fn read_end(value: Value<'_>) -> End {
+    let flag = |key| value.get(key).and_then(bool::read).unwrap_or(false);
+    let losses = value.get("lost").and_then(Value::items).into_iter().flatten();
+    End {
+        exit_code: value.get("exit_code").and_then(|code| code.as_number()?.parse().ok()),
+        signal: text(value, "signal"),
+        timed_out: flag("timed_out"),
+        interrupted: flag("interrupted"),
+        lingered: flag("lingered"),
+        duration_ms: value.get("duration_ms").and_then(u64::read),
+        verdict: value.get("verdict").and_then(Json::read),
+        lost: losses
+            .filter_map(|loss| {
+                let from = loss.get("from").and_then(u64::read)?;
+                Some(Loss { file: text(loss, "file")?, from, error: text(loss, "error")? })
+            })
+            .collect(),
+    }
+}
