@@ -42,19 +42,22 @@ pub(crate) struct Inspect {
     /// Print one value of the report, raw: session.id, answer, ledger.cost_usd, tools.calls[].name
     #[arg(long, value_name = "PATH")]
     pub(crate) get: Option<String>,
-    /// Exit as `run` would: 1 the agent failed, 4 no result, 124 timeout, 130 interrupted
+    /// Exit with the verdict: 1 the agent failed, 4 no result, 124 timeout, 130 interrupted
     #[arg(long)]
     pub(crate) exit_status: bool,
     #[command(flatten)]
     pub(crate) look: Look,
+    #[command(flatten)]
+    pub(crate) facts: Facts,
 }
 
 /// Show a stream as a person wants to see it, live or from a file
 #[derive(Debug, Args)]
 pub(crate) struct View {
-    #[command(flatten)]
-    pub(crate) streams: Streams,
-    /// Wait for more, like `tail -f`, across truncation and rotation
+    /// The streams; `-` or nothing reads stdin
+    #[arg(value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Wait for more, like `tail -F`, across truncation and rotation; one file
     #[arg(long, short)]
     pub(crate) follow: bool,
     /// Show what the agent thinks
@@ -63,8 +66,13 @@ pub(crate) struct View {
     /// Type text as it comes (needs partial messages in the stream)
     #[arg(long)]
     pub(crate) partial: bool,
+    /// Exit with the verdict, as `inspect --exit-status` does
+    #[arg(long)]
+    pub(crate) exit_status: bool,
     #[command(flatten)]
     pub(crate) look: Look,
+    #[command(flatten)]
+    pub(crate) facts: Facts,
 }
 
 /// Turn a stream into another format
@@ -75,12 +83,14 @@ pub(crate) struct Convert {
     /// The format to write
     #[arg(long, value_enum)]
     pub(crate) to: Target,
-    /// Write to this file instead of stdout
+    /// Write to this file instead of stdout; it is replaced only when all went well
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// With `--to json`: add the conversation as `messages`
     #[arg(long)]
     pub(crate) messages: bool,
+    #[command(flatten)]
+    pub(crate) facts: Facts,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -117,12 +127,14 @@ pub(crate) struct Check {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) look: Look,
+    #[command(flatten)]
+    pub(crate) facts: Facts,
 }
 
 /// Show a recorded session, live: no account needed
 #[derive(Debug, Args)]
 pub(crate) struct Demo {
-    /// How fast: 1 is as it happened, 0 does not wait (the default when piped)
+    /// How fast: 1 is the pace of an agent at work, 0 does not wait (the default when piped)
     #[arg(long, value_name = "FACTOR")]
     pub(crate) speed: Option<f64>,
     /// Print the session's lines as the agent wrote them, to try the other commands on
@@ -147,24 +159,12 @@ pub(crate) struct Man {
     pub(crate) folder: Option<PathBuf>,
 }
 
-/// A stream and what is known of it.
+/// A stream.
 #[derive(Debug, Args)]
 pub(crate) struct Stream {
     /// The stream; `-` or nothing reads stdin
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) facts: Facts,
-}
-
-/// Several streams.
-#[derive(Debug, Args)]
-pub(crate) struct Streams {
-    /// The streams; `-` or nothing reads stdin
-    #[arg(value_name = "FILE")]
-    pub(crate) files: Vec<PathBuf>,
-    #[command(flatten)]
-    pub(crate) facts: Facts,
 }
 
 #[derive(Clone, Debug, Default, Args)]
@@ -183,7 +183,7 @@ pub(crate) struct Facts {
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     pub(crate) exit_code: Option<i32>,
     /// The signal that ended the agent, like SIGTERM
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = signal_name)]
     pub(crate) signal: Option<String>,
     /// A file with what the agent wrote to stderr
     #[arg(long, value_name = "FILE")]
@@ -197,6 +197,32 @@ pub(crate) struct Facts {
     /// The file of codex's --output-last-message
     #[arg(long, value_name = "FILE")]
     pub(crate) last_message: Option<PathBuf>,
+}
+
+/// `TERM`, `SIGTERM`, `sigterm` or `15`.
+fn signal_name(text: &str) -> Result<String, String> {
+    const NAMES: &[(&str, &str)] = &[
+        ("1", "HUP"),
+        ("2", "INT"),
+        ("3", "QUIT"),
+        ("4", "ILL"),
+        ("6", "ABRT"),
+        ("7", "BUS"),
+        ("8", "FPE"),
+        ("9", "KILL"),
+        ("10", "USR1"),
+        ("11", "SEGV"),
+        ("12", "USR2"),
+        ("13", "PIPE"),
+        ("14", "ALRM"),
+        ("15", "TERM"),
+        ("24", "XCPU"),
+        ("25", "XFSZ"),
+    ];
+    let upper = text.to_uppercase();
+    let short = upper.strip_prefix("SIG").unwrap_or(&upper);
+    let known = NAMES.iter().find(|(number, name)| *name == short || *number == text);
+    known.map(|(_, name)| format!("SIG{name}")).ok_or_else(|| "no such signal: write it like SIGTERM or 15".to_owned())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -7,6 +7,8 @@ use std::process::ExitCode;
 pub(crate) const USAGE: u8 = 2;
 /// A policy is violated, or `check --strict` found something.
 pub(crate) const VIOLATED: u8 = 3;
+/// There is no result.
+pub(crate) const INCOMPLETE: u8 = 4;
 /// `--get` found nothing; the agent failed.
 pub(crate) const FAILED: u8 = 1;
 

@@ -5,7 +5,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use crate::output;
 
 /// How long to wait before looking again.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -13,32 +13,37 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// A file that is read for ever.
 pub(crate) struct Follow {
     path: PathBuf,
-    file: File,
+    file: Option<File>,
     position: u64,
     mid_line: bool,
 }
 
 impl Follow {
-    pub(crate) fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-        Ok(Self { path: path.to_owned(), file, position: 0, mid_line: false })
+    /// The file need not be there yet: then it is waited for.
+    pub(crate) fn open(path: &Path) -> Self {
+        let file = File::open(path).ok();
+        if file.is_none() {
+            output::tell(&format!("waiting for {}", path.display()));
+        }
+        Self { path: path.to_owned(), file, position: 0, mid_line: false }
     }
 
     /// Starts over if the file was cut short or another one has its name. `true` if so.
     fn start_over(&mut self) -> io::Result<bool> {
-        let here = self.file.metadata()?;
-        if here.len() < self.position {
-            self.file.seek(SeekFrom::Start(0))?;
-            self.position = 0;
-            return Ok(true);
-        }
-        // While a file is moved away there may be none of its name: wait for the next.
-        let Ok(there) = self.path.metadata() else { return Ok(false) };
-        if same_file(&here, &there) {
-            return Ok(false);
+        if let Some(file) = &mut self.file {
+            let here = file.metadata()?;
+            if here.len() < self.position {
+                file.seek(SeekFrom::Start(0))?;
+                self.position = 0;
+                return Ok(true);
+            }
+            // While a file is moved away there may be none of its name: wait for the next.
+            if self.path.metadata().is_ok_and(|there| same_file(&here, &there)) {
+                return Ok(false);
+            }
         }
         let Ok(file) = File::open(&self.path) else { return Ok(false) };
-        self.file = file;
+        self.file = Some(file);
         self.position = 0;
         Ok(true)
     }
@@ -58,7 +63,7 @@ fn same_file(one: &Metadata, other: &Metadata) -> bool {
 impl Read for Follow {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
-            let count = self.file.read(buffer)?;
+            let count = self.file.as_mut().map_or(Ok(0), |file| file.read(buffer))?;
             if count > 0 {
                 self.position += count as u64;
                 self.mid_line = buffer[count - 1] != b'\n';
@@ -85,7 +90,7 @@ mod tests {
     fn what_was_cut_off_is_a_line_of_its_own() {
         let path = std::env::temp_dir().join(format!("tapline-follow-{}", std::process::id()));
         std::fs::write(&path, "half a li").unwrap();
-        let mut follow = Follow::open(&path).unwrap();
+        let mut follow = Follow::open(&path);
         let mut buffer = [0; 64];
         let mut next = || {
             let count = follow.read(&mut buffer).unwrap();

@@ -1,7 +1,7 @@
 //! Where records come from: a file or stdin, of any shape.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, IsTerminal as _, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -9,6 +9,7 @@ use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, R
 use tapline_session::{Ending, Fold, Format, Step, Summary};
 
 use crate::args::{AgentName, Facts, Shape};
+use crate::output;
 
 /// Large reads: fewer system calls, and still every line at once.
 const CHUNK: usize = 256 << 10;
@@ -30,6 +31,9 @@ impl Source {
     /// Opens a file, or stdin for `-` and nothing.
     pub(crate) fn open(path: Option<&PathBuf>, facts: &Facts) -> Result<Self> {
         if is_stdin(path.map(PathBuf::as_path)) {
+            if io::stdin().is_terminal() {
+                output::tell("reading stdin: pipe a stream in, or give a FILE (--help says how)");
+            }
             return Self::of("stdin".to_owned(), Box::new(io::stdin().lock()), facts);
         }
         let path = path.map_or_else(PathBuf::new, Clone::clone);
@@ -72,6 +76,11 @@ impl Source {
         Ok(Some((record, steps)))
     }
 
+    /// What a message that was never finished has said so far.
+    pub(crate) fn unfinished(&self) -> Vec<Step> {
+        self.fold.unfinished()
+    }
+
     /// Whose stream it is, as far as it is known.
     pub(crate) fn agent(&self) -> Agent {
         self.fold.agent()
@@ -97,13 +106,9 @@ fn ending(facts: &Facts) -> Result<Ending> {
         let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
         Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
     };
-    let signal = facts.signal.as_ref().map(|name| {
-        let name = name.to_uppercase();
-        if name.starts_with("SIG") { name } else { format!("SIG{name}") }
-    });
     Ok(Ending {
         exit_code: facts.exit_code,
-        signal,
+        signal: facts.signal.clone(),
         stderr: read(&facts.stderr)?,
         timed_out: facts.timed_out,
         last_message: read(&facts.last_message)?,

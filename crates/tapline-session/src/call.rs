@@ -93,7 +93,7 @@ pub(crate) fn describe(name: &str, input: Option<&Json>) -> Described {
         return Described { doing: "calling", done: "called", title };
     };
     let title = match key {
-        Key::Code(keys) => read(&|value| first_text(value, keys)).map(|text| format!("`{text}`")),
+        Key::Code(keys) => read(&|value| first_code(value, keys)).map(|text| format!("`{text}`")),
         Key::Plain(keys) => read(&|value| first_text(value, keys)),
         Key::Todos(key) => read(&|value| todos(value.get(key)?)),
         Key::Questions => read(&|value| first_text(value.get("questions")?.items()?.next()?, &["question"])),
@@ -105,6 +105,32 @@ pub(crate) fn describe(name: &str, input: Option<&Json>) -> Described {
 fn first_text(value: Value<'_>, keys: &[&str]) -> Option<String> {
     let text = keys.iter().find_map(|key| value.get(key)?.as_str().filter(|text| !text.trim().is_empty()))?;
     Some(fit(&one_line(&text), TITLE_COLUMNS).into_owned())
+}
+
+/// The same for code: where a line ended is shown, because it matters there.
+fn first_code(value: Value<'_>, keys: &[&str]) -> Option<String> {
+    let text = keys.iter().find_map(|key| value.get(key)?.as_str().filter(|text| !text.trim().is_empty()))?;
+    let lines: Vec<_> = text.trim().lines().map(one_line).filter(|line| !line.is_empty()).collect();
+    Some(fit(&lines.join(" ⏎ "), TITLE_COLUMNS).into_owned())
+}
+
+/// A call's input as a person reads it: a command, an edit as a difference, else JSON.
+pub(crate) fn input_text(name: &str, input: &Json) -> String {
+    let text = |key| input.text_of(key);
+    let signed = |sign: &str, text: &str| {
+        let lines: Vec<_> = text.lines().map(|line| format!("{sign} {line}")).collect();
+        lines.join("\n")
+    };
+    let read = match name {
+        "Bash" | "command_execution" => text("command"),
+        "Write" => text("content"),
+        "Edit" => {
+            text("old_string").zip(text("new_string")).map(|(old, new)| format!("{}\n{}", signed("-", &old), signed("+", &new)))
+        }
+        "Task" | "Agent" => text("prompt"),
+        _ => None,
+    };
+    read.unwrap_or_else(|| input.as_str().to_owned())
 }
 
 /// The first text of an input that is not known better.

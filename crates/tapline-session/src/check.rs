@@ -147,6 +147,9 @@ impl Checker {
         for warning in summary.verdict.warnings.iter().filter(|warning| ABOUT_THE_STREAM.contains(&warning.code)) {
             self.add(warning.code, warning.line, warning.message.clone());
         }
+        if summary.stream.lines.total > 0 && summary.stream.known == 0 {
+            self.add("no-events", None, "no line is an event of claude or codex: is this an agent's stream?".to_owned());
+        }
         self.findings.sort_by_key(|finding| finding.line.unwrap_or(u64::MAX));
         for (code, count) in &self.counts {
             if *count > PER_CODE {

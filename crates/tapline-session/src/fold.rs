@@ -17,7 +17,8 @@ pub(crate) use codex::{NO_DETAIL, dropped_events, item_ok, merge, words_of};
 pub(crate) use recent::Recent;
 
 use crate::ledger::{Ledger, LedgerBuilder};
-use crate::step::{Level, Notice, Odd, SessionInfo, Step, Task, Turn, What};
+use crate::step::{Level, Notice, Odd, Said, SessionInfo, Step, Task, Turn, What};
+use crate::text::{head, one_line};
 use crate::verdict::{Ending, Evidence, TextFacts, TurnFacts, Verdict, Warnings, judge};
 use codex::CodexState;
 use threads::{Calls, Messages};
@@ -78,15 +79,22 @@ pub struct StreamStats {
     pub unknown_types: BTreeSet<String>,
     /// Bytes.
     pub bytes: u64,
+    /// Lines that are events of a known agent.
+    #[serde(skip)]
+    pub known: u64,
 }
 
 const MALFORMED_LISTED: usize = 1_000_000;
+/// So many characters of a line that is not JSON are told.
+const EXCERPT: usize = 120;
 
 /// What is known of the session.
 #[derive(Clone, Debug, Default)]
 pub struct SessionFacts {
     /// Every id, in order of appearance.
     pub ids: Vec<String>,
+    /// The one that started last.
+    pub current: Option<String>,
     /// How often it started.
     pub inits: u64,
     /// What the first start said.
@@ -159,6 +167,8 @@ pub struct Fold {
     launched: BTreeSet<String>,
     denied: Recent,
     limit_resets_at: Option<String>,
+    /// Text that is being written and has not come whole, by thread.
+    typing: BTreeMap<Option<String>, String>,
     codex: CodexState,
 }
 
@@ -237,6 +247,7 @@ impl Fold {
             self.agent = record.event.agent();
         }
         self.guessed = self.guessed.or(record.event.agent());
+        self.stats.known += u64::from(record.event.agent().is_some());
         if let Some(kind) = &record.envelope.kind {
             match self.stats.types.get_mut(kind.as_ref()) {
                 Some(count) => *count += 1,
@@ -364,7 +375,10 @@ impl Fold {
             self.stats.malformed_at.push(out.record.line);
         }
         let message = match why {
-            Malformed::Syntax(error) => format!("not JSON: {error}"),
+            Malformed::Syntax(error) => {
+                let text = one_line(head(&out.record.text(), EXCERPT).0);
+                format!("not JSON ({error}): {text}")
+            }
             Malformed::TooLong => "longer than the limit on lines".to_owned(),
             Malformed::NulRun => "a run of NUL bytes, as a crash leaves it".to_owned(),
         };
@@ -385,6 +399,16 @@ impl Fold {
             self.warnings.add("unknown-type", Some(out.record.line), message.clone());
         }
         out.odd("unknown-type", message);
+    }
+
+    /// What a message that was never finished has said so far: for those who show a stream that was cut.
+    pub fn unfinished(&self) -> Vec<Step> {
+        let said = |(parent, text): (&Option<String>, &String)| {
+            let said = Said { text: text.clone(), message_id: None, uuid: None, aborted: true };
+            let depth = self.calls.depth_in(parent.as_deref());
+            Step { line: self.stats.lines.total, at: None, parent: parent.clone(), depth, what: What::Text(said) }
+        };
+        self.typing.iter().filter(|(_, text)| !text.trim().is_empty()).map(said).collect()
     }
 
     /// Everything that is known at the end.
@@ -409,9 +433,7 @@ impl Fold {
             && tasks.values().all(|task| task.terminal)
             && (tasks.len() >= launched.len()
                 || launched.iter().all(|call| tasks.values().any(|task| task.tool_use_id.as_deref() == Some(call))));
-        let aborted = turns.last.as_ref().is_some_and(|turn| {
-            turn.failed && turn.terminal_reason.as_deref().is_some_and(|reason| reason.starts_with("aborted_"))
-        });
+        let aborted = turns.last.as_ref().is_some_and(Turn::is_aborted);
         let (answer, last_text) = match agent {
             Agent::Claude => {
                 let words = (turns.count == 0).then(|| spoken.last.clone());
@@ -420,10 +442,6 @@ impl Fold {
             Agent::Codex => codex.answer(spoken.last, ending, &mut warnings),
         };
         let evidence = Evidence {
-            agent_name: match agent {
-                Agent::Claude => "claude",
-                Agent::Codex => "codex",
-            },
             objects: self.stats.lines.objects > 0,
             result: turns.count > 0 && !codex.is_turn_open(),
             failure: turns.failure.or_else(|| codex.failure().filter(|_| agent == Agent::Codex)),

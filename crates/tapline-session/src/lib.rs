@@ -42,8 +42,8 @@ mod verdict;
 pub use fold::{Fold, Format, LineCounts, SessionFacts, StreamStats, Summary};
 pub use ledger::{Basis, Ledger, ModelTotals, TokenCounts};
 pub use report::{
-    CallEntry, CodexPart, Collector, ItemEntry, OrphanEntry, PartialTexts, Report, ResultEntry, Run, Session, TaskEntry, Tools,
-    TurnCounts, get,
+    CallEntry, CodexPart, Collector, GetError, ItemEntry, OrphanEntry, PartialTexts, Report, ResultEntry, Run, Session,
+    TaskEntry, Tools, TurnCounts, get,
 };
 pub use step::{Step, What};
 pub use time::duration;

@@ -5,6 +5,8 @@ mod pattern;
 
 use serde::Deserialize;
 
+use tapline_protocol::Number;
+
 use crate::step::{SessionInfo, Step, Turn, What};
 use crate::text::dollars;
 use crate::time::duration;
@@ -118,12 +120,28 @@ pub struct PolicyChecker {
     calls: u64,
     denials: u64,
     told: Vec<&'static str>,
+    /// A turn ended; some turn said what it cost, and how long it took.
+    ended: bool,
+    cost_known: bool,
+    time_known: bool,
 }
 
 impl PolicyChecker {
     /// A checker for one run.
     pub fn new(policy: Policy) -> Self {
-        Self { policy, started: false, cost: 0.0, turns: 0, ms: 0.0, calls: 0, denials: 0, told: Vec::new() }
+        Self {
+            policy,
+            started: false,
+            cost: 0.0,
+            turns: 0,
+            ms: 0.0,
+            calls: 0,
+            denials: 0,
+            told: Vec::new(),
+            ended: false,
+            cost_known: false,
+            time_known: false,
+        }
     }
 
     /// Takes the next step and returns the rules it breaks.
@@ -145,13 +163,9 @@ impl PolicyChecker {
                     found.add(forbid_rule, said(&call.name));
                 }
             }
-            let calls = self.calls;
-            self.ceiling(
-                "limits.calls",
-                self.policy.limits.calls.is_some_and(|limit| calls > limit),
-                || format!("call number {calls}"),
-                &mut found,
-            );
+            if let Some(limit) = self.policy.limits.calls.filter(|limit| self.calls > *limit) {
+                self.ceiling("limits.calls", format!("call number {}, {limit} allowed", self.calls), &mut found);
+            }
         } else if let What::Denied(denied) = &step.what {
             self.denials += 1;
             if self.policy.limits.denials.is_some_and(|limit| self.denials > limit) {
@@ -163,18 +177,24 @@ impl PolicyChecker {
         found.list
     }
 
-    /// The run has ended: rules that no step could break.
+    /// The run has ended: rules that no step could break. What a rule needs and the stream does not say is a
+    /// violation too: a budget that cannot be seen is not kept.
     pub fn finish(&self) -> Vec<Violation> {
-        let rules = &self.policy.session;
-        let wanted = !self.started
-            && (rules.model.is_some()
-                || rules.cli_version.is_some()
-                || rules.permission_mode.is_some()
-                || rules.key_source.is_some()
-                || !self.policy.mcp.connected.is_empty()
-                || !self.policy.tools.require.is_empty());
-        let message = "the session never started: its model, version, mode, key, tools and servers are not known";
-        if wanted { vec![Violation { rule: "session", message: message.to_owned(), line: None }] } else { Vec::new() }
+        let Policy { session, mcp, tools, limits, .. } = &self.policy;
+        let about_start = session.model.is_some()
+            || session.cli_version.is_some()
+            || session.permission_mode.is_some()
+            || session.key_source.is_some()
+            || !mcp.connected.is_empty()
+            || !tools.require.is_empty();
+        let unknown = [
+            ("session", about_start && !self.started, "the session never started: what it was started with is not known"),
+            ("limits.cost_usd", limits.cost_usd.is_some() && !self.cost_known, "the stream does not say what the run cost"),
+            ("limits.turns", limits.turns.is_some() && !self.ended, "the stream has no result: its turns are not known"),
+            ("limits.seconds", limits.seconds.is_some() && !self.time_known, "the stream does not say how long the run took"),
+        ];
+        let broken = unknown.into_iter().filter(|(_, broken, _)| *broken);
+        broken.map(|(rule, _, message)| Violation { rule, message: message.to_owned(), line: None }).collect()
     }
 
     fn session(&mut self, info: &SessionInfo, found: &mut Found) {
@@ -248,21 +268,30 @@ impl PolicyChecker {
     }
 
     fn turn(&mut self, turn: &Turn, found: &mut Found) {
+        self.ended = true;
+        self.cost_known |= turn.cost_usd.is_some();
+        self.time_known |= turn.duration_ms.is_some();
         self.cost += turn.cost_usd.unwrap_or(0.0);
-        self.turns += turn.num_turns.as_ref().and_then(tapline_protocol::Number::as_u64).unwrap_or(1);
-        self.ms += turn.duration_ms.as_ref().map_or(0.0, tapline_protocol::Number::as_f64);
-        let (limits, cost, turns, ms) = (self.policy.limits.clone(), self.cost, self.turns, self.ms);
-        let over = |limit: Option<f64>, value: f64| limit.is_some_and(|limit| value > limit);
-        self.ceiling("limits.cost_usd", over(limits.cost_usd, cost), || format!("{} so far", dollars(cost)), found);
-        self.ceiling("limits.turns", limits.turns.is_some_and(|limit| turns > limit), || format!("{turns} so far"), found);
-        self.ceiling("limits.seconds", over(limits.seconds, ms / 1_000.0), || format!("{} so far", duration(ms)), found);
+        self.turns += turn.num_turns.as_ref().and_then(Number::as_u64).unwrap_or(1);
+        self.ms += turn.duration_ms.as_ref().map_or(0.0, Number::as_f64);
+        let Limits { cost_usd, turns, seconds, .. } = self.policy.limits.clone();
+        if let Some(limit) = cost_usd.filter(|limit| self.cost > *limit) {
+            self.ceiling("limits.cost_usd", format!("{} so far, {} allowed", dollars(self.cost), dollars(limit)), found);
+        }
+        if let Some(limit) = turns.filter(|limit| self.turns > *limit) {
+            self.ceiling("limits.turns", format!("{} so far, {limit} allowed", self.turns), found);
+        }
+        if let Some(limit) = seconds.filter(|limit| self.ms / 1_000.0 > *limit) {
+            let message = format!("{} so far, {} allowed", duration(self.ms), duration(limit * 1_000.0));
+            self.ceiling("limits.seconds", message, found);
+        }
     }
 
     /// A ceiling is told once, where it is crossed.
-    fn ceiling(&mut self, rule: &'static str, crossed: bool, message: impl Fn() -> String, found: &mut Found) {
-        if crossed && !self.told.contains(&rule) {
+    fn ceiling(&mut self, rule: &'static str, message: String, found: &mut Found) {
+        if !self.told.contains(&rule) {
             self.told.push(rule);
-            found.add(rule, message());
+            found.add(rule, message);
         }
     }
 }

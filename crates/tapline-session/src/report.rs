@@ -12,7 +12,7 @@ use tapline_protocol::codex::CodexUsage;
 use tapline_protocol::{Agent, Json, Number, without_lone_surrogates};
 
 pub use collector::Collector;
-pub use path::get;
+pub use path::{GetError, get};
 
 use crate::fold::{Format, StreamStats};
 use crate::ledger::Ledger;

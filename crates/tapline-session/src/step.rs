@@ -7,6 +7,9 @@ use tapline_protocol::claude::result::{Cost, Errors, ModelUsages};
 use tapline_protocol::codex::CodexUsage;
 use tapline_protocol::{Json, Number};
 
+use crate::ledger::Ledger;
+use crate::verdict::Category;
+
 /// One thing that happened, where, and in whose name.
 #[derive(Clone, Debug, Serialize)]
 pub struct Step {
@@ -25,9 +28,10 @@ pub struct Step {
     pub what: What,
 }
 
-/// What happened.
+/// What happened. The set grows.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "step", rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum What {
     /// A session (Codex: a thread) started, or a further turn of it.
     Session(Box<SessionInfo>),
@@ -99,7 +103,7 @@ pub enum What {
 pub struct SessionInfo {
     /// To resume it with.
     pub id: Option<String>,
-    /// Whether this is the first start in the stream.
+    /// Whether it is new in the stream, not a further turn.
     pub first: bool,
     /// The model.
     pub model: Option<String>,
@@ -349,12 +353,34 @@ pub struct Turn {
     /// What the result says was said before, as the main thread's last text.
     #[serde(skip)]
     pub repeats_text: bool,
+    /// Why it failed.
+    #[serde(skip)]
+    pub category: Option<Category>,
+    /// All turns up to this one.
+    #[serde(skip)]
+    pub so_far: SoFar,
     /// Codex: the thread's usage so far.
     #[serde(skip)]
     pub thread_usage: Option<CodexUsage>,
 }
 
+/// What all turns up to one add up to.
+#[derive(Clone, Debug, Default)]
+pub struct SoFar {
+    /// Requests to the model, as the agent counts them; else turns.
+    pub turns: u64,
+    /// Their time.
+    pub duration_ms: Option<f64>,
+    /// What they cost.
+    pub ledger: Ledger,
+}
+
 impl Turn {
+    /// Whether somebody cut it short.
+    pub fn is_aborted(&self) -> bool {
+        self.failed && self.terminal_reason.as_deref().is_some_and(|reason| reason.starts_with("aborted_"))
+    }
+
     /// What the result says, where it says something new.
     pub fn news(&self) -> Option<&str> {
         self.result.as_deref().map(str::trim).filter(|text| !text.is_empty() && !self.repeats_text && !self.failed)

@@ -80,6 +80,26 @@ pub fn fit(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}…", &text[..kept.unwrap_or(text.len())]))
 }
 
+/// A line cut between words, so that each part takes at most so many columns; a word that is too long is left whole.
+pub fn wrap(line: &str, columns: usize) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut rest = line;
+    while width(rest) > columns {
+        let mut used = 0;
+        let fits = |(_, c): &(usize, char)| {
+            used += c.width().unwrap_or(0);
+            used <= columns
+        };
+        let end = rest.char_indices().take_while(fits).last().map_or(0, |(at, c)| at + c.len_utf8());
+        let indent = rest.len() - rest.trim_start().len();
+        let Some(blank) = rest[..end].rfind(' ').filter(|at| *at > indent) else { break };
+        parts.push(rest[..blank].trim_end());
+        rest = rest[blank..].trim_start();
+    }
+    parts.push(rest);
+    parts
+}
+
 /// The first so many characters, and whether there were more.
 pub(crate) fn head(text: &str, characters: usize) -> (&str, bool) {
     match text.char_indices().nth(characters) {
@@ -142,6 +162,10 @@ mod tests {
         assert_eq!(fit("short", 5), "short");
         assert_eq!(fit("x", 0), "…");
         assert_eq!(one_line(" a\n\n  b\tc \r\n"), "a b c");
+        assert_eq!(wrap("one two three", 8), ["one two", "three"]);
+        assert_eq!(wrap("  indented words here", 12), ["  indented", "words here"]);
+        assert_eq!(wrap("unbreakable", 4), ["unbreakable"]);
+        assert_eq!(wrap("", 4), [""]);
     }
 
     #[test]

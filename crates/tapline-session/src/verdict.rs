@@ -62,6 +62,12 @@ impl Outcome {
     }
 }
 
+impl std::fmt::Display for Outcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
 /// Whether trying again can help.
 #[derive(Clone, Debug, Serialize)]
 pub struct Retry {

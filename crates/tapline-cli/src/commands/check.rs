@@ -1,5 +1,6 @@
 //! `tapline check`: what is odd about a stream, and whether it keeps a policy.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
@@ -16,7 +17,7 @@ use crate::{exit, output};
 
 pub(crate) fn run(args: &Check) -> Result<u8> {
     let mut policy = args.policy.as_deref().map(read_policy).transpose()?.map(PolicyChecker::new);
-    let mut source = Source::open(args.stream.file.as_ref(), &args.stream.facts)?;
+    let mut source = Source::open(args.stream.file.as_ref(), &args.facts)?;
     let mut checker = Checker::default();
     let mut violations = Vec::new();
     while let Some((record, steps)) = source.next()? {
@@ -54,8 +55,17 @@ fn render(report: &CheckReport, policy: bool, style: Style) -> String {
         let message = one_line(&violation.message);
         let _ = writeln!(out, "{red}✗{reset} {}{bold}{}{reset}: {message}", place(violation.line), violation.rule);
     }
+    let mut shown: BTreeMap<&str, usize> = BTreeMap::new();
     for finding in &report.findings {
+        let count = shown.entry(finding.code).or_default();
+        *count += 1;
+        if *count > SHOWN {
+            continue;
+        }
         let _ = writeln!(out, "{yellow}!{reset} {}{}: {}", place(finding.line), finding.code, one_line(&finding.message));
+    }
+    for (code, count) in shown.iter().filter(|(_, count)| **count > SHOWN) {
+        let _ = writeln!(out, "{yellow}!{reset} … and {} more {code} (--json lists them)", count - SHOWN);
     }
     for drift in &report.drift {
         let version = drift.cli_version.as_deref().unwrap_or("unknown version");
@@ -71,12 +81,20 @@ fn render(report: &CheckReport, policy: bool, style: Style) -> String {
         (true, 0) => " · policy kept".to_owned(),
         (true, count) => format!(" · {}", count_of(count, "violation")),
     };
-    let mark = if report.ok { format!("{green}✓{reset}") } else { format!("{red}✗{reset}") };
+    let odd = !report.findings.is_empty() || !report.drift.is_empty();
+    let mark = match (report.ok, odd) {
+        (true, false) => format!("{green}✓{reset}"),
+        (true, true) => format!("{yellow}!{reset}"),
+        (false, _) => format!("{red}✗{reset}"),
+    };
     let lines = count_of(usize::try_from(report.lines).unwrap_or(usize::MAX), "line");
     let drift = count_of(report.drift.len(), "drift");
     let _ = writeln!(out, "{mark} {lines} · {} odd · {drift}{kept}", report.findings.len());
     out
 }
+
+/// No more findings of one code are shown.
+const SHOWN: usize = 10;
 
 fn times(count: u64) -> String {
     if count == 1 { "once".to_owned() } else { format!("{count} times") }

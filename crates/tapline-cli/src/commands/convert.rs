@@ -1,31 +1,52 @@
 //! `tapline convert`: a stream in another format.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
+use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use tapline_protocol::Agent;
 use tapline_session::render::{Format, OutputError, Outputs, verbose_item};
 
 use crate::args::{Convert, Target};
-use crate::output;
 use crate::source::Source;
+use crate::{exit, output};
 
 pub(crate) fn run(args: &Convert) -> Result<u8> {
     anyhow::ensure!(!args.messages || args.to == Target::Json, "--messages goes with --to json alone");
-    let source = Source::open(args.stream.file.as_ref(), &args.stream.facts)?;
-    let mut out: Box<dyn Write> = match &args.output {
-        Some(path) => Box::new(BufWriter::new(File::create(path).with_context(|| format!("cannot write {}", path.display()))?)),
-        None => Box::new(output::stdout()),
-    };
-    match args.to {
-        Target::StreamJson => pass_on(source, &mut out)?,
-        Target::JsonVerbose => array(source, &mut out)?,
-        Target::Text | Target::Json => result(source, args, &mut out)?,
-        Target::Markdown => render(source, Format::Markdown, &mut out)?,
-        Target::Html => render(source, Format::Html, &mut out)?,
-        Target::Steps => render(source, Format::Steps, &mut out)?,
+    if let (Some(from), Some(to)) = (&args.stream.file, &args.output) {
+        let same = from.canonicalize().is_ok_and(|from| to.canonicalize().is_ok_and(|to| from == to));
+        anyhow::ensure!(!same, "{} would be written over by its own conversion: give another file", to.display());
     }
+    let source = Source::open(args.stream.file.as_ref(), &args.facts)?;
+    match args.output.as_deref().filter(|path| *path != Path::new("-")) {
+        None => write(source, args, &mut output::stdout()),
+        Some(path) => {
+            let mut file = output::Replacement::of(path)?;
+            let code = write(source, args, &mut file)?;
+            if code == 0 {
+                file.keep()?;
+            }
+            Ok(code)
+        }
+    }
+}
+
+fn write(source: Source, args: &Convert, out: &mut dyn Write) -> Result<u8> {
+    let done = match args.to {
+        Target::StreamJson => pass_on(source, out),
+        Target::JsonVerbose => array(source, out),
+        Target::Text | Target::Json => result(source, args, out),
+        Target::Markdown => render(source, Format::Markdown, out),
+        Target::Html => render(source, Format::Html, out),
+        Target::Steps => render(source, Format::Steps, out),
+    };
+    if let Err(error) = &done
+        && error.downcast_ref() == Some(&OutputError::NoResult)
+    {
+        output::tell(&error.to_string());
+        return Ok(exit::INCOMPLETE);
+    }
+    done?;
     out.flush()?;
     Ok(0)
 }
@@ -50,6 +71,9 @@ fn render(mut source: Source, format: Format, out: &mut dyn Write) -> Result<()>
         if source.may_wait() {
             out.flush()?;
         }
+    }
+    for step in source.unfinished() {
+        out.write_all(renderer.step(&step).as_bytes())?;
     }
     let (summary, ..) = source.finish();
     out.write_all(renderer.finish(&summary).as_bytes())?;

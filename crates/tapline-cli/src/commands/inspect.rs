@@ -4,14 +4,14 @@ use std::io::Write as _;
 
 use anyhow::Result;
 use tapline_session::render::{Style, render_summary};
-use tapline_session::{Collector, Run, get};
+use tapline_session::{Collector, GetError, Run, get};
 
 use crate::args::Inspect;
 use crate::source::Source;
 use crate::{exit, output};
 
 pub(crate) fn run(args: &Inspect) -> Result<u8> {
-    let mut source = Source::open(args.stream.file.as_ref(), &args.stream.facts)?;
+    let mut source = Source::open(args.stream.file.as_ref(), &args.facts)?;
     let mut collector = match &args.get {
         Some(path) => Collector::for_path(path),
         None => Collector::default(),
@@ -26,11 +26,15 @@ pub(crate) fn run(args: &Inspect) -> Result<u8> {
     let mut out = output::stdout();
     let mut code = if args.exit_status { report.verdict.exit_code() } else { 0 };
     if let Some(path) = &args.get {
-        if let Some(value) = get(&report.to_json(), path) {
-            writeln!(out, "{}", output::raw(&value))?;
-        } else {
-            output::tell(&format!("the report has no value at `{path}` (`tapline inspect --json` prints all of it)"));
-            code = if code == 0 { exit::FAILED } else { code };
+        match get(&report.to_json(), path) {
+            // A list with nothing in it is no line.
+            Ok(value) if value.is_empty() => {}
+            Ok(value) => writeln!(out, "{}", output::raw(&value))?,
+            Err(error) => {
+                output::tell(&format!("no value at `{path}`: {error}"));
+                let failed = if error == GetError::Syntax { exit::USAGE } else { exit::FAILED };
+                code = if code == 0 { failed } else { code };
+            }
         }
     } else if args.json {
         writeln!(out, "{}", report.to_json())?;

@@ -3,17 +3,19 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use tapline_session::render::{Format, Style, TerminalOptions};
 
 use crate::args::{Look, View};
 use crate::follow::Follow;
-use crate::output;
 use crate::source::{Source, is_stdin};
+use crate::{exit, output};
 
 pub(crate) fn run(args: &View) -> Result<u8> {
     let options = TerminalOptions { thinking: args.thinking, partial: args.partial, ..options(args.look) };
-    let files = &args.streams.files;
+    let files = &args.files;
+    ensure!(!args.follow || files.len() < 2, "--follow takes one file: start tapline once for each");
+    let mut worst = 0;
     for (at, file) in files.iter().map(Some).chain(files.is_empty().then_some(None)).enumerate() {
         if files.len() > 1 {
             let gap = if at > 0 { "\n" } else { "" };
@@ -23,33 +25,46 @@ pub(crate) fn run(args: &View) -> Result<u8> {
         }
         let source = match file {
             Some(path) if args.follow && !is_stdin(Some(path)) => {
-                Source::of(path.display().to_string(), Box::new(Follow::open(path)?), &args.streams.facts)?
+                Source::of(path.display().to_string(), Box::new(Follow::open(path)), &args.facts)
             }
-            file => Source::open(file, &args.streams.facts)?,
+            file => Source::open(file, &args.facts),
         };
-        show(source, options)?;
+        match source {
+            Ok(source) => {
+                let code = show(source, options)?;
+                worst = if worst == 0 && args.exit_status { code } else { worst };
+            }
+            // The others are shown all the same.
+            Err(error) if files.len() > 1 => {
+                output::tell(&format!("{error:#}"));
+                worst = exit::USAGE;
+            }
+            Err(error) => return Err(error),
+        }
     }
-    Ok(0)
+    Ok(worst)
 }
 
 /// How the terminal, or the lack of one, lets it look.
 pub(crate) fn options(look: Look) -> TerminalOptions {
-    let terminal = output::is_terminal();
     TerminalOptions {
         style: if output::colour(look) { Style::ansi() } else { Style::plain() },
-        width: terminal.then(output::width),
-        live: terminal,
+        width: output::is_terminal().then(output::width),
+        live: output::is_capable(),
         thinking: false,
         partial: false,
         ci_log: std::env::var_os("GITHUB_ACTIONS").is_some(),
     }
 }
 
-/// Shows a stream as it comes.
-pub(crate) fn show(mut source: Source, options: TerminalOptions) -> Result<()> {
+/// Shows a stream as it comes, and returns the exit code of its verdict.
+pub(crate) fn show(mut source: Source, options: TerminalOptions) -> Result<u8> {
     let mut renderer = Format::Terminal(options).renderer();
     let mut out = output::stdout();
     while let Some((_, steps)) = source.next()? {
+        if options.live {
+            renderer.resize(output::width());
+        }
         for step in &steps {
             out.write_all(renderer.step(step).as_bytes())?;
         }
@@ -57,8 +72,13 @@ pub(crate) fn show(mut source: Source, options: TerminalOptions) -> Result<()> {
             out.flush()?;
         }
     }
+    if !options.partial {
+        for step in source.unfinished() {
+            out.write_all(renderer.step(&step).as_bytes())?;
+        }
+    }
     let (summary, ..) = source.finish();
     out.write_all(renderer.finish(&summary).as_bytes())?;
     out.flush()?;
-    Ok(())
+    Ok(summary.verdict.exit_code())
 }

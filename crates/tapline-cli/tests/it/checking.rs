@@ -20,7 +20,7 @@ fn a_violation_is_named_with_its_line() {
     assert_eq!(ran.code, 3);
     assert_eq!(
         ran.out,
-        "✗ line 12: calls.forbid: Write was called\n✗ line 15: limits.cost_usd: $0.0070 so far\n✗ 15 lines · 0 odd · 0 drifts · 2 violations\n"
+        "✗ line 12: calls.forbid: Write was called\n✗ line 15: limits.cost_usd: $0.0070 so far, $0.0010 allowed\n✗ 15 lines · 0 odd · 0 drifts · 2 violations\n"
     );
     let kept = folder.file("kept.toml", "[limits]\ncost_usd = 1\n");
     let ran = tapline(&["check", "--policy", &kept, &tools()]);
@@ -32,13 +32,13 @@ fn odd_things_count_when_strict() {
     let stream = b"{\"type\":\"result\",\"subtype\":\"success\"}\nnonsense\n{\"type\":\"from_the_future\"}\n";
     let ran = tapline_on(stream, &["check"]);
     assert_eq!(ran.code, 0);
-    assert!(ran.out.contains("! line 2: malformed-line: not JSON"), "{}", ran.out);
+    assert!(ran.out.contains("! line 2: malformed-line: not JSON (column 1: expected null): nonsense"), "{}", ran.out);
     assert!(
         ran.out.contains("~ line 3: drift: from_the_future: tapline does not know this type yet (unknown version, once)"),
         "{}",
         ran.out
     );
-    assert!(ran.out.ends_with("✓ 3 lines · 1 odd · 1 drift\n"), "{}", ran.out);
+    assert!(ran.out.ends_with("! 3 lines · 1 odd · 1 drift\n"), "{}", ran.out);
     assert_eq!(tapline_on(stream, &["check", "--strict"]).code, 3);
 }
 

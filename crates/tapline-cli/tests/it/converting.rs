@@ -85,7 +85,7 @@ fn messages_are_added_on_demand() {
 #[test]
 fn what_cannot_be_is_said() {
     let ran = tapline(&["convert", "--to", "text", fixture("claude-2.1.325/sigterm.jsonl").to_str().unwrap()]);
-    assert_eq!((ran.code, ran.out.as_str()), (2, ""));
+    assert_eq!((ran.code, ran.out.as_str()), (4, ""));
     assert!(ran.err.contains("no result"), "{}", ran.err);
     for to in ["json", "json-verbose"] {
         let ran = tapline(&["convert", "--to", to, fixture("codex-0.166.0/tools.jsonl").to_str().unwrap()]);
@@ -112,6 +112,13 @@ fn a_file_can_be_written() {
     let ran = tapline(&["convert", "--to", "html", "-o", &page, fixture("claude-2.1.325/tools.jsonl").to_str().unwrap()]);
     assert_eq!((ran.code, ran.out.as_str()), (0, ""));
     assert!(std::fs::read_to_string(&page).unwrap().starts_with("<!doctype html>"));
+    // What was there stays when there is nothing to take its place, and a stream is not written over by itself.
+    let (kept, stream) = (folder.file("kept.json", "keep me"), folder.file("same.jsonl", "{\"type\":\"result\"}\n"));
+    let cut = fixture("claude-2.1.325/sigterm.jsonl").to_str().unwrap().to_owned();
+    assert_eq!(tapline(&["convert", "--to", "json", "-o", &kept, &cut]).code, 4);
+    assert_eq!(std::fs::read_to_string(&kept).unwrap(), "keep me");
+    assert_eq!(tapline(&["convert", "--to", "markdown", "-o", &stream, &stream]).code, 2);
+    assert_eq!(std::fs::read_to_string(&stream).unwrap(), "{\"type\":\"result\"}\n");
     let ran = tapline(&[
         "convert",
         "--to",

@@ -17,6 +17,7 @@ fn one_value_raw() {
     assert_eq!(get("tools.calls[2].status"), "error\n");
     assert_eq!(get("turns[0].usage.output_tokens"), "160\n");
     assert_eq!(get("turns[-1].is_error"), "false\n");
+    assert_eq!(get("tools.calls[-2].name"), "Bash\n");
     assert_eq!(get("ledger.tokens"), "{\"input\":48,\"output\":160,\"cache_read\":8000,\"cache_write\":400,\"reasoning\":0}\n");
 }
 
@@ -24,7 +25,28 @@ fn one_value_raw() {
 fn a_value_that_is_not_there() {
     let ran = tapline(&["inspect", "--get", "rate_limit.status", &tools()]);
     assert_eq!((ran.code, ran.out.as_str()), (1, ""));
-    assert!(ran.err.contains("no value at `rate_limit.status`"), "{}", ran.err);
+    assert!(ran.err.contains("no value at `rate_limit.status`: nothing is there"), "{}", ran.err);
+    let ran = tapline(&["inspect", "--get", "session.idd", &tools()]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.err.contains("there is no `idd` beside id, ids, inits"), "{}", ran.err);
+    for wrong in ["turns[", "tools.calls[]name", "a..b", ""] {
+        assert_eq!(tapline(&["inspect", "--get", wrong, &tools()]).code, 2, "{wrong}");
+    }
+    let failed = fixture("claude-2.1.325/rate.jsonl").to_str().unwrap().to_owned();
+    let ran = tapline(&["inspect", "--get", "answer", &failed]);
+    assert_eq!((ran.code, ran.out.as_str()), (1, ""), "a failed run has no answer");
+    let none = fixture("claude-2.1.325/text.jsonl").to_str().unwrap().to_owned();
+    let ran = tapline(&["inspect", "--get", "tools.calls[].name", &none]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, ""), "no calls, no lines");
+}
+
+#[test]
+fn a_failed_run_says_why() {
+    let out = tapline(&["inspect", fixture("claude-2.1.325/rate.jsonl").to_str().unwrap()]).out;
+    assert!(
+        out.starts_with("✗ failure (rate_limit) · 1 turn · 750 ms · $0.0000\n✗ API Error: Request rejected (429)"),
+        "{out}"
+    );
 }
 
 #[test]
@@ -107,6 +129,7 @@ fn bad_input_is_named() {
     assert_eq!(tapline(&["inspect", "--line-limit", "0"]).code, 2);
     assert_eq!(tapline(&["inspect", "--stderr", "/no/such/file", &tools()]).code, 2);
     assert_eq!(tapline(&["inspect", "--get", "a", "--json"]).code, 2);
+    assert_eq!(tapline(&["inspect", "--signal", "FOO", &tools()]).code, 2);
 }
 
 #[test]

@@ -39,6 +39,6 @@ fn steps() {
 #[test]
 fn view() {
     each_line_at_once(&["view"], |line| {
-        line.contains("\"tool_use\"") || line.contains("\"text\":") || line.contains("\"init\"")
+        line.contains("\"tool_use\"") || line.contains("\"text\":") || line.contains("\"init\"") || line.contains("\"result\":")
     });
 }

@@ -35,6 +35,29 @@ fn thoughts_are_folded_unless_asked_for() {
 }
 
 #[test]
+fn the_verdict_comes_with_the_result_and_can_be_the_exit_status() {
+    let stream =
+        br#"{"type":"result","subtype":"error_max_turns","num_turns":3,"errors":["Reached maximum number of turns (2)"]}"#;
+    let line = "✗ failure (max_turns) · 3 turns\n";
+    let ran = tapline_on(&[b"{\"type\":\"keep_alive\"}\n".as_slice(), stream, b"\n"].concat(), &["view", "--exit-status"]);
+    assert_eq!(ran.code, 1);
+    assert_eq!(ran.out.matches(line).count(), 1, "{}", ran.out);
+}
+
+#[test]
+fn a_cut_message_is_shown_as_far_as_it_came() {
+    let out = tapline(&["view", &path("claude-2.1.325/sigterm.jsonl")]).out;
+    assert!(out.contains("One two three four five six se\n! cut short\n"), "{out}");
+}
+
+#[test]
+fn a_missing_file_does_not_hide_the_others() {
+    let ran = tapline(&["view", "/no/such/stream", &path("claude-2.1.325/text.jsonl")]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("/no/such/stream") && ran.out.contains("Hello from the mock model."));
+}
+
+#[test]
 fn several_files_have_headings() {
     let (one, two) = (path("claude-2.1.325/text.jsonl"), path("codex-0.166.0/tools.jsonl"));
     let out = tapline(&["view", &one, &two]).out;

@@ -14,11 +14,12 @@ use crate::time::rfc3339;
 
 impl Fold {
     pub(super) fn init(&mut self, init: &Init, out: &mut Steps<'_>) {
+        let first = self.session.inits == 0;
         let servers = init.mcp_servers.iter();
         let plugins = init.plugins.iter();
         let info = SessionInfo {
             id: out.record.envelope.session_id.clone(),
-            first: self.session.inits == 0,
+            first: first || self.session.current != out.record.envelope.session_id,
             model: init.model.clone(),
             cwd: init.cwd.clone(),
             cli_version: init.claude_code_version.clone(),
@@ -33,7 +34,8 @@ impl Fold {
             fast_mode_state: init.fast_mode_state.clone(),
         };
         self.session.inits += 1;
-        if info.first {
+        self.session.current.clone_from(&info.id);
+        if first {
             self.session.info = info.clone();
         }
         out.push(What::Session(Box::new(info)));

@@ -82,6 +82,7 @@ impl Fold {
 
     /// Something was said: remembered as the last words.
     pub(super) fn say(&mut self, text: &str, out: &Steps<'_>) {
+        self.typing.remove(&out.record.envelope.parent);
         self.texts.text(text, out.is_main());
         if !text.is_empty() {
             let words = Words { text: text.to_owned(), uuid: out.record.envelope.uuid.clone() };
@@ -248,6 +249,9 @@ impl Fold {
                     (None, None, Some(text)) => (DeltaKind::Json, text),
                     (None, None, None) => return out.quiet(None),
                 };
+                if kind == DeltaKind::Text {
+                    self.typing.entry(thread.cloned()).or_default().push_str(&text);
+                }
                 Partial::Delta { index: part.index.unwrap_or(0), kind, text }
             }
             WirePartial::BlockStop(stop) => Partial::BlockStop { index: stop.index.unwrap_or(0) },

@@ -60,9 +60,10 @@ impl CodexState {
 impl Fold {
     pub(super) fn thread_started(&mut self, event: &ThreadStarted, out: &mut Steps<'_>) {
         let id = event.thread_id.clone().filter(|id| !id.is_empty());
-        let info = SessionInfo { id: id.clone(), first: self.session.inits == 0, ..SessionInfo::default() };
+        let first = self.session.inits == 0;
+        let info = SessionInfo { id: id.clone(), first: first || self.codex.thread != id, ..SessionInfo::default() };
         self.session.inits += 1;
-        if info.first {
+        if first {
             self.session.info = info.clone();
         }
         if let Some(id) = &id
@@ -138,8 +139,7 @@ impl Fold {
         self.turns.failure = self.codex.failure();
         self.turns.count += 1;
         self.turns.failed += usize::from(turn.failed);
-        self.turns.last = Some(turn.clone());
-        out.push(What::Turn(Box::new(turn)));
+        self.push_turn(Turn { category: self.turns.failure.as_ref().map(|(category, _)| *category), ..turn }, out);
     }
 
     pub(super) fn stream_error(&mut self, event: &StreamError, out: &mut Steps<'_>) {

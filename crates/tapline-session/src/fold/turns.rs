@@ -8,7 +8,7 @@ use tapline_protocol::claude::result::TurnResult;
 use super::codex::words_of;
 use super::recent::fingerprint;
 use super::{Fold, Steps};
-use crate::step::{Turn, What};
+use crate::step::{SoFar, Turn, What};
 use crate::verdict::Category;
 
 impl Fold {
@@ -120,11 +120,21 @@ impl Fold {
             cost_usd,
             message,
             repeats_text,
+            category: turns.failure.as_ref().map(|(category, _)| *category),
+            so_far: SoFar::default(),
             thread_usage: None,
         };
         turns.count += 1;
-        turns.last = Some(ended.clone());
-        out.push(What::Turn(Box::new(ended)));
+        self.push_turn(ended, out);
+    }
+
+    /// Tells of a turn's end, with what all of them add up to.
+    pub(super) fn push_turn(&mut self, mut turn: Turn, out: &mut Steps<'_>) {
+        let turns = &mut self.turns;
+        let count = if turns.all_num_turns > 0 { turns.all_num_turns } else { turns.count as u64 };
+        turn.so_far = SoFar { turns: count, duration_ms: turns.duration_ms, ledger: self.ledger.ledger() };
+        turns.last = Some(turn.clone());
+        out.push(What::Turn(Box::new(turn)));
     }
 }
 

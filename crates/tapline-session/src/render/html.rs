@@ -14,7 +14,7 @@ const STYLE: &str = include_str!("html/style.css");
 
 /// The page's content policy. The hash is that of its style; a test holds them together.
 pub const CONTENT_POLICY: &str =
-    "default-src 'none'; style-src 'sha256-k73W5tXEt4STnaTDwKQjSUmeAOWEQg3szQYnnZXT++k='; base-uri 'none'; form-action 'none'";
+    "default-src 'none'; style-src 'sha256-Tgufhg2ht1H8wRM1IbHv/g0rqEhWZ3Z0eO6EJnaJ8CA='; base-uri 'none'; form-action 'none'";
 
 /// No more characters of a call's output are put on the page.
 const OUTPUT_LIMIT: usize = 100_000;
@@ -98,7 +98,7 @@ impl Html {
                 }
             }
             Shown::Turn(turn) => {
-                if let Some(message) = &turn.message {
+                if let Some(message) = turn.message.as_ref().filter(|_| !turn.repeats_text) {
                     self.markup(step, format!("<div class=error>{}</div>\n", escaped(message)));
                 } else if let Some(text) = turn.news() {
                     self.markup(step, format!("<div class=text>{}</div>\n", escaped(text)));
@@ -141,9 +141,10 @@ impl Html {
             Some(code) => format!("<code>{}</code>", escaped(code)),
             None => escaped(&call.title),
         };
-        let _ = writeln!(out, "<details><summary class={class}><span class=mark>{mark}</span> {word}: {title}</summary>");
+        let open = if class == "bad" { " open" } else { "" };
+        let _ = writeln!(out, "<details{open}><summary class={class}><span class=mark>{mark}</span> {word}: {title}</summary>");
         if let Some(input) = &call.input {
-            let _ = writeln!(out, "<pre>{}</pre>", limited(input.as_str()));
+            let _ = writeln!(out, "<pre>{}</pre>", limited(&crate::call::input_text(&call.name, input)));
         }
         if let Some(answer) = answer.filter(|answer| !answer.text.trim().is_empty()) {
             let _ = writeln!(out, "<pre>{}</pre>", limited(answer.text.trim_end()));
@@ -190,7 +191,8 @@ impl Render for Html {
                 let _ = writeln!(out, "<p class=warn><span class=mark>!</span> {}</p>", escaped(&one_line(&line)));
             }
         }
-        out.push_str("</header>\n<main>\n");
+        let verdict = super::summary::verdict_line(summary, Style::plain());
+        let _ = writeln!(out, "<p class=verdict>{}</p>\n</header>\n<main>", escaped(verdict.trim()));
         let roots = std::mem::take(&mut self.roots);
         self.write(&roots, &mut out);
         out.push_str("</main>\n<footer>\n");

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::Style;
 use crate::step::Call;
-use crate::text::fit;
+use crate::text::{fit, width};
 
 /// No more running calls than this are shown.
 const SHOWN: usize = 8;
@@ -13,7 +13,8 @@ const SHOWN: usize = 8;
 #[derive(Debug, Default)]
 pub(super) struct Live {
     running: Vec<(Option<String>, usize, String)>,
-    drawn: usize,
+    /// The columns that each drawn line takes.
+    drawn: Vec<usize>,
 }
 
 impl Live {
@@ -32,25 +33,28 @@ impl Live {
         self.running.drain(..).map(|(_, depth, text)| (depth, text)).collect()
     }
 
-    /// Erases what was drawn: the cursor stands behind it, at the start of a line.
-    pub(super) fn erase(&mut self) -> String {
-        let drawn = std::mem::take(&mut self.drawn);
-        if drawn == 0 { String::new() } else { format!("\x1b[{drawn}A\x1b[J") }
+    /// Erases what was drawn: the cursor stands behind it, at the start of a line. Where the terminal has become
+    /// narrower since, a line takes several rows.
+    pub(super) fn erase(&mut self, columns: usize) -> String {
+        let rows: usize = self.drawn.drain(..).map(|width| width.div_ceil(columns.max(1)).max(1)).sum();
+        if rows == 0 { String::new() } else { format!("\x1b[{rows}A\x1b[J") }
     }
 
-    /// Draws the running calls; each is cut to the width, so that the lines can be counted.
-    pub(super) fn draw(&mut self, style: Style, width: usize) -> String {
+    /// Draws the running calls; each is cut to the width, so that the rows can be counted.
+    pub(super) fn draw(&mut self, style: Style, columns: usize) -> String {
         let mut out = String::new();
         let hidden = self.running.len().saturating_sub(SHOWN);
         for (_, depth, text) in self.running.iter().skip(hidden) {
             let indent = "  ".repeat(*depth);
-            let text = fit(text, width.saturating_sub(indent.len() + 3)).into_owned();
-            let _ = writeln!(out, "{indent}{}▸ {text}{}", style.cyan, style.reset);
+            let line = fit(&format!("{indent}▸ {text}"), columns.saturating_sub(1)).into_owned();
+            self.drawn.push(width(&line));
+            let _ = writeln!(out, "{}{line}{}", style.cyan, style.reset);
         }
         if hidden > 0 {
-            let _ = writeln!(out, "{}  … and {hidden} more{}", style.dim, style.reset);
+            let line = format!("  … and {hidden} more");
+            self.drawn.push(width(&line));
+            let _ = writeln!(out, "{}{line}{}", style.dim, style.reset);
         }
-        self.drawn = out.lines().count();
         out
     }
 }

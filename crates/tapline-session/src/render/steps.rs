@@ -16,6 +16,8 @@ impl Render for Steps {
 
     fn finish(&mut self, summary: &Summary) -> String {
         let end = serde_json::json!({
+            "line": summary.stream.lines.total,
+            "depth": 0,
             "step": "end",
             "session": summary.session.ids.first(),
             "answer": summary.answer,

@@ -7,25 +7,45 @@ use super::marks::session_lines;
 use crate::fold::Summary;
 use crate::ledger::Ledger;
 use crate::report::Report;
-use crate::step::{CallStatus, Turn};
+use crate::step::{CallStatus, SoFar, Turn};
 use crate::text::{count_of, dollars, fit, grouped, one_line, short_count};
 use crate::time::duration;
 use crate::verdict::{Advice, Outcome, Verdict};
 
-/// `3.2 s · $0.0123` of one turn.
-pub(super) fn turn_line(turn: &Turn) -> String {
-    let time = turn.duration_ms.as_ref().map(|ms| duration(ms.as_f64()));
-    let cost = turn.cost_usd.map(dollars);
-    let parts: Vec<_> = [Some(format!("turn {}", turn.index + 1)), time, cost].into_iter().flatten().collect();
+/// What a turn's end says of the run so far: the line that ends a view, unless something follows.
+pub(super) fn turn_line(turn: &Turn, style: Style) -> String {
+    let (colour, mark, word) = match (turn.failed, turn.so_far.turns) {
+        (true, _) if turn.is_aborted() => (style.yellow, "!", "interrupted"),
+        (true, _) => (style.red, "✗", "failure"),
+        (false, _) => (style.green, "✓", "success"),
+    };
+    let category = turn.category.filter(|_| word == "failure").map(|category| format!(" ({})", category.word()));
+    let judged = format!("{}{word}{}{} ·", style.bold, style.reset, category.unwrap_or_default());
+    let SoFar { turns, duration_ms, ledger } = &turn.so_far;
+    format!("{colour}{mark}{} {judged} {}\n", style.reset, figures(*turns, *duration_ms, ledger))
+}
+
+/// `5 turns · 3.2 s · 48 in · 160 out · $0.0123`
+fn figures(turns: u64, duration_ms: Option<f64>, ledger: &Ledger) -> String {
+    let mut parts = vec![count_of(usize::try_from(turns).unwrap_or(usize::MAX), "turn")];
+    parts.extend(duration_ms.map(duration));
+    parts.extend(tokens(ledger));
+    parts.extend(ledger.cost_usd.map(dollars));
     parts.join(" · ")
 }
 
-/// The last words of a view: why, if something is to be said, then one line of verdict, turns, time, tokens, cost.
-pub(super) fn verdict_lines(summary: &Summary, style: Style, width: Option<usize>) -> String {
+/// One line of verdict, turns, time, tokens, cost.
+pub(super) fn verdict_line(summary: &Summary, style: Style) -> String {
     let verdict = &summary.verdict;
+    let turns = if summary.num_turns > 0 { summary.num_turns } else { summary.turns as u64 };
+    let figures = figures(turns, summary.duration_ms, &summary.ledger);
+    format!("{} {} {figures}\n", mark(verdict, style), judged(verdict, style))
+}
+
+/// What went wrong and whether trying again can help, where there is something to say.
+pub(super) fn reason_lines(verdict: &Verdict, style: Style, width: Option<usize>) -> String {
     let mut out = String::new();
-    let told = summary.last_turn.as_ref().is_some_and(|turn| turn.message.is_some());
-    if let Some(error) = verdict.error.as_ref().filter(|_| !told) {
+    if let Some(error) = verdict.error.as_ref().filter(|_| verdict.outcome != Outcome::Interrupted) {
         let error = one_line(error);
         let shown = width.map_or(error.clone(), |width| fit(&error, width.saturating_sub(2)).into_owned());
         let _ = writeln!(out, "{}✗{} {shown}", style.red, style.reset);
@@ -33,13 +53,14 @@ pub(super) fn verdict_lines(summary: &Summary, style: Style, width: Option<usize
     if let (Advice::Later, Some(at)) = (verdict.retry.advice, &verdict.retry.at) {
         let _ = writeln!(out, "{}↻{} try again at {at}", style.yellow, style.reset);
     }
-    let turns = if summary.num_turns > 0 { summary.num_turns } else { summary.turns as u64 };
-    let mut parts = vec![count_of(usize::try_from(turns).unwrap_or(usize::MAX), "turn")];
-    parts.extend(summary.duration_ms.map(duration));
-    parts.extend(tokens(&summary.ledger));
-    parts.extend(summary.ledger.cost_usd.map(dollars));
-    let _ = writeln!(out, "{} {} {}", mark(verdict, style), judged(verdict, style), parts.join(" · "));
     out
+}
+
+/// The last words of a transcript: what went wrong, if no turn has told it, then the verdict.
+pub(super) fn verdict_lines(summary: &Summary, style: Style, width: Option<usize>) -> String {
+    let told = summary.last_turn.as_ref().is_some_and(|turn| turn.message.is_some());
+    let reason = if told { String::new() } else { reason_lines(&summary.verdict, style, width) };
+    reason + &verdict_line(summary, style)
 }
 
 fn mark(verdict: &Verdict, style: Style) -> String {
@@ -78,7 +99,7 @@ fn tokens(ledger: &Ledger) -> Vec<String> {
 /// The summary of `inspect`: what a person wants to know of a run, aligned.
 pub fn render_summary(report: &Report, summary: &Summary, style: Style, width: Option<usize>) -> String {
     let Style { dim, reset, .. } = style;
-    let mut out = verdict_lines(summary, style, width);
+    let mut out = verdict_line(summary, style) + &reason_lines(&summary.verdict, style, width);
     out.push('\n');
     let mut row = |name: &str, value: String| {
         let value = one_line(&value);
@@ -142,14 +163,7 @@ pub fn render_summary(report: &Report, summary: &Summary, style: Style, width: O
         }
     }
     let stream = &report.stream;
-    row(
-        "stream",
-        format!(
-            "{} · {} bytes",
-            count_of(usize::try_from(stream.lines.total).unwrap_or(usize::MAX), "line"),
-            grouped(stream.bytes)
-        ),
-    );
+    row("stream", format!("{} lines · {} bytes", grouped(stream.lines.total), grouped(stream.bytes)));
     for warning in report.verdict.warnings.iter().take(WARNINGS) {
         let line = warning.line.map(|line| format!("line {line}: ")).unwrap_or_default();
         row("!", format!("{}: {line}{}", warning.code, warning.message));

@@ -8,7 +8,7 @@ use super::marks::{Mood, Shown, session_lines, show};
 use super::{Render, Style};
 use crate::fold::Summary;
 use crate::step::{Answer, Call, CallStatus, DeltaKind, Partial, Said, SessionInfo, Step, Turn};
-use crate::text::{count_of, fit, one_line, visible};
+use crate::text::{count_of, fit, one_line, visible, wrap};
 
 /// How it may look.
 #[derive(Clone, Copy, Debug)]
@@ -39,8 +39,8 @@ pub(super) struct Terminal {
     options: TerminalOptions,
     live: Live,
     typing: Typing,
-    /// A turn's end, held back: the last one is told by the verdict.
-    ended_turn: Option<String>,
+    /// The line that told of the last turn's end, if nothing was shown since.
+    told: Option<String>,
     /// Something was written since the last empty line.
     dirty: bool,
 }
@@ -59,7 +59,11 @@ impl Terminal {
     pub(super) fn new(options: TerminalOptions) -> Self {
         // Typed in pieces, a command could hide between two of them.
         let options = TerminalOptions { partial: options.partial && !options.ci_log, ..options };
-        Self { options, live: Live::default(), typing: Typing::default(), ended_turn: None, dirty: false }
+        Self { options, live: Live::default(), typing: Typing::default(), told: None, dirty: false }
+    }
+
+    fn columns(&self) -> usize {
+        self.options.width.unwrap_or(80)
     }
 
     fn style(&self) -> Style {
@@ -94,7 +98,9 @@ impl Terminal {
     fn block(&mut self, depth: usize, colour: &str, text: &str) -> String {
         let indent = "  ".repeat(depth);
         let mut out = String::new();
-        for line in visible(text.trim_end()).lines() {
+        let text = visible(text.trim_end());
+        let columns = self.options.width.map_or(usize::MAX, |width| width.saturating_sub(indent.len()));
+        for line in text.lines().flat_map(|line| wrap(line, columns)) {
             let reset = if colour.is_empty() { "" } else { self.style().reset };
             let _ = writeln!(out, "{indent}{colour}{line}{reset}");
         }
@@ -272,7 +278,11 @@ impl Terminal {
             out += self.gap();
             out += &self.block(0, "", text);
         }
-        self.ended_turn = Some(super::summary::turn_line(turn));
+        let line = super::summary::turn_line(turn, self.style());
+        out += self.gap();
+        out += &line;
+        self.dirty = true;
+        self.told = Some(line);
         out
     }
 
@@ -311,40 +321,43 @@ impl Terminal {
     }
 
     fn drawn(&mut self, step: &Step) -> String {
-        let held = self.ended_turn.take();
+        let told = self.told.take();
         let shown = show(step);
         let redraw = matches!(shown, Shown::Call(_));
         let mut shown = self.permanent(shown, step);
-        match held {
-            // Something follows the turn: it was not the last.
-            Some(line) if !shown.is_empty() => {
-                let line = self.marked(0, self.style().dim, "─", &line);
-                let gap = if shown.starts_with('\n') { "" } else { "\n" };
-                shown = format!("{line}{gap}{shown}");
-            }
-            Some(line) => self.ended_turn = self.ended_turn.take().or(Some(line)),
-            None => {}
+        if shown.is_empty() {
+            self.told = told;
+        } else if told.is_some() && !shown.starts_with('\n') {
+            // Something follows the turn.
+            shown.insert(0, '\n');
         }
         if !self.options.live || (shown.is_empty() && !redraw) {
             return shown;
         }
-        let out = self.live.erase() + &shown;
-        if self.typing.mid_line { out } else { out + &self.live.draw(self.style(), self.options.width.unwrap_or(80)) }
+        let out = self.live.erase(self.columns()) + &shown;
+        if self.typing.mid_line { out } else { out + &self.live.draw(self.style(), self.columns()) }
     }
 
     fn ending(&mut self, summary: &Summary) -> String {
-        let mut out = self.live.erase() + &self.end_line();
+        let mut out = self.live.erase(self.columns()) + &self.end_line();
         let yellow = self.style().yellow;
         for (depth, text) in self.live.drain() {
             out += &self.marked(depth, yellow, "?", &format!("unanswered: {text}"));
         }
-        out += self.gap();
-        out += &super::summary::verdict_lines(summary, self.style(), self.options.width);
+        let line = super::summary::verdict_line(summary, self.style());
+        if self.told.as_ref() != Some(&line) {
+            out += self.gap();
+            out += &super::summary::verdict_lines(summary, self.style(), self.options.width);
+        }
         out
     }
 }
 
 impl Render for Terminal {
+    fn resize(&mut self, columns: usize) {
+        self.options.width = self.options.width.map(|_| columns);
+    }
+
     fn step(&mut self, step: &Step) -> String {
         let out = self.drawn(step);
         self.guard(out)

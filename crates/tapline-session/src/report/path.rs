@@ -1,31 +1,65 @@
 //! `--get PATH`: one value of a report, raw.
 
+use std::fmt;
+
 use tapline_protocol::{Json, Kind, Value};
 
-/// The value at a path like `session.id`, `turns[0].result` or `tools.calls[].name` (which maps over the list),
-/// as a script wants it: a string raw, anything else as JSON. `None` where there is none, or it is null.
+/// Why there is no value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GetError {
+    /// The path cannot be read.
+    Syntax,
+    /// There is nothing there: null, an empty text, a place behind the end of a list.
+    Nothing,
+    /// There is no such key: those that are there.
+    NoKey {
+        /// The key.
+        key: String,
+        /// What stands beside it.
+        known: Vec<String>,
+    },
+}
+
+impl fmt::Display for GetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Syntax => f.write_str("a path is like session.id, turns[0].result, turns[-1].is_error or tools.calls[].name"),
+            Self::Nothing => f.write_str("nothing is there"),
+            Self::NoKey { key, known } => write!(f, "there is no `{key}` beside {}", known.join(", ")),
+        }
+    }
+}
+
+impl std::error::Error for GetError {}
+
+/// The value at a path like `session.id`, `turns[-1].result` or `tools.calls[].name` (which maps over the list, a
+/// line each), as a script wants it: a string raw, anything else as JSON.
 ///
 /// ```
 /// let report = r#"{"answer":"4","tools":{"calls":[{"name":"Bash"},{"name":"Read"}]}}"#;
-/// assert_eq!(tapline_session::get(report, "answer").as_deref(), Some("4"));
-/// assert_eq!(tapline_session::get(report, "tools.calls[].name").as_deref(), Some("Bash\nRead"));
-/// assert_eq!(tapline_session::get(report, "session.id"), None);
+/// assert_eq!(tapline_session::get(report, "answer").as_deref(), Ok("4"));
+/// assert_eq!(tapline_session::get(report, "tools.calls[].name").as_deref(), Ok("Bash\nRead"));
+/// assert!(tapline_session::get(report, "session.id").is_err());
 /// ```
-pub fn get(report: &str, path: &str) -> Option<String> {
-    let path = parse(path)?;
-    Json::parse(report).ok()?.with(|value| {
-        let mut found = Vec::new();
-        follow(value, &path, &mut found);
-        let maps = path.contains(&Part::Each);
-        if found.is_empty() && !maps { None } else { Some(found.join("\n")) }
-    })?
+pub fn get(report: &str, path: &str) -> Result<String, GetError> {
+    let path = parse(path).ok_or(GetError::Syntax)?;
+    let found = Json::parse(report).ok().and_then(|json| {
+        json.with(|value| {
+            let mut found = Vec::new();
+            follow(value, &path, &mut found)?;
+            Ok(found)
+        })
+    });
+    let found: Vec<String> = found.unwrap_or(Err(GetError::Nothing))?;
+    let maps = path.contains(&Part::Each);
+    if !maps && found.iter().all(String::is_empty) { Err(GetError::Nothing) } else { Ok(found.join("\n")) }
 }
 
 #[derive(Debug, PartialEq)]
 enum Part<'p> {
     Key(&'p str),
     At(usize),
-    Last,
+    FromEnd(usize),
     Each,
 }
 
@@ -40,10 +74,10 @@ fn parse(path: &str) -> Option<Vec<Part<'_>>> {
         }
         while let Some(inner) = rest.strip_prefix('[') {
             let (index, behind) = inner.split_once(']')?;
-            parts.push(match index {
-                "" => Part::Each,
-                "-1" => Part::Last,
-                index => Part::At(index.parse().ok()?),
+            parts.push(match index.strip_prefix('-') {
+                Some(index) => Part::FromEnd(index.parse().ok().filter(|index| *index > 0)?),
+                None if index.is_empty() => Part::Each,
+                None => Part::At(index.parse().ok()?),
             });
             rest = behind;
         }
@@ -54,25 +88,33 @@ fn parse(path: &str) -> Option<Vec<Part<'_>>> {
     Some(parts)
 }
 
-fn follow(value: Value<'_>, path: &[Part<'_>], found: &mut Vec<String>) {
+fn follow(value: Value<'_>, path: &[Part<'_>], found: &mut Vec<String>) -> Result<(), GetError> {
     let Some((part, rest)) = path.split_first() else {
         if value.kind() != Kind::Null {
             found.push(value.as_str().map_or_else(|| value.raw().to_owned(), std::borrow::Cow::into_owned));
         }
-        return;
+        return Ok(());
+    };
+    let item = |from_end: usize| {
+        let items = value.items()?;
+        items.clone().nth(items.count().checked_sub(from_end)?)
     };
     let next = match part {
-        Part::Key(key) => value.get(key),
+        Part::Key(key) => match (value.get(key), value.entries()) {
+            (None, Some(entries)) => {
+                let known = entries.map(|(key, _)| key.into_owned()).collect();
+                return Err(GetError::NoKey { key: (*key).to_owned(), known });
+            }
+            (next, _) => next,
+        },
         Part::At(index) => value.items().and_then(|mut items| items.nth(*index)),
-        Part::Last => value.items().and_then(Iterator::last),
+        Part::FromEnd(index) => item(*index),
         Part::Each => {
             for item in value.items().into_iter().flatten() {
-                follow(item, rest, found);
+                follow(item, rest, found)?;
             }
-            return;
+            return Ok(());
         }
     };
-    if let Some(next) = next {
-        follow(next, rest, found);
-    }
+    next.map_or(Ok(()), |next| follow(next, rest, found))
 }

@@ -6,7 +6,6 @@ use crate::text::head;
 /// What the stream says.
 #[derive(Debug, Default)]
 pub(crate) struct Evidence<'f> {
-    pub(crate) agent_name: &'static str,
     /// Any object was read.
     pub(crate) objects: bool,
     /// Any result (Codex: any ended turn) was seen.
@@ -43,7 +42,7 @@ pub(crate) fn judge(evidence: &Evidence<'_>, ending: &Ending, mut warnings: Warn
         warnings.add("stderr", None, cut(text));
     }
     if !evidence.result {
-        warnings.add("no-result", None, format!("{} wrote no result: the run may not have ended", evidence.agent_name));
+        warnings.add("no-result", None, "there is no result: the run did not end, or its end was lost");
     }
     let (outcome, mut category, error) = weigh(evidence, ending, stderr);
     if outcome == Outcome::Success && !ending.no_heuristics {

@@ -137,14 +137,16 @@ fn policies() {
     assert_eq!(
         violations("[limits]\ncost_usd = 0.001\nturns = 4\nseconds = 0.1\ncalls = 3", &tools),
         [
-            "12 limits.calls: call number 4",
-            "15 limits.cost_usd: $0.0070 so far",
-            "15 limits.turns: 5 so far",
-            "15 limits.seconds: 359 ms so far"
+            "12 limits.calls: call number 4, 3 allowed",
+            "15 limits.cost_usd: $0.0070 so far, $0.0010 allowed",
+            "15 limits.turns: 5 so far, 4 allowed",
+            "15 limits.seconds: 359 ms so far, 100 ms allowed",
         ]
     );
     assert_eq!(violations("[limits]\ndenials = 1", &fixture("claude-2.1.325/tools-denied.jsonl")).len(), 1);
     assert_eq!(violations("[session]\nmodel = \"x\"", b"{\"type\":\"result\"}\n").len(), 1);
+    let blind = violations("[limits]\ncost_usd = 1\nturns = 1\nseconds = 1", &fixture("claude-2.1.325/sigterm.jsonl"));
+    assert_eq!(blind.len(), 3, "what cannot be seen is not kept: {blind:?}");
     let sharp = "[session]\nagents = [\"Explore\"]\nskills = []\nplugins = []\n[mcp]\nall_connected = true\nallow = []";
     assert!(violations(sharp, &tools).len() > 10);
     for wrong in ["[tool]\nallow = 1", "[limits]\ncost = 1", "[session]\ncli_version = \"new\"", "[limits]\nturns = -1"] {
