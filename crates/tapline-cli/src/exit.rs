@@ -1,6 +1,6 @@
 //! Exit codes, one table (README.md shows it), and how errors are told.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::process::ExitCode;
 
 /// Bad usage or input.
@@ -18,7 +18,7 @@ pub(crate) fn code_of(result: anyhow::Result<u8>) -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            let _ = writeln!(io::stderr(), "tapline: {error:#}");
+            crate::output::tell(&format!("{error:#}"));
             ExitCode::from(USAGE)
         }
     }

@@ -5,6 +5,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
+use tapline_session::text::{visible, without_commands};
 
 use crate::args::{Look, When};
 
@@ -32,19 +33,46 @@ pub(crate) fn colour(look: Look) -> bool {
     }
 }
 
-/// The terminal's width; 80 where there is none.
-pub(crate) fn width() -> usize {
-    terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0)).max(20)
+/// The terminal's columns and rows; 80 by 24 where there is none.
+pub(crate) fn size() -> (usize, usize) {
+    terminal_size::terminal_size().map_or((80, 24), |(width, height)| (usize::from(width.0), usize::from(height.0)))
 }
 
-/// Writes a line to stderr, quietly if nobody reads it.
+/// Writes a line to stderr, quietly if nobody reads it. File names and policies may hold anything.
 pub(crate) fn tell(text: &str) {
-    let _ = writeln!(io::stderr(), "tapline: {text}");
+    let _ = writeln!(io::stderr(), "tapline: {}", visible(text));
+}
+
+/// Text of ours with the agent's in it, for people: in a CI log no line of it may be a command.
+pub(crate) fn human(text: String) -> String {
+    if is_ci_log() { without_commands(&text) } else { text }
+}
+
+/// Whether stdout is the log of a CI run that reads commands from it.
+pub(crate) fn is_ci_log() -> bool {
+    std::env::var_os("GITHUB_ACTIONS").is_some()
+}
+
+/// stdout for what is passed on as it came: unchanged where it is no terminal, made visible where it is one.
+pub(crate) fn raw_stdout() -> Box<dyn Write> {
+    if is_terminal() { Box::new(Visible(stdout())) } else { Box::new(stdout()) }
+}
+
+struct Visible<W>(W);
+
+impl<W: Write> Write for Visible<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write_all(visible(&String::from_utf8_lossy(bytes)).as_bytes())?;
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// A raw value of the agent's: as it is where stdout is no terminal, made visible where it is one.
 pub(crate) fn raw(text: &str) -> std::borrow::Cow<'_, str> {
-    if is_terminal() { tapline_session::text::visible(text) } else { text.into() }
+    if is_terminal() { visible(text) } else { text.into() }
 }
 
 /// A file that takes another's place only when all of it is written: a failure leaves what was there.

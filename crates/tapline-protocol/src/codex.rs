@@ -1,7 +1,7 @@
 //! Codex's shapes, as `codex exec --json` writes them.
 
 use crate::json::{Json, Value};
-use crate::wire::{Field, Read, Tokens, frame, wire};
+use crate::wire::{Field, Read, Tokens, frame, last_entries, wire};
 
 wire! {
     /// `thread.started`
@@ -85,13 +85,7 @@ impl Item {
 
 impl Read for Item {
     fn read(value: Value<'_>) -> Option<Self> {
-        let mut fields: Vec<(String, Json)> = Vec::new();
-        for (key, value) in value.entries()? {
-            match fields.iter_mut().find(|(name, _)| *name == key) {
-                Some((_, known)) => *known = value.to_json(),
-                None => fields.push((key.into_owned(), value.to_json())),
-            }
-        }
+        let fields = last_entries(value)?;
         Some(Self { fields })
     }
 }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io::{self, BufRead, Cursor, Read as _};
 
 use crate::decode::Decoder;
+use crate::event::LineKind;
 use crate::json::{Kind, SyntaxError, Tape, Value};
 use crate::reader::Reader;
 use crate::record::{Record, trim};
@@ -37,6 +38,8 @@ pub struct Input<R> {
     lines: Option<Reader<Chained<R>>>,
     elements: VecDeque<Record>,
     shape: Shape,
+    /// Where nobody said what the input is: how many lines it has that say something, and whether the first is a result.
+    auto: Option<(u64, bool)>,
 }
 
 type Chained<R> = io::Chain<Cursor<Vec<u8>>, R>;
@@ -54,16 +57,21 @@ impl<R: BufRead> Input<R> {
             InputFormat::Auto => looks_like_document(&mut source, &mut head)?,
         };
         if whole && let Some((shape, elements)) = document(&head, format) {
-            return Ok(Self { lines: None, elements, shape });
+            return Ok(Self { lines: None, elements, shape, auto: None });
         }
         let shape = if format == InputFormat::Document { Shape::Document } else { Shape::Lines };
         let lines = Reader::with_decoder(Cursor::new(head).chain(source), decoder);
-        Ok(Self { lines: Some(lines), elements: VecDeque::new(), shape })
+        Ok(Self {
+            lines: Some(lines),
+            elements: VecDeque::new(),
+            shape,
+            auto: (format == InputFormat::Auto).then_some((0, false)),
+        })
     }
 
-    /// What the input is.
+    /// What the input is. That a result stays alone, and is a document, is known at the end.
     pub fn shape(&self) -> Shape {
-        self.shape
+        if self.auto == Some((1, true)) { Shape::Document } else { self.shape }
     }
 
     /// Whether the next record is here already, so that taking it cannot block.
@@ -76,31 +84,46 @@ impl<R: BufRead> Iterator for Input<R> {
     type Item = io::Result<Record>;
 
     fn next(&mut self) -> Option<io::Result<Record>> {
-        match &mut self.lines {
-            Some(lines) => lines.next(),
-            None => self.elements.pop_front().map(Ok),
+        let Some(lines) = &mut self.lines else { return self.elements.pop_front().map(Ok) };
+        let record = lines.next()?;
+        if let (Some((count, first)), Ok(record)) = (&mut self.auto, &record)
+            && record.event.line_kind() != LineKind::Blank
+        {
+            *count += 1;
+            *first |= *count == 1 && record.envelope.kind.as_deref() == Some("result");
         }
+        Some(record)
     }
 }
 
-/// Reads on while the input may still be one pretty-printed or arrayed document. `true` when it has ended as one.
+/// Reads on while the input may still be one pretty-printed, arrayed or untyped document. `true` when it has ended
+/// as one.
 fn looks_like_document<R: BufRead>(source: &mut R, head: &mut Vec<u8>) -> io::Result<bool> {
-    let mut check_at = 1;
+    let mut start = None;
+    let mut line_ended = false;
     let mut whole_value = None;
+    let mut check_at = 1;
     loop {
+        let known = head.len();
         let ended = more(source, head)?;
-        let text = trim(head, true);
-        match text.first() {
-            None if ended => return Ok(false),
-            None => continue,
-            Some(b'{' | b'[') => {}
-            Some(_) => return Ok(false),
+        // Only what is new is looked at.
+        let from = if known == 0 && head.starts_with(b"\xEF\xBB\xBF") { 3 } else { known };
+        start = start.or_else(|| head[from..].iter().position(|byte| !byte.is_ascii_whitespace()).map(|at| from + at));
+        let Some(start) = start else {
+            if ended {
+                return Ok(false);
+            }
+            continue;
+        };
+        if !matches!(head[start], b'{' | b'[') {
+            return Ok(false);
         }
         // Nothing is sure before the first line ends.
-        let leading = head.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(0);
-        if !ended && !head[leading..].contains(&b'\n') {
+        line_ended |= head[known.max(start)..].contains(&b'\n');
+        if !ended && !line_ended {
             continue;
         }
+        let text = trim(&head[start..], false);
         // Something follows a value that was whole: lines.
         if whole_value.is_some_and(|length| text.len() > length) {
             return Ok(false);
@@ -111,8 +134,10 @@ fn looks_like_document<R: BufRead>(source: &mut R, head: &mut Vec<u8>) -> io::Re
         }
         check_at = head.len() * 2;
         match Tape::default().parse(&String::from_utf8_lossy(text)) {
-            // The first line of a stream: it is handed on at once.
-            Ok(value) if value.kind() == Kind::Object && !may_be_whole(value) => return Ok(false),
+            // The first line of a stream: it is handed on at once. A result that stays alone is known at the end.
+            Ok(value) if value.kind() == Kind::Object && !is_untyped_document(value) => {
+                return Ok(text.contains(&b'\n') && ended);
+            }
             Ok(_) if ended => return Ok(true),
             Ok(_) => whole_value = Some(text.len()),
             Err(SyntaxError::Incomplete) if !ended => {}
@@ -121,12 +146,10 @@ fn looks_like_document<R: BufRead>(source: &mut R, head: &mut Vec<u8>) -> io::Re
     }
 }
 
-/// Whether an object may be a whole run: a result, or the older document that has no type.
-fn may_be_whole(value: Value<'_>) -> bool {
-    match value.get("type").and_then(Value::as_str) {
-        Some(kind) => kind == "result",
-        None => ["messages", "result", "is_error", "session_id"].iter().any(|key| value.get(key).is_some()),
-    }
+/// Whether an object may be the older document, which has no type.
+fn is_untyped_document(value: Value<'_>) -> bool {
+    let typed = value.get("type").is_some_and(|kind| kind.kind() == Kind::String);
+    !typed && ["messages", "result", "is_error", "session_id"].iter().any(|key| value.get(key).is_some())
 }
 
 /// Reads what is there; `true` at the end.
@@ -159,6 +182,25 @@ fn document(bytes: &[u8], format: InputFormat) -> Option<(Shape, VecDeque<Record
     if format == InputFormat::Auto && items.clone().any(|item| item.kind() != Kind::Object) {
         return None;
     }
-    let record = |(number, item): (u64, Value<'_>)| decoder.decode_line(number, [item.raw().as_bytes(), b"\n"].concat());
+    let record = |(number, item): (u64, Value<'_>)| decoder.decode_line(number, (on_one_line(item.raw()) + "\n").into_bytes());
     Some((Shape::VerboseDocument, (1..).zip(items).map(record).collect()))
+}
+
+/// A pretty-printed value as the line of a stream: blanks outside of strings go.
+fn on_one_line(raw: &str) -> String {
+    if !raw.contains('\n') {
+        return raw.to_owned();
+    }
+    let (mut quoted, mut escaped) = (false, false);
+    let keep = |c: &char| {
+        let keeps = quoted || !matches!(c, ' ' | '\t' | '\r' | '\n');
+        (quoted, escaped) = match (quoted, c) {
+            (true, '"') if !escaped => (false, false),
+            (true, '\\') => (true, !escaped),
+            (true, _) => (true, false),
+            (false, c) => (*c == '"', false),
+        };
+        keeps
+    };
+    raw.chars().filter(keep).collect()
 }

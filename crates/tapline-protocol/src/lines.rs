@@ -79,13 +79,14 @@ impl Splitter {
 
     /// Hands out what is above the limit; `terminator` bytes at the end do not count.
     fn cut(&mut self, terminator: usize, each: &mut impl FnMut(Line<'_>)) {
-        while self.pending.len() - terminator > self.limit {
+        let mut from = 0;
+        while self.pending.len() - from - terminator > self.limit {
             let piece = if self.overlong { Piece::Rest } else { Piece::TooLong };
             self.overlong = true;
-            let rest = self.pending.split_off(self.limit);
-            let bytes = std::mem::replace(&mut self.pending, rest);
-            each(Line { piece, number: self.number, bytes: bytes.into() });
+            each(Line { piece, number: self.number, bytes: (&self.pending[from..from + self.limit]).into() });
+            from += self.limit;
         }
+        self.pending.drain(..from);
     }
 
     fn flush(&mut self, each: &mut impl FnMut(Line<'_>)) {

@@ -2,7 +2,7 @@
 //! A field of the wrong type is absent; of a repeated key the last one counts; unknown keys are passed over
 //! (the record's text still has them).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 use serde::ser::SerializeMap;
@@ -63,6 +63,20 @@ impl<T: Read> Read for BTreeMap<String, T> {
     fn read(value: Value<'_>) -> Option<Self> {
         Some(value.entries()?.filter_map(|(key, value)| Some((key.into_owned(), T::read(value)?))).collect())
     }
+}
+
+/// An object's entries as they came, each key once: of a repeated one the last value, at its first place.
+pub(crate) fn last_entries(value: Value<'_>) -> Option<Vec<(String, Json)>> {
+    let mut places = HashMap::new();
+    let mut entries: Vec<(String, Json)> = Vec::new();
+    for (key, value) in value.entries()? {
+        let place = *places.entry(key.clone()).or_insert(entries.len());
+        match entries.get_mut(place) {
+            Some((_, known)) => *known = value.to_json(),
+            None => entries.push((key.into_owned(), value.to_json())),
+        }
+    }
+    Some(entries)
 }
 
 /// A count of tokens: absent and unusable is 0; floats and numeric strings are accepted.

@@ -117,9 +117,12 @@ fn named(text: &str, at: usize) -> Option<(usize, usize)> {
     }
     from += 1;
     skip(&mut from, b"\\\"' ");
-    let whole_line = name.eq_ignore_ascii_case("authorization");
-    let ends = |byte: &u8| {
-        matches!(byte, b'"' | b'\'' | b'\\' | b'\n' | b'\r' | b',' | b';') || (!whole_line && byte.is_ascii_whitespace())
+    let quoted = matches!(bytes.get(from.wrapping_sub(1)), Some(b'"' | b'\''));
+    let whole_line = quoted || name.eq_ignore_ascii_case("authorization");
+    let ends = |byte: &u8| match byte {
+        b'"' | b'\'' | b'\\' | b'\n' | b'\r' => true,
+        b',' | b';' => !quoted,
+        byte => !whole_line && byte.is_ascii_whitespace(),
     };
     let length = bytes[from..].iter().position(ends).unwrap_or(bytes.len() - from);
     (length > 0 && &text[from..from + length] != REDACTED).then_some((from, from + length))
@@ -151,6 +154,7 @@ mod tests {
     fn values_behind_names() {
         assert_eq!(redact("AWS_SECRET_ACCESS_KEY=wJalr/XUtn next"), format!("AWS_SECRET_ACCESS_KEY={REDACTED} next"));
         assert_eq!(redact(r#"{"password": "hunter2", "a": 1}"#), format!(r#"{{"password": "{REDACTED}", "a": 1}}"#));
+        assert_eq!(redact(r#"{"password": "two words, more", "a": 1}"#), format!(r#"{{"password": "{REDACTED}", "a": 1}}"#));
         assert_eq!(redact(r#"{\"api_key\":\"x\"}"#), format!(r#"{{\"api_key\":\"{REDACTED}\"}}"#));
         assert_eq!(redact("Authorization: Basic dXNlcjpw\nnext"), format!("Authorization: {REDACTED}\nnext"));
     }

@@ -69,6 +69,9 @@ const ABOUT_THE_STREAM: &[&str] = &[
     "dropped-events",
 ];
 
+/// No more unknown keys of one event are listed.
+const KEYS: usize = 256;
+
 /// No more findings of one code are listed; the rest is counted.
 const PER_CODE: usize = 1_000;
 
@@ -85,12 +88,12 @@ pub struct Checker {
 impl Checker {
     /// Takes the next record and its steps.
     pub fn accept(&mut self, record: &Record, steps: &[Step]) {
-        let mut unknown_type = false;
+        let mut unknown_type = None;
         for step in steps {
             if let What::Session(info) = &step.what {
                 self.version = info.cli_version.clone().or(self.version.take());
             } else if let What::Odd(odd) = &step.what {
-                unknown_type |= odd.code == "unknown-type";
+                unknown_type = odd.unknown.clone().or(unknown_type);
                 let (code, message) = match odd.code {
                     "malformed-line" => match splice::diagnose(&record.text()) {
                         Some(splice) => ("spliced-line", splice),
@@ -109,23 +112,24 @@ impl Checker {
         self.drifted(record, unknown_type);
     }
 
-    fn drifted(&mut self, record: &Record, unknown_type: bool) {
+    fn drifted(&mut self, record: &Record, unknown_type: Option<String>) {
         let unknown_keys = record.unknown_keys();
-        if !unknown_type && unknown_keys.is_empty() {
+        if unknown_type.is_none() && unknown_keys.is_empty() {
             return;
         }
-        let event = record.tag().unwrap_or_default();
+        let is_unknown = unknown_type.is_some();
+        let event = unknown_type.or_else(|| record.tag()).unwrap_or_default();
         let entry = self.drift.entry((self.version.clone(), event.clone())).or_insert_with(|| Drift {
             cli_version: self.version.clone(),
             event,
-            unknown_type,
+            unknown_type: is_unknown,
             unknown_keys: Vec::new(),
             count: 0,
             line: record.line,
         });
         entry.count += 1;
         for key in unknown_keys {
-            if !entry.unknown_keys.contains(&key) {
+            if entry.unknown_keys.len() < KEYS && !entry.unknown_keys.contains(&key) {
                 entry.unknown_keys.push(key);
             }
         }

@@ -8,7 +8,7 @@ mod recent;
 mod threads;
 mod turns;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
 use serde::Serialize;
 use tapline_protocol::{Agent, Event, InputShape, LineKind, Malformed, Record, SyntaxError};
@@ -85,20 +85,38 @@ pub struct StreamStats {
 }
 
 const MALFORMED_LISTED: usize = 1_000_000;
+/// No more types are listed.
+const TYPES_LISTED: usize = 4_096;
 /// So many characters of a line that is not JSON are told.
 const EXCERPT: usize = 120;
 
 /// What is known of the session.
 #[derive(Clone, Debug, Default)]
 pub struct SessionFacts {
-    /// Every id, in order of appearance.
+    /// Every id, in order of appearance (at most 65,536).
     pub ids: Vec<String>,
+    seen: HashSet<String>,
     /// The one that started last.
     pub current: Option<String>,
     /// How often it started.
     pub inits: u64,
     /// What the first start said.
     pub info: SessionInfo,
+}
+
+impl SessionFacts {
+    /// No more ids are listed.
+    const LISTED: usize = 1 << 16;
+
+    /// An id appeared.
+    fn see(&mut self, id: &str) {
+        if self.ids.last().is_some_and(|last| last == id) || self.ids.len() >= Self::LISTED {
+            return;
+        }
+        if self.seen.insert(id.to_owned()) {
+            self.ids.push(id.to_owned());
+        }
+    }
 }
 
 /// What a run was, without its texts: all that a verdict line needs.
@@ -170,20 +188,43 @@ pub struct Fold {
     /// Text that is being written and has not come whole, by thread.
     typing: BTreeMap<Option<String>, String>,
     codex: CodexState,
+    in_document: bool,
 }
 
-/// The last words.
+/// The last words: a few, because some may be withdrawn.
 #[derive(Debug, Default)]
-struct Spoken {
-    main: Option<Words>,
-    sub: Option<Words>,
-    last: String,
-}
+struct Spoken(VecDeque<Words>);
 
 #[derive(Debug)]
 struct Words {
     text: String,
     uuid: Option<String>,
+    main: bool,
+}
+
+impl Spoken {
+    const KEPT: usize = 16;
+
+    fn add(&mut self, words: Words) {
+        self.0.push_back(words);
+        if self.0.len() > Self::KEPT {
+            // The last of the main thread stays, however much its sub-agents say.
+            let last_main = self.0.iter().rposition(|words| words.main);
+            self.0.remove(usize::from(last_main == Some(0)));
+        }
+    }
+
+    fn retract(&mut self, uuids: &[String]) {
+        self.0.retain(|words| words.uuid.as_ref().is_none_or(|uuid| !uuids.contains(uuid)));
+    }
+
+    fn last(&self) -> &str {
+        self.0.back().map_or("", |words| &words.text)
+    }
+
+    fn last_of_main(&self) -> Option<&str> {
+        self.0.iter().rev().find(|words| words.main).map(|words| words.text.as_str())
+    }
 }
 
 /// The turns so far.
@@ -197,6 +238,8 @@ struct Turns {
     num_turns: Option<u64>,
     all_num_turns: u64,
     stop_reason: Option<String>,
+    /// The last one of the turn under way.
+    this_stop: Option<String>,
     duration_ms: Option<f64>,
     result_index: Option<u64>,
     seen: Recent,
@@ -249,17 +292,16 @@ impl Fold {
         self.guessed = self.guessed.or(record.event.agent());
         self.stats.known += u64::from(record.event.agent().is_some());
         if let Some(kind) = &record.envelope.kind {
-            match self.stats.types.get_mut(kind.as_ref()) {
-                Some(count) => *count += 1,
-                None => drop(self.stats.types.insert(kind.to_string(), 1)),
+            if let Some(count) = self.stats.types.get_mut(kind.as_ref()) {
+                *count += 1;
+            } else if self.stats.types.len() < TYPES_LISTED {
+                self.stats.types.insert(kind.to_string(), 1);
             }
         }
         if let Some(id) = &record.envelope.session_id
             && record.event.agent() != Some(Agent::Codex)
-            && self.session.ids.last() != Some(id)
-            && !self.session.ids.contains(id)
         {
-            self.session.ids.push(id.clone());
+            self.session.see(id);
         }
     }
 
@@ -288,6 +330,8 @@ impl Fold {
             Event::ToolUse(block) => self.call(block, None, out),
             Event::ToolResult(block) => self.answer(block, 0, out),
             Event::StreamEvent(event) => self.partial(event, out),
+            // A result with its conversation, as `convert --to json --messages` writes it, is a document too.
+            Event::Result(turn) if !turn.messages.is_empty() => self.document(turn, out),
             Event::Result(turn) => self.result(turn, out),
 
             Event::ApiRetry(retry) => out.push(What::Retry(around::retry(retry))),
@@ -395,10 +439,10 @@ impl Fold {
 
     fn unknown(&mut self, kind: &str, out: &mut Steps<'_>) {
         let message = format!("tapline does not know `{kind}` yet; its text is kept");
-        if self.stats.unknown_types.insert(kind.to_owned()) {
+        if self.stats.unknown_types.len() < TYPES_LISTED && self.stats.unknown_types.insert(kind.to_owned()) {
             self.warnings.add("unknown-type", Some(out.record.line), message.clone());
         }
-        out.odd("unknown-type", message);
+        out.push(What::Odd(Odd { code: "unknown-type", message, unknown: Some(kind.to_owned()) }));
     }
 
     /// What a message that was never finished has said so far: for those who show a stream that was cut.
@@ -418,6 +462,9 @@ impl Fold {
         for (id, line) in calls.orphans() {
             warnings.add("orphan-result", Some(line), format!("an answer to {id}, a call that was never seen"));
         }
+        if calls.forgotten > 0 {
+            warnings.add("orphan-result", None, format!("and {} more before these", calls.forgotten));
+        }
         for (id, open) in calls.pending() {
             warnings.add("pending-call", Some(open.line), format!("{} ({id}) was never answered", open.name));
         }
@@ -429,17 +476,17 @@ impl Fold {
                 format!("{} of {} turns failed before the last", turns.failed, turns.count),
             );
         }
+        let calls_of_tasks: HashSet<_> = tasks.values().filter_map(|task| task.tool_use_id.as_deref()).collect();
         let launched_ended = !launched.is_empty()
             && tasks.values().all(|task| task.terminal)
-            && (tasks.len() >= launched.len()
-                || launched.iter().all(|call| tasks.values().any(|task| task.tool_use_id.as_deref() == Some(call))));
+            && (tasks.len() >= launched.len() || launched.iter().all(|call| calls_of_tasks.contains(call.as_str())));
         let aborted = turns.last.as_ref().is_some_and(Turn::is_aborted);
         let (answer, last_text) = match agent {
             Agent::Claude => {
-                let words = (turns.count == 0).then(|| spoken.last.clone());
-                (Some(turns.answer.or(words).unwrap_or_default()), spoken.last)
+                let words = (turns.count == 0).then(|| spoken.last().to_owned());
+                (Some(turns.answer.or(words).unwrap_or_default()), spoken.last().to_owned())
             }
-            Agent::Codex => codex.answer(spoken.last, ending, &mut warnings),
+            Agent::Codex => codex.answer(spoken.last().to_owned(), ending, &mut warnings),
         };
         let evidence = Evidence {
             objects: self.stats.lines.objects > 0,
@@ -506,7 +553,7 @@ impl Steps<'_> {
     }
 
     fn odd(&mut self, code: &'static str, message: impl Into<String>) {
-        self.push(What::Odd(Odd { code, message: message.into() }));
+        self.push(What::Odd(Odd { code, message: message.into(), unknown: None }));
     }
 
     fn notice(&mut self, level: Level, text: String) {

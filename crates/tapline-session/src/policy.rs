@@ -3,11 +3,11 @@
 
 mod pattern;
 
+use std::collections::BTreeSet;
+
 use serde::Deserialize;
 
-use tapline_protocol::Number;
-
-use crate::step::{SessionInfo, Step, Turn, What};
+use crate::step::{SessionInfo, SoFar, Step, Turn, What};
 use crate::text::dollars;
 use crate::time::duration;
 pub use pattern::{Patterns, VersionRange};
@@ -120,6 +120,7 @@ pub struct PolicyChecker {
     calls: u64,
     denials: u64,
     told: Vec<&'static str>,
+    told_of_start: BTreeSet<(&'static str, String)>,
     /// A turn ended; some turn said what it cost, and how long it took.
     ended: bool,
     cost_known: bool,
@@ -138,6 +139,7 @@ impl PolicyChecker {
             calls: 0,
             denials: 0,
             told: Vec::new(),
+            told_of_start: BTreeSet::new(),
             ended: false,
             cost_known: false,
             time_known: false,
@@ -146,6 +148,15 @@ impl PolicyChecker {
 
     /// Takes the next step and returns the rules it breaks.
     pub fn accept(&mut self, step: &Step) -> Vec<Violation> {
+        let mut found = self.broken_by(step);
+        // A session that starts again breaks the same rules again: told once.
+        if matches!(step.what, What::Session(_)) {
+            found.retain(|violation| self.told_of_start.insert((violation.rule, violation.message.clone())));
+        }
+        found
+    }
+
+    fn broken_by(&mut self, step: &Step) -> Vec<Violation> {
         let mut found = Found { line: step.line, list: Vec::new() };
         if let What::Session(info) = &step.what {
             self.session(info, &mut found);
@@ -181,10 +192,11 @@ impl PolicyChecker {
     /// violation too: a budget that cannot be seen is not kept.
     pub fn finish(&self) -> Vec<Violation> {
         let Policy { session, mcp, tools, limits, .. } = &self.policy;
-        let about_start = session.model.is_some()
-            || session.cli_version.is_some()
-            || session.permission_mode.is_some()
-            || session.key_source.is_some()
+        let SessionRules { model, cli_version, permission_mode, key_source, agents, skills, plugins } = session;
+        let lists = [model, permission_mode, key_source, agents, skills, plugins, &mcp.allow, &tools.allow];
+        let about_start = lists.into_iter().any(Option::is_some)
+            || cli_version.is_some()
+            || mcp.all_connected
             || !mcp.connected.is_empty()
             || !tools.require.is_empty();
         let unknown = [
@@ -271,9 +283,10 @@ impl PolicyChecker {
         self.ended = true;
         self.cost_known |= turn.cost_usd.is_some();
         self.time_known |= turn.duration_ms.is_some();
-        self.cost += turn.cost_usd.unwrap_or(0.0);
-        self.turns += turn.num_turns.as_ref().and_then(Number::as_u64).unwrap_or(1);
-        self.ms += turn.duration_ms.as_ref().map_or(0.0, Number::as_f64);
+        let SoFar { turns: so_far, duration_ms, ledger } = &turn.so_far;
+        self.cost = ledger.cost_usd.unwrap_or(0.0);
+        self.turns = *so_far;
+        self.ms = duration_ms.unwrap_or(0.0);
         let Limits { cost_usd, turns, seconds, .. } = self.policy.limits.clone();
         if let Some(limit) = cost_usd.filter(|limit| self.cost > *limit) {
             self.ceiling("limits.cost_usd", format!("{} so far, {} allowed", dollars(self.cost), dollars(limit)), found);

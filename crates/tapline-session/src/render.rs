@@ -24,8 +24,8 @@ use crate::step::Step;
 pub trait Render {
     /// What to show of a step. May be nothing.
     fn step(&mut self, step: &Step) -> String;
-    /// The terminal has this many columns now.
-    fn resize(&mut self, _columns: usize) {}
+    /// The terminal has this many columns and rows now.
+    fn resize(&mut self, _columns: usize, _rows: usize) {}
     /// What to show at the end.
     fn finish(&mut self, summary: &Summary) -> String;
 }

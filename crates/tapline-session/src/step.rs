@@ -539,4 +539,7 @@ pub struct Odd {
     pub code: &'static str,
     /// What.
     pub message: String,
+    /// The type, or `item/<type>`, that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<String>,
 }

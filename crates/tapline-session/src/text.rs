@@ -58,6 +58,16 @@ pub fn one_line(text: &str) -> String {
     out
 }
 
+/// In a CI log, `::error` at a line's start and `##[error]` anywhere are commands: a blank takes them apart.
+pub fn without_commands(text: &str) -> String {
+    let lines = text.split_inclusive('\n').map(|line| {
+        let blanks = line.len() - line.trim_start().len();
+        let line = line.replace("##[", "## [");
+        if line[blanks..].starts_with("::") { format!("{}: {}", &line[..blanks], &line[blanks + 1..]) } else { line }
+    });
+    lines.collect()
+}
+
 /// How many columns a text takes.
 pub fn width(text: &str) -> usize {
     text.chars().map(|c| c.width().unwrap_or(0)).sum()
@@ -134,7 +144,9 @@ pub fn short_count(count: u64) -> String {
 
 /// Dollars as people read them: four places below ten cents, else two.
 pub fn dollars(usd: f64) -> String {
-    if usd.abs() < 0.1 { format!("${usd:.4}") } else { format!("${usd:.2}") }
+    let sign = if usd < 0.0 { "-" } else { "" };
+    let usd = usd.abs();
+    if usd < 0.1 { format!("{sign}${usd:.4}") } else { format!("{sign}${usd:.2}") }
 }
 
 /// `1 tool`, `2 tools`

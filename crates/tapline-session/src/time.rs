@@ -24,6 +24,9 @@ pub(crate) fn rfc3339(seconds: f64) -> Option<String> {
 
 /// Milliseconds as people say them: `850 ms`, `3.2 s`, `4m 05s`, `2h 03m`.
 pub fn duration(ms: f64) -> String {
+    if !ms.is_finite() {
+        return "unknown time".to_owned();
+    }
     let ms = ms.max(0.0);
     if ms < 1_000.0 {
         return format!("{ms:.0} ms");

@@ -31,10 +31,10 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
     let report = checker.finish(&summary, violations, args.strict);
     let mut out = output::stdout();
     if args.json {
-        writeln!(out, "{}", serde_json::to_string(&report)?)?;
+        writeln!(out, "{}", output::raw(&serde_json::to_string(&report)?))?;
     } else {
         let style = if output::colour(args.look) { Style::ansi() } else { Style::plain() };
-        out.write_all(render(&report, args.policy.is_some(), style).as_bytes())?;
+        out.write_all(output::human(render(&report, args.policy.is_some(), style)).as_bytes())?;
     }
     out.flush()?;
     Ok(if report.ok { 0 } else { exit::VIOLATED })

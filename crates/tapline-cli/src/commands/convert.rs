@@ -19,7 +19,7 @@ pub(crate) fn run(args: &Convert) -> Result<u8> {
     }
     let source = Source::open(args.stream.file.as_ref(), &args.facts)?;
     match args.output.as_deref().filter(|path| *path != Path::new("-")) {
-        None => write(source, args, &mut output::stdout()),
+        None => write(source, args, &mut *output::raw_stdout()),
         Some(path) => {
             let mut file = output::Replacement::of(path)?;
             let code = write(source, args, &mut file)?;
@@ -109,6 +109,6 @@ fn result(mut source: Source, args: &Convert, out: &mut dyn Write) -> Result<()>
         Target::Json => outputs.json(summary.agent)?,
         _ => outputs.text(summary.agent, summary.answer.as_deref())?,
     };
-    out.write_all(output::raw(&printed).as_bytes())?;
+    out.write_all(printed.as_bytes())?;
     Ok(())
 }

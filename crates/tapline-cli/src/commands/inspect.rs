@@ -37,11 +37,11 @@ pub(crate) fn run(args: &Inspect) -> Result<u8> {
             }
         }
     } else if args.json {
-        writeln!(out, "{}", report.to_json())?;
+        writeln!(out, "{}", output::raw(&report.to_json()))?;
     } else {
         let style = if output::colour(args.look) { Style::ansi() } else { Style::plain() };
-        let width = output::is_terminal().then(output::width);
-        out.write_all(render_summary(&report, &summary, style, width).as_bytes())?;
+        let width = output::is_terminal().then(|| output::size().0);
+        out.write_all(output::human(render_summary(&report, &summary, style, width)).as_bytes())?;
     }
     out.flush()?;
     Ok(code)

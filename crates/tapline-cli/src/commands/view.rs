@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
 use tapline_session::render::{Format, Style, TerminalOptions};
+use tapline_session::text::visible;
 
 use crate::args::{Look, View};
 use crate::follow::Follow;
@@ -20,7 +21,8 @@ pub(crate) fn run(args: &View) -> Result<u8> {
         if files.len() > 1 {
             let gap = if at > 0 { "\n" } else { "" };
             let mut out = output::stdout();
-            writeln!(out, "{gap}==> {} <==", file.map_or(Path::new("-"), PathBuf::as_path).display())?;
+            let name = file.map_or(Path::new("-"), PathBuf::as_path).display().to_string();
+            writeln!(out, "{gap}==> {} <==", visible(&name))?;
             out.flush()?;
         }
         let source = match file {
@@ -49,11 +51,12 @@ pub(crate) fn run(args: &View) -> Result<u8> {
 pub(crate) fn options(look: Look) -> TerminalOptions {
     TerminalOptions {
         style: if output::colour(look) { Style::ansi() } else { Style::plain() },
-        width: output::is_terminal().then(output::width),
+        width: output::is_terminal().then(|| output::size().0),
+        rows: output::size().1,
         live: output::is_capable(),
         thinking: false,
         partial: false,
-        ci_log: std::env::var_os("GITHUB_ACTIONS").is_some(),
+        ci_log: output::is_ci_log(),
     }
 }
 
@@ -63,7 +66,8 @@ pub(crate) fn show(mut source: Source, options: TerminalOptions) -> Result<u8> {
     let mut out = output::stdout();
     while let Some((_, steps)) = source.next()? {
         if options.live {
-            renderer.resize(output::width());
+            let (columns, rows) = output::size();
+            renderer.resize(columns, rows);
         }
         for step in &steps {
             out.write_all(renderer.step(step).as_bytes())?;

@@ -106,6 +106,22 @@ fn steps_are_json_lines_that_end_with_the_verdict() {
 }
 
 #[test]
+fn a_pretty_document_becomes_lines() {
+    let pretty = "[\n  {\n    \"type\": \"keep_alive\",\n    \"text\": \"a  b\\\"\\n\"\n  },\n  {\"type\": \"result\"}\n]\n";
+    let out = tapline_on(pretty.as_bytes(), &["convert", "--to", "stream-json"]).out;
+    assert_eq!(out, "{\"type\":\"keep_alive\",\"text\":\"a  b\\\"\\n\"}\n{\"type\": \"result\"}\n");
+}
+
+#[test]
+fn what_messages_writes_reads_back() {
+    let path = fixture("claude-2.1.325/multi.jsonl");
+    let document = tapline(&["convert", "--to", "json", "--messages", path.to_str().unwrap()]).out;
+    let again = tapline_on(document.as_bytes(), &["convert", "--to", "json", "--messages"]).out;
+    assert_eq!(again, document);
+    assert_eq!(tapline_on(document.as_bytes(), &["inspect", "--get", "prompts[]"]).out, "first question\nsecond question\n");
+}
+
+#[test]
 fn a_file_can_be_written() {
     let folder = Folder::new("convert");
     let page = folder.path("page.html");

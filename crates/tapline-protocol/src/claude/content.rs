@@ -37,10 +37,17 @@ impl Content {
     }
 }
 
+/// Content within content is read to this depth.
+const DEEPEST: u32 = 64;
+
 impl Read for Content {
     fn read(value: Value<'_>) -> Option<Self> {
         if let Some(text) = value.as_str() {
             return Some(Self::Text(text.into_owned()));
+        }
+        // Results hold content, which holds results: deeper than any agent nests them nothing is read.
+        if value.depth() > DEEPEST {
+            return None;
         }
         Some(Self::Blocks(value.items()?.map(Block::read).collect()))
     }

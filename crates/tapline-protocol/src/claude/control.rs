@@ -37,3 +37,26 @@ impl Response {
         self.response.as_ref()?.with(T::read).flatten()
     }
 }
+
+/// Frames as lines, ready to be written to an agent's standard input.
+macro_rules! lines {
+    ($($tag:literal => $frame:ty),+ $(,)?) => { $(
+        impl $frame {
+            #[doc = concat!("The frame as a line: `{\"type\":\"", $tag, "\", …}` and a line end.")]
+            pub fn to_line(&self) -> String {
+                let mut line = Vec::new();
+                // Writing to memory cannot fail, and every key is a string.
+                let _ = crate::wire::tagged(&mut serde_json::Serializer::new(&mut line), "type", $tag, self);
+                line.push(b'\n');
+                String::from_utf8(line).unwrap_or_default()
+            }
+        }
+    )+ };
+}
+
+lines! {
+    "control_request" => ControlRequest,
+    "control_response" => ControlResponse,
+    "control_cancel_request" => ControlCancelRequest,
+    "user" => UserInput,
+}

@@ -2,7 +2,7 @@
 
 use super::content::Content;
 use crate::json::{Json, Value};
-use crate::wire::{Field, Read, Tokens, wire};
+use crate::wire::{Field, Read, Tokens, last_entries, wire};
 
 wire! {
     /// `assistant`: one content block of one message of the model (several events share a `message.id`).
@@ -119,11 +119,7 @@ pub struct RawUsage {
 
 impl Read for RawUsage {
     fn read(value: Value<'_>) -> Option<Self> {
-        let mut entries: Vec<(String, Json)> = Vec::new();
-        for (key, value) in value.entries()? {
-            entries.retain(|(known, _)| *known != key);
-            entries.push((key.into_owned(), value.to_json()));
-        }
+        let entries = last_entries(value)?;
         Some(Self { counts: Usage::read(value)?, entries })
     }
 }

@@ -23,11 +23,12 @@ pub struct Value<'t> {
     text: &'t str,
     nodes: &'t [Node],
     at: u32,
+    depth: u32,
 }
 
 impl<'t> Value<'t> {
     pub(super) fn root(text: &'t str, nodes: &'t [Node]) -> Self {
-        Self { text, nodes, at: 0 }
+        Self { text, nodes, at: 0, depth: 0 }
     }
 
     #[inline]
@@ -48,9 +49,9 @@ impl<'t> Value<'t> {
         &self.text[node.start as usize..node.end as usize]
     }
 
-    /// Where the value starts in the text.
-    pub fn offset(self) -> usize {
-        self.node().start as usize
+    /// How many containers it stands in. Whoever reads shapes that hold themselves looks here, and stops.
+    pub fn depth(self) -> u32 {
+        self.depth
     }
 
     /// A copy that stands on its own.
@@ -94,7 +95,7 @@ impl<'t> Value<'t> {
     }
 
     fn children(self) -> Items<'t> {
-        Items { text: self.text, nodes: self.nodes, at: self.at + 1, end: self.node().next }
+        Items { text: self.text, nodes: self.nodes, at: self.at + 1, end: self.node().next, depth: self.depth + 1 }
     }
 
     /// The entry of an object with this key; the last one where it is repeated.
@@ -110,6 +111,7 @@ pub struct Items<'t> {
     nodes: &'t [Node],
     at: u32,
     end: u32,
+    depth: u32,
 }
 
 impl<'t> Iterator for Items<'t> {
@@ -118,7 +120,7 @@ impl<'t> Iterator for Items<'t> {
     #[inline]
     fn next(&mut self) -> Option<Value<'t>> {
         (self.at < self.end).then(|| {
-            let value = Value { text: self.text, nodes: self.nodes, at: self.at };
+            let value = Value { text: self.text, nodes: self.nodes, at: self.at, depth: self.depth };
             self.at = value.node().next;
             value
         })

@@ -79,6 +79,13 @@ impl Message {
                 *self = Self { id: message_id.clone(), started: true, ..Self::default() };
             }
             Partial::BlockStart { index, kind, .. } => {
+                if !self.started {
+                    self.started = true;
+                    odd.push(("delta-without-start", format!("block {index} starts, but its message never did")));
+                }
+                if self.blocks.get(index).is_some_and(|block| block.started && !block.stopped) {
+                    odd.push(("delta-without-stop", format!("block {index} starts again before it stopped")));
+                }
                 let kind = match kind.as_str() {
                     "text" => Some(DeltaKind::Text),
                     "thinking" => Some(DeltaKind::Thinking),
@@ -95,7 +102,14 @@ impl Message {
                 if !known {
                     odd.push(("delta-without-start", format!("block {index} has no start")));
                 }
-                self.blocks.entry(*index).or_insert_with(fresh).text.push_str(text);
+                let block = self.blocks.entry(*index).or_insert_with(fresh);
+                if block.stopped {
+                    odd.push(("delta-without-start", format!("block {index} is added to after it stopped")));
+                }
+                if block.kind.is_some_and(|known| known != *kind) {
+                    odd.push(("delta-differs", format!("block {index} is added to as another kind")));
+                }
+                block.text.push_str(text);
             }
             Partial::BlockStop { index } => match self.blocks.get_mut(index) {
                 Some(block) => block.stopped = true,

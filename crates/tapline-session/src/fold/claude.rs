@@ -6,15 +6,19 @@ use tapline_protocol::claude::partial::{Partial as WirePartial, StreamEvent};
 use tapline_protocol::claude::system::{ModelRefusal, PermissionDenied};
 use tapline_protocol::{Envelope, Json, Kind, Value};
 
-use super::recent::{fingerprint, hash};
+use super::recent::hash;
 use super::{Fold, Steps, Words};
 use crate::call::describe;
 use crate::step::{Answer, Call, CallStatus, DeltaKind, Denied, Level, Partial, Said, ServerAnswer, ServerCall, What};
 
+/// No more of a message that is being written is kept.
+const TYPED_KEPT: usize = 1 << 20;
+
 impl Fold {
     pub(super) fn assistant(&mut self, event: &Assistant, out: &mut Steps<'_>) {
         if let Some(uuid) = &out.record.envelope.uuid
-            && !self.turns.seen.insert((uuid, fingerprint(&out.record.bytes)))
+            && !self.in_document
+            && !self.turns.seen.insert((uuid, hash(&out.record.bytes)))
         {
             return out.quiet(None);
         }
@@ -32,6 +36,7 @@ impl Fold {
             self.ledger.message(message);
             if out.is_main() && message.stop_reason.is_some() {
                 self.turns.stop_reason.clone_from(&message.stop_reason);
+                self.turns.this_stop.clone_from(&message.stop_reason);
             }
         }
         let id = event.message.as_ref().and_then(|message| message.id.as_ref());
@@ -85,22 +90,13 @@ impl Fold {
         self.typing.remove(&out.record.envelope.parent);
         self.texts.text(text, out.is_main());
         if !text.is_empty() {
-            let words = Words { text: text.to_owned(), uuid: out.record.envelope.uuid.clone() };
-            self.spoken.last.clone_from(&words.text);
-            *(if out.is_main() { &mut self.spoken.main } else { &mut self.spoken.sub }) = Some(words);
+            let uuid = out.record.envelope.uuid.clone();
+            self.spoken.add(Words { text: text.to_owned(), uuid, main: out.is_main() });
         }
     }
 
     fn retract(&mut self, uuids: &[String], out: &mut Steps<'_>) {
-        let gone = |words: &Option<Words>| {
-            words.as_ref().is_some_and(|words| words.uuid.as_ref().is_some_and(|uuid| uuids.contains(uuid)))
-        };
-        if gone(&self.spoken.main) {
-            self.spoken.main = None;
-        }
-        if gone(&self.spoken.sub) {
-            self.spoken.sub = None;
-        }
+        self.spoken.retract(uuids);
         out.push(What::Retracted { uuids: uuids.to_vec() });
     }
 
@@ -180,9 +176,9 @@ impl Fold {
     }
 
     pub(super) fn user(&mut self, event: &User, out: &mut Steps<'_>) {
-        if let Some(uuid) = &out.record.envelope.uuid {
+        if let Some(uuid) = out.record.envelope.uuid.as_ref().filter(|_| !self.in_document) {
             let new = self.turns.seen.insert(("user", uuid));
-            let same = !self.turns.seen.insert((uuid, fingerprint(&out.record.bytes)));
+            let same = !self.turns.seen.insert((uuid, hash(&out.record.bytes)));
             if same || event.is_replay && !new {
                 return out.quiet(None);
             }
@@ -250,7 +246,10 @@ impl Fold {
                     (None, None, None) => return out.quiet(None),
                 };
                 if kind == DeltaKind::Text {
-                    self.typing.entry(thread.cloned()).or_default().push_str(&text);
+                    let typed = self.typing.entry(thread.cloned()).or_default();
+                    if typed.len() < TYPED_KEPT {
+                        typed.push_str(&text);
+                    }
                 }
                 Partial::Delta { index: part.index.unwrap_or(0), kind, text }
             }
@@ -278,7 +277,7 @@ impl Fold {
 
 /// A block's fingerprint.
 fn print_of(block: &Block) -> u64 {
-    let text = |text: &Option<String>| fingerprint(text.as_deref().unwrap_or_default().as_bytes());
+    let text = |text: &Option<String>| hash(text.as_deref().unwrap_or_default().as_bytes());
     match block {
         Block::Text(block) => hash(("text", text(&block.text))),
         Block::Thinking(block) => hash(("thinking", text(&block.thinking))),
@@ -288,8 +287,8 @@ fn print_of(block: &Block) -> u64 {
         Block::ToolResult(block) => hash(("answer", &block.tool_use_id)),
         Block::ServerToolResult(block) => hash(("server", &block.tool_use_id)),
         Block::Image(_) | Block::Document(_) => hash("media"),
-        Block::Other(block) => hash(("other", fingerprint(block.json.as_str().as_bytes()))),
-        Block::NotObject(json) => hash(("none", fingerprint(json.as_str().as_bytes()))),
+        Block::Other(block) => hash(("other", hash(block.json.as_str().as_bytes()))),
+        Block::NotObject(json) => hash(("none", hash(json.as_str().as_bytes()))),
     }
 }
 

@@ -66,10 +66,8 @@ impl Fold {
         if first {
             self.session.info = info.clone();
         }
-        if let Some(id) = &id
-            && !self.session.ids.contains(id)
-        {
-            self.session.ids.push(id.clone());
+        if let Some(id) = &id {
+            self.session.see(id);
         }
         self.codex.thread = id;
         self.codex.threads += 1;
@@ -301,9 +299,10 @@ pub(crate) fn dropped_events(message: &str) -> Option<u64> {
 
 /// Adds an item's fields to those known: an empty or null value never overwrites an earlier one.
 pub(crate) fn merge(known: &mut Vec<(String, Json)>, news: &[(String, Json)]) {
+    let places: HashMap<String, usize> = known.iter().enumerate().map(|(at, (key, _))| (key.clone(), at)).collect();
     for (key, value) in news {
-        match known.iter_mut().find(|(name, _)| name == key) {
-            Some((_, old)) if !is_empty(value) => *old = value.clone(),
+        match places.get(key) {
+            Some(at) if !is_empty(value) => known[*at].1 = value.clone(),
             Some(_) => {}
             None => known.push((key.clone(), value.clone())),
         }

@@ -19,14 +19,6 @@ pub(crate) fn hash(key: impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// A hash of a long text by its length and its ends: it is taken for every line, and is only ever compared
-/// within one id.
-pub(crate) fn fingerprint(bytes: &[u8]) -> u64 {
-    const END: usize = 128;
-    let tail = &bytes[bytes.len().saturating_sub(END)..];
-    hash((bytes.len(), &bytes[..bytes.len().min(END)], tail))
-}
-
 impl Recent {
     /// Remembers it; `false` if it was there already.
     pub(crate) fn insert(&mut self, key: impl Hash) -> bool {

@@ -10,6 +10,9 @@ const REMEMBERED: usize = 1 << 14;
 /// How many answers without a call are remembered.
 const ORPHANS: usize = 1 << 10;
 
+/// How many bytes of them.
+const ORPHAN_BYTES: usize = 8 << 20;
+
 /// A call that was seen.
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
@@ -28,6 +31,9 @@ pub(crate) struct Calls {
     order: VecDeque<String>,
     /// Answers whose call has not come, the newest last.
     orphans: VecDeque<(Answer, u64)>,
+    orphan_bytes: usize,
+    /// Answers without a call that are no longer remembered.
+    pub(crate) forgotten: usize,
 }
 
 impl Calls {
@@ -59,15 +65,21 @@ impl Calls {
     /// Remembers an answer whose call may still come.
     pub(crate) fn keep_orphan(&mut self, answer: &Answer, line: u64) {
         self.orphans.push_back((answer.clone(), line));
-        if self.orphans.len() > ORPHANS {
-            self.orphans.pop_front();
+        self.orphan_bytes += answer.text.len();
+        // The oldest lose their text first: that they came is still told.
+        while self.orphan_bytes > ORPHAN_BYTES || self.orphans.len() > ORPHANS {
+            let Some((oldest, _)) = self.orphans.pop_front() else { break };
+            self.orphan_bytes -= oldest.text.len();
+            self.forgotten += 1;
         }
     }
 
     /// The answer that came before this call.
     pub(crate) fn take_orphan(&mut self, id: Option<&String>) -> Option<(Answer, u64)> {
         let at = self.orphans.iter().position(|(answer, _)| id.is_some() && answer.id.as_ref() == id)?;
-        self.orphans.remove(at)
+        let orphan = self.orphans.remove(at)?;
+        self.orphan_bytes -= orphan.0.text.len();
+        Some(orphan)
     }
 
     /// The answers whose call never came.
@@ -128,6 +140,9 @@ impl Messages {
         // Without a uuid nothing tells a block that is sent again from one that is said again.
         let again = matches!(blocks, [block] if !has_uuid && said.contains(block));
         let repeated = if again { 1 } else { repeated };
+        if said.len() > THREADS {
+            said.clear();
+        }
         said.extend(&blocks[repeated..]);
         repeated
     }

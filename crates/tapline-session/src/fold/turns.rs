@@ -6,7 +6,7 @@ use tapline_protocol::claude::message::{Assistant, User};
 use tapline_protocol::claude::result::TurnResult;
 
 use super::codex::words_of;
-use super::recent::fingerprint;
+use super::recent::hash;
 use super::{Fold, Steps};
 use crate::step::{SoFar, Turn, What};
 use crate::verdict::Category;
@@ -14,6 +14,8 @@ use crate::verdict::Category;
 impl Fold {
     /// The older document: its messages, then its result.
     pub(super) fn document(&mut self, document: &TurnResult, out: &mut Steps<'_>) {
+        // The messages of a document share its uuid.
+        self.in_document = true;
         for message in &document.messages {
             let kind = message.text_of("type").or_else(|| message.text_of("role"));
             match kind.as_deref() {
@@ -30,25 +32,26 @@ impl Fold {
                 _ => {}
             }
         }
+        self.in_document = false;
         self.result(document, out);
     }
 
     pub(super) fn result(&mut self, turn: &TurnResult, out: &mut Steps<'_>) {
         let uuid = &out.record.envelope.uuid;
-        let said = fingerprint(turn.result.as_deref().unwrap_or_default().as_bytes());
+        let said = hash(turn.result.as_deref().unwrap_or_default().as_bytes());
         let usage = turn.usage.as_ref().map(|usage| usage.counts.output_tokens.0);
         let repeated = match uuid {
             Some(uuid) => {
                 !self.turns.seen.insert(("result", uuid, said, usage, turn.total_cost().map(|cost| cost.usd.to_bits())))
             }
-            None => !self.turns.seen.insert(("result", fingerprint(&out.record.bytes))),
+            None => !self.turns.seen.insert(("result", hash(&out.record.bytes))),
         };
         let line = Some(out.record.line);
         if repeated {
             self.warnings.add("duplicate-result", line, "the same result was written before");
         }
         if let Some(index) = turn.result_index {
-            let expected = self.turns.result_index.map_or(0, |last| last + 1);
+            let expected = self.turns.result_index.map_or(0, |last| last.saturating_add(1));
             if index > expected {
                 self.warnings.add("result-gap", line, format!("result {index} follows where {expected} was due: one was lost"));
             }
@@ -64,7 +67,7 @@ impl Fold {
         let message = failed.then(|| error_text(turn));
         // The agent ended before it began: nothing but this came.
         let never_began = self.session.inits == 0
-            && self.spoken.last.is_empty()
+            && self.spoken.last().is_empty()
             && turn.num_turns.as_ref().is_none_or(|turns| turns.as_u64() == Some(0));
         self.turns.failure = message.clone().map(|text| {
             let category = facts.category(turn, &text);
@@ -80,19 +83,25 @@ impl Fold {
         if turn.stop_reason.is_some() {
             turns.stop_reason.clone_from(&turn.stop_reason);
         }
-        if turns.stop_reason.as_deref() == Some("max_tokens") {
+        let stopped = turn.stop_reason.as_ref().or(turns.this_stop.as_ref());
+        if stopped.is_some_and(|reason| reason == "max_tokens") {
             self.warnings.add("max-tokens", line, "the model ran out of tokens: the answer is incomplete");
         }
+        turns.this_stop = None;
         if !repeated {
             turns.all_num_turns = turns.all_num_turns.saturating_add(whole.unwrap_or(0));
             if let Some(ms) = &turn.duration_ms {
                 turns.duration_ms = Some(turns.duration_ms.unwrap_or(0.0) + ms.as_f64());
             }
         }
-        let last = self.spoken.main.as_ref().map(|words| words.text.trim());
+        let typed = self.typing.get(&None).map(String::as_str);
+        let last = typed.or(self.spoken.last_of_main()).map(str::trim);
         let repeats_text = turn.result.as_deref().is_some_and(|text| Some(text.trim()) == last);
         let said = turn.result.clone().filter(|text| !text.is_empty());
-        let words = || self.spoken.main.as_ref().or(self.spoken.sub.as_ref()).map(|words| words.text.clone());
+        let words = || {
+            let last = self.spoken.last_of_main().unwrap_or(self.spoken.last());
+            (!last.is_empty()).then(|| last.to_owned())
+        };
         turns.answer = if failed { Some(String::new()) } else { said.or_else(words) };
         turns.failed += usize::from(failed);
         let ended = Turn {

@@ -59,7 +59,7 @@ impl Process {
         for (model, usage) in &self.models {
             let tokens = TokenCounts::from(usage);
             ledger.tokens += tokens;
-            ledger.web_searches += usage.web_search_requests.0;
+            ledger.web_searches = ledger.web_searches.saturating_add(usage.web_search_requests.0);
             let cost_usd = usage.cost_usd.as_ref().map(|cost| cost.usd);
             ledger.by_model.insert(model.clone(), ModelTotals { tokens, cost_usd });
         }

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use super::marks::{Mood, Shown, session_lines, show};
 use super::{Render, Style};
 use crate::fold::Summary;
-use crate::step::{Answer, Call, CallStatus, SessionInfo, Step};
+use crate::step::{Answer, Call, CallStatus, SessionInfo, Step, What};
 use crate::text::{count_of, head, one_line, visible};
 
 const STYLE: &str = include_str!("html/style.css");
@@ -28,6 +28,8 @@ pub(super) struct Html {
     nodes: Vec<Node>,
     roots: Vec<usize>,
     calls: HashMap<String, usize>,
+    /// Texts by the event they came in, which may be withdrawn.
+    texts: HashMap<String, Vec<usize>>,
 }
 
 struct Node {
@@ -74,12 +76,28 @@ impl Html {
         self.place(step.parent.as_ref(), Body::Markup(markup));
     }
 
+    /// Text that was withdrawn is no longer on the page; that it was is.
+    fn retract(&mut self, uuids: &[String]) {
+        for at in uuids.iter().filter_map(|uuid| self.texts.remove(uuid)).flatten() {
+            self.nodes[at].body =
+                Body::Markup("<div class=\"line aside\"><span class=mark>↶</span> withdrawn</div>\n".to_owned());
+        }
+    }
+
     fn accept(&mut self, step: &Step) {
+        if let What::Retracted { uuids } = &step.what {
+            return self.retract(uuids);
+        }
         match show(step) {
             Shown::Session(info) => self.session = Some(info.clone()),
             Shown::Prompt(text) => self.markup(step, format!("<div class=prompt>{}</div>\n", escaped(text))),
             Shown::Text(said) if said.text.trim().is_empty() => {}
-            Shown::Text(said) => self.markup(step, format!("<div class=text>{}</div>\n", escaped(said.text.trim()))),
+            Shown::Text(said) => {
+                self.markup(step, format!("<div class=text>{}</div>\n", escaped(said.text.trim())));
+                if let Some(uuid) = &said.uuid {
+                    self.texts.entry(uuid.clone()).or_default().push(self.nodes.len() - 1);
+                }
+            }
             Shown::Thinking(said) => {
                 let (words, text) = (count_of(said.text.split_whitespace().count(), "word"), escaped(said.text.trim()));
                 let summary = format!("<summary>thought ({words})</summary>");

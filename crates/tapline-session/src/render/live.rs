@@ -8,6 +8,8 @@ use crate::text::{fit, width};
 
 /// No more running calls than this are shown.
 const SHOWN: usize = 8;
+/// No more running calls than this are remembered.
+const TRACKED: usize = 1_024;
 
 /// Calls that are running, as lines that can be erased.
 #[derive(Debug, Default)]
@@ -18,8 +20,13 @@ pub(super) struct Live {
 }
 
 impl Live {
-    pub(super) fn start(&mut self, call: &Call, depth: usize) {
-        self.running.push((call.id.clone(), depth, format!("{}: {}", call.doing, call.title)));
+    /// Remembers a running call. One without an id cannot end, and nobody watches thousands: `false`.
+    pub(super) fn start(&mut self, call: &Call, depth: usize) -> bool {
+        let tracked = call.id.is_some() && self.running.len() < TRACKED;
+        if tracked {
+            self.running.push((call.id.clone(), depth, format!("{}: {}", call.doing, call.title)));
+        }
+        tracked
     }
 
     /// Takes a call out; `true` if it was running.
@@ -41,9 +48,9 @@ impl Live {
     }
 
     /// Draws the running calls; each is cut to the width, so that the rows can be counted.
-    pub(super) fn draw(&mut self, style: Style, columns: usize) -> String {
+    pub(super) fn draw(&mut self, style: Style, columns: usize, rows: usize) -> String {
         let mut out = String::new();
-        let hidden = self.running.len().saturating_sub(SHOWN);
+        let hidden = self.running.len().saturating_sub(SHOWN.min(rows.saturating_sub(2)).max(1));
         for (_, depth, text) in self.running.iter().skip(hidden) {
             let indent = "  ".repeat(*depth);
             let line = fit(&format!("{indent}▸ {text}"), columns.saturating_sub(1)).into_owned();

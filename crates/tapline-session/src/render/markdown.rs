@@ -20,6 +20,8 @@ pub(super) struct Markdown {
     in_list: bool,
 }
 
+/// No more running calls than this are remembered.
+const TRACKED: usize = 1_024;
 /// No more lines of a failed call's output are shown.
 const OUTPUT_LINES: usize = 20;
 
@@ -55,11 +57,15 @@ impl Markdown {
     }
 
     fn call(&mut self, call: &Call, depth: usize) {
-        self.running.push((call.id.clone(), depth, format!("{}: {}", call.doing, title(&call.title))));
+        if self.running.len() < TRACKED {
+            self.running.push((call.id.clone(), depth, format!("{}: {}", call.doing, title(&call.title))));
+        }
     }
 
     fn answer(&mut self, answer: &Answer, depth: usize) -> String {
-        self.running.retain(|(id, ..)| *id != answer.id);
+        if let Some(at) = self.running.iter().position(|(id, ..)| *id == answer.id) {
+            self.running.remove(at);
+        }
         let what = title(answer.title.as_deref().or(answer.name.as_deref()).unwrap_or("a call"));
         let done = answer.done.unwrap_or("called");
         match answer.status {

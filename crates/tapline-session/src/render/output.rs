@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tapline_protocol::{Agent, Json, Record};
+use tapline_protocol::{Agent, Json, Kind, Record, Value};
 
 use crate::step::{Step, Turn, What};
 
@@ -54,7 +54,7 @@ impl Outputs {
             }
         }
         if let Some(messages) = &mut self.messages {
-            messages.extend(message_of(record));
+            messages.extend(messages_of(record));
         }
     }
 
@@ -120,15 +120,18 @@ fn quoted(text: &str) -> String {
     serde_json::to_string(text).unwrap_or_default()
 }
 
-/// A message in the shape of seed 001: type, content, and the model of an answer.
-fn message_of(record: &Record) -> Option<String> {
-    let kind = record.envelope.kind.as_deref().filter(|kind| matches!(*kind, "user" | "assistant"))?;
-    record
-        .with(|value| {
-            let message = value.get("message")?;
-            let content = message.get("content")?.raw();
-            let model = message.get("model").map(|model| format!(",\"model\":{}", model.raw())).unwrap_or_default();
-            Some(format!("{{\"type\":\"{kind}\",\"content\":{content}{model}}}"))
-        })
-        .flatten()
+/// A record's messages in the shape of seed 001: type, content, and the model of an answer.
+fn messages_of(record: &Record) -> Vec<String> {
+    let read = |value: Value<'_>| {
+        if let Some(messages) = value.get("messages").and_then(Value::items) {
+            return messages.map(|message| message.raw().to_owned()).collect();
+        }
+        let kind = record.envelope.kind.as_deref().filter(|kind| matches!(*kind, "user" | "assistant"));
+        let body = value.get("message").filter(|message| message.kind() == Kind::Object).unwrap_or(value);
+        let model = body.get("model").map(|model| format!(",\"model\":{}", model.raw())).unwrap_or_default();
+        let content = body.get("content").map(Value::raw);
+        let message = kind.zip(content).map(|(kind, content)| format!("{{\"type\":\"{kind}\",\"content\":{content}{model}}}"));
+        message.into_iter().collect()
+    };
+    record.with(read).unwrap_or_default()
 }

@@ -1,5 +1,6 @@
 //! A run at a glance: the verdict line that ends a view, and the summary of `inspect`.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::Style;
@@ -191,13 +192,11 @@ const ANSWER_LINES: usize = 12;
 
 /// `7: Bash 4, Read 3 · 1 failed · 1 denied`
 fn calls(report: &Report) -> String {
-    let mut names: Vec<(&str, usize)> = Vec::new();
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for call in &report.tools.calls {
-        match names.iter_mut().find(|(name, _)| *name == call.name) {
-            Some((_, count)) => *count += 1,
-            None => names.push((&call.name, 1)),
-        }
+        *counts.entry(&call.name).or_default() += 1;
     }
+    let mut names: Vec<(&str, usize)> = counts.into_iter().collect();
     names.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let names: Vec<_> = names.iter().map(|(name, count)| format!("{name} {count}")).collect();
     let with = |status: CallStatus, word: &str| {

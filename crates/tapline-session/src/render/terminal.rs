@@ -8,7 +8,7 @@ use super::marks::{Mood, Shown, session_lines, show};
 use super::{Render, Style};
 use crate::fold::Summary;
 use crate::step::{Answer, Call, CallStatus, DeltaKind, Partial, Said, SessionInfo, Step, Turn};
-use crate::text::{count_of, fit, one_line, visible, wrap};
+use crate::text::{count_of, fit, one_line, visible, without_commands, wrap};
 
 /// How it may look.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +17,8 @@ pub struct TerminalOptions {
     pub style: Style,
     /// The terminal's columns; nothing is cut where there is none.
     pub width: Option<usize>,
+    /// The terminal's rows: no more is drawn than it can show.
+    pub rows: usize,
     /// Running calls are drawn over in place; otherwise they are written out when they start and when they end.
     pub live: bool,
     /// Thoughts are shown whole.
@@ -175,7 +177,9 @@ impl Terminal {
     /// What was typed of this text already.
     fn typed(&mut self, said: &Said, step: &Step) -> Option<String> {
         let here = step.parent.is_none() && self.options.partial && said.message_id == self.typing.message_id;
-        if here { self.typing.blocks.pop_front().map(|(_, typed)| typed) } else { None }
+        // The block that this is the whole of; an empty one was never typed.
+        let at = self.typing.blocks.iter().position(|(_, typed)| said.text.starts_with(typed.as_str()));
+        at.filter(|_| here).and_then(|at| self.typing.blocks.remove(at)).map(|(_, typed)| typed)
     }
 
     fn end_line(&mut self) -> String {
@@ -224,8 +228,8 @@ impl Terminal {
     }
 
     fn call(&mut self, call: &Call, depth: usize) -> String {
-        self.live.start(call, depth);
-        if self.options.live {
+        let tracked = self.live.start(call, depth);
+        if self.options.live && tracked {
             return String::new();
         }
         let cyan = self.style().cyan;
@@ -287,6 +291,14 @@ impl Terminal {
     }
 
     fn permanent(&mut self, shown: Shown<'_>, step: &Step) -> String {
+        // Whatever is shown starts a line of its own, but for text that is being typed and its whole.
+        let typed_on = matches!(shown, Shown::Partial(_) | Shown::Text(_) | Shown::Nothing);
+        let hidden = self.options.live && matches!(shown, Shown::Call(_));
+        let end = if typed_on || hidden { String::new() } else { self.end_line() };
+        end + &self.rest(shown, step)
+    }
+
+    fn rest(&mut self, shown: Shown<'_>, step: &Step) -> String {
         match shown {
             Shown::Session(info) => self.session(info),
             Shown::Prompt(text) => self.prompt(text, step.depth),
@@ -298,21 +310,11 @@ impl Terminal {
             Shown::Turn(turn) => self.turn(turn),
             Shown::Remark(remark) => {
                 let colour = self.colour(remark.mood);
-                self.end_line() + &self.marked(step.depth, colour, remark.mark, &remark.text)
+                self.marked(step.depth, colour, remark.mark, &remark.text)
             }
             Shown::Nothing => String::new(),
         }
     }
-}
-
-/// In a CI log, `::error` at a line's start and `##[error]` anywhere are commands: a blank takes them apart.
-fn without_commands(text: &str) -> String {
-    let lines = text.split_inclusive('\n').map(|line| {
-        let blanks = line.len() - line.trim_start().len();
-        let line = line.replace("##[", "## [");
-        if line[blanks..].starts_with("::") { format!("{}: {}", &line[..blanks], &line[blanks + 1..]) } else { line }
-    });
-    lines.collect()
 }
 
 impl Terminal {
@@ -335,7 +337,7 @@ impl Terminal {
             return shown;
         }
         let out = self.live.erase(self.columns()) + &shown;
-        if self.typing.mid_line { out } else { out + &self.live.draw(self.style(), self.columns()) }
+        if self.typing.mid_line { out } else { out + &self.live.draw(self.style(), self.columns(), self.options.rows) }
     }
 
     fn ending(&mut self, summary: &Summary) -> String {
@@ -354,8 +356,9 @@ impl Terminal {
 }
 
 impl Render for Terminal {
-    fn resize(&mut self, columns: usize) {
+    fn resize(&mut self, columns: usize, rows: usize) {
         self.options.width = self.options.width.map(|_| columns);
+        self.options.rows = rows;
     }
 
     fn step(&mut self, step: &Step) -> String {

@@ -1,6 +1,6 @@
 //! Collects what grows with a stream: texts, calls, turns. With the fold's summary it makes the report.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use tapline_protocol::codex::{Item as WireItem, Todo};
 use tapline_protocol::{Agent, Json, Read};
@@ -25,13 +25,19 @@ pub struct Collector {
     rate_limit: Option<Json>,
     rate_limit_events: u64,
     tasks: Vec<Task>,
+    task_at: HashMap<String, usize>,
     hooks: Vec<Hook>,
+    open_hooks: HashMap<HookKey, Vec<usize>>,
+    orphans: HashSet<String>,
     assistant_errors: Vec<String>,
     partial: PartialTexts,
     codex: CodexPart,
     items: Vec<(WireItem, Vec<&'static str>)>,
     item_at: HashMap<(usize, String), usize>,
 }
+
+/// How a hook's end finds its start: its id, or its name and event.
+type HookKey = (Option<String>, Option<String>, Option<String>);
 
 #[derive(Debug)]
 struct Passage {
@@ -44,13 +50,9 @@ impl Collector {
     /// Collects only what the value at this path needs (see [`get`](super::get)), so that one value of a huge
     /// stream takes little memory.
     pub fn for_path(path: &str) -> Self {
+        let path = path.strip_prefix('.').unwrap_or(path);
         let root = path.split(['.', '[']).next().unwrap_or(path);
         Self { only: Some(root.to_owned()), ..Self::default() }
-    }
-
-    /// Collects none of the texts: for a summary.
-    pub fn without_texts() -> Self {
-        Self::for_path("turns")
     }
 
     fn wants(&self, part: &str) -> bool {
@@ -90,6 +92,7 @@ impl Collector {
             }
             What::Orphan(answer) => {
                 if self.wants("tools") {
+                    self.orphans.extend(answer.id.clone());
                     self.tools.orphan_results.push(orphan(answer, step));
                 }
             }
@@ -119,6 +122,7 @@ impl Collector {
                 }
             }
             What::Retracted { uuids } => {
+                let uuids: HashSet<&String> = uuids.iter().collect();
                 let stays = |passage: &Passage| passage.uuid.as_ref().is_none_or(|uuid| !uuids.contains(uuid));
                 self.texts.retain(stays);
                 self.thinking.retain(stays);
@@ -134,10 +138,7 @@ impl Collector {
                 self.rate_limit_events += 1;
                 self.rate_limit = limit.info.clone().or(self.rate_limit.take());
             }
-            What::Task(task) => match self.tasks.iter_mut().find(|known| known.id == task.id) {
-                Some(known) => known.clone_from(task),
-                None => self.tasks.push(task.clone()),
-            },
+            What::Task(task) => self.task(task),
             What::Hook(hook) => self.hook(hook),
             What::Error { text } => {
                 self.assistant_errors.push(text.clone());
@@ -161,7 +162,9 @@ impl Collector {
         if let Some(id) = &call.id {
             self.calls.insert(id.clone(), self.tools.calls.len());
             // Its answer came first, and is told again now.
-            self.tools.orphan_results.retain(|orphan| orphan.tool_use_id.as_ref() != Some(id));
+            if self.orphans.remove(id) {
+                self.tools.orphan_results.retain(|orphan| orphan.tool_use_id.as_ref() != Some(id));
+            }
         }
         self.tools.calls.push(CallEntry {
             id: call.id.clone(),
@@ -200,29 +203,38 @@ impl Collector {
         }
     }
 
-    fn hook(&mut self, hook: &Hook) {
-        let same = |known: &&mut Hook| {
-            known.outcome.is_none()
-                && match (&known.id, &hook.id) {
-                    (Some(known), Some(id)) => known == id,
-                    (None, None) => known.name == hook.name && known.event == hook.event,
-                    _ => false,
-                }
-        };
-        match self.hooks.iter_mut().find(same) {
-            Some(known) if hook.outcome.is_some() => {
-                let (name, event) = (known.name.take(), known.event.take());
-                *known = Hook { name: hook.name.clone().or(name), event: hook.event.clone().or(event), ..hook.clone() };
-            }
-            _ => self.hooks.push(hook.clone()),
+    fn task(&mut self, task: &Task) {
+        if let Some(at) = self.task_at.get(&task.id) {
+            self.tasks[*at].clone_from(task);
+        } else {
+            self.task_at.insert(task.id.clone(), self.tasks.len());
+            self.tasks.push(task.clone());
         }
+    }
+
+    /// A hook's end belongs to the start of the same id; without ids, to one of the same name and event.
+    fn hook(&mut self, hook: &Hook) {
+        let key = match &hook.id {
+            Some(id) => (Some(id.clone()), None, None),
+            None => (None, hook.name.clone(), hook.event.clone()),
+        };
+        if hook.outcome.is_none() {
+            self.open_hooks.entry(key).or_default().push(self.hooks.len());
+            return self.hooks.push(hook.clone());
+        }
+        let open = self.open_hooks.get_mut(&key).filter(|open| !open.is_empty()).map(|open| open.remove(0));
+        let Some(at) = open else { return self.hooks.push(hook.clone()) };
+        let known = &mut self.hooks[at];
+        let (name, event) = (known.name.take(), known.event.take());
+        *known = Hook { name: hook.name.clone().or(name), event: hook.event.clone().or(event), ..hook.clone() };
     }
 
     fn item(&mut self, item: &Item) {
         let news = WireItem { fields: item.item.clone() };
         if news.kind().as_deref() == Some("error") {
             let message = news.text("message");
-            self.codex.dropped_events += message.as_deref().and_then(dropped_events).unwrap_or(0);
+            let dropped = message.as_deref().and_then(dropped_events).unwrap_or(0);
+            self.codex.dropped_events = self.codex.dropped_events.saturating_add(dropped);
             self.codex.item_errors.extend(message);
         }
         let at = news.text("id").map(|id| *self.item_at.entry((item.thread, id)).or_insert(self.items.len()));

@@ -110,10 +110,10 @@ fn follow(value: Value<'_>, path: &[Part<'_>], found: &mut Vec<String>) -> Resul
         Part::At(index) => value.items().and_then(|mut items| items.nth(*index)),
         Part::FromEnd(index) => item(*index),
         Part::Each => {
-            for item in value.items().into_iter().flatten() {
-                follow(item, rest, found)?;
-            }
-            return Ok(());
+            // Items differ: a key that none of them has is a mistake, one that some lack is not.
+            let outcomes: Vec<_> = value.items().into_iter().flatten().map(|item| follow(item, rest, found)).collect();
+            let any = outcomes.is_empty() || outcomes.iter().any(Result::is_ok);
+            return if any { Ok(()) } else { outcomes.into_iter().next().unwrap_or(Ok(())) };
         }
     };
     next.map_or(Ok(()), |next| follow(next, rest, found))

@@ -5,6 +5,8 @@ mod cases;
 #[cfg(test)]
 mod checks;
 #[cfg(test)]
+mod corners;
+#[cfg(test)]
 mod fixtures;
 #[cfg(test)]
 mod hostile;

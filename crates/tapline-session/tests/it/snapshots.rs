@@ -5,8 +5,15 @@ use tapline_session::render::{Format, Style, TerminalOptions, render_summary};
 
 use crate::fixtures::{show, tell_plainly};
 
-const LOG: TerminalOptions =
-    TerminalOptions { style: Style::plain(), width: None, live: false, thinking: false, partial: false, ci_log: false };
+const LOG: TerminalOptions = TerminalOptions {
+    style: Style::plain(),
+    width: None,
+    rows: 24,
+    live: false,
+    thinking: false,
+    partial: false,
+    ci_log: false,
+};
 
 /// A snapshot of this view of every stream.
 fn snapshot(name: &str, view: impl Fn(&[u8]) -> String) {
@@ -25,8 +32,15 @@ fn terminal_log() {
 
 #[test]
 fn terminal_live_with_partial_text_and_thoughts() {
-    let options =
-        TerminalOptions { style: Style::ansi(), width: Some(72), live: true, thinking: true, partial: true, ci_log: false };
+    let options = TerminalOptions {
+        style: Style::ansi(),
+        width: Some(72),
+        rows: 24,
+        live: true,
+        thinking: true,
+        partial: true,
+        ci_log: false,
+    };
     let visible = |text: String| text.replace('\u{1b}', "␛");
     snapshot("live", |bytes| visible(show(&tell_plainly(bytes), Format::Terminal(options))));
 }

@@ -2,11 +2,13 @@
 
 use crate::text::{one_line, visible};
 
-/// Text with the agent's own formatting. Fenced code stays as it is; a fence left open is closed.
+/// Text with the agent's own formatting. Fenced code and code spans stay as they are; a fence left open is closed.
 pub(super) fn prose(text: &str) -> String {
     let text = visible(text.trim_matches('\n'));
     let mut out = String::with_capacity(text.len());
     let mut fence: Option<String> = None;
+    // A backtick that an earlier line of the paragraph left open may close on any later one: then no span is sure.
+    let mut sure = true;
     for line in text.lines() {
         if !out.is_empty() {
             out.push('\n');
@@ -15,11 +17,17 @@ pub(super) fn prose(text: &str) -> String {
             out.push_str(line);
             if closes(line, open) {
                 fence = None;
+                sure = true;
             }
-        } else {
-            fence = opens(line);
-            out.push_str(&harmless(line));
+            continue;
         }
+        fence = opens(line);
+        if line.trim().is_empty() {
+            sure = true;
+        }
+        let (escaped, balanced) = harmless_but_spans(line, sure);
+        sure &= balanced;
+        out.push_str(&escaped);
     }
     if let Some(open) = fence {
         out.push('\n');
@@ -28,15 +36,35 @@ pub(super) fn prose(text: &str) -> String {
     out
 }
 
-/// The fence that this line opens: at most three blanks, then three or more backticks or tildes.
-fn opens(line: &str) -> Option<String> {
-    let text = line.trim_start_matches(' ');
-    if line.len() - text.len() > 3 {
-        return None;
+/// A line without anything that runs, its code spans left alone; whether every backtick in it found its partner.
+fn harmless_but_spans(line: &str, sure: bool) -> (String, bool) {
+    if !sure || line.contains("\\`") {
+        return (harmless(line), !line.contains('`'));
     }
-    let mark = text.chars().next().filter(|c| matches!(c, '`' | '~'))?;
-    let length = text.chars().take_while(|c| *c == mark).count();
-    let info = &text[length..];
+    let mut out = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(at) = rest.find('`') {
+        out.push_str(&harmless(&rest[..at]));
+        let run = rest[at..].len() - rest[at..].trim_start_matches('`').len();
+        let (mark, behind) = rest[at..].split_at(run);
+        // The partner is a run of the same length.
+        let partner = behind
+            .match_indices(mark)
+            .map(|(at, _)| at)
+            .find(|at| !behind[..*at].ends_with('`') && !behind[at + run..].starts_with('`'));
+        let Some(end) = partner else { return (out + &harmless(&rest[at..]), false) };
+        out.push_str(&rest[at..at + run + end + run]);
+        rest = &behind[end + run..];
+    }
+    (out + &harmless(rest), true)
+}
+
+/// The fence that this line opens: at its very start, three or more backticks or tildes. One that is indented may
+/// belong to a list, and end with it.
+fn opens(line: &str) -> Option<String> {
+    let mark = line.chars().next().filter(|c| matches!(c, '`' | '~'))?;
+    let length = line.chars().take_while(|c| *c == mark).count();
+    let info = &line[length..];
     (length >= 3 && !(mark == '`' && info.contains('`'))).then(|| mark.to_string().repeat(length))
 }
 
@@ -131,5 +159,9 @@ mod tests {
         assert_eq!(prose("``` a`b\n<b>"), "``` a`b\n&lt;b>");
         assert_eq!(code_block("a ``` b"), "````\na ``` b\n````");
         assert_eq!(title("`echo `date``"), "`` echo `date` ``");
+        assert_eq!(prose("use `Vec<String>` and `&str`, not <b>"), "use `Vec<String>` and `&str`, not &lt;b>");
+        assert_eq!(prose("open ` here\n` <b> `\n\n`<i>`"), "open ` here\n` &lt;b> `\n\n`<i>`");
+        assert_eq!(prose("\\`<b>\\`"), "\\`&lt;b>\\`");
+        assert_eq!(prose("- a\n  ```\n<script>x"), "- a\n  ```\n&lt;script>x");
     }
 }

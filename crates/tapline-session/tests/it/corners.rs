@@ -1,0 +1,94 @@
+//! Corners that a review found: each was wrong once.
+
+use crate::fixtures::tell_plainly;
+
+fn get(stream: &str, path: &str) -> Option<String> {
+    tapline_session::get(&tell_plainly(stream.as_bytes()).report.to_json(), path).ok()
+}
+
+fn said(text: &str, uuid: &str) -> String {
+    format!(
+        "{{\"type\":\"assistant\",\"uuid\":\"{uuid}\",\"message\":{{\"id\":\"m\",\"content\":[{{\"type\":\"text\",\"text\":\"{text}\"}}]}}}}\n"
+    )
+}
+
+#[test]
+fn content_within_content_has_an_end() {
+    let depth = 20_000;
+    let stream = format!(
+        "{{\"type\":\"assistant\",\"message\":{{\"content\":{}\"x\"{}}}}}\n",
+        "[{\"type\":\"tool_result\",\"content\":".repeat(depth),
+        "}]".repeat(depth)
+    );
+    assert_eq!(tell_plainly(stream.as_bytes()).report.stream.lines.objects, 1);
+}
+
+#[test]
+fn texts_that_differ_in_the_middle_differ() {
+    let (one, two) = ("#".repeat(300) + "ONE" + &"#".repeat(300), "#".repeat(300) + "TWO" + &"#".repeat(300));
+    let text = get(&(said(&one, "same") + &said(&two, "same")), "text").unwrap();
+    assert!(text.contains("ONE") && text.contains("TWO"));
+    let result = |cost: &str| {
+        format!("{{\"type\":\"result\",\"a\":\"{0}\",\"total_cost_usd\":{cost},\"b\":\"{0}\"}}\n", "#".repeat(300))
+    };
+    assert_eq!(get(&(result("0.01") + &result("0.02")), "ledger.cost_usd").as_deref(), Some("0.02"));
+}
+
+#[test]
+fn a_document_keeps_its_conversation() {
+    let messages = r#"[{"type":"user","content":"q1"},{"type":"assistant","content":[{"type":"text","text":"one"}]},{"type":"user","content":"q2"},{"type":"assistant","content":[{"type":"text","text":"two"}]}]"#;
+    for kind in ["", "\"type\":\"result\","] {
+        let document = format!("{{{kind}\"uuid\":\"u\",\"result\":\"hi\",\"messages\":{messages}}}");
+        assert_eq!(get(&document, "text").as_deref(), Some("one\ntwo"));
+        assert_eq!(get(&document, "prompts[]").as_deref(), Some("q1\nq2"));
+    }
+}
+
+#[test]
+fn what_is_withdrawn_is_not_the_answer() {
+    let stream = said("good", "u1")
+        + &said("BAD", "u2")
+        + "{\"type\":\"system\",\"subtype\":\"model_refusal_fallback\",\"retracted_message_uuids\":[\"u2\"]}\n";
+    assert_eq!(get(&stream, "answer").as_deref(), Some("good"));
+    assert_eq!(get(&stream, "last_text").as_deref(), Some("good"));
+    assert_eq!(get(&(stream + "{\"type\":\"result\",\"subtype\":\"success\"}\n"), "answer").as_deref(), Some("good"));
+}
+
+#[test]
+fn counts_do_not_overflow() {
+    let most = u64::MAX;
+    let result = |index: u64| {
+        format!(
+            "{{\"type\":\"result\",\"result_index\":{index},\"num_turns\":{most},\"modelUsage\":{{\"a\":{{\"webSearchRequests\":{most}}},\"b\":{{\"webSearchRequests\":{most}}}}}}}\n"
+        )
+    };
+    assert_eq!(get(&(result(most) + &result(3)), "ledger.web_searches"), Some(most.to_string()));
+    let item =
+        format!("{{\"type\":\"item.completed\",\"item\":{{\"type\":\"error\",\"message\":\"{most} events were dropped\"}}}}\n");
+    assert_eq!(
+        get(&("{\"type\":\"thread.started\"}\n".to_owned() + &item + &item), "codex.dropped_events"),
+        Some(most.to_string())
+    );
+}
+
+#[test]
+fn many_of_anything_take_no_longer_than_they_must() {
+    let count = 20_000;
+    let lines = |line: &dyn Fn(usize) -> String| (0..count).map(line).collect::<String>();
+    let streams = [
+        lines(&|n| {
+            format!("{{\"type\":\"system\",\"subtype\":\"task_started\",\"task_id\":\"{n}\",\"tool_use_id\":\"{n}\"}}\n")
+        }),
+        lines(&|n| format!("{{\"type\":\"system\",\"subtype\":\"hook_started\",\"hook_id\":\"{n}\"}}\n")),
+        lines(&|n| format!("{{\"type\":\"keep_alive\",\"session_id\":\"{n}\"}}\n")),
+        lines(&|n| format!("{{\"type\":\"tool_use\",\"id\":\"{n}\",\"name\":\"T{n}\",\"input\":{{}}}}\n")),
+        format!(
+            "{{\"type\":\"item.completed\",\"item\":{{\"id\":\"i\",{}\"type\":\"x\"}}}}\n",
+            lines(&|n| format!("\"k{n}\":1,"))
+        ),
+        format!("{{\"type\":\"result\",\"usage\":{{{}\"z\":1}}}}\n", lines(&|n| format!("\"k{n}\":1,"))),
+    ];
+    for stream in streams {
+        assert!(tell_plainly(stream.as_bytes()).report.stream.bytes > 100_000);
+    }
+}
