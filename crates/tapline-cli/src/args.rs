@@ -89,6 +89,9 @@ pub(crate) struct Convert {
     /// With `--to json`: add the conversation as `messages`
     #[arg(long)]
     pub(crate) messages: bool,
+    /// Replace secrets (keys, tokens, passwords); text that is still being written is blanked
+    #[arg(long)]
+    pub(crate) redact: bool,
     #[command(flatten)]
     pub(crate) facts: Facts,
 }
@@ -162,7 +165,7 @@ pub(crate) struct Man {
 /// A stream.
 #[derive(Debug, Args)]
 pub(crate) struct Stream {
-    /// The stream; `-` or nothing reads stdin
+    /// The stream: a file or a recording's folder; `-` or nothing reads stdin
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
 }

@@ -28,6 +28,13 @@ impl Follow {
         Self { path: path.to_owned(), file, position: 0, mid_line: false }
     }
 
+    /// Whether another file has this one's name.
+    fn has_successor(&self) -> io::Result<bool> {
+        let Some(file) = &self.file else { return Ok(false) };
+        let here = file.metadata()?;
+        Ok(self.path.metadata().is_ok_and(|there| !same_file(&here, &there)))
+    }
+
     /// Starts over if the file was cut short or another one has its name. `true` if so.
     fn start_over(&mut self) -> io::Result<bool> {
         if let Some(file) = &mut self.file {
@@ -68,6 +75,15 @@ impl Read for Follow {
                 self.position += count as u64;
                 self.mid_line = buffer[count - 1] != b'\n';
                 return Ok(count);
+            }
+            if self.has_successor()? {
+                // What was written between the last look and the change still counts.
+                let count = self.file.as_mut().map_or(Ok(0), |file| file.read(buffer))?;
+                if count > 0 {
+                    self.position += count as u64;
+                    self.mid_line = buffer[count - 1] != b'\n';
+                    return Ok(count);
+                }
             }
             if self.start_over()? {
                 // What was cut off is a line of its own, not the start of the next.

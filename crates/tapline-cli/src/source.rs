@@ -1,4 +1,4 @@
-//! Where records come from: a file or stdin, of any shape.
+//! Where records come from: a file, a recording or stdin, of any shape.
 
 use std::fs::File;
 use std::io::{self, BufReader, IsTerminal as _, Read};
@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, Record};
-use tapline_session::{Ending, Fold, Format, Step, Summary};
+use tapline_recording::{Meta, Recording, redact_line};
+use tapline_session::{Ending, Fold, Format, Run, Step, Summary};
 
 use crate::args::{AgentName, Facts, Shape};
 use crate::output;
@@ -20,6 +21,9 @@ pub(crate) struct Source {
     input: Input<BufReader<Box<dyn Read>>>,
     fold: Fold,
     ending: Ending,
+    run: Run,
+    /// What is read is decoded again without its secrets.
+    redactor: Option<Decoder>,
 }
 
 /// Whether a path means stdin.
@@ -38,11 +42,40 @@ impl Source {
         }
         let path = path.map_or_else(PathBuf::new, Clone::clone);
         let name = path.display().to_string();
+        if Recording::is_one(&path) {
+            return Self::of_recording(name, &path, facts);
+        }
         if path.is_dir() {
-            bail!("{name} is a folder: give the stream's file");
+            bail!("{name} is a folder, and no recording: give the stream's file");
         }
         let file = File::open(&path).with_context(|| format!("cannot open {name}"))?;
         Self::of(name, Box::new(file), facts)
+    }
+
+    /// A recording says itself how it ended; what the caller knows better is taken from the caller.
+    fn of_recording(name: String, path: &Path, facts: &Facts) -> Result<Self> {
+        let recording = Recording::open(path)?;
+        let file = File::open(recording.stdout()).with_context(|| format!("cannot open {name}"))?;
+        let mut source = Self::of(name, Box::new(file), facts)?;
+        let end = recording.end.clone().unwrap_or_default();
+        let given = source.ending;
+        source.ending = Ending {
+            exit_code: given.exit_code.or(end.exit_code),
+            signal: given.signal.or(end.signal),
+            stderr: given.stderr.or(recording.stderr().ok()),
+            timed_out: given.timed_out || end.timed_out,
+            interrupted: end.interrupted,
+            lingered: end.lingered,
+            ..given
+        };
+        let Meta { started_at, label, .. } = recording.meta;
+        source.run = Run { started_at, duration_ms: end.duration_ms, label, ..Run::default() };
+        Ok(source)
+    }
+
+    /// Takes secrets out of all that is read from here on.
+    pub(crate) fn redacted(self, redact: bool) -> Self {
+        Self { redactor: redact.then(Decoder::default), ..self }
     }
 
     /// Reads from anything.
@@ -61,12 +94,17 @@ impl Source {
         let reader = BufReader::with_capacity(CHUNK, reader);
         let input =
             Input::open(reader, format, Decoder::with_line_limit(limit)).with_context(|| format!("cannot read {name}"))?;
-        Ok(Self { name, input, fold: Fold::for_agent(agent), ending: ending(facts)? })
+        let (fold, ending) = (Fold::for_agent(agent), ending(facts)?);
+        Ok(Self { name, input, fold, ending, run: Run::default(), redactor: None })
     }
 
     /// The next record, for those who pass it on unread.
     pub(crate) fn next_record(&mut self) -> Result<Option<Record>> {
-        self.input.next().transpose().with_context(|| format!("cannot read {}", self.name))
+        let record = self.input.next().transpose().with_context(|| format!("cannot read {}", self.name))?;
+        Ok(match (record, &mut self.redactor) {
+            (Some(record), Some(decoder)) => Some(decoder.decode_line(record.line, redact_line(&record))),
+            (record, _) => record,
+        })
     }
 
     /// The next record and what happened in it.
@@ -92,10 +130,10 @@ impl Source {
     }
 
     /// Everything that is known at the end.
-    pub(crate) fn finish(self) -> (Summary, Format, Ending) {
+    pub(crate) fn finish(self) -> (Summary, Format, Ending, Run) {
         let summary = self.fold.finish(&self.ending);
         let format = Format::of(self.input.shape(), summary.agent);
-        (summary, format, self.ending)
+        (summary, format, self.ending, self.run)
     }
 }
 

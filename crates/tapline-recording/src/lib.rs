@@ -32,5 +32,5 @@ mod writing;
 
 pub use error::RecordingError;
 pub use reading::{Piece, Recording};
-pub use redact::{REDACTED, redact};
+pub use redact::{REDACTED, redact, redact_line};
 pub use writing::{End, Loss, Meta, Recorder, Stream, Sync};

@@ -1,7 +1,11 @@
 //! Secrets, found by their shape and replaced: keys of Anthropic, `OpenAI`, GitHub and AWS, web tokens, private keys,
 //! `Authorization` headers, and whatever stands behind a name like `password`. Errs on the side of hiding.
 
+mod lines;
+
 use std::borrow::Cow;
+
+pub use lines::redact_line;
 
 /// What stands where a secret stood.
 pub const REDACTED: &str = "[redacted]";

@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use anyhow::Result;
 use tapline_session::render::{Style, render_summary};
-use tapline_session::{Collector, GetError, Run, get};
+use tapline_session::{Collector, GetError, get};
 
 use crate::args::Inspect;
 use crate::source::Source;
@@ -21,8 +21,8 @@ pub(crate) fn run(args: &Inspect) -> Result<u8> {
             collector.accept(step);
         }
     }
-    let (summary, format, ending) = source.finish();
-    let report = collector.report(summary.clone(), format, Run::default(), &ending);
+    let (summary, format, ending, run) = source.finish();
+    let report = collector.report(summary.clone(), format, run, &ending);
     let mut out = output::stdout();
     let mut code = if args.exit_status { report.verdict.exit_code() } else { 0 };
     if let Some(path) = &args.get {

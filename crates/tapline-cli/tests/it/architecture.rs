@@ -10,7 +10,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("tapline-session", &["tapline-protocol"]),
     ("tapline-recording", &["tapline-protocol"]),
     ("tapline", &["tapline-protocol", "tapline-session"]),
-    ("tapline-cli", &["tapline-protocol", "tapline-session"]),
+    ("tapline-cli", &["tapline-protocol", "tapline-recording", "tapline-session"]),
 ];
 
 /// No file is longer.

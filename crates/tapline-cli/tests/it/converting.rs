@@ -122,6 +122,16 @@ fn what_messages_writes_reads_back() {
 }
 
 #[test]
+fn secrets_can_be_taken_out() {
+    let key = "sk-ant-REDACTED";
+    let stream = format!("{{\"type\":\"result\",\"subtype\":\"success\",\"result\":\"the key is {key}.\"}}\n");
+    for to in ["text", "json", "stream-json", "steps", "markdown", "html", "json-verbose"] {
+        let out = tapline_on(stream.as_bytes(), &["convert", "--redact", "--to", to]).out;
+        assert!(!out.contains(key) && out.contains("the key is ") && out.contains("redacted"), "{to}: {out}");
+    }
+}
+
+#[test]
 fn a_file_can_be_written() {
     let folder = Folder::new("convert");
     let page = folder.path("page.html");

@@ -119,6 +119,24 @@ fn what_the_stream_does_not_say_is_given() {
 }
 
 #[test]
+fn a_recording_is_read_like_a_file_and_says_how_it_ended() {
+    let folder = Folder::new("recording");
+    folder.file("meta.json", "{\"schema\":1,\"started_at\":\"2026-11-15T00:00:00Z\",\"label\":\"nightly\"}");
+    folder.file("stdout", "{\"type\":\"keep_alive\"}\n");
+    folder.file("stderr", "it broke\n");
+    folder.file("end.json", "{\"exit_code\":7,\"duration_ms\":1234}");
+    let path = folder.path("");
+    let get = |what: &str| tapline(&["inspect", "--get", what, &path]).out;
+    assert_eq!((get("verdict.category"), get("verdict.error")), ("exit\n".into(), "it broke\n".into()));
+    assert_eq!(
+        get("run"),
+        "{\"started_at\":\"2026-11-15T00:00:00Z\",\"duration_ms\":1234,\"attempts\":1,\"label\":\"nightly\"}\n"
+    );
+    assert_eq!(tapline(&["convert", "--to", "stream-json", &path]).out, "{\"type\":\"keep_alive\"}\n");
+    assert_eq!(tapline(&["view", "--exit-status", &path]).code, 1);
+}
+
+#[test]
 fn bad_input_is_named() {
     let ran = tapline(&["inspect", "/no/such/stream.jsonl"]);
     assert_eq!(ran.code, 2);

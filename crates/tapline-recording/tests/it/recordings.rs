@@ -1,0 +1,104 @@
+//! A recording is private, is never written over, opens however it was cut, and says where it is incomplete.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tapline_recording::{End, Meta, Piece, Recorder, Recording, RecordingError, Stream, Sync};
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("tapline-recording-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn meta() -> Meta {
+    Meta { schema: 1, agent: Some("claude".into()), argv: vec!["claude".into(), "-p".into()], ..Meta::default() }
+}
+
+fn record(path: &Path) -> Recorder {
+    let mut recorder = Recorder::create(path, &meta(), Sync::Always).unwrap();
+    recorder.write_at(Stream::Stdin, b"prompt\n", Duration::from_micros(5));
+    recorder.write_at(Stream::Stdout, b"{\"type\":", Duration::from_micros(10));
+    recorder.write_at(Stream::Stderr, b"warning\n", Duration::from_micros(12));
+    recorder.write_at(Stream::Stdout, b"\"keep_alive\"}\n", Duration::from_micros(20));
+    recorder
+}
+
+#[test]
+fn what_was_written_is_read() {
+    let folder = Folder::new("whole");
+    let path = folder.0.join("deep/inside");
+    let end =
+        End { exit_code: Some(3), signal: Some("SIGTERM".into()), timed_out: true, duration_ms: Some(7), ..End::default() };
+    record(&path).finish(&end).unwrap();
+    let recording = Recording::open(&path).unwrap();
+    assert_eq!((recording.meta.clone(), recording.end.clone()), (meta(), Some(end)));
+    assert_eq!(std::fs::read(recording.stdout()).unwrap(), b"{\"type\":\"keep_alive\"}\n");
+    assert_eq!(recording.stderr().unwrap(), "warning\n");
+    let piece = |stream, end, micros| Piece { stream, end, at: Duration::from_micros(micros) };
+    let expected =
+        [piece(Stream::Stdin, 7, 5), piece(Stream::Stdout, 8, 10), piece(Stream::Stderr, 8, 12), piece(Stream::Stdout, 22, 20)];
+    assert_eq!(recording.pieces().unwrap(), expected);
+}
+
+#[test]
+fn a_writer_that_is_gone_leaves_everything_it_read() {
+    let folder = Folder::new("gone");
+    std::mem::forget(record(&folder.0));
+    let recording = Recording::open(&folder.0).unwrap();
+    assert_eq!(recording.end, None);
+    assert_eq!(std::fs::read(recording.stdout()).unwrap(), b"{\"type\":\"keep_alive\"}\n");
+}
+
+#[test]
+fn a_recording_cut_anywhere_opens() {
+    let folder = Folder::new("cut");
+    record(&folder.0).finish(&End::default()).unwrap();
+    for name in ["stdout", "times", "meta.json", "end.json", "stderr"] {
+        let path = folder.0.join(name);
+        let whole = std::fs::read(&path).unwrap();
+        for length in (0..whole.len()).rev() {
+            std::fs::write(&path, &whole[..length]).unwrap();
+            let recording = Recording::open(&folder.0).unwrap();
+            assert!(recording.pieces().unwrap().len() <= 4);
+        }
+        std::fs::write(&path, whole).unwrap();
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn files_are_private() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = Folder::new("private");
+    record(&folder.0).finish(&End::default()).unwrap();
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&folder.0), 0o700);
+    for name in ["stdout", "stderr", "stdin", "times", "meta.json", "end.json"] {
+        assert_eq!(mode(&folder.0.join(name)), 0o600, "{name}");
+    }
+}
+
+#[test]
+fn nothing_is_written_over() {
+    let folder = Folder::new("over");
+    record(&folder.0).finish(&End::default()).unwrap();
+    assert!(matches!(Recorder::create(&folder.0, &meta(), Sync::EverySecond), Err(RecordingError::Exists(_))));
+    assert!(matches!(Recording::open(Path::new("/no/such/recording")), Err(RecordingError::NotARecording(_))));
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_named() {
+    let error = Recorder::create(Path::new("/proc/nothing/here"), &meta(), Sync::EverySecond).unwrap_err();
+    assert!(error.to_string().contains("/proc/nothing/here"), "{error}");
+}
