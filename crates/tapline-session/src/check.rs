@@ -91,7 +91,7 @@ impl Checker {
         let mut unknown_type = None;
         for step in steps {
             if let What::Session(info) = &step.what {
-                self.version = info.cli_version.clone().or(self.version.take());
+                self.version = info.setup.cli_version.clone().or(self.version.take());
             } else if let What::Odd(odd) = &step.what {
                 unknown_type = odd.unknown.clone().or(unknown_type);
                 let (code, message) = match odd.code {

@@ -212,7 +212,7 @@ impl PolicyChecker {
     fn session(&mut self, info: &SessionInfo, found: &mut Found) {
         self.started = true;
         let Policy { tools, mcp, session, .. } = &self.policy;
-        for tool in &info.tools {
+        for tool in &info.setup.tools {
             if tools.allow.as_ref().is_some_and(|allow| !allow.match_any(tool)) {
                 found.add("tools.allow", format!("{tool} is offered"));
             }
@@ -220,19 +220,19 @@ impl PolicyChecker {
                 found.add("tools.forbid", format!("{tool} is offered"));
             }
         }
-        for tool in tools.require.iter().filter(|tool| !info.tools.contains(tool)) {
+        for tool in tools.require.iter().filter(|tool| !info.setup.tools.contains(tool)) {
             found.add("tools.require", format!("{tool} is not offered"));
         }
         let name = |name: &Option<String>| name.clone().unwrap_or_else(|| "(no name)".to_owned());
         for server in &mcp.connected {
-            match info.mcp_servers.iter().find(|known| known.name.as_ref() == Some(server)) {
+            match info.setup.mcp_servers.iter().find(|known| known.name.as_ref() == Some(server)) {
                 Some(known) if known.status.as_deref() == Some("connected") => {}
                 Some(known) => found
                     .add("mcp.connected", format!("{server} is {}", known.status.as_deref().unwrap_or("in no known state"))),
                 None => found.add("mcp.connected", format!("{server} is not there")),
             }
         }
-        for server in &info.mcp_servers {
+        for server in &info.setup.mcp_servers {
             if mcp.all_connected && server.status.as_deref() != Some("connected") {
                 found.add(
                     "mcp.all_connected",
@@ -244,9 +244,9 @@ impl PolicyChecker {
             }
         }
         let one_of = [
-            ("session.model", &session.model, &info.model),
-            ("session.permission_mode", &session.permission_mode, &info.permission_mode),
-            ("session.key_source", &session.key_source, &info.api_key_source),
+            ("session.model", &session.model, &info.setup.model),
+            ("session.permission_mode", &session.permission_mode, &info.setup.permission_mode),
+            ("session.key_source", &session.key_source, &info.setup.api_key_source),
         ];
         for (rule, allowed, value) in one_of {
             if let Some(allowed) = allowed {
@@ -258,16 +258,16 @@ impl PolicyChecker {
             }
         }
         if let Some(range) = &session.cli_version {
-            match &info.cli_version {
+            match &info.setup.cli_version {
                 Some(version) if range.contains(version) => {}
                 Some(version) => found.add("session.cli_version", format!("it is {version}, not {range}")),
                 None => found.add("session.cli_version", format!("it is not known, and must be {range}")),
             }
         }
-        let plugins: Vec<String> = info.plugins.iter().map(|plugin| name(&plugin.name)).collect();
+        let plugins: Vec<String> = info.setup.plugins.iter().map(|plugin| name(&plugin.name)).collect();
         let only = [
-            ("session.agents", &session.agents, &info.agents),
-            ("session.skills", &session.skills, &info.skills),
+            ("session.agents", &session.agents, &info.setup.agents),
+            ("session.skills", &session.skills, &info.setup.skills),
             ("session.plugins", &session.plugins, &plugins),
         ];
         for (rule, allowed, values) in only {

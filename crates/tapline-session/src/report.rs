@@ -16,7 +16,7 @@ pub use path::{GetError, get};
 
 use crate::fold::{Format, StreamStats};
 use crate::ledger::Ledger;
-use crate::step::{CallStatus, Hook, McpServer, Plugin, Retry, ServerAnswer, ServerCall, Turn};
+use crate::step::{CallStatus, Hook, Retry, ServerAnswer, ServerCall, Setup, Turn};
 use crate::verdict::Verdict;
 
 /// What tapline says about one stream.
@@ -87,18 +87,8 @@ pub struct Session {
     pub id: Option<String>,
     pub ids: Vec<String>,
     pub inits: u64,
-    pub model: Option<String>,
-    pub cwd: Option<String>,
-    pub cli_version: Option<String>,
-    pub permission_mode: Option<String>,
-    pub api_key_source: Option<String>,
-    pub tools: Vec<String>,
-    pub mcp_servers: Vec<McpServer>,
-    pub agents: Vec<String>,
-    pub skills: Vec<String>,
-    pub plugins: Vec<Plugin>,
-    pub output_style: Option<String>,
-    pub fast_mode_state: Option<String>,
+    #[serde(flatten)]
+    pub setup: Setup,
 }
 
 /// Calls and answers.

@@ -98,13 +98,21 @@ pub enum What {
     Odd(Odd),
 }
 
-/// What a session has.
+/// A session that starts.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct SessionInfo {
     /// To resume it with.
     pub id: Option<String>,
     /// Whether it is new in the stream, not a further turn.
     pub first: bool,
+    /// What it has.
+    #[serde(flatten)]
+    pub setup: Setup,
+}
+
+/// What a session is started with.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Setup {
     /// The model.
     pub model: Option<String>,
     /// Where it works.

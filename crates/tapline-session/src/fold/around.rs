@@ -8,7 +8,7 @@ use tapline_protocol::claude::system::{
 
 use super::{Fold, Steps};
 use crate::call::describe;
-use crate::step::{Hook, McpServer, Plugin, Progress, Question, RateLimit, Retry, SessionInfo, Task, What};
+use crate::step::{Hook, McpServer, Plugin, Progress, Question, RateLimit, Retry, SessionInfo, Setup, Task, What};
 use crate::text::{grouped, one_line};
 use crate::time::rfc3339;
 
@@ -20,18 +20,22 @@ impl Fold {
         let info = SessionInfo {
             id: out.record.envelope.session_id.clone(),
             first: first || self.session.current != out.record.envelope.session_id,
-            model: init.model.clone(),
-            cwd: init.cwd.clone(),
-            cli_version: init.claude_code_version.clone(),
-            permission_mode: init.permission_mode.clone(),
-            api_key_source: init.api_key_source.clone(),
-            tools: init.tools.clone(),
-            mcp_servers: servers.map(|server| McpServer { name: server.name.clone(), status: server.status.clone() }).collect(),
-            agents: init.agents.clone(),
-            skills: init.skills.clone(),
-            plugins: plugins.map(|plugin| Plugin { name: plugin.name.clone(), version: plugin.version.clone() }).collect(),
-            output_style: init.output_style.clone(),
-            fast_mode_state: init.fast_mode_state.clone(),
+            setup: Setup {
+                model: init.model.clone(),
+                cwd: init.cwd.clone(),
+                cli_version: init.claude_code_version.clone(),
+                permission_mode: init.permission_mode.clone(),
+                api_key_source: init.api_key_source.clone(),
+                tools: init.tools.clone(),
+                mcp_servers: servers
+                    .map(|server| McpServer { name: server.name.clone(), status: server.status.clone() })
+                    .collect(),
+                agents: init.agents.clone(),
+                skills: init.skills.clone(),
+                plugins: plugins.map(|plugin| Plugin { name: plugin.name.clone(), version: plugin.version.clone() }).collect(),
+                output_style: init.output_style.clone(),
+                fast_mode_state: init.fast_mode_state.clone(),
+            },
         };
         self.session.inits += 1;
         self.session.current.clone_from(&info.id);

@@ -181,17 +181,17 @@ pub(super) struct SessionLines {
 }
 
 pub(super) fn session_lines(info: &SessionInfo) -> SessionLines {
-    let version = info.cli_version.as_ref().map(|version| format!("claude {version}"));
-    let about = [info.model.clone(), version, info.permission_mode.clone(), info.cwd.clone()];
+    let version = info.setup.cli_version.as_ref().map(|version| format!("claude {version}"));
+    let about = [info.setup.model.clone(), version, info.setup.permission_mode.clone(), info.setup.cwd.clone()];
     let counts = [
-        (info.tools.len(), "tool"),
-        (info.agents.len(), "agent"),
-        (info.skills.len(), "skill"),
-        (info.plugins.len(), "plugin"),
-        (info.mcp_servers.len(), "MCP server"),
+        (info.setup.tools.len(), "tool"),
+        (info.setup.agents.len(), "agent"),
+        (info.setup.skills.len(), "skill"),
+        (info.setup.plugins.len(), "plugin"),
+        (info.setup.mcp_servers.len(), "MCP server"),
     ];
     let counts = counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, noun)| count_of(count, noun));
-    let down = info.mcp_servers.iter().filter(|server| server.status.as_deref() != Some("connected"));
+    let down = info.setup.mcp_servers.iter().filter(|server| server.status.as_deref() != Some("connected"));
     SessionLines {
         id: info.id.clone().unwrap_or_else(|| "(no id)".to_owned()),
         about: about.into_iter().flatten().collect::<Vec<_>>().join(" · "),

@@ -117,10 +117,13 @@ pub fn render_summary(report: &Report, summary: &Summary, style: Style, width: O
         tapline_protocol::Agent::Claude => "claude",
         tapline_protocol::Agent::Codex => "codex",
     };
-    row("agent", info.cli_version.as_ref().map_or_else(|| agent.to_owned(), |version| format!("{agent} {version}")));
-    for (name, value) in
-        [("model", &info.model), ("folder", &info.cwd), ("mode", &info.permission_mode), ("key", &info.api_key_source)]
-    {
+    row("agent", info.setup.cli_version.as_ref().map_or_else(|| agent.to_owned(), |version| format!("{agent} {version}")));
+    for (name, value) in [
+        ("model", &info.setup.model),
+        ("folder", &info.setup.cwd),
+        ("mode", &info.setup.permission_mode),
+        ("key", &info.setup.api_key_source),
+    ] {
         if let Some(value) = value {
             row(name, value.clone());
         }

@@ -264,7 +264,6 @@ impl Collector {
             self.assistant_errors.clear();
             self.retries.clear();
         }
-        let info = summary.session.info;
         Report {
             schema: 1,
             agent: summary.agent,
@@ -274,18 +273,7 @@ impl Collector {
                 id: summary.session.ids.first().cloned(),
                 ids: summary.session.ids,
                 inits: summary.session.inits,
-                model: info.model,
-                cwd: info.cwd,
-                cli_version: info.cli_version,
-                permission_mode: info.permission_mode,
-                api_key_source: info.api_key_source,
-                tools: info.tools,
-                mcp_servers: info.mcp_servers,
-                agents: info.agents,
-                skills: info.skills,
-                plugins: info.plugins,
-                output_style: info.output_style,
-                fast_mode_state: info.fast_mode_state,
+                setup: summary.session.info.setup,
             },
             verdict: summary.verdict,
             answer: summary.answer,
