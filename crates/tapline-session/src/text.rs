@@ -93,21 +93,30 @@ pub fn fit(text: &str, columns: usize) -> Cow<'_, str> {
 /// A line cut between words, so that each part takes at most so many columns; a word that is too long is left whole.
 pub fn wrap(line: &str, columns: usize) -> Vec<&str> {
     let mut parts = Vec::new();
-    let mut rest = line;
-    while width(rest) > columns {
-        let mut used = 0;
-        let fits = |(_, c): &(usize, char)| {
-            used += c.width().unwrap_or(0);
-            used <= columns
-        };
-        let end = rest.char_indices().take_while(fits).last().map_or(0, |(at, c)| at + c.len_utf8());
-        let indent = rest.len() - rest.trim_start().len();
-        let Some(blank) = rest[..end].rfind(' ').filter(|at| *at > indent) else { break };
-        parts.push(rest[..blank].trim_end());
-        rest = rest[blank..].trim_start();
+    // Where the part starts, how wide it is, and its last blank, with the width up to there.
+    let (mut start, mut used, mut blank) = (0, 0, None);
+    let mut in_indent = true;
+    for (at, c) in line.char_indices() {
+        let wide = c.width().unwrap_or(0);
+        in_indent &= c == ' ';
+        if c == ' ' && !in_indent {
+            blank = Some((at, used));
+        } else if used + wide > columns
+            && let Some((end, before)) = blank.take()
+        {
+            parts.push(line[start..end].trim_end());
+            start = end + 1;
+            used -= before + 1;
+        }
+        used += wide;
     }
-    parts.push(rest);
+    parts.push(&line[start..]);
     parts
+}
+
+/// The blanks in front of a sub-agent's lines; those that are deeper than anybody can follow stand no further in.
+pub(crate) fn indent(depth: usize) -> String {
+    "  ".repeat(depth.min(12))
 }
 
 /// The first so many characters, and whether there were more.
@@ -178,6 +187,8 @@ mod tests {
         assert_eq!(wrap("  indented words here", 12), ["  indented", "words here"]);
         assert_eq!(wrap("unbreakable", 4), ["unbreakable"]);
         assert_eq!(wrap("", 4), [""]);
+        assert_eq!(wrap("a unbreakable b c", 5), ["a", "unbreakable", "b c"]);
+        assert_eq!(wrap("日本 語テ スト", 5), ["日本", "語テ", "スト"]);
     }
 
     #[test]

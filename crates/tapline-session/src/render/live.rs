@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::Style;
 use crate::step::Call;
-use crate::text::{fit, width};
+use crate::text::{fit, indent, width};
 
 /// No more running calls than this are shown.
 const SHOWN: usize = 8;
@@ -52,8 +52,7 @@ impl Live {
         let mut out = String::new();
         let hidden = self.running.len().saturating_sub(SHOWN.min(rows.saturating_sub(2)).max(1));
         for (_, depth, text) in self.running.iter().skip(hidden) {
-            let indent = "  ".repeat(*depth);
-            let line = fit(&format!("{indent}▸ {text}"), columns.saturating_sub(1)).into_owned();
+            let line = fit(&format!("{}▸ {text}", indent(*depth)), columns.saturating_sub(1)).into_owned();
             self.drawn.push(width(&line));
             let _ = writeln!(out, "{}{line}{}", style.cyan, style.reset);
         }

@@ -8,7 +8,7 @@ use super::marks::{Mood, Shown, session_lines, show};
 use super::{Render, Style};
 use crate::fold::Summary;
 use crate::step::{Answer, Call, CallStatus, DeltaKind, Partial, Said, SessionInfo, Step, Turn};
-use crate::text::{count_of, fit, one_line, visible, without_commands, wrap};
+use crate::text::{count_of, fit, indent, one_line, visible, without_commands, wrap};
 
 /// How it may look.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +83,7 @@ impl Terminal {
 
     /// A line with a mark: `✓ ran: …`
     fn marked(&mut self, depth: usize, colour: &str, mark: &str, text: &str) -> String {
-        let indent = "  ".repeat(depth);
+        let indent = indent(depth);
         let text = self.cut(&one_line(text), indent.len() + 2);
         self.dirty = true;
         format!("{indent}{colour}{mark}{} {text}\n", self.style().reset)
@@ -98,7 +98,7 @@ impl Terminal {
 
     /// Several lines of the agent's text, each made safe.
     fn block(&mut self, depth: usize, colour: &str, text: &str) -> String {
-        let indent = "  ".repeat(depth);
+        let indent = indent(depth);
         let mut out = String::new();
         let text = visible(text.trim_end());
         let columns = self.options.width.map_or(usize::MAX, |width| width.saturating_sub(indent.len()));
@@ -146,20 +146,14 @@ impl Terminal {
     }
 
     fn text(&mut self, said: &Said, step: &Step) -> String {
-        let typed = self.typed(said, step);
-        let text = match &typed {
-            Some(typed) => match said.text.strip_prefix(typed.as_str()) {
-                // What the deltas left out.
-                Some(rest) => {
-                    let rest = visible(rest).into_owned();
-                    let end = if self.typing.mid_line || !rest.is_empty() { "\n" } else { "" };
-                    self.typing.mid_line = false;
-                    return rest + end;
-                }
-                None => return self.end_line(),
-            },
-            None => said.text.trim_matches('\n'),
-        };
+        if let Some(typed) = self.typed(said, step) {
+            // What the deltas left out.
+            let rest = visible(&said.text[typed..]).into_owned();
+            let end = if self.typing.mid_line || !rest.is_empty() { "\n" } else { "" };
+            self.typing.mid_line = false;
+            return rest + end;
+        }
+        let text = said.text.trim_matches('\n');
         if text.trim().is_empty() {
             return String::new();
         }
@@ -174,12 +168,12 @@ impl Terminal {
         out
     }
 
-    /// What was typed of this text already.
-    fn typed(&mut self, said: &Said, step: &Step) -> Option<String> {
+    /// How much of this text was typed already.
+    fn typed(&mut self, said: &Said, step: &Step) -> Option<usize> {
         let here = step.parent.is_none() && self.options.partial && said.message_id == self.typing.message_id;
         // The block that this is the whole of; an empty one was never typed.
         let at = self.typing.blocks.iter().position(|(_, typed)| said.text.starts_with(typed.as_str()));
-        at.filter(|_| here).and_then(|at| self.typing.blocks.remove(at)).map(|(_, typed)| typed)
+        at.filter(|_| here).and_then(|at| self.typing.blocks.remove(at)).map(|(_, typed)| typed.len())
     }
 
     fn end_line(&mut self) -> String {
