@@ -338,6 +338,8 @@ impl Terminal {
         let mut out = self.live.erase(self.columns()) + &self.end_line();
         let yellow = self.style().yellow;
         for (depth, text) in self.live.drain() {
+            // The verdict stands last.
+            self.told = None;
             out += &self.marked(depth, yellow, "?", &format!("unanswered: {text}"));
         }
         let line = super::summary::verdict_line(summary, self.style());
