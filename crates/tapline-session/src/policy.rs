@@ -163,17 +163,9 @@ impl PolicyChecker {
         } else if let What::Call(call) = &step.what {
             self.calls += 1;
             let (tools, calls) = (&self.policy.tools, &self.policy.calls);
-            let said = |name: &str| format!("{name} was called");
-            for (rule, allow, forbid) in [("tools", &tools.allow, &tools.forbid), ("calls", &calls.allow, &calls.forbid)] {
-                let (allow_rule, forbid_rule) =
-                    if rule == "tools" { ("tools.allow", "tools.forbid") } else { ("calls.allow", "calls.forbid") };
-                if allow.as_ref().is_some_and(|allow| !allow.match_any(&call.name)) {
-                    found.add(allow_rule, said(&call.name));
-                }
-                if forbid.match_any(&call.name) {
-                    found.add(forbid_rule, said(&call.name));
-                }
-            }
+            let said = format!("{} was called", call.name);
+            found.unless_permitted(["tools.allow", "tools.forbid"], tools.allow.as_ref(), &tools.forbid, &call.name, &said);
+            found.unless_permitted(["calls.allow", "calls.forbid"], calls.allow.as_ref(), &calls.forbid, &call.name, &said);
             if let Some(limit) = self.policy.limits.calls.filter(|limit| self.calls > *limit) {
                 self.ceiling("limits.calls", format!("call number {}, {limit} allowed", self.calls), &mut found);
             }
@@ -198,7 +190,8 @@ impl PolicyChecker {
             || cli_version.is_some()
             || mcp.all_connected
             || !mcp.connected.is_empty()
-            || !tools.require.is_empty();
+            || !tools.require.is_empty()
+            || !tools.forbid.is_empty();
         let unknown = [
             ("session", about_start && !self.started, "the session never started: what it was started with is not known"),
             ("limits.cost_usd", limits.cost_usd.is_some() && !self.cost_known, "the stream does not say what the run cost"),
@@ -213,12 +206,8 @@ impl PolicyChecker {
         self.started = true;
         let Policy { tools, mcp, session, .. } = &self.policy;
         for tool in &info.setup.tools {
-            if tools.allow.as_ref().is_some_and(|allow| !allow.match_any(tool)) {
-                found.add("tools.allow", format!("{tool} is offered"));
-            }
-            if tools.forbid.match_any(tool) {
-                found.add("tools.forbid", format!("{tool} is offered"));
-            }
+            let said = format!("{tool} is offered");
+            found.unless_permitted(["tools.allow", "tools.forbid"], tools.allow.as_ref(), &tools.forbid, tool, &said);
         }
         for tool in tools.require.iter().filter(|tool| !info.setup.tools.contains(tool)) {
             found.add("tools.require", format!("{tool} is not offered"));
@@ -315,6 +304,23 @@ struct Found {
 }
 
 impl Found {
+    /// Adds what an allow-list lacks and a list of the forbidden has.
+    fn unless_permitted(
+        &mut self,
+        rules: [&'static str; 2],
+        allow: Option<&Patterns>,
+        forbid: &Patterns,
+        name: &str,
+        said: &str,
+    ) {
+        if allow.is_some_and(|allow| !allow.match_any(name)) {
+            self.add(rules[0], said.to_owned());
+        }
+        if forbid.match_any(name) {
+            self.add(rules[1], said.to_owned());
+        }
+    }
+
     fn add(&mut self, rule: &'static str, message: String) {
         self.list.push(Violation { rule, message, line: Some(self.line) });
     }

@@ -10,6 +10,11 @@ use serde::de::{Deserializer, Error as _};
 pub struct Patterns(Vec<String>);
 
 impl Patterns {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether any of them matches.
     pub fn match_any(&self, name: &str) -> bool {
         self.0.iter().any(|pattern| matches(pattern, name))
