@@ -204,28 +204,8 @@ pub(crate) struct Facts {
 
 /// `TERM`, `SIGTERM`, `sigterm` or `15`.
 fn signal_name(text: &str) -> Result<String, String> {
-    const NAMES: &[(&str, &str)] = &[
-        ("1", "HUP"),
-        ("2", "INT"),
-        ("3", "QUIT"),
-        ("4", "ILL"),
-        ("6", "ABRT"),
-        ("7", "BUS"),
-        ("8", "FPE"),
-        ("9", "KILL"),
-        ("10", "USR1"),
-        ("11", "SEGV"),
-        ("12", "USR2"),
-        ("13", "PIPE"),
-        ("14", "ALRM"),
-        ("15", "TERM"),
-        ("24", "XCPU"),
-        ("25", "XFSZ"),
-    ];
-    let upper = text.to_uppercase();
-    let short = upper.strip_prefix("SIG").unwrap_or(&upper);
-    let known = NAMES.iter().find(|(number, name)| *name == short || *number == text);
-    known.map(|(_, name)| format!("SIG{name}")).ok_or_else(|| "no such signal: write it like SIGTERM or 15".to_owned())
+    let known = tapline_session::parse_signal(text).map(str::to_owned);
+    known.ok_or_else(|| "no such signal: write it like SIGTERM or 15".to_owned())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

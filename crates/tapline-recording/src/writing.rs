@@ -101,6 +101,13 @@ pub struct Loss {
     pub error: String,
 }
 
+impl std::fmt::Display for Loss {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { file, from, error } = self;
+        write!(f, "the recording's {file} is incomplete from byte {from} on: {error}")
+    }
+}
+
 /// Writes a recording.
 #[derive(Debug)]
 pub struct Recorder {
@@ -196,6 +203,11 @@ impl Recorder {
         let line = format!("{} {} {}\n", stream.letter(), track.written, at.as_micros());
         let times = self.times.append(line.as_bytes(), self.sync).err();
         lost.or(times)
+    }
+
+    /// Takes it away again: what was to be recorded never began.
+    pub fn discard(self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
     }
 
     /// Where it is incomplete so far.

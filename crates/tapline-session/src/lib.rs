@@ -34,6 +34,7 @@ mod ledger;
 pub mod policy;
 pub mod render;
 mod report;
+mod signals;
 pub mod step;
 pub mod text;
 mod time;
@@ -45,6 +46,7 @@ pub use report::{
     CallEntry, CodexPart, Collector, GetError, ItemEntry, OrphanEntry, PartialTexts, Report, ResultEntry, Run, Session,
     TaskEntry, Tools, TurnCounts, get,
 };
+pub use signals::{parse_signal, signal_name};
 pub use step::{Step, What};
-pub use time::duration;
+pub use time::{duration, rfc3339};
 pub use verdict::{Advice, Category, Ending, Exit, Outcome, Retry, Verdict, Warning};

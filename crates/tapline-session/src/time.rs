@@ -1,7 +1,7 @@
 //! Moments and lengths of time, written for people and for machines.
 
 /// Seconds since 1970 as RFC 3339, in UTC; `None` for what no calendar has.
-pub(crate) fn rfc3339(seconds: f64) -> Option<String> {
+pub fn rfc3339(seconds: f64) -> Option<String> {
     // Years 1970 to 9999.
     if !(0.0..253_402_300_800.0).contains(&seconds) {
         return None;

@@ -131,6 +131,11 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// As the report words it.
+    pub fn to_json(&self) -> Option<tapline_protocol::Json> {
+        serde_json::to_string(self).ok().and_then(|text| tapline_protocol::Json::parse(&text).ok())
+    }
+
     /// The exit code that tapline itself gives for this verdict.
     pub fn exit_code(&self) -> u8 {
         match (self.outcome, self.category) {

@@ -1,6 +1,7 @@
 //! The order in which the evidence counts.
 
 use super::{Advice, Category, Ending, Exit, Outcome, Retry, TextFacts, Verdict, Warnings};
+use crate::signals::signal_name;
 use crate::text::head;
 
 /// What the stream says.
@@ -106,28 +107,11 @@ fn weigh(evidence: &Evidence<'_>, ending: &Ending, stderr: Option<&str>) -> (Out
 
 /// The signal that ended the process: known, or told by an exit code of 128 + n.
 fn signal(ending: &Ending) -> Option<String> {
-    const NAMES: &[(i32, &str)] = &[
-        (1, "SIGHUP"),
-        (2, "SIGINT"),
-        (3, "SIGQUIT"),
-        (4, "SIGILL"),
-        (6, "SIGABRT"),
-        (7, "SIGBUS"),
-        (8, "SIGFPE"),
-        (9, "SIGKILL"),
-        (11, "SIGSEGV"),
-        (13, "SIGPIPE"),
-        (14, "SIGALRM"),
-        (15, "SIGTERM"),
-        (24, "SIGXCPU"),
-        (25, "SIGXFSZ"),
-    ];
     if let Some(name) = &ending.signal {
         return Some(name.clone());
     }
     let number = ending.exit_code.filter(|code| (129..=192).contains(code))? - 128;
-    let known = NAMES.iter().find(|(known, _)| *known == number);
-    Some(known.map_or_else(|| format!("signal {number}"), |(_, name)| (*name).to_owned()))
+    Some(signal_name(number))
 }
 
 fn class(ending: &Ending) -> &'static str {

@@ -1,0 +1,79 @@
+//! The simplest use: a question, and its answer or why there is none.
+
+use std::fmt;
+
+use tapline_session::{Outcome, Report};
+
+use crate::agent::Agent;
+use crate::error::StartError;
+
+/// What an agent answered.
+#[derive(Debug)]
+pub struct Answer {
+    /// What it finally said.
+    pub text: String,
+    /// Everything else that is known of the run.
+    pub report: Box<Report>,
+}
+
+impl Answer {
+    /// The session's id, to go on with.
+    pub fn session_id(&self) -> Option<&str> {
+        self.report.session.id.as_deref()
+    }
+
+    /// What it cost, in dollars, where the agent says.
+    pub fn cost_usd(&self) -> Option<f64> {
+        self.report.ledger.cost_usd
+    }
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The agent did not start.
+    #[error(transparent)]
+    NotStarted(#[from] StartError),
+    /// It did, and failed; the report says all that is known.
+    #[error("{}", words(.0))]
+    Failed(Box<Report>),
+}
+
+fn words(report: &Report) -> String {
+    let verdict = &report.verdict;
+    let category = verdict.category.map(|category| format!(" ({})", category.word())).unwrap_or_default();
+    match &verdict.error {
+        Some(error) => format!("{}{category}: {error}", verdict.outcome),
+        None => format!("{}{category}", verdict.outcome),
+    }
+}
+
+/// Asks Claude something, in this folder and with its own settings, and waits for the answer.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), tapline_runner::Failure> {
+/// let answer = tapline_runner::ask("What does this project do?").await?;
+/// println!("{answer}");
+/// # Ok(())
+/// # }
+/// ```
+pub async fn ask(prompt: impl Into<String>) -> Result<Answer, Failure> {
+    Agent::claude().prompt(prompt).ask().await
+}
+
+impl Agent {
+    /// Starts it and waits for its answer.
+    pub async fn ask(self) -> Result<Answer, Failure> {
+        let report = self.start().await?.finish().await;
+        match report.verdict.outcome {
+            Outcome::Success => Ok(Answer { text: report.answer.clone().unwrap_or_default(), report: Box::new(report) }),
+            Outcome::Failure | Outcome::Interrupted | Outcome::Incomplete => Err(Failure::Failed(Box::new(report))),
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! The three clocks of a run: the whole of it, its silence, and how long it stays after its final result. Pure: it is
+//! told what happened when, and says what is due.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use tapline_session::{Step, What};
+
+use crate::agent::Limits;
+
+/// A task in the background may wake the agent: it is waited for so long, as the agent itself does.
+const BACKGROUND_CEILING: Duration = Duration::from_secs(600);
+
+/// Why a run is to be stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Alarm {
+    /// It took too long, or was silent too long.
+    Timeout,
+    /// It stayed after it had said all it would say.
+    Linger,
+}
+
+/// When a run is to be stopped.
+#[derive(Debug)]
+pub(crate) struct Clocks {
+    limits: Limits,
+    started: Instant,
+    heard: Instant,
+    /// The last turn has ended, and no other has begun.
+    ended: Option<Instant>,
+    /// Nothing more can come.
+    silent: Option<Instant>,
+    /// More may be sent to the agent: it is right to wait.
+    input_open: bool,
+    tasks: BTreeSet<String>,
+}
+
+impl Clocks {
+    pub(crate) fn new(limits: Limits, now: Instant, input_open: bool) -> Self {
+        Self { limits, started: now, heard: now, ended: None, silent: None, input_open, tasks: BTreeSet::new() }
+    }
+
+    /// Something came: whatever it was, it is a sign of life.
+    pub(crate) fn hear(&mut self, now: Instant) {
+        self.heard = now;
+    }
+
+    /// A step of the stream.
+    pub(crate) fn step(&mut self, step: &Step, now: Instant) {
+        match &step.what {
+            What::Turn(_) => self.ended = Some(now),
+            What::Task(task) => {
+                if task.terminal {
+                    // It is about to wake the agent: the time to do so starts now.
+                    if self.tasks.remove(&task.id) && self.ended.is_some() {
+                        self.ended = Some(now);
+                    }
+                } else {
+                    self.tasks.insert(task.id.clone());
+                }
+            }
+            // A turn has begun. What a sub-agent does in the background is no turn.
+            What::Session(_) | What::Prompt { .. } | What::Text(_) | What::Thinking(_) | What::Call(_) | What::Partial(_)
+                if step.parent.is_none() =>
+            {
+                self.ended = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// Something was sent to the agent: it is its turn.
+    pub(crate) fn sent(&mut self, now: Instant) {
+        self.heard = now;
+        self.ended = None;
+    }
+
+    /// Nothing more will be sent to the agent.
+    pub(crate) fn input_closed(&mut self, now: Instant) {
+        self.input_open = false;
+        self.heard = now;
+        self.ended = self.ended.map(|_| now);
+    }
+
+    /// The agent has closed its stdout.
+    pub(crate) fn output_closed(&mut self, now: Instant) {
+        self.silent = Some(now);
+    }
+
+    /// What is due next, and when.
+    pub(crate) fn next(&self) -> Option<(Instant, Alarm)> {
+        let waiting = self.ended.is_some() && self.input_open;
+        let over = self.ended.filter(|_| !self.input_open);
+        let wait = if self.tasks.is_empty() { self.limits.linger } else { self.limits.linger.max(BACKGROUND_CEILING) };
+        let linger = [over.map(|at| at + wait), self.silent.map(|at| at + self.limits.linger)].into_iter().flatten().min();
+        let timeout = self.limits.timeout.map(|limit| self.started + limit);
+        let idle = self.limits.idle.filter(|_| !waiting && self.silent.is_none()).map(|limit| self.heard + limit);
+        let late = [timeout, idle].into_iter().flatten().min();
+        // A run that has said all it would say counts as what it said, whichever clock stops it.
+        let late = late.map(|at| (at, if over.is_some() && self.tasks.is_empty() { Alarm::Linger } else { Alarm::Timeout }));
+        let linger = linger.map(|at| (at, Alarm::Linger));
+        [late, linger].into_iter().flatten().min_by_key(|(at, _)| *at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tapline_protocol::Decoder;
+    use tapline_session::Fold;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    struct Told {
+        clocks: Clocks,
+        fold: Fold,
+        decoder: Decoder,
+        zero: Instant,
+    }
+
+    impl Told {
+        fn new(limits: Limits, input_open: bool) -> Self {
+            let zero = Instant::now();
+            Self { clocks: Clocks::new(limits, zero, input_open), fold: Fold::default(), decoder: Decoder::default(), zero }
+        }
+
+        fn tell(&mut self, at: u32, line: &str) {
+            let now = self.zero + SECOND * at;
+            self.clocks.hear(now);
+            for record in self.decoder.push(format!("{line}\n").as_bytes()) {
+                for step in self.fold.apply(&record) {
+                    self.clocks.step(&step, now);
+                }
+            }
+        }
+
+        fn due(&self) -> Option<(u64, Alarm)> {
+            self.clocks.next().map(|(at, alarm)| ((at - self.zero).as_secs(), alarm))
+        }
+    }
+
+    const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"s"}"#;
+    const RESULT: &str = r#"{"type":"result","subtype":"success","is_error":false,"result":"ok"}"#;
+    const ALIVE: &str = r#"{"type":"keep_alive"}"#;
+    const STARTED: &str = r#"{"type":"system","subtype":"task_started","task_id":"t","task_type":"local_agent"}"#;
+    const ENDED: &str = r#"{"type":"system","subtype":"task_notification","task_id":"t","status":"completed"}"#;
+
+    fn limits() -> Limits {
+        Limits { timeout: Some(SECOND * 100), idle: Some(SECOND * 10), ..Limits::default() }
+    }
+
+    #[test]
+    fn silence_is_counted_from_the_last_sign_of_life() {
+        let mut run = Told::new(limits(), false);
+        assert_eq!(run.due(), Some((10, Alarm::Timeout)));
+        run.tell(8, ALIVE);
+        assert_eq!(run.due(), Some((18, Alarm::Timeout)));
+        for at in (9..99).step_by(9) {
+            run.tell(at, r#"{"type":"tool_progress","tool_use_id":"x","tool_name":"Bash","elapsed_time_seconds":3}"#);
+        }
+        assert_eq!(run.due(), Some((100, Alarm::Timeout)), "the whole run has its own limit");
+    }
+
+    #[test]
+    fn a_result_starts_the_linger_and_signs_of_life_do_not_prolong_it() {
+        let mut run = Told::new(Limits::default(), false);
+        run.tell(1, INIT);
+        assert_eq!(run.due(), None);
+        run.tell(5, RESULT);
+        run.tell(20, ALIVE);
+        assert_eq!(run.due(), Some((35, Alarm::Linger)));
+        run.tell(22, INIT);
+        assert_eq!(run.due(), None, "another turn has begun");
+        run.tell(30, RESULT);
+        assert_eq!(run.due(), Some((60, Alarm::Linger)));
+    }
+
+    #[test]
+    fn a_task_in_the_background_may_wake_the_agent() {
+        let mut run = Told::new(Limits::default(), false);
+        run.tell(1, INIT);
+        run.tell(2, STARTED);
+        run.tell(5, RESULT);
+        assert_eq!(run.due(), Some((605, Alarm::Linger)));
+        run.tell(50, ENDED);
+        assert_eq!(run.due(), Some((80, Alarm::Linger)));
+    }
+
+    #[test]
+    fn whichever_clock_stops_a_run_that_is_over_it_counts_as_what_it_said() {
+        let mut run = Told::new(limits(), false);
+        run.tell(1, INIT);
+        run.tell(95, RESULT);
+        assert_eq!(run.due(), Some((100, Alarm::Linger)));
+    }
+
+    #[test]
+    fn while_more_may_be_sent_nothing_is_over() {
+        let mut run = Told::new(limits(), true);
+        run.tell(1, INIT);
+        run.tell(2, RESULT);
+        assert_eq!(run.due(), Some((100, Alarm::Timeout)), "neither silence nor linger");
+        run.clocks.sent(run.zero + SECOND * 30);
+        assert_eq!(run.due(), Some((40, Alarm::Timeout)), "it is the agent's turn");
+        run.tell(35, RESULT);
+        run.clocks.input_closed(run.zero + SECOND * 50);
+        assert_eq!(run.due(), Some((60, Alarm::Linger)), "silent for so long, with everything said");
+    }
+
+    #[test]
+    fn a_closed_stdout_ends_a_run_without_a_result_too() {
+        let mut run = Told::new(Limits::default(), false);
+        run.tell(1, INIT);
+        run.clocks.output_closed(run.zero + SECOND * 3);
+        assert_eq!(run.due(), Some((33, Alarm::Linger)));
+    }
+}

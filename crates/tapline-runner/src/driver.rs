@@ -1,0 +1,286 @@
+//! Drives one run from start to end: reads both pipes, keeps the clocks, climbs the stop ladder, and is done only when
+//! nothing of the run is left. It goes on at its own pace: a slow reader of its updates delays the agent, never a clock.
+
+mod ladder;
+
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use tapline_protocol::Decoder;
+use tapline_recording::{End, Stream, redact};
+use tapline_session::{Ending, Fold, signal_name};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::process::{Child, ChildStderr, ChildStdout};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::clocks::Clocks;
+use crate::input::Fed;
+use crate::journal::Journal;
+use crate::running::{Conclusion, Order, Seen, Update};
+use crate::tree::Tree;
+pub(crate) use ladder::Ladder;
+
+/// So much of stderr is kept for the verdict and shown; the recording has all of it.
+const STDERR_KEPT: usize = 64 << 10;
+/// Reading starts with a buffer of this size, which grows while it is filled.
+const BUFFER: (usize, usize) = (8 << 10, 256 << 10);
+/// How often it is looked whether something of a run is left.
+const LOOK: Duration = Duration::from_millis(50);
+/// A pipe that is still held when everybody who could be found is dead is given up after this.
+const GIVE_UP: Duration = Duration::from_secs(2);
+
+pub(crate) struct Driver {
+    pub(crate) child: Child,
+    pub(crate) stdout: Pipe<ChildStdout>,
+    pub(crate) stderr: Pipe<ChildStderr>,
+    pub(crate) tree: std::sync::Arc<Tree>,
+    pub(crate) feeder: Option<JoinHandle<()>>,
+    pub(crate) fed: mpsc::UnboundedReceiver<Fed>,
+    pub(crate) orders: mpsc::UnboundedReceiver<Order>,
+    pub(crate) updates: mpsc::Sender<Vec<Update>>,
+    pub(crate) clocks: Clocks,
+    pub(crate) ladder: Ladder,
+    pub(crate) decoder: Decoder,
+    pub(crate) fold: Fold,
+    pub(crate) journal: Journal,
+    pub(crate) ending: Ending,
+    pub(crate) started: Instant,
+    pub(crate) state: State,
+}
+
+/// What has happened so far.
+#[derive(Default)]
+pub(crate) struct State {
+    exit: Option<ExitStatus>,
+    exited_at: Option<Instant>,
+    last_read: Option<Instant>,
+    /// Read, but not handed over yet.
+    pending: Vec<Update>,
+    stderr_kept: Vec<u8>,
+    stderr_shown: usize,
+    /// Nobody wants updates any more.
+    abandoned: bool,
+    /// Everything that was started is gone.
+    swept: bool,
+    look_at: Option<Instant>,
+}
+
+/// A pipe that is read until its end.
+pub(crate) struct Pipe<R> {
+    reader: Option<R>,
+    buffer: Vec<u8>,
+}
+
+impl<R: AsyncRead + Unpin> Pipe<R> {
+    pub(crate) fn new(reader: Option<R>) -> Self {
+        Self { reader, buffer: Vec::new() }
+    }
+
+    fn is_open(&self) -> bool {
+        self.reader.is_some()
+    }
+
+    fn close(&mut self) {
+        self.reader = None;
+    }
+
+    /// Reads on, and says how much: nothing at the end, after which it is closed.
+    async fn read(&mut self) -> usize {
+        let Some(reader) = &mut self.reader else { return 0 };
+        if self.buffer.is_empty() {
+            self.buffer.resize(BUFFER.0, 0);
+        }
+        // A pipe that cannot be read has ended.
+        let count = reader.read(&mut self.buffer).await.unwrap_or(0);
+        if count == 0 {
+            self.reader = None;
+        }
+        count
+    }
+
+    /// Lends what was read.
+    fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.buffer)
+    }
+
+    /// Takes the buffer back; one that was full grows.
+    fn give_back(&mut self, mut buffer: Vec<u8>, count: usize) {
+        if count == buffer.len() && count < BUFFER.1 {
+            buffer.resize(count * 2, 0);
+        }
+        self.buffer = buffer;
+    }
+}
+
+/// What came next.
+enum Next {
+    Order(Order),
+    Abandoned,
+    Exit(ExitStatus),
+    Fed(Fed),
+    HandedOver,
+    Output(usize),
+    ErrorOutput(usize),
+    Alarm,
+}
+
+impl Driver {
+    pub(crate) async fn run(mut self) -> Conclusion {
+        while !self.is_done() {
+            self.wait().await;
+        }
+        self.tree.set_swept();
+        self.conclude().await
+    }
+
+    fn is_done(&self) -> bool {
+        let read = !self.stdout.is_open() && !self.stderr.is_open();
+        self.state.exit.is_some() && self.state.swept && read
+    }
+
+    /// Waits for whatever comes next, and sees to it.
+    async fn wait(&mut self) {
+        match self.next().await {
+            Next::Order(order) => self.obey(order).await,
+            Next::Abandoned => self.abandon(),
+            Next::Exit(status) => {
+                self.state.exit = Some(status);
+                self.state.exited_at = Some(Instant::now());
+                self.state.look_at = Some(Instant::now());
+            }
+            Next::Fed(Fed::Sent) => self.clocks.sent(Instant::now()),
+            Next::Fed(Fed::Closed) => self.clocks.input_closed(Instant::now()),
+            Next::HandedOver => {}
+            Next::Output(count) => {
+                let buffer = self.stdout.take();
+                self.output(&buffer[..count]);
+                self.stdout.give_back(buffer, count);
+            }
+            Next::ErrorOutput(count) => {
+                let buffer = self.stderr.take();
+                self.error_output(&buffer[..count]);
+                self.stderr.give_back(buffer, count);
+            }
+            Next::Alarm => self.ring().await,
+        }
+    }
+
+    async fn next(&mut self) -> Next {
+        let alarm = self.next_alarm().map(tokio::time::Instant::from_std);
+        let State { exit, pending, abandoned, .. } = &mut self.state;
+        let may_read = pending.is_empty() || *abandoned;
+        tokio::select! {
+            biased;
+            Some(order) = self.orders.recv() => Next::Order(order),
+            () = self.updates.closed(), if !*abandoned => Next::Abandoned,
+            // A status that cannot be had is as good as none.
+            status = self.child.wait(), if exit.is_none() => Next::Exit(status.unwrap_or_default()),
+            Some(fed) = self.fed.recv() => Next::Fed(fed),
+            permit = self.updates.reserve(), if !pending.is_empty() && !*abandoned => {
+                if let Ok(permit) = permit {
+                    permit.send(std::mem::take(pending));
+                }
+                Next::HandedOver
+            }
+            count = self.stdout.read(), if self.stdout.is_open() && may_read => Next::Output(count),
+            count = self.stderr.read(), if self.stderr.is_open() => Next::ErrorOutput(count),
+            () = sleep_until(alarm) => Next::Alarm,
+        }
+    }
+
+    fn output(&mut self, bytes: &[u8]) {
+        let now = Instant::now();
+        self.state.last_read = Some(now);
+        self.journal.write(Stream::Stdout, bytes);
+        let records = if bytes.is_empty() { self.decoder.finish() } else { self.decoder.push(bytes) };
+        if bytes.is_empty() {
+            self.clocks.output_closed(now);
+        } else {
+            self.clocks.hear(now);
+        }
+        for record in records {
+            let steps = self.fold.apply(&record);
+            for step in &steps {
+                self.clocks.step(step, now);
+            }
+            self.tell(Update::Record(Box::new(Seen { record, steps })));
+        }
+        self.tell_losses();
+    }
+
+    fn error_output(&mut self, bytes: &[u8]) {
+        self.journal.write(Stream::Stderr, bytes);
+        let state = &mut self.state;
+        let room = STDERR_KEPT - state.stderr_kept.len();
+        let kept = &bytes[..bytes.len().min(room)];
+        state.stderr_kept.extend_from_slice(kept);
+        // Whole lines are shown, and at the end what is left.
+        let behind = &state.stderr_kept[state.stderr_shown..];
+        let full = state.stderr_kept.len() == STDERR_KEPT;
+        let end = if bytes.is_empty() || full { behind.len() } else { behind.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1) };
+        let text = String::from_utf8_lossy(&behind[..end]).into_owned();
+        state.stderr_shown += end;
+        for line in text.lines().filter(|line| !line.trim().is_empty()) {
+            let line = redact(line).into_owned();
+            self.tell(Update::Stderr(line));
+        }
+        if full && !kept.is_empty() {
+            self.tell(Update::Stderr("… (the rest of stderr is not shown)".to_owned()));
+        }
+        self.tell_losses();
+    }
+
+    fn tell(&mut self, update: Update) {
+        if !self.state.abandoned {
+            self.state.pending.push(update);
+        }
+    }
+
+    fn tell_losses(&mut self) {
+        for loss in self.journal.losses() {
+            self.tell(Update::Lost(loss.to_string()));
+        }
+    }
+
+    /// Hands over what is left, closes the recording, and says how it ended.
+    async fn conclude(mut self) -> Conclusion {
+        self.ending.stderr = Some(redact(&String::from_utf8_lossy(&self.state.stderr_kept)).into_owned());
+        let status = self.state.exit.unwrap_or_default();
+        self.ending.exit_code = status.code();
+        #[cfg(unix)]
+        {
+            use std::os::unix::process::ExitStatusExt as _;
+            self.ending.signal = status.signal().map(signal_name);
+        }
+        let duration = self.started.elapsed();
+        let summary = self.fold.finish(&self.ending);
+        let end = End {
+            exit_code: self.ending.exit_code,
+            signal: self.ending.signal.clone(),
+            timed_out: self.ending.timed_out,
+            interrupted: self.ending.interrupted,
+            lingered: self.ending.lingered,
+            duration_ms: u64::try_from(duration.as_millis()).ok(),
+            verdict: summary.verdict.to_json(),
+            lost: Vec::new(),
+        };
+        let mut updates = self.state.pending;
+        updates.extend(self.journal.losses().iter().map(|loss| Update::Lost(loss.to_string())));
+        if let Err(error) = self.journal.finish(&end) {
+            updates.push(Update::Lost(error.to_string()));
+        }
+        if !updates.is_empty() {
+            let _ = self.updates.send(updates).await;
+        }
+        Conclusion { summary, ending: self.ending, duration, stopped: self.ladder.reason() }
+    }
+}
+
+/// Waits until then, or for ever.
+async fn sleep_until(at: Option<tokio::time::Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

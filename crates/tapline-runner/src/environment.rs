@@ -1,0 +1,36 @@
+//! What an agent finds in its environment.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+
+use crate::agent::Environment;
+use crate::marker;
+
+/// Names and values.
+pub(crate) type Variables = BTreeMap<OsString, OsString>;
+
+/// What every program needs.
+const NEEDED: &[&str] = &["PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"];
+
+/// Set by an agent for what it starts: another agent would take itself for a part of the first.
+const OF_ANOTHER_AGENT: &[&str] = &["CLAUDECODE"];
+
+/// The environment of an agent, but for its mark.
+pub(crate) fn of(wanted: &Environment) -> Variables {
+    let inherited = |name: &OsStr| {
+        let needed = NEEDED.iter().any(|known| name == *known);
+        (needed || !wanted.clean) && !OF_ANOTHER_AGENT.iter().any(|known| name == *known) && !marker::is_variable(name)
+    };
+    let mut variables: Variables = std::env::vars_os().filter(|(name, _)| inherited(name)).collect();
+    for (name, value) in &wanted.set {
+        if let Some(value) = value.clone().or_else(|| std::env::var_os(name)) {
+            variables.insert(name.clone(), value);
+        }
+    }
+    variables
+}
+
+/// One value of it.
+pub(crate) fn value(variables: &Variables, name: &str) -> Option<OsString> {
+    variables.get(OsStr::new(name)).cloned()
+}

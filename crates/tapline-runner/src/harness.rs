@@ -1,0 +1,61 @@
+//! How each agent is told things: options to arguments. To add an agent: one file here.
+
+mod claude;
+mod codex;
+
+use std::ffi::OsString;
+
+use tapline_protocol::Agent as Kind;
+
+use crate::agent::{Agent, Input};
+use crate::error::StartError;
+use crate::schema::SchemaFile;
+
+/// What a program is started with.
+#[derive(Debug, Default)]
+pub(crate) struct Invocation {
+    /// Its arguments.
+    pub(crate) args: Vec<OsString>,
+    /// The schema's file, which lives as long as the run.
+    pub(crate) _schema: Option<SchemaFile>,
+}
+
+/// The agent's name, as people type it.
+pub fn name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Claude => "claude",
+        Kind::Codex => "codex",
+    }
+}
+
+/// The variable that names its program.
+pub fn bin_variable(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Claude => "TAPLINE_CLAUDE_BIN",
+        Kind::Codex => "TAPLINE_CODEX_BIN",
+    }
+}
+
+/// What the program is to be started with, or why it cannot be.
+pub(crate) fn invocation(agent: &Agent) -> Result<Invocation, StartError> {
+    if let Some(id) = agent.options.resume.as_ref().filter(|id| id.is_empty() || id.starts_with('-')) {
+        return Err(StartError::Refused(format!("--resume: `{id}` is no session id")));
+    }
+    match agent.kind {
+        Kind::Claude => claude::invocation(&agent.options, matches!(agent.input, Input::Messages { .. })),
+        Kind::Codex => codex::invocation(&agent.options, matches!(agent.input, Input::Messages { .. })),
+    }
+}
+
+/// Refuses the first of these that was given.
+fn refuse(agent: &str, flags: &[(&str, bool, &str)]) -> Result<(), StartError> {
+    match flags.iter().find(|(_, given, _)| *given) {
+        Some((flag, _, instead)) => Err(StartError::Refused(format!("{flag}: {agent} has no such option; {instead}"))),
+        None => Ok(()),
+    }
+}
+
+/// The flag of an argument: what stands before its value.
+fn flag_of(arg: &str) -> &str {
+    arg.split('=').next().unwrap_or(arg)
+}

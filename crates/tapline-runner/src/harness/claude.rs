@@ -1,0 +1,114 @@
+//! Claude Code. Every value is in the `--flag=value` form, so that none can be taken for a flag and no variadic
+//! flag can swallow another; the prompt goes by standard input.
+
+use std::ffi::OsString;
+
+use super::{Invocation, flag_of};
+use crate::agent::Options;
+use crate::error::StartError;
+use crate::schema;
+
+/// What tapline sets itself, or what takes the stream away: not to be given behind `--`.
+const RESERVED: &[(&str, &str)] = &[
+    ("--output-format", "tapline reads stream-json: use --format for what you want to see"),
+    ("--bg", "the agent would go to the background, and its stream with it"),
+    ("--background", "the agent would go to the background, and its stream with it"),
+    ("--sdk-url", "the stream would go elsewhere"),
+    ("--cloud", "the stream would go elsewhere"),
+    ("--desktop", "the stream would go elsewhere"),
+];
+
+pub(super) fn invocation(options: &Options, messages: bool) -> Result<Invocation, StartError> {
+    let extra = checked_extra(&options.extra, messages)?;
+    if options.fork && options.resume.is_none() && !options.continue_last {
+        return Err(StartError::Refused("--fork: give the session to copy with --resume ID or --continue".to_owned()));
+    }
+    let mut args: Vec<OsString> = vec!["-p".into(), "--output-format=stream-json".into(), "--verbose".into()];
+    if messages {
+        args.push("--input-format=stream-json".into());
+    }
+    let mut value = |flag: &str, value: &dyn AsRef<std::ffi::OsStr>| {
+        let mut arg = OsString::from(flag);
+        arg.push("=");
+        arg.push(value);
+        args.push(arg);
+    };
+    let Options { model, resume, permission_mode, system_prompt, append_system_prompt, .. } = options;
+    let texts = [
+        ("--model", model),
+        ("--resume", resume),
+        ("--permission-mode", permission_mode),
+        ("--system-prompt", system_prompt),
+        ("--append-system-prompt", append_system_prompt),
+    ];
+    for (flag, text) in texts {
+        if let Some(text) = text {
+            value(flag, text);
+        }
+    }
+    for tool in &options.allowed_tools {
+        value("--allowedTools", tool);
+    }
+    for tool in &options.disallowed_tools {
+        value("--disallowedTools", tool);
+    }
+    for config in &options.mcp_config {
+        value("--mcp-config", config);
+    }
+    for folder in &options.add_dir {
+        value("--add-dir", folder);
+    }
+    let files = [
+        ("--system-prompt-file", &options.system_prompt_file),
+        ("--append-system-prompt-file", &options.append_system_prompt_file),
+    ];
+    for (flag, file) in files {
+        if let Some(file) = file {
+            value(flag, file);
+        }
+    }
+    if let Some(turns) = options.max_turns {
+        value("--max-turns", &turns.to_string());
+    }
+    if let Some(budget) = options.max_budget_usd {
+        value("--max-budget-usd", &budget.to_string());
+    }
+    if let Some(text) = &options.json_schema {
+        value("--json-schema", &schema::checked(text)?);
+    }
+    let switches = [
+        ("--continue", options.continue_last),
+        ("--fork-session", options.fork),
+        ("--include-partial-messages", options.partial),
+    ];
+    args.extend(switches.iter().filter(|(_, on)| *on).map(|(flag, _)| OsString::from(flag)));
+    args.extend(extra);
+    Ok(Invocation { args, _schema: None })
+}
+
+/// What the caller gave behind `--`, if it leaves the stream whole. What tapline sets itself is left out.
+fn checked_extra(extra: &[OsString], messages: bool) -> Result<Vec<OsString>, StartError> {
+    let refused = |flag: &str, why: &str| Err(StartError::Refused(format!("{flag} behind `--`: {why}")));
+    let mut kept = Vec::new();
+    let mut args = extra.iter();
+    while let Some(arg) = args.next() {
+        let text = arg.to_str().unwrap_or_default();
+        let flag = flag_of(text);
+        if let Some((flag, why)) = RESERVED.iter().find(|(reserved, _)| flag == *reserved) {
+            return refused(flag, why);
+        }
+        if flag == "--replay-user-messages" && !messages {
+            return refused(flag, "it needs --input stream-json, and without it the agent gives up");
+        }
+        if flag != "--input-format" {
+            kept.push(arg.clone());
+            continue;
+        }
+        let value = text.split_once('=').map(|(_, value)| value);
+        let value = value.or_else(|| args.next().and_then(|next| next.to_str()));
+        if !messages || value != Some("stream-json") {
+            return refused(flag, "use --input stream-json, which also feeds the messages in");
+        }
+    }
+    Ok(kept)
+}

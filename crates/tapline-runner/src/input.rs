@@ -1,0 +1,75 @@
+//! Feeds an agent's standard input while its output is read, so that neither can block the other.
+
+use tapline_protocol::claude::content::Content;
+use tapline_protocol::claude::control::{InputMessage, UserInput};
+use tapline_recording::Stream;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::ChildStdin;
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::agent::Input;
+use crate::journal::Journal;
+
+/// What became of the input.
+#[derive(Debug)]
+pub(crate) enum Fed {
+    /// Something was sent.
+    Sent,
+    /// All of it was, or the agent takes no more: it is closed.
+    Closed,
+}
+
+/// Sends all of it and closes the pipe. An agent that reads no further is no error: it has said why, or will.
+pub(crate) async fn feed(mut stdin: ChildStdin, input: Input, journal: Journal, fed: UnboundedSender<Fed>) {
+    let mut sink = Sink { stdin: &mut stdin, journal: &journal, fed: &fed };
+    match input {
+        Input::Nothing => {}
+        Input::Prompt(prompt) => {
+            sink.send(&prompt).await;
+        }
+        Input::Messages { prompt, mut lines } => {
+            let mut open = true;
+            if let Some(prompt) = prompt {
+                open = sink.send(message(&String::from_utf8_lossy(&prompt)).as_bytes()).await;
+            }
+            let mut buffer = vec![0; 64 << 10];
+            while open {
+                match lines.read(&mut buffer).await {
+                    Ok(count) if count > 0 => open = sink.send(&buffer[..count]).await,
+                    _ => break,
+                }
+            }
+        }
+    }
+    drop(stdin);
+    let _ = fed.send(Fed::Closed);
+}
+
+/// A prompt as a message of `--input-format stream-json`.
+fn message(text: &str) -> String {
+    let message = InputMessage { role: Some("user".to_owned()), content: Content::Text(text.to_owned()) };
+    UserInput { message: Some(message), ..UserInput::default() }.to_line()
+}
+
+struct Sink<'a> {
+    stdin: &'a mut ChildStdin,
+    journal: &'a Journal,
+    fed: &'a UnboundedSender<Fed>,
+}
+
+impl Sink<'_> {
+    /// `false` once the agent takes no more.
+    async fn send(&mut self, mut bytes: &[u8]) -> bool {
+        while !bytes.is_empty() {
+            match self.stdin.write(bytes).await {
+                Ok(count) if count > 0 => {
+                    self.journal.write(Stream::Stdin, &bytes[..count]);
+                    let _ = self.fed.send(Fed::Sent);
+                    bytes = &bytes[count..];
+                }
+                _ => return false,
+            }
+        }
+        true
+    }
+}

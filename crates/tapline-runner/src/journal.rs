@@ -1,0 +1,42 @@
+//! The recording of a run, shared by those who write to it. It may fail: the run goes on, and the loss is kept to be told.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tapline_recording::{End, Loss, Recorder, RecordingError, Stream};
+
+/// A recording, or none.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Journal(Option<Arc<Mutex<Open>>>);
+
+#[derive(Debug)]
+struct Open {
+    recorder: Option<Recorder>,
+    untold: Vec<Loss>,
+}
+
+impl Journal {
+    pub(crate) fn new(recorder: Option<Recorder>) -> Self {
+        Self(recorder.map(|recorder| Arc::new(Mutex::new(Open { recorder: Some(recorder), untold: Vec::new() }))))
+    }
+
+    /// Keeps a piece that came or was sent just now.
+    pub(crate) fn write(&self, stream: Stream, bytes: &[u8]) {
+        let Some(open) = &self.0 else { return };
+        let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
+        let loss = open.recorder.as_mut().and_then(|recorder| recorder.write(stream, bytes));
+        open.untold.extend(loss);
+    }
+
+    /// What was lost since this was last asked.
+    pub(crate) fn losses(&self) -> Vec<Loss> {
+        let Some(open) = &self.0 else { return Vec::new() };
+        std::mem::take(&mut open.lock().unwrap_or_else(PoisonError::into_inner).untold)
+    }
+
+    /// Writes how it ended. Once.
+    pub(crate) fn finish(&self, end: &End) -> Result<(), RecordingError> {
+        let Some(open) = &self.0 else { return Ok(()) };
+        let recorder = open.lock().unwrap_or_else(PoisonError::into_inner).recorder.take();
+        recorder.map_or(Ok(()), |recorder| recorder.finish(end))
+    }
+}

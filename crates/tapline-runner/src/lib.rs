@@ -1,0 +1,47 @@
+//! Starts headless coding agents, hands on what they write as they write it, judges how they end, and leaves no
+//! process behind.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use tapline_runner::Agent;
+//!
+//! let mut run = Agent::claude().prompt("What does this project do?").start().await?;
+//! while let Some(record) = run.next().await {
+//!     println!("{}", record.text());
+//! }
+//! let report = run.finish().await;
+//! println!("{}: {:?} for {:?}", report.verdict.outcome, report.answer, report.ledger.cost_usd);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! **What is left behind: nothing.** A run ends when the agent *and everything it started* has ended. Whatever outlives
+//! the agent, or does not stop when the run is to stop, is told to more and more firmly: the end of its input, SIGTERM, SIGKILL. On Linux
+//! every descendant is reached, also those in sessions of their own, by a random mark in the environment that is found again under
+//! `/proc`; a process that clears its environment is found while its parent lives or while it holds the agent's output. A
+//! run that is dropped is killed at once; if this program itself is killed, the kernel kills the agent. On other systems
+//! the process group is what is reached.
+
+mod agent;
+mod ask;
+mod clocks;
+mod driver;
+mod environment;
+mod error;
+mod harness;
+mod input;
+mod journal;
+mod locate;
+mod marker;
+mod running;
+mod schema;
+mod spawn;
+mod tree;
+
+pub use agent::{Agent, Environment, Input, Limits, Options, RecordTo};
+pub use ask::{Answer, Failure, ask};
+pub use error::StartError;
+pub use harness::{bin_variable, name};
+pub use locate::locate;
+pub use marker::VARIABLE as RUN_VARIABLE;
+pub use running::{Conclusion, Running, Seen, StopReason, Stopper, Update, now, report, report_not_started};

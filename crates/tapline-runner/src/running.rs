@@ -1,0 +1,385 @@
+//! A run that is under way: what it does as it does it, how to stop it, and what became of it.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant, SystemTime};
+
+use tapline_protocol::{Agent as Kind, Decoder, Record};
+use tapline_recording::{Meta, Recorder, redact};
+use tapline_session::{Collector, Ending, Fold, Format, Report, Run, Step, Summary, rfc3339};
+use tokio::process::Command;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::agent::{Agent, Input};
+use crate::clocks::Clocks;
+use crate::driver::{Driver, Ladder, Pipe, State};
+use crate::environment;
+use crate::error::StartError;
+use crate::harness::{self, Invocation, name};
+use crate::input::feed;
+use crate::journal::Journal;
+use crate::locate::locate;
+use crate::marker;
+use crate::spawn::spawn;
+use crate::tree::Tree;
+
+/// So many readings may wait to be taken; then the agent waits.
+const WAITING: usize = 4;
+
+/// What a run tells while it goes on.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Update {
+    /// A line of the agent's, and what happened in it.
+    Record(Box<Seen>),
+    /// A line that the agent wrote to stderr, without secrets.
+    Stderr(String),
+    /// The recording is incomplete from here on: what, and why.
+    Lost(String),
+    /// The run is being stopped.
+    Stopping(StopReason),
+}
+
+/// A line and what happened in it.
+#[derive(Debug)]
+pub struct Seen {
+    /// The line.
+    pub record: Record,
+    /// What happened.
+    pub steps: Vec<Step>,
+}
+
+/// Why a run was stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopReason {
+    /// It took too long, or was silent too long.
+    Timeout,
+    /// It stayed after its final result.
+    Linger,
+    /// A person interrupted it.
+    Interrupted,
+    /// This program was told to end.
+    Terminated,
+    /// This program wanted no more of it.
+    Stopped,
+}
+
+/// What a run can be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    Interrupt,
+    Terminate,
+    Stop,
+}
+
+/// Stops a run, from anywhere. It does so in order, so that the agent can save what it has; told twice, at once.
+#[derive(Clone, Debug)]
+pub struct Stopper(mpsc::UnboundedSender<Order>);
+
+impl Stopper {
+    /// As Ctrl-C does: the run is interrupted.
+    pub fn interrupt(&self) {
+        let _ = self.0.send(Order::Interrupt);
+    }
+
+    /// As SIGTERM does.
+    pub fn terminate(&self) {
+        let _ = self.0.send(Order::Terminate);
+    }
+
+    /// This program has seen enough.
+    pub fn stop(&self) {
+        let _ = self.0.send(Order::Stop);
+    }
+}
+
+/// A run that is under way.
+///
+/// Take its records with [`next`](Self::next), or as a [`Stream`](futures_core::Stream); [`finish`](Self::finish) waits for the
+/// end. Dropping it kills the agent and everything it started, at once.
+#[derive(Debug)]
+pub struct Running {
+    updates: mpsc::Receiver<Vec<Update>>,
+    waiting: VecDeque<Update>,
+    stopper: Stopper,
+    tree: Arc<Tree>,
+    driver: Option<JoinHandle<Conclusion>>,
+    collector: Collector,
+    about: About,
+    /// Lives as long as the run.
+    _invocation: Invocation,
+}
+
+/// What is known of a run from the start.
+#[derive(Clone, Debug)]
+struct About {
+    kind: Kind,
+    started_at: Option<String>,
+    started: Instant,
+    label: Option<String>,
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct Conclusion {
+    /// What it was, without its texts.
+    pub summary: Summary,
+    /// What its stream could not know.
+    pub ending: Ending,
+    /// How long it took.
+    pub duration: Duration,
+    /// Why it was stopped, if it was.
+    pub stopped: Option<StopReason>,
+}
+
+impl Running {
+    pub(crate) async fn start(mut agent: Agent) -> Result<Self, StartError> {
+        let (started, kind) = (Instant::now(), agent.kind);
+        let started_at = now();
+        let invocation = harness::invocation(&agent)?;
+        let environment = environment::of(&agent.environment);
+        let program = locate(kind, agent.bin.as_deref(), environment::value(&environment, "PATH").as_deref())?;
+        if let Some(cwd) = &agent.cwd {
+            let found = std::fs::read_dir(cwd).map(drop);
+            found.map_err(|error| StartError::Cwd { path: cwd.clone(), error })?;
+        }
+        let mark = marker::random();
+        let recorder = recorder(&agent, &program, &invocation, &environment, started_at.as_ref())?;
+
+        let mut command = Command::new(&program);
+        command.args(&invocation.args).env_clear().envs(&environment);
+        command.env(marker::VARIABLE, marker::value(&mark));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdin(if matches!(agent.input, Input::Nothing) { Stdio::null() } else { Stdio::piped() });
+        if let Some(cwd) = &agent.cwd {
+            command.current_dir(cwd);
+        }
+        let spawned = spawn(command).await;
+        let mut child = match spawned {
+            Ok(child) => child,
+            Err(error) => {
+                // Nothing half-written stays behind.
+                if let Some(recorder) = recorder {
+                    recorder.discard();
+                }
+                return Err(not_started(kind, program, error));
+            }
+        };
+
+        let (stdout, stderr, stdin) = (child.stdout.take(), child.stderr.take(), child.stdin.take());
+        let tree = Arc::new(Tree::new(mark, child.id(), &descriptors(stdout.as_ref(), stderr.as_ref())));
+        let journal = Journal::new(recorder);
+        let ((report_fed, fed), (order, orders)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
+        let (send, updates) = mpsc::channel(WAITING);
+        let takes_more = matches!(agent.input, Input::Messages { .. });
+        let input = std::mem::take(&mut agent.input);
+        let feeder = stdin.map(|stdin| tokio::spawn(feed(stdin, input, journal.clone(), report_fed)));
+        let no_background = environment::value(&environment, "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS");
+        let driver = Driver {
+            child,
+            stdout: Pipe::new(stdout),
+            stderr: Pipe::new(stderr),
+            tree: Arc::clone(&tree),
+            feeder,
+            fed,
+            orders,
+            updates: send,
+            clocks: Clocks::new(agent.limits, started, takes_more),
+            ladder: Ladder::new(agent.limits.grace),
+            decoder: Decoder::default(),
+            fold: Fold::for_agent(Some(kind)),
+            journal,
+            ending: Ending {
+                no_heuristics: agent.no_heuristics,
+                no_background_tasks: no_background.is_some_and(|value| value == "1"),
+                ..Ending::default()
+            },
+            started,
+            state: State::default(),
+        };
+        Ok(Self {
+            updates,
+            waiting: VecDeque::new(),
+            stopper: Stopper(order),
+            tree,
+            driver: Some(tokio::spawn(driver.run())),
+            collector: Collector::default(),
+            about: About { kind, started_at, started, label: agent.label },
+            _invocation: invocation,
+        })
+    }
+
+    /// Collects for the report only what the value at this path needs; with an empty path nothing, so that a run of any
+    /// length takes little memory.
+    #[must_use]
+    pub fn collect_only(mut self, path: &str) -> Self {
+        self.collector = Collector::for_path(path);
+        self
+    }
+
+    /// The agent's next line; none after the last.
+    pub async fn next(&mut self) -> Option<Record> {
+        std::future::poll_fn(|context| self.poll_record(context)).await
+    }
+
+    /// Whatever happens next: lines, stderr, losses; none after the last.
+    pub async fn next_update(&mut self) -> Option<Update> {
+        std::future::poll_fn(|context| self.poll_update(context)).await
+    }
+
+    fn poll_update(&mut self, context: &mut Context<'_>) -> Poll<Option<Update>> {
+        while self.waiting.is_empty() {
+            match ready!(self.updates.poll_recv(context)) {
+                Some(updates) => self.waiting.extend(updates),
+                None => return Poll::Ready(None),
+            }
+        }
+        let update = self.waiting.pop_front();
+        if let Some(Update::Record(seen)) = &update {
+            seen.steps.iter().for_each(|step| self.collector.accept(step));
+        }
+        Poll::Ready(update)
+    }
+
+    fn poll_record(&mut self, context: &mut Context<'_>) -> Poll<Option<Record>> {
+        loop {
+            match ready!(self.poll_update(context)) {
+                Some(Update::Record(seen)) => return Poll::Ready(Some(seen.record)),
+                Some(_) => {}
+                None => return Poll::Ready(None),
+            }
+        }
+    }
+
+    /// Stops the run, from wherever.
+    pub fn stopper(&self) -> Stopper {
+        self.stopper.clone()
+    }
+
+    /// How long it has been under way.
+    pub fn elapsed(&self) -> Duration {
+        self.about.started.elapsed()
+    }
+
+    /// Waits for the end and says what became of it.
+    pub async fn finish(self) -> Report {
+        let (conclusion, collector, run) = self.conclude().await;
+        report(collector, &conclusion, run)
+    }
+
+    /// Waits for the end; for those who want the summary and the ending too.
+    pub async fn conclude(mut self) -> (Conclusion, Collector, Run) {
+        while self.next_update().await.is_some() {}
+        let ended = match self.driver.take() {
+            Some(driver) => driver.await.ok(),
+            None => None,
+        };
+        // The driver does not panic; if it did, what is known is that nothing is known.
+        let conclusion = ended.unwrap_or_else(|| {
+            let ending = Ending::default();
+            let summary = Fold::for_agent(Some(self.about.kind)).finish(&ending);
+            Conclusion { summary, ending, duration: self.about.started.elapsed(), stopped: None }
+        });
+        let run = Run {
+            started_at: self.about.started_at.clone(),
+            duration_ms: u64::try_from(conclusion.duration.as_millis()).ok(),
+            label: self.about.label.clone(),
+            ..Run::default()
+        };
+        (conclusion, std::mem::take(&mut self.collector), run)
+    }
+}
+
+impl futures_core::Stream for Running {
+    type Item = Record;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Record>> {
+        self.get_mut().poll_record(context)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.tree.is_swept() {
+            self.tree.kill_now();
+        }
+    }
+}
+
+/// The report of a run that has ended.
+pub fn report(collector: Collector, conclusion: &Conclusion, run: Run) -> Report {
+    let summary = conclusion.summary.clone();
+    let format = match summary.agent {
+        Kind::Claude => Format::StreamJson,
+        Kind::Codex => Format::ExecJson,
+    };
+    collector.report(summary, format, run, &conclusion.ending)
+}
+
+/// The report of a run that never started.
+pub fn report_not_started(kind: Kind, error: &StartError, run: Run) -> Report {
+    let ending = Ending { not_started: Some(error.to_string()), ..Ending::default() };
+    let summary = Fold::for_agent(Some(kind)).finish(&ending);
+    let conclusion = Conclusion { summary, ending, duration: Duration::ZERO, stopped: None };
+    report(Collector::default(), &conclusion, run)
+}
+
+/// This moment, RFC 3339.
+pub fn now() -> Option<String> {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    rfc3339(since.as_secs_f64())
+}
+
+fn recorder(
+    agent: &Agent,
+    program: &std::path::Path,
+    invocation: &Invocation,
+    environment: &environment::Variables,
+    started_at: Option<&String>,
+) -> Result<Option<Recorder>, StartError> {
+    let Some(to) = &agent.record else { return Ok(None) };
+    let program = program.display().to_string();
+    let args = invocation.args.iter().map(|arg| redact(&arg.to_string_lossy()).into_owned());
+    let meta = Meta {
+        schema: 1,
+        agent: Some(name(agent.kind).to_owned()),
+        argv: std::iter::once(program).chain(args).collect(),
+        cwd: agent.cwd.clone().or_else(|| std::env::current_dir().ok()).map(|cwd| cwd.display().to_string()),
+        env_names: environment.keys().map(|name| name.to_string_lossy().into_owned()).collect(),
+        started_at: started_at.cloned(),
+        label: agent.label.clone(),
+        tapline: Some(env!("CARGO_PKG_VERSION").to_owned()),
+    };
+    Ok(Some(Recorder::create(&to.folder, &meta, to.sync)?))
+}
+
+fn not_started(kind: Kind, path: std::path::PathBuf, error: std::io::Error) -> StartError {
+    use std::io::ErrorKind::{ArgumentListTooLong, NotFound, PermissionDenied};
+
+    let agent = name(kind);
+    match error.kind() {
+        // The program is there: it is what runs it that is not.
+        NotFound => {
+            let error = std::io::Error::new(NotFound, "its interpreter or a library it needs is not there");
+            StartError::NotExecutable { agent, path, error }
+        }
+        PermissionDenied => StartError::NotExecutable { agent, path, error },
+        ArgumentListTooLong => StartError::Refused(format!("the options are too long for {agent}: {error}")),
+        _ => StartError::System { agent, error },
+    }
+}
+
+#[cfg(unix)]
+fn descriptors(stdout: Option<&tokio::process::ChildStdout>, stderr: Option<&tokio::process::ChildStderr>) -> Vec<i32> {
+    use std::os::fd::AsRawFd;
+    stdout.map(AsRawFd::as_raw_fd).into_iter().chain(stderr.map(AsRawFd::as_raw_fd)).collect()
+}
+
+#[cfg(not(unix))]
+fn descriptors(_: Option<&tokio::process::ChildStdout>, _: Option<&tokio::process::ChildStderr>) -> Vec<i32> {
+    Vec::new()
+}

@@ -1,0 +1,53 @@
+//! A JSON schema that an answer is to follow: checked before an agent starts, and as a file for those that want one.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use tapline_protocol::{Json, Kind};
+
+use crate::error::StartError;
+use crate::marker;
+
+/// What a schema may call a type.
+const TYPES: &[&str] = &["null", "boolean", "object", "array", "number", "string", "integer"];
+
+/// The schema, if it can be one: an object of JSON whose types are types.
+pub(crate) fn checked(text: &str) -> Result<&str, StartError> {
+    let wrong = |why: String| StartError::Refused(format!("--json-schema: {why}"));
+    let json = Json::parse(text).map_err(|error| wrong(format!("this is no JSON: {error}")))?;
+    let fault = json.with(|value| {
+        if value.kind() != Kind::Object {
+            return Some("a schema is an object".to_owned());
+        }
+        let kind = value.get("type")?.as_str()?;
+        (!TYPES.contains(&&*kind)).then(|| format!("`{kind}` is no type: use one of {}", TYPES.join(", ")))
+    });
+    fault.flatten().map_or(Ok(text), |fault| Err(wrong(fault)))
+}
+
+/// A schema in a private file that is gone with the run.
+#[derive(Debug)]
+pub(crate) struct SchemaFile(PathBuf);
+
+impl SchemaFile {
+    pub(crate) fn write(text: &str) -> Result<Self, StartError> {
+        let path = std::env::temp_dir().join(format!("tapline-schema-{}.json", marker::random()));
+        let mut options = std::fs::OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let write = || options.open(&path)?.write_all(text.as_bytes());
+        write().map_err(|error| StartError::System { agent: "codex", error })?;
+        Ok(Self(path))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for SchemaFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}

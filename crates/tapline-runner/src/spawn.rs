@@ -1,0 +1,59 @@
+//! Starts processes from one thread that lives as long as this program. On Linux a child is told when the *thread* that
+//! started it dies, and it is told with SIGKILL: so an agent does not outlive a tapline that was killed.
+
+use std::io;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use tokio::process::{Child, Command};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+static SPAWNER: LazyLock<Option<Mutex<Sender<Job>>>> = LazyLock::new(|| {
+    let (jobs, queue) = channel::<Job>();
+    let run = move || queue.into_iter().for_each(|job| job());
+    std::thread::Builder::new().name("tapline-spawn".to_owned()).spawn(run).ok().map(|_| Mutex::new(jobs))
+});
+
+/// Starts a program in a process group of its own, so that a Ctrl-C at the terminal reaches it through us alone.
+pub(crate) async fn spawn(mut command: Command) -> io::Result<Child> {
+    #[cfg(unix)]
+    command.process_group(0);
+    die_with_parent(&mut command);
+    let handle = Handle::current();
+    let (reply, child) = oneshot::channel();
+    let job = Box::new(move || {
+        let _context = handle.enter();
+        // If nobody waits any more, the child is dropped here, and `kill_on_drop` ends it.
+        let _ = reply.send(command.kill_on_drop(true).spawn());
+    });
+    let spawner = SPAWNER.as_ref().ok_or_else(no_thread)?;
+    spawner.lock().unwrap_or_else(PoisonError::into_inner).send(job).map_err(|_| no_thread())?;
+    child.await.map_err(|_| no_thread())?
+}
+
+fn no_thread() -> io::Error {
+    io::Error::other("the thread that starts processes is not there")
+}
+
+/// Has the kernel kill the child when its parent dies.
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "what a child does between fork and exec cannot be said otherwise")]
+fn die_with_parent(command: &mut Command) {
+    use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
+
+    let parent = getpid();
+    let prepare = move || {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // The parent may have died before that was set.
+        if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
+    };
+    // SAFETY: between fork and exec only two system calls are made; nothing is allocated and no lock is taken (an
+    // error is a plain code).
+    unsafe { command.pre_exec(prepare) };
+}
+
+#[cfg(not(target_os = "linux"))]
+fn die_with_parent(_: &mut Command) {}

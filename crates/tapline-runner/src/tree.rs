@@ -1,0 +1,31 @@
+//! Everything a run has started, wherever it went: found again by its mark, and signalled without ever touching what is
+//! not ours. On Linux under `/proc`; elsewhere the process group is the best there is.
+
+#[cfg(target_os = "linux")]
+mod census;
+#[cfg(not(target_os = "linux"))]
+mod group;
+
+#[cfg(target_os = "linux")]
+pub(crate) use census::Tree;
+#[cfg(not(target_os = "linux"))]
+pub(crate) use group::Tree;
+
+/// A signal of the stop ladder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Firmness {
+    /// SIGTERM
+    Terminate,
+    /// SIGKILL
+    Kill,
+}
+
+#[cfg(unix)]
+impl Firmness {
+    fn signal(self) -> rustix::process::Signal {
+        match self {
+            Self::Terminate => rustix::process::Signal::TERM,
+            Self::Kill => rustix::process::Signal::KILL,
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The processes of a run where there is no `/proc`: the agent's process group. What leaves the group is not reached.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::Firmness;
+
+#[cfg(unix)]
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+
+/// What a run has started.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    #[cfg(unix)]
+    leader: Option<Pid>,
+    swept: AtomicBool,
+}
+
+impl Tree {
+    /// What will be started by this process.
+    #[cfg(unix)]
+    pub(crate) fn new(_mark: String, leader: Option<u32>, _pipes: &[i32]) -> Self {
+        Self { leader: leader.and_then(|pid| Pid::from_raw(pid.cast_signed())), swept: AtomicBool::new(false) }
+    }
+
+    #[cfg(not(unix))]
+    pub(crate) fn new(_mark: String, _leader: Option<u32>, _pipes: &[i32]) -> Self {
+        Self { swept: AtomicBool::new(false) }
+    }
+
+    /// Whether everything is known to be gone.
+    pub(crate) fn is_swept(&self) -> bool {
+        self.swept.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_swept(&self) {
+        self.swept.store(true, Ordering::Release);
+    }
+
+    /// Interrupts the agent as a terminal would.
+    pub(crate) fn interrupt(&self) {
+        #[cfg(unix)]
+        if let Some(leader) = self.leader {
+            let _ = kill_process_group(leader, Signal::INT);
+        }
+    }
+
+    /// Signals everything that is left, and says how many groups that were.
+    #[expect(clippy::unused_async, reason = "as on Linux")]
+    pub(crate) async fn signal(&self, firmness: Firmness, _leader_is_ours: bool) -> usize {
+        self.signal_now(firmness)
+    }
+
+    fn signal_now(&self, firmness: Firmness) -> usize {
+        #[cfg(unix)]
+        if let Some(leader) = self.leader {
+            return usize::from(kill_process_group(leader, firmness.signal()).is_ok());
+        }
+        let _ = firmness;
+        0
+    }
+
+    /// How many groups are left.
+    #[expect(clippy::unused_async, reason = "as on Linux")]
+    pub(crate) async fn count(&self) -> usize {
+        #[cfg(unix)]
+        return usize::from(self.leader.is_some_and(|leader| test_kill_process_group(leader).is_ok()));
+        #[cfg(not(unix))]
+        0
+    }
+
+    /// Nobody can be found by the pipes they hold here.
+    pub(crate) fn kill_holders(&self) {}
+
+    /// Kills everything at once.
+    pub(crate) fn kill_now(&self) {
+        self.signal_now(Firmness::Kill);
+    }
+}

@@ -1,0 +1,62 @@
+//! A run that is dropped, awaited or not, leaves no process.
+
+use std::time::Duration;
+
+use crate::fake::{fake, gone_within, id_of};
+
+const AT_ONCE: Duration = Duration::from_millis(500);
+
+#[tokio::test]
+async fn dropped_before_a_word_was_read() {
+    for mode in ["hang", "stubborn", "grandchild", "hang-silent"] {
+        let agent = fake(mode);
+        let id = id_of(&agent);
+        drop(agent.start().await.unwrap());
+        assert!(gone_within(&id, AT_ONCE), "{mode}");
+    }
+}
+
+#[tokio::test]
+async fn dropped_while_it_is_waited_for() {
+    let agent = fake("stubborn");
+    let id = id_of(&agent);
+    let run = agent.start().await.unwrap();
+    assert!(tokio::time::timeout(Duration::from_millis(300), run.finish()).await.is_err());
+    assert!(gone_within(&id, AT_ONCE));
+}
+
+#[tokio::test]
+async fn dropped_while_it_starts() {
+    let agent = fake("hang");
+    let id = id_of(&agent);
+    // Polled once: the process may be there, and nobody has it yet.
+    assert!(tokio::time::timeout(Duration::ZERO, agent.start()).await.is_err());
+    assert!(gone_within(&id, Duration::from_secs(2)));
+}
+
+#[test]
+fn dropped_with_its_runtime() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let agent = fake("grandchild");
+    let id = id_of(&agent);
+    let run = runtime.block_on(agent.start()).unwrap();
+    drop(runtime);
+    drop(run);
+    assert!(gone_within(&id, AT_ONCE));
+}
+
+#[test]
+fn a_runtime_that_ends_under_it_ends_it_too() {
+    let agent = fake("stubborn");
+    let id = id_of(&agent);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async move {
+        tokio::spawn(async move {
+            let mut run = agent.start().await.unwrap();
+            while run.next().await.is_some() {}
+        });
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    });
+    drop(runtime);
+    assert!(gone_within(&id, AT_ONCE));
+}

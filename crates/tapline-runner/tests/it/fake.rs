@@ -1,0 +1,75 @@
+//! The fake agent, and whether anything of it is left.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tapline_runner::{Agent, RUN_VARIABLE};
+
+pub(crate) fn program() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fake-agent")
+}
+
+/// A Claude that does this.
+pub(crate) fn fake(mode: &str) -> Agent {
+    Agent::claude().bin(program()).prompt("go").env("FAKE", mode).env("FAKE_ID", unique()).grace(Duration::from_millis(300))
+}
+
+/// A word that no other test has.
+pub(crate) fn unique() -> String {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("fake-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// The id that was given to an agent.
+pub(crate) fn id_of(agent: &Agent) -> String {
+    let id = agent.environment.set.iter().find(|(name, _)| name == "FAKE_ID").and_then(|(_, value)| value.clone());
+    id.unwrap().into_string().unwrap()
+}
+
+/// The command lines of what is left of an agent, found by an id that the runner knows nothing of.
+pub(crate) fn left_of(id: &str) -> Vec<String> {
+    let wanted = format!("FAKE_ID={id}").into_bytes();
+    let pids = std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse::<u32>().ok());
+    let ours = pids.filter(|pid| {
+        let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environ.split(|byte| *byte == 0).any(|entry| entry == wanted)
+    });
+    ours.map(|pid| String::from_utf8_lossy(&std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default()).into_owned())
+        .collect()
+}
+
+/// Waits until nothing is left, for at most this long.
+pub(crate) fn gone_within(id: &str, limit: Duration) -> bool {
+    let until = std::time::Instant::now() + limit;
+    while !left_of(id).is_empty() {
+        if std::time::Instant::now() > until {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    true
+}
+
+/// A folder of a test's own, gone afterwards.
+pub(crate) struct Folder(pub(crate) PathBuf);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        let path = std::env::temp_dir().join(format!("tapline-runner-{}", unique()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Nothing of the runner's own mark is in the environment of the tests.
+#[test]
+fn the_tests_are_in_no_run() {
+    assert_eq!(std::env::var_os(RUN_VARIABLE), None);
+}

@@ -1,0 +1,14 @@
+//! Tests of the runner: against an agent that misbehaves on demand, from the contract's point of view.
+
+#[cfg(test)]
+mod arguments;
+#[cfg(test)]
+mod dropping;
+#[cfg(test)]
+mod ending;
+#[cfg(test)]
+mod fake;
+#[cfg(test)]
+mod many;
+#[cfg(test)]
+mod starting;

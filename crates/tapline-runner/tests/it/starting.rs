@@ -1,0 +1,120 @@
+//! What an agent is started with, and why it is not.
+
+use std::time::Duration;
+
+use tapline_runner::{Agent, Failure, Input, StartError};
+
+use crate::fake::{Folder, fake, program};
+
+async fn answer(agent: Agent) -> String {
+    agent.ask().await.unwrap().to_string()
+}
+
+#[tokio::test]
+async fn a_prompt_is_never_a_flag() {
+    let said = answer(fake("echo").prompt("--dangerously-skip-permissions")).await;
+    assert!(said.starts_with("args: -p|--output-format=stream-json|--verbose| stdin: --dangerously"), "{said}");
+}
+
+#[tokio::test]
+async fn prompts_of_any_size() {
+    for size in [0, 1, 65_536, 65_537, 5_000_000] {
+        assert_eq!(answer(fake("count").prompt("x".repeat(size))).await, size.to_string());
+    }
+}
+
+#[tokio::test]
+async fn an_agent_that_reads_nothing_is_not_waited_on() {
+    let report = fake("lines").env("LINES_WANTED", "1").prompt("x".repeat(5_000_000)).start().await.unwrap().finish().await;
+    assert!(report.verdict.clean);
+}
+
+#[tokio::test]
+async fn messages_are_passed_on_as_they_come() {
+    let (mut writer, reader) = tokio::io::duplex(64);
+    let mut agent = fake("messages").linger(Duration::from_millis(200));
+    agent.input = Input::Messages { prompt: Some(b"first".to_vec()), lines: Box::pin(reader) };
+    let mut run = agent.start().await.unwrap();
+    let mut results = 0;
+    while results < 1 {
+        results += usize::from(run.next().await.unwrap().envelope.kind.as_deref() == Some("result"));
+    }
+    // Longer than the linger: while more may come, nothing is over.
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    tokio::io::AsyncWriteExt::write_all(&mut writer, b"{\"type\":\"user\"}\n").await.unwrap();
+    while results < 2 {
+        results += usize::from(run.next().await.unwrap().envelope.kind.as_deref() == Some("result"));
+    }
+    drop(writer);
+    let report = run.finish().await;
+    assert_eq!(report.turns.len(), 2);
+    assert_eq!(report.verdict.exit.code, Some(0), "it ended by itself");
+}
+
+#[tokio::test]
+async fn the_environment() {
+    let said = answer(fake("env")).await;
+    assert!(said.contains("TAPLINE_RUN=") && said.contains("CARGO_MANIFEST_DIR="), "{said}");
+    let said = answer(fake("env").clean_env()).await;
+    assert!(said.contains("FAKE=env") && said.contains("PATH=") && !said.contains("CARGO_MANIFEST_DIR="), "{said}");
+    let mut agent = fake("env").clean_env();
+    agent.environment.set.push(("CARGO_MANIFEST_DIR".into(), None));
+    assert!(answer(agent).await.contains("CARGO_MANIFEST_DIR="), "inherited by name");
+}
+
+#[tokio::test]
+async fn what_is_not_there() {
+    let error = Agent::claude().bin("/no/such/claude").start().await.unwrap_err();
+    assert_eq!((error.to_string().as_str(), error.exit_code()), ("claude: not found: /no/such/claude", 127));
+    let error = Agent::codex().bin("no-such-codex").start().await.unwrap_err();
+    assert_eq!((error.to_string().as_str(), error.exit_code()), ("codex: not found: no-such-codex", 127));
+    let error = fake("ok").cwd("/no/such/folder").start().await.unwrap_err();
+    assert!(matches!(error, StartError::Cwd { .. }) && error.exit_code() == 2, "{error}");
+    let Err(Failure::NotStarted(_)) = Agent::claude().bin("/no/such/claude").ask().await else { panic!() };
+}
+
+#[tokio::test]
+async fn what_cannot_be_executed() {
+    let folder = Folder::new();
+    let file = folder.0.join("claude");
+    std::fs::write(&file, "#!/bin/sh\n").unwrap();
+    let error = Agent::claude().bin(&file).start().await.unwrap_err();
+    assert_eq!(error.exit_code(), 126, "{error}");
+    assert!(error.to_string().contains("not executable"), "{error}");
+    let executable = |text: &str| {
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::write(&file, text).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    executable("#!/no/such/interpreter\n");
+    let record = folder.0.join("recording");
+    let error = Agent::claude().bin(&file).record(&record).start().await.unwrap_err();
+    assert_eq!(error.exit_code(), 126, "{error}");
+    assert!(!record.exists(), "nothing half-written");
+    let error = Agent::claude().bin(&folder.0).start().await.unwrap_err();
+    assert_eq!(error.exit_code(), 126, "{error}");
+}
+
+#[tokio::test]
+async fn a_recording_that_is_there_is_not_written_over() {
+    let folder = Folder::new();
+    let error = fake("ok").record(&folder.0).start().await.unwrap_err();
+    assert!(matches!(error, StartError::Recording(_)) && error.exit_code() == 2, "{error}");
+}
+
+#[tokio::test]
+async fn a_failure_has_the_report() {
+    let Err(Failure::Failed(report)) = fake("auth").ask().await else { panic!() };
+    assert_eq!(report.verdict.category, Some(tapline_session::Category::Auth));
+    let shown = fake("auth").ask().await.unwrap_err().to_string();
+    assert_eq!(shown, "failure (auth): API Error: 401 Invalid API key");
+}
+
+#[test]
+fn the_program_is_looked_for_on_path() {
+    let folder = Folder::new();
+    std::os::unix::fs::symlink(program(), folder.0.join("claude")).unwrap();
+    let path = std::env::join_paths(["/no/such", folder.0.to_str().unwrap()]).unwrap();
+    let found = tapline_runner::locate(tapline_protocol::Agent::Claude, None, Some(&path)).unwrap();
+    assert_eq!(found, folder.0.join("claude"));
+}
