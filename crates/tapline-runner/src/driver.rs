@@ -218,7 +218,11 @@ impl Driver {
         // Whole lines are shown, and at the end what is left.
         let behind = &state.stderr_kept[state.stderr_shown..];
         let full = state.stderr_kept.len() == STDERR_KEPT;
-        let end = if bytes.is_empty() || full { behind.len() } else { behind.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1) };
+        let end = if bytes.is_empty() || full {
+            behind.len()
+        } else {
+            behind.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)
+        };
         let text = String::from_utf8_lossy(&behind[..end]).into_owned();
         state.stderr_shown += end;
         for line in text.lines().filter(|line| !line.trim().is_empty()) {

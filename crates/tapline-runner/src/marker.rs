@@ -26,7 +26,8 @@ pub(crate) fn value(mark: &str) -> OsString {
 /// The marks in an environment as the system keeps it: `NAME=value` behind one another, each ended by a zero byte.
 #[cfg(target_os = "linux")]
 pub(crate) fn marks(environ: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let value = environ.split(|byte| *byte == 0).filter_map(|entry| entry.strip_prefix(VARIABLE.as_bytes())?.strip_prefix(b"="));
+    let value =
+        environ.split(|byte| *byte == 0).filter_map(|entry| entry.strip_prefix(VARIABLE.as_bytes())?.strip_prefix(b"="));
     value.flat_map(|value| value.split(|byte| *byte == b':'))
 }
 

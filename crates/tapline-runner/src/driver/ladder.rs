@@ -146,7 +146,7 @@ impl Driver {
     /// Signals everything that is left, and says how many that were.
     async fn signal(&mut self, firmness: Firmness) -> usize {
         self.ladder.climb(if firmness == Firmness::Kill { Rung::Killed } else { Rung::Terminated });
-        self.tree.signal(firmness, self.state.exit.is_none()).await
+        self.tree.signal(firmness).await
     }
 
     /// The agent has ended: nothing that it started stays.

@@ -19,7 +19,11 @@ pub(super) fn invocation(options: &Options, messages: bool) -> Result<Invocation
             ("--permission-mode", options.permission_mode.is_some(), sandbox),
             ("--max-turns", options.max_turns.is_some(), "use --timeout"),
             ("--max-budget-usd", options.max_budget_usd.is_some(), "use --timeout"),
-            ("--mcp-config", !options.mcp_config.is_empty(), "its servers are in its config: `-- -c mcp_servers.NAME.command=…`"),
+            (
+                "--mcp-config",
+                !options.mcp_config.is_empty(),
+                "its servers are in its config: `-- -c mcp_servers.NAME.command=…`",
+            ),
             ("--system-prompt", options.system_prompt.is_some(), none),
             ("--append-system-prompt", options.append_system_prompt.is_some(), none),
             ("--system-prompt-file", options.system_prompt_file.is_some(), none),
@@ -55,7 +59,9 @@ pub(super) fn invocation(options: &Options, messages: bool) -> Result<Invocation
         (Some(id), _, true) => args.extend(["fork".into(), id.into()]),
         (Some(id), _, false) => args.extend(["resume".into(), id.into()]),
         (None, true, false) => args.extend(["resume".into(), "--last".into()]),
-        (None, true, true) => return Err(StartError::Refused("--fork --continue: codex forks by id: use --resume ID".to_owned())),
+        (None, true, true) => {
+            return Err(StartError::Refused("--fork --continue: codex forks by id: use --resume ID".to_owned()));
+        }
         (None, false, true) => return Err(StartError::Refused("--fork: give the session to copy with --resume ID".to_owned())),
         (None, false, false) => {}
     }

@@ -7,8 +7,9 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, PidfdFlags, Signal, getpid, kill_process, kill_process_group, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, kill_process_group, pidfd_open, pidfd_send_signal};
 use tokio::sync::oneshot;
 
 use super::Firmness;
@@ -19,9 +20,11 @@ use crate::marker;
 pub(crate) struct Tree {
     mark: String,
     /// The agent's own process, which leads its group.
-    leader: Option<Pid>,
+    leader: Option<Member>,
     /// The pipes that the agent writes to, as `/proc` names them.
     pipes: Vec<String>,
+    /// When the agent started, in the kernel's ticks.
+    born: u64,
     swept: AtomicBool,
 }
 
@@ -32,9 +35,18 @@ struct Member {
     handle: OwnedFd,
 }
 
+/// What of a run was found.
+#[derive(Debug, Default)]
+struct Found {
+    members: Vec<Member>,
+    /// Somebody is just becoming another program, and cannot be looked at before that is done.
+    unclear: bool,
+}
+
 struct Request {
     mark: String,
-    reply: oneshot::Sender<Vec<Member>>,
+    born: u64,
+    reply: oneshot::Sender<Found>,
 }
 
 static CENSUS: LazyLock<Option<Mutex<Sender<Request>>>> = LazyLock::new(|| {
@@ -48,7 +60,8 @@ fn serve(queue: &Receiver<Request>) {
         // Whoever asked while the last reading went on is served by this one.
         let requests: Vec<Request> = std::iter::once(first).chain(queue.try_iter()).collect();
         let marks: Vec<&str> = requests.iter().map(|request| request.mark.as_str()).collect();
-        let found = find(&marks);
+        let born = requests.iter().map(|request| request.born).min().unwrap_or(0);
+        let found = find(&marks, born);
         for (request, members) in requests.into_iter().zip(found) {
             let _ = request.reply.send(members);
         }
@@ -58,9 +71,11 @@ fn serve(queue: &Receiver<Request>) {
 impl Tree {
     /// What will be started with this mark, by this process, writing to these descriptors.
     pub(crate) fn new(mark: String, leader: Option<u32>, pipes: &[i32]) -> Self {
-        let leader = leader.and_then(|pid| Pid::from_raw(pid.cast_signed()));
+        let leader = leader.and_then(|pid| Member::open(pid.cast_signed()));
         let name = |fd: &i32| std::fs::read_link(format!("/proc/self/fd/{fd}")).ok()?.into_os_string().into_string().ok();
-        Self { mark, leader, pipes: pipes.iter().filter_map(name).collect(), swept: AtomicBool::new(false) }
+        let stat = leader.as_ref().and_then(|leader| stat_of(leader.pid, &mut Vec::new()));
+        let pipes = pipes.iter().filter_map(name).collect();
+        Self { mark, leader, pipes, born: stat.map_or(0, |stat| stat.born), swept: AtomicBool::new(false) }
     }
 
     /// Whether everything is known to be gone.
@@ -74,52 +89,57 @@ impl Tree {
 
     /// Interrupts the agent as a terminal would: its process group. Only while the agent has not been waited for.
     pub(crate) fn interrupt(&self) {
-        if let Some(leader) = self.leader {
+        if let Some(leader) = self.leader.as_ref().and_then(|leader| Pid::from_raw(leader.pid)) {
             let _ = kill_process_group(leader, Signal::INT);
         }
     }
 
-    /// Signals everything that is left, and says how many that were. An agent that has not been waited for is signalled
-    /// by its number if it hides its environment.
-    pub(crate) async fn signal(&self, firmness: Firmness, leader_is_ours: bool) -> usize {
-        let members = self.members().await;
-        let known = |leader: &Pid| members.iter().any(|member| member.pid == leader.as_raw_nonzero().get());
-        let hidden = self.leader.filter(|leader| leader_is_ours && !known(leader));
-        let hidden = hidden.filter(|leader| kill_process(*leader, firmness.signal()).is_ok());
-        signal_all(&members, firmness) + usize::from(hidden.is_some())
+    /// Signals everything that is left, and says how many that were.
+    pub(crate) async fn signal(&self, firmness: Firmness) -> usize {
+        self.signal_found(self.found().await, firmness)
     }
 
     /// How many are left.
     pub(crate) async fn count(&self) -> usize {
-        self.members().await.len()
+        let Found { members, unclear } = self.found().await;
+        members.len() + usize::from(unclear)
     }
 
-    async fn members(&self) -> Vec<Member> {
-        let (reply, members) = oneshot::channel();
-        let request = Request { mark: self.mark.clone(), reply };
-        let asked = CENSUS.as_ref().is_some_and(|census| census.lock().unwrap_or_else(PoisonError::into_inner).send(request).is_ok());
-        let found = if asked { members.await.ok() } else { None };
-        found.unwrap_or_else(|| self.members_now())
+    async fn found(&self) -> Found {
+        let (reply, found) = oneshot::channel();
+        let request = Request { mark: self.mark.clone(), born: self.born, reply };
+        let send =
+            |census: &Mutex<Sender<Request>>| census.lock().unwrap_or_else(PoisonError::into_inner).send(request).is_ok();
+        let asked = CENSUS.as_ref().is_some_and(send);
+        let found = if asked { found.await.ok() } else { None };
+        found.unwrap_or_else(|| self.found_now())
     }
 
-    fn members_now(&self) -> Vec<Member> {
-        find(&[&self.mark]).pop().unwrap_or_default()
+    fn found_now(&self) -> Found {
+        find(&[&self.mark], self.born).pop().unwrap_or_default()
+    }
+
+    /// The agent itself is known by its descriptor, whatever its environment says.
+    fn signal_found(&self, found: Found, firmness: Firmness) -> usize {
+        let Found { members, unclear } = found;
+        let alive = |leader: &&Member| stat_of(leader.pid, &mut Vec::new()).is_some();
+        let hidden = self.leader.iter().filter(|leader| members.iter().all(|member| member.pid != leader.pid)).filter(alive);
+        signal_all(members.iter().chain(hidden), firmness) + usize::from(unclear)
     }
 
     /// Kills whoever still holds a pipe of the agent's, with its environment cleared or not.
     pub(crate) fn kill_holders(&self) {
         let holders = pids().filter(|pid| holds(*pid, &self.pipes));
         let held = holders.filter_map(|pid| Member::open(pid).filter(|member| holds(member.pid, &self.pipes)));
-        signal_all(&held.collect::<Vec<_>>(), Firmness::Kill);
+        signal_all(held.collect::<Vec<_>>().iter(), Firmness::Kill);
     }
 
     /// Kills everything at once and waits for nobody: for a run that is dropped.
     pub(crate) fn kill_now(&self) {
+        let until = Instant::now() + Duration::from_secs(2);
         // What is killed may just have started another: again, until nothing is found.
-        for _ in 0..100 {
-            if signal_all(&self.members_now(), Firmness::Kill) == 0 {
-                break;
-            }
+        while self.signal_found(self.found_now(), Firmness::Kill) > 0 && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 }
@@ -131,8 +151,8 @@ impl Member {
     }
 }
 
-fn signal_all(members: &[Member], firmness: Firmness) -> usize {
-    members.iter().filter(|member| pidfd_send_signal(&member.handle, firmness.signal()).is_ok()).count()
+fn signal_all<'m>(members: impl Iterator<Item = &'m Member>, firmness: Firmness) -> usize {
+    members.filter(|member| pidfd_send_signal(&member.handle, firmness.signal()).is_ok()).count()
 }
 
 /// Every process that the system shows us, but ourselves.
@@ -143,23 +163,24 @@ fn pids() -> impl Iterator<Item = i32> {
 }
 
 /// The processes of each mark: those that carry it, and their descendants, if they cleared their environment.
-fn find(marks: &[&str]) -> Vec<Vec<Member>> {
+fn find(marks: &[&str], born: u64) -> Vec<Found> {
     let wanted: HashMap<&[u8], usize> = marks.iter().enumerate().map(|(at, mark)| (mark.as_bytes(), at)).collect();
     let mut owners = Owners::new();
-    let mut unmarked = Vec::new();
+    let (mut unmarked, mut unclear) = (Vec::new(), false);
     let mut buffer = Vec::new();
     for pid in pids() {
-        let carried = carried(pid, &mut buffer, &wanted);
-        if carried.is_empty() {
-            unmarked.push(pid);
-        } else {
-            owners.insert(pid, Owned { runs: carried, adopted_from: None });
+        let runs = carried(pid, &mut buffer, &wanted);
+        if !runs.is_empty() {
+            owners.insert(pid, Owned { runs, adopted_from: None });
+            continue;
         }
+        unclear |= buffer.is_empty() && stat_of(pid, &mut buffer).is_some_and(|stat| stat.becoming && stat.born >= born);
+        unmarked.push(pid);
     }
     if !owners.is_empty() {
         adopt(&mut owners, unmarked, &mut buffer);
     }
-    let mut found: Vec<Vec<Member>> = marks.iter().map(|_| Vec::new()).collect();
+    let mut found: Vec<Found> = marks.iter().map(|_| Found { members: Vec::new(), unclear }).collect();
     for (pid, owned) in owners {
         // Held first, looked at again then: meanwhile the number may have passed to another.
         let Some(member) = Member::open(pid) else { continue };
@@ -167,9 +188,12 @@ fn find(marks: &[&str]) -> Vec<Vec<Member>> {
             Some(parent) => parent_of(pid, &mut buffer) == Some(parent),
             None => carried(pid, &mut buffer, &wanted) == owned.runs,
         };
-        for run in owned.runs.into_iter().filter(|_| same) {
-            let Ok(handle) = member.handle.try_clone() else { continue };
-            found[run].push(Member { pid, handle });
+        for run in owned.runs {
+            match member.handle.try_clone() {
+                Ok(handle) if same => found[run].members.push(Member { pid, handle }),
+                // It has ended, or is becoming another: the next look tells.
+                _ => found[run].unclear = true,
+            }
         }
     }
     found
@@ -211,13 +235,31 @@ fn carried(pid: i32, buffer: &mut Vec<u8>, wanted: &HashMap<&[u8], usize>) -> Ve
 
 /// A process's parent; none if it has ended and only waits to be waited for.
 fn parent_of(pid: i32, buffer: &mut Vec<u8>) -> Option<i32> {
+    stat_of(pid, buffer).map(|stat| stat.parent)
+}
+
+/// What the kernel says of a process.
+struct Stat {
+    parent: i32,
+    /// When it started, in ticks since the system did.
+    born: u64,
+    /// It is in the middle of becoming another program (exec): its new environment is not there yet.
+    becoming: bool,
+}
+
+/// None for one that has ended and only waits to be waited for.
+fn stat_of(pid: i32, buffer: &mut Vec<u8>) -> Option<Stat> {
     read(pid, "stat", buffer);
     // The name, in parentheses, may hold anything: what counts stands behind the last of them.
     let behind = buffer.iter().rposition(|byte| *byte == b')')?;
-    let mut words = std::str::from_utf8(&buffer[behind + 1..]).ok()?.split_whitespace();
-    let state = words.next()?;
-    let parent = words.next()?.parse().ok()?;
-    (!matches!(state, "Z" | "X")).then_some(parent)
+    let words: Vec<&str> = std::str::from_utf8(&buffer[behind + 1..]).ok()?.split_whitespace().collect();
+    // Counted as the manual does, where the state is the third.
+    let field = |number: usize| words.get(number - 3);
+    let parent = field(4)?.parse().ok()?;
+    // Threads of the kernel's have no environment either; their parent is the second process.
+    let becoming = field(50).is_some_and(|env_start| *env_start == "0") && parent != 0 && parent != 2;
+    let ended = matches!(*field(3)?, "Z" | "X");
+    (!ended).then_some(Stat { parent, born: field(22)?.parse().ok()?, becoming })
 }
 
 fn read(pid: i32, name: &str, buffer: &mut Vec<u8>) {
@@ -230,7 +272,9 @@ fn read(pid: i32, name: &str, buffer: &mut Vec<u8>) {
 /// Whether a process holds the writing end of one of these pipes.
 fn holds(pid: i32, pipes: &[String]) -> bool {
     let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().filter_map(Result::ok);
-    let is_ours = |path: &std::path::Path| std::fs::read_link(path).is_ok_and(|to| pipes.iter().any(|pipe| to.as_os_str() == pipe.as_str()));
+    let is_ours = |path: &std::path::Path| {
+        std::fs::read_link(path).is_ok_and(|to| pipes.iter().any(|pipe| to.as_os_str() == pipe.as_str()))
+    };
     let mut ours = entries.filter(|entry| is_ours(&entry.path()));
     ours.any(|entry| {
         let info = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{}", entry.file_name().display()));

@@ -46,7 +46,7 @@ impl Tree {
 
     /// Signals everything that is left, and says how many groups that were.
     #[expect(clippy::unused_async, reason = "as on Linux")]
-    pub(crate) async fn signal(&self, firmness: Firmness, _leader_is_ours: bool) -> usize {
+    pub(crate) async fn signal(&self, firmness: Firmness) -> usize {
         self.signal_now(firmness)
     }
 

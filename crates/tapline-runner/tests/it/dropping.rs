@@ -12,7 +12,7 @@ async fn dropped_before_a_word_was_read() {
         let agent = fake(mode);
         let id = id_of(&agent);
         drop(agent.start().await.unwrap());
-        assert!(gone_within(&id, AT_ONCE), "{mode}");
+        assert!(gone_within(&id, AT_ONCE), "{mode}: {:?}", crate::fake::left_of(&id));
     }
 }
 
@@ -29,8 +29,8 @@ async fn dropped_while_it_is_waited_for() {
 async fn dropped_while_it_starts() {
     let agent = fake("hang");
     let id = id_of(&agent);
-    // Polled once: the process may be there, and nobody has it yet.
-    assert!(tokio::time::timeout(Duration::ZERO, agent.start()).await.is_err());
+    // Polled once: the process may be there, and nobody has it yet (or, rarely, somebody does).
+    drop(tokio::time::timeout(Duration::ZERO, agent.start()).await);
     assert!(gone_within(&id, Duration::from_secs(2)));
 }
 
