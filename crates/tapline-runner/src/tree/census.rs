@@ -174,7 +174,7 @@ fn find(marks: &[&str], born: u64) -> Vec<Found> {
             owners.insert(pid, Owned { runs, adopted_from: None });
             continue;
         }
-        unclear |= buffer.is_empty() && stat_of(pid, &mut buffer).is_some_and(|stat| stat.becoming && stat.born >= born);
+        unclear |= buffer.is_empty() && is_becoming(pid, born, &mut buffer);
         unmarked.push(pid);
     }
     if !owners.is_empty() {
@@ -197,6 +197,14 @@ fn find(marks: &[&str], born: u64) -> Vec<Found> {
         }
     }
     found
+}
+
+/// Whether a process whose environment was empty is just getting another, and belongs to a run for all we know.
+fn is_becoming(pid: i32, born: u64, buffer: &mut Vec<u8>) -> bool {
+    let Some(stat) = stat_of(pid, buffer).filter(|stat| stat.born >= born) else { return false };
+    // Since it was looked at, it may have got it.
+    read(pid, "environ", buffer);
+    stat.becoming || !buffer.is_empty()
 }
 
 /// Processes, and whose they are.
