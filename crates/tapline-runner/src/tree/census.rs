@@ -162,8 +162,30 @@ fn pids() -> impl Iterator<Item = i32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(move |pid| *pid != me)
 }
 
-/// The processes of each mark: those that carry it, and their descendants, if they cleared their environment.
+/// How often it is looked again because processes started meanwhile.
+const LOOKS: usize = 4;
+
+/// The processes of each mark. Whoever starts while it is looked may be overlooked, and its parent, who ended
+/// meanwhile, too: where nothing was found and something has started, it is looked again.
 fn find(marks: &[&str], born: u64) -> Vec<Found> {
+    let mut found = Vec::new();
+    for _ in 0..LOOKS {
+        let before = last_started();
+        found = look(marks, born);
+        if last_started() == before || found.iter().all(|found| !found.members.is_empty() || found.unclear) {
+            break;
+        }
+    }
+    found
+}
+
+/// The number of the process that started last on this system.
+fn last_started() -> Option<String> {
+    Some(std::fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().last()?.to_owned())
+}
+
+/// One reading: those that carry a mark, and their descendants, if they cleared their environment.
+fn look(marks: &[&str], born: u64) -> Vec<Found> {
     let wanted: HashMap<&[u8], usize> = marks.iter().enumerate().map(|(at, mark)| (mark.as_bytes(), at)).collect();
     let mut owners = Owners::new();
     let (mut unmarked, mut unclear) = (Vec::new(), false);
