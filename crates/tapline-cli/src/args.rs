@@ -1,13 +1,16 @@
 //! The command line.
 
+pub(crate) mod run;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
-/// Read, convert, query and check what headless coding agents write.
+/// Run headless coding agents; read, convert, query and check what they write.
 ///
-/// tapline reads the streams of `claude -p --output-format stream-json` (or json) and `codex exec --json`,
+/// tapline starts `claude -p` and `codex exec`, shows what they do, says what became of it, keeps it, and leaves
+/// no process behind. It reads the streams of `claude -p --output-format stream-json` (or json) and `codex exec --json`,
 /// live on a pipe or from a file, of any version, without losing a line.
 #[derive(Debug, Parser)]
 #[command(name = "tapline", version, max_term_width = 100, after_help = EXIT_CODES)]
@@ -18,15 +21,18 @@ pub(crate) struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 success, 1 the agent failed (or --get found nothing), 2 bad usage or input,
-3 policy violated, 4 incomplete, 124 timeout, 130 interrupted, 143 terminated.";
+3 policy violated, 4 incomplete, 124 timeout, 126 agent not executable, 127 agent not found,
+130 interrupted, 143 terminated.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Run(Box<run::Run>),
     Inspect(Inspect),
     View(View),
     Convert(Convert),
     Check(Check),
     Demo(Demo),
+    Doctor(Doctor),
     Completions(Completions),
     Man(Man),
 }
@@ -143,6 +149,16 @@ pub(crate) struct Demo {
     /// Print the session's lines as the agent wrote them, to try the other commands on
     #[arg(long)]
     pub(crate) raw: bool,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+/// Say which agents are here and whether everything is in order, with advice
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// Print the findings as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) look: Look,
 }

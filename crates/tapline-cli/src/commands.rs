@@ -3,8 +3,10 @@
 mod check;
 mod convert;
 mod demo;
+mod doctor;
 mod inspect;
 mod man;
+mod run;
 mod view;
 
 use anyhow::Result;
@@ -14,11 +16,13 @@ use crate::args::Command;
 /// Runs a command and returns its exit code.
 pub(crate) fn run(command: Command) -> Result<u8> {
     match command {
+        Command::Run(args) => run::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::View(args) => view::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Completions(args) => man::completions(args.shell),
         Command::Man(args) => man::run(args.folder.as_deref()),
     }

@@ -1,5 +1,7 @@
 //! The binary: reads the command line, runs the command, gives back its exit code.
 
+#![forbid(unsafe_code)]
+
 #[expect(clippy::doc_markdown, reason = "its comments are help texts, printed as they are")]
 mod args;
 mod commands;
@@ -7,6 +9,7 @@ mod exit;
 mod follow;
 mod output;
 mod source;
+mod store;
 
 use std::process::ExitCode;
 

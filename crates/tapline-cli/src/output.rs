@@ -58,6 +58,11 @@ pub(crate) fn raw_stdout() -> Box<dyn Write> {
     if is_terminal() { Box::new(Visible(stdout())) } else { Box::new(stdout()) }
 }
 
+/// The same for bytes of the agent's; text of ours, which is safe already, goes out as it is.
+pub(crate) fn raw_or_plain(raw: bool) -> Box<dyn Write> {
+    if raw { raw_stdout() } else { Box::new(stdout()) }
+}
+
 struct Visible<W>(W);
 
 impl<W: Write> Write for Visible<W> {

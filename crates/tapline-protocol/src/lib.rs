@@ -22,6 +22,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+#![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod claude;

@@ -24,6 +24,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#![forbid(unsafe_code)]
+
 mod error;
 mod reading;
 mod redact;
@@ -33,4 +35,4 @@ mod writing;
 pub use error::RecordingError;
 pub use reading::{Piece, Recording};
 pub use redact::{REDACTED, redact, redact_line};
-pub use writing::{End, Loss, Meta, Recorder, Stream, Sync};
+pub use writing::{End, Loss, Meta, Recorder, Stream, Sync, create_private_folder};

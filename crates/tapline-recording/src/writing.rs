@@ -168,7 +168,7 @@ impl Recorder {
     pub fn create(folder: &Path, meta: &Meta, sync: Sync) -> Result<Self, RecordingError> {
         let fail = |error| RecordingError::Create { path: folder.to_owned(), error };
         if let Some(above) = folder.parent() {
-            private_folders().recursive(true).create(above).map_err(fail)?;
+            create_private_folder(above).map_err(fail)?;
         }
         match private_folders().create(folder) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -224,6 +224,11 @@ impl Recorder {
         let fail = |error| RecordingError::Finish { path: self.folder.clone(), error };
         write_json(&self.folder, "end.json", &end).map_err(fail)
     }
+}
+
+/// Makes a folder and those above it, private to their owner; one that is there stays as it is.
+pub fn create_private_folder(path: &Path) -> io::Result<()> {
+    private_folders().recursive(true).create(path)
 }
 
 fn private_folders() -> DirBuilder {

@@ -30,6 +30,9 @@ const LOOK: Duration = Duration::from_millis(50);
 /// A pipe that is still held when everybody who could be found is dead is given up after this.
 const GIVE_UP: Duration = Duration::from_secs(2);
 
+/// What a stopped run said is waited to be taken for this long, then the run is over.
+const NOT_TAKEN: Duration = Duration::from_secs(5);
+
 pub(crate) struct Driver {
     pub(crate) child: Child,
     pub(crate) stdout: Pipe<ChildStdout>,
@@ -274,8 +277,10 @@ impl Driver {
         if let Err(error) = self.journal.finish(&end) {
             updates.push(Update::Lost(error.to_string()));
         }
+        let stopped = self.ladder.reason().is_some();
         if !updates.is_empty() {
-            let _ = self.updates.send(updates).await;
+            let wait = if stopped { NOT_TAKEN } else { Duration::MAX };
+            let _ = tokio::time::timeout(wait, self.updates.send(updates)).await;
         }
         Conclusion { summary, ending: self.ending, duration, stopped: self.ladder.reason() }
     }

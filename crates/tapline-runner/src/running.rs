@@ -95,6 +95,11 @@ impl Stopper {
     pub fn stop(&self) {
         let _ = self.0.send(Order::Stop);
     }
+
+    /// Waits until the run has ended and its recording is closed, whoever takes its updates.
+    pub async fn ended(&self) {
+        self.0.closed().await;
+    }
 }
 
 /// A run that is under way.
@@ -253,6 +258,11 @@ impl Running {
                 None => return Poll::Ready(None),
             }
         }
+    }
+
+    /// Whether an update is there already: what was put out must be seen before the next is waited for.
+    pub fn is_ready(&self) -> bool {
+        !self.waiting.is_empty()
     }
 
     /// Stops the run, from wherever.

@@ -25,6 +25,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+#![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod call;
@@ -48,5 +49,5 @@ pub use report::{
 };
 pub use signals::{parse_signal, signal_name};
 pub use step::{Step, What};
-pub use time::{duration, rfc3339};
+pub use time::{duration, parse_rfc3339, rfc3339};
 pub use verdict::{Advice, Category, Ending, Exit, Outcome, Retry, Verdict, Warning};

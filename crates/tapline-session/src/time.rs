@@ -22,6 +22,22 @@ pub fn rfc3339(seconds: f64) -> Option<String> {
     Some(format!("{year:04}-{month:02}-{day_of_month:02}T{hour:02}:{minute:02}:{second:02}Z"))
 }
 
+/// Seconds since 1970 of a moment that [`rfc3339`] wrote.
+pub fn parse_rfc3339(text: &str) -> Option<i64> {
+    let number = |from: usize, to: usize| text.get(from..to)?.parse::<i64>().ok();
+    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
+    let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
+    if text.len() != 20 || !text.ends_with('Z') || !(1..=12).contains(&month) {
+        return None;
+    }
+    // Days from the civil calendar: eras of 400 years that start in March.
+    let year = if month <= 2 { year - 1 } else { year };
+    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let days = era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468;
+    Some(days * 86_400 + hour * 3_600 + minute * 60 + second)
+}
+
 /// Milliseconds as people say them: `850 ms`, `3.2 s`, `4m 05s`, `2h 03m`.
 pub fn duration(ms: f64) -> String {
     if !ms.is_finite() {
@@ -48,6 +64,12 @@ mod tests {
         assert_eq!(rfc3339(0.0).as_deref(), Some("1970-01-01T00:00:00Z"));
         assert_eq!(rfc3339(951_827_696.9).as_deref(), Some("2000-02-29T12:34:56Z"));
         assert_eq!(rfc3339(1_773_810_000.0).as_deref(), Some("2026-03-18T05:00:00Z"));
+        for seconds in [0, 951_827_696, 1_773_810_000, 4_102_444_799] {
+            #[expect(clippy::cast_precision_loss, reason = "small")]
+            let text = rfc3339(seconds as f64).unwrap();
+            assert_eq!(parse_rfc3339(&text), Some(seconds), "{text}");
+        }
+        assert_eq!(parse_rfc3339("tomorrow"), None);
         assert_eq!(rfc3339(-1.0), None);
         assert_eq!(rfc3339(f64::NAN), None);
         assert_eq!(rfc3339(1e300), None);

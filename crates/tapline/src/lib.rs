@@ -1,11 +1,42 @@
 //! Everything between programs and their headless coding agents.
 //!
-//! `claude --output-format stream-json` and `codex exec --json` write a line of JSON for everything they do.
-//! tapline reads those lines without losing one, says what happened, and shows it.
+//! The simplest use: ask, and get an answer or the reason why there is none.
 //!
-//! * [`Reader`], [`Decoder`], [`Input`]: bytes to [`Record`]s. Decoding never fails; a record keeps its exact bytes.
-//! * [`Fold`]: records to [`Step`]s, in bounded memory, live.
-//! * [`Collector`], [`Report`]: what it all adds up to: [`Verdict`], [`Ledger`], answer, calls.
+//! ```no_run
+//! # #[cfg(feature = "run")]
+//! # async fn example() -> Result<(), tapline::Failure> {
+//! let answer = tapline::ask("What does this project do?").await?;
+//! println!("{answer}");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! All of it: an agent, what it may do and how long; its lines as they come; one honest verdict. When it is over, or dropped,
+//! no process is left.
+//!
+//! ```no_run
+//! # #[cfg(feature = "run")]
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::time::Duration;
+//! use tapline::{Agent, Outcome};
+//!
+//! let mut run = Agent::claude()
+//!     .prompt("Fix the failing test")
+//!     .allowed_tools(["Read", "Edit", "Bash(cargo test:*)"])
+//!     .timeout(Duration::from_secs(600))
+//!     .start()
+//!     .await?;
+//! while let Some(record) = run.next().await {
+//!     eprintln!("{}", record.envelope.kind.as_deref().unwrap_or("?"));
+//! }
+//! let report = run.finish().await;
+//! assert_eq!(report.verdict.outcome, Outcome::Success);
+//! println!("{:?} for {:?} dollars", report.answer, report.ledger.cost_usd);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Streams that are there already, from a file or a pipe, without tokio (`default-features = false`):
 //!
 //! ```
 //! use std::io::BufReader;
@@ -19,15 +50,27 @@
 //! assert_eq!(report.session.id.as_deref(), Some("s"));
 //! # Ok::<(), std::io::Error>(())
 //! ```
+//!
+//! * [`Reader`], [`Decoder`], [`Input`]: bytes to [`Record`]s. Decoding never fails; a record keeps its exact bytes.
+//! * [`Fold`]: records to [`Step`]s, in bounded memory, live.
+//! * [`Collector`], [`Report`]: what it all adds up to: [`Verdict`], [`Ledger`], answer, calls.
+
+#![forbid(unsafe_code)]
 
 use std::io::{self, BufRead};
 
 pub use tapline_protocol as protocol;
+#[cfg(feature = "run")]
+pub use tapline_recording as recording;
+#[cfg(feature = "run")]
+pub use tapline_runner as runner;
 pub use tapline_session as session;
 
 pub use tapline_protocol::{
-    Agent, Decoder, Envelope, Event, Input, InputFormat, InputShape, Json, Number, Reader, Record, Value,
+    Agent as AgentKind, Decoder, Envelope, Event, Input, InputFormat, InputShape, Json, Number, Reader, Record, Value,
 };
+#[cfg(feature = "run")]
+pub use tapline_runner::{Agent, Answer, Failure, Running, StartError, StopReason, Stopper, Update, ask};
 pub use tapline_session::{
     Advice, Category, Collector, Ending, Fold, Format, Ledger, Outcome, Report, Run, Step, Summary, TokenCounts, Verdict,
     Warning, What, get,

@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
 }
 
 /// Reads a policy; a wrong one is refused with line and reason.
-fn read_policy(path: &Path) -> Result<Policy> {
+pub(crate) fn read_policy(path: &Path) -> Result<Policy> {
     let name = path.display();
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the policy {name}"))?;
     toml::from_str(&text).with_context(|| format!("the policy {name} is wrong (docs/POLICY.md describes it)"))

@@ -9,8 +9,9 @@ const EDGES: &[(&str, &[&str])] = &[
     ("tapline-protocol", &[]),
     ("tapline-session", &["tapline-protocol"]),
     ("tapline-recording", &["tapline-protocol"]),
-    ("tapline", &["tapline-protocol", "tapline-session"]),
-    ("tapline-cli", &["tapline-protocol", "tapline-recording", "tapline-session"]),
+    ("tapline-runner", &["tapline-protocol", "tapline-recording", "tapline-session"]),
+    ("tapline", &["tapline-protocol", "tapline-recording", "tapline-runner", "tapline-session"]),
+    ("tapline-cli", &["tapline-protocol", "tapline-recording", "tapline-runner", "tapline-session"]),
 ];
 
 /// No file is longer.
@@ -83,6 +84,18 @@ fn events_are_matched_in_one_place() {
             "{}: `Event` is matched in the fold alone",
             path.display()
         );
+    }
+}
+
+#[test]
+fn unsafe_code_has_one_place() {
+    for (path, text) in sources().into_iter().filter(|(path, _)| !path.components().any(|part| part.as_os_str() == "tests")) {
+        let allowed = path.ends_with("tapline-runner/src/spawn.rs");
+        assert_eq!(text.contains("unsafe {"), allowed, "{}", path.display());
+        if path.ends_with("src/lib.rs") || path.ends_with("src/main.rs") {
+            let forbids = text.contains("#![forbid(unsafe_code)]");
+            assert_eq!(forbids, !path.to_str().unwrap().contains("tapline-runner"), "{}", path.display());
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Driver, GIVE_UP, LOOK};
+use super::{Driver, GIVE_UP, LOOK, NOT_TAKEN};
 use crate::clocks::Alarm;
 use crate::running::{Order, StopReason, Update};
 use crate::tree::Firmness;
@@ -163,6 +163,11 @@ impl Driver {
         let since = self.state.last_read.max(self.state.exited_at).unwrap_or(now);
         // Everybody who carries the mark is gone, and a pipe is still held. It is for the reader of the updates to read
         // what is in it; only who could be read and says nothing is given up.
+        if self.state.swept && self.ladder.reason.is_some() && !self.state.pending.is_empty() && now > since + NOT_TAKEN {
+            // A run that was stopped ends, also where nobody takes what it said.
+            self.state.abandoned = true;
+            self.state.pending.clear();
+        }
         if self.state.swept && self.state.pending.is_empty() && now > since + LOOK {
             self.tree.kill_holders();
             if now > since + GIVE_UP {

@@ -15,6 +15,8 @@ const TRACKED: usize = 1_024;
 #[derive(Debug, Default)]
 pub(super) struct Live {
     running: Vec<(Option<String>, usize, String)>,
+    /// What the run is doing, below them.
+    status: Option<String>,
     /// The columns that each drawn line takes.
     drawn: Vec<usize>,
 }
@@ -35,6 +37,11 @@ impl Live {
         at.map(|at| self.running.remove(at)).is_some()
     }
 
+    /// What the run is doing.
+    pub(super) fn set_status(&mut self, status: Option<String>) {
+        self.status = status;
+    }
+
     /// The calls that never ended.
     pub(super) fn drain(&mut self) -> Vec<(usize, String)> {
         self.running.drain(..).map(|(_, depth, text)| (depth, text)).collect()
@@ -50,7 +57,7 @@ impl Live {
     /// Draws the running calls; each is cut to the width, so that the rows can be counted.
     pub(super) fn draw(&mut self, style: Style, columns: usize, rows: usize) -> String {
         let mut out = String::new();
-        let hidden = self.running.len().saturating_sub(SHOWN.min(rows.saturating_sub(2)).max(1));
+        let hidden = self.running.len().saturating_sub(SHOWN.min(rows.saturating_sub(3)).max(1));
         for (_, depth, text) in self.running.iter().skip(hidden) {
             let line = fit(&format!("{}▸ {text}", indent(*depth)), columns.saturating_sub(1)).into_owned();
             self.drawn.push(width(&line));
@@ -58,6 +65,11 @@ impl Live {
         }
         if hidden > 0 {
             let line = format!("  … and {hidden} more");
+            self.drawn.push(width(&line));
+            let _ = writeln!(out, "{}{line}{}", style.dim, style.reset);
+        }
+        if let Some(status) = &self.status {
+            let line = fit(status, columns.saturating_sub(1)).into_owned();
             self.drawn.push(width(&line));
             let _ = writeln!(out, "{}{line}{}", style.dim, style.reset);
         }

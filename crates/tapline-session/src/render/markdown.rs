@@ -9,7 +9,8 @@ use super::{Render, Style};
 use crate::fold::Summary;
 use crate::step::{Answer, Call, CallStatus, Said, SessionInfo, Step, Turn};
 use crate::text::count_of;
-use escape::{code_block, inline, prose, title};
+use escape::title;
+pub(super) use escape::{code_block, inline, prose};
 
 /// The Markdown renderer.
 #[derive(Default)]

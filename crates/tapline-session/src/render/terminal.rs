@@ -335,7 +335,8 @@ impl Terminal {
     }
 
     fn ending(&mut self, summary: &Summary) -> String {
-        let mut out = self.live.erase(self.columns()) + &self.end_line();
+        self.live.set_status(None);
+        let mut out = self.pause();
         let yellow = self.style().yellow;
         for (depth, text) in self.live.drain() {
             // The verdict stands last.
@@ -360,6 +361,22 @@ impl Render for Terminal {
     fn step(&mut self, step: &Step) -> String {
         let out = self.drawn(step);
         self.guard(out)
+    }
+
+    fn status(&mut self, line: Option<String>) -> String {
+        self.live.set_status(line);
+        if !self.options.live || self.typing.mid_line {
+            return String::new();
+        }
+        self.pause() + &self.resume()
+    }
+
+    fn pause(&mut self) -> String {
+        self.live.erase(self.columns()) + &self.end_line()
+    }
+
+    fn resume(&mut self) -> String {
+        if self.options.live { self.live.draw(self.style(), self.columns(), self.options.rows) } else { String::new() }
     }
 
     fn finish(&mut self, summary: &Summary) -> String {

@@ -46,6 +46,16 @@ fn terminal_live_with_partial_text_and_thoughts() {
 }
 
 #[test]
+fn lines() {
+    snapshot("lines", |bytes| show(&tell_plainly(bytes), Format::Lines(LOG)));
+}
+
+#[test]
+fn transcript() {
+    snapshot("transcript", |bytes| show(&tell_plainly(bytes), Format::Transcript));
+}
+
+#[test]
 fn markdown() {
     snapshot("markdown", |bytes| show(&tell_plainly(bytes), Format::Markdown));
 }

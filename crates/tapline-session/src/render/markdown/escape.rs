@@ -3,7 +3,7 @@
 use crate::text::{one_line, visible};
 
 /// Text with the agent's own formatting. Fenced code and code spans stay as they are; a fence left open is closed.
-pub(super) fn prose(text: &str) -> String {
+pub(in crate::render) fn prose(text: &str) -> String {
     let text = visible(text.trim_matches('\n'));
     let mut out = String::with_capacity(text.len());
     let mut fence: Option<String> = None;
@@ -104,7 +104,7 @@ fn runs_something(before: &str) -> bool {
 }
 
 /// Text on one line, without formatting of its own.
-pub(super) fn inline(text: &str) -> String {
+pub(in crate::render) fn inline(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in harmless(&one_line(text)).chars() {
         if matches!(c, '*' | '_' | '[' | ']' | '`' | '|' | '#') {
@@ -130,7 +130,7 @@ fn code_span(code: &str) -> String {
 }
 
 /// A fenced block that nothing inside can close.
-pub(super) fn code_block(text: &str) -> String {
+pub(in crate::render) fn code_block(text: &str) -> String {
     let mark = "`".repeat(longest_run(text).max(2) + 1);
     format!("{mark}\n{}\n{mark}", visible(text))
 }

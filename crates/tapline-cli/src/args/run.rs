@@ -1,0 +1,268 @@
+//! The command line of `tapline run`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::{AgentName, Look};
+
+/// Run an agent headless: live progress, one honest verdict, everything recorded, nothing left behind
+///
+/// The prompt is PROMPT, `-` (stdin) or --prompt-file; without any of them stdin is read if it is piped.
+/// What follows `--` is passed on to the agent as it is.
+#[derive(Debug, Args)]
+#[command(after_help = super::EXIT_CODES, after_long_help = EXAMPLES)]
+pub(crate) struct Run {
+    /// What the agent is asked; `-` reads it from stdin
+    #[arg(value_name = "PROMPT")]
+    pub(crate) prompt: Option<String>,
+    /// The same for a prompt that starts with `-`
+    #[arg(long = "prompt", short, value_name = "PROMPT", conflicts_with = "prompt", allow_hyphen_values = true)]
+    pub(crate) any_prompt: Option<String>,
+    /// Read the prompt from a file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["prompt", "any_prompt"])]
+    pub(crate) prompt_file: Option<PathBuf>,
+    /// Put an earlier run before the prompt: a stream, a recording or text; `-` reads it from stdin
+    #[arg(long, value_name = "FILE|-")]
+    pub(crate) context: Option<PathBuf>,
+    /// Pass messages (one JSON object a line) from stdin on to the agent as they come
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    pub(crate) input: Option<InputKind>,
+    /// Whose agent
+    #[arg(long, value_enum, default_value_t = AgentName::Claude)]
+    pub(crate) agent: AgentName,
+    /// Its program [default: $TAPLINE_CLAUDE_BIN or $TAPLINE_CODEX_BIN, else on PATH]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) bin: Option<PathBuf>,
+    /// Work in this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) told: Told,
+    #[command(flatten)]
+    pub(crate) shown: Shown,
+    #[command(flatten)]
+    pub(crate) ending: Ending,
+    #[command(flatten)]
+    pub(crate) kept: Kept,
+    /// Passed on to the agent as they are, behind `--`
+    #[arg(last = true, value_name = "AGENT ARGS")]
+    pub(crate) extra: Vec<OsString>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tapline run \"fix the failing test\"
+  SESSION=$(tapline run \"start\" --get session.id) && tapline run \"go on\" --resume \"$SESSION\"
+  tapline run \"review this\" --format text --timeout 10m --retry 2 > review.txt
+  tapline run \"A\" --format stream-json | tapline run \"Summarize\" --context -
+  tapline run \"…\" --policy rules.toml --allowed-tools Read,Grep -- --effort high
+
+Exit codes: 0 success, 1 the agent failed (or --get found nothing), 2 bad usage or input,
+3 policy violated, 4 incomplete (no result), 124 timeout, 126 agent not executable,
+127 agent not found, 130 interrupted, 143 terminated.";
+
+/// What the agent is told.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "What the agent is told")]
+pub(crate) struct Told {
+    /// The model
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+    /// Go on with this session
+    #[arg(long, value_name = "ID", conflicts_with = "continue_last", allow_hyphen_values = true)]
+    pub(crate) resume: Option<String>,
+    /// Go on with the last session of the folder
+    #[arg(long = "continue")]
+    pub(crate) continue_last: bool,
+    /// Go on in a copy: the session itself stays as it is
+    #[arg(long)]
+    pub(crate) fork: bool,
+    /// Tools that need no permission, separated by commas; may be given often
+    #[arg(long, value_name = "TOOLS")]
+    pub(crate) allowed_tools: Vec<String>,
+    /// Tools that it does not have, separated by commas; may be given often
+    #[arg(long, value_name = "TOOLS")]
+    pub(crate) disallowed_tools: Vec<String>,
+    /// What it may do unasked: default, acceptEdits, plan, bypassPermissions, …
+    #[arg(long, value_name = "MODE")]
+    pub(crate) permission_mode: Option<String>,
+    /// No more requests to the model
+    #[arg(long, value_name = "N")]
+    pub(crate) max_turns: Option<u64>,
+    /// No more dollars (checked by the agent between requests: it may go a little over)
+    #[arg(long, value_name = "USD")]
+    pub(crate) max_budget_usd: Option<f64>,
+    /// The answer follows this JSON schema: a file, or the schema itself
+    #[arg(long, value_name = "FILE|JSON")]
+    pub(crate) json_schema: Option<String>,
+    /// MCP servers: a file, or JSON; may be given often
+    #[arg(long, value_name = "FILE|JSON")]
+    pub(crate) mcp_config: Vec<String>,
+    /// One more folder it may work in; may be given often
+    #[arg(long, value_name = "DIR")]
+    pub(crate) add_dir: Vec<PathBuf>,
+    /// Its system prompt
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) system_prompt: Option<String>,
+    /// Its system prompt, from a file
+    #[arg(long, value_name = "FILE", conflicts_with = "system_prompt")]
+    pub(crate) system_prompt_file: Option<PathBuf>,
+    /// More of its system prompt
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) append_system_prompt: Option<String>,
+    /// More of its system prompt, from a file
+    #[arg(long, value_name = "FILE", conflicts_with = "append_system_prompt")]
+    pub(crate) append_system_prompt_file: Option<PathBuf>,
+    /// Ask for messages while they are written (live on a terminal does so by itself)
+    #[arg(long)]
+    pub(crate) partial: bool,
+    /// Set a variable, or with --clean-env let one through: NAME=VALUE or NAME; may be given often
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    pub(crate) env: Vec<String>,
+    /// Let no variables through but those every program needs (PATH, HOME, TERM, LANG …)
+    #[arg(long)]
+    pub(crate) clean_env: bool,
+}
+
+/// What is shown.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "What you see")]
+pub(crate) struct Shown {
+    /// What to print [default: live on a terminal, else lines]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub(crate) format: Option<Format>,
+    /// Print one value of the report and nothing else: session.id, answer, ledger.cost_usd
+    #[arg(long, value_name = "PATH", conflicts_with = "format")]
+    pub(crate) get: Option<String>,
+    /// Show what the agent thinks
+    #[arg(long)]
+    pub(crate) thinking: bool,
+    /// A name for this run: in messages, the report and the recording
+    #[arg(long, value_name = "NAME")]
+    pub(crate) label: Option<String>,
+    /// Write a summary in Markdown to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) summary: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+/// What is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// The view, with a status line
+    Live,
+    /// One line a step, each with its time
+    Lines,
+    /// The answer alone; on failure nothing
+    Text,
+    /// The result, as `claude --output-format json` gives it
+    Json,
+    /// The agent's own lines, byte by byte, as they come
+    StreamJson,
+    /// The report, one JSON object, on every path (docs/REPORT.md describes it)
+    Report,
+    /// Nothing
+    Quiet,
+}
+
+/// What stdin holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum InputKind {
+    StreamJson,
+}
+
+/// When it ends.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "When it ends")]
+pub(crate) struct Ending {
+    /// Stop the run after this long: 90s, 10m, 1h30m
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) timeout: Option<Duration>,
+    /// Stop it after this long without a sign of life
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) idle_timeout: Option<Duration>,
+    /// Stop an agent that stays this long after its final result
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
+    pub(crate) linger: Duration,
+    /// Wait this long between asking it to stop, SIGTERM and SIGKILL
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
+    pub(crate) grace: Duration,
+    /// Try again so many times where that can help, when the limit is over, in the same session
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) retry: u32,
+    /// Rules that the run must keep; it is stopped at the first that is broken (docs/POLICY.md)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
+    /// No advisory categories (interactive, background_task)
+    #[arg(long)]
+    pub(crate) no_heuristics: bool,
+}
+
+/// What is kept.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "What is kept")]
+pub(crate) struct Kept {
+    /// Keep the recording in this folder, which must not be there [default: a new one under $TAPLINE_HOME]
+    #[arg(long, value_name = "PATH", conflicts_with = "no_record")]
+    pub(crate) record: Option<PathBuf>,
+    /// Keep no recording
+    #[arg(long)]
+    pub(crate) no_record: bool,
+    /// When the recording is put on the disk: a power loss costs at most a second, or nothing
+    #[arg(long, value_enum, default_value_t = SyncWhen::Second, value_name = "WHEN")]
+    pub(crate) sync: SyncWhen,
+}
+
+/// When a recording is put on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SyncWhen {
+    /// Once a second
+    Second,
+    /// With every piece
+    Always,
+}
+
+/// `90`, `90s`, `1.5h`, `1h30m`, `500ms`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}` is no time: write it like 90s, 10m or 1h30m");
+    let mut rest = text.trim();
+    let mut total = 0.0;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let number: f64 = rest[..digits].parse().map_err(|_| wrong())?;
+        let behind = &rest[digits..];
+        let letters = behind.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(behind.len());
+        total += number
+            * match &behind[..letters] {
+                "ms" => 0.001,
+                "" | "s" => 1.0,
+                "m" => 60.0,
+                "h" => 3_600.0,
+                "d" => 86_400.0,
+                _ => return Err(wrong()),
+            };
+        rest = &behind[letters..];
+    }
+    // A century is long enough, and every clock can add it.
+    let valid = !text.trim().is_empty() && total <= 3.2e9;
+    if valid { Ok(Duration::from_secs_f64(total)) } else { Err(wrong()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times() {
+        for (text, ms) in [("90", 90_000), ("90s", 90_000), ("1.5m", 90_000), ("1h30m", 5_400_000), ("500ms", 500), ("0", 0)] {
+            assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for text in ["", "s", "1x", "1h-2m", "-1s", "1e9", "1.2.3s", "99999999999h"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! `tapline doctor`: which agents are here, whether their stream is known, and whether everything else is in order.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use serde_json::{Value, json};
+use tapline_protocol::Agent;
+use tapline_runner::{bin_variable, locate, name};
+use tapline_session::policy::VersionRange;
+use tapline_session::render::Style;
+use tapline_session::text::one_line;
+
+use crate::args::Doctor;
+use crate::{exit, output, store};
+
+/// No program needs longer to say its version.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The versions whose streams this version was tested with, oldest and newest.
+const TESTED: [(Agent, &str, &str); 2] = [(Agent::Claude, "1.0.128", "2.1.325"), (Agent::Codex, "0.166.0", "0.166.0")];
+
+/// How a finding is meant.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mood {
+    Good,
+    Advice,
+    Bad,
+}
+
+struct Finding {
+    about: &'static str,
+    mood: Mood,
+    text: String,
+    advice: Option<String>,
+    facts: Value,
+}
+
+pub(crate) fn run(args: &Doctor) -> Result<u8> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    let mut findings: Vec<Finding> = TESTED.iter().map(|tested| runtime.block_on(agent(*tested))).collect();
+    // One agent is enough.
+    if findings.iter().any(|finding| finding.mood != Mood::Bad) {
+        for finding in findings.iter_mut().filter(|finding| finding.mood == Mood::Bad) {
+            finding.mood = Mood::Advice;
+        }
+    }
+    findings.extend([folder(), processes(), terminal(args)]);
+    let ok = findings.iter().all(|finding| finding.mood != Mood::Bad);
+    let mut out = output::stdout();
+    if args.json {
+        let list: serde_json::Map<_, _> = findings.iter().map(|finding| (finding.about.to_owned(), facts(finding))).collect();
+        writeln!(out, "{}", json!({ "ok": ok, "tapline": env!("CARGO_PKG_VERSION"), "findings": list }))?;
+    } else {
+        let style = if output::colour(args.look) { Style::ansi() } else { Style::plain() };
+        out.write_all(output::human(render(&findings, style)).as_bytes())?;
+    }
+    out.flush()?;
+    Ok(if ok { 0 } else { exit::FAILED })
+}
+
+fn facts(finding: &Finding) -> Value {
+    let mut facts = finding.facts.clone();
+    facts["ok"] = json!(finding.mood != Mood::Bad);
+    facts["advice"] = json!(finding.advice);
+    facts
+}
+
+fn render(findings: &[Finding], style: Style) -> String {
+    let Style { green, yellow, red, dim, reset, .. } = style;
+    let mut out = format!("{dim}tapline {}{reset}\n", env!("CARGO_PKG_VERSION"));
+    for finding in findings {
+        let (colour, mark) = match finding.mood {
+            Mood::Good => (green, "✓"),
+            Mood::Advice => (yellow, "!"),
+            Mood::Bad => (red, "✗"),
+        };
+        let _ = writeln!(out, "{colour}{mark}{reset} {:<10} {}", finding.about, one_line(&finding.text));
+        if let Some(advice) = &finding.advice {
+            let _ = writeln!(out, "{:13}{dim}{}{reset}", "", one_line(advice));
+        }
+    }
+    out
+}
+
+async fn agent((kind, oldest, newest): (Agent, &'static str, &'static str)) -> Finding {
+    let about = name(kind);
+    let package = match kind {
+        Agent::Claude => "@anthropic-ai/claude-code",
+        Agent::Codex => "@openai/codex",
+    };
+    let path = match locate(kind, None, std::env::var_os("PATH").as_deref()) {
+        Ok(path) => path,
+        Err(error) => {
+            let advice = format!("npm install -g {package}, or set {} to its program", bin_variable(kind));
+            let facts = json!({ "path": null, "version": null });
+            return Finding { about, mood: Mood::Bad, text: error.to_string(), advice: Some(advice), facts };
+        }
+    };
+    let version = match version(&path).await {
+        Ok(version) => version,
+        Err(error) => {
+            let text = format!("{} does not say its version: {error:#}", path.display());
+            let advice = format!("install it anew: npm install -g {package}");
+            let facts = json!({ "path": path.display().to_string(), "version": null });
+            return Finding { about, mood: Mood::Bad, text, advice: Some(advice), facts };
+        }
+    };
+    let within = |range: &str| VersionRange::parse(range).is_ok_and(|range| range.contains(&version));
+    let known = within(&format!(">={oldest}, <={newest}"));
+    let advice = if known {
+        None
+    } else if within(&format!(">{newest}")) {
+        Some(format!(
+            "newer than what tapline was tested with ({newest}): nothing is lost; `tapline check` tells what is new in its stream"
+        ))
+    } else {
+        Some(format!("older than what tapline was tested with ({oldest}): npm install -g {package}"))
+    };
+    Finding {
+        about,
+        mood: if known { Mood::Good } else { Mood::Advice },
+        text: format!("{version} · {} · {}", if known { "its stream is known" } else { "not tested" }, path.display()),
+        advice,
+        facts: json!({ "path": path.display().to_string(), "version": version, "stream_known": known }),
+    }
+}
+
+/// What the program says its version is.
+async fn version(path: &Path) -> Result<String> {
+    let mut command = tokio::process::Command::new(path);
+    command.arg("--version").stdin(Stdio::null()).kill_on_drop(true);
+    let output = tokio::time::timeout(PATIENCE, command.output()).await.context("it does not answer")??;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let number = text.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.'));
+    number.map(str::to_owned).with_context(|| format!("it says `{}`", text.trim()))
+}
+
+fn folder() -> Finding {
+    let about = "recordings";
+    let bad = |text: String| {
+        let advice = "set TAPLINE_HOME to a folder of yours, or run with --no-record";
+        Finding { about, mood: Mood::Bad, text, advice: Some(advice.to_owned()), facts: json!({ "path": null }) }
+    };
+    let folder = match store::root() {
+        Ok(root) => root.join("recordings"),
+        Err(error) => return bad(error.to_string()),
+    };
+    let probe = folder.join(format!(".probe-{}", std::process::id()));
+    let tried = tapline_recording::create_private_folder(&folder).and_then(|()| {
+        std::fs::write(&probe, b"probe")?;
+        std::fs::remove_file(&probe)
+    });
+    if let Err(error) = tried {
+        return bad(format!("cannot write in {}: {error}", folder.display()));
+    }
+    let count = std::fs::read_dir(&folder).map_or(0, Iterator::count);
+    let facts = json!({ "path": folder.display().to_string(), "count": count });
+    Finding { about, mood: Mood::Good, text: format!("{} · {count} so far", folder.display()), advice: None, facts }
+}
+
+fn processes() -> Finding {
+    let about = "processes";
+    let reaches = cfg!(target_os = "linux") && Path::new("/proc/self/environ").exists();
+    let (mood, text, advice) = if reaches {
+        (Mood::Good, "everything an agent starts is found under /proc and stopped with it", None)
+    } else {
+        let advice = "a process that leaves the agent's process group may outlive it";
+        (Mood::Advice, "there is no /proc: the agent's process group is stopped with it", Some(advice.to_owned()))
+    };
+    Finding { about, mood, text: text.to_owned(), advice, facts: json!({ "reaches_all": reaches }) }
+}
+
+fn terminal(args: &Doctor) -> Finding {
+    let (columns, rows) = output::size();
+    let (text, facts) = if output::is_terminal() {
+        let colour = if output::colour(args.look) { "colour" } else { "no colour" };
+        let term = std::env::var("TERM").unwrap_or_else(|_| "unknown".to_owned());
+        let drawn = if output::is_capable() { "live view" } else { "lines only" };
+        (format!("{columns}×{rows} · {term} · {colour} · {drawn}"), json!({ "columns": columns, "rows": rows }))
+    } else {
+        ("stdout is no terminal: lines, no colour".to_owned(), json!({ "columns": null, "rows": null }))
+    };
+    Finding { about: "terminal", mood: Mood::Good, text, advice: None, facts }
+}

@@ -1,0 +1,112 @@
+//! `tapline run`: an agent, headless: started, shown, judged, kept, and gone afterwards.
+
+mod attempt;
+mod conclude;
+mod context;
+mod prepare;
+mod show;
+mod signals;
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use tapline_session::policy::PolicyChecker;
+use tapline_session::{Advice, Fold, parse_rfc3339};
+
+use crate::args::run::Run;
+use crate::commands::check::read_policy;
+use attempt::{Attempt, Ended};
+use show::Show;
+use signals::Signals;
+
+pub(crate) fn run(args: &Run) -> Result<u8> {
+    // One thread drives the run, this one shows it: whoever reads our output slowly stops no clock.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = runtime.context("cannot start a thread")?;
+    let code = runtime.block_on(attempts(args));
+    // A read of stdin that is still waited for must not keep us.
+    runtime.shutdown_background();
+    code
+}
+
+/// Tries until it is done, cannot be helped, or has been tried often enough.
+async fn attempts(args: &Run) -> Result<u8> {
+    let plan = prepare::plan(args)?;
+    let policy = args.ending.policy.as_deref().map(read_policy).transpose()?;
+    let signals = Signals::listen()?;
+    let mut show = Show::new(args, plan.format);
+    conclude::open_group(args, &plan, &mut show);
+    let (started, folder) = (Instant::now(), conclude::folder(args)?);
+    // What all attempts cost: a resumed session goes on counting where it stopped, so that no sum would be right.
+    let mut whole = Fold::for_agent(Some(plan.kind));
+    let (mut number, mut resume) = (1, None);
+    loop {
+        let attempt = Attempt {
+            args,
+            plan: &plan,
+            signals: &signals,
+            number,
+            started,
+            folder: folder.as_deref(),
+            policy: policy.clone().map(PolicyChecker::new),
+        };
+        let ended = attempt.run(resume.take(), &mut show, &mut whole).await?;
+        let wait = retry_in(args, &ended, number, started.elapsed()).filter(|_| signals.code().is_none());
+        if let Some(summary) = ended.summary.as_ref().filter(|_| wait.is_some()) {
+            show.finish(summary);
+        }
+        match wait {
+            Some(wait) if pause(wait, &signals, &mut show).await => {
+                resume = ended.report.session.id.clone();
+                show = Show::new(args, plan.format);
+                number += 1;
+            }
+            _ => return Ok(conclude::conclude(args, &plan, ended, &mut show, whole.ledger())),
+        }
+    }
+}
+
+/// How long to wait before it is tried again; none if that cannot help, or nobody wants it.
+fn retry_in(args: &Run, ended: &Ended, number: u64, elapsed: Duration) -> Option<Duration> {
+    let verdict = &ended.report.verdict;
+    if number > u64::from(args.ending.retry) || !ended.violations.is_empty() || !ended.started {
+        return None;
+    }
+    let step = u32::try_from(number - 1).unwrap_or(u32::MAX).min(5);
+    let wait = match verdict.retry.advice {
+        Advice::No => return None,
+        Advice::Now => Duration::from_secs(1 << step),
+        Advice::Later => match verdict.retry.at.as_deref().and_then(parse_rfc3339) {
+            // A second more: clocks differ.
+            Some(at) => Duration::from_secs(u64::try_from(at - unix_now() + 1).unwrap_or(0)).max(Duration::from_secs(1)),
+            None => asked_for(ended).unwrap_or(Duration::from_secs(30 << step)),
+        },
+    };
+    // What cannot be finished in time is not begun.
+    let left = args.ending.timeout.map_or(Duration::MAX, |timeout| timeout.saturating_sub(elapsed));
+    (wait < left).then_some(wait)
+}
+
+/// How long the agent itself was last told to wait.
+fn asked_for(ended: &Ended) -> Option<Duration> {
+    ended.report.retries.last()?.delay_ms.as_ref()?.as_u64().map(Duration::from_millis)
+}
+
+fn unix_now() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// Waits, with a countdown. `false` if a signal came.
+async fn pause(wait: Duration, signals: &Signals, show: &mut Show) -> bool {
+    let until = Instant::now() + wait;
+    let mut first = true;
+    while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+        show.waiting(left, std::mem::take(&mut first));
+        tokio::select! {
+            () = tokio::time::sleep(left.min(Duration::from_secs(1))) => {}
+            () = signals.came() => return false,
+        }
+    }
+    true
+}

@@ -1,0 +1,200 @@
+//! One attempt: the agent is started, shown and held to its policy until it has ended.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use tapline_recording::Sync;
+use tapline_runner::{Conclusion, RecordTo, Running, StartError, StopReason, Update, now, report, report_not_started};
+use tapline_session::policy::{PolicyChecker, Violation};
+use tapline_session::{Fold, Report, Run as RunFacts, Summary};
+
+use super::prepare::Plan;
+use super::show::Show;
+use super::signals::Signals;
+use crate::args::run::{Format, Run, SyncWhen};
+use crate::{exit, store};
+
+/// The status line changes this often.
+const TICK: Duration = Duration::from_millis(250);
+/// Output that nobody takes is waited for this long after a run was stopped.
+const NOT_TAKEN: Duration = Duration::from_secs(5);
+
+pub(super) struct Attempt<'a> {
+    pub(super) args: &'a Run,
+    pub(super) plan: &'a Plan,
+    pub(super) signals: &'a Signals,
+    pub(super) number: u64,
+    pub(super) started: Instant,
+    pub(super) folder: Option<&'a Path>,
+    pub(super) policy: Option<PolicyChecker>,
+}
+
+/// How an attempt ended.
+pub(super) struct Ended {
+    pub(super) report: Report,
+    pub(super) summary: Option<Summary>,
+    /// The agent was there.
+    pub(super) started: bool,
+    /// What to do, where it was not.
+    pub(super) advice: Option<String>,
+    pub(super) violations: Vec<Violation>,
+    pub(super) code: u8,
+    pub(super) recorded: Option<std::path::PathBuf>,
+}
+
+impl Attempt<'_> {
+    pub(super) async fn run(mut self, resume: Option<String>, show: &mut Show, whole: &mut Fold) -> Result<Ended> {
+        let mut agent = self.plan.agent(self.args, resume);
+        // The whole run has one limit.
+        agent.limits.timeout = agent.limits.timeout.map(|limit| limit.saturating_sub(self.started.elapsed()));
+        let folder = self.folder.map(|folder| store::of_attempt(folder.to_owned(), self.number));
+        let sync = if self.args.kept.sync == SyncWhen::Always { Sync::Always } else { Sync::EverySecond };
+        agent.record = folder.clone().map(|folder| RecordTo { folder, sync });
+        let started_at = now();
+        match agent.start().await {
+            Ok(running) => self.follow(running, show, whole, folder).await,
+            Err(error @ (StartError::NotFound { .. } | StartError::NotExecutable { .. } | StartError::System { .. })) => {
+                let duration_ms = u64::try_from(self.started.elapsed().as_millis()).ok();
+                let run = RunFacts { started_at, duration_ms, attempts: self.number, label: self.args.shown.label.clone() };
+                Ok(Ended {
+                    report: report_not_started(self.plan.kind, &error, run),
+                    summary: None,
+                    started: false,
+                    advice: Some(advice(self.plan.kind, &error)),
+                    violations: Vec::new(),
+                    code: error.exit_code(),
+                    recorded: None,
+                })
+            }
+            // Nothing of the agent's: bad usage.
+            Err(error) => bail!(error),
+        }
+    }
+
+    async fn follow(
+        &mut self,
+        running: Running,
+        show: &mut Show,
+        whole: &mut Fold,
+        recorded: Option<std::path::PathBuf>,
+    ) -> Result<Ended> {
+        let mut running = match (&self.args.shown.get, self.plan.format) {
+            (Some(path), _) => running.collect_only(path),
+            (None, Format::Report) => running,
+            (None, _) if self.wants_summary() => running,
+            (None, _) => running.collect_only(""),
+        };
+        self.signals.watch(running.stopper());
+        let mut violations = Vec::new();
+        let mut tick = tokio::time::interval(TICK);
+        let watchdog =
+            tokio::spawn(leave_if_stuck(running.stopper(), self.signals.clone(), self.args.ending.timeout.is_some()));
+        loop {
+            let update = tokio::select! {
+                update = running.next_update() => update,
+                _ = tick.tick() => {
+                    show.tick(self.started.elapsed());
+                    continue;
+                }
+            };
+            let Some(update) = update else { break };
+            show.update(&update, self.started.elapsed());
+            if let Update::Record(seen) = &update {
+                whole.apply(&seen.record);
+                violations.extend(self.check(&seen.steps, &running, show));
+            }
+            if !running.is_ready() {
+                show.flush();
+            }
+        }
+        let (conclusion, collector, run) = running.conclude().await;
+        watchdog.abort();
+        if conclusion.summary.verdict.warnings.iter().any(|warning| warning.code == "no-result") {
+            show.note("the stream ended without a result");
+        }
+        let run = RunFacts { attempts: self.number, ..run };
+        let at_the_end = self.policy.as_ref().map(PolicyChecker::finish).unwrap_or_default();
+        let mut code = exit_code(&conclusion, self.signals);
+        // What the stream never said counts against a run that went well; one that failed has a better reason.
+        if violations.is_empty() && code == 0 {
+            for violation in &at_the_end {
+                show.note(&told(violation));
+            }
+            violations.extend(at_the_end);
+        }
+        if !violations.is_empty() {
+            code = exit::VIOLATED;
+        }
+        let summary = conclusion.summary.clone();
+        Ok(Ended {
+            report: report(collector, &conclusion, run),
+            summary: Some(summary),
+            started: true,
+            advice: None,
+            violations,
+            code,
+            recorded,
+        })
+    }
+
+    fn wants_summary(&self) -> bool {
+        self.args.shown.summary.is_some() || std::env::var_os("GITHUB_STEP_SUMMARY").is_some()
+    }
+
+    /// Stops the run at the first rule that is broken.
+    fn check(&mut self, steps: &[tapline_session::Step], running: &Running, show: &mut Show) -> Vec<Violation> {
+        let Some(policy) = &mut self.policy else { return Vec::new() };
+        let found: Vec<Violation> = steps.iter().flat_map(|step| policy.accept(step)).collect();
+        for violation in &found {
+            show.note(&told(violation));
+        }
+        if !found.is_empty() {
+            running.stopper().stop();
+        }
+        found
+    }
+}
+
+fn told(violation: &Violation) -> String {
+    let line = violation.line.map(|line| format!("line {line}: ")).unwrap_or_default();
+    format!("policy violated: {line}{}: {}", violation.rule, violation.message)
+}
+
+fn exit_code(conclusion: &Conclusion, signals: &Signals) -> u8 {
+    let code = conclusion.summary.verdict.exit_code();
+    let interrupted = matches!(code, 130 | 143);
+    match (conclusion.stopped, signals.code()) {
+        (Some(StopReason::Interrupted), _) if interrupted => 130,
+        (Some(StopReason::Terminated), _) if interrupted => 143,
+        (_, Some(asked)) if interrupted => asked,
+        _ => code,
+    }
+}
+
+/// What to do about a program that is not there.
+fn advice(kind: tapline_protocol::Agent, error: &StartError) -> String {
+    let (variable, package) = match kind {
+        tapline_protocol::Agent::Claude => ("TAPLINE_CLAUDE_BIN", "@anthropic-ai/claude-code"),
+        tapline_protocol::Agent::Codex => ("TAPLINE_CODEX_BIN", "@openai/codex"),
+    };
+    match error {
+        StartError::NotFound { .. } => {
+            format!(
+                "install it (npm install -g {package}), or say where it is with --bin PATH or {variable}; `tapline doctor` looks"
+            )
+        }
+        _ => format!("check the file, or give another with --bin PATH or {variable}"),
+    }
+}
+
+/// A run that was told to stop ends also where nobody takes its output: the recording is closed by then, and whoever does
+/// not read cannot be told.
+async fn leave_if_stuck(stopper: tapline_runner::Stopper, signals: Signals, has_timeout: bool) {
+    stopper.ended().await;
+    tokio::time::sleep(NOT_TAKEN).await;
+    if let Some(code) = signals.code().or(has_timeout.then_some(124)) {
+        crate::output::tell("nobody takes the output: leaving");
+        std::process::exit(i32::from(code));
+    }
+}

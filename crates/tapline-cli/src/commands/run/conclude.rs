@@ -1,0 +1,157 @@
+//! The end of a run: what is printed of it, where it is summed up, and the exit code.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+use tapline_session::render::digest;
+use tapline_session::text::{one_line, visible};
+use tapline_session::{GetError, Ledger, Outcome, Report, get};
+
+use super::attempt::Ended;
+use super::prepare::Plan;
+use super::show::Show;
+use crate::args::run::{Format, Run};
+use crate::{exit, output, store};
+
+/// Where the run is kept: refused before the agent starts, if it cannot be.
+pub(super) fn folder(args: &Run) -> Result<Option<PathBuf>> {
+    match &args.kept.record {
+        _ if args.kept.no_record => Ok(None),
+        Some(path) => Ok(Some(path.clone())),
+        None => store::new_recording().map(Some),
+    }
+}
+
+/// In a CI log the agent's work is a group that can be folded.
+pub(super) fn open_group(args: &Run, plan: &Plan, show: &mut Show) {
+    if is_grouped(args, plan) {
+        let name = args.shown.label.as_deref().unwrap_or("tapline run");
+        show.line(&format!("::group::{}", escaped(name)));
+    }
+}
+
+fn is_grouped(args: &Run, plan: &Plan) -> bool {
+    output::is_ci_log() && args.shown.get.is_none() && matches!(plan.format, Format::Live | Format::Lines)
+}
+
+/// Prints what is to be printed at the end, and returns the exit code.
+pub(super) fn conclude(args: &Run, plan: &Plan, mut ended: Ended, show: &mut Show, ledger: Ledger) -> u8 {
+    if ended.report.run.attempts > 1 {
+        ended.report.ledger = ledger;
+    }
+    if is_grouped(args, plan) {
+        show.line("::endgroup::");
+    }
+    if let Some(summary) = &ended.summary {
+        show.finish(summary);
+    }
+    let Ended { report, advice, mut code, recorded, started, .. } = ended;
+    let failure = failure(&report);
+    let human = matches!(plan.format, Format::Live | Format::Lines) && args.shown.get.is_none();
+    match (&args.shown.get, plan.format) {
+        (Some(path), _) => code = print_value(&report, path, code, show),
+        (None, Format::Text) if failure.is_none() => print_text(&report, show),
+        (None, Format::Json) => print_json(&report, show),
+        (None, Format::Report) => show.line(&output::raw(&report.to_json())),
+        (None, Format::Text | Format::Live | Format::Lines | Format::StreamJson | Format::Quiet) => {}
+    }
+    if let Some(failure) = failure.as_ref().filter(|_| plan.format != Format::Quiet) {
+        match plan.format {
+            Format::Text => {
+                let text = output::human(format!("Error: {}\n", visible(failure)));
+                let _ = std::io::stderr().write_all(text.as_bytes());
+            }
+            // The view has told it.
+            _ if human && started => {}
+            _ => show.note(failure),
+        }
+        if let Some(advice) = advice {
+            show.note(&advice);
+        }
+        annotate(&report, failure);
+    }
+    if let Some(folder) = recorded.filter(|_| human) {
+        show.note(&format!("recorded in {}", folder.display()));
+    }
+    if let Err(error) = summaries(args, &report) {
+        show.note(&format!("{error:#}"));
+        code = if code == 0 { exit::USAGE } else { code };
+    }
+    if let Some(error) = show.failure() {
+        output::tell(&format!("cannot write the output: {error}"));
+        code = if code == 0 { exit::USAGE } else { code };
+    }
+    code
+}
+
+/// What went wrong, in the words a person should read.
+fn failure(report: &Report) -> Option<String> {
+    let verdict = &report.verdict;
+    if verdict.outcome == Outcome::Success {
+        return None;
+    }
+    let word = verdict.category.map_or(verdict.outcome.word(), |category| category.word());
+    let error = verdict.error.as_deref().map(|error| error.strip_prefix("Error: ").unwrap_or(error));
+    Some(match error {
+        Some(error) if error == word => error.to_owned(),
+        Some(error) => format!("{error} ({word})"),
+        None => "there is no result: the run did not end, or its end was lost".to_owned(),
+    })
+}
+
+fn print_value(report: &Report, path: &str, code: u8, show: &mut Show) -> u8 {
+    match get(&report.to_json(), path) {
+        // A list with nothing in it is no line.
+        Ok(value) if value.is_empty() => code,
+        Ok(value) => {
+            show.line(&output::raw(&value));
+            code
+        }
+        Err(error) => {
+            show.note(&format!("no value at `{path}`: {error}"));
+            let failed = if error == GetError::Syntax { exit::USAGE } else { exit::FAILED };
+            if code == 0 { failed } else { code }
+        }
+    }
+}
+
+fn print_text(report: &Report, show: &mut Show) {
+    let answer = report.answer.as_deref().unwrap_or_default();
+    show.line(&output::raw(answer.strip_suffix('\n').unwrap_or(answer)));
+}
+
+fn print_json(report: &Report, show: &mut Show) {
+    // Without a result there is nothing to print, and the failure is told.
+    if let Ok(json) = show.outputs.json(report.agent) {
+        show.line(&output::raw(json.trim_end()));
+    }
+}
+
+/// In GitHub Actions a failure is an annotation.
+fn annotate(report: &Report, failure: &str) {
+    if output::is_ci_log() {
+        let title = report.run.label.as_deref().unwrap_or("tapline run");
+        let title = escaped(title).replace(':', "%3A").replace(',', "%2C");
+        let _ = writeln!(std::io::stderr(), "::error title={title}::{}", escaped(&one_line(failure)));
+    }
+}
+
+/// Text in a workflow command.
+fn escaped(text: &str) -> String {
+    one_line(text).replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+/// Sums the run up for the job, and where it was asked for.
+fn summaries(args: &Run, report: &Report) -> Result<()> {
+    let job = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty()).map(PathBuf::from);
+    if let Some(path) = &args.shown.summary {
+        std::fs::write(path, digest(report)).with_context(|| format!("cannot write the summary {}", path.display()))?;
+    }
+    if let Some(path) = job {
+        let file = std::fs::OpenOptions::new().append(true).create(true).open(&path);
+        let written = file.and_then(|mut file| file.write_all(digest(report).as_bytes()));
+        written.with_context(|| format!("cannot write the job's summary {}", path.display()))?;
+    }
+    Ok(())
+}

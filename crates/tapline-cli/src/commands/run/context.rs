@@ -1,0 +1,54 @@
+//! An earlier run, put before a prompt: what was said, called and answered.
+
+use std::io::{Cursor, Read as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use tapline_session::render::Format;
+
+use crate::args::Facts;
+use crate::source::{Source, is_stdin};
+
+/// The prompt with this before it. A stream or recording is told as a transcript, text as it is.
+pub(super) fn before(path: &PathBuf, prompt: &[u8]) -> Result<Vec<u8>> {
+    let facts = Facts::default();
+    let (text, source) = if is_stdin(Some(path)) || path.is_file() {
+        let bytes = bytes_of(path)?;
+        (bytes.clone(), Source::of(path.display().to_string(), Box::new(Cursor::new(bytes)), &facts)?)
+    } else {
+        (Vec::new(), Source::open(Some(path), &facts)?)
+    };
+    let told = match transcript(source)? {
+        Some(told) => told,
+        None => String::from_utf8_lossy(&text).into_owned(),
+    };
+    // The context ends where we say it ends.
+    let told = told.replace("</earlier-run", "<\\/earlier-run");
+    let mut all = format!("<earlier-run>\n{}\n</earlier-run>\n\n", told.trim()).into_bytes();
+    all.extend_from_slice(prompt);
+    Ok(all)
+}
+
+fn bytes_of(path: &Path) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read =
+        if is_stdin(Some(path)) { std::io::stdin().read_to_end(&mut bytes).map(drop) } else { read_file(path, &mut bytes) };
+    read.with_context(|| format!("--context: cannot read {}", path.display()))?;
+    Ok(bytes)
+}
+
+fn read_file(path: &Path, bytes: &mut Vec<u8>) -> std::io::Result<()> {
+    *bytes = std::fs::read(path)?;
+    Ok(())
+}
+
+/// What was said, called and answered; none if it is no stream.
+fn transcript(mut source: Source) -> Result<Option<String>> {
+    let mut renderer = Format::Transcript.renderer();
+    let mut out = String::new();
+    while let Some((_, steps)) = source.next()? {
+        out.extend(steps.iter().map(|step| renderer.step(step)));
+    }
+    let (summary, ..) = source.finish();
+    Ok((summary.stream.known > 0).then_some(out))
+}

@@ -1,0 +1,144 @@
+//! The command line to an agent that can be started.
+
+use std::io::{IsTerminal as _, Read as _};
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use tapline_runner::{Agent, Input, Limits, Options};
+
+use super::context;
+use crate::args::AgentName;
+use crate::args::run::{Format, InputKind, Run};
+use crate::{output, source};
+
+/// What every attempt of a run has in common.
+pub(super) struct Plan {
+    pub(super) kind: tapline_protocol::Agent,
+    pub(super) format: Format,
+    /// The prompt, with the context before it.
+    pub(super) prompt: Option<Vec<u8>>,
+    options: Options,
+}
+
+/// Reads everything that the run needs from files and stdin.
+pub(super) fn plan(args: &Run) -> Result<Plan> {
+    let kind = match args.agent {
+        AgentName::Claude => tapline_protocol::Agent::Claude,
+        AgentName::Codex => tapline_protocol::Agent::Codex,
+    };
+    let live = if output::is_capable() { Format::Live } else { Format::Lines };
+    let format = args.shown.format.unwrap_or(live);
+    if format == Format::Json && kind == tapline_protocol::Agent::Codex {
+        bail!("--format json: codex has no such output; use --format report or text");
+    }
+    ensure!(args.input.is_none() || args.ending.retry == 0, "--retry: messages from stdin cannot be sent a second time");
+    let prompt = prompt(args)?;
+    let told = &args.told;
+    for folder in &told.add_dir {
+        ensure!(folder.is_dir(), "--add-dir: {} is no folder", folder.display());
+    }
+    for file in [&told.system_prompt_file, &told.append_system_prompt_file].into_iter().flatten() {
+        ensure!(file.is_file(), "{} is no file", file.display());
+    }
+    for config in told.mcp_config.iter().filter(|config| !config.trim_start().starts_with('{')) {
+        ensure!(Path::new(config).is_file(), "--mcp-config: {config} is no file");
+    }
+    let watched = args.shown.get.is_none() && format == Format::Live && output::is_capable();
+    let options = Options {
+        model: told.model.clone(),
+        resume: told.resume.clone(),
+        continue_last: told.continue_last,
+        fork: told.fork,
+        allowed_tools: told.allowed_tools.clone(),
+        disallowed_tools: told.disallowed_tools.clone(),
+        permission_mode: told.permission_mode.clone(),
+        max_turns: told.max_turns,
+        max_budget_usd: told.max_budget_usd,
+        json_schema: told.json_schema.as_deref().map(schema).transpose()?,
+        mcp_config: told.mcp_config.clone(),
+        add_dir: told.add_dir.clone(),
+        system_prompt: told.system_prompt.clone(),
+        append_system_prompt: told.append_system_prompt.clone(),
+        system_prompt_file: told.system_prompt_file.clone(),
+        append_system_prompt_file: told.append_system_prompt_file.clone(),
+        partial: told.partial || watched && kind == tapline_protocol::Agent::Claude,
+        extra: args.extra.clone(),
+    };
+    Ok(Plan { kind, format, prompt, options })
+}
+
+impl Plan {
+    /// An agent for the next attempt. A resumed one is told what the task was.
+    pub(super) fn agent(&self, args: &Run, resume: Option<String>) -> Agent {
+        let mut agent = Agent::new(self.kind);
+        agent.options = self.options.clone();
+        let prompt = match &resume {
+            Some(_) => self.prompt.as_ref().map(|prompt| [GO_ON.as_bytes(), prompt].concat()),
+            None => self.prompt.clone(),
+        };
+        if let Some(id) = resume {
+            agent.options = Options { resume: Some(id), continue_last: false, fork: false, ..agent.options };
+        }
+        agent.input = match (args.input, prompt) {
+            (Some(InputKind::StreamJson), prompt) => Input::Messages { prompt, lines: Box::pin(tokio::io::stdin()) },
+            (None, Some(prompt)) => Input::Prompt(prompt),
+            (None, None) => Input::Nothing,
+        };
+        agent.bin.clone_from(&args.bin);
+        agent.cwd.clone_from(&args.cwd);
+        agent.environment.clean = args.told.clean_env;
+        agent.environment.set = args.told.env.iter().map(|text| variable(text)).collect();
+        let ending = &args.ending;
+        agent.limits =
+            Limits { timeout: ending.timeout, idle: ending.idle_timeout, linger: ending.linger, grace: ending.grace };
+        agent.label.clone_from(&args.shown.label);
+        agent.no_heuristics = ending.no_heuristics;
+        agent
+    }
+}
+
+const GO_ON: &str =
+    "Go on where you left off: the last turn was cut short. If nothing is left to do, say so. The task was:\n\n";
+
+fn variable(text: &str) -> (std::ffi::OsString, Option<std::ffi::OsString>) {
+    match text.split_once('=') {
+        Some((name, value)) => (name.into(), Some(value.into())),
+        None => (text.into(), None),
+    }
+}
+
+/// The prompt, from wherever it comes, with the context before it.
+fn prompt(args: &Run) -> Result<Option<Vec<u8>>> {
+    let context_on_stdin = args.context.as_ref().is_some_and(|path| source::is_stdin(Some(path)));
+    let prompt_on_stdin = args.prompt.as_deref() == Some("-");
+    let taken = [context_on_stdin, prompt_on_stdin, args.input.is_some()].into_iter().filter(|taken| *taken).count();
+    ensure!(taken < 2, "stdin can be one thing only: the prompt (-), --context -, or --input stream-json");
+    let prompt = match (args.any_prompt.as_ref().or(args.prompt.as_ref().filter(|text| *text != "-")), &args.prompt_file) {
+        (Some(text), _) => Some(text.clone().into_bytes()),
+        (None, Some(file)) => Some(std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?),
+        _ if prompt_on_stdin || (taken == 0 && !std::io::stdin().is_terminal()) => Some(from_stdin()?),
+        _ => None,
+    };
+    let empty = prompt.as_ref().is_none_or(|prompt| prompt.trim_ascii().is_empty());
+    if args.input.is_none() && empty {
+        bail!("no prompt: give it as an argument, with --prompt-file, or on stdin (tapline run --help)");
+    }
+    match &args.context {
+        Some(path) => Ok(Some(context::before(path, &prompt.unwrap_or_default())?)),
+        None => Ok(prompt),
+    }
+}
+
+fn from_stdin() -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    std::io::stdin().read_to_end(&mut bytes).context("cannot read the prompt from stdin")?;
+    Ok(bytes)
+}
+
+/// A schema: itself, or the file that holds it.
+fn schema(text: &str) -> Result<String> {
+    if text.trim_start().starts_with(['{', '[']) {
+        return Ok(text.to_owned());
+    }
+    std::fs::read_to_string(text).with_context(|| format!("--json-schema: cannot read {text}"))
+}

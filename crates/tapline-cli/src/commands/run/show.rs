@@ -1,0 +1,202 @@
+//! What a run puts out while it goes on: to stdout in the format that was asked for, to stderr what a person should know at
+//! once. Whatever fails here never ends the run.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use tapline_runner::{StopReason, Update, now};
+use tapline_session::render::{Format as Rendering, Outputs, Render, Status, TerminalOptions};
+use tapline_session::step::{Odd, Step, What};
+use tapline_session::text::visible;
+use tapline_session::{Summary, duration};
+
+use crate::args::run::{Format, Run};
+use crate::commands::view;
+use crate::output;
+
+/// Shows a run.
+pub(super) struct Show {
+    format: Format,
+    /// One value is wanted, and nothing else.
+    only_value: bool,
+    label: Option<String>,
+    out: Box<dyn Write>,
+    /// Nobody reads stdout any more, or it cannot be written.
+    failed: Option<io::Error>,
+    renderer: Box<dyn Render>,
+    live: bool,
+    status: Status,
+    pub(super) outputs: Outputs,
+    key_told: bool,
+}
+
+impl Show {
+    pub(super) fn new(args: &Run, format: Format) -> Self {
+        let only_value = args.shown.get.is_some();
+        let live = format == Format::Live && output::is_capable() && !only_value;
+        let terminal = view::options(args.shown.look);
+        let options = TerminalOptions { thinking: args.shown.thinking, partial: live || args.told.partial, live, ..terminal };
+        let rendering = if format == Format::Live { Rendering::Terminal(options) } else { Rendering::Lines(options) };
+        Self {
+            format,
+            only_value,
+            label: args.shown.label.clone(),
+            out: output::raw_or_plain(format == Format::StreamJson),
+            failed: None,
+            renderer: rendering.renderer(),
+            live,
+            status: Status::default(),
+            outputs: Outputs::default(),
+            key_told: false,
+        }
+    }
+
+    fn is_human(&self) -> bool {
+        matches!(self.format, Format::Live | Format::Lines) && !self.only_value
+    }
+
+    /// Something happened, this long after the start.
+    pub(super) fn update(&mut self, update: &Update, elapsed: Duration) {
+        match update {
+            Update::Record(seen) => {
+                if self.format == Format::StreamJson && !self.only_value {
+                    self.write(&seen.record.bytes);
+                }
+                if self.format == Format::Json {
+                    self.outputs.accept(&seen.record, &seen.steps);
+                }
+                for step in &seen.steps {
+                    self.step(step, elapsed);
+                }
+            }
+            // Where one value is wanted, what went wrong is told at the end.
+            Update::Stderr(line) if self.is_human() || self.format == Format::StreamJson => self.note(line),
+            Update::Lost(what) => self.note(&format!("WARNING: {what}")),
+            Update::Stopping(reason) => {
+                let why = match reason {
+                    StopReason::Timeout => "timeout: stopping the agent",
+                    StopReason::Linger => "the agent stayed after its final result: stopping it",
+                    StopReason::Interrupted | StopReason::Terminated => "stopping the agent (again to stop it at once)",
+                    StopReason::Stopped => "stopping the agent",
+                };
+                self.note(why);
+            }
+            _ => {}
+        }
+    }
+
+    fn step(&mut self, step: &Step, elapsed: Duration) {
+        match &step.what {
+            What::Session(info) if !self.key_told => {
+                self.key_told = true;
+                if let Some(source) = &info.setup.api_key_source {
+                    self.note(&format!("apiKeySource={source}"));
+                }
+            }
+            // On a terminal the view itself shows it.
+            What::Odd(Odd { code: "malformed-line", message, .. }) if !self.live => {
+                self.note(&format!("line {}: malformed: {message}", step.line));
+            }
+            _ => {}
+        }
+        if !self.is_human() {
+            return;
+        }
+        self.status.accept(step, elapsed);
+        if self.live {
+            let (columns, rows) = output::size();
+            self.renderer.resize(columns, rows);
+        }
+        let text = self.renderer.step(step);
+        self.write_lines(&text);
+    }
+
+    /// Text for people: in a log every line has its time.
+    fn write_lines(&mut self, text: &str) {
+        if self.format == Format::Live {
+            return self.write(text.as_bytes());
+        }
+        let time = now().unwrap_or_default();
+        for line in text.split_inclusive('\n').filter(|line| !line.trim().is_empty()) {
+            self.write(format!("{time}  {line}").as_bytes());
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        if self.failed.is_none()
+            && let Err(error) = self.out.write_all(bytes)
+        {
+            self.failed = Some(error);
+        }
+    }
+
+    /// What was put out must be seen now.
+    pub(super) fn flush(&mut self) {
+        if self.failed.is_none()
+            && let Err(error) = self.out.flush()
+        {
+            self.failed = Some(error);
+        }
+    }
+
+    /// Time passes.
+    pub(super) fn tick(&mut self, elapsed: Duration) {
+        if self.live {
+            let (columns, rows) = output::size();
+            self.renderer.resize(columns, rows);
+            let text = self.renderer.status(Some(self.status.line(elapsed)));
+            self.write(text.as_bytes());
+            self.flush();
+        }
+    }
+
+    /// What the run waits for, on the status line or, once, in the log.
+    pub(super) fn waiting(&mut self, left: Duration, first: bool) {
+        let text = format!("trying again in {}", tapline_session::render::clock(left));
+        if self.live {
+            let text = self.renderer.status(Some(text));
+            self.write(text.as_bytes());
+            self.flush();
+        } else if first {
+            #[expect(clippy::cast_precision_loss, reason = "nobody waits that long")]
+            self.note(&format!("trying again in {}", duration(left.as_millis() as f64)));
+        }
+    }
+
+    /// A line on stderr, marked with the run's name.
+    pub(super) fn note(&mut self, text: &str) {
+        if self.format == Format::Quiet {
+            return;
+        }
+        let name = self.label.as_ref().map(|label| format!("[{label}]")).unwrap_or_default();
+        let room = if self.live { self.renderer.pause() } else { String::new() };
+        self.write(room.as_bytes());
+        self.flush();
+        let text = output::human(format!("tapline{name}: {}\n", visible(text)));
+        let _ = io::stderr().write_all(text.as_bytes());
+        let back = if self.live { self.renderer.resume() } else { String::new() };
+        self.write(back.as_bytes());
+        self.flush();
+    }
+
+    /// The last words of the view or log. A renderer is good for one attempt.
+    pub(super) fn finish(&mut self, summary: &Summary) {
+        if self.is_human() {
+            let text = self.renderer.finish(summary);
+            self.write_lines(&text);
+        }
+        self.flush();
+    }
+
+    /// A line of tapline's own on stdout.
+    pub(super) fn line(&mut self, text: &str) {
+        self.write(text.as_bytes());
+        self.write(b"\n");
+        self.flush();
+    }
+
+    /// Why stdout could not be written. A reader that has gone is no error.
+    pub(super) fn failure(&self) -> Option<&io::Error> {
+        self.failed.as_ref().filter(|error| error.kind() != io::ErrorKind::BrokenPipe)
+    }
+}

@@ -1,0 +1,70 @@
+//! Ctrl-C, SIGTERM and SIGHUP while a run goes on: the agent is stopped in order, and again more firmly.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context as _, Result};
+use tapline_runner::Stopper;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
+
+/// What signals are told to.
+#[derive(Clone, Default)]
+pub(super) struct Signals {
+    /// The exit code that the first signal asks for; 0 while there was none.
+    code: Arc<AtomicU8>,
+    stopper: Arc<Mutex<Option<Stopper>>>,
+    came: Arc<Notify>,
+}
+
+impl Signals {
+    /// Listens from now on.
+    pub(super) fn listen() -> Result<Self> {
+        let open = |kind| signal(kind).context("cannot listen for signals");
+        let all = [open(SignalKind::interrupt())?, open(SignalKind::terminate())?, open(SignalKind::hangup())?];
+        let signals = Self::default();
+        tokio::spawn(signals.clone().run(all));
+        Ok(signals)
+    }
+
+    async fn run(self, [mut interrupt, mut terminate, mut hangup]: [Signal; 3]) {
+        loop {
+            let code = tokio::select! {
+                _ = interrupt.recv() => 130,
+                _ = terminate.recv() => 143,
+                _ = hangup.recv() => 143,
+            };
+            let _ = self.code.compare_exchange(0, code, Ordering::AcqRel, Ordering::Acquire);
+            self.tell(code);
+            self.came.notify_one();
+        }
+    }
+
+    fn tell(&self, code: u8) {
+        match (&*self.stopper.lock().unwrap_or_else(PoisonError::into_inner), code) {
+            (Some(stopper), 130) => stopper.interrupt(),
+            (Some(stopper), _) => stopper.terminate(),
+            (None, _) => {}
+        }
+    }
+
+    /// From now on this run is stopped by them; at once, if one came already.
+    pub(super) fn watch(&self, stopper: Stopper) {
+        *self.stopper.lock().unwrap_or_else(PoisonError::into_inner) = Some(stopper);
+        if let Some(code) = self.code() {
+            self.tell(code);
+        }
+    }
+
+    /// The exit code that a signal asked for.
+    pub(super) fn code(&self) -> Option<u8> {
+        Some(self.code.load(Ordering::Acquire)).filter(|code| *code > 0)
+    }
+
+    /// Waits for a signal.
+    pub(super) async fn came(&self) {
+        if self.code().is_none() {
+            self.came.notified().await;
+        }
+    }
+}

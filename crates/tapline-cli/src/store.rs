@@ -1,0 +1,41 @@
+//! Where recordings are kept: under `TAPLINE_HOME`, else in the data folder of the XDG standard.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use anyhow::{Result, bail};
+
+/// The folder that everything is kept under.
+pub(crate) fn root() -> Result<PathBuf> {
+    let given = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(root) = given("TAPLINE_HOME") {
+        return Ok(root);
+    }
+    // A relative XDG path is to be ignored, says the standard.
+    if let Some(data) = given("XDG_DATA_HOME").filter(|path| path.is_absolute()) {
+        return Ok(data.join("tapline"));
+    }
+    match given("HOME") {
+        Some(home) => Ok(home.join(".local/share/tapline")),
+        None => bail!("no folder to keep recordings in: set TAPLINE_HOME, or give --record PATH or --no-record"),
+    }
+}
+
+/// A folder for a new recording: it sorts by time, and no two are the same.
+pub(crate) fn new_recording() -> Result<PathBuf> {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let moment = tapline_session::rfc3339(since.as_secs_f64()).unwrap_or_default().replace(':', "-");
+    let name = format!("{moment}-{:06x}{:04x}", since.subsec_nanos() >> 6, std::process::id() & 0xffff);
+    Ok(root()?.join("recordings").join(name))
+}
+
+/// A further attempt of a run is a recording of its own, beside the first.
+pub(crate) fn of_attempt(folder: PathBuf, attempt: u64) -> PathBuf {
+    if attempt <= 1 {
+        return folder;
+    }
+    let mut name = OsString::from(folder);
+    name.push(format!("-{attempt}"));
+    PathBuf::from(name)
+}

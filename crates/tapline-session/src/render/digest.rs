@@ -1,0 +1,89 @@
+//! A run in a page of Markdown: for the summary of a CI job, or to send to somebody.
+
+use std::fmt::Write as _;
+
+use super::markdown::{code_block, inline, prose};
+use crate::report::Report;
+use crate::step::CallStatus;
+use crate::text::{count_of, dollars, grouped, head};
+use crate::time::duration;
+use crate::verdict::Outcome;
+
+/// No more calls and warnings are listed.
+const LISTED: usize = 20;
+/// No more characters of the answer are told.
+const ANSWER: usize = 20_000;
+
+/// What became of a run, in Markdown. Nothing the agent wrote can become more than text in it.
+pub fn digest(report: &Report) -> String {
+    let verdict = &report.verdict;
+    let mark = match verdict.outcome {
+        Outcome::Success if verdict.clean => "✅",
+        Outcome::Success | Outcome::Interrupted => "⚠️",
+        Outcome::Failure | Outcome::Incomplete => "❌",
+    };
+    let category = verdict.category.map(|category| format!(" ({})", category.word()));
+    let label = report.run.label.as_ref().map(|label| format!("{}: ", inline(label))).unwrap_or_default();
+    let mut out = format!("### {mark} {label}{}{}\n\n", verdict.outcome, category.unwrap_or_default());
+    if let Some(error) = verdict.error.as_ref().filter(|_| verdict.outcome != Outcome::Interrupted) {
+        let _ = writeln!(out, "{}\n", code_block(error));
+    }
+    out += "| | |\n|---|---|\n";
+    let mut row = |name: &str, value: String| {
+        let _ = writeln!(out, "| {name} | {} |", value.replace('|', "\\|"));
+    };
+    let agent = match report.agent {
+        tapline_protocol::Agent::Claude => "claude",
+        tapline_protocol::Agent::Codex => "codex",
+    };
+    let version = report.session.setup.cli_version.as_ref().map(|version| format!(" {}", inline(version)));
+    row("agent", agent.to_owned() + &version.unwrap_or_default());
+    for (name, value) in [("model", &report.session.setup.model), ("session", &report.session.id)] {
+        if let Some(value) = value {
+            row(name, inline(value));
+        }
+    }
+    if let Some(ms) = report.run.duration_ms {
+        #[expect(clippy::cast_precision_loss, reason = "nobody waits that long")]
+        row("time", duration(ms as f64));
+    }
+    if report.run.attempts > 1 {
+        row("attempts", report.run.attempts.to_string());
+    }
+    let tokens = &report.ledger.tokens;
+    if tokens.total() > 0 {
+        let exact = if report.ledger.exact { "" } else { " (not exact)" };
+        row("tokens", format!("{} in · {} out{exact}", grouped(tokens.input), grouped(tokens.output)));
+    }
+    if let Some(cost) = report.ledger.cost_usd {
+        row("cost", dollars(cost));
+    }
+    let calls = &report.tools.calls;
+    let failed: Vec<_> = calls.iter().filter(|call| matches!(call.status, CallStatus::Error | CallStatus::Denied)).collect();
+    if !calls.is_empty() {
+        row("calls", format!("{}, {} failed or denied", count_of(calls.len(), "call"), failed.len()));
+    }
+    if let Some(answer) = report.answer.as_ref().filter(|answer| !answer.trim().is_empty()) {
+        let (text, cut) = head(answer.trim(), ANSWER);
+        let _ = writeln!(out, "\n{}{}", prose(text), if cut { "\n\n… (cut)" } else { "" });
+    }
+    list(&mut out, "Failed calls", failed.iter().map(|call| inline(&call.title)));
+    let warnings = verdict.warnings.iter().map(|warning| format!("{}: {}", warning.code, inline(&warning.message)));
+    list(&mut out, "Warnings", warnings);
+    out
+}
+
+fn list(out: &mut String, title: &str, items: impl ExactSizeIterator<Item = String>) {
+    let count = items.len();
+    if count == 0 {
+        return;
+    }
+    let _ = writeln!(out, "\n<details><summary>{title}: {count}</summary>\n");
+    for item in items.take(LISTED) {
+        let _ = writeln!(out, "- {item}");
+    }
+    if count > LISTED {
+        let _ = writeln!(out, "- … and {} more", count - LISTED);
+    }
+    *out += "\n</details>\n";
+}

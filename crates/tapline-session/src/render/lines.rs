@@ -1,0 +1,97 @@
+//! One line a step, for logs: nothing is drawn over, nothing is cut. Who writes them puts the time before each.
+
+use super::marks::{Mood, Shown, session_lines, show};
+use super::summary::{turn_line, verdict_line, verdict_lines};
+use super::{Render, Style, TerminalOptions};
+use crate::fold::Summary;
+use crate::step::{Answer, CallStatus, Step};
+use crate::text::{count_of, indent, one_line, without_commands};
+
+/// The renderer of lines.
+pub(super) struct Lines {
+    options: TerminalOptions,
+    /// The line that told of the last turn's end, if nothing followed.
+    told: Option<String>,
+}
+
+impl Lines {
+    pub(super) fn new(options: TerminalOptions) -> Self {
+        Self { options, told: None }
+    }
+
+    fn guard(&self, text: String) -> String {
+        if self.options.ci_log { without_commands(&text) } else { text }
+    }
+
+    fn line(&self, step: &Step) -> Option<String> {
+        let Style { bold, dim, red, green, yellow, cyan, reset, .. } = self.options.style;
+        let marked = |colour: &str, mark: &str, text: &str| Some(format!("{colour}{mark}{reset} {}", one_line(text)));
+        match show(step) {
+            Shown::Session(info) => {
+                let lines = session_lines(info);
+                let about: Vec<_> = std::iter::once(format!("session started · resume id {}", lines.id))
+                    .chain([lines.about, lines.has].into_iter().filter(|line| !line.is_empty()))
+                    .chain(lines.not_connected)
+                    .collect();
+                marked(bold, "●", &about.join(" · "))
+            }
+            Shown::Prompt(text) => marked(dim, "›", text),
+            Shown::Text(said) if said.text.trim().is_empty() => None,
+            Shown::Text(said) => Some(one_line(said.text.trim())),
+            Shown::Thinking(said) if self.options.thinking => marked(dim, "·", said.text.trim()),
+            Shown::Thinking(said) => {
+                let words = said.text.split_whitespace().count();
+                marked(dim, "·", &format!("thought ({})", count_of(words, "word")))
+            }
+            Shown::Call(call) => marked(cyan, "▸", &format!("{}: {}", call.doing, call.title)),
+            Shown::Answer(answer) => {
+                let (colour, mark) = if answer.status == CallStatus::Ok { (green, "✓") } else { (red, "✗") };
+                marked(colour, mark, &told(answer))
+            }
+            Shown::Turn(turn) => {
+                let message = turn.message.as_ref().filter(|_| !turn.repeats_text);
+                let said = message.map(|text| format!("{red}✗{reset} {}\n", one_line(text)));
+                let news = turn.news().map(|text| one_line(text) + "\n");
+                let before = said.or(news).unwrap_or_default();
+                Some((before + &turn_line(turn, self.options.style)).trim_end().to_owned())
+            }
+            Shown::Remark(remark) => {
+                let colour = match remark.mood {
+                    Mood::Good => green,
+                    Mood::Bad => red,
+                    Mood::Warn => yellow,
+                    Mood::Aside => dim,
+                };
+                marked(colour, remark.mark, &remark.text)
+            }
+            Shown::Partial(_) | Shown::Nothing => None,
+        }
+    }
+}
+
+/// What became of a call; of one that failed, what it gave back.
+fn told(answer: &Answer) -> String {
+    let title = answer.title.as_deref().or(answer.name.as_deref()).unwrap_or("a call");
+    match answer.status {
+        CallStatus::Ok | CallStatus::Pending => format!("{}: {title}", answer.done.unwrap_or("called")),
+        CallStatus::Error => format!("{}: {title}: {}", answer.done.unwrap_or("called"), answer.text.trim()),
+        CallStatus::Denied => format!("denied: {title}: {}", answer.text.trim()),
+    }
+}
+
+impl Render for Lines {
+    fn step(&mut self, step: &Step) -> String {
+        let Some(line) = self.line(step) else { return String::new() };
+        let out = self.guard(format!("{}{line}\n", indent(step.depth)));
+        self.told =
+            matches!(show(step), Shown::Turn(_)).then(|| line.lines().next_back().unwrap_or_default().to_owned() + "\n");
+        out
+    }
+
+    fn finish(&mut self, summary: &Summary) -> String {
+        if self.told.as_ref() == Some(&verdict_line(summary, self.options.style)) {
+            return String::new();
+        }
+        self.guard(verdict_lines(summary, self.options.style, None))
+    }
+}

@@ -1,0 +1,129 @@
+//! The status line of a run under way: how long, doing what, at what cost. It is told steps and times, and knows no clock.
+
+use std::time::Duration;
+
+use crate::ledger::Ledger;
+use crate::step::{Partial, Step, What};
+use crate::text::{dollars, one_line, short_count};
+
+/// What a run is doing.
+#[derive(Debug, Default)]
+pub struct Status {
+    running: Vec<(Option<String>, String)>,
+    ledger: Ledger,
+    /// Tokens written since the last turn ended.
+    written: u64,
+    thinking: bool,
+    retries: usize,
+    /// The agent waits before it asks its model again: until then, from the run's start.
+    waits_until: Option<Duration>,
+}
+
+impl Status {
+    /// Takes a step that happened this long after the start.
+    pub fn accept(&mut self, step: &Step, elapsed: Duration) {
+        match &step.what {
+            What::Call(call) => self.running.push((call.id.clone(), format!("{}: {}", call.doing, call.title))),
+            What::Answer(answer) => self.running.retain(|(id, _)| id.is_none() || *id != answer.id),
+            What::Turn(turn) => {
+                self.ledger = turn.so_far.ledger.clone();
+                self.written = 0;
+                self.running.clear();
+            }
+            What::Retry(retry) => {
+                self.retries += 1;
+                let delay = retry.delay_ms.as_ref().map(tapline_protocol::Number::as_f64).filter(|ms| (0.0..1e10).contains(ms));
+                self.waits_until = delay.map(|ms| elapsed + Duration::from_secs_f64(ms / 1_000.0));
+            }
+            What::Partial(Partial::MessageDelta { output_tokens, .. }) => self.written += output_tokens.unwrap_or(0),
+            What::Partial(Partial::BlockStart { kind, .. }) => self.thinking = kind == "thinking",
+            What::Session(_)
+            | What::Prompt { .. }
+            | What::Text(_)
+            | What::Thinking(_)
+            | What::Orphan(_)
+            | What::ServerCall(_)
+            | What::ServerAnswer(_)
+            | What::Partial(_)
+            | What::Retracted { .. }
+            | What::RateLimit(_)
+            | What::Task(_)
+            | What::Hook(_)
+            | What::Denied(_)
+            | What::Question(_)
+            | What::Progress(_)
+            | What::Item(_)
+            | What::Error { .. }
+            | What::Notice(_)
+            | What::Quiet { .. }
+            | What::Odd(_) => {}
+        }
+        if matches!(step.what, What::Text(_) | What::Thinking(_) | What::Call(_) | What::Turn(_) | What::Partial(_)) {
+            self.waits_until = None;
+        }
+        if matches!(step.what, What::Text(_) | What::Thinking(_) | What::Call(_)) {
+            self.thinking = false;
+        }
+    }
+
+    /// The line, this long after the start: `0:42 · running: cargo test · 12.3k in · 640 out · $0.0413 · 2 retries`.
+    pub fn line(&self, elapsed: Duration) -> String {
+        let mut parts = vec![clock(elapsed)];
+        match (self.waits_until.and_then(|until| until.checked_sub(elapsed)), self.running.last()) {
+            (Some(left), _) => parts.push(format!("asks again in {}", clock(left + Duration::from_millis(999)))),
+            (None, Some((_, doing))) if self.running.len() > 1 => {
+                parts.push(format!("{} (and {} more)", one_line(doing), self.running.len() - 1));
+            }
+            (None, Some((_, doing))) => parts.push(one_line(doing)),
+            (None, None) => parts.push(if self.thinking { "thinking" } else { "working" }.to_owned()),
+        }
+        let tokens = &self.ledger.tokens;
+        if tokens.input > 0 {
+            parts.push(format!("{} in", short_count(tokens.input)));
+        }
+        if tokens.output + self.written > 0 {
+            parts.push(format!("{} out", short_count(tokens.output + self.written)));
+        }
+        parts.extend(self.ledger.cost_usd.map(dollars));
+        if self.retries > 0 {
+            parts.push(format!("{} {}", self.retries, if self.retries == 1 { "retry" } else { "retries" }));
+        }
+        parts.join(" · ")
+    }
+}
+
+/// `0:42`, `12:05`, `1:02:03`.
+pub fn clock(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let (hours, minutes, seconds) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fold::Fold;
+    use tapline_protocol::Decoder;
+
+    #[test]
+    fn a_line_at_every_moment() {
+        let (mut status, mut fold, mut decoder) = (Status::default(), Fold::default(), Decoder::default());
+        let mut tell = |status: &mut Status, seconds: u64, line: &str| {
+            let now = Duration::from_secs(seconds);
+            for record in decoder.push(format!("{line}\n").as_bytes()) {
+                fold.apply(&record).iter().for_each(|step| status.accept(step, now));
+            }
+            status.line(now)
+        };
+        let call = r#"{"type":"assistant","message":{"id":"m","content":[{"type":"tool_use","id":"t","name":"Bash","input":{"command":"ls"}}]}}"#;
+        let retry =
+            r#"{"type":"system","subtype":"api_retry","attempt":1,"max_retries":5,"retry_delay_ms":5000,"error":"rate_limit"}"#;
+        let result = r#"{"type":"result","subtype":"success","result":"ok","total_cost_usd":0.5,"usage":{"input_tokens":1200,"output_tokens":30}}"#;
+        assert_eq!(tell(&mut status, 2, r#"{"type":"keep_alive"}"#), "0:02 · working");
+        assert_eq!(tell(&mut status, 62, call), "1:02 · running: `ls`");
+        assert_eq!(tell(&mut status, 70, retry), "1:10 · asks again in 0:05 · 1 retry");
+        assert_eq!(status.line(Duration::from_secs(73)), "1:13 · asks again in 0:02 · 1 retry");
+        assert_eq!(status.line(Duration::from_secs(80)), "1:20 · running: `ls` · 1 retry");
+        assert_eq!(tell(&mut status, 3_700, result), "1:01:40 · working · 1.2k in · 30 out · $0.50 · 1 retry");
+    }
+}
