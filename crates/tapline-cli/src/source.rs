@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, Record};
-use tapline_recording::{Meta, Recording, redact_line};
+use tapline_recording::{Meta, Recording, redact, redact_line};
 use tapline_session::{Ending, Fold, Format, Run, Step, Summary};
 
 use crate::args::{AgentName, Facts, Shape};
@@ -56,13 +56,17 @@ impl Source {
     fn of_recording(name: String, path: &Path, facts: &Facts) -> Result<Self> {
         let recording = Recording::open(path)?;
         let file = File::open(recording.stdout()).with_context(|| format!("cannot open {name}"))?;
+        match &recording.end {
+            None => output::tell(&format!("{name} has no end: who recorded it did not live to see it, or still does")),
+            Some(end) => end.lost.iter().for_each(|loss| output::tell(&format!("{name}: {loss}"))),
+        }
         let mut source = Self::of(name, Box::new(file), facts)?;
         let end = recording.end.clone().unwrap_or_default();
         let given = source.ending;
         source.ending = Ending {
             exit_code: given.exit_code.or(end.exit_code),
             signal: given.signal.or(end.signal),
-            stderr: given.stderr.or(recording.stderr().ok()),
+            stderr: given.stderr.or(recording.stderr().ok().map(|text| redact(&text).into_owned())),
             timed_out: given.timed_out || end.timed_out,
             interrupted: end.interrupted,
             lingered: end.lingered,

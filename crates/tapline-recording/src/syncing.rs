@@ -1,15 +1,21 @@
 //! One thread for all recordings of the process: once a second, what was written is put on the disk.
 
 use std::fs::File;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-/// A file that is put on the disk when it has changed.
+/// A file or folder that is put on the disk when it has changed.
 #[derive(Debug)]
 pub(crate) struct Synced {
     pub(crate) file: File,
     changed: AtomicBool,
+    /// How much was written, and how much of it is on the disk.
+    written: AtomicU64,
+    synced: AtomicU64,
+    /// The first failure, until it is told: from which byte on, and why.
+    failed: Mutex<Option<(u64, io::Error)>>,
 }
 
 static FILES: LazyLock<Mutex<Vec<Weak<Synced>>>> = LazyLock::new(|| {
@@ -21,20 +27,36 @@ static FILES: LazyLock<Mutex<Vec<Weak<Synced>>>> = LazyLock::new(|| {
 impl Synced {
     /// Takes care of a file.
     pub(crate) fn new(file: File) -> Arc<Self> {
-        let synced = Arc::new(Self { file, changed: AtomicBool::new(false) });
+        let (written, synced) = (AtomicU64::new(0), AtomicU64::new(0));
+        let synced = Arc::new(Self { file, changed: AtomicBool::new(false), written, synced, failed: Mutex::default() });
         FILES.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&synced));
         synced
     }
 
-    pub(crate) fn changed(&self) {
+    /// It has changed, and is so long now.
+    pub(crate) fn changed(&self, written: u64) {
+        self.written.store(written, Ordering::Release);
         self.changed.store(true, Ordering::Release);
     }
 
-    /// Puts it on the disk now.
+    /// Puts it on the disk now, if it has changed.
     pub(crate) fn sync(&self) {
-        if self.changed.swap(false, Ordering::AcqRel) {
-            let _ = self.file.sync_data();
+        if !self.changed.swap(false, Ordering::AcqRel) {
+            return;
         }
+        let written = self.written.load(Ordering::Acquire);
+        match self.file.sync_data() {
+            Ok(()) => self.synced.store(written, Ordering::Release),
+            Err(error) => {
+                let from = self.synced.load(Ordering::Acquire);
+                self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert((from, error));
+            }
+        }
+    }
+
+    /// A failure that was not told yet.
+    pub(crate) fn failure(&self) -> Option<(u64, io::Error)> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 

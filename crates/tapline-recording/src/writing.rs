@@ -2,7 +2,7 @@
 //! a writer that is killed loses nothing; a disk that fails costs the rest of that file, and says so.
 
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -114,9 +114,17 @@ pub struct Recorder {
     folder: PathBuf,
     streams: [Track; 3],
     times: Track,
+    /// Where the end will stand: its room is taken from the start, so that a disk that is full then cannot keep us from saying
+    /// so.
+    end: File,
+    /// The folder itself and what was started: put on the disk like the rest.
+    entries: [Arc<Synced>; 2],
     started: Instant,
     sync: Sync,
 }
+
+/// So much room is taken for the end.
+const END_ROOM: usize = 8 << 10;
 
 /// A file that grows.
 #[derive(Debug)]
@@ -124,42 +132,55 @@ struct Track {
     name: &'static str,
     file: Arc<Synced>,
     written: u64,
+    /// It can be written no more.
+    stopped: bool,
     lost: Option<Loss>,
 }
 
 impl Track {
     fn create(folder: &Path, name: &'static str) -> io::Result<Self> {
-        Ok(Self { name, file: Synced::new(create_private(&folder.join(name))?), written: 0, lost: None })
+        let file = Synced::new(create_private(&folder.join(name))?);
+        Ok(Self { name, file, written: 0, stopped: false, lost: None })
     }
 
-    /// Appends; after a failure nothing more, so that the file has no hole.
-    fn append(&mut self, bytes: &[u8], sync: Sync) -> Result<(), Loss> {
-        if self.lost.is_some() {
-            return Ok(());
-        }
+    /// Appends; after a failure nothing more, so that the file has no hole. Returns what is lost, the first time.
+    fn append(&mut self, bytes: &[u8], sync: Sync) -> Option<Loss> {
         let mut rest = bytes;
-        while !rest.is_empty() {
+        while !rest.is_empty() && !self.stopped {
             match (&self.file.file).write(rest) {
-                Ok(0) => return Err(self.lose(&io::ErrorKind::WriteZero.into())),
+                Ok(0) => return self.stop(&io::ErrorKind::WriteZero.into()),
                 Ok(count) => {
                     self.written += count as u64;
                     rest = &rest[count..];
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.lose(&error)),
+                Err(error) => return self.stop(&error),
             }
         }
-        self.file.changed();
+        self.file.changed(self.written);
         if sync == Sync::Always {
             self.file.sync();
         }
-        Ok(())
+        self.not_synced()
     }
 
-    fn lose(&mut self, error: &io::Error) -> Loss {
-        let loss = Loss { file: self.name.to_owned(), from: self.written, error: error.to_string() };
-        self.lost = Some(loss.clone());
-        loss
+    fn stop(&mut self, error: &io::Error) -> Option<Loss> {
+        self.stopped = true;
+        self.lose(self.written, error)
+    }
+
+    /// What may not be on the disk, as the disk says.
+    fn not_synced(&mut self) -> Option<Loss> {
+        let (from, error) = self.file.failure()?;
+        self.lose(from, &error)
+    }
+
+    fn lose(&mut self, from: u64, error: &io::Error) -> Option<Loss> {
+        if self.lost.is_some() {
+            return None;
+        }
+        self.lost = Some(Loss { file: self.name.to_owned(), from, error: error.to_string() });
+        self.lost.clone()
     }
 }
 
@@ -176,11 +197,32 @@ impl Recorder {
             }
             made => made.map_err(fail)?,
         }
-        write_json(folder, "meta.json", meta).map_err(fail)?;
+        // A recording that cannot be begun is not there at all.
+        Self::begin(folder, meta, sync).map_err(|error| {
+            let _ = std::fs::remove_dir_all(folder);
+            fail(error)
+        })
+    }
+
+    fn begin(folder: &Path, meta: &Meta, sync: Sync) -> io::Result<Self> {
+        let mut about = create_private(&folder.join("meta.json.part"))?;
+        about.write_all((serde_json::to_string(meta)? + "\n").as_bytes())?;
+        std::fs::rename(folder.join("meta.json.part"), folder.join("meta.json"))?;
         let [stdout, stderr, stdin] = Stream::ALL.map(|stream| Track::create(folder, stream.file_name()));
-        let streams = [stdout.map_err(fail)?, stderr.map_err(fail)?, stdin.map_err(fail)?];
-        let times = Track::create(folder, "times").map_err(fail)?;
-        Ok(Self { folder: folder.to_owned(), streams, times, started: Instant::now(), sync })
+        let (streams, times) = ([stdout?, stderr?, stdin?], Track::create(folder, "times")?);
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        private(&mut options);
+        let mut end = options.open(folder.join(END_PART))?;
+        end.write_all(&[b' '; END_ROOM])?;
+        let entries = [Synced::new(about), Synced::new(File::open(folder)?)];
+        for entry in &entries {
+            entry.changed(0);
+            if sync == Sync::Always {
+                entry.sync();
+            }
+        }
+        Ok(Self { folder: folder.to_owned(), streams, times, end, entries, started: Instant::now(), sync })
     }
 
     /// Where it is.
@@ -199,9 +241,9 @@ impl Recorder {
             return None;
         }
         let track = &mut self.streams[stream as usize];
-        let lost = track.append(bytes, self.sync).err();
+        let lost = track.append(bytes, self.sync);
         let line = format!("{} {} {}\n", stream.letter(), track.written, at.as_micros());
-        let times = self.times.append(line.as_bytes(), self.sync).err();
+        let times = self.times.append(line.as_bytes(), self.sync);
         lost.or(times)
     }
 
@@ -216,15 +258,34 @@ impl Recorder {
     }
 
     /// Writes how it ended and puts everything on the disk.
-    pub fn finish(self, end: &End) -> Result<(), RecordingError> {
-        let end = End { lost: self.losses(), ..end.clone() };
-        for track in self.streams.iter().chain([&self.times]) {
+    pub fn finish(mut self, end: &End) -> Result<(), RecordingError> {
+        for track in self.streams.iter_mut().chain([&mut self.times]) {
             track.file.sync();
+            track.not_synced();
         }
-        let fail = |error| RecordingError::Finish { path: self.folder.clone(), error };
-        write_json(&self.folder, "end.json", &end).map_err(fail)
+        let end = End { lost: self.losses(), ..end.clone() };
+        // Where there is no room for all of it, what matters still fits.
+        let written = self.write_end(&end).or_else(|_| self.write_end(&End { verdict: None, ..end }));
+        written.map_err(|error| RecordingError::Finish { path: self.folder.clone(), error })
+    }
+
+    fn write_end(&mut self, end: &End) -> io::Result<()> {
+        let text = serde_json::to_string(end)? + "\n";
+        self.end.seek(SeekFrom::Start(0))?;
+        self.end.write_all(text.as_bytes())?;
+        self.end.set_len(text.len() as u64)?;
+        self.end.sync_data()?;
+        std::fs::rename(self.folder.join(END_PART), self.folder.join("end.json"))?;
+        let [about, folder] = &self.entries;
+        about.sync();
+        folder.changed(0);
+        folder.sync();
+        Ok(())
     }
 }
+
+/// The end before it is known.
+const END_PART: &str = "end.json.part";
 
 /// Makes a folder and those above it, private to their owner; one that is there stays as it is.
 pub fn create_private_folder(path: &Path) -> io::Result<()> {
@@ -242,16 +303,13 @@ fn private_folders() -> DirBuilder {
 fn create_private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    private(&mut options);
     options.open(path)
 }
 
-/// Written whole or not at all: a file of another name that is renamed when it is on the disk.
-fn write_json(folder: &Path, name: &str, value: &impl Serialize) -> io::Result<()> {
-    let part = folder.join(format!("{name}.part"));
-    let mut file = create_private(&part)?;
-    file.write_all((serde_json::to_string(value)? + "\n").as_bytes())?;
-    file.sync_data()?;
-    std::fs::rename(&part, folder.join(name))
+fn private(options: &mut OpenOptions) {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    #[cfg(not(unix))]
+    let _ = options;
 }

@@ -30,6 +30,8 @@ const LOOK: Duration = Duration::from_millis(50);
 /// A pipe that is still held when everybody who could be found is dead is given up after this.
 const GIVE_UP: Duration = Duration::from_secs(2);
 
+/// What SIGKILL has not ended after this long waits for a disk or the network, and nobody can end it.
+const STUCK: Duration = Duration::from_secs(10);
 /// What a stopped run said is waited to be taken for this long, then the run is over.
 const NOT_TAKEN: Duration = Duration::from_secs(5);
 
@@ -274,7 +276,10 @@ impl Driver {
         };
         let mut updates = self.state.pending;
         updates.extend(self.journal.losses().iter().map(|loss| Update::Lost(loss.to_string())));
-        if let Err(error) = self.journal.finish(&end) {
+        // Putting it on the disk takes a while, and others run here too.
+        let journal = self.journal.clone();
+        let finished = tokio::task::spawn_blocking(move || journal.finish(&end)).await;
+        if let Ok(Err(error)) = finished {
             updates.push(Update::Lost(error.to_string()));
         }
         let stopped = self.ladder.reason().is_some();

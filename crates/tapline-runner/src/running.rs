@@ -42,6 +42,8 @@ pub enum Update {
     Lost(String),
     /// The run is being stopped.
     Stopping(StopReason),
+    /// So many processes could not be ended, not even by SIGKILL: the system holds them.
+    Left(usize),
 }
 
 /// A line and what happened in it.

@@ -19,7 +19,7 @@ pub(crate) struct Run {
     #[arg(value_name = "PROMPT")]
     pub(crate) prompt: Option<String>,
     /// The same for a prompt that starts with `-`
-    #[arg(long = "prompt", short, value_name = "PROMPT", conflicts_with = "prompt", allow_hyphen_values = true)]
+    #[arg(long = "prompt", short = 'p', value_name = "PROMPT", conflicts_with = "prompt", allow_hyphen_values = true)]
     pub(crate) any_prompt: Option<String>,
     /// Read the prompt from a file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["prompt", "any_prompt"])]

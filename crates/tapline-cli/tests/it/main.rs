@@ -7,6 +7,8 @@ mod checking;
 #[cfg(test)]
 mod converting;
 #[cfg(test)]
+mod faults;
+#[cfg(test)]
 mod following;
 #[cfg(test)]
 mod help;
@@ -14,6 +16,10 @@ mod help;
 mod inspecting;
 #[cfg(test)]
 mod live;
+#[cfg(test)]
+mod running;
+#[cfg(test)]
+mod stopping;
 #[cfg(test)]
 mod tapline;
 #[cfg(test)]

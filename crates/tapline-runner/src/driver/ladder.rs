@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Driver, GIVE_UP, LOOK, NOT_TAKEN};
+use super::{Driver, GIVE_UP, LOOK, NOT_TAKEN, STUCK};
 use crate::clocks::Alarm;
 use crate::running::{Order, StopReason, Update};
 use crate::tree::Firmness;
@@ -159,7 +159,12 @@ impl Driver {
             Rung::Terminated => self.tree.count().await,
             Rung::Killed => self.signal(Firmness::Kill).await,
         };
-        self.state.swept = left == 0;
+        let stuck =
+            self.ladder.rung == Rung::Killed && self.state.exited_at.is_some_and(|at| now > at + self.ladder.grace + STUCK);
+        self.state.swept = left == 0 || stuck;
+        if left > 0 && stuck {
+            self.tell(Update::Left(left));
+        }
         let since = self.state.last_read.max(self.state.exited_at).unwrap_or(now);
         // Everybody who carries the mark is gone, and a pipe is still held. It is for the reader of the updates to read
         // what is in it; only who could be read and says nothing is given up.

@@ -224,9 +224,8 @@ fn look(marks: &[&str], born: u64) -> Vec<Found> {
 /// Whether a process whose environment was empty is just getting another, and belongs to a run for all we know.
 fn is_becoming(pid: i32, born: u64, buffer: &mut Vec<u8>) -> bool {
     let Some(stat) = stat_of(pid, buffer).filter(|stat| stat.born >= born) else { return false };
-    // Since it was looked at, it may have got it.
-    read(pid, "environ", buffer);
-    stat.becoming || !buffer.is_empty()
+    // Since it was looked at, it may have got it. Of others' processes the kernel tells nothing.
+    read(pid, "environ", buffer) && (stat.becoming || !buffer.is_empty())
 }
 
 /// Processes, and whose they are.
@@ -292,11 +291,11 @@ fn stat_of(pid: i32, buffer: &mut Vec<u8>) -> Option<Stat> {
     (!ended).then_some(Stat { parent, born: field(22)?.parse().ok()?, becoming })
 }
 
-fn read(pid: i32, name: &str, buffer: &mut Vec<u8>) {
+/// Reads what the kernel says. `false` if it does not tell us: the process has ended, or is another user's.
+fn read(pid: i32, name: &str, buffer: &mut Vec<u8>) -> bool {
     buffer.clear();
-    if let Ok(mut file) = std::fs::File::open(format!("/proc/{pid}/{name}")) {
-        let _ = file.read_to_end(buffer);
-    }
+    let file = std::fs::File::open(format!("/proc/{pid}/{name}"));
+    file.is_ok_and(|mut file| file.read_to_end(buffer).is_ok())
 }
 
 /// Whether a process holds the writing end of one of these pipes.

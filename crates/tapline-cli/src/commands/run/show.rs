@@ -72,6 +72,9 @@ impl Show {
             // Where one value is wanted, what went wrong is told at the end.
             Update::Stderr(line) if self.is_human() || self.format == Format::StreamJson => self.note(line),
             Update::Lost(what) => self.note(&format!("WARNING: {what}")),
+            Update::Left(count) => {
+                self.note(&format!("WARNING: {count} of the agent's processes cannot be ended: the system holds them"))
+            }
             Update::Stopping(reason) => {
                 let why = match reason {
                     StopReason::Timeout => "timeout: stopping the agent",

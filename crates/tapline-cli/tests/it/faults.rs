@@ -1,0 +1,125 @@
+//! What a recording keeps when tapline is killed or its disk fails, at every write. Needs strace and unshare (scripts/test
+//! installs them).
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::running::fake;
+use crate::tapline::{Folder, Ran, ran, tapline};
+
+const FILES: &[&str] = &["meta.json.part", "stdout", "stderr", "stdin", "times", "end.json.part"];
+
+/// `tapline run` with this recording, under strace with these injections into its system calls on these files of it.
+fn traced(recording: &str, mode: &str, files: &[&str], injections: &[String]) -> Command {
+    let mut command = Command::new("strace");
+    command.args(["-f", "-qq", "-o", "/dev/null"]);
+    for file in files {
+        command.args(["-P", &format!("{recording}/{file}")]);
+    }
+    for injection in injections {
+        command.args(["-e", injection]);
+    }
+    command.args([
+        env!("CARGO_BIN_EXE_tapline"),
+        "run",
+        "go",
+        "--bin",
+        &fake(),
+        "--record",
+        recording,
+        "--format",
+        "stream-json",
+    ]);
+    command.env_clear().env("PATH", "/usr/bin:/bin").env("FAKE", mode).env("LINES_WANTED", "300").stdin(Stdio::null());
+    command
+}
+
+fn run(mut command: Command) -> std::process::Output {
+    command.output().expect("strace is here: scripts/test installs it")
+}
+
+/// What the agent writes, undisturbed.
+fn whole(mode: &str) -> Vec<u8> {
+    let output = Command::new(fake()).env("FAKE", mode).env("LINES_WANTED", "300").stdin(Stdio::null()).output().unwrap();
+    output.stdout
+}
+
+#[test]
+fn killed_at_every_write_it_opens_and_nothing_that_was_passed_on_is_missing() {
+    let folder = Folder::new("killed");
+    let whole = whole("lines");
+    let mut killed = 0;
+    for at in 1.. {
+        let recording = folder.path(&format!("r{at}"));
+        // When it comes to writing, it is dead.
+        let injection = format!("inject=write:signal=SIGKILL:when={at}");
+        let output = run(traced(&recording, "lines", FILES, &["trace=write".to_owned(), injection]));
+        let kept = std::fs::read(format!("{recording}/stdout")).unwrap_or_default();
+        assert!(whole.starts_with(&kept), "write {at}: what is kept is what was written");
+        assert!(kept.starts_with(&output.stdout), "write {at}: {} passed on, {} kept", output.stdout.len(), kept.len());
+        if Path::new(&recording).join("meta.json").exists() && Path::new(&recording).join("stdout").exists() {
+            let opened = tapline(&["inspect", "--json", &recording]);
+            assert_eq!(opened.code, 0, "write {at}: {}", opened.err);
+        }
+        if output.status.success() {
+            assert_eq!(kept, whole);
+            break;
+        }
+        killed += 1;
+        assert!(at < 500, "it never comes through");
+    }
+    assert!(killed >= 6, "killed {killed} times");
+}
+
+#[test]
+fn an_io_error_ends_no_run_and_is_said() {
+    let folder = Folder::new("eio");
+    let whole = whole("lines");
+    for (name, file, injections) in [
+        ("write", "stdout", "inject=write:error=EIO:when=2+"),
+        ("times", "times", "inject=write:error=EIO:when=1+"),
+        ("sync", "stdout", "inject=fdatasync:error=EIO"),
+    ] {
+        let recording = folder.path(name);
+        let trace = "trace=write,fdatasync".to_owned();
+        let output = run(traced(&recording, "lines", &[file], &[trace, injections.to_owned()]));
+        assert!(output.stdout == whole, "{name}: the run goes on");
+        let Ran { code, err, .. } = ran(output);
+        assert_eq!(code, 0, "{name}: {err}");
+        if name != "sync" {
+            assert!(err.contains(&format!("WARNING: the recording's {file} is incomplete from byte")), "{name}: {err}");
+        }
+        let opened = tapline(&["inspect", "--get", "verdict.outcome", &recording]);
+        assert_eq!(opened.code, 0);
+        assert!(opened.err.contains(&format!("the recording's {file} is incomplete from byte")), "{name}: {}", opened.err);
+        let kept = std::fs::read(format!("{recording}/stdout")).unwrap();
+        assert!(whole.starts_with(&kept), "{name}: no hole");
+    }
+}
+
+#[test]
+fn a_full_disk_ends_no_run_and_the_recording_says_where_it_is_incomplete() {
+    let folder = Folder::new("full");
+    let (mount, out, end) = (folder.path("disk"), folder.path("out"), folder.path("end"));
+    std::fs::create_dir_all(&mount).unwrap();
+    let script = format!(
+        "mount -t tmpfs -o size=64k none '{mount}' || exit 99
+         '{tapline}' run go --bin '{fake}' --record '{mount}/r' --format stream-json > '{out}'
+         code=$?
+         '{tapline}' inspect '{mount}/r' --get verdict.outcome > '{end}' 2>&1; cat '{mount}/r/end.json' >> '{end}'
+         cmp -n $(stat -c %s '{mount}/r/stdout') '{mount}/r/stdout' '{out}' || exit 98
+         exit $code",
+        tapline = env!("CARGO_BIN_EXE_tapline"),
+        fake = fake(),
+    );
+    let mut command = Command::new("unshare");
+    command.args(["-rm", "bash", "-c", &script]).env("FAKE", "lines").env("LINES_WANTED", "5000").stdin(Stdio::null());
+    let done = ran(command.output().unwrap());
+    assert_eq!(done.code, 0, "{}", done.err);
+    assert!(done.err.contains("WARNING: the recording's stdout is incomplete from byte"), "{}", done.err);
+    let lines = std::fs::read_to_string(&out).unwrap().lines().count();
+    assert_eq!(lines, 5_002, "every line was passed on");
+    let end = std::fs::read_to_string(&end).unwrap();
+    assert!(end.contains(r#""lost":[{"file":"stdout","from":"#), "{end}");
+    assert!(end.contains(r#""outcome":"success""#), "what the run was is known: {end}");
+}

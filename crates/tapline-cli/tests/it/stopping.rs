@@ -1,0 +1,119 @@
+//! What ends a run from outside: signals to tapline, its death, readers that do not read. Nothing of the agent stays.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::running::{fake, run_command};
+use crate::tapline::{Bounded, Folder, command, tapline};
+
+/// A word that no other process has in its environment.
+fn unique(name: &str) -> String {
+    format!("stopping-{}-{name}", std::process::id())
+}
+
+/// The processes that carry it, but for tapline itself.
+fn left_of(id: &str, tapline: u32) -> usize {
+    let wanted = format!("FAKE_ID={id}").into_bytes();
+    let pids = std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse::<u32>().ok());
+    let carries = |pid: &u32| {
+        let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environ.split(|byte| *byte == 0).any(|entry| entry == wanted)
+    };
+    pids.filter(|pid| *pid != tapline).filter(carries).count()
+}
+
+fn signal(child: &Child, name: &str) {
+    let status = std::process::Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]).status().unwrap();
+    assert!(status.success());
+}
+
+/// Starts it, and waits for the agent's first line.
+fn start(id: &str, mode: &str, args: &[&str]) -> Bounded {
+    let mut command = run_command(mode, &[args, &["--format", "stream-json"]].concat());
+    let mut child = Bounded(command.env("FAKE_ID", id).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    let mut first = String::new();
+    BufReader::with_capacity(1, child.0.stdout.as_mut().unwrap()).read_line(&mut first).unwrap();
+    assert!(first.contains("init"), "{first}");
+    child
+}
+
+#[test]
+fn signals_stop_the_agent_in_order_and_finish_the_recording() {
+    let folder = Folder::new("signals");
+    for (name, mode, code) in [
+        ("INT", "interrupted", 130),
+        ("INT", "stubborn", 130),
+        ("INT", "hang", 130),
+        ("TERM", "hang", 143),
+        ("HUP", "hang", 143),
+    ] {
+        let id = unique(&format!("{name}-{mode}"));
+        let recording = folder.path(&id);
+        let mut command =
+            command(&["run", "go", "--bin", &fake(), "--record", &recording, "--grace", "300ms", "--format", "report"]);
+        let mut child =
+            command.env("FAKE", mode).env("FAKE_ID", &id).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // The recording tells when the agent has begun.
+        let until = Instant::now() + Duration::from_secs(10);
+        while std::fs::metadata(format!("{recording}/stdout")).map_or(0, |meta| meta.len()) == 0 {
+            assert!(Instant::now() < until, "it never began");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        signal(&child, name);
+        let mut report = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut report).unwrap();
+        let status = child.wait().unwrap();
+        assert_eq!(status.code(), Some(code), "{name} {mode}");
+        assert!(
+            report.contains(r#""verdict":{"outcome":"interrupted","category":"interrupted","error":"interrupted""#),
+            "{report}"
+        );
+        assert_eq!(left_of(&id, 0), 0, "{name} {mode}");
+        let kept = tapline(&["inspect", "--get", "verdict.outcome", &recording]);
+        assert_eq!((kept.out.as_str(), kept.err.as_str()), ("interrupted\n", ""), "the recording has its end");
+    }
+}
+
+#[test]
+fn told_twice_it_hurries() {
+    let id = unique("twice");
+    let mut child = start(&id, "stubborn", &["--grace", "60s"]);
+    let started = Instant::now();
+    for _ in 0..3 {
+        signal(&child.0, "INT");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    assert_eq!(child.0.wait().unwrap().code(), Some(130));
+    assert!(started.elapsed() < Duration::from_secs(10));
+    assert_eq!(left_of(&id, 0), 0);
+}
+
+#[test]
+fn if_tapline_is_killed_the_agent_does_not_live_on() {
+    for mode in ["hang", "stubborn", "calls"] {
+        let id = unique(&format!("killed-{mode}"));
+        let mut child = start(&id, mode, &[]);
+        assert!(left_of(&id, child.0.id()) > 0);
+        signal(&child.0, "KILL");
+        child.0.wait().unwrap();
+        let until = Instant::now() + Duration::from_secs(5);
+        while left_of(&id, 0) > 0 {
+            assert!(Instant::now() < until, "{mode}: {} left", left_of(&id, 0));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+#[test]
+fn a_reader_that_does_not_read_stops_no_clock() {
+    let id = unique("unread");
+    let mut command = run_command("lines", &["--format", "stream-json", "--timeout", "500ms"]);
+    command.env("FAKE_ID", &id).env("LINES_WANTED", "500000");
+    let started = Instant::now();
+    let mut child = Bounded(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
+    let status = child.0.wait().unwrap();
+    assert_eq!(status.code(), Some(124));
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+    assert_eq!(left_of(&id, 0), 0);
+}
