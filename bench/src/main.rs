@@ -1,6 +1,7 @@
 //! The project's benchmarks, each beside a peer in one run: `BENCHMARKS.md` says what they measure, `scripts/bench`
 //! runs all of them.
 
+mod agents;
 mod corpus;
 mod decode;
 mod text;
@@ -14,12 +15,16 @@ use decode::{Measured, measure};
 
 const USAGE: &str = "\
 usage: bench decode [--mb N] [--rounds N] [--corpus long|short|mixed|fixtures]… [--file FILE] [--only PEER]… [--json]
+       bench run latency|overhead TAPLINE FOLDER
+       bench run many FOLDER STREAM [COUNT]
        bench make-stream PATH|- MB [--kind long|short|mixed]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let done = match args.split_first() {
         Some((command, rest)) if command == "decode" => decode_command(rest),
+        Some((command, rest)) if command == "run" => run_command(rest),
+        Some((command, rest)) if command == "play" => play_command(rest),
         Some((command, rest)) if command == "make-stream" => make_stream(rest),
         _ => Err(USAGE.to_owned()),
     };
@@ -71,6 +76,26 @@ fn number(text: &str) -> Result<u64, String> {
 
 fn kind(name: &str) -> Result<Kind, String> {
     Kind::named(name).ok_or_else(|| format!("`{name}` is no kind of stream\n{USAGE}"))
+}
+
+fn run_command(args: &[String]) -> Result<(), String> {
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let text = match args[..] {
+        ["latency", tapline, folder] => agents::latency(tapline, folder.as_ref()),
+        ["overhead", tapline, folder] => agents::overhead(tapline, folder.as_ref()),
+        ["many", folder, stream] => agents::many(1_000, folder.as_ref(), stream.as_ref()),
+        ["many", folder, stream, count] => agents::many(number(count)?, folder.as_ref(), stream.as_ref()),
+        _ => return Err(USAGE.to_owned()),
+    };
+    let text = text.map_err(|error| error.to_string())?;
+    io::stdout().write_all(text.as_bytes()).map_err(|error| error.to_string())
+}
+
+/// Plays an agent, for the others: LINES MICROSECONDS SIZE.
+fn play_command(args: &[String]) -> Result<(), String> {
+    let numbers: Vec<u64> = args.iter().map(|text| number(text)).collect::<Result<_, _>>()?;
+    let [lines, micros, size] = numbers[..] else { return Err(USAGE.to_owned()) };
+    agents::play(lines, micros, size).map_err(|error| error.to_string())
 }
 
 fn make_stream(args: &[String]) -> Result<(), String> {

@@ -14,6 +14,7 @@ pub(crate) struct Synced {
     /// How much was written, and how much of it is on the disk.
     written: AtomicU64,
     synced: AtomicU64,
+    syncing: Mutex<()>,
     /// The first failure, until it is told: from which byte on, and why.
     failed: Mutex<Option<(u64, io::Error)>>,
 }
@@ -28,7 +29,14 @@ impl Synced {
     /// Takes care of a file.
     pub(crate) fn new(file: File) -> Arc<Self> {
         let (written, synced) = (AtomicU64::new(0), AtomicU64::new(0));
-        let synced = Arc::new(Self { file, changed: AtomicBool::new(false), written, synced, failed: Mutex::default() });
+        let synced = Arc::new(Self {
+            file,
+            changed: AtomicBool::new(false),
+            written,
+            synced,
+            syncing: Mutex::default(),
+            failed: Mutex::default(),
+        });
         FILES.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&synced));
         synced
     }
@@ -41,6 +49,8 @@ impl Synced {
 
     /// Puts it on the disk now, if it has changed.
     pub(crate) fn sync(&self) {
+        // Who finds it unchanged waits for whoever is just putting it there.
+        let _one = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.changed.swap(false, Ordering::AcqRel) {
             return;
         }

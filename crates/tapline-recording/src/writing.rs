@@ -117,8 +117,8 @@ pub struct Recorder {
     /// Where the end will stand: its room is taken from the start, so that a disk that is full then cannot keep us from saying
     /// so.
     end: File,
-    /// The folder itself and what was started: put on the disk like the rest.
-    entries: [Arc<Synced>; 2],
+    /// What was started, the folder, and the one it is in: put on the disk like the rest.
+    entries: Vec<Arc<Synced>>,
     started: Instant,
     sync: Sync,
 }
@@ -215,7 +215,8 @@ impl Recorder {
         private(&mut options);
         let mut end = options.open(folder.join(END_PART))?;
         end.write_all(&[b' '; END_ROOM])?;
-        let entries = [Synced::new(about), Synced::new(File::open(folder)?)];
+        let above = folder.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let entries = vec![Synced::new(about), Synced::new(File::open(folder)?), Synced::new(File::open(above)?)];
         for entry in &entries {
             entry.changed(0);
             if sync == Sync::Always {
@@ -230,21 +231,21 @@ impl Recorder {
         &self.folder
     }
 
-    /// Appends a piece that came just now. Returns the loss, the first time something is lost.
-    pub fn write(&mut self, stream: Stream, bytes: &[u8]) -> Option<Loss> {
+    /// Appends a piece that came just now. Returns what is lost, the first time something is.
+    pub fn write(&mut self, stream: Stream, bytes: &[u8]) -> Vec<Loss> {
         self.write_at(stream, bytes, self.started.elapsed())
     }
 
     /// Appends a piece that came at this time of the run.
-    pub fn write_at(&mut self, stream: Stream, bytes: &[u8], at: Duration) -> Option<Loss> {
+    pub fn write_at(&mut self, stream: Stream, bytes: &[u8], at: Duration) -> Vec<Loss> {
         if bytes.is_empty() {
-            return None;
+            return Vec::new();
         }
         let track = &mut self.streams[stream as usize];
         let lost = track.append(bytes, self.sync);
         let line = format!("{} {} {}\n", stream.letter(), track.written, at.as_micros());
         let times = self.times.append(line.as_bytes(), self.sync);
-        lost.or(times)
+        lost.into_iter().chain(times).collect()
     }
 
     /// Takes it away again: what was to be recorded never began.
@@ -257,16 +258,17 @@ impl Recorder {
         self.streams.iter().chain([&self.times]).filter_map(|track| track.lost.clone()).collect()
     }
 
-    /// Writes how it ended and puts everything on the disk.
-    pub fn finish(mut self, end: &End) -> Result<(), RecordingError> {
+    /// Writes how it ended and puts everything on the disk. Returns what was lost last.
+    pub fn finish(mut self, end: &End) -> Result<Vec<Loss>, RecordingError> {
+        let mut losses = Vec::new();
         for track in self.streams.iter_mut().chain([&mut self.times]) {
             track.file.sync();
-            track.not_synced();
+            losses.extend(track.not_synced());
         }
         let end = End { lost: self.losses(), ..end.clone() };
         // Where there is no room for all of it, what matters still fits.
         let written = self.write_end(&end).or_else(|_| self.write_end(&End { verdict: None, ..end }));
-        written.map_err(|error| RecordingError::Finish { path: self.folder.clone(), error })
+        written.map_err(|error| RecordingError::Finish { path: self.folder.clone(), error }).map(|()| losses)
     }
 
     fn write_end(&mut self, end: &End) -> io::Result<()> {
@@ -276,10 +278,10 @@ impl Recorder {
         self.end.set_len(text.len() as u64)?;
         self.end.sync_data()?;
         std::fs::rename(self.folder.join(END_PART), self.folder.join("end.json"))?;
-        let [about, folder] = &self.entries;
-        about.sync();
-        folder.changed(0);
-        folder.sync();
+        for entry in &self.entries {
+            entry.changed(0);
+            entry.sync();
+        }
         Ok(())
     }
 }

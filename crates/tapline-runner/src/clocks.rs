@@ -87,14 +87,17 @@ impl Clocks {
         self.silent = Some(now);
     }
 
-    /// What is due next, and when.
-    pub(crate) fn next(&self) -> Option<(Instant, Alarm)> {
+    /// What is due next, and when. An agent that is not read is not silent.
+    pub(crate) fn next(&self, reading: bool) -> Option<(Instant, Alarm)> {
         let waiting = self.ended.is_some() && self.input_open;
         let over = self.ended.filter(|_| !self.input_open);
         let wait = if self.tasks.is_empty() { self.limits.linger } else { self.limits.linger.max(BACKGROUND_CEILING) };
-        let linger = [over.map(|at| at + wait), self.silent.map(|at| at + self.limits.linger)].into_iter().flatten().min();
-        let timeout = self.limits.timeout.map(|limit| self.started + limit);
-        let idle = self.limits.idle.filter(|_| !waiting && self.silent.is_none()).map(|limit| self.heard + limit);
+        let lingers = [over.map(|at| at.checked_add(wait)), self.silent.map(|at| at.checked_add(self.limits.linger))];
+        // A time that no clock can tell never comes.
+        let linger = lingers.into_iter().flatten().flatten().min();
+        let timeout = self.limits.timeout.and_then(|limit| self.started.checked_add(limit));
+        let silent = reading && !waiting && self.silent.is_none();
+        let idle = self.limits.idle.filter(|_| silent).and_then(|limit| self.heard.checked_add(limit));
         let late = [timeout, idle].into_iter().flatten().min();
         // A run that has said all it would say counts as what it said, whichever clock stops it.
         let late = late.map(|at| (at, if over.is_some() && self.tasks.is_empty() { Alarm::Linger } else { Alarm::Timeout }));
@@ -135,7 +138,7 @@ mod tests {
         }
 
         fn due(&self) -> Option<(u64, Alarm)> {
-            self.clocks.next().map(|(at, alarm)| ((at - self.zero).as_secs(), alarm))
+            self.clocks.next(true).map(|(at, alarm)| ((at - self.zero).as_secs(), alarm))
         }
     }
 
@@ -205,6 +208,21 @@ mod tests {
         run.tell(35, RESULT);
         run.clocks.input_closed(run.zero + SECOND * 50);
         assert_eq!(run.due(), Some((60, Alarm::Linger)), "silent for so long, with everything said");
+    }
+
+    #[test]
+    fn an_agent_that_is_not_read_is_not_silent() {
+        let run = Told::new(limits(), false);
+        assert_eq!(run.clocks.next(false).map(|(at, _)| (at - run.zero).as_secs()), Some(100));
+    }
+
+    #[test]
+    fn times_beyond_every_clock() {
+        let forever =
+            Limits { timeout: Some(Duration::MAX), idle: Some(Duration::MAX), linger: Duration::MAX, ..Limits::default() };
+        let mut run = Told::new(forever, false);
+        run.tell(1, RESULT);
+        assert_eq!(run.due(), None);
     }
 
     #[test]

@@ -11,13 +11,13 @@ use tapline_recording::{End, Stream, redact};
 use tapline_session::{Ending, Fold, signal_name};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, ChildStderr, ChildStdout};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::clocks::Clocks;
 use crate::input::Fed;
 use crate::journal::Journal;
-use crate::running::{Conclusion, Order, Seen, Update};
+use crate::running::{Conclusion, Order, Seen, StopReason, Update};
 use crate::tree::Tree;
 pub(crate) use ladder::Ladder;
 
@@ -41,9 +41,13 @@ pub(crate) struct Driver {
     pub(crate) stderr: Pipe<ChildStderr>,
     pub(crate) tree: std::sync::Arc<Tree>,
     pub(crate) feeder: Option<JoinHandle<()>>,
+    /// Its input is a conversation, which ends when its input ends.
+    pub(crate) converses: bool,
     pub(crate) fed: mpsc::UnboundedReceiver<Fed>,
     pub(crate) orders: mpsc::UnboundedReceiver<Order>,
     pub(crate) updates: mpsc::Sender<Vec<Update>>,
+    /// Told when all is over: why it was stopped, if it was.
+    pub(crate) over: watch::Sender<Option<StopReason>>,
     pub(crate) clocks: Clocks,
     pub(crate) ladder: Ladder,
     pub(crate) decoder: Decoder,
@@ -57,6 +61,8 @@ pub(crate) struct Driver {
 /// What has happened so far.
 #[derive(Default)]
 pub(crate) struct State {
+    /// The agent has ended, whether its status could be had or not.
+    exited: bool,
     exit: Option<ExitStatus>,
     exited_at: Option<Instant>,
     last_read: Option<Instant>,
@@ -68,6 +74,10 @@ pub(crate) struct State {
     abandoned: bool,
     /// Everything that was started is gone.
     swept: bool,
+    /// It was told that something is left that cannot be ended.
+    left_told: bool,
+    /// stderr is in the middle of a private key.
+    in_key: bool,
     look_at: Option<Instant>,
 }
 
@@ -122,7 +132,7 @@ impl<R: AsyncRead + Unpin> Pipe<R> {
 enum Next {
     Order(Order),
     Abandoned,
-    Exit(ExitStatus),
+    Exit(Option<ExitStatus>),
     Fed(Fed),
     HandedOver,
     Output(usize),
@@ -141,7 +151,7 @@ impl Driver {
 
     fn is_done(&self) -> bool {
         let read = !self.stdout.is_open() && !self.stderr.is_open();
-        self.state.exit.is_some() && self.state.swept && read
+        self.state.exited && self.state.swept && read
     }
 
     /// Waits for whatever comes next, and sees to it.
@@ -150,13 +160,15 @@ impl Driver {
             Next::Order(order) => self.obey(order).await,
             Next::Abandoned => self.abandon(),
             Next::Exit(status) => {
-                self.state.exit = Some(status);
+                self.state.exited = true;
+                self.state.exit = status;
                 self.state.exited_at = Some(Instant::now());
                 self.state.look_at = Some(Instant::now());
             }
             Next::Fed(Fed::Sent) => self.clocks.sent(Instant::now()),
             Next::Fed(Fed::Closed) => self.clocks.input_closed(Instant::now()),
-            Next::HandedOver => {}
+            // Until now it could not be heard.
+            Next::HandedOver => self.clocks.hear(Instant::now()),
             Next::Output(count) => {
                 let buffer = self.stdout.take();
                 self.output(&buffer[..count]);
@@ -173,14 +185,13 @@ impl Driver {
 
     async fn next(&mut self) -> Next {
         let alarm = self.next_alarm().map(tokio::time::Instant::from_std);
-        let State { exit, pending, abandoned, .. } = &mut self.state;
-        let may_read = pending.is_empty() || *abandoned;
+        let may_read = self.may_read();
+        let State { exited, pending, abandoned, .. } = &mut self.state;
         tokio::select! {
             biased;
             Some(order) = self.orders.recv() => Next::Order(order),
             () = self.updates.closed(), if !*abandoned => Next::Abandoned,
-            // A status that cannot be had is as good as none.
-            status = self.child.wait(), if exit.is_none() => Next::Exit(status.unwrap_or_default()),
+            status = self.child.wait(), if !*exited => Next::Exit(status.ok()),
             Some(fed) = self.fed.recv() => Next::Fed(fed),
             permit = self.updates.reserve(), if !pending.is_empty() && !*abandoned => {
                 if let Ok(permit) = permit {
@@ -188,10 +199,16 @@ impl Driver {
                 }
                 Next::HandedOver
             }
+            // Before the pipes: an agent that never stops talking stops no clock.
+            () = sleep_until(alarm) => Next::Alarm,
             count = self.stdout.read(), if self.stdout.is_open() && may_read => Next::Output(count),
             count = self.stderr.read(), if self.stderr.is_open() => Next::ErrorOutput(count),
-            () = sleep_until(alarm) => Next::Alarm,
         }
+    }
+
+    /// Whether what the agent writes can be taken.
+    fn may_read(&self) -> bool {
+        self.state.pending.is_empty() || self.state.abandoned
     }
 
     fn output(&mut self, bytes: &[u8]) {
@@ -231,8 +248,12 @@ impl Driver {
         let text = String::from_utf8_lossy(&behind[..end]).into_owned();
         state.stderr_shown += end;
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
-            let line = redact(line).into_owned();
-            self.tell(Update::Stderr(line));
+            let inside = self.state.in_key;
+            self.state.in_key =
+                (inside || line.contains("-----BEGIN") && line.contains("PRIVATE KEY")) && !line.contains("-----END");
+            if !inside {
+                self.tell(Update::Stderr(redact(line).into_owned()));
+            }
         }
         if full && !kept.is_empty() {
             self.tell(Update::Stderr("… (the rest of stderr is not shown)".to_owned()));
@@ -255,12 +276,12 @@ impl Driver {
     /// Hands over what is left, closes the recording, and says how it ended.
     async fn conclude(mut self) -> Conclusion {
         self.ending.stderr = Some(redact(&String::from_utf8_lossy(&self.state.stderr_kept)).into_owned());
-        let status = self.state.exit.unwrap_or_default();
-        self.ending.exit_code = status.code();
+        self.close_input();
+        self.ending.exit_code = self.state.exit.and_then(|status| status.code());
         #[cfg(unix)]
         {
             use std::os::unix::process::ExitStatusExt as _;
-            self.ending.signal = status.signal().map(signal_name);
+            self.ending.signal = self.state.exit.and_then(|status| status.signal()).map(signal_name);
         }
         let duration = self.started.elapsed();
         let summary = self.fold.finish(&self.ending);
@@ -279,15 +300,27 @@ impl Driver {
         // Putting it on the disk takes a while, and others run here too.
         let journal = self.journal.clone();
         let finished = tokio::task::spawn_blocking(move || journal.finish(&end)).await;
-        if let Ok(Err(error)) = finished {
-            updates.push(Update::Lost(error.to_string()));
+        match finished {
+            Ok(Ok(losses)) => updates.extend(losses.iter().map(|loss| Update::Lost(loss.to_string()))),
+            Ok(Err(error)) => updates.push(Update::Lost(error.to_string())),
+            Err(_) => {}
         }
-        let stopped = self.ladder.reason().is_some();
+        let stopped = self.ladder.reason();
+        self.over.send_replace(stopped);
         if !updates.is_empty() {
-            let wait = if stopped { NOT_TAKEN } else { Duration::MAX };
-            let _ = tokio::time::timeout(wait, self.updates.send(updates)).await;
+            // A slow reader is waited for, unless somebody is tired of it.
+            let tired = async {
+                match stopped {
+                    Some(_) => tokio::time::sleep(NOT_TAKEN).await,
+                    None => drop(self.orders.recv().await),
+                }
+            };
+            tokio::select! {
+                _ = self.updates.send(updates) => {}
+                () = tired => {}
+            }
         }
-        Conclusion { summary, ending: self.ending, duration, stopped: self.ladder.reason() }
+        Conclusion { summary, ending: self.ending, duration, stopped }
     }
 }
 

@@ -36,6 +36,14 @@ pub fn bin_variable(kind: Kind) -> &'static str {
     }
 }
 
+/// The npm package that brings it.
+pub fn package(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Claude => "@anthropic-ai/claude-code",
+        Kind::Codex => "@openai/codex",
+    }
+}
+
 /// What the program is to be started with, or why it cannot be.
 pub(crate) fn invocation(agent: &Agent) -> Result<Invocation, StartError> {
     if let Some(id) = agent.options.resume.as_ref().filter(|id| id.is_empty() || id.starts_with('-')) {

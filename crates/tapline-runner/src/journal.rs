@@ -23,8 +23,8 @@ impl Journal {
     pub(crate) fn write(&self, stream: Stream, bytes: &[u8]) {
         let Some(open) = &self.0 else { return };
         let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
-        let loss = open.recorder.as_mut().and_then(|recorder| recorder.write(stream, bytes));
-        open.untold.extend(loss);
+        let losses = open.recorder.as_mut().map(|recorder| recorder.write(stream, bytes)).unwrap_or_default();
+        open.untold.extend(losses);
     }
 
     /// What was lost since this was last asked.
@@ -33,10 +33,10 @@ impl Journal {
         std::mem::take(&mut open.lock().unwrap_or_else(PoisonError::into_inner).untold)
     }
 
-    /// Writes how it ended. Once.
-    pub(crate) fn finish(&self, end: &End) -> Result<(), RecordingError> {
-        let Some(open) = &self.0 else { return Ok(()) };
+    /// Writes how it ended, once, and says what was lost last.
+    pub(crate) fn finish(&self, end: &End) -> Result<Vec<Loss>, RecordingError> {
+        let Some(open) = &self.0 else { return Ok(Vec::new()) };
         let recorder = open.lock().unwrap_or_else(PoisonError::into_inner).recorder.take();
-        recorder.map_or(Ok(()), |recorder| recorder.finish(end))
+        recorder.map_or(Ok(Vec::new()), |recorder| recorder.finish(end))
     }
 }

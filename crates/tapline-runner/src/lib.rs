@@ -18,8 +18,8 @@
 //! **What is left behind: nothing.** A run ends when the agent *and everything it started* has ended. Whatever outlives
 //! the agent, or does not stop when the run is to stop, is told to more and more firmly: the end of its input, SIGTERM, SIGKILL. On Linux
 //! every descendant is reached, also those in sessions of their own, by a random mark in the environment that is found again under
-//! `/proc`; a process that clears its environment is found while its parent lives or while it holds the agent's output. A
-//! run that is dropped is killed at once; if this program itself is killed, the kernel kills the agent. On other systems
+//! `/proc`; a process that clears or overwrites its environment is found while its parent lives or while it holds the agent's
+//! output; one of another user's (sudo) is told of, but cannot be signalled. A run that is dropped is killed at once; if this program itself is killed, the kernel kills the agent. On other systems
 //! the process group is what is reached.
 
 mod agent;
@@ -41,7 +41,12 @@ mod tree;
 pub use agent::{Agent, Environment, Input, Limits, Options, RecordTo};
 pub use ask::{Answer, Failure, ask};
 pub use error::StartError;
-pub use harness::{bin_variable, name};
+pub use harness::{bin_variable, name, package};
 pub use locate::locate;
 pub use marker::VARIABLE as RUN_VARIABLE;
+
+/// Whether everything that an agent starts is found and stopped with it on this system; else its process group is.
+pub fn reaches_all() -> bool {
+    tree::reaches_all()
+}
 pub use running::{Conclusion, Running, Seen, StopReason, Stopper, Update, now, report, report_not_started};

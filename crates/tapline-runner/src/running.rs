@@ -11,7 +11,7 @@ use tapline_protocol::{Agent as Kind, Decoder, Record};
 use tapline_recording::{Meta, Recorder, redact};
 use tapline_session::{Collector, Ending, Fold, Format, Report, Run, Step, Summary, rfc3339};
 use tokio::process::Command;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::agent::{Agent, Input};
@@ -80,27 +80,32 @@ pub(crate) enum Order {
 
 /// Stops a run, from anywhere. It does so in order, so that the agent can save what it has; told twice, at once.
 #[derive(Clone, Debug)]
-pub struct Stopper(mpsc::UnboundedSender<Order>);
+pub struct Stopper {
+    orders: mpsc::UnboundedSender<Order>,
+    over: watch::Receiver<Option<StopReason>>,
+}
 
 impl Stopper {
     /// As Ctrl-C does: the run is interrupted.
     pub fn interrupt(&self) {
-        let _ = self.0.send(Order::Interrupt);
+        let _ = self.orders.send(Order::Interrupt);
     }
 
     /// As SIGTERM does.
     pub fn terminate(&self) {
-        let _ = self.0.send(Order::Terminate);
+        let _ = self.orders.send(Order::Terminate);
     }
 
     /// This program has seen enough.
     pub fn stop(&self) {
-        let _ = self.0.send(Order::Stop);
+        let _ = self.orders.send(Order::Stop);
     }
 
-    /// Waits until the run has ended and its recording is closed, whoever takes its updates.
-    pub async fn ended(&self) {
-        self.0.closed().await;
+    /// Waits until the run has ended and its recording is closed, whoever takes its updates. Says why it was stopped, if it
+    /// was.
+    pub async fn ended(&self) -> Option<StopReason> {
+        self.orders.closed().await;
+        *self.over.borrow()
     }
 }
 
@@ -182,6 +187,7 @@ impl Running {
         let journal = Journal::new(recorder);
         let ((report_fed, fed), (order, orders)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
         let (send, updates) = mpsc::channel(WAITING);
+        let (over, when_over) = watch::channel(None);
         let takes_more = matches!(agent.input, Input::Messages { .. });
         let input = std::mem::take(&mut agent.input);
         let feeder = stdin.map(|stdin| tokio::spawn(feed(stdin, input, journal.clone(), report_fed)));
@@ -192,9 +198,11 @@ impl Running {
             stderr: Pipe::new(stderr),
             tree: Arc::clone(&tree),
             feeder,
+            converses: takes_more,
             fed,
             orders,
             updates: send,
+            over,
             clocks: Clocks::new(agent.limits, started, takes_more),
             ladder: Ladder::new(agent.limits.grace),
             decoder: Decoder::default(),
@@ -211,7 +219,7 @@ impl Running {
         Ok(Self {
             updates,
             waiting: VecDeque::new(),
-            stopper: Stopper(order),
+            stopper: Stopper { orders: order, over: when_over },
             tree,
             driver: Some(tokio::spawn(driver.run())),
             collector: Collector::default(),
@@ -316,9 +324,7 @@ impl futures_core::Stream for Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if !self.tree.is_swept() {
-            self.tree.kill_now();
-        }
+        self.tree.kill_dropped();
     }
 }
 

@@ -13,7 +13,12 @@ type Job = Box<dyn FnOnce() + Send>;
 
 static SPAWNER: LazyLock<Option<Mutex<Sender<Job>>>> = LazyLock::new(|| {
     let (jobs, queue) = channel::<Job>();
-    let run = move || queue.into_iter().for_each(|job| job());
+    // Whatever goes wrong in one job, the thread stays: every agent hangs on it.
+    let run = move || {
+        for job in queue {
+            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
+        }
+    };
     std::thread::Builder::new().name("tapline-spawn".to_owned()).spawn(run).ok().map(|_| Mutex::new(jobs))
 });
 

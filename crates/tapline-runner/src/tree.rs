@@ -7,9 +7,17 @@ mod census;
 mod group;
 
 #[cfg(target_os = "linux")]
-pub(crate) use census::Tree;
+pub(crate) use census::{Tree, reaches_all};
 #[cfg(not(target_os = "linux"))]
-pub(crate) use group::Tree;
+pub(crate) use group::{Tree, reaches_all};
+
+/// What of a run is left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Left {
+    pub(crate) processes: usize,
+    /// Somebody could not be looked at just now.
+    pub(crate) unclear: bool,
+}
 
 /// A signal of the stop ladder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

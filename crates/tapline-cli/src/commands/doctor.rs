@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 use tapline_protocol::Agent;
-use tapline_runner::{bin_variable, locate, name};
+use tapline_runner::{bin_variable, locate, name, package, reaches_all};
 use tapline_session::policy::VersionRange;
 use tapline_session::render::Style;
 use tapline_session::text::one_line;
@@ -88,10 +88,7 @@ fn render(findings: &[Finding], style: Style) -> String {
 
 async fn agent((kind, oldest, newest): (Agent, &'static str, &'static str)) -> Finding {
     let about = name(kind);
-    let package = match kind {
-        Agent::Claude => "@anthropic-ai/claude-code",
-        Agent::Codex => "@openai/codex",
-    };
+    let package = package(kind);
     let path = match locate(kind, None, std::env::var_os("PATH").as_deref()) {
         Ok(path) => path,
         Err(error) => {
@@ -164,12 +161,12 @@ fn folder() -> Finding {
 
 fn processes() -> Finding {
     let about = "processes";
-    let reaches = cfg!(target_os = "linux") && Path::new("/proc/self/environ").exists();
+    let reaches = reaches_all();
     let (mood, text, advice) = if reaches {
         (Mood::Good, "everything an agent starts is found under /proc and stopped with it", None)
     } else {
         let advice = "a process that leaves the agent's process group may outlive it";
-        (Mood::Advice, "there is no /proc: the agent's process group is stopped with it", Some(advice.to_owned()))
+        (Mood::Advice, "/proc cannot be used here: the agent's process group is stopped with it", Some(advice.to_owned()))
     };
     Finding { about, mood, text: text.to_owned(), advice, facts: json!({ "reaches_all": reaches }) }
 }

@@ -32,14 +32,14 @@ pub(crate) fn run(args: &Run) -> Result<u8> {
 /// Tries until it is done, cannot be helped, or has been tried often enough.
 async fn attempts(args: &Run) -> Result<u8> {
     let plan = prepare::plan(args)?;
-    let policy = args.ending.policy.as_deref().map(read_policy).transpose()?;
+    let mut policy = args.ending.policy.as_deref().map(read_policy).transpose()?.map(PolicyChecker::new);
     let signals = Signals::listen()?;
     let mut show = Show::new(args, plan.format);
     conclude::open_group(args, &plan, &mut show);
     let (started, folder) = (Instant::now(), conclude::folder(args)?);
     // What all attempts cost: a resumed session goes on counting where it stopped, so that no sum would be right.
     let mut whole = Fold::for_agent(Some(plan.kind));
-    let (mut number, mut resume) = (1, None);
+    let (mut number, mut session) = (1, None::<String>);
     loop {
         let attempt = Attempt {
             args,
@@ -48,21 +48,24 @@ async fn attempts(args: &Run) -> Result<u8> {
             number,
             started,
             folder: folder.as_deref(),
-            policy: policy.clone().map(PolicyChecker::new),
+            policy: policy.as_mut(),
         };
-        let ended = attempt.run(resume.take(), &mut show, &mut whole).await?;
+        let mut ended = attempt.run(session.clone().filter(|_| number > 1), &mut show, &mut whole).await?;
+        // An attempt that died before it said a word had the session of the one before.
+        session = ended.report.session.id.clone().or(session);
         let wait = retry_in(args, &ended, number, started.elapsed()).filter(|_| signals.code().is_none());
         if let Some(summary) = ended.summary.as_ref().filter(|_| wait.is_some()) {
             show.finish(summary);
         }
-        match wait {
-            Some(wait) if pause(wait, &signals, &mut show).await => {
-                resume = ended.report.session.id.clone();
+        if let Some(wait) = wait {
+            if pause(wait, &signals, &mut show).await {
                 show = Show::new(args, plan.format);
                 number += 1;
+                continue;
             }
-            _ => return Ok(conclude::conclude(args, &plan, ended, &mut show, whole.ledger())),
+            ended.interrupt(signals.code());
         }
+        return Ok(conclude::conclude(args, &plan, ended, &mut show, whole.ledger()));
     }
 }
 

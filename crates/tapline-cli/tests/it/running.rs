@@ -240,7 +240,7 @@ fn a_policy_stops_the_run_at_once() {
         let mut command = run_command("calls", &["--policy", &policy, "--format", "report"]);
         let stopped = ran(command.output().unwrap());
         assert_eq!(stopped.code, 3, "{rule}: {}", stopped.err);
-        assert!(stopped.err.contains(&format!("policy violated: line")) && stopped.err.contains(rule), "{}", stopped.err);
+        assert!(stopped.err.contains("policy violated: line") && stopped.err.contains(rule), "{}", stopped.err);
         assert!(stopped.out.contains(r#""outcome":"interrupted""#));
     }
     assert!(started.elapsed() < std::time::Duration::from_secs(20), "the agent would have stayed");
@@ -277,6 +277,14 @@ fn tried_again_where_that_can_help_in_the_same_session() {
 fn in_github_actions() {
     let folder = Folder::new("actions");
     let summary = folder.path("summary.md");
+    for args in [&["--format", "text"][..], &["--get", "answer"], &["--format", "stream-json"]] {
+        let said = ran(run_command("hostile-answer", args).env("GITHUB_ACTIONS", "true").output().unwrap());
+        assert!(
+            said.out.contains("owned") && said.out.lines().all(|line| !line.trim_start().starts_with("::")),
+            "{}",
+            said.out
+        );
+    }
     let mut command = run_command("hostile", &["--label", "review: a"]);
     let ok = ran(command.env("GITHUB_ACTIONS", "true").env("GITHUB_STEP_SUMMARY", &summary).output().unwrap());
     assert!(ok.out.starts_with("::group::review: a\n") && ok.out.contains("\n::endgroup::\n"), "{}", ok.out);
@@ -315,6 +323,7 @@ fn doctor_says_what_is_here() {
         .env("TAPLINE_CLAUDE_BIN", fake())
         .env("FAKE", "version")
         .env("TAPLINE_HOME", folder.path("h"))
+        .env("PATH", folder.path("nothing"))
         .output()
         .unwrap());
     assert_eq!(found.code, 0, "{}", found.out);

@@ -80,7 +80,7 @@ fn told_twice_it_hurries() {
     let id = unique("twice");
     let mut child = start(&id, "stubborn", &["--grace", "60s"]);
     let started = Instant::now();
-    for _ in 0..3 {
+    for _ in 0..2 {
         signal(&child.0, "INT");
         std::thread::sleep(Duration::from_millis(200));
     }
@@ -116,4 +116,34 @@ fn a_reader_that_does_not_read_stops_no_clock() {
     assert_eq!(status.code(), Some(124));
     assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
     assert_eq!(left_of(&id, 0), 0);
+}
+
+#[test]
+fn a_slow_reader_of_a_good_run_gets_all_of_it() {
+    let mut command = run_command("lines", &["--format", "stream-json", "--timeout", "60s"]);
+    command.env("LINES_WANTED", "20000");
+    let mut child = Bounded(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
+    // Longer than a stopped run would be waited for.
+    std::thread::sleep(Duration::from_secs(7));
+    let mut all = String::new();
+    child.0.stdout.take().unwrap().read_to_string(&mut all).unwrap();
+    assert_eq!((child.0.wait().unwrap().code(), all.lines().count()), (Some(0), 20_002));
+}
+
+#[test]
+fn interrupted_while_it_waits_to_try_again() {
+    let mut command = run_command("rate-limited", &["--format", "report", "--retry", "3"]);
+    command.env("RESETS_AT", "4102444800");
+    let mut child = Bounded(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    let mut told = BufReader::new(child.0.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("trying again in") {
+        line.clear();
+        assert!(told.read_line(&mut line).unwrap() > 0, "it never waited");
+    }
+    signal(&child.0, "INT");
+    let mut report = String::new();
+    child.0.stdout.take().unwrap().read_to_string(&mut report).unwrap();
+    assert_eq!(child.0.wait().unwrap().code(), Some(130));
+    assert!(report.contains(r#""outcome":"interrupted""#), "{report}");
 }

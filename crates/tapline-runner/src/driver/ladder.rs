@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::{Driver, GIVE_UP, LOOK, NOT_TAKEN, STUCK};
 use crate::clocks::Alarm;
 use crate::running::{Order, StopReason, Update};
-use crate::tree::Firmness;
+use crate::tree::{Firmness, Left};
 
 /// How far a run has been told to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,11 +29,13 @@ pub(crate) struct Ladder {
     reason: Option<StopReason>,
     /// When the next rung is due.
     until: Option<Instant>,
+    /// When SIGKILL was sent first.
+    killed_at: Option<Instant>,
 }
 
 impl Ladder {
     pub(crate) fn new(grace: Duration) -> Self {
-        Self { grace, rung: Rung::Running, reason: None, until: None }
+        Self { grace, rung: Rung::Running, reason: None, until: None, killed_at: None }
     }
 
     /// Why the run was told to stop, if it was.
@@ -43,31 +45,47 @@ impl Ladder {
 
     fn climb(&mut self, rung: Rung) {
         let wait = if rung == Rung::Killed { LOOK } else { self.grace };
+        if rung == Rung::Killed {
+            self.killed_at.get_or_insert_with(Instant::now);
+        }
         self.rung = self.rung.max(rung);
-        self.until = Some(Instant::now() + wait);
+        self.until = Instant::now().checked_add(wait);
+    }
+
+    /// SIGKILL was sent long ago: whoever is left cannot be ended.
+    fn is_stuck(&self, now: Instant) -> bool {
+        self.killed_at.is_some_and(|at| now > at + STUCK)
     }
 }
 
 impl Driver {
     /// When something is due next.
     pub(super) fn next_alarm(&self) -> Option<Instant> {
-        if self.state.exit.is_some() {
+        if self.state.exited {
             return self.state.look_at;
         }
-        let clock = self.clocks.next().map(|(at, _)| at).filter(|_| self.ladder.reason.is_none());
+        let clock = self.clocks.next(self.may_read()).map(|(at, _)| at).filter(|_| self.ladder.reason.is_none());
         [self.ladder.until, clock].into_iter().flatten().min()
     }
 
     /// Does what is due.
     pub(super) async fn ring(&mut self) {
         let now = Instant::now();
-        if self.state.exit.is_some() {
+        if self.state.exited {
             return self.sweep(now).await;
         }
         if self.ladder.until.is_some_and(|until| until <= now) {
             self.next_rung().await;
+            if self.ladder.is_stuck(now) {
+                // The agent itself cannot be ended. It is for the system to do so, one day.
+                self.tell(Update::Left(1));
+                self.state.exited = true;
+                self.state.swept = true;
+                self.stdout.close();
+                self.stderr.close();
+            }
         } else if self.ladder.reason.is_none()
-            && let Some((at, alarm)) = self.clocks.next()
+            && let Some((at, alarm)) = self.clocks.next(self.may_read())
             && at <= now
         {
             let reason = match alarm {
@@ -78,22 +96,24 @@ impl Driver {
         }
     }
 
-    /// A program or person tells the run to stop; told again, it is told more firmly.
+    /// A program or person tells the run to stop; told again, at once.
     pub(super) async fn obey(&mut self, order: Order) {
         let reason = match order {
             Order::Interrupt => StopReason::Interrupted,
             Order::Terminate => StopReason::Terminated,
             Order::Stop => StopReason::Stopped,
         };
-        if self.ladder.reason.is_some() && order != Order::Stop {
-            // Whoever stopped it first: a person does not want to wait.
-            if self.ladder.reason == Some(StopReason::Linger) {
-                return self.next_rung().await;
+        if self.state.exited {
+            // It has ended as it ended: only what it left behind can be hurried.
+            if order != Order::Stop {
+                self.signal(Firmness::Kill).await;
             }
-            self.ending.interrupted |= !self.ending.timed_out;
-            self.next_rung().await;
         } else if self.ladder.reason.is_none() {
             self.stop(reason).await;
+        } else if order != Order::Stop {
+            // Whoever stopped it first: a person does not want to wait.
+            self.ending.interrupted |= !self.ending.timed_out && !self.ending.lingered;
+            self.signal(Firmness::Kill).await;
         }
     }
 
@@ -104,7 +124,7 @@ impl Driver {
         self.ladder.reason.get_or_insert(StopReason::Stopped);
         self.ending.interrupted |= !self.ending.timed_out && !self.ending.lingered;
         self.close_input();
-        self.ladder.rung = Rung::Killed;
+        self.ladder.climb(Rung::Killed);
         self.ladder.until = Some(Instant::now());
     }
 
@@ -120,7 +140,8 @@ impl Driver {
         if reason == StopReason::Interrupted {
             self.tree.interrupt();
             self.ladder.climb(Rung::Asked);
-        } else if was_open && reason != StopReason::Terminated {
+        } else if was_open && self.converses && matches!(reason, StopReason::Timeout | StopReason::Linger) {
+            // The end of a conversation is what its agent waits for. Half a prompt is none.
             self.ladder.climb(Rung::Asked);
         } else {
             self.signal(Firmness::Terminate).await;
@@ -128,7 +149,7 @@ impl Driver {
     }
 
     /// Closes the agent's input, and says whether it was open.
-    fn close_input(&mut self) -> bool {
+    pub(super) fn close_input(&mut self) -> bool {
         let was_open = self.feeder.as_ref().is_some_and(|feeder| !feeder.is_finished());
         if let Some(feeder) = self.feeder.take() {
             feeder.abort();
@@ -143,9 +164,13 @@ impl Driver {
         };
     }
 
-    /// Signals everything that is left, and says how many that were.
-    async fn signal(&mut self, firmness: Firmness) -> usize {
+    /// Signals everything that is left, and says what that was.
+    async fn signal(&mut self, firmness: Firmness) -> Left {
         self.ladder.climb(if firmness == Firmness::Kill { Rung::Killed } else { Rung::Terminated });
+        if firmness == Firmness::Kill && !self.state.exited {
+            // Whatever can be found or not.
+            let _ = self.child.start_kill();
+        }
         self.tree.signal(firmness).await
     }
 
@@ -156,29 +181,39 @@ impl Driver {
         let left = match self.ladder.rung {
             Rung::Running | Rung::Asked => self.signal(Firmness::Terminate).await,
             Rung::Terminated if due => self.signal(Firmness::Kill).await,
-            Rung::Terminated => self.tree.count().await,
+            Rung::Terminated => self.tree.left().await,
             Rung::Killed => self.signal(Firmness::Kill).await,
         };
-        let stuck =
-            self.ladder.rung == Rung::Killed && self.state.exited_at.is_some_and(|at| now > at + self.ladder.grace + STUCK);
-        self.state.swept = left == 0 || stuck;
-        if left > 0 && stuck {
-            self.tell(Update::Left(left));
+        let stuck = self.ladder.is_stuck(now);
+        if stuck && left.processes > 0 && !std::mem::replace(&mut self.state.left_told, true) {
+            self.tell(Update::Left(left.processes));
         }
-        let since = self.state.last_read.max(self.state.exited_at).unwrap_or(now);
-        // Everybody who carries the mark is gone, and a pipe is still held. It is for the reader of the updates to read
-        // what is in it; only who could be read and says nothing is given up.
-        if self.state.swept && self.ladder.reason.is_some() && !self.state.pending.is_empty() && now > since + NOT_TAKEN {
+        self.state.swept = left == Left::default() || stuck;
+        if self.state.swept {
+            self.give_up_pipes(now).await;
+        }
+    }
+
+    /// Everybody who carries the mark is gone, and a pipe is still held. It is for the reader of the updates to read what is
+    /// in it; only who could be read and says nothing is given up, and whoever talks on after a run was stopped.
+    async fn give_up_pipes(&mut self, now: Instant) {
+        let ended = self.state.exited_at.unwrap_or(now);
+        let stopped = self.ladder.reason.is_some();
+        let since = if stopped { ended } else { self.state.last_read.unwrap_or(ended).max(ended) };
+        if stopped && !self.state.pending.is_empty() && now > since + NOT_TAKEN {
             // A run that was stopped ends, also where nobody takes what it said.
             self.state.abandoned = true;
             self.state.pending.clear();
         }
-        if self.state.swept && self.state.pending.is_empty() && now > since + LOOK {
-            self.tree.kill_holders();
-            if now > since + GIVE_UP {
-                self.stdout.close();
-                self.stderr.close();
-            }
+        if !self.state.pending.is_empty() || now < since + LOOK {
+            return;
+        }
+        let tree = std::sync::Arc::clone(&self.tree);
+        let _ = tokio::task::spawn_blocking(move || tree.kill_holders()).await;
+        self.state.look_at = Some(Instant::now() + 5 * LOOK);
+        if now > since + GIVE_UP {
+            self.stdout.close();
+            self.stderr.close();
         }
     }
 }

@@ -4,15 +4,16 @@
 use std::collections::HashMap;
 use std::io::Read as _;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, PidfdFlags, Signal, getpid, kill_process_group, pidfd_open, pidfd_send_signal};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, kill_process, kill_process_group, pidfd_open, pidfd_send_signal};
 use tokio::sync::oneshot;
 
-use super::Firmness;
+use super::{Firmness, Left};
 use crate::marker;
 
 /// What a run has started.
@@ -28,11 +29,12 @@ pub(crate) struct Tree {
     swept: AtomicBool,
 }
 
-/// A process that belongs to a run, held so that its number cannot pass to another.
+/// A process that belongs to a run, held so that its number cannot pass to another; by its number alone where the
+/// system has no descriptors for processes, or none left.
 #[derive(Debug)]
 struct Member {
     pid: i32,
-    handle: OwnedFd,
+    handle: Option<OwnedFd>,
 }
 
 /// What of a run was found.
@@ -43,10 +45,11 @@ struct Found {
     unclear: bool,
 }
 
-struct Request {
-    mark: String,
-    born: u64,
-    reply: oneshot::Sender<Found>,
+enum Request {
+    /// Look for what a run has started.
+    Look { mark: String, born: u64, reply: oneshot::Sender<Found> },
+    /// Kill all of it, whoever waits.
+    Kill(Arc<Tree>),
 }
 
 static CENSUS: LazyLock<Option<Mutex<Sender<Request>>>> = LazyLock::new(|| {
@@ -57,20 +60,53 @@ static CENSUS: LazyLock<Option<Mutex<Sender<Request>>>> = LazyLock::new(|| {
 
 fn serve(queue: &Receiver<Request>) {
     while let Ok(first) = queue.recv() {
+        let (mut marks, mut replies, mut doomed, mut oldest) = (Vec::new(), Vec::new(), Vec::new(), u64::MAX);
         // Whoever asked while the last reading went on is served by this one.
-        let requests: Vec<Request> = std::iter::once(first).chain(queue.try_iter()).collect();
-        let marks: Vec<&str> = requests.iter().map(|request| request.mark.as_str()).collect();
-        let born = requests.iter().map(|request| request.born).min().unwrap_or(0);
-        let found = find(&marks, born);
-        for (request, members) in requests.into_iter().zip(found) {
-            let _ = request.reply.send(members);
+        for request in std::iter::once(first).chain(queue.try_iter()) {
+            match request {
+                Request::Look { mark, born, reply } => {
+                    marks.push(mark);
+                    replies.push(reply);
+                    oldest = oldest.min(born);
+                }
+                Request::Kill(tree) => doomed.push(tree),
+            }
+        }
+        if !marks.is_empty() {
+            let found = find(&marks.iter().map(String::as_str).collect::<Vec<_>>(), oldest);
+            for (reply, found) in replies.into_iter().zip(found) {
+                let _ = reply.send(found);
+            }
+        }
+        for tree in doomed {
+            tree.kill_now();
         }
     }
+}
+
+/// Hands a request to the thread that reads `/proc`.
+fn ask(request: Request) -> bool {
+    let send = |census: &Mutex<Sender<Request>>| census.lock().unwrap_or_else(PoisonError::into_inner).send(request).is_ok();
+    CENSUS.as_ref().is_some_and(send)
+}
+
+/// How many runs are under way in this process.
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+/// So many can be killed one by one while somebody waits.
+const FEW: usize = 32;
+/// A kernel that does not answer is not waited for.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Whether everything that an agent starts can be found and held on this system.
+pub(crate) fn reaches_all() -> bool {
+    read(getpid().as_raw_nonzero().get(), "environ", &mut Vec::new()) == Told::All
+        && pidfd_open(getpid(), PidfdFlags::empty()).is_ok()
 }
 
 impl Tree {
     /// What will be started with this mark, by this process, writing to these descriptors.
     pub(crate) fn new(mark: String, leader: Option<u32>, pipes: &[i32]) -> Self {
+        LIVE.fetch_add(1, Ordering::Relaxed);
         let leader = leader.and_then(|pid| Member::open(pid.cast_signed()));
         let name = |fd: &i32| std::fs::read_link(format!("/proc/self/fd/{fd}")).ok()?.into_os_string().into_string().ok();
         let stat = leader.as_ref().and_then(|leader| stat_of(leader.pid, &mut Vec::new()));
@@ -94,25 +130,24 @@ impl Tree {
         }
     }
 
-    /// Signals everything that is left, and says how many that were.
-    pub(crate) async fn signal(&self, firmness: Firmness) -> usize {
-        self.signal_found(self.found().await, firmness)
+    /// Signals everything that is left, and says what that was.
+    pub(crate) async fn signal(&self, firmness: Firmness) -> Left {
+        self.signal_found(&self.found().await, firmness)
     }
 
-    /// How many are left.
-    pub(crate) async fn count(&self) -> usize {
+    /// What is left.
+    pub(crate) async fn left(&self) -> Left {
         let Found { members, unclear } = self.found().await;
-        members.len() + usize::from(unclear)
+        Left { processes: members.len(), unclear }
     }
 
     async fn found(&self) -> Found {
         let (reply, found) = oneshot::channel();
-        let request = Request { mark: self.mark.clone(), born: self.born, reply };
-        let send =
-            |census: &Mutex<Sender<Request>>| census.lock().unwrap_or_else(PoisonError::into_inner).send(request).is_ok();
-        let asked = CENSUS.as_ref().is_some_and(send);
-        let found = if asked { found.await.ok() } else { None };
-        found.unwrap_or_else(|| self.found_now())
+        if !ask(Request::Look { mark: self.mark.clone(), born: self.born, reply }) {
+            return self.found_now();
+        }
+        let found = tokio::time::timeout(PATIENCE, found).await;
+        found.ok().and_then(Result::ok).unwrap_or(Found { members: Vec::new(), unclear: true })
     }
 
     fn found_now(&self) -> Found {
@@ -120,46 +155,82 @@ impl Tree {
     }
 
     /// The agent itself is known by its descriptor, whatever its environment says.
-    fn signal_found(&self, found: Found, firmness: Firmness) -> usize {
-        let Found { members, unclear } = found;
-        let alive = |leader: &&Member| stat_of(leader.pid, &mut Vec::new()).is_some();
-        let hidden = self.leader.iter().filter(|leader| members.iter().all(|member| member.pid != leader.pid)).filter(alive);
-        signal_all(members.iter().chain(hidden), firmness) + usize::from(unclear)
+    fn signal_found(&self, found: &Found, firmness: Firmness) -> Left {
+        let known = |leader: &&Member| found.members.iter().all(|member| member.pid != leader.pid);
+        let alive = |leader: &&Member| leader.handle.is_some() && stat_of(leader.pid, &mut Vec::new()).is_some();
+        let hidden = self.leader.iter().filter(known).filter(alive);
+        let processes = signal_all(found.members.iter().chain(hidden), firmness);
+        Left { processes, unclear: found.unclear }
     }
 
-    /// Kills whoever still holds a pipe of the agent's, with its environment cleared or not.
+    /// Kills whoever still holds a pipe of the agent's, with its environment cleared or not. Who was there before the
+    /// agent was given it, and is not ours.
     pub(crate) fn kill_holders(&self) {
-        let holders = pids().filter(|pid| holds(*pid, &self.pipes));
-        let held = holders.filter_map(|pid| Member::open(pid).filter(|member| holds(member.pid, &self.pipes)));
-        signal_all(held.collect::<Vec<_>>().iter(), Firmness::Kill);
+        let mut buffer = Vec::new();
+        let mut is_holder =
+            |pid: i32| stat_of(pid, &mut buffer).is_some_and(|stat| stat.born >= self.born) && holds(pid, &self.pipes);
+        let holders: Vec<i32> = pids().into_iter().flatten().filter(|pid| is_holder(*pid)).collect();
+        let held: Vec<Member> = holders.into_iter().filter_map(Member::open).filter(|member| is_holder(member.pid)).collect();
+        signal_all(held.iter(), Firmness::Kill);
     }
 
-    /// Kills everything at once and waits for nobody: for a run that is dropped.
+    /// Kills everything at once and waits for nobody.
     pub(crate) fn kill_now(&self) {
         let until = Instant::now() + Duration::from_secs(2);
         // What is killed may just have started another: again, until nothing is found.
-        while self.signal_found(self.found_now(), Firmness::Kill) > 0 && Instant::now() < until {
+        while self.signal_found(&self.found_now(), Firmness::Kill) != Left::default() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Kills everything at once, for a run that is dropped: before this returns, unless there are very many.
+    pub(crate) fn kill_dropped(self: &Arc<Self>) {
+        if self.is_swept() {
+            return;
+        }
+        self.signal_found(&Found::default(), Firmness::Kill);
+        if LIVE.load(Ordering::Relaxed) <= FEW || !ask(Request::Kill(Arc::clone(self))) {
+            self.kill_now();
         }
     }
 }
 
+impl Drop for Tree {
+    fn drop(&mut self) {
+        LIVE.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Member {
+    /// None if there is no such process.
     fn open(pid: i32) -> Option<Self> {
-        let handle = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
-        Some(Self { pid, handle })
+        match pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()) {
+            Ok(handle) => Some(Self { pid, handle: Some(handle) }),
+            Err(Errno::SRCH) => None,
+            Err(_) => Some(Self { pid, handle: None }),
+        }
+    }
+
+    /// Whether it was there to be signalled, permitted or not.
+    fn signal(&self, firmness: Firmness) -> bool {
+        let sent = match (&self.handle, Pid::from_raw(self.pid)) {
+            (Some(handle), _) => pidfd_send_signal(handle, firmness.signal()),
+            (None, Some(pid)) => kill_process(pid, firmness.signal()),
+            (None, None) => Err(Errno::SRCH),
+        };
+        sent != Err(Errno::SRCH)
     }
 }
 
 fn signal_all<'m>(members: impl Iterator<Item = &'m Member>, firmness: Firmness) -> usize {
-    members.filter(|member| pidfd_send_signal(&member.handle, firmness.signal()).is_ok()).count()
+    members.filter(|member| member.signal(firmness)).count()
 }
 
-/// Every process that the system shows us, but ourselves.
-fn pids() -> impl Iterator<Item = i32> {
+/// Every process that the system shows us, but ourselves; none if it does not.
+fn pids() -> Option<impl Iterator<Item = i32>> {
     let me = getpid().as_raw_nonzero().get();
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(move |pid| *pid != me)
+    let entries = std::fs::read_dir("/proc").ok()?.filter_map(Result::ok);
+    Some(entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(move |pid| *pid != me))
 }
 
 /// How often it is looked again because processes started meanwhile.
@@ -190,13 +261,16 @@ fn look(marks: &[&str], born: u64) -> Vec<Found> {
     let mut owners = Owners::new();
     let (mut unmarked, mut unclear) = (Vec::new(), false);
     let mut buffer = Vec::new();
-    for pid in pids() {
-        let runs = carried(pid, &mut buffer, &wanted);
+    let Some(pids) = pids() else {
+        return marks.iter().map(|_| Found { members: Vec::new(), unclear: true }).collect();
+    };
+    for pid in pids {
+        let (told, runs) = carried(pid, &mut buffer, &wanted);
         if !runs.is_empty() {
             owners.insert(pid, Owned { runs, adopted_from: None });
             continue;
         }
-        unclear |= buffer.is_empty() && is_becoming(pid, born, &mut buffer);
+        unclear |= told == Told::Failed || (buffer.is_empty() && is_becoming(pid, born, &mut buffer));
         unmarked.push(pid);
     }
     if !owners.is_empty() {
@@ -208,13 +282,15 @@ fn look(marks: &[&str], born: u64) -> Vec<Found> {
         let Some(member) = Member::open(pid) else { continue };
         let same = match owned.adopted_from {
             Some(parent) => parent_of(pid, &mut buffer) == Some(parent),
-            None => carried(pid, &mut buffer, &wanted) == owned.runs,
+            None => carried(pid, &mut buffer, &wanted).1 == owned.runs,
         };
         for run in owned.runs {
-            match member.handle.try_clone() {
-                Ok(handle) if same => found[run].members.push(Member { pid, handle }),
+            if same {
+                let handle = member.handle.as_ref().and_then(|handle| handle.try_clone().ok());
+                found[run].members.push(Member { pid, handle });
+            } else {
                 // It has ended, or is becoming another: the next look tells.
-                _ => found[run].unclear = true,
+                found[run].unclear = true;
             }
         }
     }
@@ -225,7 +301,7 @@ fn look(marks: &[&str], born: u64) -> Vec<Found> {
 fn is_becoming(pid: i32, born: u64, buffer: &mut Vec<u8>) -> bool {
     let Some(stat) = stat_of(pid, buffer).filter(|stat| stat.born >= born) else { return false };
     // Since it was looked at, it may have got it. Of others' processes the kernel tells nothing.
-    read(pid, "environ", buffer) && (stat.becoming || !buffer.is_empty())
+    read(pid, "environ", buffer) == Told::All && (stat.becoming || !buffer.is_empty())
 }
 
 /// Processes, and whose they are.
@@ -257,9 +333,9 @@ fn adopt(owners: &mut Owners, unmarked: Vec<i32>, buffer: &mut Vec<u8>) {
 }
 
 /// Which of the wanted marks a process carries. One that has ended carries none.
-fn carried(pid: i32, buffer: &mut Vec<u8>, wanted: &HashMap<&[u8], usize>) -> Vec<usize> {
-    read(pid, "environ", buffer);
-    marker::marks(buffer).filter_map(|mark| wanted.get(mark).copied()).collect()
+fn carried(pid: i32, buffer: &mut Vec<u8>, wanted: &HashMap<&[u8], usize>) -> (Told, Vec<usize>) {
+    let told = read(pid, "environ", buffer);
+    (told, marker::marks(buffer).filter_map(|mark| wanted.get(mark).copied()).collect())
 }
 
 /// A process's parent; none if it has ended and only waits to be waited for.
@@ -291,11 +367,26 @@ fn stat_of(pid: i32, buffer: &mut Vec<u8>) -> Option<Stat> {
     (!ended).then_some(Stat { parent, born: field(22)?.parse().ok()?, becoming })
 }
 
-/// Reads what the kernel says. `false` if it does not tell us: the process has ended, or is another user's.
-fn read(pid: i32, name: &str, buffer: &mut Vec<u8>) -> bool {
+/// What the kernel tells of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    /// All there is.
+    All,
+    /// Nothing: it has ended, or is another user's.
+    Nothing,
+    /// It could not be asked: no descriptors or memory are left.
+    Failed,
+}
+
+fn read(pid: i32, name: &str, buffer: &mut Vec<u8>) -> Told {
     buffer.clear();
-    let file = std::fs::File::open(format!("/proc/{pid}/{name}"));
-    file.is_ok_and(|mut file| file.read_to_end(buffer).is_ok())
+    match std::fs::File::open(format!("/proc/{pid}/{name}")).and_then(|mut file| file.read_to_end(buffer)) {
+        Ok(_) => Told::All,
+        Err(error) => match Errno::from_io_error(&error) {
+            Some(Errno::NOENT | Errno::SRCH | Errno::ACCESS | Errno::PERM) => Told::Nothing,
+            _ => Told::Failed,
+        },
+    }
 }
 
 /// Whether a process holds the writing end of one of these pipes.

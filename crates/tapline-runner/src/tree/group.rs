@@ -1,8 +1,9 @@
 //! The processes of a run where there is no `/proc`: the agent's process group. What leaves the group is not reached.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::Firmness;
+use super::{Firmness, Left};
 
 #[cfg(unix)]
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
@@ -46,8 +47,8 @@ impl Tree {
 
     /// Signals everything that is left, and says how many groups that were.
     #[expect(clippy::unused_async, reason = "as on Linux")]
-    pub(crate) async fn signal(&self, firmness: Firmness) -> usize {
-        self.signal_now(firmness)
+    pub(crate) async fn signal(&self, firmness: Firmness) -> Left {
+        Left { processes: self.signal_now(firmness), unclear: false }
     }
 
     fn signal_now(&self, firmness: Firmness) -> usize {
@@ -61,18 +62,26 @@ impl Tree {
 
     /// How many groups are left.
     #[expect(clippy::unused_async, reason = "as on Linux")]
-    pub(crate) async fn count(&self) -> usize {
+    pub(crate) async fn left(&self) -> Left {
         #[cfg(unix)]
-        return usize::from(self.leader.is_some_and(|leader| test_kill_process_group(leader).is_ok()));
+        let processes = usize::from(self.leader.is_some_and(|leader| test_kill_process_group(leader).is_ok()));
         #[cfg(not(unix))]
-        0
+        let processes = 0;
+        Left { processes, unclear: false }
     }
 
     /// Nobody can be found by the pipes they hold here.
     pub(crate) fn kill_holders(&self) {}
 
-    /// Kills everything at once.
-    pub(crate) fn kill_now(&self) {
-        self.signal_now(Firmness::Kill);
+    /// Kills everything at once, for a run that is dropped.
+    pub(crate) fn kill_dropped(self: &Arc<Self>) {
+        if !self.is_swept() {
+            self.signal_now(Firmness::Kill);
+        }
     }
+}
+
+/// What leaves the process group is not reached.
+pub(crate) fn reaches_all() -> bool {
+    false
 }

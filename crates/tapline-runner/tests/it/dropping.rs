@@ -31,6 +31,8 @@ async fn dropped_while_it_starts() {
     let id = id_of(&agent);
     // Polled once: the process may be there, and nobody has it yet (or, rarely, somebody does).
     drop(tokio::time::timeout(Duration::ZERO, agent.start()).await);
+    // One thread starts all of them, in order: behind this one, the first has been started.
+    fake("ok").start().await.unwrap().finish().await;
     assert!(gone_within(&id, Duration::from_secs(2)));
 }
 

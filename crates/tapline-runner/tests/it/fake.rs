@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tapline_runner::{Agent, RUN_VARIABLE};
+use tapline_runner::Agent;
 
 pub(crate) fn program() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fake-agent")
@@ -66,10 +66,4 @@ impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
-}
-
-/// Nothing of the runner's own mark is in the environment of the tests.
-#[test]
-fn the_tests_are_in_no_run() {
-    assert_eq!(std::env::var_os(RUN_VARIABLE), None);
 }

@@ -45,7 +45,10 @@ impl Lines {
             }
             Shown::Call(call) => marked(cyan, "▸", &format!("{}: {}", call.doing, call.title)),
             Shown::Answer(answer) => {
-                let (colour, mark) = if answer.status == CallStatus::Ok { (green, "✓") } else { (red, "✗") };
+                let (colour, mark) = match answer.status {
+                    CallStatus::Ok | CallStatus::Pending => (green, "✓"),
+                    CallStatus::Error | CallStatus::Denied => (red, "✗"),
+                };
                 marked(colour, mark, &told(answer))
             }
             Shown::Turn(turn) => {

@@ -1,13 +1,16 @@
 //! One attempt: the agent is started, shown and held to its policy until it has ended.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use tapline_recording::Sync;
-use tapline_runner::{Conclusion, RecordTo, Running, StartError, StopReason, Update, now, report, report_not_started};
+use tapline_runner::{
+    Agent, Conclusion, RecordTo, Running, StartError, StopReason, Update, bin_variable, now, package, report,
+    report_not_started,
+};
 use tapline_session::policy::{PolicyChecker, Violation};
-use tapline_session::{Fold, Report, Run as RunFacts, Summary};
+use tapline_session::{Advice, Category, Fold, Outcome, Report, Run as RunFacts, Summary};
 
 use super::prepare::Plan;
 use super::show::Show;
@@ -27,7 +30,7 @@ pub(super) struct Attempt<'a> {
     pub(super) number: u64,
     pub(super) started: Instant,
     pub(super) folder: Option<&'a Path>,
-    pub(super) policy: Option<PolicyChecker>,
+    pub(super) policy: Option<&'a mut PolicyChecker>,
 }
 
 /// How an attempt ended.
@@ -40,20 +43,35 @@ pub(super) struct Ended {
     pub(super) advice: Option<String>,
     pub(super) violations: Vec<Violation>,
     pub(super) code: u8,
-    pub(super) recorded: Option<std::path::PathBuf>,
+    pub(super) recorded: Option<PathBuf>,
+}
+
+impl Ended {
+    /// A signal came before it could be tried again: what the view has told of the attempt is told.
+    pub(super) fn interrupt(&mut self, code: Option<u8>) {
+        let verdict = &mut self.report.verdict;
+        verdict.outcome = Outcome::Interrupted;
+        verdict.category = Some(Category::Interrupted);
+        verdict.error = Some("interrupted".to_owned());
+        verdict.retry = tapline_session::Retry { advice: Advice::No, at: None };
+        self.summary = None;
+        self.code = code.unwrap_or(130);
+    }
 }
 
 impl Attempt<'_> {
     pub(super) async fn run(mut self, resume: Option<String>, show: &mut Show, whole: &mut Fold) -> Result<Ended> {
-        let mut agent = self.plan.agent(self.args, resume);
-        // The whole run has one limit.
-        agent.limits.timeout = agent.limits.timeout.map(|limit| limit.saturating_sub(self.started.elapsed()));
-        let folder = self.folder.map(|folder| store::of_attempt(folder.to_owned(), self.number));
-        let sync = if self.args.kept.sync == SyncWhen::Always { Sync::Always } else { Sync::EverySecond };
-        agent.record = folder.clone().map(|folder| RecordTo { folder, sync });
+        let mut folder = self.folder.map(|folder| store::of_attempt(folder.to_owned(), self.number));
         let started_at = now();
-        match agent.start().await {
-            Ok(running) => self.follow(running, show, whole, folder).await,
+        let mut started = self.agent(resume.clone(), folder.clone()).start().await;
+        if let (true, Err(StartError::Recording(error))) = (self.number > 1, &started) {
+            // The first attempt could be kept; what happens to the disk later does not end the run.
+            show.note(&format!("WARNING: this attempt is not recorded: {error}"));
+            folder = None;
+            started = self.agent(resume, None).start().await;
+        }
+        match started {
+            Ok(running) => Ok(self.follow(running, show, whole, folder).await),
             Err(error @ (StartError::NotFound { .. } | StartError::NotExecutable { .. } | StartError::System { .. })) => {
                 let duration_ms = u64::try_from(self.started.elapsed().as_millis()).ok();
                 let run = RunFacts { started_at, duration_ms, attempts: self.number, label: self.args.shown.label.clone() };
@@ -72,13 +90,16 @@ impl Attempt<'_> {
         }
     }
 
-    async fn follow(
-        &mut self,
-        running: Running,
-        show: &mut Show,
-        whole: &mut Fold,
-        recorded: Option<std::path::PathBuf>,
-    ) -> Result<Ended> {
+    fn agent(&self, resume: Option<String>, folder: Option<PathBuf>) -> Agent {
+        let mut agent = self.plan.agent(self.args, resume);
+        // The whole run has one limit.
+        agent.limits.timeout = agent.limits.timeout.map(|limit| limit.saturating_sub(self.started.elapsed()));
+        let sync = if self.args.kept.sync == SyncWhen::Always { Sync::Always } else { Sync::EverySecond };
+        agent.record = folder.map(|folder| RecordTo { folder, sync });
+        agent
+    }
+
+    async fn follow(&mut self, running: Running, show: &mut Show, whole: &mut Fold, recorded: Option<PathBuf>) -> Ended {
         let mut running = match (&self.args.shown.get, self.plan.format) {
             (Some(path), _) => running.collect_only(path),
             (None, Format::Report) => running,
@@ -88,8 +109,7 @@ impl Attempt<'_> {
         self.signals.watch(running.stopper());
         let mut violations = Vec::new();
         let mut tick = tokio::time::interval(TICK);
-        let watchdog =
-            tokio::spawn(leave_if_stuck(running.stopper(), self.signals.clone(), self.args.ending.timeout.is_some()));
+        let watchdog = tokio::spawn(leave_if_stuck(running.stopper(), self.signals.clone()));
         loop {
             let update = tokio::select! {
                 update = running.next_update() => update,
@@ -101,7 +121,9 @@ impl Attempt<'_> {
             let Some(update) = update else { break };
             show.update(&update, self.started.elapsed());
             if let Update::Record(seen) = &update {
-                whole.apply(&seen.record);
+                if self.args.ending.retry > 0 {
+                    whole.apply(&seen.record);
+                }
                 violations.extend(self.check(&seen.steps, &running, show));
             }
             if !running.is_ready() {
@@ -113,8 +135,10 @@ impl Attempt<'_> {
         if conclusion.summary.verdict.warnings.iter().any(|warning| warning.code == "no-result") {
             show.note("the stream ended without a result");
         }
-        let run = RunFacts { attempts: self.number, ..run };
-        let at_the_end = self.policy.as_ref().map(PolicyChecker::finish).unwrap_or_default();
+        let duration_ms = u64::try_from(self.started.elapsed().as_millis()).ok();
+        let run =
+            RunFacts { attempts: self.number, duration_ms: if self.number > 1 { duration_ms } else { run.duration_ms }, ..run };
+        let at_the_end = self.policy.as_deref().map(PolicyChecker::finish).unwrap_or_default();
         let mut code = exit_code(&conclusion, self.signals);
         // What the stream never said counts against a run that went well; one that failed has a better reason.
         if violations.is_empty() && code == 0 {
@@ -127,7 +151,7 @@ impl Attempt<'_> {
             code = exit::VIOLATED;
         }
         let summary = conclusion.summary.clone();
-        Ok(Ended {
+        Ended {
             report: report(collector, &conclusion, run),
             summary: Some(summary),
             started: true,
@@ -135,7 +159,7 @@ impl Attempt<'_> {
             violations,
             code,
             recorded,
-        })
+        }
     }
 
     fn wants_summary(&self) -> bool {
@@ -144,7 +168,7 @@ impl Attempt<'_> {
 
     /// Stops the run at the first rule that is broken.
     fn check(&mut self, steps: &[tapline_session::Step], running: &Running, show: &mut Show) -> Vec<Violation> {
-        let Some(policy) = &mut self.policy else { return Vec::new() };
+        let Some(policy) = self.policy.as_deref_mut() else { return Vec::new() };
         let found: Vec<Violation> = steps.iter().flat_map(|step| policy.accept(step)).collect();
         for violation in &found {
             show.note(&told(violation));
@@ -174,10 +198,7 @@ fn exit_code(conclusion: &Conclusion, signals: &Signals) -> u8 {
 
 /// What to do about a program that is not there.
 fn advice(kind: tapline_protocol::Agent, error: &StartError) -> String {
-    let (variable, package) = match kind {
-        tapline_protocol::Agent::Claude => ("TAPLINE_CLAUDE_BIN", "@anthropic-ai/claude-code"),
-        tapline_protocol::Agent::Codex => ("TAPLINE_CODEX_BIN", "@openai/codex"),
-    };
+    let (variable, package) = (bin_variable(kind), package(kind));
     match error {
         StartError::NotFound { .. } => {
             format!(
@@ -190,11 +211,12 @@ fn advice(kind: tapline_protocol::Agent, error: &StartError) -> String {
 
 /// A run that was told to stop ends also where nobody takes its output: the recording is closed by then, and whoever does
 /// not read cannot be told.
-async fn leave_if_stuck(stopper: tapline_runner::Stopper, signals: Signals, has_timeout: bool) {
-    stopper.ended().await;
-    tokio::time::sleep(NOT_TAKEN).await;
-    if let Some(code) = signals.code().or(has_timeout.then_some(124)) {
-        crate::output::tell("nobody takes the output: leaving");
-        std::process::exit(i32::from(code));
+async fn leave_if_stuck(stopper: tapline_runner::Stopper, signals: Signals) {
+    let timed_out = stopper.ended().await == Some(StopReason::Timeout);
+    if !timed_out {
+        // Whoever reads slowly may, until somebody is tired of it.
+        signals.came().await;
     }
+    tokio::time::sleep(NOT_TAKEN).await;
+    std::process::exit(i32::from(signals.code().unwrap_or(124)));
 }

@@ -74,8 +74,13 @@ pub(super) fn conclude(args: &Run, plan: &Plan, mut ended: Ended, show: &mut Sho
     if let Some(folder) = recorded.filter(|_| human) {
         show.note(&format!("recorded in {}", folder.display()));
     }
-    if let Err(error) = summaries(args, &report) {
+    if let Err(error) = job_summary(&report) {
         show.note(&format!("{error:#}"));
+    }
+    if let Some(path) = &args.shown.summary
+        && let Err(error) = std::fs::write(path, digest(&report))
+    {
+        show.note(&format!("cannot write the summary {}: {error}", path.display()));
         code = if code == 0 { exit::USAGE } else { code };
     }
     if let Some(error) = show.failure() {
@@ -105,7 +110,7 @@ fn print_value(report: &Report, path: &str, code: u8, show: &mut Show) -> u8 {
         // A list with nothing in it is no line.
         Ok(value) if value.is_empty() => code,
         Ok(value) => {
-            show.line(&output::raw(&value));
+            show.line(&output::human(output::raw(&value).into_owned()));
             code
         }
         Err(error) => {
@@ -118,7 +123,7 @@ fn print_value(report: &Report, path: &str, code: u8, show: &mut Show) -> u8 {
 
 fn print_text(report: &Report, show: &mut Show) {
     let answer = report.answer.as_deref().unwrap_or_default();
-    show.line(&output::raw(answer.strip_suffix('\n').unwrap_or(answer)));
+    show.line(&output::human(output::raw(answer.strip_suffix('\n').unwrap_or(answer)).into_owned()));
 }
 
 fn print_json(report: &Report, show: &mut Show) {
@@ -142,16 +147,12 @@ fn escaped(text: &str) -> String {
     one_line(text).replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
-/// Sums the run up for the job, and where it was asked for.
-fn summaries(args: &Run, report: &Report) -> Result<()> {
-    let job = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty()).map(PathBuf::from);
-    if let Some(path) = &args.shown.summary {
-        std::fs::write(path, digest(report)).with_context(|| format!("cannot write the summary {}", path.display()))?;
-    }
-    if let Some(path) = job {
-        let file = std::fs::OpenOptions::new().append(true).create(true).open(&path);
-        let written = file.and_then(|mut file| file.write_all(digest(report).as_bytes()));
-        written.with_context(|| format!("cannot write the job's summary {}", path.display()))?;
-    }
-    Ok(())
+/// Sums the run up for the job, where the CI system wants it: unasked, so that a failure fails nothing.
+fn job_summary(report: &Report) -> Result<()> {
+    let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty()).map(PathBuf::from) else {
+        return Ok(());
+    };
+    let file = std::fs::OpenOptions::new().append(true).create(true).open(&path);
+    let written = file.and_then(|mut file| file.write_all(digest(report).as_bytes()));
+    written.with_context(|| format!("cannot write the job's summary {}", path.display()))
 }

@@ -12,7 +12,7 @@ use crate::source::{Source, is_stdin};
 /// The prompt with this before it. A stream or recording is told as a transcript, text as it is.
 pub(super) fn before(path: &PathBuf, prompt: &[u8]) -> Result<Vec<u8>> {
     let facts = Facts::default();
-    let (text, source) = if is_stdin(Some(path)) || path.is_file() {
+    let (text, source) = if is_stdin(Some(path)) || !path.is_dir() {
         let bytes = bytes_of(path)?;
         (bytes.clone(), Source::of(path.display().to_string(), Box::new(Cursor::new(bytes)), &facts)?)
     } else {

@@ -1,7 +1,7 @@
 //! The command line to an agent that can be started.
 
 use std::io::{IsTerminal as _, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use tapline_runner::{Agent, Input, Limits, Options};
@@ -43,6 +43,12 @@ pub(super) fn plan(args: &Run) -> Result<Plan> {
     for config in told.mcp_config.iter().filter(|config| !config.trim_start().starts_with('{')) {
         ensure!(Path::new(config).is_file(), "--mcp-config: {config} is no file");
     }
+    // The agent may work in another folder: what was found from here is found from there.
+    let here = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+    let config = |text: &String| {
+        let file = !text.trim_start().starts_with('{');
+        if file { here(&PathBuf::from(text)).display().to_string() } else { text.clone() }
+    };
     let watched = args.shown.get.is_none() && format == Format::Live && output::is_capable();
     let options = Options {
         model: told.model.clone(),
@@ -55,12 +61,12 @@ pub(super) fn plan(args: &Run) -> Result<Plan> {
         max_turns: told.max_turns,
         max_budget_usd: told.max_budget_usd,
         json_schema: told.json_schema.as_deref().map(schema).transpose()?,
-        mcp_config: told.mcp_config.clone(),
-        add_dir: told.add_dir.clone(),
+        mcp_config: told.mcp_config.iter().map(config).collect(),
+        add_dir: told.add_dir.iter().map(here).collect(),
         system_prompt: told.system_prompt.clone(),
         append_system_prompt: told.append_system_prompt.clone(),
-        system_prompt_file: told.system_prompt_file.clone(),
-        append_system_prompt_file: told.append_system_prompt_file.clone(),
+        system_prompt_file: told.system_prompt_file.as_ref().map(here),
+        append_system_prompt_file: told.append_system_prompt_file.as_ref().map(here),
         partial: told.partial || watched && kind == tapline_protocol::Agent::Claude,
         extra: args.extra.clone(),
     };

@@ -4,6 +4,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use tapline_protocol::Record;
 use tapline_runner::{StopReason, Update, now};
 use tapline_session::render::{Format as Rendering, Outputs, Render, Status, TerminalOptions};
 use tapline_session::step::{Odd, Step, What};
@@ -60,7 +61,7 @@ impl Show {
         match update {
             Update::Record(seen) => {
                 if self.format == Format::StreamJson && !self.only_value {
-                    self.write(&seen.record.bytes);
+                    self.pass_on(&seen.record);
                 }
                 if self.format == Format::Json {
                     self.outputs.accept(&seen.record, &seen.steps);
@@ -73,7 +74,7 @@ impl Show {
             Update::Stderr(line) if self.is_human() || self.format == Format::StreamJson => self.note(line),
             Update::Lost(what) => self.note(&format!("WARNING: {what}")),
             Update::Left(count) => {
-                self.note(&format!("WARNING: {count} of the agent's processes cannot be ended: the system holds them"))
+                self.note(&format!("WARNING: {count} of the agent's processes cannot be ended: the system holds them"));
             }
             Update::Stopping(reason) => {
                 let why = match reason {
@@ -112,6 +113,15 @@ impl Show {
         }
         let text = self.renderer.step(step);
         self.write_lines(&text);
+    }
+
+    /// The line as it is. In a CI log one that is no event could be a command: it is the one thing that is changed.
+    fn pass_on(&mut self, record: &Record) {
+        if output::is_ci_log() && record.envelope.kind.is_none() {
+            let text = output::human(String::from_utf8_lossy(&record.bytes).into_owned());
+            return self.write(text.as_bytes());
+        }
+        self.write(&record.bytes);
     }
 
     /// Text for people: in a log every line has its time.
