@@ -117,75 +117,71 @@ pub(crate) fn overhead(tapline: &str, folder: &Path) -> std::io::Result<String> 
     Ok(text)
 }
 
-/// So many agents at once from one program, beside as many `cat`s.
+/// How long the agents of `many` are given to come to the gate, in seconds.
+const GATHER: u64 = 8;
+
+/// So many agents at once from one program, beside as many `cat`s. Each waits at a gate until all are there.
 pub(crate) fn many(count: u64, folder: &Path, stream: &Path) -> std::io::Result<String> {
     let bytes = std::fs::metadata(stream)?.len();
     let lines = BufReader::new(std::fs::File::open(stream)?).lines().count() as u64;
-    let agent = script(folder, "many-agent", &format!("cat '{}'", stream.display()))?;
-    // Each stays until all have started: they are there at once.
     let gate = folder.join("gate");
-    let gated = script(folder, "gated-agent", &format!("sh -c 'cat < \"{}\" > /dev/null; exec cat \"{}\"'", gate.display(), stream.display()))?;
-    let _ = agent;
+    let _ = std::fs::remove_file(&gate);
+    Command::new("mkfifo").arg(&gate).status()?;
+    let agent = script(folder, "gated-agent", &format!("sh -c 'read x < \"{}\"; exec cat \"{}\"'", gate.display(), stream.display()))?;
     let mut text = format!("{count} agents at once, {lines} lines and {:.1} MB each\n", bytes as f64 / 1e6);
-    let make_gate = || Command::new("mkfifo").arg(&gate).status().map(drop);
-    make_gate()?;
-    let started = Instant::now();
-    let script = format!("for i in $(seq {count}); do ('{}' | wc -l) & done; : > '{}'; wait", gated.display(), gate.display());
+
+    // Held for writing from the start, so that nobody waits for a writer; closed, it lets all of them through.
+    let script = format!(
+        "exec 9<>'{gate}'; for i in $(seq {count}); do ('{agent}' 9>&- | wc -l) 9>&- & done; sleep {GATHER}; date +%s.%N; exec 9>&-; wait; date +%s.%N",
+        gate = gate.display(),
+        agent = agent.display(),
+    );
     let output = Command::new("bash").arg("-c").arg(script).stderr(Stdio::inherit()).output()?;
-    let counted: u64 = String::from_utf8_lossy(&output.stdout).lines().filter_map(|line| line.trim().parse::<u64>().ok()).sum();
-    let plain = started.elapsed();
-    let _ = writeln!(text, "  cat | wc -l                 {:>8.2} s  {counted} lines", plain.as_secs_f64());
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let times: Vec<f64> = said.lines().filter(|line| line.contains('.')).filter_map(|line| line.parse().ok()).collect();
+    let counted: u64 = said.lines().filter_map(|line| line.trim().parse::<u64>().ok()).sum();
+    let plain = times.get(1).copied().unwrap_or(0.0) - times.first().copied().unwrap_or(0.0);
+    let _ = writeln!(text, "  cat | wc -l                 {plain:>8.2} s from the gate to the end, {counted} lines");
 
     let descriptors = || std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let started = Instant::now();
     let before = descriptors();
-    let seen = runtime.block_on(async {
+    let held = std::fs::OpenOptions::new().read(true).write(true).open(&gate)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let ((seen, clean), started_in, took) = runtime.block_on(async {
+        let begun = Instant::now();
         let mut runs = Vec::new();
         for _ in 0..count {
-            runs.push(Agent::claude().bin(&gated).prompt("go").start().await.map_err(std::io::Error::other)?.collect_only(""));
+            runs.push(Agent::claude().bin(&agent).prompt("go").start().await.map_err(std::io::Error::other)?.collect_only(""));
         }
-        let there = started.elapsed();
-        let open = gate.clone();
-        let opener = std::thread::spawn(move || std::fs::OpenOptions::new().write(true).open(open).map(drop));
-        let tasks: Vec<_> = runs
-            .into_iter()
-            .map(|mut run| {
-                tokio::spawn(async move {
-                    let mut lines = 0_u64;
-                    while run.next().await.is_some() {
-                        lines += 1;
-                    }
-                    let clean = run.finish().await.verdict.exit.code == Some(0);
-                    (lines, clean)
-                })
-            })
-            .collect();
+        let started_in = begun.elapsed();
+        tokio::time::sleep(Duration::from_secs(GATHER).saturating_sub(started_in)).await;
+        let opened = Instant::now();
+        drop(held);
+        let follow = |mut run: tapline_runner::Running| async move {
+            let mut lines = 0_u64;
+            while run.next().await.is_some() {
+                lines += 1;
+            }
+            (lines, u64::from(run.finish().await.verdict.exit.code == Some(0)))
+        };
+        let tasks: Vec<_> = runs.into_iter().map(|run| tokio::spawn(follow(run))).collect();
         let mut sum = (0, 0);
         for task in tasks {
             let (lines, clean) = task.await?;
-            sum = (sum.0 + lines, sum.1 + u64::from(clean));
+            sum = (sum.0 + lines, sum.1 + clean);
         }
-        let _ = opener.join();
-        Ok::<_, std::io::Error>((sum, there))
+        Ok::<_, std::io::Error>((sum, started_in, opened.elapsed()))
     })?;
-    let ((seen, clean), there) = seen;
     drop(runtime);
-    let took = started.elapsed();
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or("?").trim().to_owned();
-    let _ = writeln!(
-        text,
-        "  tapline, decoded and folded {:>8.2} s  {seen} lines, {clean} with exit code 0; all started after {:.2} s, peak memory {peak}, \
-         descriptors before {before}, after {}",
-        took.as_secs_f64(),
-        there.as_secs_f64(),
-        descriptors()
-    );
-    let _ = std::fs::remove_file(&gate);
-    let _ = writeln!(text, "  tapline / cat: {:.2}×", took.as_secs_f64() / plain.as_secs_f64());
+    let took = took.as_secs_f64();
+    let _ = writeln!(text, "  tapline, decoded and folded {took:>8.2} s from the gate to the end, {seen} lines, {clean} of {count} with exit code 0");
+    let _ = writeln!(text, "    started in {:.2} s, peak memory {peak}, descriptors before {before}, after {}", started_in.as_secs_f64(), descriptors());
+    let _ = writeln!(text, "  tapline / cat: {:.2}×", took / plain);
     if seen != lines * count || clean != count {
         text += "  LINES WERE LOST\n";
     }
+    let _ = std::fs::remove_file(&gate);
     Ok(text)
 }

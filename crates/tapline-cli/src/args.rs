@@ -24,8 +24,15 @@ Exit codes: 0 success, 1 the agent failed (or --get found nothing), 2 bad usage 
 3 policy violated, 4 incomplete, 124 timeout, 126 agent not executable, 127 agent not found,
 130 interrupted, 143 terminated.";
 
+/// The command that guards a run, for tapline itself to start.
+pub(crate) const GUARD: &str = "__guard";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    #[command(name = GUARD, hide = true)]
+    Guard {
+        mark: String,
+    },
     Run(Box<run::Run>),
     Inspect(Inspect),
     View(View),

@@ -16,6 +16,10 @@ use crate::args::Command;
 /// Runs a command and returns its exit code.
 pub(crate) fn run(command: Command) -> Result<u8> {
     match command {
+        Command::Guard { mark } => {
+            tapline_runner::guard(&mark);
+            Ok(0)
+        }
         Command::Run(args) => run::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::View(args) => view::run(&args),

@@ -70,6 +70,7 @@ impl Source {
             timed_out: given.timed_out || end.timed_out,
             interrupted: end.interrupted,
             lingered: end.lingered,
+            violated: end.violated,
             ..given
         };
         let Meta { started_at, label, .. } = recording.meta;

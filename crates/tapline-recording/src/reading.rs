@@ -103,6 +103,7 @@ fn read_end(value: Value<'_>) -> End {
         timed_out: flag("timed_out"),
         interrupted: flag("interrupted"),
         lingered: flag("lingered"),
+        violated: text(value, "violated"),
         duration_ms: value.get("duration_ms").and_then(u64::read),
         verdict: value.get("verdict").and_then(Json::read),
         lost: losses

@@ -72,6 +72,29 @@ pub fn redact(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// Arguments without their secrets: also a value that stands behind its flag, as in `--api-key VALUE`.
+///
+/// ```
+/// assert_eq!(tapline_recording::redact_args(["--token", "abc", "-p"]), ["--token", "[redacted]", "-p"]);
+/// ```
+pub fn redact_args<'a>(args: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    const FLAGS: &[&str] = &["key", "token", "secret", "password", "authorization", "credential"];
+    let mut hide = false;
+    let mut redacted = |arg: &str| {
+        let flag = if arg.starts_with('-') { arg.trim_start_matches('-').to_ascii_lowercase() } else { String::new() };
+        let (name, value) = flag.split_once('=').map_or((flag.as_str(), false), |(name, _)| (name, true));
+        let secret = FLAGS.iter().any(|word| name.split(['-', '_']).any(|part| part == *word));
+        let shown = match (hide, secret && value) {
+            (true, _) => REDACTED.to_owned(),
+            (false, true) => format!("{}={REDACTED}", arg.split('=').next().unwrap_or_default()),
+            (false, false) => redact(arg).into_owned(),
+        };
+        hide = secret && !value;
+        shown
+    };
+    args.into_iter().map(&mut redacted).collect()
+}
+
 /// The secret that is told here, if one is: what of it to hide.
 fn secret_at(text: &str, at: usize) -> Option<(usize, usize)> {
     let rest = &text[at..];

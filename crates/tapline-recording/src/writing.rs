@@ -82,6 +82,8 @@ pub struct End {
     pub interrupted: bool,
     /// It was stopped after its final result.
     pub lingered: bool,
+    /// It was stopped because it broke a rule: which.
+    pub violated: Option<String>,
     /// How long it took.
     pub duration_ms: Option<u64>,
     /// The verdict, as the report words it.

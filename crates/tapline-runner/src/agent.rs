@@ -10,6 +10,7 @@ use tapline_recording::Sync;
 use tokio::io::AsyncRead;
 
 use crate::error::StartError;
+use crate::guard::GuardProgram;
 use crate::running::Running;
 
 /// An agent that can be started: what it is told, what it may do, and how long.
@@ -51,6 +52,8 @@ pub struct Agent {
     pub limits: Limits,
     /// Where the run is kept.
     pub record: Option<RecordTo>,
+    /// Who ends what is left if this program is killed.
+    pub guard: Option<GuardProgram>,
     /// A name for the run, in its report and recording.
     pub label: Option<String>,
     /// No advisory categories in the verdict.
@@ -173,6 +176,7 @@ impl Agent {
             environment: Environment::default(),
             limits: Limits::default(),
             record: None,
+            guard: None,
             label: None,
             no_heuristics: false,
         }

@@ -96,7 +96,7 @@ impl Clocks {
         // A time that no clock can tell never comes.
         let linger = lingers.into_iter().flatten().flatten().min();
         let timeout = self.limits.timeout.and_then(|limit| self.started.checked_add(limit));
-        let silent = reading && !waiting && self.silent.is_none();
+        let silent = reading && !waiting;
         let idle = self.limits.idle.filter(|_| silent).and_then(|limit| self.heard.checked_add(limit));
         let late = [timeout, idle].into_iter().flatten().min();
         // A run that has said all it would say counts as what it said, whichever clock stops it.

@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::clocks::Clocks;
+use crate::guard::Guard;
 use crate::input::Fed;
 use crate::journal::Journal;
 use crate::running::{Conclusion, Order, Seen, StopReason, Update};
@@ -33,7 +34,7 @@ const GIVE_UP: Duration = Duration::from_secs(2);
 /// What SIGKILL has not ended after this long waits for a disk or the network, and nobody can end it.
 const STUCK: Duration = Duration::from_secs(10);
 /// What a stopped run said is waited to be taken for this long, then the run is over.
-const NOT_TAKEN: Duration = Duration::from_secs(5);
+const NOT_TAKEN: Duration = Duration::from_secs(3);
 
 pub(crate) struct Driver {
     pub(crate) child: Child,
@@ -43,6 +44,7 @@ pub(crate) struct Driver {
     pub(crate) feeder: Option<JoinHandle<()>>,
     /// Its input is a conversation, which ends when its input ends.
     pub(crate) converses: bool,
+    pub(crate) guard: Option<Guard>,
     pub(crate) fed: mpsc::UnboundedReceiver<Fed>,
     pub(crate) orders: mpsc::UnboundedReceiver<Order>,
     pub(crate) updates: mpsc::Sender<Vec<Update>>,
@@ -146,6 +148,9 @@ impl Driver {
             self.wait().await;
         }
         self.tree.set_swept();
+        if let Some(guard) = self.guard.take() {
+            guard.dismiss().await;
+        }
         self.conclude().await
     }
 
@@ -291,6 +296,7 @@ impl Driver {
             timed_out: self.ending.timed_out,
             interrupted: self.ending.interrupted,
             lingered: self.ending.lingered,
+            violated: self.ending.violated.clone(),
             duration_ms: u64::try_from(duration.as_millis()).ok(),
             verdict: summary.verdict.to_json(),
             lost: Vec::new(),

@@ -19,7 +19,8 @@
 //! the agent, or does not stop when the run is to stop, is told to more and more firmly: the end of its input, SIGTERM, SIGKILL. On Linux
 //! every descendant is reached, also those in sessions of their own, by a random mark in the environment that is found again under
 //! `/proc`; a process that clears or overwrites its environment is found while its parent lives or while it holds the agent's
-//! output; one of another user's (sudo) is told of, but cannot be signalled. A run that is dropped is killed at once; if this program itself is killed, the kernel kills the agent. On other systems
+//! output; one of another user's (sudo) is told of, but cannot be signalled. A run that is dropped is killed at once; if this program itself is killed, the kernel kills the agent, and a [guard](GuardProgram),
+//! where there is one, the rest. On other systems
 //! the process group is what is reached.
 
 mod agent;
@@ -28,6 +29,7 @@ mod clocks;
 mod driver;
 mod environment;
 mod error;
+mod guard;
 mod harness;
 mod input;
 mod journal;
@@ -41,6 +43,7 @@ mod tree;
 pub use agent::{Agent, Environment, Input, Limits, Options, RecordTo};
 pub use ask::{Answer, Failure, ask};
 pub use error::StartError;
+pub use guard::{GuardProgram, guard};
 pub use harness::{bin_variable, name, package};
 pub use locate::locate;
 pub use marker::VARIABLE as RUN_VARIABLE;

@@ -33,6 +33,9 @@ fn executable(kind: Kind, path: PathBuf) -> Result<PathBuf, StartError> {
     let agent = name(kind);
     match path.metadata() {
         Ok(meta) if meta.is_file() && may_execute(&meta) => {
+            if let Some(why) = no_program(&path) {
+                return Err(StartError::NotExecutable { agent, path, error: io::Error::other(why) });
+            }
             // The program is started in another folder: its path must not depend on this one.
             Ok(std::path::absolute(&path).unwrap_or(path))
         }
@@ -53,4 +56,39 @@ fn may_execute(meta: &std::fs::Metadata) -> bool {
 #[cfg(not(unix))]
 fn may_execute(_: &std::fs::Metadata) -> bool {
     true
+}
+
+/// Why a file is no program, where that can be seen: the system would have a shell read it instead.
+#[cfg(target_os = "linux")]
+fn no_program(path: &Path) -> Option<&'static str> {
+    use std::io::Read as _;
+    let head = |path: &Path| {
+        let mut bytes = Vec::new();
+        std::fs::File::open(path).ok()?.take(20).read_to_end(&mut bytes).ok().map(|_| bytes)
+    };
+    // A file that may be executed, but not read, is for the system to judge.
+    let bytes = head(path)?;
+    let foreign = || std::fs::read_dir("/proc/sys/fs/binfmt_misc").is_ok_and(|entries| entries.count() > 2);
+    if bytes.starts_with(b"#!")
+        || (bytes.starts_with(b"\x7fELF") && machine(&bytes) == machine(&head(Path::new("/proc/self/exe"))?))
+    {
+        return None;
+    }
+    // Other kinds of program may have been made known to the system.
+    match foreign() {
+        true => None,
+        false if bytes.starts_with(b"\x7fELF") => Some("it is a program for another machine"),
+        false => Some("it is no program (a script starts with #!)"),
+    }
+}
+
+/// The machine that an ELF file is for.
+#[cfg(target_os = "linux")]
+fn machine(elf: &[u8]) -> Option<&[u8]> {
+    elf.get(18..20)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn no_program(_: &Path) -> Option<&'static str> {
+    None
 }

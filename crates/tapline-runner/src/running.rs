@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant, SystemTime};
 
 use tapline_protocol::{Agent as Kind, Decoder, Record};
-use tapline_recording::{Meta, Recorder, redact};
+use tapline_recording::{Meta, Recorder, redact_args};
 use tapline_session::{Collector, Ending, Fold, Format, Report, Run, Step, Summary, rfc3339};
 use tokio::process::Command;
 use tokio::sync::{mpsc, watch};
@@ -19,6 +19,7 @@ use crate::clocks::Clocks;
 use crate::driver::{Driver, Ladder, Pipe, State};
 use crate::environment;
 use crate::error::StartError;
+use crate::guard::Guard;
 use crate::harness::{self, Invocation, name};
 use crate::input::feed;
 use crate::journal::Journal;
@@ -71,10 +72,12 @@ pub enum StopReason {
 }
 
 /// What a run can be told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     Interrupt,
     Terminate,
+    /// A rule was broken: which.
+    Violated(String),
     Stop,
 }
 
@@ -94,6 +97,11 @@ impl Stopper {
     /// As SIGTERM does.
     pub fn terminate(&self) {
         let _ = self.orders.send(Order::Terminate);
+    }
+
+    /// The run broke a rule: it failed, for this reason.
+    pub fn violated(&self, rule: impl Into<String>) {
+        let _ = self.orders.send(Order::Violated(rule.into()));
     }
 
     /// This program has seen enough.
@@ -170,6 +178,7 @@ impl Running {
         if let Some(cwd) = &agent.cwd {
             command.current_dir(cwd);
         }
+        let guard = agent.guard.as_ref().and_then(|program| Guard::post(program, &mark));
         let spawned = spawn(command).await;
         let mut child = match spawned {
             Ok(child) => child,
@@ -199,6 +208,7 @@ impl Running {
             tree: Arc::clone(&tree),
             feeder,
             converses: takes_more,
+            guard,
             fed,
             orders,
             updates: send,
@@ -361,7 +371,8 @@ fn recorder(
 ) -> Result<Option<Recorder>, StartError> {
     let Some(to) = &agent.record else { return Ok(None) };
     let program = program.display().to_string();
-    let args = invocation.args.iter().map(|arg| redact(&arg.to_string_lossy()).into_owned());
+    let args: Vec<_> = invocation.args.iter().map(|arg| arg.to_string_lossy()).collect();
+    let args = redact_args(args.iter().map(|arg| &**arg));
     let meta = Meta {
         schema: 1,
         agent: Some(name(agent.kind).to_owned()),

@@ -146,6 +146,11 @@ impl PolicyChecker {
         }
     }
 
+    /// How long a run may take, for those who have a clock.
+    pub fn seconds(&self) -> Option<f64> {
+        self.policy.limits.seconds
+    }
+
     /// Takes the next step and returns the rules it breaks.
     pub fn accept(&mut self, step: &Step) -> Vec<Violation> {
         let mut found = self.broken_by(step);

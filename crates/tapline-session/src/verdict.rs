@@ -26,6 +26,8 @@ pub struct Ending {
     pub interrupted: bool,
     /// The signal was sent after the final result, to a process that lingered: it does not count.
     pub lingered: bool,
+    /// The run broke a rule, and was stopped for it: which.
+    pub violated: Option<String>,
     /// The agent could not be started, and why.
     pub not_started: Option<String>,
     /// Codex's `--output-last-message` file.
@@ -136,11 +138,21 @@ impl Verdict {
         serde_json::to_string(self).ok().and_then(|text| tapline_protocol::Json::parse(&text).ok())
     }
 
+    /// Something outside of the stream makes it a failure after all.
+    pub fn fail(&mut self, category: Category, error: String) {
+        self.outcome = Outcome::Failure;
+        self.category = Some(category);
+        self.error = Some(error);
+        self.clean = false;
+        self.retry = Retry { advice: Advice::No, at: None };
+    }
+
     /// The exit code that tapline itself gives for this verdict.
     pub fn exit_code(&self) -> u8 {
         match (self.outcome, self.category) {
             (Outcome::Success, _) => 0,
             (Outcome::Failure, Some(Category::Timeout)) => 124,
+            (Outcome::Failure, Some(Category::Policy)) => 3,
             (Outcome::Failure, _) => 1,
             (Outcome::Incomplete, _) => 4,
             (Outcome::Interrupted, _) if self.exit.code == Some(143) || self.exit.signal.as_deref() == Some("SIGTERM") => 143,

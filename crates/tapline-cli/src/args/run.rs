@@ -185,7 +185,7 @@ pub(crate) struct Ending {
     /// Stop it after this long without a sign of life
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) idle_timeout: Option<Duration>,
-    /// Stop an agent that stays this long after its final result
+    /// Stop an agent that stays this long after its final result (10 minutes while its background tasks run)
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
     pub(crate) linger: Duration,
     /// Wait this long between asking it to stop, SIGTERM and SIGKILL

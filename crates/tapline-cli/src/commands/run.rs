@@ -32,11 +32,12 @@ pub(crate) fn run(args: &Run) -> Result<u8> {
 /// Tries until it is done, cannot be helped, or has been tried often enough.
 async fn attempts(args: &Run) -> Result<u8> {
     let plan = prepare::plan(args)?;
+    conclude::check(args)?;
     let mut policy = args.ending.policy.as_deref().map(read_policy).transpose()?.map(PolicyChecker::new);
     let signals = Signals::listen()?;
     let mut show = Show::new(args, plan.format);
     conclude::open_group(args, &plan, &mut show);
-    let (started, folder) = (Instant::now(), conclude::folder(args)?);
+    let (started, started_at, folder) = (Instant::now(), tapline_runner::now(), conclude::folder(args)?);
     // What all attempts cost: a resumed session goes on counting where it stopped, so that no sum would be right.
     let mut whole = Fold::for_agent(Some(plan.kind));
     let (mut number, mut session) = (1, None::<String>);
@@ -47,6 +48,7 @@ async fn attempts(args: &Run) -> Result<u8> {
             signals: &signals,
             number,
             started,
+            started_at: started_at.clone(),
             folder: folder.as_deref(),
             policy: policy.as_mut(),
         };

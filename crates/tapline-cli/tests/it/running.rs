@@ -127,6 +127,9 @@ fn bad_input_is_named_and_nothing_starts() {
         (&["--agent", "codex", "--format", "json"], "--format json"),
         (&["--context", "/no/such/file"], "/no/such/file"),
         (&["--input", "stream-json", "--retry", "2"], "--retry"),
+        (&["--summary", "/no/such/summary"], "/no/such/summary"),
+        (&["--get", "a..b"], "--get"),
+        (&["--env", "=x"], "--env"),
         (&["--", "--output-format", "text"], "--output-format"),
         (&["--", "--input-format=stream-json"], "--input-format"),
         (&["--", "--replay-user-messages"], "--replay-user-messages"),
@@ -241,8 +244,21 @@ fn a_policy_stops_the_run_at_once() {
         let stopped = ran(command.output().unwrap());
         assert_eq!(stopped.code, 3, "{rule}: {}", stopped.err);
         assert!(stopped.err.contains("policy violated: line") && stopped.err.contains(rule), "{}", stopped.err);
-        assert!(stopped.out.contains(r#""outcome":"interrupted""#));
+        assert!(
+            stopped.out.contains(r#""outcome":"failure","category":"policy","error":"policy violated: "#),
+            "{}",
+            stopped.out
+        );
     }
+    let policy = folder.file("rules.toml", "[limits]\nseconds = 0.5");
+    let late = ran(run_command("hang", &["--policy", &policy, "--format", "text"]).output().unwrap());
+    assert_eq!((late.code, late.out.as_str()), (3, ""));
+    assert!(late.err.contains("Error: policy violated: limits.seconds"), "{}", late.err);
+    let recording = folder.path("kept");
+    let policy = folder.file("rules.toml", "[limits]\ncalls = 0");
+    let args = ["run", "go", "--bin", &fake(), "--grace", "300ms", "--policy", &policy, "--record", &recording];
+    command(&args).env("FAKE", "calls").output().unwrap();
+    assert_eq!(tapline(&["inspect", "--get", "verdict.category", &recording]).out, "policy\n");
     assert!(started.elapsed() < std::time::Duration::from_secs(20), "the agent would have stayed");
     let policy = folder.file("rules.toml", "[limits]\ncost_usd = 0.001");
     assert_eq!(run("ok", &["--policy", &policy]).code, 3, "a ceiling that is crossed");

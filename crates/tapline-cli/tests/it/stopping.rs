@@ -91,13 +91,13 @@ fn told_twice_it_hurries() {
 
 #[test]
 fn if_tapline_is_killed_the_agent_does_not_live_on() {
-    for mode in ["hang", "stubborn", "calls"] {
+    for mode in ["hang", "stubborn", "calls", "wrapper"] {
         let id = unique(&format!("killed-{mode}"));
         let mut child = start(&id, mode, &[]);
         assert!(left_of(&id, child.0.id()) > 0);
         signal(&child.0, "KILL");
         child.0.wait().unwrap();
-        let until = Instant::now() + Duration::from_secs(5);
+        let until = Instant::now() + Duration::from_secs(8);
         while left_of(&id, 0) > 0 {
             assert!(Instant::now() < until, "{mode}: {} left", left_of(&id, 0));
             std::thread::sleep(Duration::from_millis(5));

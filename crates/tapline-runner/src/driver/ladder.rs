@@ -98,19 +98,24 @@ impl Driver {
 
     /// A program or person tells the run to stop; told again, at once.
     pub(super) async fn obey(&mut self, order: Order) {
+        let hurries = matches!(order, Order::Interrupt | Order::Terminate);
         let reason = match order {
             Order::Interrupt => StopReason::Interrupted,
             Order::Terminate => StopReason::Terminated,
+            Order::Violated(rule) => {
+                self.ending.violated.get_or_insert(rule);
+                StopReason::Stopped
+            }
             Order::Stop => StopReason::Stopped,
         };
         if self.state.exited {
             // It has ended as it ended: only what it left behind can be hurried.
-            if order != Order::Stop {
+            if hurries {
                 self.signal(Firmness::Kill).await;
             }
         } else if self.ladder.reason.is_none() {
             self.stop(reason).await;
-        } else if order != Order::Stop {
+        } else if hurries {
             // Whoever stopped it first: a person does not want to wait.
             self.ending.interrupted |= !self.ending.timed_out && !self.ending.lingered;
             self.signal(Firmness::Kill).await;

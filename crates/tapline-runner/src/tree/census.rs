@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, kill_process, kill_process_group, pidfd_open, pidfd_send_signal};
 use tokio::sync::oneshot;
@@ -26,6 +27,8 @@ pub(crate) struct Tree {
     pipes: Vec<String>,
     /// When the agent started, in the kernel's ticks.
     born: u64,
+    /// Those that carry no mark, and were found by their parents while these lived.
+    adopted: Mutex<Vec<Member>>,
     swept: AtomicBool,
 }
 
@@ -35,6 +38,8 @@ pub(crate) struct Tree {
 struct Member {
     pid: i32,
     handle: Option<OwnedFd>,
+    /// It carries no mark itself.
+    adopted: bool,
 }
 
 /// What of a run was found.
@@ -111,7 +116,13 @@ impl Tree {
         let name = |fd: &i32| std::fs::read_link(format!("/proc/self/fd/{fd}")).ok()?.into_os_string().into_string().ok();
         let stat = leader.as_ref().and_then(|leader| stat_of(leader.pid, &mut Vec::new()));
         let pipes = pipes.iter().filter_map(name).collect();
-        Self { mark, leader, pipes, born: stat.map_or(0, |stat| stat.born), swept: AtomicBool::new(false) }
+        let born = stat.map_or(0, |stat| stat.born);
+        Self { mark, leader, pipes, born, adopted: Mutex::default(), swept: AtomicBool::new(false) }
+    }
+
+    /// What was started with this mark, by whomever.
+    pub(crate) fn of_mark(mark: String) -> Self {
+        Self::new(mark, None, &[])
     }
 
     /// Whether everything is known to be gone.
@@ -137,8 +148,34 @@ impl Tree {
 
     /// What is left.
     pub(crate) async fn left(&self) -> Left {
-        let Found { members, unclear } = self.found().await;
-        Left { processes: members.len(), unclear }
+        self.count(&self.found().await)
+    }
+
+    /// The same, now.
+    pub(crate) fn left_now(&self) -> Left {
+        self.count(&self.found_now())
+    }
+
+    /// Signals everything that is left, now.
+    pub(crate) fn signal_now(&self, firmness: Firmness) -> Left {
+        self.signal_found(&self.found_now(), firmness)
+    }
+
+    fn count(&self, found: &Found) -> Left {
+        let adopted =
+            self.adopted.lock().unwrap_or_else(PoisonError::into_inner).iter().filter(|member| member.lives()).count();
+        let marked = found.members.iter().filter(|member| !member.adopted).count();
+        Left { processes: marked + adopted, unclear: found.unclear }
+    }
+
+    /// Remembers those that will be found no more when their parents are gone.
+    fn remember(&self, found: &Found) {
+        let mut adopted = self.adopted.lock().unwrap_or_else(PoisonError::into_inner);
+        for member in found.members.iter().filter(|member| member.adopted) {
+            if adopted.iter().all(|known| known.pid != member.pid || !known.lives()) {
+                adopted.extend(member.try_clone());
+            }
+        }
     }
 
     async fn found(&self) -> Found {
@@ -159,8 +196,11 @@ impl Tree {
         let known = |leader: &&Member| found.members.iter().all(|member| member.pid != leader.pid);
         let alive = |leader: &&Member| leader.handle.is_some() && stat_of(leader.pid, &mut Vec::new()).is_some();
         let hidden = self.leader.iter().filter(known).filter(alive);
-        let processes = signal_all(found.members.iter().chain(hidden), firmness);
-        Left { processes, unclear: found.unclear }
+        self.remember(found);
+        let adopted = self.adopted.lock().unwrap_or_else(PoisonError::into_inner);
+        let marked = found.members.iter().filter(|member| !member.adopted);
+        let adopted = adopted.iter().filter(|member| member.lives());
+        Left { processes: signal_all(marked.chain(hidden).chain(adopted), firmness), unclear: found.unclear }
     }
 
     /// Kills whoever still holds a pipe of the agent's, with its environment cleared or not. Who was there before the
@@ -205,10 +245,21 @@ impl Member {
     /// None if there is no such process.
     fn open(pid: i32) -> Option<Self> {
         match pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()) {
-            Ok(handle) => Some(Self { pid, handle: Some(handle) }),
+            Ok(handle) => Some(Self { pid, handle: Some(handle), adopted: false }),
             Err(Errno::SRCH) => None,
-            Err(_) => Some(Self { pid, handle: None }),
+            Err(_) => Some(Self { pid, handle: None, adopted: false }),
         }
+    }
+
+    fn try_clone(&self) -> Option<Self> {
+        Some(Self { handle: Some(self.handle.as_ref()?.try_clone().ok()?), ..*self })
+    }
+
+    /// Whether it has not ended: its descriptor becomes readable when it does.
+    fn lives(&self) -> bool {
+        let Some(handle) = &self.handle else { return false };
+        let mut watched = [PollFd::new(handle, PollFlags::IN)];
+        matches!(poll(&mut watched, Some(&Timespec::default())), Ok(0))
     }
 
     /// Whether it was there to be signalled, permitted or not.
@@ -287,7 +338,7 @@ fn look(marks: &[&str], born: u64) -> Vec<Found> {
         for run in owned.runs {
             if same {
                 let handle = member.handle.as_ref().and_then(|handle| handle.try_clone().ok());
-                found[run].members.push(Member { pid, handle });
+                found[run].members.push(Member { pid, handle, adopted: owned.adopted_from.is_some() });
             } else {
                 // It has ended, or is becoming another: the next look tells.
                 found[run].unclear = true;

@@ -48,10 +48,27 @@ impl Tree {
     /// Signals everything that is left, and says how many groups that were.
     #[expect(clippy::unused_async, reason = "as on Linux")]
     pub(crate) async fn signal(&self, firmness: Firmness) -> Left {
-        Left { processes: self.signal_now(firmness), unclear: false }
+        Left { processes: self.signal_group(firmness), unclear: false }
     }
 
-    fn signal_now(&self, firmness: Firmness) -> usize {
+    /// A mark alone finds nothing here.
+    pub(crate) fn of_mark(mark: String) -> Self {
+        Self::new(mark, None, &[])
+    }
+
+    pub(crate) fn signal_now(&self, firmness: Firmness) -> Left {
+        Left { processes: self.signal_group(firmness), unclear: false }
+    }
+
+    pub(crate) fn left_now(&self) -> Left {
+        Left::default()
+    }
+
+    pub(crate) fn kill_now(&self) {
+        self.signal_group(Firmness::Kill);
+    }
+
+    fn signal_group(&self, firmness: Firmness) -> usize {
         #[cfg(unix)]
         if let Some(leader) = self.leader {
             return usize::from(kill_process_group(leader, firmness.signal()).is_ok());
@@ -76,7 +93,7 @@ impl Tree {
     /// Kills everything at once, for a run that is dropped.
     pub(crate) fn kill_dropped(self: &Arc<Self>) {
         if !self.is_swept() {
-            self.signal_now(Firmness::Kill);
+            self.signal_group(Firmness::Kill);
         }
     }
 }

@@ -95,6 +95,18 @@ async fn so_do_those_that_cleared_their_environment_and_hold_the_output() {
 }
 
 #[tokio::test]
+async fn and_those_that_cleared_it_and_were_seen_as_children() {
+    let agent = fake("bare-child").timeout(Duration::from_millis(500));
+    let id = id_of(&agent);
+    let report = ended(agent, SOON).await;
+    assert_eq!(verdict(&report), (Outcome::Failure, Some(Category::Timeout)));
+    let pids = std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse::<u32>().ok());
+    let cmdline =
+        |pid: u32| String::from_utf8_lossy(&std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default()).into_owned();
+    assert_eq!(pids.map(cmdline).filter(|line| line.contains(&id)).count(), 0);
+}
+
+#[tokio::test]
 async fn one_without_a_result_is_incomplete() {
     let report = ended(fake("no-result"), SOON).await;
     assert_eq!(verdict(&report), (Outcome::Incomplete, Some(Category::NoResult)));

@@ -91,6 +91,11 @@ async fn what_cannot_be_executed() {
     let error = Agent::claude().bin(&file).record(&record).start().await.unwrap_err();
     assert_eq!(error.exit_code(), 126, "{error}");
     assert!(!record.exists(), "nothing half-written");
+    for text in ["", "no #! line\n", "\u{7f}ELF, but of no machine there is"] {
+        executable(text);
+        let error = Agent::claude().bin(&file).start().await.unwrap_err();
+        assert_eq!(error.exit_code(), 126, "{text}: {error}");
+    }
     let error = Agent::claude().bin(&folder.0).start().await.unwrap_err();
     assert_eq!(error.exit_code(), 126, "{error}");
 }

@@ -126,7 +126,7 @@ fn retry_text(retry: &Retry) -> String {
 }
 
 fn rate_limit(limit: &RateLimit) -> Option<Remark> {
-    let which = limit.limit_type.as_deref().unwrap_or("rate limit").replace('_', "-");
+    let which = limit.limit_type.as_deref().unwrap_or("rate").replace('_', "-");
     let resets = limit.resets_at.as_ref().map(|at| format!(", resets at {at}")).unwrap_or_default();
     match limit.status.as_deref()? {
         "allowed" => None,

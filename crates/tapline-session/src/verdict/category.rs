@@ -31,6 +31,8 @@ pub enum Category {
     Startup,
     Timeout,
     Interrupted,
+    /// It broke a rule, and was stopped for it.
+    Policy,
     Killed,
     Exit,
     NoResult,
@@ -60,6 +62,7 @@ impl Category {
             Self::Startup => "startup",
             Self::Timeout => "timeout",
             Self::Interrupted => "interrupted",
+            Self::Policy => "policy",
             Self::Killed => "killed",
             Self::Exit => "exit",
             Self::NoResult => "no_result",

@@ -75,6 +75,9 @@ fn weigh(evidence: &Evidence<'_>, ending: &Ending, stderr: Option<&str>) -> (Out
     if let Some(why) = &ending.not_started {
         return failed(Category::Startup, Some(why.clone()));
     }
+    if let Some(rule) = &ending.violated {
+        return failed(Category::Policy, Some(format!("policy violated: {rule}")));
+    }
     if !evidence.objects
         && !ending.timed_out
         && !ending.interrupted

@@ -6,22 +6,23 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use tapline_recording::Sync;
 use tapline_runner::{
-    Agent, Conclusion, RecordTo, Running, StartError, StopReason, Update, bin_variable, now, package, report,
+    Agent, Conclusion, GuardProgram, RecordTo, Running, StartError, StopReason, Update, bin_variable, package, report,
     report_not_started,
 };
 use tapline_session::policy::{PolicyChecker, Violation};
-use tapline_session::{Advice, Category, Fold, Outcome, Report, Run as RunFacts, Summary};
+use tapline_session::{Category, Fold, Outcome, Report, Run as RunFacts, Summary, Warning};
 
 use super::prepare::Plan;
 use super::show::Show;
 use super::signals::Signals;
+use crate::args::GUARD;
 use crate::args::run::{Format, Run, SyncWhen};
 use crate::{exit, store};
 
 /// The status line changes this often.
 const TICK: Duration = Duration::from_millis(250);
 /// Output that nobody takes is waited for this long after a run was stopped.
-const NOT_TAKEN: Duration = Duration::from_secs(5);
+const NOT_TAKEN: Duration = Duration::from_secs(2);
 
 pub(super) struct Attempt<'a> {
     pub(super) args: &'a Run,
@@ -29,6 +30,7 @@ pub(super) struct Attempt<'a> {
     pub(super) signals: &'a Signals,
     pub(super) number: u64,
     pub(super) started: Instant,
+    pub(super) started_at: Option<String>,
     pub(super) folder: Option<&'a Path>,
     pub(super) policy: Option<&'a mut PolicyChecker>,
 }
@@ -50,10 +52,8 @@ impl Ended {
     /// A signal came before it could be tried again: what the view has told of the attempt is told.
     pub(super) fn interrupt(&mut self, code: Option<u8>) {
         let verdict = &mut self.report.verdict;
+        verdict.fail(Category::Interrupted, "interrupted".to_owned());
         verdict.outcome = Outcome::Interrupted;
-        verdict.category = Some(Category::Interrupted);
-        verdict.error = Some("interrupted".to_owned());
-        verdict.retry = tapline_session::Retry { advice: Advice::No, at: None };
         self.summary = None;
         self.code = code.unwrap_or(130);
     }
@@ -62,7 +62,7 @@ impl Ended {
 impl Attempt<'_> {
     pub(super) async fn run(mut self, resume: Option<String>, show: &mut Show, whole: &mut Fold) -> Result<Ended> {
         let mut folder = self.folder.map(|folder| store::of_attempt(folder.to_owned(), self.number));
-        let started_at = now();
+        let started_at = self.started_at.clone();
         let mut started = self.agent(resume.clone(), folder.clone()).start().await;
         if let (true, Err(StartError::Recording(error))) = (self.number > 1, &started) {
             // The first attempt could be kept; what happens to the disk later does not end the run.
@@ -96,6 +96,8 @@ impl Attempt<'_> {
         agent.limits.timeout = agent.limits.timeout.map(|limit| limit.saturating_sub(self.started.elapsed()));
         let sync = if self.args.kept.sync == SyncWhen::Always { Sync::Always } else { Sync::EverySecond };
         agent.record = folder.map(|folder| RecordTo { folder, sync });
+        let program = std::env::current_exe().ok();
+        agent.guard = program.map(|program| GuardProgram { program, args: vec![GUARD.into()] });
         agent
     }
 
@@ -107,12 +109,18 @@ impl Attempt<'_> {
             (None, _) => running.collect_only(""),
         };
         self.signals.watch(running.stopper());
-        let mut violations = Vec::new();
+        let (mut violations, mut lost) = (Vec::new(), Vec::new());
         let mut tick = tokio::time::interval(TICK);
         let watchdog = tokio::spawn(leave_if_stuck(running.stopper(), self.signals.clone()));
         loop {
             let update = tokio::select! {
                 update = running.next_update() => update,
+                violation = self.out_of_time(), if violations.is_empty() => {
+                    show.note(&format!("policy violated: {}", told(&violation)));
+                    running.stopper().violated(told(&violation));
+                    violations.push(violation);
+                    continue;
+                }
                 _ = tick.tick() => {
                     show.tick(self.started.elapsed());
                     continue;
@@ -120,6 +128,9 @@ impl Attempt<'_> {
             };
             let Some(update) = update else { break };
             show.update(&update, self.started.elapsed());
+            if let Update::Lost(what) = &update {
+                lost.push(what.clone());
+            }
             if let Update::Record(seen) = &update {
                 if self.args.ending.retry > 0 {
                     whole.apply(&seen.record);
@@ -143,23 +154,27 @@ impl Attempt<'_> {
         // What the stream never said counts against a run that went well; one that failed has a better reason.
         if violations.is_empty() && code == 0 {
             for violation in &at_the_end {
-                show.note(&told(violation));
+                show.note(&format!("policy violated: {}", told(violation)));
             }
             violations.extend(at_the_end);
         }
         if !violations.is_empty() {
             code = exit::VIOLATED;
         }
-        let summary = conclusion.summary.clone();
-        Ended {
-            report: report(collector, &conclusion, run),
-            summary: Some(summary),
-            started: true,
-            advice: None,
-            violations,
-            code,
-            recorded,
+        let mut summary = conclusion.summary.clone();
+        let mut report = report(collector, &conclusion, run);
+        if let Some(first) = violations.first() {
+            // Where it was found too late to be stopped for it.
+            for verdict in [&mut report.verdict, &mut summary.verdict] {
+                verdict.fail(Category::Policy, format!("policy violated: {}", told(first)));
+            }
         }
+        report.verdict.warnings.extend(lost.into_iter().map(|message| Warning {
+            code: "recording-incomplete",
+            message,
+            line: None,
+        }));
+        Ended { report, summary: Some(summary), started: true, advice: None, violations, code, recorded }
     }
 
     fn wants_summary(&self) -> bool {
@@ -171,18 +186,36 @@ impl Attempt<'_> {
         let Some(policy) = self.policy.as_deref_mut() else { return Vec::new() };
         let found: Vec<Violation> = steps.iter().flat_map(|step| policy.accept(step)).collect();
         for violation in &found {
-            show.note(&told(violation));
+            show.note(&format!("policy violated: {}", told(violation)));
         }
-        if !found.is_empty() {
-            running.stopper().stop();
+        if let Some(first) = found.first() {
+            running.stopper().violated(told(first));
         }
         found
+    }
+
+    /// When the policy's limit on time is reached: the turns' time cannot be more than the run's.
+    async fn out_of_time(&self) -> Violation {
+        let seconds = self
+            .policy
+            .as_deref()
+            .and_then(PolicyChecker::seconds)
+            .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let until = seconds.and_then(|limit| self.started.checked_add(limit).map(|at| (limit, at)));
+        match until {
+            Some((limit, at)) => {
+                tokio::time::sleep_until(at.into()).await;
+                let message = format!("the run takes longer than {}", tapline_session::duration(limit.as_secs_f64() * 1_000.0));
+                Violation { rule: "limits.seconds", message, line: None }
+            }
+            None => std::future::pending().await,
+        }
     }
 }
 
 fn told(violation: &Violation) -> String {
     let line = violation.line.map(|line| format!("line {line}: ")).unwrap_or_default();
-    format!("policy violated: {line}{}: {}", violation.rule, violation.message)
+    format!("{line}{}: {}", violation.rule, violation.message)
 }
 
 fn exit_code(conclusion: &Conclusion, signals: &Signals) -> u8 {

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail, ensure};
 use tapline_session::render::digest;
 use tapline_session::text::{one_line, visible};
 use tapline_session::{GetError, Ledger, Outcome, Report, get};
@@ -13,6 +13,27 @@ use super::prepare::Plan;
 use super::show::Show;
 use crate::args::run::{Format, Run};
 use crate::{exit, output, store};
+
+/// What would be found wrong only when the run is paid for.
+pub(super) fn check(args: &Run) -> Result<()> {
+    if let Some(path) = args.shown.get.as_deref() {
+        ensure!(
+            get("{}", path) != Err(GetError::Syntax),
+            "--get: `{path}` is no path: write it like session.id or tools.calls[].name"
+        );
+    }
+    if let Some(path) = &args.shown.summary {
+        let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
+        opened.with_context(|| format!("cannot write the summary {}", path.display()))?;
+    }
+    for attempt in 2..=u64::from(args.ending.retry).min(100) + 1 {
+        let further = args.kept.record.clone().map(|folder| store::of_attempt(folder, attempt));
+        if let Some(taken) = further.filter(|folder| folder.exists()) {
+            bail!("{} is there already: a further attempt would be recorded there; give another --record", taken.display());
+        }
+    }
+    Ok(())
+}
 
 /// Where the run is kept: refused before the agent starts, if it cannot be.
 pub(super) fn folder(args: &Run) -> Result<Option<PathBuf>> {

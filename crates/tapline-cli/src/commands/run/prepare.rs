@@ -1,5 +1,6 @@
 //! The command line to an agent that can be started.
 
+use std::ffi::OsString;
 use std::io::{IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
 
@@ -49,6 +50,7 @@ pub(super) fn plan(args: &Run) -> Result<Plan> {
         let file = !text.trim_start().starts_with('{');
         if file { here(&PathBuf::from(text)).display().to_string() } else { text.clone() }
     };
+    ensure!(told.env.iter().all(|text| !text.is_empty() && !text.starts_with('=')), "--env: write it like NAME=VALUE or NAME");
     let watched = args.shown.get.is_none() && format == Format::Live && output::is_capable();
     let options = Options {
         model: told.model.clone(),
@@ -83,7 +85,11 @@ impl Plan {
             None => self.prompt.clone(),
         };
         if let Some(id) = resume {
-            agent.options = Options { resume: Some(id), continue_last: false, fork: false, ..agent.options };
+            let extra = match self.kind {
+                tapline_protocol::Agent::Claude => without_session(&agent.options.extra),
+                tapline_protocol::Agent::Codex => agent.options.extra.clone(),
+            };
+            agent.options = Options { resume: Some(id), continue_last: false, fork: false, extra, ..agent.options };
         }
         agent.input = match (args.input, prompt) {
             (Some(InputKind::StreamJson), prompt) => Input::Messages { prompt, lines: Box::pin(tokio::io::stdin()) },
@@ -106,7 +112,22 @@ impl Plan {
 const GO_ON: &str =
     "Go on where you left off: the last turn was cut short. If nothing is left to do, say so. The task was:\n\n";
 
-fn variable(text: &str) -> (std::ffi::OsString, Option<std::ffi::OsString>) {
+/// What was given behind `--` without what names a session: a resumed run has its own.
+fn without_session(extra: &[OsString]) -> Vec<OsString> {
+    let mut kept = Vec::new();
+    let mut args = extra.iter();
+    while let Some(arg) = args.next() {
+        match arg.to_str().unwrap_or_default() {
+            "--continue" | "-c" | "--fork-session" => {}
+            "--resume" | "-r" | "--session-id" => drop(args.next()),
+            text if text.starts_with("--resume=") || text.starts_with("--session-id=") => {}
+            _ => kept.push(arg.clone()),
+        }
+    }
+    kept
+}
+
+fn variable(text: &str) -> (OsString, Option<OsString>) {
     match text.split_once('=') {
         Some((name, value)) => (name.into(), Some(value.into())),
         None => (text.into(), None),

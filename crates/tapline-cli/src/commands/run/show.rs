@@ -72,6 +72,8 @@ impl Show {
             }
             // Where one value is wanted, what went wrong is told at the end.
             Update::Stderr(line) if self.is_human() || self.format == Format::StreamJson => self.note(line),
+            // Said in every format.
+            Update::Lost(what) if self.format == Format::Quiet => output::tell(&format!("WARNING: {what}")),
             Update::Lost(what) => self.note(&format!("WARNING: {what}")),
             Update::Left(count) => {
                 self.note(&format!("WARNING: {count} of the agent's processes cannot be ended: the system holds them"));
@@ -79,7 +81,7 @@ impl Show {
             Update::Stopping(reason) => {
                 let why = match reason {
                     StopReason::Timeout => "timeout: stopping the agent",
-                    StopReason::Linger => "the agent stayed after its final result: stopping it",
+                    StopReason::Linger => "the agent stayed after its last word: stopping it",
                     StopReason::Interrupted | StopReason::Terminated => "stopping the agent (again to stop it at once)",
                     StopReason::Stopped => "stopping the agent",
                 };

@@ -1,4 +1,4 @@
-//! Ctrl-C, SIGTERM and SIGHUP while a run goes on: the agent is stopped in order, and again more firmly.
+//! Ctrl-C, SIGTERM and SIGHUP while a run goes on: the agent is stopped in order; told again, or by Ctrl-\\, at once.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,18 +21,30 @@ impl Signals {
     /// Listens from now on.
     pub(super) fn listen() -> Result<Self> {
         let open = |kind| signal(kind).context("cannot listen for signals");
-        let all = [open(SignalKind::interrupt())?, open(SignalKind::terminate())?, open(SignalKind::hangup())?];
+        let all = [open(SignalKind::interrupt())?, open(SignalKind::terminate())?, open(SignalKind::quit())?];
+        // Whoever started us with nohup wants us to live on.
+        let hangup = if is_ignored(SignalKind::hangup()) { None } else { Some(open(SignalKind::hangup())?) };
         let signals = Self::default();
-        tokio::spawn(signals.clone().run(all));
+        tokio::spawn(signals.clone().run(all, hangup));
         Ok(signals)
     }
 
-    async fn run(self, [mut interrupt, mut terminate, mut hangup]: [Signal; 3]) {
+    async fn run(self, [mut interrupt, mut terminate, mut quit]: [Signal; 3], mut hangup: Option<Signal>) {
         loop {
+            let hung_up = async {
+                match &mut hangup {
+                    Some(hangup) => hangup.recv().await,
+                    None => std::future::pending().await,
+                }
+            };
             let code = tokio::select! {
                 _ = interrupt.recv() => 130,
                 _ = terminate.recv() => 143,
-                _ = hangup.recv() => 143,
+                _ = hung_up => 143,
+                _ = quit.recv() => {
+                    self.tell(130);
+                    130
+                }
             };
             let _ = self.code.compare_exchange(0, code, Ordering::AcqRel, Ordering::Acquire);
             self.tell(code);
@@ -67,4 +79,11 @@ impl Signals {
             self.came.notified().await;
         }
     }
+}
+
+/// Whether this process was started with a signal ignored.
+fn is_ignored(kind: SignalKind) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
+    ignored.is_some_and(|mask| mask >> (kind.as_raw_value() - 1) & 1 == 1)
 }

@@ -1,0 +1,67 @@
+//! A guard: a small program that outlives this one and ends what is left of a run, if this one is killed. The kernel kills the
+//! agent's own process then; what that has started (a wrapper's real program, a shell in its own session) is the guard's.
+
+use std::ffi::OsString;
+use std::io::{self, Read as _};
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::{Child, Command};
+
+use crate::tree::{Firmness, Left, Tree};
+
+/// A program that guards runs: it is started with these arguments and the run's mark, and calls [`guard`].
+#[derive(Clone, Debug)]
+pub struct GuardProgram {
+    /// Where it is.
+    pub program: PathBuf,
+    /// Its arguments, before the mark.
+    pub args: Vec<OsString>,
+}
+
+/// What is left is given this long to end by itself.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What a guard does: waits until whoever started it says that the run is over, or is gone; then ends what is left of the
+/// run with this mark. For the `main` of a program that is a [`GuardProgram`].
+pub fn guard(mark: &str) {
+    let mut said = Vec::new();
+    if io::stdin().read_to_end(&mut said).is_ok() && !said.is_empty() {
+        return;
+    }
+    let tree = Arc::new(Tree::of_mark(mark.to_owned()));
+    let until = Instant::now() + GRACE;
+    let mut left = tree.signal_now(Firmness::Terminate);
+    while left != Left::default() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(20));
+        left = tree.left_now();
+    }
+    tree.kill_now();
+}
+
+/// A guard at its post.
+#[derive(Debug)]
+pub(crate) struct Guard(Child);
+
+impl Guard {
+    /// Posts a guard for the run with this mark. Without one the run goes on.
+    pub(crate) fn post(program: &GuardProgram, mark: &str) -> Option<Self> {
+        let mut command = Command::new(&program.program);
+        command.args(&program.args).arg(mark).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        // Signals from the terminal are not for it.
+        #[cfg(unix)]
+        command.process_group(0);
+        command.spawn().ok().map(Self)
+    }
+
+    /// The run is over, and nothing is left of it.
+    pub(crate) async fn dismiss(mut self) {
+        if let Some(mut stdin) = self.0.stdin.take() {
+            let _ = stdin.write_all(b"over").await;
+        }
+        let _ = tokio::time::timeout(GRACE, self.0.wait()).await;
+    }
+}
