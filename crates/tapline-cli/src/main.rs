@@ -8,6 +8,7 @@ mod commands;
 mod exit;
 mod follow;
 mod output;
+mod sink;
 mod source;
 mod store;
 

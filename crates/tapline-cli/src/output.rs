@@ -58,11 +58,6 @@ pub(crate) fn raw_stdout() -> Box<dyn Write> {
     if is_terminal() { Box::new(Visible(stdout())) } else { Box::new(stdout()) }
 }
 
-/// The same for bytes of the agent's; text of ours, which is safe already, goes out as it is.
-pub(crate) fn raw_or_plain(raw: bool) -> Box<dyn Write> {
-    if raw { raw_stdout() } else { Box::new(stdout()) }
-}
-
 struct Visible<W>(W);
 
 impl<W: Write> Write for Visible<W> {
@@ -73,6 +68,11 @@ impl<W: Write> Write for Visible<W> {
     fn flush(&mut self) -> io::Result<()> {
         self.0.flush()
     }
+}
+
+/// Bytes of the agent's: as they are where stdout is no terminal, made visible where it is one.
+pub(crate) fn raw_bytes(bytes: &[u8]) -> std::borrow::Cow<'_, [u8]> {
+    if is_terminal() { visible(&String::from_utf8_lossy(bytes)).into_owned().into_bytes().into() } else { bytes.into() }
 }
 
 /// A raw value of the agent's: as it is where stdout is no terminal, made visible where it is one.

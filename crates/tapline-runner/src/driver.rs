@@ -89,6 +89,18 @@ pub(crate) struct Pipe<R> {
     buffer: Vec<u8>,
 }
 
+impl Pipe<ChildStdout> {
+    /// Whether the system has nothing for us either, whatever the runtime knows of it.
+    fn is_drained(&self) -> bool {
+        #[cfg(unix)]
+        let waiting =
+            self.reader.as_ref().is_some_and(|reader| rustix::io::ioctl_fionread(reader).is_ok_and(|bytes| bytes > 0));
+        #[cfg(not(unix))]
+        let waiting = false;
+        !waiting
+    }
+}
+
 impl<R: AsyncRead + Unpin> Pipe<R> {
     pub(crate) fn new(reader: Option<R>) -> Self {
         Self { reader, buffer: Vec::new() }
@@ -174,11 +186,7 @@ impl Driver {
             Next::Fed(Fed::Closed) => self.clocks.input_closed(Instant::now()),
             // Until now it could not be heard.
             Next::HandedOver => self.clocks.hear(Instant::now()),
-            Next::Output(count) => {
-                let buffer = self.stdout.take();
-                self.output(&buffer[..count]);
-                self.stdout.give_back(buffer, count);
-            }
+            Next::Output(count) => self.take_output(count),
             Next::ErrorOutput(count) => {
                 let buffer = self.stderr.take();
                 self.error_output(&buffer[..count]);
@@ -214,6 +222,26 @@ impl Driver {
     /// Whether what the agent writes can be taken.
     fn may_read(&self) -> bool {
         self.state.pending.is_empty() || self.state.abandoned
+    }
+
+    fn take_output(&mut self, count: usize) {
+        let buffer = self.stdout.take();
+        self.output(&buffer[..count]);
+        self.stdout.give_back(buffer, count);
+    }
+
+    /// Takes what is there already, so that nothing that is due keeps it waiting. `false` if it could not be taken.
+    async fn drain(&mut self) -> bool {
+        while self.stdout.is_open() {
+            if !self.may_read() {
+                return false;
+            }
+            match tokio::time::timeout(Duration::ZERO, self.stdout.read()).await {
+                Ok(count) => self.take_output(count),
+                Err(_) => return self.stdout.is_drained(),
+            }
+        }
+        true
     }
 
     fn output(&mut self, bytes: &[u8]) {

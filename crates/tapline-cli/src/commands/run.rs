@@ -20,8 +20,8 @@ use show::Show;
 use signals::Signals;
 
 pub(crate) fn run(args: &Run) -> Result<u8> {
-    // One thread drives the run, this one shows it: whoever reads our output slowly stops no clock.
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    // One thread drives the run and shows it: an event passes no other on its way.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start a thread")?;
     let code = runtime.block_on(attempts(args));
     // A read of stdin that is still waited for must not keep us.
@@ -61,13 +61,16 @@ async fn attempts(args: &Run) -> Result<u8> {
         }
         if let Some(wait) = wait {
             if pause(wait, &signals, &mut show).await {
+                show.flushed().await;
                 show = Show::new(args, plan.format);
                 number += 1;
                 continue;
             }
             ended.interrupt(signals.code());
         }
-        return Ok(conclude::conclude(args, &plan, ended, &mut show, whole.ledger()));
+        let code = conclude::conclude(args, &plan, ended, &mut show, whole.ledger());
+        show.flushed().await;
+        return Ok(code);
     }
 }
 

@@ -70,6 +70,8 @@ impl Driver {
 
     /// Does what is due.
     pub(super) async fn ring(&mut self) {
+        // An agent that talks all the time stops no clock, and no clock keeps it from being heard.
+        self.drain().await;
         let now = Instant::now();
         if self.state.exited {
             return self.sweep(now).await;
@@ -210,13 +212,14 @@ impl Driver {
             self.state.abandoned = true;
             self.state.pending.clear();
         }
-        if !self.state.pending.is_empty() || now < since + LOOK {
+        if !self.drain().await || !self.state.pending.is_empty() || now < since + LOOK {
             return;
         }
         let tree = std::sync::Arc::clone(&self.tree);
         let _ = tokio::task::spawn_blocking(move || tree.kill_holders()).await;
         self.state.look_at = Some(Instant::now() + 5 * LOOK);
-        if now > since + GIVE_UP {
+        let since = if stopped { ended } else { self.state.last_read.unwrap_or(ended).max(ended) };
+        if now > since + GIVE_UP && self.stdout.is_drained() {
             self.stdout.close();
             self.stderr.close();
         }

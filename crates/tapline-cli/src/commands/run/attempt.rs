@@ -121,7 +121,7 @@ impl Attempt<'_> {
                     violations.push(violation);
                     continue;
                 }
-                _ = tick.tick() => {
+                _ = tick.tick(), if show.is_live() => {
                     show.tick(self.started.elapsed());
                     continue;
                 }
@@ -139,6 +139,7 @@ impl Attempt<'_> {
             }
             if !running.is_ready() {
                 show.flush();
+                show.ready().await;
             }
         }
         let (conclusion, collector, run) = running.conclude().await;

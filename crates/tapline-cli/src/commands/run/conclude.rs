@@ -80,8 +80,8 @@ pub(super) fn conclude(args: &Run, plan: &Plan, mut ended: Ended, show: &mut Sho
     if let Some(failure) = failure.as_ref().filter(|_| plan.format != Format::Quiet) {
         match plan.format {
             Format::Text => {
-                let text = output::human(format!("Error: {}\n", visible(failure)));
-                let _ = std::io::stderr().write_all(text.as_bytes());
+                let text = output::human(format!("Error: {}", visible(failure)));
+                show.error_line(&text);
             }
             // The view has told it.
             _ if human && started => {}
@@ -90,7 +90,7 @@ pub(super) fn conclude(args: &Run, plan: &Plan, mut ended: Ended, show: &mut Sho
         if let Some(advice) = advice {
             show.note(&advice);
         }
-        annotate(&report, failure);
+        annotate(&report, failure, show);
     }
     if let Some(folder) = recorded.filter(|_| human) {
         show.note(&format!("recorded in {}", folder.display()));
@@ -105,7 +105,7 @@ pub(super) fn conclude(args: &Run, plan: &Plan, mut ended: Ended, show: &mut Sho
         code = if code == 0 { exit::USAGE } else { code };
     }
     if let Some(error) = show.failure() {
-        output::tell(&format!("cannot write the output: {error}"));
+        show.error_line(&format!("tapline: cannot write the output: {error}"));
         code = if code == 0 { exit::USAGE } else { code };
     }
     code
@@ -155,11 +155,11 @@ fn print_json(report: &Report, show: &mut Show) {
 }
 
 /// In GitHub Actions a failure is an annotation.
-fn annotate(report: &Report, failure: &str) {
+fn annotate(report: &Report, failure: &str, show: &mut Show) {
     if output::is_ci_log() {
         let title = report.run.label.as_deref().unwrap_or("tapline run");
         let title = escaped(title).replace(':', "%3A").replace(',', "%2C");
-        let _ = writeln!(std::io::stderr(), "::error title={title}::{}", escaped(&one_line(failure)));
+        show.error_line(&format!("::error title={title}::{}", escaped(&one_line(failure))));
     }
 }
 

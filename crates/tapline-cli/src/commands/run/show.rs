@@ -1,7 +1,6 @@
 //! What a run puts out while it goes on: to stdout in the format that was asked for, to stderr what a person should know at
 //! once. Whatever fails here never ends the run.
 
-use std::io::{self, Write};
 use std::time::Duration;
 
 use tapline_protocol::Record;
@@ -14,6 +13,7 @@ use tapline_session::{Summary, duration};
 use crate::args::run::{Format, Run};
 use crate::commands::view;
 use crate::output;
+use crate::sink::Sink;
 
 /// Shows a run.
 pub(super) struct Show {
@@ -21,9 +21,10 @@ pub(super) struct Show {
     /// One value is wanted, and nothing else.
     only_value: bool,
     label: Option<String>,
-    out: Box<dyn Write>,
-    /// Nobody reads stdout any more, or it cannot be written.
-    failed: Option<io::Error>,
+    out: Sink,
+    err: Sink,
+    /// What is to be written at the next flush.
+    buffer: Vec<u8>,
     renderer: Box<dyn Render>,
     live: bool,
     status: Status,
@@ -42,14 +43,20 @@ impl Show {
             format,
             only_value,
             label: args.shown.label.clone(),
-            out: output::raw_or_plain(format == Format::StreamJson),
-            failed: None,
+            out: Sink::stdout(),
+            err: Sink::stderr(),
+            buffer: Vec::new(),
             renderer: rendering.renderer(),
             live,
             status: Status::default(),
             outputs: Outputs::default(),
             key_told: false,
         }
+    }
+
+    /// Whether there is a status line.
+    pub(super) fn is_live(&self) -> bool {
+        self.live
     }
 
     fn is_human(&self) -> bool {
@@ -73,7 +80,9 @@ impl Show {
             // Where one value is wanted, what went wrong is told at the end.
             Update::Stderr(line) if self.is_human() || self.format == Format::StreamJson => self.note(line),
             // Said in every format.
-            Update::Lost(what) if self.format == Format::Quiet => output::tell(&format!("WARNING: {what}")),
+            Update::Lost(what) if self.format == Format::Quiet => {
+                self.error_line(&format!("tapline: WARNING: {}", visible(what)));
+            }
             Update::Lost(what) => self.note(&format!("WARNING: {what}")),
             Update::Left(count) => {
                 self.note(&format!("WARNING: {count} of the agent's processes cannot be ended: the system holds them"));
@@ -123,7 +132,7 @@ impl Show {
             let text = output::human(String::from_utf8_lossy(&record.bytes).into_owned());
             return self.write(text.as_bytes());
         }
-        self.write(&record.bytes);
+        self.write(output::raw_bytes(&record.bytes).as_ref());
     }
 
     /// Text for people: in a log every line has its time.
@@ -138,20 +147,29 @@ impl Show {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        if self.failed.is_none()
-            && let Err(error) = self.out.write_all(bytes)
-        {
-            self.failed = Some(error);
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() > BUFFER {
+            self.flush();
         }
     }
 
     /// What was put out must be seen now.
     pub(super) fn flush(&mut self) {
-        if self.failed.is_none()
-            && let Err(error) = self.out.flush()
-        {
-            self.failed = Some(error);
-        }
+        self.out.write(&self.buffer);
+        self.buffer.clear();
+    }
+
+    /// Waits until more can be put out.
+    pub(super) async fn ready(&self) {
+        self.out.ready().await;
+        self.err.ready().await;
+    }
+
+    /// Waits until everything is out.
+    pub(super) async fn flushed(&mut self) {
+        self.flush();
+        self.out.flushed().await;
+        self.err.flushed().await;
     }
 
     /// Time passes.
@@ -188,7 +206,7 @@ impl Show {
         self.write(room.as_bytes());
         self.flush();
         let text = output::human(format!("tapline{name}: {}\n", visible(text)));
-        let _ = io::stderr().write_all(text.as_bytes());
+        self.err.write(text.as_bytes());
         let back = if self.live { self.renderer.resume() } else { String::new() };
         self.write(back.as_bytes());
         self.flush();
@@ -210,8 +228,16 @@ impl Show {
         self.flush();
     }
 
+    /// A line of tapline's own on stderr, in every format.
+    pub(super) fn error_line(&mut self, text: &str) {
+        self.err.write(format!("{text}\n").as_bytes());
+    }
+
     /// Why stdout could not be written. A reader that has gone is no error.
-    pub(super) fn failure(&self) -> Option<&io::Error> {
-        self.failed.as_ref().filter(|error| error.kind() != io::ErrorKind::BrokenPipe)
+    pub(super) fn failure(&self) -> Option<String> {
+        self.out.failure()
     }
 }
+
+/// So much is put together before it is written.
+const BUFFER: usize = 64 << 10;

@@ -1,0 +1,159 @@
+//! stdout and stderr that nobody has to wait for: what can be written at once is written at once, by the thread that has it;
+//! the rest by a thread of its own. So one thread can drive a run and show it, and a reader that does not read stops no clock.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tokio::sync::Notify;
+
+/// So much may wait to be written; then whoever writes waits too.
+const BACKLOG: usize = 1 << 20;
+/// A pipe that is ready takes this much without blocking.
+const AT_ONCE: usize = 4 << 10;
+
+/// A stream that is written without waiting.
+pub(crate) struct Sink {
+    file: Option<Arc<File>>,
+    /// It takes everything at once.
+    is_file: bool,
+    waiting: Arc<Waiting>,
+    queue: Option<Sender<Vec<u8>>>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    bytes: AtomicUsize,
+    changed: Notify,
+    failed: Mutex<Option<io::Error>>,
+}
+
+impl Waiting {
+    fn fail(&self, error: io::Error) {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+
+    fn has_failed(&self) -> bool {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+}
+
+impl Sink {
+    pub(crate) fn stdout() -> Self {
+        Self::of(io::stdout().as_fd())
+    }
+
+    pub(crate) fn stderr() -> Self {
+        Self::of(io::stderr().as_fd())
+    }
+
+    fn of(stream: BorrowedFd<'_>) -> Self {
+        let waiting = Arc::new(Waiting::default());
+        let file = stream.try_clone_to_owned().map(File::from).map_err(|error| waiting.fail(error)).ok();
+        let is_file = file.as_ref().is_some_and(|file| file.metadata().is_ok_and(|meta| meta.is_file()));
+        Self { file: file.map(Arc::new), is_file, waiting, queue: None }
+    }
+
+    /// Writes it, now or as soon as it can be. A failure is kept; nothing more is written then.
+    pub(crate) fn write(&mut self, mut bytes: &[u8]) {
+        let Some(file) = self.file.clone().filter(|_| !self.waiting.has_failed()) else { return };
+        while !bytes.is_empty() && self.waiting.bytes.load(Ordering::Acquire) == 0 {
+            let most = if self.is_file { bytes.len() } else { bytes.len().min(AT_ONCE) };
+            if !self.is_file && !is_ready(&file) {
+                break;
+            }
+            match (&*file).write(&bytes[..most]) {
+                Ok(count) => bytes = &bytes[count..],
+                Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return self.waiting.fail(error),
+            }
+        }
+        if !bytes.is_empty() {
+            self.put_off(file, bytes);
+        }
+    }
+
+    fn put_off(&mut self, file: Arc<File>, bytes: &[u8]) {
+        let waiting = &self.waiting;
+        let queue = self.queue.get_or_insert_with(|| {
+            let (queue, pieces) = channel();
+            let waiting = Arc::clone(waiting);
+            let spawned =
+                std::thread::Builder::new().name("tapline-write".to_owned()).spawn(move || drain(&file, &pieces, &waiting));
+            if let Err(error) = spawned {
+                self.waiting.fail(error);
+            }
+            queue
+        });
+        self.waiting.bytes.fetch_add(bytes.len(), Ordering::AcqRel);
+        let _ = queue.send(bytes.to_vec());
+    }
+
+    /// Waits until more can be written.
+    pub(crate) async fn ready(&self) {
+        self.below(BACKLOG).await;
+    }
+
+    /// Waits until everything is written.
+    pub(crate) async fn flushed(&self) {
+        self.below(1).await;
+    }
+
+    async fn below(&self, limit: usize) {
+        loop {
+            let changed = self.waiting.changed.notified();
+            if self.waiting.bytes.load(Ordering::Acquire) < limit || self.waiting.has_failed() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Why it cannot be written any more.
+    pub(crate) fn failure(&self) -> Option<String> {
+        let failed = self.waiting.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        // A reader that has gone is no error.
+        failed.as_ref().filter(|error| error.kind() != io::ErrorKind::BrokenPipe).map(ToString::to_string)
+    }
+}
+
+fn is_ready(file: &File) -> bool {
+    let mut watched = [PollFd::new(file, PollFlags::OUT)];
+    // Whatever is wrong with it, writing tells.
+    !matches!(poll(&mut watched, Some(&Timespec::default())), Ok(0))
+}
+
+/// Writes what could not be written at once.
+fn drain(file: &File, pieces: &Receiver<Vec<u8>>, waiting: &Waiting) {
+    let mut file = file;
+    for piece in pieces {
+        if !waiting.has_failed()
+            && let Err(error) = write_all(&mut file, &piece)
+        {
+            waiting.fail(error);
+        }
+        waiting.bytes.fetch_sub(piece.len(), Ordering::AcqRel);
+        waiting.changed.notify_waiters();
+    }
+}
+
+/// As the standard library's, also where whoever gave us the pipe has made it non-blocking.
+fn write_all(file: &mut &File, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.write(bytes) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let mut watched = [PollFd::new(*file, PollFlags::OUT)];
+                poll(&mut watched, None)?;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
