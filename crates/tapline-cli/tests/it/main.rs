@@ -7,6 +7,8 @@ mod checking;
 #[cfg(test)]
 mod converting;
 #[cfg(test)]
+mod error_table;
+#[cfg(test)]
 mod faults;
 #[cfg(test)]
 mod following;
