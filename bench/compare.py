@@ -183,6 +183,16 @@ def size(table):
     table.row("size of the binary / jq and its libraries", f"{ours / 1e6:.2f} MB", f"{theirs / 1e6:.2f} MB", theirs / ours)
 
 
+def running():
+    """What running an agent adds; each prints its own table (bench/src/agents.rs)."""
+    folder = DATA / "run"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    recorded = ROOT / "fixtures/claude-2.1.325/tools-partial.jsonl"
+    for command in (["latency", TAPLINE, folder], ["overhead", TAPLINE, folder], ["many", folder, recorded]):
+        print(output(BENCH, "run", *command).decode())
+
+
 def main():
     options = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
     options.add_argument("--quick", action="store_true", help="50 MB instead of 100 MB to 1 GB: minutes less, noisier")
@@ -205,6 +215,7 @@ def main():
     memory(table, 10_000 if args.big else big)
     start_up(table)
     size(table)
+    running()
 
 
 if __name__ == "__main__":

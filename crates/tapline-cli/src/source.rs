@@ -46,7 +46,7 @@ impl Source {
             return Self::of_recording(name, &path, facts);
         }
         if path.is_dir() {
-            bail!("{name} is a folder, and no recording: give the stream's file");
+            bail!("{name} is a folder, and no recording: give a recording (one of the folders in it?) or the stream's file");
         }
         let file = File::open(&path).with_context(|| format!("cannot open {name}"))?;
         Self::of(name, Box::new(file), facts)
@@ -74,7 +74,8 @@ impl Source {
             ..given
         };
         let Meta { started_at, label, .. } = recording.meta;
-        source.run = Run { started_at, duration_ms: end.duration_ms, label, ..Run::default() };
+        let recording = Some(path.display().to_string());
+        source.run = Run { started_at, duration_ms: end.duration_ms, label, recording, ..Run::default() };
         Ok(source)
     }
 

@@ -14,8 +14,10 @@ const BACKGROUND_CEILING: Duration = Duration::from_secs(600);
 /// Why a run is to be stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Alarm {
-    /// It took too long, or was silent too long.
+    /// It took too long.
     Timeout,
+    /// It was silent too long.
+    Idle,
     /// It stayed after it had said all it would say.
     Linger,
 }
@@ -98,9 +100,10 @@ impl Clocks {
         let timeout = self.limits.timeout.and_then(|limit| self.started.checked_add(limit));
         let silent = reading && !waiting;
         let idle = self.limits.idle.filter(|_| silent).and_then(|limit| self.heard.checked_add(limit));
-        let late = [timeout, idle].into_iter().flatten().min();
+        let late = [timeout.map(|at| (at, Alarm::Timeout)), idle.map(|at| (at, Alarm::Idle))].into_iter().flatten();
         // A run that has said all it would say counts as what it said, whichever clock stops it.
-        let late = late.map(|at| (at, if over.is_some() && self.tasks.is_empty() { Alarm::Linger } else { Alarm::Timeout }));
+        let is_over = over.is_some() && self.tasks.is_empty();
+        let late = late.min_by_key(|(at, _)| *at).map(|(at, alarm)| (at, if is_over { Alarm::Linger } else { alarm }));
         let linger = linger.map(|at| (at, Alarm::Linger));
         [late, linger].into_iter().flatten().min_by_key(|(at, _)| *at)
     }
@@ -155,9 +158,9 @@ mod tests {
     #[test]
     fn silence_is_counted_from_the_last_sign_of_life() {
         let mut run = Told::new(limits(), false);
-        assert_eq!(run.due(), Some((10, Alarm::Timeout)));
+        assert_eq!(run.due(), Some((10, Alarm::Idle)));
         run.tell(8, ALIVE);
-        assert_eq!(run.due(), Some((18, Alarm::Timeout)));
+        assert_eq!(run.due(), Some((18, Alarm::Idle)));
         for at in (9..99).step_by(9) {
             run.tell(at, r#"{"type":"tool_progress","tool_use_id":"x","tool_name":"Bash","elapsed_time_seconds":3}"#);
         }
@@ -204,7 +207,7 @@ mod tests {
         run.tell(2, RESULT);
         assert_eq!(run.due(), Some((100, Alarm::Timeout)), "neither silence nor linger");
         run.clocks.sent(run.zero + SECOND * 30);
-        assert_eq!(run.due(), Some((40, Alarm::Timeout)), "it is the agent's turn");
+        assert_eq!(run.due(), Some((40, Alarm::Idle)), "it is the agent's turn");
         run.tell(35, RESULT);
         run.clocks.input_closed(run.zero + SECOND * 50);
         assert_eq!(run.due(), Some((60, Alarm::Linger)), "silent for so long, with everything said");

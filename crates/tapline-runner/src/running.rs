@@ -59,8 +59,10 @@ pub struct Seen {
 /// Why a run was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
-    /// It took too long, or was silent too long.
+    /// It took too long.
     Timeout,
+    /// It was silent too long.
+    Idle,
     /// It stayed after its final result.
     Linger,
     /// A person interrupted it.
@@ -141,6 +143,7 @@ struct About {
     started_at: Option<String>,
     started: Instant,
     label: Option<String>,
+    recording: Option<String>,
 }
 
 /// How a run ended.
@@ -233,7 +236,13 @@ impl Running {
             tree,
             driver: Some(tokio::spawn(driver.run())),
             collector: Collector::default(),
-            about: About { kind, started_at, started, label: agent.label },
+            about: About {
+                kind,
+                started_at,
+                started,
+                label: agent.label,
+                recording: agent.record.map(|to| to.folder.display().to_string()),
+            },
             _invocation: invocation,
         })
     }
@@ -318,6 +327,7 @@ impl Running {
             started_at: self.about.started_at.clone(),
             duration_ms: u64::try_from(conclusion.duration.as_millis()).ok(),
             label: self.about.label.clone(),
+            recording: self.about.recording.clone(),
             ..Run::default()
         };
         (conclusion, std::mem::take(&mut self.collector), run)

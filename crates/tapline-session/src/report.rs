@@ -72,11 +72,13 @@ pub struct Run {
     pub attempts: u64,
     /// What the caller calls it.
     pub label: Option<String>,
+    /// Where the run is kept.
+    pub recording: Option<String>,
 }
 
 impl Default for Run {
     fn default() -> Self {
-        Self { started_at: None, duration_ms: None, attempts: 1, label: None }
+        Self { started_at: None, duration_ms: None, attempts: 1, label: None, recording: None }
     }
 }
 

@@ -94,7 +94,13 @@ async fn agent((kind, oldest, newest): (Agent, &'static str, &'static str)) -> F
         Err(error) => {
             let advice = format!("npm install -g {package}, or set {} to its program", bin_variable(kind));
             let facts = json!({ "path": null, "version": null });
-            return Finding { about, mood: Mood::Bad, text: error.to_string(), advice: Some(advice), facts };
+            return Finding {
+                about,
+                mood: Mood::Bad,
+                text: error.to_string().trim_start_matches(about).trim_start_matches(": ").to_owned(),
+                advice: Some(advice),
+                facts,
+            };
         }
     };
     let version = match version(&path).await {

@@ -35,7 +35,7 @@ async fn attempts(args: &Run) -> Result<u8> {
     conclude::check(args)?;
     let mut policy = args.ending.policy.as_deref().map(read_policy).transpose()?.map(PolicyChecker::new);
     let signals = Signals::listen()?;
-    let mut show = Show::new(args, plan.format);
+    let mut show = Show::new(args, plan.format, plan.kind);
     conclude::open_group(args, &plan, &mut show);
     let (started, started_at, folder) = (Instant::now(), tapline_runner::now(), conclude::folder(args)?);
     // What all attempts cost: a resumed session goes on counting where it stopped, so that no sum would be right.
@@ -55,14 +55,22 @@ async fn attempts(args: &Run) -> Result<u8> {
         let mut ended = attempt.run(session.clone().filter(|_| number > 1), &mut show, &mut whole).await?;
         // An attempt that died before it said a word had the session of the one before.
         session = ended.report.session.id.clone().or(session);
-        let wait = retry_in(args, &ended, number, started.elapsed()).filter(|_| signals.code().is_none());
+        let wait = retry_in(args, &ended, number).filter(|_| signals.code().is_none());
+        // What cannot be finished in time is not begun.
+        let left = args.ending.timeout.map_or(Duration::MAX, |timeout| timeout.saturating_sub(started.elapsed()));
+        if wait.is_some_and(|wait| wait >= left) {
+            show.note("not tried again: the wait would be longer than --timeout allows");
+        }
+        let wait = wait.filter(|wait| *wait < left);
         if let Some(summary) = ended.summary.as_ref().filter(|_| wait.is_some()) {
             show.finish(summary);
         }
         if let Some(wait) = wait {
-            if pause(wait, &signals, &mut show).await {
+            let goes_on = pause(wait, &signals, &mut show).await;
+            show.waited(!goes_on);
+            if goes_on {
                 show.flushed().await;
-                show = Show::new(args, plan.format);
+                show = Show::new(args, plan.format, plan.kind);
                 number += 1;
                 continue;
             }
@@ -75,24 +83,21 @@ async fn attempts(args: &Run) -> Result<u8> {
 }
 
 /// How long to wait before it is tried again; none if that cannot help, or nobody wants it.
-fn retry_in(args: &Run, ended: &Ended, number: u64, elapsed: Duration) -> Option<Duration> {
+fn retry_in(args: &Run, ended: &Ended, number: u64) -> Option<Duration> {
     let verdict = &ended.report.verdict;
     if number > u64::from(args.ending.retry) || !ended.violations.is_empty() || !ended.started {
         return None;
     }
     let step = u32::try_from(number - 1).unwrap_or(u32::MAX).min(5);
-    let wait = match verdict.retry.advice {
-        Advice::No => return None,
-        Advice::Now => Duration::from_secs(1 << step),
+    match verdict.retry.advice {
+        Advice::No => None,
+        Advice::Now => Some(Duration::from_secs(1 << step)),
         Advice::Later => match verdict.retry.at.as_deref().and_then(parse_rfc3339) {
             // A second more: clocks differ.
-            Some(at) => Duration::from_secs(u64::try_from(at - unix_now() + 1).unwrap_or(0)).max(Duration::from_secs(1)),
-            None => asked_for(ended).unwrap_or(Duration::from_secs(30 << step)),
+            Some(at) => Some(Duration::from_secs(u64::try_from(at - unix_now() + 1).unwrap_or(0)).max(Duration::from_secs(1))),
+            None => Some(asked_for(ended).unwrap_or(Duration::from_secs(30 << step))),
         },
-    };
-    // What cannot be finished in time is not begun.
-    let left = args.ending.timeout.map_or(Duration::MAX, |timeout| timeout.saturating_sub(elapsed));
-    (wait < left).then_some(wait)
+    }
 }
 
 /// How long the agent itself was last told to wait.

@@ -128,10 +128,10 @@ fn a_recording_is_read_like_a_file_and_says_how_it_ended() {
     let path = folder.path("");
     let get = |what: &str| tapline(&["inspect", "--get", what, &path]).out;
     assert_eq!((get("verdict.category"), get("verdict.error")), ("exit\n".into(), "it broke\n".into()));
-    assert_eq!(
-        get("run"),
-        "{\"started_at\":\"2026-11-15T00:00:00Z\",\"duration_ms\":1234,\"attempts\":1,\"label\":\"nightly\"}\n"
+    let run = format!(
+        "{{\"started_at\":\"2026-11-15T00:00:00Z\",\"duration_ms\":1234,\"attempts\":1,\"label\":\"nightly\",\"recording\":\"{path}\"}}\n"
     );
+    assert_eq!(get("run"), run);
     assert_eq!(tapline(&["convert", "--to", "stream-json", &path]).out, "{\"type\":\"keep_alive\"}\n");
     assert_eq!(tapline(&["view", "--exit-status", &path]).code, 1);
 }

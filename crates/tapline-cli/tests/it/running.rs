@@ -129,6 +129,7 @@ fn bad_input_is_named_and_nothing_starts() {
         (&["--input", "stream-json", "--retry", "2"], "--retry"),
         (&["--summary", "/no/such/summary"], "/no/such/summary"),
         (&["--get", "a..b"], "--get"),
+        (&["--get", "sesion.id"], "sesion.id"),
         (&["--env", "=x"], "--env"),
         (&["--", "--output-format", "text"], "--output-format"),
         (&["--", "--input-format=stream-json"], "--input-format"),
@@ -344,7 +345,7 @@ fn doctor_says_what_is_here() {
         .unwrap());
     assert_eq!(found.code, 0, "{}", found.out);
     assert!(found.out.contains("✓ claude     2.1.325 · its stream is known"), "{}", found.out);
-    assert!(found.out.contains("! codex      codex: not found"), "{}", found.out);
+    assert!(found.out.contains("! codex      not found: codex"), "{}", found.out);
     let nothing =
         ran(command(&["doctor", "--json"]).env("TAPLINE_HOME", folder.path("h")).env("PATH", "/nowhere").output().unwrap());
     assert_eq!(nothing.code, 1);

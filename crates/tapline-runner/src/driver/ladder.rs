@@ -92,6 +92,7 @@ impl Driver {
         {
             let reason = match alarm {
                 Alarm::Timeout => StopReason::Timeout,
+                Alarm::Idle => StopReason::Idle,
                 Alarm::Linger => StopReason::Linger,
             };
             self.stop(reason).await;
@@ -139,7 +140,7 @@ impl Driver {
         self.ladder.reason = Some(reason);
         self.tell(Update::Stopping(reason));
         match reason {
-            StopReason::Timeout => self.ending.timed_out = true,
+            StopReason::Timeout | StopReason::Idle => self.ending.timed_out = true,
             StopReason::Linger => self.ending.lingered = true,
             StopReason::Interrupted | StopReason::Terminated | StopReason::Stopped => self.ending.interrupted = true,
         }
@@ -147,7 +148,7 @@ impl Driver {
         if reason == StopReason::Interrupted {
             self.tree.interrupt();
             self.ladder.climb(Rung::Asked);
-        } else if was_open && self.converses && matches!(reason, StopReason::Timeout | StopReason::Linger) {
+        } else if was_open && self.converses && matches!(reason, StopReason::Timeout | StopReason::Idle | StopReason::Linger) {
             // The end of a conversation is what its agent waits for. Half a prompt is none.
             self.ladder.climb(Rung::Asked);
         } else {

@@ -19,6 +19,8 @@ use crate::args::GUARD;
 use crate::args::run::{Format, Run, SyncWhen};
 use crate::{exit, store};
 
+/// No more broken rules of one line are told.
+const TOLD: usize = 5;
 /// The status line changes this often.
 const TICK: Duration = Duration::from_millis(250);
 /// Output that nobody takes is waited for this long after a run was stopped.
@@ -74,7 +76,13 @@ impl Attempt<'_> {
             Ok(running) => Ok(self.follow(running, show, whole, folder).await),
             Err(error @ (StartError::NotFound { .. } | StartError::NotExecutable { .. } | StartError::System { .. })) => {
                 let duration_ms = u64::try_from(self.started.elapsed().as_millis()).ok();
-                let run = RunFacts { started_at, duration_ms, attempts: self.number, label: self.args.shown.label.clone() };
+                let run = RunFacts {
+                    started_at,
+                    duration_ms,
+                    attempts: self.number,
+                    label: self.args.shown.label.clone(),
+                    recording: None,
+                };
                 Ok(Ended {
                     report: report_not_started(self.plan.kind, &error, run),
                     summary: None,
@@ -144,7 +152,8 @@ impl Attempt<'_> {
         }
         let (conclusion, collector, run) = running.conclude().await;
         watchdog.abort();
-        if conclusion.summary.verdict.warnings.iter().any(|warning| warning.code == "no-result") {
+        let silent = conclusion.summary.verdict.warnings.iter().any(|warning| warning.code == "no-result");
+        if silent && conclusion.stopped.is_none() {
             show.note("the stream ended without a result");
         }
         let duration_ms = u64::try_from(self.started.elapsed().as_millis()).ok();
@@ -186,8 +195,11 @@ impl Attempt<'_> {
     fn check(&mut self, steps: &[tapline_session::Step], running: &Running, show: &mut Show) -> Vec<Violation> {
         let Some(policy) = self.policy.as_deref_mut() else { return Vec::new() };
         let found: Vec<Violation> = steps.iter().flat_map(|step| policy.accept(step)).collect();
-        for violation in &found {
+        for violation in found.iter().take(TOLD) {
             show.note(&format!("policy violated: {}", told(violation)));
+        }
+        if found.len() > TOLD {
+            show.note(&format!("policy violated: … and {} more (`tapline check --policy` lists them)", found.len() - TOLD));
         }
         if let Some(first) = found.first() {
             running.stopper().violated(told(first));
@@ -246,7 +258,7 @@ fn advice(kind: tapline_protocol::Agent, error: &StartError) -> String {
 /// A run that was told to stop ends also where nobody takes its output: the recording is closed by then, and whoever does
 /// not read cannot be told.
 async fn leave_if_stuck(stopper: tapline_runner::Stopper, signals: Signals) {
-    let timed_out = stopper.ended().await == Some(StopReason::Timeout);
+    let timed_out = matches!(stopper.ended().await, Some(StopReason::Timeout | StopReason::Idle));
     if !timed_out {
         // Whoever reads slowly may, until somebody is tired of it.
         signals.came().await;

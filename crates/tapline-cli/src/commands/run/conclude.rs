@@ -4,9 +4,10 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use tapline_runner::{StartError, report_not_started};
 use tapline_session::render::digest;
 use tapline_session::text::{one_line, visible};
-use tapline_session::{GetError, Ledger, Outcome, Report, get};
+use tapline_session::{Advice, Category, GetError, Ledger, Outcome, Report, get};
 
 use super::attempt::Ended;
 use super::prepare::Plan;
@@ -21,6 +22,13 @@ pub(super) fn check(args: &Run) -> Result<()> {
             get("{}", path) != Err(GetError::Syntax),
             "--get: `{path}` is no path: write it like session.id or tools.calls[].name"
         );
+        // A report of nothing has every key that a report can have at its top.
+        let nothing = StartError::Refused(String::new());
+        let report = report_not_started(tapline_protocol::Agent::Codex, &nothing, tapline_session::Run::default()).to_json();
+        let root = path.split(['.', '[']).next().unwrap_or_default();
+        if let Err(error @ GetError::NoKey { .. }) = get(&report, root) {
+            bail!("--get: no value at `{path}`: {error}");
+        }
     }
     if let Some(path) = &args.shown.summary {
         let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
@@ -59,6 +67,9 @@ fn is_grouped(args: &Run, plan: &Plan) -> bool {
 /// Prints what is to be printed at the end, and returns the exit code.
 pub(super) fn conclude(args: &Run, plan: &Plan, mut ended: Ended, show: &mut Show, ledger: Ledger) -> u8 {
     if ended.report.run.attempts > 1 {
+        if let Some(summary) = &mut ended.summary {
+            summary.ledger = ledger.clone();
+        }
         ended.report.ledger = ledger;
     }
     if is_grouped(args, plan) {
@@ -87,12 +98,12 @@ pub(super) fn conclude(args: &Run, plan: &Plan, mut ended: Ended, show: &mut Sho
             _ if human && started => {}
             _ => show.note(failure),
         }
-        if let Some(advice) = advice {
+        if let Some(advice) = advice.or_else(|| advise(&report, args)) {
             show.note(&advice);
         }
         annotate(&report, failure, show);
     }
-    if let Some(folder) = recorded.filter(|_| human) {
+    if let Some(folder) = recorded.filter(|_| human || failure.is_some()) {
         show.note(&format!("recorded in {}", folder.display()));
     }
     if let Err(error) = job_summary(&report) {
@@ -124,6 +135,18 @@ fn failure(report: &Report) -> Option<String> {
         Some(error) => format!("{error} ({word})"),
         None => "there is no result: the run did not end, or its end was lost".to_owned(),
     })
+}
+
+/// What to do about a failure, where we know.
+fn advise(report: &Report, args: &Run) -> Option<String> {
+    let agent = tapline_runner::name(report.agent);
+    match report.verdict.category? {
+        Category::Auth => Some(format!("log in by starting `{agent}` once, or set its API key (--env NAME=VALUE)")),
+        _ if report.verdict.retry.advice != Advice::No && args.ending.retry == 0 => {
+            Some("trying again can help: --retry N waits as long as it takes".to_owned())
+        }
+        _ => None,
+    }
 }
 
 fn print_value(report: &Report, path: &str, code: u8, show: &mut Show) -> u8 {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tapline_protocol::Record;
-use tapline_runner::{StopReason, Update, now};
+use tapline_runner::{StopReason, Update, name, now};
 use tapline_session::render::{Format as Rendering, Outputs, Render, Status, TerminalOptions};
 use tapline_session::step::{Odd, Step, What};
 use tapline_session::text::visible;
@@ -30,10 +30,12 @@ pub(super) struct Show {
     status: Status,
     pub(super) outputs: Outputs,
     key_told: bool,
+    stopping: bool,
+    agent: &'static str,
 }
 
 impl Show {
-    pub(super) fn new(args: &Run, format: Format) -> Self {
+    pub(super) fn new(args: &Run, format: Format, kind: tapline_protocol::Agent) -> Self {
         let only_value = args.shown.get.is_some();
         let live = format == Format::Live && output::is_capable() && !only_value;
         let terminal = view::options(args.shown.look);
@@ -51,6 +53,8 @@ impl Show {
             status: Status::default(),
             outputs: Outputs::default(),
             key_told: false,
+            stopping: false,
+            agent: name(kind),
         }
     }
 
@@ -78,7 +82,7 @@ impl Show {
                 }
             }
             // Where one value is wanted, what went wrong is told at the end.
-            Update::Stderr(line) if self.is_human() || self.format == Format::StreamJson => self.note(line),
+            Update::Stderr(line) if self.is_human() || self.format == Format::StreamJson => self.note_of(self.agent, line),
             // Said in every format.
             Update::Lost(what) if self.format == Format::Quiet => {
                 self.error_line(&format!("tapline: WARNING: {}", visible(what)));
@@ -89,11 +93,13 @@ impl Show {
             }
             Update::Stopping(reason) => {
                 let why = match reason {
-                    StopReason::Timeout => "timeout: stopping the agent",
+                    StopReason::Timeout => "timeout (--timeout): stopping the agent",
+                    StopReason::Idle => "no sign of life (--idle-timeout): stopping the agent",
                     StopReason::Linger => "the agent stayed after its last word: stopping it",
                     StopReason::Interrupted | StopReason::Terminated => "stopping the agent (again to stop it at once)",
                     StopReason::Stopped => "stopping the agent",
                 };
+                self.stopping = true;
                 self.note(why);
             }
             _ => {}
@@ -177,7 +183,8 @@ impl Show {
         if self.live {
             let (columns, rows) = output::size();
             self.renderer.resize(columns, rows);
-            let text = self.renderer.status(Some(self.status.line(elapsed)));
+            let stopping = if self.stopping { " · stopping" } else { "" };
+            let text = self.renderer.status(Some(self.status.line(elapsed) + stopping));
             self.write(text.as_bytes());
             self.flush();
         }
@@ -196,8 +203,24 @@ impl Show {
         }
     }
 
+    /// It waits no more.
+    pub(super) fn waited(&mut self, interrupted: bool) {
+        let text = self.renderer.status(None);
+        if self.live {
+            self.write(text.as_bytes());
+        }
+        if interrupted && self.is_human() {
+            self.write_lines("! interrupted\n");
+        }
+        self.flush();
+    }
+
     /// A line on stderr, marked with the run's name.
     pub(super) fn note(&mut self, text: &str) {
+        self.note_of("tapline", text);
+    }
+
+    fn note_of(&mut self, who: &str, text: &str) {
         if self.format == Format::Quiet {
             return;
         }
@@ -205,7 +228,7 @@ impl Show {
         let room = if self.live { self.renderer.pause() } else { String::new() };
         self.write(room.as_bytes());
         self.flush();
-        let text = output::human(format!("tapline{name}: {}\n", visible(text)));
+        let text = output::human(format!("{who}{name}: {}\n", visible(text)));
         self.err.write(text.as_bytes());
         let back = if self.live { self.renderer.resume() } else { String::new() };
         self.write(back.as_bytes());
