@@ -37,6 +37,13 @@ fn script(folder: &Path, name: &str, command: &str) -> std::io::Result<std::path
     Ok(path)
 }
 
+/// A folder for a recording: that of an earlier round goes.
+fn new_recording(folder: &Path, name: &str) -> std::path::PathBuf {
+    let path = folder.join(name);
+    let _ = std::fs::remove_dir_all(&path);
+    path
+}
+
 /// How long each event took from the agent to a reader, in microseconds, sorted.
 fn delays(mut command: Command) -> std::io::Result<Vec<u128>> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
@@ -65,7 +72,7 @@ pub(crate) fn latency(tapline: &str, folder: &Path) -> std::io::Result<String> {
     for round in 0..3 {
         direct.extend(delays(Command::new(&agent))?);
         let mut command = Command::new(tapline);
-        command.args(["run", "go", "--format", "stream-json", "--record"]).arg(folder.join(format!("latency-{round}")));
+        command.args(["run", "go", "--format", "stream-json", "--record"]).arg(new_recording(folder, &format!("latency-{round}")));
         command.arg("--bin").arg(&agent);
         through.extend(delays(command)?);
     }
@@ -103,7 +110,7 @@ pub(crate) fn overhead(tapline: &str, folder: &Path) -> std::io::Result<String> 
         command.arg("-c").arg(format!("'{}' | cat", agent.display()));
         alone.push(timed(command)?.0);
         let mut command = Command::new(tapline);
-        command.args(["run", "go", "--format", "stream-json", "--record"]).arg(folder.join(format!("overhead-{round}")));
+        command.args(["run", "go", "--format", "stream-json", "--record"]).arg(new_recording(folder, &format!("overhead-{round}")));
         command.arg("--bin").arg(&agent);
         let (time, peak) = timed(command)?;
         run.push(time);

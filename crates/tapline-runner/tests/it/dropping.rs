@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::fake::{fake, gone_within, id_of};
 
-const AT_ONCE: Duration = Duration::from_millis(500);
+const AT_ONCE: Duration = Duration::from_secs(3);
 
 #[tokio::test]
 async fn dropped_before_a_word_was_read() {
