@@ -14,6 +14,7 @@ mod style;
 mod summary;
 mod terminal;
 mod transcript;
+mod typing;
 
 pub use digest::digest;
 pub use html::CONTENT_POLICY;

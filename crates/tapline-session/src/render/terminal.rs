@@ -1,10 +1,10 @@
 //! For a person at a terminal, or reading a log: what the agent says and does, as it happens.
 
-use std::collections::VecDeque;
 use std::fmt::Write as _;
 
 use super::live::Live;
 use super::marks::{Mood, Shown, session_lines, show};
+use super::typing::Typing;
 use super::{Render, Style};
 use crate::fold::Summary;
 use crate::step::{Answer, Call, CallStatus, DeltaKind, Partial, Said, SessionInfo, Step, Turn};
@@ -47,16 +47,6 @@ pub(super) struct Terminal {
     dirty: bool,
 }
 
-/// Text that is typed as it comes, so that the whole message is not shown again.
-#[derive(Default)]
-struct Typing {
-    message_id: Option<String>,
-    /// What was typed of each block that is still to come whole.
-    blocks: VecDeque<(u64, String)>,
-    /// The cursor stands in the middle of a line.
-    mid_line: bool,
-}
-
 impl Terminal {
     pub(super) fn new(options: TerminalOptions) -> Self {
         // Typed in pieces, a command could hide between two of them.
@@ -66,6 +56,11 @@ impl Terminal {
 
     fn columns(&self) -> usize {
         self.options.width.unwrap_or(80)
+    }
+
+    /// The columns that typed text may take.
+    fn typing_columns(&self) -> usize {
+        self.options.width.unwrap_or(usize::MAX)
     }
 
     fn style(&self) -> Style {
@@ -148,10 +143,8 @@ impl Terminal {
     fn text(&mut self, said: &Said, step: &Step) -> String {
         if let Some(typed) = self.typed(said, step) {
             // What the deltas left out.
-            let rest = visible(&said.text[typed..]).into_owned();
-            let end = if self.typing.mid_line || !rest.is_empty() { "\n" } else { "" };
-            self.typing.mid_line = false;
-            return rest + end;
+            let rest = self.typing.write(&visible(&said.text[typed..]), self.typing_columns());
+            return rest + &self.end_line();
         }
         let text = said.text.trim_matches('\n');
         if text.trim().is_empty() {
@@ -177,7 +170,7 @@ impl Terminal {
     }
 
     fn end_line(&mut self) -> String {
-        if std::mem::take(&mut self.typing.mid_line) { "\n".to_owned() } else { String::new() }
+        self.typing.end_line(self.typing_columns())
     }
 
     fn partial(&mut self, part: &Partial, step: &Step) -> String {
@@ -200,10 +193,8 @@ impl Terminal {
                 if let Some((_, typed)) = self.typing.blocks.back_mut() {
                     typed.push_str(text);
                 }
-                let shown = visible(text);
                 self.dirty = true;
-                self.typing.mid_line = !shown.ends_with('\n');
-                out + &shown
+                out + &self.typing.write(&visible(text), self.typing_columns())
             }
             Partial::MessageStop => self.end_line(),
             Partial::Delta { .. } | Partial::BlockStart { .. } | Partial::BlockStop { .. } | Partial::MessageDelta { .. } => {
@@ -331,7 +322,7 @@ impl Terminal {
             return shown;
         }
         let out = self.live.erase(self.columns()) + &shown;
-        if self.typing.mid_line { out } else { out + &self.live.draw(self.style(), self.columns(), self.options.rows) }
+        if self.typing.is_mid_line() { out } else { out + &self.live.draw(self.style(), self.columns(), self.options.rows) }
     }
 
     fn ending(&mut self, summary: &Summary) -> String {
@@ -365,7 +356,7 @@ impl Render for Terminal {
 
     fn status(&mut self, line: Option<String>) -> String {
         self.live.set_status(line);
-        if !self.options.live || self.typing.mid_line {
+        if !self.options.live || self.typing.is_mid_line() {
             return String::new();
         }
         self.pause() + &self.resume()
