@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use tapline_session::text::{visible, without_commands};
+use tapline_session::text::{json_without_commands, visible, without_commands};
 
 use crate::args::{Look, When};
 
@@ -51,6 +51,23 @@ pub(crate) fn human(text: String) -> String {
 /// Whether stdout is the log of a CI run that reads commands from it.
 pub(crate) fn is_ci_log() -> bool {
     std::env::var_os("GITHUB_ACTIONS").is_some()
+}
+
+/// JSON for a program to read. Where it may end in a CI log it is written so that nothing in it is a command there.
+pub(crate) fn json(text: &str) -> std::borrow::Cow<'_, str> {
+    if is_ci_log() && !is_file() { json_without_commands(text) } else { text.into() }
+}
+
+/// Whether stdout goes to a file: whatever stands there, no log is.
+fn is_file() -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::fd::AsFd as _;
+        let clone = io::stdout().as_fd().try_clone_to_owned().map(File::from);
+        clone.and_then(|file| file.metadata()).is_ok_and(|meta| meta.is_file())
+    }
+    #[cfg(not(unix))]
+    false
 }
 
 /// stdout for what is passed on as it came: unchanged where it is no terminal, made visible where it is one.

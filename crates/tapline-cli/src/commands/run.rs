@@ -76,9 +76,9 @@ async fn attempts(args: &Run) -> Result<u8> {
             }
             ended.interrupt(signals.code());
         }
+        let stopped = matches!(ended.code, 124 | 130 | 143);
         let code = conclude::conclude(args, &plan, ended, &mut show, whole.ledger());
-        show.flushed().await;
-        return Ok(code);
+        return Ok(if flush(&mut show, &signals, stopped).await { code } else { signals.code().unwrap_or(code) });
     }
 }
 
@@ -108,6 +108,24 @@ fn asked_for(ended: &Ended) -> Option<Duration> {
 fn unix_now() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// What nobody takes after a run was stopped, or after somebody is tired of waiting, is given up.
+const NOT_TAKEN: Duration = Duration::from_secs(2);
+
+/// Waits until everything is out. `false` if nobody takes it.
+async fn flush(show: &mut Show, signals: &Signals, stopped: bool) -> bool {
+    let given_up = async {
+        if !stopped {
+            signals.came().await;
+        }
+        tokio::time::sleep(NOT_TAKEN).await;
+    };
+    tokio::select! {
+        biased;
+        () = show.flushed() => true,
+        () = given_up => false,
+    }
 }
 
 /// Waits, with a countdown. `false` if a signal came.

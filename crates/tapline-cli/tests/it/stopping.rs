@@ -107,15 +107,19 @@ fn if_tapline_is_killed_the_agent_does_not_live_on() {
 
 #[test]
 fn a_reader_that_does_not_read_stops_no_clock() {
-    let id = unique("unread");
-    let mut command = run_command("lines", &["--format", "stream-json", "--timeout", "500ms"]);
-    command.env("FAKE_ID", &id).env("LINES_WANTED", "500000");
-    let started = Instant::now();
-    let mut child = Bounded(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
-    let status = child.0.wait().unwrap();
-    assert_eq!(status.code(), Some(124));
-    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
-    assert_eq!(left_of(&id, 0), 0);
+    // More than a pipe holds and more than may wait; and less than may wait.
+    for (format, lines) in [("stream-json", "500000"), ("lines", "500000"), ("lines", "3000")] {
+        let id = unique(&format!("unread-{format}-{lines}"));
+        let mode = if lines == "3000" { "lines-and-stay" } else { "lines" };
+        let mut command = run_command(mode, &["--format", format, "--timeout", "500ms"]);
+        command.env("FAKE_ID", &id).env("LINES_WANTED", lines);
+        let started = Instant::now();
+        let mut child = Bounded(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+        let status = child.0.wait().unwrap();
+        assert_eq!(status.code(), Some(124), "{format}");
+        assert!(started.elapsed() < Duration::from_secs(20), "{format}: {:?}", started.elapsed());
+        assert_eq!(left_of(&id, 0), 0);
+    }
 }
 
 #[test]
@@ -146,4 +150,17 @@ fn interrupted_while_it_waits_to_try_again() {
     child.0.stdout.take().unwrap().read_to_string(&mut report).unwrap();
     assert_eq!(child.0.wait().unwrap().code(), Some(130));
     assert!(report.contains(r#""outcome":"interrupted""#), "{report}");
+}
+
+#[test]
+fn a_good_run_whose_output_nobody_takes_can_be_interrupted() {
+    let mut command = run_command("lines", &["--format", "lines"]);
+    command.env("LINES_WANTED", "3000");
+    let mut child = Bounded(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(child.0.try_wait().unwrap().is_none(), "it waits for its reader");
+    signal(&child.0, "INT");
+    let started = Instant::now();
+    assert_eq!(child.0.wait().unwrap().code(), Some(130));
+    assert!(started.elapsed() < Duration::from_secs(10));
 }

@@ -85,7 +85,7 @@ pub(super) fn conclude(args: &Run, plan: &Plan, mut ended: Ended, show: &mut Sho
         (Some(path), _) => code = print_value(&report, path, code, show),
         (None, Format::Text) if failure.is_none() => print_text(&report, show),
         (None, Format::Json) => print_json(&report, show),
-        (None, Format::Report) => show.line(&output::raw(&report.to_json())),
+        (None, Format::Report) => show.line(&output::json(&output::raw(&report.to_json()))),
         (None, Format::Text | Format::Live | Format::Lines | Format::StreamJson | Format::Quiet) => {}
     }
     if let Some(failure) = failure.as_ref().filter(|_| plan.format != Format::Quiet) {
@@ -173,7 +173,7 @@ fn print_text(report: &Report, show: &mut Show) {
 fn print_json(report: &Report, show: &mut Show) {
     // Without a result there is nothing to print, and the failure is told.
     if let Ok(json) = show.outputs.json(report.agent) {
-        show.line(&output::raw(json.trim_end()));
+        show.line(&output::json(&output::raw(json.trim_end())));
     }
 }
 

@@ -7,7 +7,7 @@ use tapline_protocol::Record;
 use tapline_runner::{StopReason, Update, name, now};
 use tapline_session::render::{Format as Rendering, Outputs, Render, Status, TerminalOptions};
 use tapline_session::step::{Odd, Step, What};
-use tapline_session::text::visible;
+use tapline_session::text::{one_line, visible};
 use tapline_session::{Summary, duration};
 
 use crate::args::run::{Format, Run};
@@ -132,11 +132,13 @@ impl Show {
         self.write_lines(&text);
     }
 
-    /// The line as it is. In a CI log one that is no event could be a command: it is the one thing that is changed.
+    /// The line as it is. In a CI log it could be a command: then, and only then, it is changed.
     fn pass_on(&mut self, record: &Record) {
-        if output::is_ci_log() && record.envelope.kind.is_none() {
-            let text = output::human(String::from_utf8_lossy(&record.bytes).into_owned());
-            return self.write(text.as_bytes());
+        if output::is_ci_log() {
+            let text = String::from_utf8_lossy(&record.bytes);
+            let is_event = record.envelope.kind.is_some();
+            let safe = if is_event { output::json(&text).into_owned() } else { output::human(text.into_owned()) };
+            return self.write(safe.as_bytes());
         }
         self.write(output::raw_bytes(&record.bytes).as_ref());
     }
@@ -217,7 +219,7 @@ impl Show {
 
     /// A line on stderr, marked with the run's name.
     pub(super) fn note(&mut self, text: &str) {
-        self.note_of("tapline", text);
+        self.note_of("tapline", &one_line(text));
     }
 
     fn note_of(&mut self, who: &str, text: &str) {
