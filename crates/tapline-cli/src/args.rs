@@ -237,6 +237,15 @@ pub(crate) enum AgentName {
     Codex,
 }
 
+impl From<AgentName> for tapline_protocol::Agent {
+    fn from(name: AgentName) -> Self {
+        match name {
+            AgentName::Claude => Self::Claude,
+            AgentName::Codex => Self::Codex,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Shape {
     /// Look

@@ -9,7 +9,7 @@ use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, R
 use tapline_recording::{Meta, Recording, redact, redact_line};
 use tapline_session::{Ending, Fold, Format, Run, Step, Summary};
 
-use crate::args::{AgentName, Facts, Shape};
+use crate::args::{Facts, Shape};
 use crate::output;
 
 /// Large reads: fewer system calls, and still every line at once.
@@ -92,8 +92,9 @@ impl Source {
             Shape::Json => InputFormat::Document,
         };
         let agent = match (facts.agent, facts.input_format) {
-            (Some(AgentName::Claude), _) | (None, Shape::StreamJson | Shape::Json) => Some(Agent::Claude),
-            (Some(AgentName::Codex), _) | (None, Shape::ExecJson) => Some(Agent::Codex),
+            (Some(name), _) => Some(Agent::from(name)),
+            (None, Shape::StreamJson | Shape::Json) => Some(Agent::Claude),
+            (None, Shape::ExecJson) => Some(Agent::Codex),
             (None, Shape::Auto) => None,
         };
         let limit = facts.line_limit.map_or(DEFAULT_LINE_LIMIT, |limit| usize::try_from(limit).unwrap_or(usize::MAX));

@@ -21,6 +21,16 @@ pub enum Agent {
     Codex,
 }
 
+impl Agent {
+    /// Its name, as people type it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Claude => "claude",
+            Self::Codex => "codex",
+        }
+    }
+}
+
 /// What kind of line an event was read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineKind {

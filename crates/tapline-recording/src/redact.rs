@@ -72,6 +72,22 @@ pub fn redact(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// Takes secrets out of text that comes line by line: a private key goes over many.
+#[derive(Debug, Default)]
+pub struct LineRedactor {
+    in_key: bool,
+}
+
+impl LineRedactor {
+    /// The line without its secrets; none for one that is a secret whole.
+    pub fn line<'t>(&mut self, line: &'t str) -> Option<Cow<'t, str>> {
+        let inside = self.in_key;
+        let begins = line.contains("-----BEGIN") && line.contains("PRIVATE KEY");
+        self.in_key = (inside || begins) && !line.contains("-----END");
+        (!inside).then(|| redact(line))
+    }
+}
+
 /// Arguments without their secrets: also a value that stands behind its flag, as in `--api-key VALUE`.
 ///
 /// ```
@@ -184,6 +200,14 @@ mod tests {
         assert_eq!(redact(r#"{"password": "two words, more", "a": 1}"#), format!(r#"{{"password": "{REDACTED}", "a": 1}}"#));
         assert_eq!(redact(r#"{\"api_key\":\"x\"}"#), format!(r#"{{\"api_key\":\"{REDACTED}\"}}"#));
         assert_eq!(redact("Authorization: Basic dXNlcjpw\nnext"), format!("Authorization: {REDACTED}\nnext"));
+    }
+
+    #[test]
+    fn a_key_that_comes_line_by_line() {
+        let mut redactor = LineRedactor::default();
+        let lines = ["before", "-----BEGIN PRIVATE KEY-----", "MIIE", "abcd", "-----END PRIVATE KEY-----", "after"];
+        let shown: Vec<_> = lines.iter().filter_map(|line| redactor.line(line)).collect();
+        assert_eq!(shown, ["before", REDACTED, "after"]);
     }
 
     #[test]

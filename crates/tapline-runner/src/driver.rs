@@ -7,7 +7,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use tapline_protocol::Decoder;
-use tapline_recording::{End, Stream, redact};
+use tapline_recording::{End, LineRedactor, Stream, redact};
 use tapline_session::{Ending, Fold, signal_name};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, ChildStderr, ChildStdout};
@@ -26,6 +26,8 @@ pub(crate) use ladder::Ladder;
 const STDERR_KEPT: usize = 64 << 10;
 /// Reading starts with a buffer of this size, which grows while it is filled.
 const BUFFER: (usize, usize) = (8 << 10, 256 << 10);
+/// So many readings are taken before something that is due is done.
+const DRAINED: usize = 16;
 /// How often it is looked whether something of a run is left.
 const LOOK: Duration = Duration::from_millis(50);
 /// A pipe that is still held when everybody who could be found is dead is given up after this.
@@ -78,8 +80,7 @@ pub(crate) struct State {
     swept: bool,
     /// It was told that something is left that cannot be ended.
     left_told: bool,
-    /// stderr is in the middle of a private key.
-    in_key: bool,
+    redactor: LineRedactor,
     look_at: Option<Instant>,
 }
 
@@ -89,15 +90,19 @@ pub(crate) struct Pipe<R> {
     buffer: Vec<u8>,
 }
 
-impl Pipe<ChildStdout> {
+#[cfg(unix)]
+impl<R: std::os::fd::AsFd> Pipe<R> {
     /// Whether the system has nothing for us either, whatever the runtime knows of it.
     fn is_drained(&self) -> bool {
-        #[cfg(unix)]
-        let waiting =
-            self.reader.as_ref().is_some_and(|reader| rustix::io::ioctl_fionread(reader).is_ok_and(|bytes| bytes > 0));
-        #[cfg(not(unix))]
-        let waiting = false;
-        !waiting
+        let holds = |reader: &R| rustix::io::ioctl_fionread(reader).is_ok_and(|bytes| bytes > 0);
+        !self.reader.as_ref().is_some_and(holds)
+    }
+}
+
+#[cfg(not(unix))]
+impl<R> Pipe<R> {
+    fn is_drained(&self) -> bool {
+        true
     }
 }
 
@@ -187,11 +192,7 @@ impl Driver {
             // Until now it could not be heard.
             Next::HandedOver => self.clocks.hear(Instant::now()),
             Next::Output(count) => self.take_output(count),
-            Next::ErrorOutput(count) => {
-                let buffer = self.stderr.take();
-                self.error_output(&buffer[..count]);
-                self.stderr.give_back(buffer, count);
-            }
+            Next::ErrorOutput(count) => self.take_error_output(count),
             Next::Alarm => self.ring().await,
         }
     }
@@ -230,18 +231,31 @@ impl Driver {
         self.stdout.give_back(buffer, count);
     }
 
-    /// Takes what is there already, so that nothing that is due keeps it waiting. `false` if it could not be taken.
+    fn take_error_output(&mut self, count: usize) {
+        let buffer = self.stderr.take();
+        self.error_output(&buffer[..count]);
+        self.stderr.give_back(buffer, count);
+    }
+
+    /// Takes what is there already, so that nothing that is due keeps it waiting; not for ever, because an agent may talk for
+    /// ever. `true` if nothing is left.
     async fn drain(&mut self) -> bool {
-        while self.stdout.is_open() {
-            if !self.may_read() {
-                return false;
-            }
-            match tokio::time::timeout(Duration::ZERO, self.stdout.read()).await {
-                Ok(count) => self.take_output(count),
-                Err(_) => return self.stdout.is_drained(),
+        for _ in 0..DRAINED {
+            let (out, err) = (self.stdout.is_open() && self.may_read(), self.stderr.is_open());
+            let next = async {
+                tokio::select! {
+                    count = self.stdout.read(), if out => Next::Output(count),
+                    count = self.stderr.read(), if err => Next::ErrorOutput(count),
+                    else => Next::Alarm,
+                }
+            };
+            match tokio::time::timeout(Duration::ZERO, next).await {
+                Ok(Next::Output(count)) => self.take_output(count),
+                Ok(Next::ErrorOutput(count)) => self.take_error_output(count),
+                _ => break,
             }
         }
-        true
+        self.stdout.is_drained() && self.stderr.is_drained()
     }
 
     fn output(&mut self, bytes: &[u8]) {
@@ -281,11 +295,8 @@ impl Driver {
         let text = String::from_utf8_lossy(&behind[..end]).into_owned();
         state.stderr_shown += end;
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
-            let inside = self.state.in_key;
-            self.state.in_key =
-                (inside || line.contains("-----BEGIN") && line.contains("PRIVATE KEY")) && !line.contains("-----END");
-            if !inside {
-                self.tell(Update::Stderr(redact(line).into_owned()));
+            if let Some(shown) = self.state.redactor.line(line) {
+                self.tell(Update::Stderr(shown.into_owned()));
             }
         }
         if full && !kept.is_empty() {

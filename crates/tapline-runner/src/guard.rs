@@ -5,7 +5,6 @@ use std::ffi::OsString;
 use std::io::{self, Read as _};
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::io::AsyncWriteExt as _;
@@ -32,7 +31,7 @@ pub fn guard(mark: &str) {
     if io::stdin().read_to_end(&mut said).is_ok() && !said.is_empty() {
         return;
     }
-    let tree = Arc::new(Tree::of_mark(mark.to_owned()));
+    let tree = Tree::of_mark(mark.to_owned());
     let until = Instant::now() + GRACE;
     let mut left = tree.signal_now(Firmness::Terminate);
     while left != Left::default() && Instant::now() < until {

@@ -20,14 +20,6 @@ pub(crate) struct Invocation {
     pub(crate) _schema: Option<SchemaFile>,
 }
 
-/// The agent's name, as people type it.
-pub fn name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Claude => "claude",
-        Kind::Codex => "codex",
-    }
-}
-
 /// The variable that names its program.
 pub fn bin_variable(kind: Kind) -> &'static str {
     match kind {

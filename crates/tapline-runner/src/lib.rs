@@ -44,7 +44,7 @@ pub use agent::{Agent, Environment, Input, Limits, Options, RecordTo};
 pub use ask::{Answer, Failure, ask};
 pub use error::StartError;
 pub use guard::{GuardProgram, guard};
-pub use harness::{bin_variable, name, package};
+pub use harness::{bin_variable, package};
 pub use locate::locate;
 pub use marker::VARIABLE as RUN_VARIABLE;
 

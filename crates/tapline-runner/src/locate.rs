@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use tapline_protocol::Agent as Kind;
 
 use crate::error::StartError;
-use crate::harness::{bin_variable, name};
+use crate::harness::bin_variable;
 
 /// The program of an agent. `path` is the PATH it is looked for on.
 pub fn locate(kind: Kind, given: Option<&Path>, path: Option<&OsStr>) -> Result<PathBuf, StartError> {
     let named = std::env::var_os(bin_variable(kind)).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let wanted = given.map(Path::to_owned).or(named).unwrap_or_else(|| PathBuf::from(name(kind)));
+    let wanted = given.map(Path::to_owned).or(named).unwrap_or_else(|| PathBuf::from(kind.name()));
     // As a shell does: a name with a slash is a path, another is looked for.
     if wanted.components().count() > 1 || wanted.is_absolute() {
         return executable(kind, wanted);
@@ -26,11 +26,11 @@ pub fn locate(kind: Kind, given: Option<&Path>, path: Option<&OsStr>) -> Result<
             Err(_) => {}
         }
     }
-    Err(refused.unwrap_or(StartError::NotFound { agent: name(kind), path: wanted }))
+    Err(refused.unwrap_or(StartError::NotFound { agent: kind.name(), path: wanted }))
 }
 
 fn executable(kind: Kind, path: PathBuf) -> Result<PathBuf, StartError> {
-    let agent = name(kind);
+    let agent = kind.name();
     match path.metadata() {
         Ok(meta) if meta.is_file() && may_execute(&meta) => {
             if let Some(why) = no_program(&path) {

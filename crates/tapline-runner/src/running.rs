@@ -20,7 +20,7 @@ use crate::driver::{Driver, Ladder, Pipe, State};
 use crate::environment;
 use crate::error::StartError;
 use crate::guard::Guard;
-use crate::harness::{self, Invocation, name};
+use crate::harness::{self, Invocation};
 use crate::input::feed;
 use crate::journal::Journal;
 use crate::locate::locate;
@@ -385,7 +385,7 @@ fn recorder(
     let args = redact_args(args.iter().map(|arg| &**arg));
     let meta = Meta {
         schema: 1,
-        agent: Some(name(agent.kind).to_owned()),
+        agent: Some(agent.kind.name().to_owned()),
         argv: std::iter::once(program).chain(args).collect(),
         cwd: agent.cwd.clone().or_else(|| std::env::current_dir().ok()).map(|cwd| cwd.display().to_string()),
         env_names: environment.keys().map(|name| name.to_string_lossy().into_owned()).collect(),
@@ -399,7 +399,7 @@ fn recorder(
 fn not_started(kind: Kind, path: std::path::PathBuf, error: std::io::Error) -> StartError {
     use std::io::ErrorKind::{ArgumentListTooLong, NotFound, PermissionDenied};
 
-    let agent = name(kind);
+    let agent = kind.name();
     match error.kind() {
         // The program is there: it is what runs it that is not.
         NotFound => {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 use tapline_protocol::Agent;
-use tapline_runner::{bin_variable, locate, name, package, reaches_all};
+use tapline_runner::{bin_variable, locate, package, reaches_all};
 use tapline_session::policy::VersionRange;
 use tapline_session::render::Style;
 use tapline_session::text::one_line;
@@ -87,7 +87,7 @@ fn render(findings: &[Finding], style: Style) -> String {
 }
 
 async fn agent((kind, oldest, newest): (Agent, &'static str, &'static str)) -> Finding {
-    let about = name(kind);
+    let about = kind.name();
     let package = package(kind);
     let path = match locate(kind, None, std::env::var_os("PATH").as_deref()) {
         Ok(path) => path,

@@ -105,9 +105,9 @@ fn asked_for(ended: &Ended) -> Option<Duration> {
     ended.report.retries.last()?.delay_ms.as_ref()?.as_u64().map(Duration::from_millis)
 }
 
+/// This moment, in the seconds of [`parse_rfc3339`].
 fn unix_now() -> i64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+    tapline_runner::now().as_deref().and_then(parse_rfc3339).unwrap_or(0)
 }
 
 /// What nobody takes after a run was stopped, or after somebody is tired of waiting, is given up.

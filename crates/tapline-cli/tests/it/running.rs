@@ -283,6 +283,10 @@ fn tried_again_where_that_can_help_in_the_same_session() {
     assert!(started.elapsed().as_secs() >= 3, "it waits as long as the limit says");
     assert!(done.err.contains("trying again in"), "{}", done.err);
     assert!(done.out.contains(r#""attempts":2"#), "{}", done.out);
+    // The whole run, not its last attempt.
+    let begun = done.out.split(r#""started_at":""#).nth(1).and_then(|rest| rest.split('"').next());
+    let begun = begun.and_then(tapline_session::parse_rfc3339).unwrap();
+    assert!(begun <= i64::try_from(now).unwrap() + 1, "{}", done.out);
     assert!(done.out.contains(r#""ledger":{"cost_usd":0.03"#), "both attempts cost something: {}", done.out);
     let kept = std::fs::read_dir(home.path("h/recordings")).unwrap().count();
     assert_eq!(kept, 2, "each attempt is a recording");

@@ -220,7 +220,7 @@ impl Driver {
         let _ = tokio::task::spawn_blocking(move || tree.kill_holders()).await;
         self.state.look_at = Some(Instant::now() + 5 * LOOK);
         let since = if stopped { ended } else { self.state.last_read.unwrap_or(ended).max(ended) };
-        if now > since + GIVE_UP && self.stdout.is_drained() {
+        if now > since + GIVE_UP && self.stdout.is_drained() && self.stderr.is_drained() {
             self.stdout.close();
             self.stderr.close();
         }

@@ -55,6 +55,25 @@ async fn silence_is_not_life_and_heartbeats_are() {
 }
 
 #[tokio::test]
+async fn one_that_never_stops_talking_is_timed_out() {
+    let agent = fake("noisy").timeout(Duration::from_millis(400));
+    let id = id_of(&agent);
+    let mut run = agent.start().await.unwrap().collect_only("");
+    let started = Instant::now();
+    while run.next().await.is_some() {}
+    assert_eq!(verdict(&run.finish().await), (Outcome::Failure, Some(Category::Timeout)));
+    assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
+    assert!(left_of(&id).is_empty());
+    // Nor is one that is dropped in the middle of it.
+    let agent = fake("noisy");
+    let id = id_of(&agent);
+    let mut run = agent.start().await.unwrap();
+    run.next().await.unwrap();
+    drop(run);
+    assert!(crate::fake::gone_within(&id, SOON));
+}
+
+#[tokio::test]
 async fn a_flood_of_stderr_blocks_nobody() {
     let agent = fake("flood").prompt("x".repeat(1 << 20)).timeout(Duration::from_secs(20));
     let report = ended(agent, Duration::from_secs(15)).await;
@@ -189,6 +208,17 @@ async fn an_interrupt_is_no_failure_whatever_the_agent_writes_then() {
         assert_eq!(report.verdict.error.as_deref(), Some("interrupted"));
         assert!(left_of(&id).is_empty(), "{mode}");
     }
+}
+
+#[tokio::test]
+async fn a_program_that_has_seen_enough_stops_it() {
+    let agent = fake("hang");
+    let id = id_of(&agent);
+    let mut run = agent.start().await.unwrap();
+    run.next().await.unwrap();
+    run.stopper().stop();
+    assert_eq!(run.finish().await.verdict.outcome, Outcome::Interrupted);
+    assert!(left_of(&id).is_empty());
 }
 
 #[tokio::test]

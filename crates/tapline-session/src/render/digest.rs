@@ -32,10 +32,7 @@ pub fn digest(report: &Report) -> String {
     let mut row = |name: &str, value: String| {
         let _ = writeln!(out, "| {name} | {} |", value.replace('|', "\\|"));
     };
-    let agent = match report.agent {
-        tapline_protocol::Agent::Claude => "claude",
-        tapline_protocol::Agent::Codex => "codex",
-    };
+    let agent = report.agent.name();
     let version = report.session.setup.cli_version.as_ref().map(|version| format!(" {}", inline(version)));
     row("agent", agent.to_owned() + &version.unwrap_or_default());
     for (name, value) in [("model", &report.session.setup.model), ("session", &report.session.id)] {

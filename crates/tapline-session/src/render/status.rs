@@ -22,41 +22,22 @@ pub struct Status {
 impl Status {
     /// Takes a step that happened this long after the start.
     pub fn accept(&mut self, step: &Step, elapsed: Duration) {
-        match &step.what {
-            What::Call(call) => self.running.push((call.id.clone(), format!("{}: {}", call.doing, call.title))),
-            What::Answer(answer) => self.running.retain(|(id, _)| id.is_none() || *id != answer.id),
-            What::Turn(turn) => {
-                self.ledger = turn.so_far.ledger.clone();
-                self.written = 0;
-                self.running.clear();
-            }
-            What::Retry(retry) => {
-                self.retries += 1;
-                let delay = retry.delay_ms.as_ref().map(tapline_protocol::Number::as_f64).filter(|ms| (0.0..1e10).contains(ms));
-                self.waits_until = delay.map(|ms| elapsed + Duration::from_secs_f64(ms / 1_000.0));
-            }
-            What::Partial(Partial::MessageDelta { output_tokens, .. }) => self.written += output_tokens.unwrap_or(0),
-            What::Partial(Partial::BlockStart { kind, .. }) => self.thinking = kind == "thinking",
-            What::Session(_)
-            | What::Prompt { .. }
-            | What::Text(_)
-            | What::Thinking(_)
-            | What::Orphan(_)
-            | What::ServerCall(_)
-            | What::ServerAnswer(_)
-            | What::Partial(_)
-            | What::Retracted { .. }
-            | What::RateLimit(_)
-            | What::Task(_)
-            | What::Hook(_)
-            | What::Denied(_)
-            | What::Question(_)
-            | What::Progress(_)
-            | What::Item(_)
-            | What::Error { .. }
-            | What::Notice(_)
-            | What::Quiet { .. }
-            | What::Odd(_) => {}
+        if let What::Call(call) = &step.what {
+            self.running.push((call.id.clone(), format!("{}: {}", call.doing, call.title)));
+        } else if let What::Answer(answer) = &step.what {
+            self.running.retain(|(id, _)| id.is_none() || *id != answer.id);
+        } else if let What::Turn(turn) = &step.what {
+            self.ledger = turn.so_far.ledger.clone();
+            self.written = 0;
+            self.running.clear();
+        } else if let What::Retry(retry) = &step.what {
+            self.retries += 1;
+            let delay = retry.delay_ms.as_ref().map(tapline_protocol::Number::as_f64).filter(|ms| (0.0..1e10).contains(ms));
+            self.waits_until = delay.map(|ms| elapsed + Duration::from_secs_f64(ms / 1_000.0));
+        } else if let What::Partial(Partial::MessageDelta { output_tokens, .. }) = &step.what {
+            self.written += output_tokens.unwrap_or(0);
+        } else if let What::Partial(Partial::BlockStart { kind, .. }) = &step.what {
+            self.thinking = kind == "thinking";
         }
         if matches!(step.what, What::Text(_) | What::Thinking(_) | What::Call(_) | What::Turn(_) | What::Partial(_)) {
             self.waits_until = None;

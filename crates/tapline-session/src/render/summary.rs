@@ -113,10 +113,7 @@ pub fn render_summary(report: &Report, summary: &Summary, style: Style, width: O
         let more = report.session.ids.len() - 1;
         row("session", if more > 0 { format!("{id} (and {more} more)") } else { id.clone() });
     }
-    let agent = match report.agent {
-        tapline_protocol::Agent::Claude => "claude",
-        tapline_protocol::Agent::Codex => "codex",
-    };
+    let agent = report.agent.name();
     row("agent", info.setup.cli_version.as_ref().map_or_else(|| agent.to_owned(), |version| format!("{agent} {version}")));
     for (name, value) in [
         ("model", &info.setup.model),

@@ -1,6 +1,7 @@
 //! A run as another agent should read it: what was said, called and answered, in plain text.
 
 use super::Render;
+use super::marks::{Shown, show};
 use crate::fold::Summary;
 use crate::step::{Answer, Step, What};
 use crate::text::head;
@@ -15,38 +16,24 @@ pub(super) struct Transcript;
 impl Render for Transcript {
     fn step(&mut self, step: &Step) -> String {
         let who = if step.depth == 0 { "" } else { " (a sub-agent)" };
-        match &step.what {
-            What::Prompt { text } if !text.trim().is_empty() => format!("## User{who}\n\n{}\n\n", text.trim()),
-            What::Text(said) if !said.text.trim().is_empty() => format!("## Assistant{who}\n\n{}\n\n", said.text.trim()),
-            What::Call(call) => {
+        if let What::Orphan(answer) = &step.what {
+            return answered(answer, who);
+        }
+        match show(step) {
+            Shown::Prompt(text) => format!("## User{who}\n\n{text}\n\n"),
+            Shown::Text(said) if !said.text.trim().is_empty() => format!("## Assistant{who}\n\n{}\n\n", said.text.trim()),
+            Shown::Call(call) => {
                 let input = call.input.as_ref().map(ToString::to_string).unwrap_or_default();
                 format!("## Tool call{who}: {}\n\n{input}\n\n", call.name)
             }
-            What::Answer(answer) | What::Orphan(answer) => answered(answer, who),
-            What::Turn(turn) => match turn.message.as_deref().or(turn.news()) {
+            Shown::Answer(answer) => answered(answer, who),
+            Shown::Turn(turn) => match turn.message.as_deref().or(turn.news()) {
                 Some(text) => format!("## {}\n\n{}\n\n", if turn.failed { "Error" } else { "Result" }, text.trim()),
                 None => String::new(),
             },
-            What::Session(_)
-            | What::Prompt { .. }
-            | What::Text(_)
-            | What::Thinking(_)
-            | What::ServerCall(_)
-            | What::ServerAnswer(_)
-            | What::Partial(_)
-            | What::Retracted { .. }
-            | What::Retry(_)
-            | What::RateLimit(_)
-            | What::Task(_)
-            | What::Hook(_)
-            | What::Denied(_)
-            | What::Question(_)
-            | What::Progress(_)
-            | What::Item(_)
-            | What::Error { .. }
-            | What::Notice(_)
-            | What::Quiet { .. }
-            | What::Odd(_) => String::new(),
+            Shown::Session(_) | Shown::Text(_) | Shown::Thinking(_) | Shown::Partial(_) | Shown::Remark(_) | Shown::Nothing => {
+                String::new()
+            }
         }
     }
 

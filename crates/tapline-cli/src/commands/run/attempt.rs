@@ -157,8 +157,11 @@ impl Attempt<'_> {
             show.note("the stream ended without a result");
         }
         let duration_ms = u64::try_from(self.started.elapsed().as_millis()).ok();
-        let run =
-            RunFacts { attempts: self.number, duration_ms: if self.number > 1 { duration_ms } else { run.duration_ms }, ..run };
+        let run = match self.number {
+            1 => run,
+            // The whole run, not its last attempt.
+            attempts => RunFacts { attempts, duration_ms, started_at: self.started_at.clone(), ..run },
+        };
         let at_the_end = self.policy.as_deref().map(PolicyChecker::finish).unwrap_or_default();
         let mut code = exit_code(&conclusion, self.signals);
         // What the stream never said counts against a run that went well; one that failed has a better reason.

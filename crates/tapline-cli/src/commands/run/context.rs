@@ -12,15 +12,12 @@ use crate::source::{Source, is_stdin};
 /// The prompt with this before it. A stream or recording is told as a transcript, text as it is.
 pub(super) fn before(path: &PathBuf, prompt: &[u8]) -> Result<Vec<u8>> {
     let facts = Facts::default();
-    let (text, source) = if is_stdin(Some(path)) || !path.is_dir() {
-        let bytes = bytes_of(path)?;
-        (bytes.clone(), Source::of(path.display().to_string(), Box::new(Cursor::new(bytes)), &facts)?)
+    let told = if path.is_dir() {
+        transcript(Source::open(Some(path), &facts)?)?.unwrap_or_default()
     } else {
-        (Vec::new(), Source::open(Some(path), &facts)?)
-    };
-    let told = match transcript(source)? {
-        Some(told) => told,
-        None => String::from_utf8_lossy(&text).into_owned(),
+        let bytes = bytes_of(path).with_context(|| format!("--context: cannot read {}", path.display()))?;
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        transcript(Source::of(path.display().to_string(), Box::new(Cursor::new(bytes)), &facts)?)?.unwrap_or(text)
     };
     // The context ends where we say it ends.
     let told = told.replace("</earlier-run", "<\\/earlier-run");
@@ -29,17 +26,13 @@ pub(super) fn before(path: &PathBuf, prompt: &[u8]) -> Result<Vec<u8>> {
     Ok(all)
 }
 
-fn bytes_of(path: &Path) -> Result<Vec<u8>> {
+fn bytes_of(path: &Path) -> std::io::Result<Vec<u8>> {
+    if !is_stdin(Some(path)) {
+        return std::fs::read(path);
+    }
     let mut bytes = Vec::new();
-    let read =
-        if is_stdin(Some(path)) { std::io::stdin().read_to_end(&mut bytes).map(drop) } else { read_file(path, &mut bytes) };
-    read.with_context(|| format!("--context: cannot read {}", path.display()))?;
+    std::io::stdin().read_to_end(&mut bytes)?;
     Ok(bytes)
-}
-
-fn read_file(path: &Path, bytes: &mut Vec<u8>) -> std::io::Result<()> {
-    *bytes = std::fs::read(path)?;
-    Ok(())
 }
 
 /// What was said, called and answered; none if it is no stream.

@@ -8,7 +8,6 @@ use anyhow::{Context as _, Result, bail, ensure};
 use tapline_runner::{Agent, Input, Limits, Options};
 
 use super::context;
-use crate::args::AgentName;
 use crate::args::run::{Format, InputKind, Run};
 use crate::{output, source};
 
@@ -23,10 +22,7 @@ pub(super) struct Plan {
 
 /// Reads everything that the run needs from files and stdin.
 pub(super) fn plan(args: &Run) -> Result<Plan> {
-    let kind = match args.agent {
-        AgentName::Claude => tapline_protocol::Agent::Claude,
-        AgentName::Codex => tapline_protocol::Agent::Codex,
-    };
+    let kind = tapline_protocol::Agent::from(args.agent);
     let live = if output::is_capable() { Format::Live } else { Format::Lines };
     let format = args.shown.format.unwrap_or(live);
     if format == Format::Json && kind == tapline_protocol::Agent::Codex {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tapline_protocol::Record;
-use tapline_runner::{StopReason, Update, name, now};
+use tapline_runner::{StopReason, Update, now};
 use tapline_session::render::{Format as Rendering, Outputs, Render, Status, TerminalOptions};
 use tapline_session::step::{Odd, Step, What};
 use tapline_session::text::{one_line, visible};
@@ -54,7 +54,7 @@ impl Show {
             outputs: Outputs::default(),
             key_told: false,
             stopping: false,
-            agent: name(kind),
+            agent: kind.name(),
         }
     }
 
