@@ -114,6 +114,11 @@ impl Sink {
         }
     }
 
+    /// Nothing more is written, as if its reader had gone.
+    pub(crate) fn give_up(&self) {
+        self.waiting.fail(io::ErrorKind::BrokenPipe.into());
+    }
+
     /// Why it cannot be written any more.
     pub(crate) fn failure(&self) -> Option<String> {
         let failed = self.waiting.failed.lock().unwrap_or_else(PoisonError::into_inner);

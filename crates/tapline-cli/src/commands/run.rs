@@ -15,6 +15,7 @@ use tapline_session::{Advice, Fold, parse_rfc3339};
 
 use crate::args::run::Run;
 use crate::commands::check::read_policy;
+use crate::exit;
 use attempt::{Attempt, Ended};
 use show::Show;
 use signals::Signals;
@@ -76,7 +77,7 @@ async fn attempts(args: &Run) -> Result<u8> {
             }
             ended.interrupt(signals.code());
         }
-        let stopped = matches!(ended.code, 124 | 130 | 143);
+        let stopped = matches!(ended.code, 124 | 130 | 143 | exit::VIOLATED);
         let code = conclude::conclude(args, &plan, ended, &mut show, whole.ledger());
         return Ok(if flush(&mut show, &signals, stopped).await { code } else { signals.code().unwrap_or(code) });
     }

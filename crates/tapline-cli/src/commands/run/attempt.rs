@@ -12,6 +12,7 @@ use tapline_runner::{
 use tapline_session::policy::{PolicyChecker, Violation};
 use tapline_session::{Category, Fold, Outcome, Report, Run as RunFacts, Summary, Warning};
 
+use super::NOT_TAKEN;
 use super::prepare::Plan;
 use super::show::Show;
 use super::signals::Signals;
@@ -23,8 +24,6 @@ use crate::{exit, store};
 const TOLD: usize = 5;
 /// The status line changes this often.
 const TICK: Duration = Duration::from_millis(250);
-/// Output that nobody takes is waited for this long after a run was stopped.
-const NOT_TAKEN: Duration = Duration::from_secs(2);
 
 pub(super) struct Attempt<'a> {
     pub(super) args: &'a Run,
@@ -119,7 +118,6 @@ impl Attempt<'_> {
         self.signals.watch(running.stopper());
         let (mut violations, mut lost) = (Vec::new(), Vec::new());
         let mut tick = tokio::time::interval(TICK);
-        let watchdog = tokio::spawn(leave_if_stuck(running.stopper(), self.signals.clone()));
         loop {
             let update = tokio::select! {
                 update = running.next_update() => update,
@@ -147,11 +145,14 @@ impl Attempt<'_> {
             }
             if !running.is_ready() {
                 show.flush();
-                show.ready().await;
+                tokio::select! {
+                    biased;
+                    () = show.ready() => {}
+                    () = tired(running.stopper(), self.signals) => show.give_up(),
+                }
             }
         }
         let (conclusion, collector, run) = running.conclude().await;
-        watchdog.abort();
         let silent = conclusion.summary.verdict.warnings.iter().any(|warning| warning.code == "no-result");
         if silent && conclusion.stopped.is_none() {
             show.note("the stream ended without a result");
@@ -258,14 +259,11 @@ fn advice(kind: tapline_protocol::Agent, error: &StartError) -> String {
     }
 }
 
-/// A run that was told to stop ends also where nobody takes its output: the recording is closed by then, and whoever does
-/// not read cannot be told.
-async fn leave_if_stuck(stopper: tapline_runner::Stopper, signals: Signals) {
-    let timed_out = matches!(stopper.ended().await, Some(StopReason::Timeout | StopReason::Idle));
-    if !timed_out {
-        // Whoever reads slowly may, until somebody is tired of it.
+/// A run that was told to stop ends also where nobody takes its output: the recording is closed by then. Whoever reads a good
+/// run slowly may, until somebody is tired of it.
+async fn tired(stopper: tapline_runner::Stopper, signals: &Signals) {
+    if matches!(stopper.ended().await, None | Some(StopReason::Linger)) {
         signals.came().await;
     }
     tokio::time::sleep(NOT_TAKEN).await;
-    std::process::exit(i32::from(signals.code().unwrap_or(124)));
 }

@@ -173,6 +173,12 @@ impl Show {
         self.err.ready().await;
     }
 
+    /// Nobody takes it: nothing more is put out.
+    pub(super) fn give_up(&self) {
+        self.out.give_up();
+        self.err.give_up();
+    }
+
     /// Waits until everything is out.
     pub(super) async fn flushed(&mut self) {
         self.flush();
