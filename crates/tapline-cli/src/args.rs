@@ -1,5 +1,6 @@
 //! The command line.
 
+pub(crate) mod offline;
 pub(crate) mod run;
 
 use std::path::PathBuf;
@@ -38,6 +39,10 @@ pub(crate) enum Command {
     View(View),
     Convert(Convert),
     Check(Check),
+    Sim(offline::Sim),
+    Tee(offline::Tee),
+    Shim(offline::Shim),
+    Replay(offline::Replay),
     Demo(Demo),
     Doctor(Doctor),
     Completions(Completions),

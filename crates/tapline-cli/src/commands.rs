@@ -6,12 +6,17 @@ mod demo;
 mod doctor;
 mod inspect;
 mod man;
+mod replay;
 mod run;
+mod sim;
+pub(crate) mod tee;
 mod view;
 
 use anyhow::Result;
 
-use crate::args::Command;
+use tapline_runner::GuardProgram;
+
+use crate::args::{Command, GUARD};
 
 /// Runs a command and returns its exit code.
 pub(crate) fn run(command: Command) -> Result<u8> {
@@ -25,9 +30,18 @@ pub(crate) fn run(command: Command) -> Result<u8> {
         Command::View(args) => view::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Sim(args) => sim::run(&args),
+        Command::Tee(args) => tee::run(&args),
+        Command::Shim(args) => tee::shim(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions(args) => man::completions(args.shell),
         Command::Man(args) => man::run(args.folder.as_deref()),
     }
+}
+
+/// This program, as the guard of what it starts.
+fn guard_program() -> Option<GuardProgram> {
+    std::env::current_exe().ok().map(|program| GuardProgram { program, args: vec![GUARD.into()] })
 }

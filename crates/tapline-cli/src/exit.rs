@@ -27,3 +27,16 @@ pub(crate) fn code_of(result: anyhow::Result<u8>) -> ExitCode {
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe))
 }
+
+/// Ends this process by a signal, as the one that it stands for was ended. Returns only if that cannot be done.
+pub(crate) fn die_of(number: i32) {
+    use std::os::unix::process::CommandExt as _;
+    // Another program has no handlers of ours, and a core file of it would tell nobody anything.
+    let script = format!("ulimit -c 0; kill -{number} $$");
+    let _ = std::process::Command::new("/bin/sh").args(["-c", &script]).exec();
+}
+
+/// The number of a signal, by its name.
+pub(crate) fn signal_number(name: &str) -> Option<i32> {
+    (1..=31).find(|number| tapline_session::signal_name(*number) == name)
+}

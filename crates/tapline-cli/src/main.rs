@@ -8,6 +8,7 @@ mod commands;
 mod exit;
 mod follow;
 mod output;
+mod plain;
 mod sink;
 mod source;
 mod store;
@@ -15,6 +16,10 @@ mod store;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // Called by the name of an agent, it stands in for it.
+    if let Some((agent, args)) = commands::tee::called_as() {
+        return exit::code_of(commands::tee::run(&args::offline::Tee::standing_in(agent, args)));
+    }
     let command = match args::parse() {
         Ok(command) => command,
         Err(code) => return code,

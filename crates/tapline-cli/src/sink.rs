@@ -135,30 +135,13 @@ fn is_ready(file: &File) -> bool {
 
 /// Writes what could not be written at once.
 fn drain(file: &File, pieces: &Receiver<Vec<u8>>, waiting: &Waiting) {
-    let mut file = file;
     for piece in pieces {
         if !waiting.has_failed()
-            && let Err(error) = write_all(&mut file, &piece)
+            && let Err(error) = crate::plain::write_all(file, &piece)
         {
             waiting.fail(error);
         }
         waiting.bytes.fetch_sub(piece.len(), Ordering::AcqRel);
         waiting.changed.notify_waiters();
     }
-}
-
-/// As the standard library's, also where whoever gave us the pipe has made it non-blocking.
-fn write_all(file: &mut &File, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match file.write(bytes) {
-            Ok(count) => bytes = &bytes[count..],
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                let mut watched = [PollFd::new(*file, PollFlags::OUT)];
-                poll(&mut watched, None)?;
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }

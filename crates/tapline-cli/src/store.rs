@@ -22,12 +22,16 @@ pub(crate) fn root() -> Result<PathBuf> {
     }
 }
 
-/// A folder for a new recording: it sorts by time, and no two are the same.
+/// A folder for a new recording.
 pub(crate) fn new_recording() -> Result<PathBuf> {
+    Ok(root()?.join("recordings").join(recording_name()))
+}
+
+/// A name for a new recording: it sorts by time, and no two are the same.
+pub(crate) fn recording_name() -> String {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let moment = tapline_session::rfc3339(since.as_secs_f64()).unwrap_or_default().replace(':', "-");
-    let name = format!("{moment}-{:06x}{:04x}", since.subsec_nanos() >> 6, std::process::id() & 0xffff);
-    Ok(root()?.join("recordings").join(name))
+    format!("{moment}-{:06x}{:04x}", since.subsec_nanos() >> 6, std::process::id() & 0xffff)
 }
 
 /// A further attempt of a run is a recording of its own, beside the first.

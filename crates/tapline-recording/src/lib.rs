@@ -5,7 +5,8 @@
 //! stdout      the exact bytes the agent wrote
 //! stderr      what it wrote beside them
 //! stdin       what was sent to it
-//! times       when each piece came: `o 5321 1045123`, stream, end offset, microseconds
+//! times       when each piece came: `o 5321 1045123`, stream, end offset, microseconds; where it
+//!             ends as the one before, the stream was closed
 //! end.json    how it ended; missing if the writer did not live to see it
 //! ```
 //!

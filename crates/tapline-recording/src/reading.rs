@@ -48,12 +48,42 @@ impl Recording {
 
     /// The file with the agent's exact output.
     pub fn stdout(&self) -> PathBuf {
-        self.folder.join(Stream::Stdout.file_name())
+        self.file(Stream::Stdout)
+    }
+
+    /// The file with the exact bytes of a stream.
+    pub fn file(&self, stream: Stream) -> PathBuf {
+        self.folder.join(stream.file_name())
+    }
+
+    /// Where it is incomplete, in words: cut, edited, or never whole.
+    pub fn flaws(&self) -> Vec<String> {
+        let is_json = |name: &str| std::fs::read_to_string(self.folder.join(name)).is_ok_and(|text| Json::parse(&text).is_ok());
+        let mut flaws = Vec::new();
+        if !is_json("meta.json") {
+            flaws.push("meta.json is cut".to_owned());
+        }
+        match &self.end {
+            None => flaws.push("it has no end (end.json)".to_owned()),
+            Some(end) => flaws.extend(end.lost.iter().map(ToString::to_string)),
+        }
+        let pieces = self.pieces();
+        if !std::fs::read(self.folder.join("times")).is_ok_and(|times| times.last().is_none_or(|last| *last == b'\n')) {
+            flaws.push("times is cut".to_owned());
+        }
+        for stream in Stream::ALL {
+            let told = pieces.iter().flatten().filter(|piece| piece.stream == stream).map(|piece| piece.end).max().unwrap_or(0);
+            let there = std::fs::metadata(self.file(stream)).map_or(0, |meta| meta.len());
+            if told != there {
+                flaws.push(format!("{} has {there} bytes where times tells of {told}", stream.file_name()));
+            }
+        }
+        flaws
     }
 
     /// What the agent wrote to stderr; what is not UTF-8 becomes U+FFFD.
     pub fn stderr(&self) -> Result<String, RecordingError> {
-        let path = self.folder.join(Stream::Stderr.file_name());
+        let path = self.file(Stream::Stderr);
         let bytes = std::fs::read(&path).map_err(|error| RecordingError::Read { path, error })?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }

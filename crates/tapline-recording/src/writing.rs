@@ -243,11 +243,28 @@ impl Recorder {
         if bytes.is_empty() {
             return Vec::new();
         }
-        let track = &mut self.streams[stream as usize];
-        let lost = track.append(bytes, self.sync);
-        let line = format!("{} {} {}\n", stream.letter(), track.written, at.as_micros());
-        let times = self.times.append(line.as_bytes(), self.sync);
-        lost.into_iter().chain(times).collect()
+        let lost = self.streams[stream as usize].append(bytes, self.sync);
+        lost.into_iter().chain(self.note(stream, at)).collect()
+    }
+
+    /// Notes that a stream was closed just now.
+    pub fn close(&mut self, stream: Stream) -> Vec<Loss> {
+        self.close_at(stream, self.started.elapsed())
+    }
+
+    /// Notes that a stream was closed at this time of the run: a piece with nothing in it.
+    pub fn close_at(&mut self, stream: Stream, at: Duration) -> Vec<Loss> {
+        self.note(stream, at).into_iter().collect()
+    }
+
+    fn note(&mut self, stream: Stream, at: Duration) -> Option<Loss> {
+        let line = format!("{} {} {}\n", stream.letter(), self.streams[stream as usize].written, at.as_micros());
+        self.times.append(line.as_bytes(), self.sync)
+    }
+
+    /// Nothing more of a stream is kept: somebody could not hand it over. Where it ends is said.
+    pub fn give_up(&mut self, stream: Stream, error: &io::Error) {
+        self.streams[stream as usize].stop(error);
     }
 
     /// Takes it away again: what was to be recorded never began.

@@ -41,6 +41,7 @@ pub(crate) async fn feed(mut stdin: ChildStdin, input: Input, journal: Journal, 
             }
         }
     }
+    journal.close(Stream::Stdin);
     drop(stdin);
     let _ = fed.send(Fed::Closed);
 }

@@ -27,6 +27,14 @@ impl Journal {
         open.untold.extend(losses);
     }
 
+    /// Notes that a stream was closed just now.
+    pub(crate) fn close(&self, stream: Stream) {
+        let Some(open) = &self.0 else { return };
+        let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
+        let losses = open.recorder.as_mut().map(|recorder| recorder.close(stream)).unwrap_or_default();
+        open.untold.extend(losses);
+    }
+
     /// What was lost since this was last asked.
     pub(crate) fn losses(&self) -> Vec<Loss> {
         let Some(open) = &self.0 else { return Vec::new() };

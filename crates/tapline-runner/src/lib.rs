@@ -35,9 +35,11 @@ mod input;
 mod journal;
 mod locate;
 mod marker;
+mod process;
 mod running;
 mod schema;
 mod spawn;
+mod tee;
 mod tree;
 
 pub use agent::{Agent, Environment, Input, Limits, Options, RecordTo};
@@ -45,8 +47,10 @@ pub use ask::{Answer, Failure, ask};
 pub use error::StartError;
 pub use guard::{GuardProgram, guard};
 pub use harness::{bin_variable, package};
-pub use locate::locate;
+pub use locate::{locate, locate_other};
 pub use marker::VARIABLE as RUN_VARIABLE;
+pub use process::Process;
+pub use tee::{Host, Tee, Teed};
 
 /// Whether everything that an agent starts is found and stopped with it on this system; else its process group is.
 pub fn reaches_all() -> bool {

@@ -11,16 +11,33 @@ use crate::harness::bin_variable;
 
 /// The program of an agent. `path` is the PATH it is looked for on.
 pub fn locate(kind: Kind, given: Option<&Path>, path: Option<&OsStr>) -> Result<PathBuf, StartError> {
+    locate_other(kind, given, path, |_| false)
+}
+
+/// The same, but for those that stand in for it, and would only find themselves.
+pub fn locate_other(
+    kind: Kind,
+    given: Option<&Path>,
+    path: Option<&OsStr>,
+    stands_in: impl Fn(&Path) -> bool,
+) -> Result<PathBuf, StartError> {
     let named = std::env::var_os(bin_variable(kind)).filter(|value| !value.is_empty()).map(PathBuf::from);
     let wanted = given.map(Path::to_owned).or(named).unwrap_or_else(|| PathBuf::from(kind.name()));
     // As a shell does: a name with a slash is a path, another is looked for.
-    if wanted.components().count() > 1 || wanted.is_absolute() {
-        return executable(kind, wanted);
-    }
+    let wanted = if wanted.components().count() > 1 || wanted.is_absolute() {
+        let found = executable(kind, wanted)?;
+        if !stands_in(&found) {
+            return Ok(found);
+        }
+        PathBuf::from(kind.name())
+    } else {
+        wanted
+    };
     let mut refused = None;
     for folder in path.map(std::env::split_paths).into_iter().flatten() {
         let candidate = if folder.as_os_str().is_empty() { Path::new(".").join(&wanted) } else { folder.join(&wanted) };
         match executable(kind, candidate) {
+            Ok(found) if stands_in(&found) => {}
             Ok(found) => return Ok(found),
             Err(error @ StartError::NotExecutable { .. }) => refused = refused.or(Some(error)),
             Err(_) => {}

@@ -25,7 +25,7 @@ use crate::input::feed;
 use crate::journal::Journal;
 use crate::locate::locate;
 use crate::marker;
-use crate::spawn::spawn;
+use crate::spawn::{Group, spawn};
 use crate::tree::Tree;
 
 /// So many readings may wait to be taken; then the agent waits.
@@ -182,7 +182,7 @@ impl Running {
             command.current_dir(cwd);
         }
         let guard = agent.guard.as_ref().and_then(|program| Guard::post(program, &mark));
-        let spawned = spawn(command).await;
+        let spawned = spawn(command, Group::Own).await;
         let mut child = match spawned {
             Ok(child) => child,
             Err(error) => {

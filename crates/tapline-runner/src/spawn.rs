@@ -22,10 +22,23 @@ static SPAWNER: LazyLock<Option<Mutex<Sender<Job>>>> = LazyLock::new(|| {
     std::thread::Builder::new().name("tapline-spawn".to_owned()).spawn(run).ok().map(|_| Mutex::new(jobs))
 });
 
-/// Starts a program in a process group of its own, so that a Ctrl-C at the terminal reaches it through us alone.
-pub(crate) async fn spawn(mut command: Command) -> io::Result<Child> {
+/// The process group that a program is started in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Group {
+    /// One of its own, so that a Ctrl-C at the terminal reaches it through us alone.
+    Own,
+    /// Ours, so that it may use the terminal.
+    Ours,
+}
+
+/// Starts a program.
+pub(crate) async fn spawn(mut command: Command, group: Group) -> io::Result<Child> {
     #[cfg(unix)]
-    command.process_group(0);
+    if group == Group::Own {
+        command.process_group(0);
+    }
+    #[cfg(not(unix))]
+    let _ = group;
     die_with_parent(&mut command);
     let handle = Handle::current();
     let (reply, child) = oneshot::channel();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use tapline_recording::Sync;
 use tapline_runner::{
-    Agent, Conclusion, GuardProgram, RecordTo, Running, StartError, StopReason, Update, bin_variable, package, report,
+    Agent, Conclusion, RecordTo, Running, StartError, StopReason, Update, bin_variable, package, report,
     report_not_started,
 };
 use tapline_session::policy::{PolicyChecker, Violation};
@@ -16,7 +16,7 @@ use super::NOT_TAKEN;
 use super::prepare::Plan;
 use super::show::Show;
 use super::signals::Signals;
-use crate::args::GUARD;
+use crate::commands::guard_program;
 use crate::args::run::{Format, Run, SyncWhen};
 use crate::{exit, store};
 
@@ -103,8 +103,7 @@ impl Attempt<'_> {
         agent.limits.timeout = agent.limits.timeout.map(|limit| limit.saturating_sub(self.started.elapsed()));
         let sync = if self.args.kept.sync == SyncWhen::Always { Sync::Always } else { Sync::EverySecond };
         agent.record = folder.map(|folder| RecordTo { folder, sync });
-        let program = std::env::current_exe().ok();
-        agent.guard = program.map(|program| GuardProgram { program, args: vec![GUARD.into()] });
+        agent.guard = guard_program();
         agent
     }
 

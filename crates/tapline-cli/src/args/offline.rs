@@ -1,0 +1,160 @@
+//! The command lines of `sim`, `tee`, `shim` and `replay`: agents without a model, and between host and agent.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::AgentName;
+use tapline_sim::Speed;
+
+/// Run an agent against a model that follows a script: offline, deterministic, free
+///
+/// The scenario (TOML or JSON; docs/SIM.md describes it) says what the model answers, turn by turn. The command after `--` runs
+/// with a fresh HOME, nothing inherited but PATH, TERM and LANG, and the scripted model as the only one it knows. The exit code is the
+/// command's; 3 if it was 0 and the scenario's expectations did not hold.
+#[derive(Debug, Args)]
+#[command(after_long_help = SIM_EXAMPLES)]
+pub(crate) struct Sim {
+    /// What the model answers; `-` reads it from stdin
+    #[arg(value_name = "SCENARIO", required_unless_present = "example")]
+    pub(crate) scenario: Option<PathBuf>,
+    /// Print a scenario to start from
+    #[arg(long, conflicts_with_all = ["scenario", "listen", "log", "home", "env", "command"])]
+    pub(crate) example: bool,
+    /// Serve here and print the variables to export; without a command until Ctrl-C. Port 0 takes any that is free
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:0")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Write every request to this file, one JSON object a line
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
+    /// Use this folder as HOME and keep it, to resume sessions
+    #[arg(long, value_name = "DIR")]
+    pub(crate) home: Option<PathBuf>,
+    /// One more variable for the command: NAME=VALUE, or NAME to pass on; may be given often
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    pub(crate) env: Vec<String>,
+    /// The command, behind `--`
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+const SIM_EXAMPLES: &str = "\
+Examples:
+  tapline sim --example > look.toml
+  tapline sim look.toml -- claude -p \"look around\" --dangerously-skip-permissions
+  tapline sim look.toml -- codex exec --json --skip-git-repo-check \"look around\"
+  tapline sim look.toml --log requests.jsonl -- tapline run \"look around\"
+  eval \"$(tapline sim look.toml --listen 127.0.0.1:8123 &)\"
+
+Exit codes: the command's (128 + the signal that ended it); 2 bad usage or scenario; 3 an expectation
+of the scenario did not hold; 126 and 127 the command cannot be started.";
+
+/// Sit between a host and the real agent: both directions pass untouched, and are recorded
+///
+/// What follows `--` goes to the agent. A link named `claude` or `codex` to tapline does the same; `tapline shim` makes one.
+#[derive(Debug, Args)]
+pub(crate) struct Tee {
+    /// Whose agent [default: as the program is called, else claude]
+    #[arg(long, value_enum)]
+    pub(crate) agent: Option<AgentName>,
+    /// Its program [default: $TAPLINE_CLAUDE_BIN or $TAPLINE_CODEX_BIN, else on PATH]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) bin: Option<PathBuf>,
+    /// Keep the recording in this folder, which must not be there
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) record: Option<PathBuf>,
+    /// Keep recordings under this folder, each in one of its own
+    #[arg(long, value_name = "FOLDER", conflicts_with = "record")]
+    pub(crate) record_in: Option<PathBuf>,
+    /// The agent's arguments, behind `--`
+    #[arg(last = true, value_name = "ARGS")]
+    pub(crate) args: Vec<OsString>,
+}
+
+impl Tee {
+    /// What a link of an agent's name means.
+    pub(crate) fn standing_in(agent: AgentName, args: Vec<OsString>) -> Self {
+        Self { agent: Some(agent), bin: None, record: None, record_in: None, args }
+    }
+}
+
+/// Make a stand-in for an agent: hosts that start it are recorded, or get a replay
+///
+/// Put the folder first in PATH, or give the program's path to the host (cli_path, pathToClaudeCodeExecutable).
+#[derive(Debug, Args)]
+pub(crate) struct Shim {
+    /// The folder to make it in
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+    /// Whose [default: claude, or the one of the recording]
+    #[arg(long, value_enum)]
+    pub(crate) agent: Option<AgentName>,
+    /// The real program behind it
+    #[arg(long, value_name = "PATH", conflicts_with = "replay")]
+    pub(crate) bin: Option<PathBuf>,
+    /// Keep recordings under this folder
+    #[arg(long, value_name = "FOLDER", conflicts_with = "replay")]
+    pub(crate) record_in: Option<PathBuf>,
+    /// Play this recording instead of starting the agent
+    #[arg(long, value_name = "RECORDING")]
+    pub(crate) replay: Option<PathBuf>,
+    /// With --replay: more arguments of `tapline replay`, behind `--`
+    #[arg(last = true, value_name = "REPLAY ARGS", requires = "replay")]
+    pub(crate) args: Vec<OsString>,
+}
+
+/// Play a recorded agent back to any host: the same bytes, the same exit code or signal
+///
+/// What the host sends is awaited where it was awaited in the recording; control requests are answered from it, with the host's own
+/// ids. Recordings are plain files and can be edited by hand.
+#[derive(Debug, Args)]
+#[command(after_long_help = REPLAY_EXAMPLES)]
+pub(crate) struct Replay {
+    /// The recording's folder
+    #[arg(value_name = "RECORDING")]
+    pub(crate) recording: PathBuf,
+    /// How fast: real, a factor like 10, or instant
+    #[arg(long, value_name = "SPEED", default_value = "real", value_parser = speed)]
+    pub(crate) speed: Speed,
+    /// Write at most so many bytes at once
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) chunks: Option<NonZeroUsize>,
+    /// Fault: end after so many lines of output
+    #[arg(long, value_name = "N")]
+    pub(crate) stop_after: Option<u64>,
+    /// Fault: say nothing more after so many lines of output, and stay
+    #[arg(long, value_name = "N")]
+    pub(crate) hang_at: Option<u64>,
+    /// Fault: leave out what ends a turn (result; turn.completed, turn.failed)
+    #[arg(long)]
+    pub(crate) drop_result: bool,
+    /// Fail where the host departs from what was recorded, and say where (exit code 3)
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// What a host gives its agent, behind `--`; not looked at
+    #[arg(last = true, value_name = "ARGS")]
+    pub(crate) args: Vec<OsString>,
+}
+
+const REPLAY_EXAMPLES: &str = "\
+Examples:
+  tapline replay RECORDING --speed 10
+  tapline replay RECORDING --speed instant --chunks 1 | my-parser
+  CLAUDE=$(tapline shim DIR --replay RECORDING -- --speed instant) && my-bot --claude \"$CLAUDE\"
+
+Exit codes: the recorded agent's (or its signal); 3 the host departed (--strict); 4 the recording has no
+end.";
+
+fn speed(text: &str) -> Result<Speed, String> {
+    match text {
+        "real" => Ok(Speed::Times(1.0)),
+        "instant" => Ok(Speed::Instant),
+        _ => {
+            let factor = text.parse().ok().filter(|factor: &f64| factor.is_finite() && *factor > 0.0);
+            factor.map(Speed::Times).ok_or_else(|| "write real, instant, or a factor above 0 like 10".to_owned())
+        }
+    }
+}

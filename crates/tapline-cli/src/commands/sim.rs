@@ -1,0 +1,164 @@
+//! `tapline sim`: runs a command against a model that follows a script, or serves such a model.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+
+use anyhow::{Context as _, Result, bail};
+use tapline_runner::Process;
+use tapline_session::text::visible;
+use tapline_sim::{EXAMPLE, Scenario, SimOptions};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::args::offline::Sim;
+use crate::commands::guard_program;
+use crate::{exit, output};
+
+pub(crate) fn run(args: &Sim) -> Result<u8> {
+    if args.example {
+        let mut out = output::stdout();
+        out.write_all(EXAMPLE.as_bytes())?;
+        out.flush()?;
+        return Ok(0);
+    }
+    if args.command.is_empty() && args.listen.is_none() {
+        bail!("give a command behind `--`, like `-- claude -p \"hello\"`, or --listen to just serve");
+    }
+    let scenario = read(args.scenario.as_deref().unwrap_or(Path::new("-")))?;
+    let extra = args.env.iter().map(|entry| variable(entry)).collect::<Result<Vec<_>>>()?;
+    let options = SimOptions { log: args.log.clone(), keep: false, home: args.home.clone(), ..SimOptions::default() };
+    let options = SimOptions { listen: args.listen.unwrap_or(options.listen), ..options };
+    let sim = tapline_sim::Sim::start_with(scenario, options)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    let code = if args.command.is_empty() {
+        runtime.block_on(serve(&sim))?
+    } else {
+        let environment = sim.environment().into_iter().map(|(name, value)| (OsString::from(name), value)).chain(extra);
+        runtime.block_on(accompany(&args.command, environment.collect()))?
+    };
+    let failures = sim.failures();
+    for failure in &failures {
+        output::tell(&format!("sim: {failure}"));
+    }
+    Ok(if failures.is_empty() || code != 0 { code } else { exit::VIOLATED })
+}
+
+/// Reads a scenario; a wrong one is refused with line and reason.
+fn read(path: &Path) -> Result<Scenario> {
+    let (name, text) = if path == Path::new("-") {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).context("cannot read the scenario from stdin")?;
+        ("stdin".to_owned(), text)
+    } else {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the scenario {name}"))?;
+        (name, text)
+    };
+    Scenario::parse(&text).map_err(|error| {
+        let (line, column, reason) = (error.line, error.column, error.reason);
+        anyhow::anyhow!("{name}:{line}:{column}: {reason} (docs/SIM.md describes scenarios, `tapline sim --example` prints one)")
+    })
+}
+
+/// `NAME=VALUE`, or `NAME` as it is here.
+fn variable(entry: &str) -> Result<(OsString, OsString)> {
+    match entry.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
+        Some(_) => bail!("--env {entry}: a variable needs a name"),
+        None => match std::env::var_os(entry) {
+            Some(value) => Ok((entry.into(), value)),
+            None => bail!("--env {entry}: there is no such variable here; give it as {entry}=VALUE"),
+        },
+    }
+}
+
+/// Serves until a signal comes.
+async fn serve(sim: &tapline_sim::Sim) -> Result<u8> {
+    let mut signals = Signals::listen()?;
+    let mut text = String::new();
+    for (name, value) in sim.variables() {
+        let _ = writeln!(text, "export {name}={}", quoted(&value.to_string_lossy()));
+    }
+    let mut out = output::stdout();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    drop(out);
+    let tell = format!("sim: serving at {}; Ctrl-C ends it", sim.url());
+    output::tell(&visible(&tell));
+    signals.next().await;
+    Ok(0)
+}
+
+/// As a shell reads it.
+fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
+    if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
+/// Runs the command with this environment alone, and nothing of it stays.
+async fn accompany(command: &[OsString], environment: Vec<(OsString, OsString)>) -> Result<u8> {
+    let mut signals = Signals::listen()?;
+    let (program, arguments) = command.split_first().context("no command")?;
+    let mut prepared = Command::new(program);
+    prepared.args(arguments).env_clear().envs(environment);
+    let mut process = match Process::within(prepared, guard_program().as_ref()).await {
+        Ok(process) => process,
+        Err(error) => {
+            let (code, advice) = match error.kind() {
+                std::io::ErrorKind::NotFound => (127, "is it installed, and on PATH?"),
+                _ => (126, "is it a program?"),
+            };
+            output::tell(&format!("sim: cannot start {}: {error} ({advice})", program.to_string_lossy()));
+            return Ok(code);
+        }
+    };
+    let status = loop {
+        tokio::select! {
+            status = process.wait() => break status.context("cannot wait for the command")?,
+            // From a terminal it has its own.
+            number = signals.next() => if number != SignalKind::interrupt().as_raw_value() || !at_terminal() {
+                process.signal(number);
+            }
+        }
+    };
+    process.sweep().await;
+    Ok(code_of(status))
+}
+
+fn at_terminal() -> bool {
+    use std::io::IsTerminal as _;
+    std::io::stdin().is_terminal() || std::io::stderr().is_terminal()
+}
+
+/// The exit code that stands for how a process ended, as a shell has it.
+pub(super) fn code_of(status: ExitStatus) -> u8 {
+    use std::os::unix::process::ExitStatusExt as _;
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(exit::FAILED)
+}
+
+/// The signals that end or interrupt a program.
+pub(super) struct Signals(Vec<(i32, Signal)>);
+
+impl Signals {
+    pub(super) fn listen() -> Result<Self> {
+        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup(), SignalKind::quit()];
+        let open = |kind: SignalKind| Ok((kind.as_raw_value(), signal(kind).context("cannot listen for signals")?));
+        Ok(Self(kinds.into_iter().map(open).collect::<Result<_>>()?))
+    }
+
+    /// The number of the next.
+    pub(super) async fn next(&mut self) -> i32 {
+        std::future::poll_fn(|context| {
+            for (number, signal) in &mut self.0 {
+                if signal.poll_recv(context).is_ready() {
+                    return std::task::Poll::Ready(*number);
+                }
+            }
+            std::task::Poll::Pending
+        })
+        .await
+    }
+}

@@ -1,0 +1,68 @@
+//! stdin, stdout and stderr without a buffer, as the calls of the system have them; also where whoever gave them to us has made
+//! them non-blocking.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::event::{PollFd, PollFlags, poll};
+
+/// A stream without a buffer.
+#[derive(Debug)]
+pub(crate) struct Plain(File);
+
+impl Plain {
+    pub(crate) fn stdin() -> io::Result<Self> {
+        Self::of(io::stdin().as_fd())
+    }
+
+    pub(crate) fn stdout() -> io::Result<Self> {
+        Self::of(io::stdout().as_fd())
+    }
+
+    pub(crate) fn stderr() -> io::Result<Self> {
+        Self::of(io::stderr().as_fd())
+    }
+
+    fn of(stream: BorrowedFd<'_>) -> io::Result<Self> {
+        Ok(Self(stream.try_clone_to_owned()?.into()))
+    }
+}
+
+impl Read for Plain {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        patiently(&self.0, PollFlags::IN, |mut file| file.read(buffer))
+    }
+}
+
+impl Write for Plain {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        patiently(&self.0, PollFlags::OUT, |mut file| file.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Writes all of it.
+pub(crate) fn write_all(file: &File, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let count = patiently(file, PollFlags::OUT, |mut file| file.write(bytes))?;
+        bytes = &bytes[count..];
+    }
+    Ok(())
+}
+
+/// Waits where the stream would not.
+fn patiently(file: &File, wanted: PollFlags, mut call: impl FnMut(&File) -> io::Result<usize>) -> io::Result<usize> {
+    loop {
+        match call(file) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                poll(&mut [PollFd::new(file, wanted)], None)?;
+            }
+            done => return done,
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Any program, started as agents are: it dies with this one, and, if wanted, everything that it started ends with it.
+
+use std::io;
+use std::process::{Command, ExitStatus};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::process::Child;
+
+use crate::guard::{Guard, GuardProgram};
+use crate::marker;
+use crate::spawn::{Group, spawn};
+use crate::tree::{Firmness, Left, Tree};
+
+/// What is left is given this long to end by itself.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// A program under way. Dropped, it is killed.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    /// What it starts, if that is to end with it.
+    tree: Option<Arc<Tree>>,
+    guard: Option<Guard>,
+}
+
+impl Process {
+    /// Starts a program in a process group of its own: a Ctrl-C at the terminal reaches it through us alone. What it starts is
+    /// its own affair.
+    pub async fn beside(command: Command) -> io::Result<Self> {
+        let child = spawn(command.into(), Group::Own).await?;
+        Ok(Self { child, tree: None, guard: None })
+    }
+
+    /// Starts a program in our process group, so that it may use the terminal. Everything it starts ends with it, by the guard's
+    /// hand if this program is killed.
+    pub async fn within(command: Command, guard: Option<&GuardProgram>) -> io::Result<Self> {
+        let mark = marker::random();
+        let mut command = tokio::process::Command::from(command);
+        command.env(marker::VARIABLE, marker::value(&mark));
+        let guard = guard.and_then(|program| Guard::post(program, &mark));
+        let child = spawn(command, Group::Ours).await?;
+        let tree = Arc::new(Tree::new(mark, child.id(), &[]));
+        Ok(Self { child, tree: Some(tree), guard })
+    }
+
+    /// The process's own ends of its streams, to be taken once: input, output, errors.
+    #[cfg(unix)]
+    pub fn streams(&mut self) -> io::Result<[Option<std::os::fd::OwnedFd>; 3]> {
+        Ok([
+            self.child.stdin.take().map(tokio::process::ChildStdin::into_owned_fd).transpose()?,
+            self.child.stdout.take().map(tokio::process::ChildStdout::into_owned_fd).transpose()?,
+            self.child.stderr.take().map(tokio::process::ChildStderr::into_owned_fd).transpose()?,
+        ])
+    }
+
+    /// Waits for its end.
+    pub async fn wait(&mut self) -> io::Result<ExitStatus> {
+        self.child.wait().await
+    }
+
+    /// Sends it a signal, by its number. Nothing happens if it has ended.
+    #[cfg(unix)]
+    pub fn signal(&self, number: i32) {
+        // It has not been waited for: its number is still its own.
+        let pid = self.child.id().and_then(|id| rustix::process::Pid::from_raw(id.cast_signed()));
+        if let (Some(pid), Some(signal)) = (pid, rustix::process::Signal::from_named_raw(number)) {
+            let _ = rustix::process::kill_process(pid, signal);
+        }
+    }
+
+    /// Ends what it left behind.
+    pub async fn sweep(mut self) {
+        if let Some(tree) = &self.tree {
+            let until = Instant::now() + GRACE;
+            let mut left = tree.signal(Firmness::Terminate).await;
+            while left != Left::default() && Instant::now() < until {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                left = tree.left().await;
+            }
+            if left != Left::default() {
+                tree.kill_now();
+            }
+            tree.set_swept();
+        }
+        if let Some(guard) = self.guard.take() {
+            guard.dismiss().await;
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Some(tree) = &self.tree {
+            tree.kill_dropped();
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Between a host and an agent: both directions pass untouched and at once, and are recorded behind: no byte waits for the
+//! disk, and no trouble of the recording's stops one.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tapline_recording::{End, Recorder, Stream};
+use tapline_session::signal_name;
+
+use crate::process::Process;
+
+/// So much is read at once.
+const PIECE: usize = 64 << 10;
+/// So much may wait for the disk; what goes beyond is lost to the recording, and that is told.
+const BACKLOG: usize = 64 << 20;
+/// Somebody whom the agent has left its output may still write there: so long is listened after the agent's end.
+const QUIET: Duration = Duration::from_millis(100);
+
+/// The host's ends of the streams.
+pub struct Host {
+    /// What it sends.
+    pub stdin: Box<dyn Read + Send>,
+    /// What it reads.
+    pub stdout: Box<dyn Write + Send>,
+    /// What it reads beside.
+    pub stderr: Box<dyn Write + Send>,
+}
+
+impl std::fmt::Debug for Host {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Host")
+    }
+}
+
+/// An agent under way, and a host that knows nothing of us.
+#[derive(Debug)]
+pub struct Tee {
+    process: Process,
+    outputs: [Arc<Pump>; 2],
+    keeper: Option<(Keeper, JoinHandle<Vec<String>>)>,
+    started: Instant,
+}
+
+/// How it ended.
+#[derive(Debug)]
+pub struct Teed {
+    /// How the agent ended.
+    pub status: ExitStatus,
+    /// What the recording lacks, in words.
+    pub losses: Vec<String>,
+}
+
+impl Tee {
+    /// Starts the agent.
+    pub async fn start(mut command: Command, recorder: Option<Recorder>, host: Host) -> io::Result<Self> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let started = Instant::now();
+        let mut process = match Process::beside(command).await {
+            Ok(process) => process,
+            Err(error) => {
+                // What was to be recorded never began.
+                if let Some(recorder) = recorder {
+                    recorder.discard();
+                }
+                return Err(error);
+            }
+        };
+        let [stdin, stdout, stderr] = process.streams()?.map(|fd| fd.map(File::from));
+        let keeper = recorder.map(|recorder| keep(recorder, started)).transpose()?;
+        let outputs = [Arc::new(Pump::default()), Arc::new(Pump::default())];
+        let ends = [
+            (Stream::Stdin, Some(host.stdin), stdin.map(|file| Box::new(file) as Box<dyn Write + Send>), Arc::new(Pump::default())),
+            (Stream::Stdout, boxed(stdout), Some(host.stdout), Arc::clone(&outputs[0])),
+            (Stream::Stderr, boxed(stderr), Some(host.stderr), Arc::clone(&outputs[1])),
+        ];
+        for (stream, from, to, pump) in ends {
+            let keeper = keeper.as_ref().map(|(keeper, _)| keeper.clone());
+            let named = std::thread::Builder::new().name(format!("tapline-{}", stream.file_name()));
+            named.spawn(move || pump.run(stream, from, to, keeper))?;
+        }
+        Ok(Self { process, outputs, keeper, started })
+    }
+
+    /// Passes a signal on to the agent.
+    #[cfg(unix)]
+    pub fn signal(&self, number: i32) {
+        self.process.signal(number);
+    }
+
+    /// Waits for the agent's end.
+    pub async fn ended(&mut self) -> io::Result<ExitStatus> {
+        let status = self.process.wait().await?;
+        let ended = Instant::now();
+        while self.outputs.iter().any(|pump| !pump.is_over(ended)) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        Ok(status)
+    }
+
+    /// Finishes the recording.
+    pub fn finish(self, status: ExitStatus) -> Teed {
+        #[cfg(unix)]
+        let signal = std::os::unix::process::ExitStatusExt::signal(&status).map(signal_name);
+        #[cfg(not(unix))]
+        let signal = None;
+        let duration = u64::try_from(self.started.elapsed().as_millis()).ok();
+        let end = End { exit_code: status.code(), signal, duration_ms: duration, ..End::default() };
+        let losses = self.keeper.map(|(keeper, thread)| {
+            let _ = keeper.queue.send(Kept::End(Box::new(end)));
+            thread.join().unwrap_or_else(|_| vec!["the recording was given up".to_owned()])
+        });
+        Teed { status, losses: losses.unwrap_or_default() }
+    }
+}
+
+fn boxed(file: Option<File>) -> Option<Box<dyn Read + Send>> {
+    file.map(|file| Box::new(file) as Box<dyn Read + Send>)
+}
+
+/// One direction.
+#[derive(Debug, Default)]
+struct Pump {
+    done: AtomicBool,
+    /// It waits for the one who is to read.
+    writing: AtomicBool,
+    /// When something passed last.
+    last: Mutex<Option<Instant>>,
+}
+
+impl Pump {
+    fn run(&self, stream: Stream, from: Option<Box<dyn Read + Send>>, to: Option<Box<dyn Write + Send>>, keeper: Option<Keeper>) {
+        if let (Some(from), Some(to)) = (from, to) {
+            self.pass(stream, from, to, keeper.as_ref());
+        }
+        self.done.store(true, Ordering::Release);
+    }
+
+    fn pass(&self, stream: Stream, mut from: Box<dyn Read + Send>, to: Box<dyn Write + Send>, keeper: Option<&Keeper>) {
+        let mut to = Some(to);
+        let mut buffer = vec![0; PIECE];
+        loop {
+            let count = match from.read(&mut buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Ok(count) if count > 0 => count,
+                _ => {
+                    // The agent finds its input closed only after that was noted.
+                    if let Some(keeper) = keeper.filter(|_| stream == Stream::Stdin) {
+                        keeper.closed(stream);
+                    }
+                    return;
+                }
+            };
+            let piece = &buffer[..count];
+            // Noted before it is passed on, so that what follows from it is noted after it.
+            if let Some(keeper) = keeper {
+                keeper.note(stream, piece);
+            }
+            self.writing.store(true, Ordering::Release);
+            let sent = to.as_mut().map(|to| to.write_all(piece).and_then(|()| to.flush()));
+            self.writing.store(false, Ordering::Release);
+            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+            match (sent, stream) {
+                (Some(Err(_)), Stream::Stdin) => to = None,
+                // The agent is to find its reader gone, as it would without us.
+                (Some(Err(_)), _) => return,
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether nothing more is to be waited for, now that the agent has ended.
+    fn is_over(&self, ended: Instant) -> bool {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).unwrap_or(ended).max(ended);
+        self.done.load(Ordering::Acquire) || (!self.writing.load(Ordering::Acquire) && last.elapsed() > QUIET)
+    }
+}
+
+enum Kept {
+    /// A stream was closed.
+    Closed { stream: Stream, at: Duration },
+    Piece { stream: Stream, bytes: Vec<u8>, at: Duration },
+    End(Box<End>),
+}
+
+/// Hands pieces to the thread that writes the recording.
+#[derive(Clone, Debug)]
+struct Keeper {
+    queue: Sender<Kept>,
+    waiting: Arc<AtomicUsize>,
+    started: Instant,
+}
+
+impl Keeper {
+    fn closed(&self, stream: Stream) {
+        let _ = self.queue.send(Kept::Closed { stream, at: self.started.elapsed() });
+    }
+
+    fn note(&self, stream: Stream, piece: &[u8]) {
+        // An empty piece says that here something is missing.
+        let fits = self.waiting.load(Ordering::Acquire) + piece.len() <= BACKLOG;
+        let bytes = if fits { piece.to_vec() } else { Vec::new() };
+        self.waiting.fetch_add(bytes.len(), Ordering::AcqRel);
+        let _ = self.queue.send(Kept::Piece { stream, bytes, at: self.started.elapsed() });
+    }
+}
+
+fn keep(recorder: Recorder, started: Instant) -> io::Result<(Keeper, JoinHandle<Vec<String>>)> {
+    let (queue, pieces) = channel();
+    let waiting = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&waiting);
+    let named = std::thread::Builder::new().name("tapline-record".to_owned());
+    let thread = named.spawn(move || record(recorder, &pieces, &counted))?;
+    Ok((Keeper { queue, waiting, started }, thread))
+}
+
+fn record(mut recorder: Recorder, pieces: &Receiver<Kept>, waiting: &AtomicUsize) -> Vec<String> {
+    for kept in pieces {
+        match kept {
+            Kept::Closed { stream, at } => {
+                recorder.close_at(stream, at);
+            }
+            Kept::Piece { stream, bytes, .. } if bytes.is_empty() => {
+                recorder.give_up(stream, &io::Error::other("the disk could not keep up"));
+            }
+            Kept::Piece { stream, bytes, at } => {
+                recorder.write_at(stream, &bytes, at);
+                waiting.fetch_sub(bytes.len(), Ordering::AcqRel);
+            }
+            Kept::End(end) => {
+                let known = recorder.losses();
+                let last = recorder.finish(&end);
+                let told = |losses: Vec<tapline_recording::Loss>| losses.iter().map(ToString::to_string).collect::<Vec<_>>();
+                return match last {
+                    Ok(last) => told(known.into_iter().chain(last).collect()),
+                    Err(error) => told(known).into_iter().chain([error.to_string()]).collect(),
+                };
+            }
+        }
+    }
+    Vec::new()
+}

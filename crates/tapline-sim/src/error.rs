@@ -1,0 +1,54 @@
+//! What can go wrong here, and what to do then.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+/// A scenario that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("line {line}, column {column}: {reason}")]
+pub struct ScenarioError {
+    /// Where.
+    pub line: usize,
+    /// Where in the line.
+    pub column: usize,
+    /// Why.
+    pub reason: String,
+}
+
+/// A sim or a replay that cannot be started.
+#[derive(Debug, Error)]
+pub enum SimError {
+    /// The scenario is wrong.
+    #[error("the scenario is wrong: {0}")]
+    Scenario(#[from] ScenarioError),
+    /// The address cannot be had.
+    #[error("cannot listen on {address}: {error} (port 0 takes any that is free)")]
+    Listen {
+        /// Which.
+        address: SocketAddr,
+        /// Why.
+        error: io::Error,
+    },
+    /// The log cannot be written.
+    #[error("cannot write the log {}: {error}", path.display())]
+    Log {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// A folder or file of its own cannot be made.
+    #[error("cannot make {}: {error}", path.display())]
+    Make {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// No thread could be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
+}

@@ -1,0 +1,149 @@
+//! What was asked and answered so far: the script's place, the requests, the tokens.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use serde_json::json;
+use tapline_protocol::Json;
+
+use crate::scenario::{Facts, Scenario, Usage};
+use crate::script::{Choice, Script};
+
+/// A request, and what became of it.
+#[derive(Clone, Debug)]
+pub struct Logged {
+    /// When it came, in milliseconds from the start.
+    pub at_ms: u64,
+    /// Its method.
+    pub method: String,
+    /// Its path and query.
+    pub path: String,
+    /// Its headers; keys are left out.
+    pub headers: BTreeMap<String, String>,
+    /// Its body.
+    pub body: String,
+    /// What it asks, if it asks the model.
+    pub facts: Option<Facts>,
+    /// The turn that answered, from 1 on.
+    pub turn: Option<usize>,
+    /// What went wrong, if something was to.
+    pub fault: Option<&'static str>,
+    /// The status of the answer.
+    pub status: u16,
+    /// Why the scenario has no answer for it.
+    pub failure: Option<String>,
+}
+
+/// Headers that hold a key.
+const SECRET: &[&str] = &["authorization", "x-api-key", "cookie", "proxy-authorization"];
+
+impl Logged {
+    pub(crate) fn new(method: String, path: String, mut headers: BTreeMap<String, String>, body: String) -> Self {
+        for name in SECRET {
+            headers.entry((*name).to_owned()).and_modify(|value| tapline_recording::REDACTED.clone_into(value));
+        }
+        Self { at_ms: 0, method, path, headers, body, facts: None, turn: None, fault: None, status: 0, failure: None }
+    }
+
+    /// As one line of JSON.
+    pub fn to_line(&self) -> String {
+        let facts = self.facts.as_ref();
+        let head = json!({
+            "at_ms": self.at_ms, "method": self.method, "path": self.path, "agent": facts.map(|facts| facts.lane.name()),
+            "count": facts.map(|facts| facts.count), "model": facts.map(|facts| &facts.model), "last": facts.map(|facts| &facts.last),
+            "turn": self.turn, "fault": self.fault, "status": self.status, "failure": self.failure, "headers": self.headers,
+        });
+        // What a client sent may be more than serde_json can hold: it is passed on as it came.
+        let body = Json::parse(&self.body).map_or_else(|_| json!(self.body).to_string(), |json| json.as_str().to_owned());
+        let mut line = head.to_string();
+        line.pop();
+        line += ",\"body\":";
+        line += &body;
+        line += "}\n";
+        line
+    }
+}
+
+/// What was asked and answered.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    started: Instant,
+    keep: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    script: Script,
+    log: Option<File>,
+    log_failed: Option<io::Error>,
+    kept: Vec<Logged>,
+    failures: Vec<String>,
+    tokens: Usage,
+    answers: u64,
+}
+
+impl Journal {
+    pub(crate) fn new(scenario: Scenario, log: Option<File>, keep: bool) -> Self {
+        let tokens = Usage::NONE;
+        let state = State { script: Script::new(scenario), log, log_failed: None, kept: Vec::new(), failures: Vec::new(), tokens, answers: 0 };
+        Self { started: Instant::now(), keep, state: Mutex::new(state) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The answer to a request, and its number.
+    pub(crate) fn choose(&self, facts: &Facts) -> (Choice, u64) {
+        let mut state = self.state();
+        state.answers += 1;
+        (state.script.choose(facts), state.answers)
+    }
+
+    pub(crate) fn log(&self, logged: Logged) {
+        let logged = Logged { at_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX), ..logged };
+        let mut state = self.state();
+        state.failures.extend(logged.failure.clone());
+        if let Some(file) = &mut state.log
+            && let Err(error) = file.write_all(logged.to_line().as_bytes())
+        {
+            state.log = None;
+            state.log_failed = Some(error);
+        }
+        if self.keep {
+            state.kept.push(logged);
+        }
+    }
+
+    /// An answer was given whole.
+    pub(crate) fn count(&self, usage: Usage) {
+        self.state().tokens += usage;
+    }
+
+    pub(crate) fn scenario_usage(&self) -> Usage {
+        self.state().script.scenario().usage
+    }
+
+    pub(crate) fn model(&self) -> Option<String> {
+        self.state().script.scenario().model.clone()
+    }
+
+    pub(crate) fn kept(&self) -> Vec<Logged> {
+        self.state().kept.clone()
+    }
+
+    pub(crate) fn tokens(&self) -> Usage {
+        self.state().tokens
+    }
+
+    /// What was not as the scenario says, so far and, if all is over, in whole.
+    pub(crate) fn failures(&self) -> Vec<String> {
+        let state = self.state();
+        let log = state.log_failed.iter().map(|error| format!("the log could not be written: {error}"));
+        state.failures.iter().cloned().chain(state.script.unmet()).chain(log).collect()
+    }
+}

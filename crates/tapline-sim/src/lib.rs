@@ -1,0 +1,33 @@
+//! Tests of what drives coding agents, without an account, money or luck: a model that follows a script, so that the real
+//! `claude` and `codex` run offline, deterministic and free.
+//!
+//! ```no_run
+//! use tapline_sim::Sim;
+//!
+//! let sim = Sim::start(r#"turn = [{ tool = [{ name = "Bash", input = { command = "ls" } }] }, { text = "Two files." }]"#)?;
+//! let output = std::process::Command::new("claude").args(["-p", "look"]).env_clear().envs(sim.environment()).output()?;
+//! assert_eq!(sim.requests().len(), 2);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod answer;
+mod asked;
+mod error;
+mod home;
+mod journal;
+mod messages;
+mod replay;
+mod responses;
+mod scenario;
+mod script;
+mod server;
+mod sim;
+
+pub use asked::Api;
+pub use error::{ScenarioError, SimError};
+pub use journal::Logged;
+pub use replay::{HostEnds, Played, ReplayOptions, Speed, recorded_version, replay};
+pub use scenario::{Block, EXAMPLE, Facts, Fault, Kind, Lane, Pace, Pattern, Scenario, Text, Times, ToolCall, Turn, Usage, When, Whole};
+pub use sim::{Sim, SimOptions};

@@ -1,0 +1,100 @@
+//! A scenario: what the model answers, turn by turn, and what goes wrong on the way. Read from TOML or JSON; a wrong one
+//! is refused with line and reason. docs/SIM.md describes it, `tapline sim --example` prints one.
+
+mod fault;
+mod pattern;
+mod text;
+mod turn;
+
+use serde::Deserialize;
+
+use crate::error::ScenarioError;
+pub use fault::{Fault, Kind};
+pub(crate) use pattern::beginning;
+pub use pattern::{Facts, Lane, Pattern, When};
+pub use text::Text;
+pub use turn::{Block, Pace, ToolCall, Turn, Usage};
+
+/// A scenario that works, with a line about everything in it.
+pub const EXAMPLE: &str = include_str!("scenario/example.toml");
+
+/// What the model answers.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Scenario {
+    /// The model that the answers name; without it the one that was asked.
+    pub model: Option<String>,
+    /// What every turn says it used, unless it says so itself.
+    pub usage: Usage,
+    /// The answer to what the agent asks beside the conversation (a title, a summary), where no turn is for it.
+    pub side: Option<String>,
+    /// What must hold when all is over.
+    pub expect: Whole,
+    /// The answers, in order.
+    #[serde(rename = "turn", alias = "turns")]
+    pub turns: Vec<Turn>,
+}
+
+/// What must hold for the whole.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Whole {
+    /// So many requests of the conversation and its sub-agents were made.
+    pub requests: Option<u64>,
+    /// Every turn was used.
+    pub all_turns: bool,
+}
+
+/// How often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Times {
+    /// So often.
+    Exactly(u64),
+    /// Always.
+    Forever,
+}
+
+impl Scenario {
+    /// Reads a scenario: JSON if it starts with `{`, else TOML.
+    pub fn parse(text: &str) -> Result<Self, ScenarioError> {
+        if text.trim_start_matches('\u{feff}').trim_start().starts_with('{') {
+            return serde_json::from_str(text).map_err(|error| {
+                let message = error.to_string();
+                let reason = message.split(" at line ").next().unwrap_or(&message).to_owned();
+                ScenarioError { line: error.line(), column: error.column(), reason }
+            });
+        }
+        toml::from_str(text).map_err(|error| {
+            let before = text.get(..error.span().map_or(0, |span| span.start)).unwrap_or(text);
+            let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
+            let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
+            ScenarioError { line, column, reason: error.message().trim_end().replace('\n', " ") }
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Times {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl serde::de::Visitor<'_> for Visitor {
+            type Value = Times;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a number from 1 on, or \"forever\"")
+            }
+            fn visit_u64<E: serde::de::Error>(self, times: u64) -> Result<Times, E> {
+                if times == 0 {
+                    return Err(E::invalid_value(serde::de::Unexpected::Unsigned(0), &self));
+                }
+                Ok(Times::Exactly(times))
+            }
+            fn visit_i64<E: serde::de::Error>(self, times: i64) -> Result<Times, E> {
+                let times = u64::try_from(times);
+                times.map_err(|_| E::custom("a number below 1, expected a number from 1 on, or \"forever\"")).and_then(|times| self.visit_u64(times))
+            }
+            fn visit_str<E: serde::de::Error>(self, word: &str) -> Result<Times, E> {
+                if word == "forever" { Ok(Times::Forever) } else { Err(E::invalid_value(serde::de::Unexpected::Str(word), &self)) }
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}

@@ -1,0 +1,142 @@
+//! What goes wrong before a turn is answered as it should be.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::Times;
+
+/// Something that goes wrong, so many times, before the turn's own answer.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, try_from = "Written")]
+pub struct Fault {
+    /// What.
+    pub kind: Kind,
+    /// How often.
+    pub times: Times,
+    /// After so many events of the stream; none: instead of an answer.
+    pub after: Option<usize>,
+}
+
+/// What goes wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The API says so: with a status, or, in mid-stream, with an event.
+    Error {
+        /// The HTTP status.
+        status: u16,
+        /// The API's word for it.
+        kind: String,
+        /// What it says.
+        message: String,
+        /// Further headers, `retry-after` among them.
+        headers: BTreeMap<String, String>,
+    },
+    /// The connection is cut.
+    Cut,
+    /// An event that is no JSON.
+    Malformed {
+        /// Its text.
+        data: String,
+    },
+    /// Nothing more comes, and the connection stays.
+    Hang,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    kind: Word,
+    times: Option<Times>,
+    after: Option<usize>,
+    status: Option<u16>,
+    #[serde(rename = "type")]
+    error_type: Option<String>,
+    message: Option<String>,
+    retry_after: Option<f64>,
+    headers: Option<BTreeMap<String, String>>,
+    data: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Word {
+    Error,
+    Cut,
+    Malformed,
+    Hang,
+}
+
+impl TryFrom<Written> for Fault {
+    type Error = String;
+
+    fn try_from(written: Written) -> Result<Self, String> {
+        let Written { kind, times, after, status, error_type, message, retry_after, headers, data } = written;
+        let of_error = status.is_some() || error_type.is_some() || message.is_some() || retry_after.is_some() || headers.is_some();
+        if kind != Word::Error && of_error {
+            return Err("status, type, message, retry_after and headers belong to kind = \"error\"".to_owned());
+        }
+        if kind != Word::Malformed && data.is_some() {
+            return Err("data belongs to kind = \"malformed\"".to_owned());
+        }
+        let kind = match kind {
+            Word::Cut => Kind::Cut,
+            Word::Hang => Kind::Hang,
+            Word::Malformed => Kind::Malformed { data: data.unwrap_or_else(|| r#"{"type":"content_block_del"#.to_owned()) },
+            Word::Error => {
+                let status = status.ok_or("an error needs its status, like status = 529")?;
+                if !(400..=599).contains(&status) {
+                    return Err(format!("status {status} is no error: one is from 400 to 599"));
+                }
+                let kind = error_type.unwrap_or_else(|| error_word(status).to_owned());
+                let message = message.unwrap_or_else(|| error_message(status).to_owned());
+                let mut headers = headers.unwrap_or_default();
+                crate::server::check_headers(&headers)?;
+                if let Some(seconds) = retry_after {
+                    headers.insert("retry-after".to_owned(), seconds.to_string());
+                }
+                Kind::Error { status, kind, message, headers }
+            }
+        };
+        Ok(Self { kind, times: times.unwrap_or(Times::Exactly(1)), after })
+    }
+}
+
+/// The API's word for a status.
+pub(crate) fn error_word(status: u16) -> &'static str {
+    match status {
+        401 => "authentication_error",
+        402 => "billing_error",
+        403 => "permission_error",
+        404 => "not_found_error",
+        413 => "request_too_large",
+        429 => "rate_limit_error",
+        504 => "timeout_error",
+        529 => "overloaded_error",
+        500.. => "api_error",
+        _ => "invalid_request_error",
+    }
+}
+
+fn error_message(status: u16) -> &'static str {
+    match status {
+        401 => "invalid x-api-key",
+        403 => "Your API key does not have permission to use the specified resource",
+        429 => "This request would exceed your account's rate limit. Please try again later.",
+        529 => "Overloaded",
+        500.. => "Internal server error",
+        _ => "The request was refused",
+    }
+}
+
+impl Kind {
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Error { .. } => "error",
+            Self::Cut => "cut",
+            Self::Malformed { .. } => "malformed",
+            Self::Hang => "hang",
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! A turn: one answer of the model's.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+use tapline_protocol::Json;
+
+use super::text::literal;
+use super::{Fault, Text, Times, When};
+
+/// One answer.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "Written")]
+pub struct Turn {
+    /// What messages call it.
+    pub name: Option<String>,
+    /// Which requests it is for; without an agent those of the main one.
+    pub when: When,
+    /// What the request must say.
+    pub expect: When,
+    /// How many requests it answers.
+    pub repeat: Times,
+    /// What the model says and does.
+    pub blocks: Vec<Block>,
+    /// Why it stops, where that does not follow from the blocks.
+    pub stop_reason: Option<String>,
+    /// What it says it used.
+    pub usage: Option<Usage>,
+    /// The model it names.
+    pub model: Option<String>,
+    /// How fast it comes, and in what pieces.
+    pub pace: Pace,
+    /// Further headers of the answer.
+    pub headers: BTreeMap<String, String>,
+    /// What goes wrong before.
+    pub faults: Vec<Fault>,
+}
+
+/// A part of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Block {
+    /// Text.
+    Text(Text),
+    /// Thinking.
+    Thinking(Text),
+    /// A call of a tool.
+    Tool(ToolCall),
+    /// What a schema asked for: the call of a tool, or the text of a message, as the API has it.
+    Structured(Value),
+    /// A block as the API writes it, whole.
+    Raw(Json),
+}
+
+/// A call of a tool.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolCall {
+    /// The tool.
+    pub name: String,
+    /// What it is called with.
+    #[serde(default = "no_input")]
+    pub input: Value,
+    /// The call's id, where it matters.
+    pub id: Option<String>,
+}
+
+fn no_input() -> Value {
+    Value::Object(serde_json::Map::new())
+}
+
+/// What an answer says it used, in the Messages API's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "each is what its name says")]
+pub struct Usage {
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    pub cache_creation_input_tokens: u64,
+    pub cache_read_input_tokens: u64,
+    /// Of the output tokens: so many were thoughts. The Responses API alone tells.
+    pub reasoning_tokens: u64,
+}
+
+impl Default for Usage {
+    fn default() -> Self {
+        Self { input_tokens: 12, output_tokens: 42, cache_creation_input_tokens: 0, cache_read_input_tokens: 0, reasoning_tokens: 0 }
+    }
+}
+
+/// How fast an answer comes, and in what pieces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// The time before it begins.
+    pub before: Duration,
+    /// The time before each further event.
+    pub between: Duration,
+    /// Characters in a delta.
+    pub chunk: NonZeroUsize,
+    /// Bytes in a write, to cut events where no event ends.
+    pub split: Option<NonZeroUsize>,
+}
+
+/// So many characters come at once, unless a turn says otherwise.
+const CHUNK: usize = 48;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    name: Option<String>,
+    #[serde(default)]
+    when: When,
+    #[serde(default)]
+    expect: When,
+    repeat: Option<Times>,
+    thinking: Option<Text>,
+    text: Option<Text>,
+    #[serde(default, deserialize_with = "literal")]
+    text_json: Option<Text>,
+    #[serde(default, rename = "tool", alias = "tools")]
+    tools: Vec<ToolCall>,
+    structured: Option<Value>,
+    content: Option<Vec<Part>>,
+    stop_reason: Option<String>,
+    usage: Option<Usage>,
+    model: Option<String>,
+    #[serde(default)]
+    delay_ms: u64,
+    #[serde(default)]
+    pace_ms: u64,
+    chunk: Option<NonZeroUsize>,
+    split: Option<NonZeroUsize>,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    #[serde(default, rename = "fault", alias = "faults")]
+    faults: Vec<Fault>,
+}
+
+#[derive(Deserialize)]
+#[serde(try_from = "WrittenPart")]
+struct Part(Block);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenPart {
+    thinking: Option<Text>,
+    text: Option<Text>,
+    #[serde(default, deserialize_with = "literal")]
+    text_json: Option<Text>,
+    tool: Option<ToolCall>,
+    structured: Option<Value>,
+    raw: Option<String>,
+}
+
+impl TryFrom<WrittenPart> for Part {
+    type Error = String;
+
+    fn try_from(part: WrittenPart) -> Result<Self, String> {
+        let raw = part.raw.map(|text| Json::parse(text.trim()).map(Block::Raw).map_err(|error| format!("raw is no JSON: {error}")));
+        let blocks = [
+            part.thinking.map(Block::Thinking),
+            part.text.or(part.text_json).map(Block::Text),
+            part.tool.map(Block::Tool),
+            part.structured.map(Block::Structured),
+            raw.transpose()?,
+        ];
+        let mut given = blocks.into_iter().flatten();
+        match (given.next(), given.next()) {
+            (Some(block), None) => Ok(Self(block)),
+            _ => Err("a part is one of text, text_json, thinking, tool, structured, raw".to_owned()),
+        }
+    }
+}
+
+impl TryFrom<Written> for Turn {
+    type Error = String;
+
+    fn try_from(turn: Written) -> Result<Self, String> {
+        let simple = [
+            turn.thinking.map(Block::Thinking),
+            turn.text.or(turn.text_json).map(Block::Text),
+            turn.structured.map(Block::Structured),
+        ];
+        let mut blocks: Vec<Block> = simple.into_iter().flatten().chain(turn.tools.into_iter().map(Block::Tool)).collect();
+        if let Some(content) = turn.content {
+            if !blocks.is_empty() {
+                return Err("a turn has either content or text, thinking, tool and structured, not both".to_owned());
+            }
+            blocks = content.into_iter().map(|part| part.0).collect();
+        }
+        let never_answers = turn.faults.iter().any(|fault| fault.times == Times::Forever);
+        if blocks.is_empty() && !never_answers {
+            return Err("the turn says nothing: give it text, thinking, a tool, structured, content, or a fault with times = \"forever\"".to_owned());
+        }
+        crate::server::check_headers(&turn.headers)?;
+        Ok(Self {
+            name: turn.name,
+            when: turn.when,
+            expect: turn.expect,
+            repeat: turn.repeat.unwrap_or(Times::Exactly(1)),
+            blocks,
+            stop_reason: turn.stop_reason,
+            usage: turn.usage,
+            model: turn.model,
+            pace: Pace {
+                before: Duration::from_millis(turn.delay_ms),
+                between: Duration::from_millis(turn.pace_ms),
+                chunk: turn.chunk.or(NonZeroUsize::new(CHUNK)).unwrap_or(NonZeroUsize::MIN),
+                split: turn.split,
+            },
+            headers: turn.headers,
+            faults: turn.faults,
+        })
+    }
+}
+
+impl Turn {
+    /// A turn that is one block.
+    pub(crate) fn of_block(block: Block) -> Self {
+        let chunk = NonZeroUsize::new(CHUNK).unwrap_or(NonZeroUsize::MIN);
+        Self {
+            name: None,
+            when: When::default(),
+            expect: When::default(),
+            repeat: Times::Exactly(1),
+            blocks: vec![block],
+            stop_reason: None,
+            usage: None,
+            model: None,
+            pace: Pace { before: Duration::ZERO, between: Duration::ZERO, chunk, split: None },
+            headers: BTreeMap::new(),
+            faults: Vec::new(),
+        }
+    }
+}
+
+impl Usage {
+    pub(crate) const NONE: Self =
+        Self { input_tokens: 0, output_tokens: 0, cache_creation_input_tokens: 0, cache_read_input_tokens: 0, reasoning_tokens: 0 };
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.input_tokens += other.input_tokens;
+        self.output_tokens += other.output_tokens;
+        self.cache_creation_input_tokens += other.cache_creation_input_tokens;
+        self.cache_read_input_tokens += other.cache_read_input_tokens;
+        self.reasoning_tokens += other.reasoning_tokens;
+    }
+}

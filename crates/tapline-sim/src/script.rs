@@ -1,0 +1,133 @@
+//! Which turn answers a request: the first in the scenario that is for it and not used up.
+
+use crate::scenario::{Facts, Fault, Lane, Scenario, Times, Turn};
+
+/// A scenario and how far it is.
+#[derive(Debug)]
+pub(crate) struct Script {
+    scenario: Scenario,
+    used: Vec<Used>,
+    requests: u64,
+}
+
+/// How far a turn is.
+#[derive(Clone, Debug, Default)]
+struct Used {
+    answers: u64,
+    /// How often each of its faults has happened.
+    faults: Vec<u64>,
+}
+
+/// What a request is answered with.
+#[derive(Clone, Debug)]
+pub(crate) enum Choice {
+    /// A turn, its place in the scenario, and how often it answered before.
+    Turn { at: usize, turn: Turn, before: u64 },
+    /// Something that goes wrong instead of, or in the middle of, a turn.
+    Fault { at: usize, turn: Turn, before: u64, fault: Fault },
+    /// The short text for what is asked beside the conversation.
+    Side(String),
+    /// There is no turn for it: why.
+    Nothing(String),
+    /// The request is not what the turn expects: why.
+    Departs { at: usize, why: String },
+}
+
+impl Times {
+    fn is_over(self, count: u64) -> bool {
+        match self {
+            Self::Exactly(times) => count >= times,
+            Self::Forever => false,
+        }
+    }
+}
+
+impl Script {
+    pub(crate) fn new(scenario: Scenario) -> Self {
+        let used = scenario.turns.iter().map(|turn| Used { answers: 0, faults: vec![0; turn.faults.len()] }).collect();
+        Self { scenario, used, requests: 0 }
+    }
+
+    pub(crate) fn scenario(&self) -> &Scenario {
+        &self.scenario
+    }
+
+    /// The answer to a request. A fault is used up by it, a turn too.
+    pub(crate) fn choose(&mut self, facts: &Facts) -> Choice {
+        if facts.lane != Lane::Side {
+            self.requests += 1;
+        }
+        let is_for = |turn: &Turn| turn.when.departure(facts).is_none() && turn.when.agent.unwrap_or_default() == facts.lane;
+        let turns = self.scenario.turns.iter().zip(&mut self.used).enumerate();
+        let mut open = turns.filter(|(_, (turn, used))| !turn.repeat.is_over(used.answers) && is_for(turn));
+        let Some((at, (turn, used))) = open.next() else {
+            drop(open);
+            if facts.lane == Lane::Side {
+                return Choice::Side(self.scenario.side.clone().unwrap_or_else(|| "ok".to_owned()));
+            }
+            return Choice::Nothing(self.why_nothing(facts));
+        };
+        if let Some(why) = turn.expect.departure(facts) {
+            return Choice::Departs { at, why };
+        }
+        let before = used.answers;
+        let due = turn.faults.iter().zip(&mut used.faults).find(|(fault, count)| !fault.times.is_over(**count));
+        if let Some((fault, count)) = due {
+            *count += 1;
+            return Choice::Fault { at, turn: turn.clone(), before, fault: fault.clone() };
+        }
+        used.answers += 1;
+        Choice::Turn { at, turn: turn.clone(), before }
+    }
+
+    fn why_nothing(&self, facts: &Facts) -> String {
+        let mine = |turn: &&Turn| turn.when.agent.unwrap_or_default() == facts.lane;
+        let answered: u64 = self.of_lane(facts.lane).map(|(_, used)| used.answers).sum();
+        let turns = self.scenario.turns.iter().filter(mine).count();
+        let last = crate::scenario::beginning(&facts.last);
+        format!(
+            "the scenario has run out: turn {} of the {} agent was asked for, and there {} (last message: {last:?})",
+            answered + 1,
+            facts.lane.name(),
+            match turns {
+                0 => "is none for it".to_owned(),
+                1 => "is one, used up or for another request".to_owned(),
+                turns => format!("are {turns}, used up or for other requests"),
+            },
+        )
+    }
+
+    fn of_lane(&self, lane: Lane) -> impl Iterator<Item = (&Turn, &Used)> {
+        self.scenario.turns.iter().zip(&self.used).filter(move |(turn, _)| turn.when.agent.unwrap_or_default() == lane)
+    }
+
+    /// What does not hold now that all is over.
+    pub(crate) fn unmet(&self) -> Vec<String> {
+        let expect = &self.scenario.expect;
+        let requests = expect.requests.filter(|requests| *requests != self.requests);
+        let requests = requests.map(|wanted| format!("{} requests were made, not {wanted}", self.requests));
+        let unused = self.scenario.turns.iter().zip(&self.used).enumerate();
+        let unused = unused.filter(|(_, (turn, used))| {
+            expect.all_turns && (used.answers == 0 || matches!(turn.repeat, Times::Exactly(times) if used.answers < times)) && !turn.never_answers()
+        });
+        let unused = unused.map(|(at, (turn, used))| match used.answers {
+            0 => format!("{} was not used", turn.called(at)),
+            times => format!("{} was used {times} times only", turn.called(at)),
+        });
+        requests.into_iter().chain(unused).collect()
+    }
+}
+
+impl Turn {
+    /// What messages call it.
+    pub(crate) fn called(&self, at: usize) -> String {
+        match &self.name {
+            Some(name) => format!("turn {} ({name})", at + 1),
+            None => format!("turn {}", at + 1),
+        }
+    }
+
+    fn never_answers(&self) -> bool {
+        self.faults.iter().any(|fault| fault.times == Times::Forever)
+    }
+}

@@ -1,0 +1,259 @@
+//! The scripted model's server: reads a request, has the script choose, and sends the answer at its pace, with what is to go
+//! wrong on the way.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming};
+use hyper::header::{HeaderName, HeaderValue};
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tapline_protocol::Json;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use crate::answer::{Answer, Body, error_document, error_event, event, short};
+use crate::asked::{Api, Asked};
+use crate::journal::{Journal, Logged};
+use crate::scenario::{Fault, Kind, Pace, Turn, Usage};
+use crate::script::Choice;
+
+/// No request is longer.
+const LONGEST: usize = 256 << 20;
+/// What was sent before a connection is cut is given this long to leave.
+const FLUSH: Duration = Duration::from_millis(30);
+
+/// Serves until it is dropped.
+pub(crate) async fn serve(listener: TcpListener, journal: Arc<Journal>) {
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            // Out of descriptors, say: it is tried again.
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            continue;
+        };
+        tokio::spawn(connection(stream, Arc::clone(&journal)));
+    }
+}
+
+async fn connection(stream: TcpStream, journal: Arc<Journal>) {
+    let _ = stream.set_nodelay(true);
+    let service = service_fn(move |request| {
+        let journal = Arc::clone(&journal);
+        async move { Ok::<_, Infallible>(respond(request, &journal).await) }
+    });
+    // A client that leaves in the middle is no failure.
+    let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+}
+
+/// What is sent back.
+enum Sent {
+    Whole(Option<Bytes>),
+    /// Piece by piece; an error cuts the connection.
+    Pieces(Receiver<io::Result<Bytes>>),
+}
+
+impl HttpBody for Sent {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        match &mut *self {
+            Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Self::Pieces(pieces) => pieces.poll_recv(context).map(|piece| piece.map(|piece| piece.map(Frame::data))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Self::Whole(None))
+    }
+}
+
+async fn respond(request: Request<Incoming>, journal: &Arc<Journal>) -> Response<Sent> {
+    let (parts, body) = request.into_parts();
+    let path = parts.uri.path_and_query().map_or_else(|| parts.uri.path().to_owned(), ToString::to_string);
+    let headers = parts.headers.iter().map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()));
+    let headers: BTreeMap<String, String> = headers.collect();
+    let Ok(body) = Limited::new(body, LONGEST).collect().await else {
+        return document(StatusCode::PAYLOAD_TOO_LARGE, &error_document(Api::Messages, "request_too_large", "the request is too long or broke off").to_string());
+    };
+    let body = String::from_utf8_lossy(&body.to_bytes()).into_owned();
+    let logged = Logged::new(parts.method.to_string(), path, headers, body);
+    let api = match (&parts.method, parts.uri.path().trim_end_matches('/')) {
+        (&Method::POST, path) if path.ends_with("/messages") => Api::Messages,
+        (&Method::POST, path) if path.ends_with("/responses") => Api::Responses,
+        (&Method::POST, path) if path.ends_with("/messages/count_tokens") => {
+            let tokens = journal.scenario_usage().input_tokens;
+            return plain(journal, logged, StatusCode::OK, &json!({ "input_tokens": tokens }));
+        }
+        (&Method::GET, path) if path.ends_with("/models") => {
+            return plain(journal, logged, StatusCode::OK, &json!({ "object": "list", "data": [], "has_more": false }));
+        }
+        (&Method::HEAD | &Method::GET, "") => return plain(journal, logged, StatusCode::OK, &json!({})),
+        (method, path) => {
+            let message = format!("tapline sim has no {method} {path}: it has POST /v1/messages, /v1/messages/count_tokens and /v1/responses");
+            return plain(journal, logged, StatusCode::NOT_FOUND, &error_document(Api::Messages, "not_found_error", &message));
+        }
+    };
+    answer(api, logged, journal).await
+}
+
+fn plain(journal: &Journal, logged: Logged, status: StatusCode, value: &Value) -> Response<Sent> {
+    journal.log(Logged { status: status.as_u16(), ..logged });
+    document(status, &value.to_string())
+}
+
+async fn answer(api: Api, mut logged: Logged, journal: &Arc<Journal>) -> Response<Sent> {
+    let asked = Json::parse(&logged.body).ok().and_then(|body| Asked::of(api, &body));
+    let Some(asked) = asked else {
+        let error = error_document(api, "invalid_request_error", "tapline sim: the request is no JSON object");
+        return plain(journal, logged, StatusCode::BAD_REQUEST, &error);
+    };
+    let (choice, number) = journal.choose(&asked.facts);
+    let scenario_usage = journal.scenario_usage();
+    let named = |turn: &Turn| turn.model.clone().or_else(|| journal.model()).unwrap_or_else(|| asked.facts.model.clone());
+    logged.facts = Some(asked.facts.clone());
+    let refuse = |logged: Logged, message: &str| {
+        let error = error_document(api, "invalid_request_error", &format!("tapline sim: {message}"));
+        plain(journal, logged, StatusCode::BAD_REQUEST, &error)
+    };
+    let (turn, id, fault) = match choice {
+        Choice::Nothing(why) => {
+            logged.failure = Some(why.clone());
+            return refuse(logged, &why);
+        }
+        Choice::Departs { at, why } => {
+            let why = format!("turn {} expects another request: {why}", at + 1);
+            logged.failure = Some(why.clone());
+            return refuse(logged, &why);
+        }
+        Choice::Side(text) => (Turn::of_block(short(&text)), format!("sim_side_{number}"), None),
+        Choice::Turn { at, turn, before } => {
+            logged.turn = Some(at + 1);
+            (turn, id_of(at, before), None)
+        }
+        Choice::Fault { at, turn, before, fault } => {
+            logged.turn = Some(at + 1);
+            logged.fault = Some(fault.kind.name());
+            (turn, id_of(at, before), Some(fault))
+        }
+    };
+    tokio::time::sleep(turn.pace.before).await;
+    if let Some(Fault { kind: Kind::Error { status, kind, message, headers }, after: None, .. }) = &fault {
+        let status = StatusCode::from_u16(*status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = plain(journal, logged, status, &error_document(api, kind, message));
+        set_headers(&mut response, headers);
+        return response;
+    }
+    let model = named(&turn);
+    let usage = turn.usage.unwrap_or(scenario_usage);
+    let body = Answer { turn: &turn, model: &model, usage, id: &id }.body(api, asked.stream);
+    journal.log(Logged { status: 200, ..logged });
+    let kind = if matches!(body, Body::Events(_)) { "text/event-stream; charset=utf-8" } else { "application/json" };
+    let (sender, pieces) = channel(1);
+    tokio::spawn(send(Sending { api, pace: turn.pace, fault, usage, journal: Arc::clone(journal) }, body, sender));
+    let mut response = Response::new(Sent::Pieces(pieces));
+    response.headers_mut().insert(hyper::header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    set_headers(&mut response, &BTreeMap::from([("request-id".to_owned(), format!("req_sim_{number}"))]));
+    set_headers(&mut response, &turn.headers);
+    response
+}
+
+fn id_of(at: usize, before: u64) -> String {
+    let turn = at + 1;
+    if before == 0 { format!("sim_{turn}") } else { format!("sim_{turn}_{}", before + 1) }
+}
+
+/// An answer under way.
+struct Sending {
+    api: Api,
+    pace: Pace,
+    fault: Option<Fault>,
+    usage: Usage,
+    journal: Arc<Journal>,
+}
+
+/// Sends an answer. Nobody waits for it: the client may leave at any time.
+async fn send(sending: Sending, body: Body, sender: Sender<io::Result<Bytes>>) {
+    let pieces = match body {
+        Body::Events(events) => events,
+        // A document has no events: what goes wrong goes wrong in its middle.
+        Body::Document(text) => {
+            let middle = (0..=text.len() / 2).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+            let (head, tail) = text.split_at(middle);
+            vec![head.to_owned(), tail.to_owned()]
+        }
+    };
+    for (at, piece) in pieces.iter().enumerate() {
+        if let Some(fault) = sending.fault.as_ref().filter(|fault| fault.after.unwrap_or(0).min(pieces.len() - 1) == at) {
+            match &fault.kind {
+                Kind::Malformed { data } => {
+                    let _ = write(&sender, &event("content_block_delta", data), None).await;
+                    return;
+                }
+                Kind::Error { kind, message, .. } => {
+                    let _ = write(&sender, &error_event(sending.api, kind, message), None).await;
+                    return;
+                }
+                Kind::Hang => return sender.closed().await,
+                Kind::Cut => {
+                    tokio::time::sleep(FLUSH).await;
+                    let _ = sender.send(Err(io::ErrorKind::ConnectionReset.into())).await;
+                    return;
+                }
+            }
+        }
+        if at > 0 && !sending.pace.between.is_zero() {
+            tokio::time::sleep(sending.pace.between).await;
+        }
+        if at + 1 == pieces.len() {
+            // Before it has all of it: whoever has the answer finds it counted.
+            sending.journal.count(sending.usage);
+        }
+        if write(&sender, piece, sending.pace.split.map(std::num::NonZeroUsize::get)).await.is_none() {
+            return;
+        }
+    }
+}
+
+async fn write(sender: &Sender<io::Result<Bytes>>, text: &str, split: Option<usize>) -> Option<()> {
+    for piece in text.as_bytes().chunks(split.unwrap_or(usize::MAX)) {
+        sender.send(Ok(Bytes::copy_from_slice(piece))).await.ok()?;
+    }
+    Some(())
+}
+
+fn document(status: StatusCode, text: &str) -> Response<Sent> {
+    let mut response = Response::new(Sent::Whole(Some(Bytes::copy_from_slice(text.as_bytes()))));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(hyper::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(hyper::header::CONTENT_LENGTH, HeaderValue::from(text.len()));
+    response
+}
+
+fn set_headers(response: &mut Response<Sent>, headers: &BTreeMap<String, String>) {
+    for (name, value) in headers {
+        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
+            response.headers_mut().insert(name, value);
+        }
+    }
+}
+
+/// Refuses headers that cannot be sent.
+pub(crate) fn check_headers(headers: &BTreeMap<String, String>) -> Result<(), String> {
+    for (name, value) in headers {
+        let fine = HeaderName::from_bytes(name.as_bytes()).is_ok() && HeaderValue::from_str(value).is_ok();
+        if !fine {
+            return Err(format!("`{name}: {value}` is no header"));
+        }
+    }
+    Ok(())
+}
