@@ -1,5 +1,7 @@
 //! What a request asks, read leniently from either API.
 
+use std::collections::{BTreeMap, HashSet};
+
 use tapline_protocol::{Json, Value};
 
 use crate::scenario::{Facts, Lane};
@@ -20,13 +22,22 @@ pub(crate) struct Asked {
     pub(crate) stream: bool,
 }
 
+/// Headers by which a sub-agent's request is known.
+const OF_SUB_AGENTS: &[&str] = &["x-claude-code-agent-id", "x-openai-subagent"];
+
 impl Asked {
-    pub(crate) fn of(api: Api, body: &Json) -> Option<Self> {
+    /// Reads a request. `given` are the prompts that sub-agents were started with: older programs name no agent in their requests, but a
+    /// conversation that begins with one of these is a sub-agent's.
+    pub(crate) fn of(api: Api, headers: &BTreeMap<String, String>, body: &Json, given: &HashSet<String>) -> Option<Self> {
         body.with(|body| {
-            let facts = match api {
+            let mut facts = match api {
                 Api::Messages => of_messages(body),
                 Api::Responses => of_responses(body),
             };
+            let is_sub = OF_SUB_AGENTS.iter().any(|name| headers.contains_key(*name)) || given.contains(&facts.prompt);
+            if facts.lane == Lane::Main && is_sub {
+                facts.lane = Lane::Sub;
+            }
             Self { facts, stream: body.get("stream").and_then(Value::as_bool).unwrap_or(false) }
         })
     }
@@ -59,12 +70,21 @@ fn texts(content: Option<Value<'_>>, out: &mut Vec<String>) {
 fn said(content: Option<Value<'_>>) -> String {
     let mut all = Vec::new();
     texts(content, &mut all);
-    let own = |text: &String| !WRAPPINGS.iter().any(|tag| text.trim_start().starts_with(tag));
-    all.into_iter().filter(own).collect::<Vec<_>>().join("\n")
+    let own = |text: &&String| !WRAPPINGS.iter().any(|tag| text.trim_start().starts_with(tag));
+    let said: Vec<&str> = all.iter().filter(own).map(String::as_str).collect();
+    // What a program says by itself is all there is, sometimes.
+    if said.is_empty() { all.join("\n") } else { said.join("\n") }
 }
 
 /// What programs put around what people say.
-const WRAPPINGS: &[&str] = &["<system-reminder>", "<environment_context>", "<user_instructions>", "<permissions instructions>"];
+const WRAPPINGS: &[&str] = &[
+    "<system-reminder>",
+    "<session-start-hook>",
+    "<user-prompt-submit-hook>",
+    "<environment_context>",
+    "<user_instructions>",
+    "<subagent_notification>",
+];
 
 fn of_messages(body: Value<'_>) -> Facts {
     let messages: Vec<Value<'_>> = body.get("messages").and_then(Value::items).into_iter().flatten().collect();
@@ -73,26 +93,17 @@ fn of_messages(body: Value<'_>) -> Facts {
     let tools: Vec<String> = body.get("tools").and_then(Value::items).into_iter().flatten().map(|tool| text(tool.get("name"))).collect();
     let users = || messages.iter().filter(|message| is(**message, "role", "user"));
     let system = system.join("\n");
-    let lane = if tools.is_empty() {
-        Lane::Side
-    } else if SUB_AGENTS.iter().any(|mark| system.contains(mark)) {
-        Lane::Sub
-    } else {
-        Lane::Main
-    };
     Facts {
-        lane,
+        // A conversation has tools.
+        lane: if tools.is_empty() { Lane::Side } else { Lane::Main },
         count: messages.iter().filter(|message| is(**message, "role", "assistant")).count() as u64,
         last: users().next_back().map(|message| said(message.get("content"))).unwrap_or_default(),
-        prompt: users().map(|message| said(message.get("content"))).find(|text| !text.is_empty()).unwrap_or_default(),
+        prompt: users().next().map(|message| said(message.get("content"))).unwrap_or_default(),
         system,
         model: text(body.get("model")),
         tools,
     }
 }
-
-/// What the system prompts of sub-agents say, and no other.
-const SUB_AGENTS: &[&str] = &["You are an agent for Claude Code"];
 
 fn of_responses(body: Value<'_>) -> Facts {
     let input = body.get("input");
@@ -102,25 +113,32 @@ fn of_responses(body: Value<'_>) -> Facts {
     };
     let answers = items.iter().enumerate().filter(|(at, item)| is_answer(item) && (*at == 0 || !is_answer(&items[at - 1]))).count();
     let from_user = |item: &&Value<'_>| is(**item, "role", "user") || text(item.get("type")).ends_with("_output");
-    let own = |item: &Value<'_>| {
-        let content = item.get("content").or_else(|| item.get("output"));
-        said(content)
-    };
+    let is_wrapping = |text: &String| WRAPPINGS.iter().any(|tag| text.trim_start().starts_with(tag));
+    let own = |item: &Value<'_>| said(item.get("content").or_else(|| item.get("output")));
     let mut last: Vec<String> = items.iter().rev().take_while(|item| !is_answer(item)).filter(from_user).map(own).collect();
     last.reverse();
     let whole = input.and_then(Value::as_str).map(std::borrow::Cow::into_owned);
     Facts {
         lane: Lane::Main,
         count: answers as u64,
-        last: whole.clone().unwrap_or_else(|| last.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")),
-        prompt: whole.or_else(|| items.iter().filter(from_user).map(own).find(|text| !text.is_empty())).unwrap_or_default(),
+        last: whole.clone().unwrap_or_else(|| last.into_iter().filter(|text| !text.is_empty() && !is_wrapping(text)).collect::<Vec<_>>().join("\n")),
+        prompt: whole.or_else(|| items.iter().filter(from_user).map(own).find(|text| !text.is_empty() && !is_wrapping(text))).unwrap_or_default(),
         system: text(body.get("instructions")),
         model: text(body.get("model")),
-        tools: body.get("tools").and_then(Value::items).into_iter().flatten().map(|tool| tool_name(tool)).collect(),
+        tools: {
+            let mut tools = Vec::new();
+            tool_names(Some(body), &mut tools);
+            items.iter().for_each(|item| tool_names(Some(*item), &mut tools));
+            tools
+        },
     }
 }
 
-fn tool_name(tool: Value<'_>) -> String {
-    let name = text(tool.get("name"));
-    if name.is_empty() { text(tool.get("type")) } else { name }
+/// The tools in `tools`, those in a namespace too.
+fn tool_names(holder: Option<Value<'_>>, out: &mut Vec<String>) {
+    for tool in holder.and_then(|holder| holder.get("tools")).and_then(Value::items).into_iter().flatten() {
+        let name = text(tool.get("name"));
+        out.push(if name.is_empty() { text(tool.get("type")) } else { name });
+        tool_names(Some(tool), out);
+    }
 }

@@ -48,6 +48,9 @@ pub enum SimError {
         /// Why.
         error: io::Error,
     },
+    /// The recording cannot be opened.
+    #[error("{0}")]
+    Recording(String),
     /// No thread could be started.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),

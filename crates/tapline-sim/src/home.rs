@@ -73,7 +73,8 @@ pub(crate) fn temporary(prefix: &str) -> Result<PathBuf, (PathBuf, std::io::Erro
 fn codex_config(address: SocketAddr) -> String {
     format!(
         "# Written by tapline sim.\nmodel_provider = \"tapline\"\n\n[model_providers.tapline]\nname = \"tapline sim\"\nbase_url = \"http://{address}/v1\"\n\
-         wire_api = \"responses\"\nenv_key = \"{CODEX_KEY}\"\nrequest_max_retries = 2\nstream_max_retries = 2\n"
+         wire_api = \"responses\"\nenv_key = \"{CODEX_KEY}\"\nrequest_max_retries = 2\nstream_max_retries = 2\n\n\
+         # Offline, these only wait for a network.\n[analytics]\nenabled = false\n\n[features]\nplugins = false\napps = false\n"
     )
 }
 

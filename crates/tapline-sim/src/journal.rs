@@ -9,6 +9,7 @@ use std::time::Instant;
 use serde_json::json;
 use tapline_protocol::Json;
 
+use crate::asked::{Api, Asked};
 use crate::scenario::{Facts, Scenario, Usage};
 use crate::script::{Choice, Script};
 
@@ -97,6 +98,11 @@ impl Journal {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What a request asks.
+    pub(crate) fn read(&self, api: Api, headers: &BTreeMap<String, String>, body: &Json) -> Option<Asked> {
+        Asked::of(api, headers, body, self.state().script.given())
+    }
+
     /// The answer to a request, and its number.
     pub(crate) fn choose(&self, facts: &Facts) -> (Choice, u64) {
         let mut state = self.state();
@@ -107,7 +113,10 @@ impl Journal {
     pub(crate) fn log(&self, logged: Logged) {
         let logged = Logged { at_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX), ..logged };
         let mut state = self.state();
-        state.failures.extend(logged.failure.clone());
+        // A program may ask again in other words: once is enough.
+        if let Some(failure) = logged.failure.as_ref().filter(|failure| state.failures.last() != Some(failure)) {
+            state.failures.push(failure.clone());
+        }
         if let Some(file) = &mut state.log
             && let Err(error) = file.write_all(logged.to_line().as_bytes())
         {

@@ -15,6 +15,7 @@
 mod answer;
 mod asked;
 mod error;
+mod fake;
 mod home;
 mod journal;
 mod messages;
@@ -27,6 +28,7 @@ mod sim;
 
 pub use asked::Api;
 pub use error::{ScenarioError, SimError};
+pub use fake::FakeAgent;
 pub use journal::Logged;
 pub use replay::{HostEnds, Played, ReplayOptions, Speed, recorded_version, replay};
 pub use scenario::{Block, EXAMPLE, Facts, Fault, Kind, Lane, Pace, Pattern, Scenario, Text, Times, ToolCall, Turn, Usage, When, Whole};

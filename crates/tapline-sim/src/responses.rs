@@ -54,7 +54,7 @@ fn usage(answer: Answer<'_>) -> Value {
     let input = usage.input_tokens + usage.cache_read_input_tokens + usage.cache_creation_input_tokens;
     json!({
         "input_tokens": input,
-        "input_tokens_details": { "cached_tokens": usage.cache_read_input_tokens },
+        "input_tokens_details": { "cached_tokens": usage.cache_read_input_tokens, "cache_write_tokens": usage.cache_creation_input_tokens },
         "output_tokens": usage.output_tokens,
         "output_tokens_details": { "reasoning_tokens": usage.reasoning_tokens },
         "total_tokens": input + usage.output_tokens,
@@ -79,10 +79,13 @@ fn item(answer: Answer<'_>, index: usize, block: &Block) -> String {
         }
         Block::Tool(tool) => {
             let id = answer.call_id("call", tool.id.as_deref(), index);
-            let item = json!({
+            let mut item = json!({
                 "type": "function_call", "id": format!("fc_{}_{index}", answer.id), "call_id": id, "name": tool.name,
                 "arguments": tool.input.to_string(), "status": "completed",
             });
+            if let Some(namespace) = &tool.namespace {
+                item["namespace"] = json!(namespace);
+            }
             item.to_string()
         }
         Block::Raw(json) => json.as_str().to_owned(),

@@ -1,6 +1,8 @@
 //! Which turn answers a request: the first in the scenario that is for it and not used up.
 
-use crate::scenario::{Facts, Fault, Lane, Scenario, Times, Turn};
+use std::collections::HashSet;
+
+use crate::scenario::{Block, Facts, Fault, Lane, Scenario, Times, Turn};
 
 /// A scenario and how far it is.
 #[derive(Debug)]
@@ -8,6 +10,8 @@ pub(crate) struct Script {
     scenario: Scenario,
     used: Vec<Used>,
     requests: u64,
+    /// What sub-agents were started with.
+    given: HashSet<String>,
 }
 
 /// How far a turn is.
@@ -45,11 +49,16 @@ impl Times {
 impl Script {
     pub(crate) fn new(scenario: Scenario) -> Self {
         let used = scenario.turns.iter().map(|turn| Used { answers: 0, faults: vec![0; turn.faults.len()] }).collect();
-        Self { scenario, used, requests: 0 }
+        Self { scenario, used, requests: 0, given: HashSet::new() }
     }
 
     pub(crate) fn scenario(&self) -> &Scenario {
         &self.scenario
+    }
+
+    /// What sub-agents were started with so far.
+    pub(crate) fn given(&self) -> &HashSet<String> {
+        &self.given
     }
 
     /// The answer to a request. A fault is used up by it, a turn too.
@@ -77,6 +86,7 @@ impl Script {
             return Choice::Fault { at, turn: turn.clone(), before, fault: fault.clone() };
         }
         used.answers += 1;
+        self.given.extend(turn.blocks.iter().filter_map(given_by));
         Choice::Turn { at, turn: turn.clone(), before }
     }
 
@@ -115,6 +125,14 @@ impl Script {
             times => format!("{} was used {times} times only", turn.called(at)),
         });
         requests.into_iter().chain(unused).collect()
+    }
+}
+
+/// The prompt of a sub-agent that a block starts.
+fn given_by(block: &Block) -> Option<String> {
+    match block {
+        Block::Tool(tool) if matches!(tool.name.as_str(), "Task" | "Agent") => tool.input["prompt"].as_str().map(str::to_owned),
+        _ => None,
     }
 }
 

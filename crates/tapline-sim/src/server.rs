@@ -21,7 +21,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::answer::{Answer, Body, error_document, error_event, event, short};
-use crate::asked::{Api, Asked};
+use crate::asked::Api;
 use crate::journal::{Journal, Logged};
 use crate::scenario::{Fault, Kind, Pace, Turn, Usage};
 use crate::script::Choice;
@@ -111,7 +111,7 @@ fn plain(journal: &Journal, logged: Logged, status: StatusCode, value: &Value) -
 }
 
 async fn answer(api: Api, mut logged: Logged, journal: &Arc<Journal>) -> Response<Sent> {
-    let asked = Json::parse(&logged.body).ok().and_then(|body| Asked::of(api, &body));
+    let asked = Json::parse(&logged.body).ok().and_then(|body| journal.read(api, &logged.headers, &body));
     let Some(asked) = asked else {
         let error = error_document(api, "invalid_request_error", "tapline sim: the request is no JSON object");
         return plain(journal, logged, StatusCode::BAD_REQUEST, &error);
@@ -210,7 +210,7 @@ async fn send(sending: Sending, body: Body, sender: Sender<io::Result<Bytes>>) {
                 }
             }
         }
-        if at > 0 && !sending.pace.between.is_zero() {
+        if at > 0 && is_delta(piece) && is_delta(&pieces[at - 1]) {
             tokio::time::sleep(sending.pace.between).await;
         }
         if at + 1 == pieces.len() {
@@ -221,6 +221,11 @@ async fn send(sending: Sending, body: Body, sender: Sender<io::Result<Bytes>>) {
             return;
         }
     }
+}
+
+/// Whether an event is a piece of text that comes bit by bit.
+fn is_delta(event: &str) -> bool {
+    event.lines().next().is_some_and(|name| name.ends_with("delta") && !name.ends_with("message_delta"))
 }
 
 async fn write(sender: &Sender<io::Result<Bytes>>, text: &str, split: Option<usize>) -> Option<()> {

@@ -82,6 +82,12 @@ pub(super) fn is_result(line: &[u8]) -> bool {
     matches!(Line::read(line).frame, Frame::Message(kind) if matches!(kind.as_str(), "result" | "turn.completed" | "turn.failed"))
 }
 
+/// Whether an agent's line begins a turn.
+pub(super) fn is_init(line: &[u8]) -> bool {
+    let subtype = |value: Value<'_>| value.get("subtype").and_then(Value::as_str).as_deref() == Some("init");
+    memchr::memmem::find(line, b"init").is_some() && Line::read(line).json.and_then(|json| json.with(subtype)) == Some(true)
+}
+
 /// The recorded host's ids, and those of the one that is here.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ids(HashMap<String, String>);

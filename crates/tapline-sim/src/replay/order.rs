@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tapline_recording::{Piece, Recording, Stream};
 
-use super::frame::{Frame, Line, answered, is_result};
+use super::frame::{Frame, Line, answered, is_init};
 
 /// The next thing that happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +87,7 @@ fn by_time(pieces: &[Piece], inputs: &Inputs) -> Vec<Next> {
     order
 }
 
-/// An answer follows its request; after a request of the agent's comes the host's answer; a turn begins with a message.
+/// An answer follows its request; a request of the agent's waits for the host's answer; a turn begins with a message.
 fn by_cause(recording: &Recording, inputs: &Inputs) -> io::Result<Vec<Next>> {
     let at = Duration::ZERO;
     let position = |wanted: &dyn Fn(&Line) -> bool| inputs.lines.iter().position(wanted).map(|found| found + 1);
@@ -97,7 +97,6 @@ fn by_cause(recording: &Recording, inputs: &Inputs) -> io::Result<Vec<Next>> {
         let mut messages = inputs.lines.iter().enumerate().filter(|(_, line)| line.frame == Frame::Message("user".to_owned()));
         messages.nth(turn).map(|(found, _)| found + 1)
     };
-    due = due.max(message(0).filter(|first| *first == 1).unwrap_or(0));
     loop {
         line.clear();
         let count = reader.read_until(b'\n', &mut line)?;
@@ -107,16 +106,16 @@ fn by_cause(recording: &Recording, inputs: &Inputs) -> io::Result<Vec<Next>> {
         if let Some(id) = answered(&line) {
             due = due.max(position(&|line| line.id.as_ref() == Some(&id)).unwrap_or(0));
         }
+        if is_init(&line) {
+            due = due.max(message(turns).unwrap_or(0));
+            turns += 1;
+        }
         order.push(Next::In { lines: due, at });
         end += count as u64;
         order.push(Next::Out { stream: Stream::Stdout, end, at });
         let read = Line::read(&line);
         if let (Frame::Request(_), Some(id)) = (&read.frame, &read.id) {
             due = due.max(position(&|line| line.frame == Frame::Response(id.clone())).unwrap_or(0));
-        }
-        if is_result(&line) {
-            turns += 1;
-            due = due.max(message(turns).unwrap_or(0));
         }
     }
     if !inputs.lines.is_empty() {

@@ -65,6 +65,8 @@ pub struct ToolCall {
     pub input: Value,
     /// The call's id, where it matters.
     pub id: Option<String>,
+    /// Where the tool belongs, for those of Codex that belong somewhere (`multi_agent_v1`).
+    pub namespace: Option<String>,
 }
 
 fn no_input() -> Value {
@@ -95,7 +97,7 @@ impl Default for Usage {
 pub struct Pace {
     /// The time before it begins.
     pub before: Duration,
-    /// The time before each further event.
+    /// The time between its deltas.
     pub between: Duration,
     /// Characters in a delta.
     pub chunk: NonZeroUsize,

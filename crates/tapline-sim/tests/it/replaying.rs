@@ -1,0 +1,215 @@
+//! A replay is the agent again: the same bytes and end, answers with the host's own ids, faults on demand; whatever was cut.
+
+use std::num::NonZeroUsize;
+use std::time::{Duration, Instant};
+
+use tapline_recording::{End, Stream};
+use tapline_sim::{Played, ReplayOptions, Speed};
+
+use crate::recordings::{Folder, conversation, converse, play, record};
+
+fn simple() -> Vec<(char, String)> {
+    let line = |who, text: &str| (who, format!("{text}\n"));
+    vec![
+        line('<', r#"{"type":"system","subtype":"init","claude_code_version":"2.1.325"}"#),
+        line('!', "a warning"),
+        line('<', r#"{"type":"assistant","message":{"content":[{"type":"text","text":"the result of \"result\""}]}}"#),
+        line('<', r#"{"subtype":"success","type":"result"}"#),
+        line('<', r#"{"type":"system","subtype":"notification"}"#),
+    ]
+}
+
+fn all(said: &[(char, String)], who: char) -> String {
+    said.iter().filter(|(speaker, _)| *speaker == who).map(|(_, text)| text.as_str()).collect()
+}
+
+fn ended(exit_code: i32) -> End {
+    End { exit_code: Some(exit_code), ..End::default() }
+}
+
+#[test]
+fn the_same_bytes_and_the_same_end() {
+    let folder = Folder::new();
+    for (at, end) in [ended(0), ended(7), End { signal: Some("SIGTERM".to_owned()), ..End::default() }].iter().enumerate() {
+        let path = folder.join(&at.to_string());
+        record(&path, &simple(), end);
+        for chunks in [None, NonZeroUsize::new(1), NonZeroUsize::new(7)] {
+            let saw = play(&path, &ReplayOptions { chunks, ..ReplayOptions::default() }, "");
+            assert_eq!(saw.stdout, all(&simple(), '<'));
+            assert_eq!(saw.stderr, all(&simple(), '!'));
+            let wanted = end.exit_code.map_or(Played::Signal("SIGTERM".to_owned()), Played::Exit);
+            assert_eq!(saw.played, wanted);
+        }
+    }
+}
+
+#[test]
+fn it_takes_its_time() {
+    let folder = Folder::new();
+    record(&folder.join("r"), &simple(), &ended(0));
+    let timed = |speed| {
+        let start = Instant::now();
+        play(&folder.join("r"), &ReplayOptions { speed, ..ReplayOptions::default() }, "");
+        start.elapsed()
+    };
+    assert!(timed(Speed::Times(1.0)) >= Duration::from_millis(40));
+    assert!(timed(Speed::Times(0.25)) >= Duration::from_millis(160));
+    assert!(timed(Speed::Instant) < Duration::from_millis(40));
+}
+
+#[test]
+fn a_conversation_is_had_again_with_the_hosts_own_ids() {
+    let folder = Folder::new();
+    let said = conversation();
+    record(&folder.join("r"), &said, &ended(1));
+    let options = ReplayOptions { strict: true, ..ReplayOptions::default() };
+    // Every id of the host's is another, and of another length.
+    let change = |text: &str| text.replace("req_", "a-much-longer-id-");
+    let (read, played) = converse(&folder.join("r"), &options, &said, change);
+    let wanted: Vec<String> = said.iter().filter(|(who, _)| *who == '<').map(|(_, text)| text.replace("\"req_", "\"a-much-longer-id-")).collect();
+    assert_eq!(read, wanted);
+    assert_eq!(played, Played::Exit(1));
+    assert!(wanted.iter().any(|line| line.contains("a-much-longer-id-5")), "there is something to map");
+}
+
+#[test]
+fn a_host_that_departs_is_told_where() {
+    let folder = Folder::new();
+    let said = conversation();
+    record(&folder.join("r"), &said, &ended(1));
+    let strict = ReplayOptions { strict: true, ..ReplayOptions::default() };
+    let departs = |change: &dyn Fn(&str) -> String| match converse(&folder.join("r"), &strict, &said, change).1 {
+        Played::Departed(why) => why,
+        other => panic!("{other:?}"),
+    };
+    let why = departs(&|text| text.replace("\"mode\": \"acceptEdits\"", "\"mode\": \"plan\""));
+    assert!(why.contains("set_permission_mode") && why.contains(".request.mode") && why.contains("acceptEdits") && why.contains("plan"), "{why}");
+    let why = departs(&|text| text.replace("no writes today", "yes"));
+    assert!(why.contains("answer to") && why.contains("no writes today"), "{why}");
+    let why = departs(&|text| text.replace("\"subtype\": \"mcp_status\"", "\"subtype\": \"get_usage\""));
+    assert!(why.contains("get_usage") && why.contains("not recorded"), "{why}");
+    let why = departs(&|text| if text.contains("go slow") { String::new() } else { text.to_owned() });
+    assert!(why.contains("closed before") && why.contains("user"), "{why}");
+    let why = departs(&|text| text.replace("\"content\": \"do it\"", "\"content\": \"do it\", \"extra\": 1"));
+    assert!(why.contains(".message.extra"), "{why}");
+}
+
+#[test]
+fn without_strict_a_host_may_depart_and_nobody_hangs() {
+    let folder = Folder::new();
+    let said = conversation();
+    record(&folder.join("r"), &said, &ended(1));
+    // It asks what was never asked: the answer is an error, at once; and it leaves early.
+    let asks = "{\"type\":\"control_request\",\"request_id\":\"mine\",\"request\":{\"subtype\":\"brew_coffee\"}}\n";
+    let saw = play(&folder.join("r"), &ReplayOptions::default(), asks);
+    let refusal = saw.stdout.lines().find(|line| line.contains("\"mine\"")).unwrap();
+    assert!(refusal.contains("\"subtype\":\"error\"") && refusal.contains("brew_coffee"), "{refusal}");
+    let lines = all(&said, '<').lines().count();
+    assert_eq!(saw.stdout.lines().count(), lines + 1, "all that was recorded is played");
+    assert_eq!(saw.played, Played::Exit(1));
+}
+
+#[test]
+fn a_host_that_asks_in_another_order_gets_its_answers() {
+    let folder = Folder::new();
+    let request = |id: &str, asked: &str| ('>', format!("{{\"type\":\"control_request\",\"request_id\":\"{id}\",\"request\":{{\"subtype\":\"{asked}\"}}}}\n"));
+    let answer = |id: &str, text: &str| ('<', format!("{{\"type\":\"control_response\",\"response\":{{\"subtype\":\"success\",\"request_id\":\"{id}\",\"response\":{{\"a\":\"{text}\"}}}}}}\n"));
+    let said = [request("1", "set_model"), answer("1", "model"), request("2", "mcp_status"), answer("2", "status")];
+    record(&folder.join("r"), &said, &ended(0));
+    // The second first, and nothing else before its answer is there.
+    let other = [request("x", "mcp_status"), answer("x", "status"), request("y", "set_model"), answer("y", "model")];
+    let (read, played) = converse(&folder.join("r"), &ReplayOptions::default(), &other, str::to_owned);
+    assert_eq!(read, [other[1].1.clone(), other[3].1.clone()]);
+    assert_eq!(played, Played::Exit(0));
+}
+
+#[test]
+fn ids_of_messages_are_the_hosts_too() {
+    let folder = Folder::new();
+    let uuid = "0f5f9a2e-0000-4000-8000-000000000001";
+    let said = [
+        ('>', format!("{{\"type\":\"user\",\"uuid\":\"{uuid}\",\"message\":{{\"role\":\"user\",\"content\":\"hi\"}}}}\n")),
+        ('<', format!("{{\"type\":\"system\",\"subtype\":\"command_lifecycle\",\"command_uuid\":\"{uuid}\",\"state\":\"queued\"}}\n")),
+        ('<', format!("{{\"type\":\"assistant\",\"text\":\"not \\\"{uuid}\\\" in a text\",\"user_message_uuids\":[\"{uuid}\"]}}\n")),
+    ];
+    record(&folder.join("r"), &said, &ended(0));
+    let (read, _) = converse(&folder.join("r"), &ReplayOptions::default(), &said, |text| text.replace(uuid, "mine"));
+    assert!(read[0].contains("\"command_uuid\":\"mine\""), "{}", read[0]);
+    assert!(read[1].contains(&format!("not \\\"{uuid}\\\" in a text")) && read[1].contains("[\"mine\"]"), "{}", read[1]);
+}
+
+#[test]
+fn faults_on_demand() {
+    let folder = Folder::new();
+    record(&folder.join("r"), &simple(), &ended(0));
+    let lines: Vec<String> = simple().into_iter().filter(|(who, _)| *who == '<').map(|(_, text)| text).collect();
+    for count in 0..=5 {
+        let saw = play(&folder.join("r"), &ReplayOptions { stop_after: Some(count), ..ReplayOptions::default() }, "");
+        assert_eq!(saw.stdout, lines[..usize::try_from(count).unwrap().min(lines.len())].concat());
+        assert_eq!(saw.played, Played::Exit(0), "it ends as if that were all");
+    }
+    let saw = play(&folder.join("r"), &ReplayOptions { drop_result: true, ..ReplayOptions::default() }, "");
+    assert_eq!(saw.stdout, [&lines[0], &lines[1], &lines[3]].map(String::as_str).concat());
+}
+
+#[test]
+fn a_prompt_is_awaited_and_held_against_the_recorded_one() {
+    let folder = Folder::new();
+    let said: Vec<_> = std::iter::once(('>', "What is this?".to_owned())).chain(simple()).collect();
+    record(&folder.join("r"), &said, &ended(0));
+    let strict = ReplayOptions { strict: true, ..ReplayOptions::default() };
+    assert_eq!(play(&folder.join("r"), &strict, "What is this?").played, Played::Exit(0));
+    let Played::Departed(why) = play(&folder.join("r"), &strict, "What is that?").played else { panic!("it departs") };
+    assert!(why.contains("byte 10"), "{why}");
+    assert_eq!(play(&folder.join("r"), &ReplayOptions::default(), "anything").stdout, all(&said, '<'));
+}
+
+#[test]
+fn cut_at_any_byte_it_plays_to_its_end_and_says_so() {
+    let folder = Folder::new();
+    let said: Vec<_> = std::iter::once(('>', "{\"type\":\"user\"}\n".to_owned())).chain(simple()).collect();
+    record(&folder.join("whole"), &said, &ended(0));
+    assert_eq!(tapline_recording::Recording::open(&folder.join("whole")).unwrap().flaws(), Vec::<String>::new());
+    for file in ["stdout", "stderr", "stdin", "times", "meta.json", "end.json"] {
+        let bytes = std::fs::read(folder.join("whole").join(file)).unwrap();
+        // The last byte of JSON is its line end: without it, nothing is missing. The last line of times says that stdin was closed: not
+        // every recording has it.
+        let closing = bytes.iter().rposition(|byte| *byte == b'\n' && file == "times").and_then(|end| bytes[..end].iter().rposition(|byte| *byte == b'\n'));
+        let most = if file.ends_with(".json") { bytes.len() - 1 } else { bytes.len() };
+        for cut in (0..most).filter(|cut| closing.is_none_or(|closing| *cut != closing + 1)) {
+            let path = folder.join(&format!("{file}-{cut}"));
+            std::fs::create_dir(&path).unwrap();
+            for entry in std::fs::read_dir(folder.join("whole")).unwrap() {
+                let entry = entry.unwrap();
+                std::fs::copy(entry.path(), path.join(entry.file_name())).unwrap();
+            }
+            std::fs::write(path.join(file), &bytes[..cut]).unwrap();
+            let saw = play(&path, &ReplayOptions::default(), "{\"type\":\"user\"}\n");
+            let wanted = if file == "stdout" { String::from_utf8(bytes[..cut].to_vec()).unwrap() } else { all(&said, '<') };
+            assert_eq!(saw.stdout, wanted, "{file} cut at {cut}");
+            let flaws = tapline_recording::Recording::open(&path).unwrap().flaws();
+            assert!(!flaws.is_empty(), "{file} cut at {cut} is not told");
+            assert_eq!(saw.played, if file == "end.json" { Played::NoEnd } else { Played::Exit(0) });
+            std::fs::remove_dir_all(&path).unwrap();
+        }
+    }
+}
+
+#[test]
+fn edited_by_hand_a_conversation_still_follows() {
+    let folder = Folder::new();
+    let said = conversation();
+    record(&folder.join("r"), &said, &ended(1));
+    let path = folder.join("r").join(Stream::Stdout.file_name());
+    let longer = std::fs::read_to_string(&path).unwrap().replace("Done: 5.", "Done: five, and a good deal longer than it was recorded.");
+    std::fs::write(&path, longer).unwrap();
+    let edited: Vec<(char, String)> = said.iter().map(|(who, text)| (*who, text.replace("Done: 5.", "Done: five, and a good deal longer than it was recorded."))).collect();
+    let (read, played) = converse(&folder.join("r"), &ReplayOptions::default(), &edited, |text| text.replace("req_", "other-"));
+    let wanted: Vec<String> = edited.iter().filter(|(who, _)| *who == '<').map(|(_, text)| text.replace("\"req_", "\"other-")).collect();
+    assert_eq!(read, wanted);
+    assert_eq!(played, Played::Exit(1));
+    // Also without any times at all.
+    std::fs::remove_file(folder.join("r").join("times")).unwrap();
+    let (read, _) = converse(&folder.join("r"), &ReplayOptions::default(), &edited, |text| text.replace("req_", "other-"));
+    assert_eq!(read, wanted);
+}
