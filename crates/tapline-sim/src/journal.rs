@@ -10,7 +10,7 @@ use serde_json::json;
 use tapline_protocol::Json;
 
 use crate::asked::{Api, Asked};
-use crate::scenario::{Facts, Scenario, Usage};
+use crate::scenario::{Facts, Lane, Scenario, Usage};
 use crate::script::{Choice, Script};
 
 /// A request, and what became of it.
@@ -83,13 +83,14 @@ struct State {
     log_failed: Option<io::Error>,
     kept: Vec<Logged>,
     failures: Vec<String>,
-    tokens: Usage,
+    /// By who asked.
+    tokens: BTreeMap<Lane, Usage>,
     answers: u64,
 }
 
 impl Journal {
     pub(crate) fn new(scenario: Scenario, log: Option<File>, keep: bool) -> Self {
-        let tokens = Usage::NONE;
+        let tokens = BTreeMap::new();
         let state = State { script: Script::new(scenario), log, log_failed: None, kept: Vec::new(), failures: Vec::new(), tokens, answers: 0 };
         Self { started: Instant::now(), keep, state: Mutex::new(state) }
     }
@@ -129,8 +130,8 @@ impl Journal {
     }
 
     /// An answer was given whole.
-    pub(crate) fn count(&self, usage: Usage) {
-        self.state().tokens += usage;
+    pub(crate) fn count(&self, lane: Lane, usage: Usage) {
+        *self.state().tokens.entry(lane).or_insert(Usage::NONE) += usage;
     }
 
     pub(crate) fn scenario_usage(&self) -> Usage {
@@ -145,8 +146,8 @@ impl Journal {
         self.state().kept.clone()
     }
 
-    pub(crate) fn tokens(&self) -> Usage {
-        self.state().tokens
+    pub(crate) fn tokens(&self) -> BTreeMap<Lane, Usage> {
+        self.state().tokens.clone()
     }
 
     /// What was not as the scenario says, so far and, if all is over, in whole.

@@ -23,7 +23,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use crate::answer::{Answer, Body, error_document, error_event, event, short};
 use crate::asked::Api;
 use crate::journal::{Journal, Logged};
-use crate::scenario::{Fault, Kind, Pace, Turn, Usage};
+use crate::scenario::{Fault, Kind, Lane, Pace, Turn, Usage};
 use crate::script::Choice;
 
 /// No request is longer.
@@ -158,7 +158,7 @@ async fn answer(api: Api, mut logged: Logged, journal: &Arc<Journal>) -> Respons
     journal.log(Logged { status: 200, ..logged });
     let kind = if matches!(body, Body::Events(_)) { "text/event-stream; charset=utf-8" } else { "application/json" };
     let (sender, pieces) = channel(1);
-    tokio::spawn(send(Sending { api, pace: turn.pace, fault, usage, journal: Arc::clone(journal) }, body, sender));
+    tokio::spawn(send(Sending { api, pace: turn.pace, fault, usage, lane: asked.facts.lane, journal: Arc::clone(journal) }, body, sender));
     let mut response = Response::new(Sent::Pieces(pieces));
     response.headers_mut().insert(hyper::header::CONTENT_TYPE, HeaderValue::from_static(kind));
     set_headers(&mut response, &BTreeMap::from([("request-id".to_owned(), format!("req_sim_{number}"))]));
@@ -177,6 +177,7 @@ struct Sending {
     pace: Pace,
     fault: Option<Fault>,
     usage: Usage,
+    lane: Lane,
     journal: Arc<Journal>,
 }
 
@@ -215,7 +216,7 @@ async fn send(sending: Sending, body: Body, sender: Sender<io::Result<Bytes>>) {
         }
         if at + 1 == pieces.len() {
             // Before it has all of it: whoever has the answer finds it counted.
-            sending.journal.count(sending.usage);
+            sending.journal.count(sending.lane, sending.usage);
         }
         if write(&sender, piece, sending.pace.split.map(std::num::NonZeroUsize::get)).await.is_none() {
             return;

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use crate::error::SimError;
 use crate::home;
 use crate::journal::{Journal, Logged};
-use crate::scenario::{Scenario, Usage};
+use crate::scenario::{Lane, Scenario, Usage};
 
 /// A scripted model. It serves from a thread of its own until it is dropped.
 ///
@@ -119,7 +119,14 @@ impl Sim {
 
     /// The tokens of every answer that was given whole.
     pub fn tokens(&self) -> Usage {
-        self.journal.tokens()
+        let mut sum = Usage::NONE;
+        self.journal.tokens().into_values().for_each(|usage| sum += usage);
+        sum
+    }
+
+    /// The tokens of the answers to one kind of asker.
+    pub fn tokens_of(&self, lane: Lane) -> Usage {
+        self.journal.tokens().remove(&lane).unwrap_or(Usage::NONE)
     }
 
     /// What was not as the scenario says: requests without a turn, expectations that did not hold.

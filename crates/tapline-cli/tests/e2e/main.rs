@@ -1,0 +1,17 @@
+//! The end-to-end tests: the real programs, offline, on a scripted model, through `run` and `tee`. `scripts/e2e` installs the
+//! programs and runs them.
+
+#[cfg(test)]
+mod claude;
+#[cfg(test)]
+mod codex;
+#[cfg(test)]
+mod ending;
+#[cfg(test)]
+mod failing;
+#[cfg(test)]
+mod hosts;
+#[cfg(test)]
+mod sessions;
+#[cfg(test)]
+mod stage;
