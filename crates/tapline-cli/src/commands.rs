@@ -8,6 +8,7 @@ mod inspect;
 mod man;
 mod replay;
 mod run;
+mod shim;
 mod sim;
 pub(crate) mod tee;
 mod view;
@@ -32,7 +33,7 @@ pub(crate) fn run(command: Command) -> Result<u8> {
         Command::Check(args) => check::run(&args),
         Command::Sim(args) => sim::run(&args),
         Command::Tee(args) => tee::run(&args),
-        Command::Shim(args) => tee::shim(&args),
+        Command::Shim(args) => shim::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Doctor(args) => doctor::run(&args),

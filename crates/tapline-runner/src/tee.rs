@@ -75,14 +75,19 @@ impl Tee {
         let keeper = recorder.map(|recorder| keep(recorder, started)).transpose()?;
         let outputs = [Arc::new(Pump::default()), Arc::new(Pump::default())];
         let ends = [
-            (Stream::Stdin, Some(host.stdin), stdin.map(|file| Box::new(file) as Box<dyn Write + Send>), Arc::new(Pump::default())),
+            (
+                Stream::Stdin,
+                Some(host.stdin),
+                stdin.map(|file| Box::new(file) as Box<dyn Write + Send>),
+                Arc::new(Pump::default()),
+            ),
             (Stream::Stdout, boxed(stdout), Some(host.stdout), Arc::clone(&outputs[0])),
             (Stream::Stderr, boxed(stderr), Some(host.stderr), Arc::clone(&outputs[1])),
         ];
         for (stream, from, to, pump) in ends {
             let keeper = keeper.as_ref().map(|(keeper, _)| keeper.clone());
             let named = std::thread::Builder::new().name(format!("tapline-{}", stream.file_name()));
-            named.spawn(move || pump.run(stream, from, to, keeper))?;
+            named.spawn(move || pump.run(stream, from.zip(to), keeper.as_ref()))?;
         }
         Ok(Self { process, outputs, keeper, started })
     }
@@ -134,9 +139,9 @@ struct Pump {
 }
 
 impl Pump {
-    fn run(&self, stream: Stream, from: Option<Box<dyn Read + Send>>, to: Option<Box<dyn Write + Send>>, keeper: Option<Keeper>) {
-        if let (Some(from), Some(to)) = (from, to) {
-            self.pass(stream, from, to, keeper.as_ref());
+    fn run(&self, stream: Stream, ends: Option<(Box<dyn Read + Send>, Box<dyn Write + Send>)>, keeper: Option<&Keeper>) {
+        if let Some((from, to)) = ends {
+            self.pass(stream, from, to, keeper);
         }
         self.done.store(true, Ordering::Release);
     }
@@ -183,8 +188,15 @@ impl Pump {
 
 enum Kept {
     /// A stream was closed.
-    Closed { stream: Stream, at: Duration },
-    Piece { stream: Stream, bytes: Vec<u8>, at: Duration },
+    Closed {
+        stream: Stream,
+        at: Duration,
+    },
+    Piece {
+        stream: Stream,
+        bytes: Vec<u8>,
+        at: Duration,
+    },
     End(Box<End>),
 }
 

@@ -9,9 +9,9 @@ use crate::scenario::{Facts, Lane};
 /// Which API is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Api {
-    /// Anthropic's `POST /v1/messages`.
+    /// The Messages API: `POST /v1/messages`.
     Messages,
-    /// OpenAI's `POST /v1/responses`.
+    /// The Responses API: `POST /v1/responses`.
     Responses,
 }
 
@@ -90,7 +90,8 @@ fn of_messages(body: Value<'_>) -> Facts {
     let messages: Vec<Value<'_>> = body.get("messages").and_then(Value::items).into_iter().flatten().collect();
     let mut system = Vec::new();
     texts(body.get("system"), &mut system);
-    let tools: Vec<String> = body.get("tools").and_then(Value::items).into_iter().flatten().map(|tool| text(tool.get("name"))).collect();
+    let tools: Vec<String> =
+        body.get("tools").and_then(Value::items).into_iter().flatten().map(|tool| text(tool.get("name"))).collect();
     let users = || messages.iter().filter(|message| is(**message, "role", "user"));
     let system = system.join("\n");
     Facts {
@@ -109,9 +110,11 @@ fn of_responses(body: Value<'_>) -> Facts {
     let input = body.get("input");
     let items: Vec<Value<'_>> = input.and_then(Value::items).into_iter().flatten().collect();
     let is_answer = |item: &Value<'_>| {
-        matches!(text(item.get("type")).as_str(), "reasoning" | "function_call" | "custom_tool_call" | "local_shell_call") || is(*item, "role", "assistant")
+        matches!(text(item.get("type")).as_str(), "reasoning" | "function_call" | "custom_tool_call" | "local_shell_call")
+            || is(*item, "role", "assistant")
     };
-    let answers = items.iter().enumerate().filter(|(at, item)| is_answer(item) && (*at == 0 || !is_answer(&items[at - 1]))).count();
+    let answers =
+        items.iter().enumerate().filter(|(at, item)| is_answer(item) && (*at == 0 || !is_answer(&items[at - 1]))).count();
     let from_user = |item: &&Value<'_>| is(**item, "role", "user") || text(item.get("type")).ends_with("_output");
     let is_wrapping = |text: &String| WRAPPINGS.iter().any(|tag| text.trim_start().starts_with(tag));
     let own = |item: &Value<'_>| said(item.get("content").or_else(|| item.get("output")));
@@ -121,14 +124,20 @@ fn of_responses(body: Value<'_>) -> Facts {
     Facts {
         lane: Lane::Main,
         count: answers as u64,
-        last: whole.clone().unwrap_or_else(|| last.into_iter().filter(|text| !text.is_empty() && !is_wrapping(text)).collect::<Vec<_>>().join("\n")),
-        prompt: whole.or_else(|| items.iter().filter(from_user).map(own).find(|text| !text.is_empty() && !is_wrapping(text))).unwrap_or_default(),
+        last: whole.clone().unwrap_or_else(|| {
+            last.into_iter().filter(|text| !text.is_empty() && !is_wrapping(text)).collect::<Vec<_>>().join("\n")
+        }),
+        prompt: whole
+            .or_else(|| items.iter().filter(from_user).map(own).find(|text| !text.is_empty() && !is_wrapping(text)))
+            .unwrap_or_default(),
         system: text(body.get("instructions")),
         model: text(body.get("model")),
         tools: {
             let mut tools = Vec::new();
             tool_names(Some(body), &mut tools);
-            items.iter().for_each(|item| tool_names(Some(*item), &mut tools));
+            for item in &items {
+                tool_names(Some(*item), &mut tools);
+            }
             tools
         },
     }

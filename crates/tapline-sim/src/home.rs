@@ -27,7 +27,8 @@ impl Folder {
     /// Makes a fresh one, or furnishes the one that is given.
     pub(crate) fn make(given: Option<PathBuf>, address: SocketAddr) -> Result<Self, SimError> {
         let fresh = given.is_none();
-        let path = given.map_or_else(|| temporary("tapline-sim"), |path| std::path::absolute(&path).map_err(|error| (path, error)));
+        let path =
+            given.map_or_else(|| temporary("tapline-sim"), |path| std::path::absolute(&path).map_err(|error| (path, error)));
         let path = path.map_err(|(path, error)| SimError::Make { path, error })?;
         let folder = Self { path, fresh };
         for path in [folder.path.join("tmp"), folder.path.join(".codex")] {

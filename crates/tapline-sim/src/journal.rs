@@ -91,7 +91,15 @@ struct State {
 impl Journal {
     pub(crate) fn new(scenario: Scenario, log: Option<File>, keep: bool) -> Self {
         let tokens = BTreeMap::new();
-        let state = State { script: Script::new(scenario), log, log_failed: None, kept: Vec::new(), failures: Vec::new(), tokens, answers: 0 };
+        let state = State {
+            script: Script::new(scenario),
+            log,
+            log_failed: None,
+            kept: Vec::new(),
+            failures: Vec::new(),
+            tokens,
+            answers: 0,
+        };
         Self { started: Instant::now(), keep, state: Mutex::new(state) }
     }
 

@@ -31,5 +31,7 @@ pub use error::{ScenarioError, SimError};
 pub use fake::FakeAgent;
 pub use journal::Logged;
 pub use replay::{HostEnds, Played, ReplayOptions, Speed, recorded_version, replay};
-pub use scenario::{Block, EXAMPLE, Facts, Fault, Kind, Lane, Pace, Pattern, Scenario, Text, Times, ToolCall, Turn, Usage, When, Whole};
+pub use scenario::{
+    Block, EXAMPLE, Facts, Fault, Kind, Lane, Pace, Pattern, Scenario, Text, Times, ToolCall, Turn, Usage, When, Whole,
+};
 pub use sim::{Sim, SimOptions};

@@ -1,4 +1,4 @@
-//! An answer as Anthropic's Messages API gives it.
+//! An answer as the Messages API gives it, which Claude Code asks.
 
 use serde_json::Value;
 
@@ -17,13 +17,19 @@ pub(crate) fn events(answer: Answer<'_>) -> Vec<String> {
     let mut out = vec![start, event("ping", r#"{"type":"ping"}"#)];
     for (index, block) in answer.turn.blocks.iter().enumerate() {
         let (start, deltas) = parts(answer, index, block);
-        out.push(event("content_block_start", &format!(r#"{{"type":"content_block_start","index":{index},"content_block":{start}}}"#)));
-        let delta = |delta: String| event("content_block_delta", &format!(r#"{{"type":"content_block_delta","index":{index},"delta":{delta}}}"#));
+        out.push(event(
+            "content_block_start",
+            &format!(r#"{{"type":"content_block_start","index":{index},"content_block":{start}}}"#),
+        ));
+        let delta = |delta: String| {
+            event("content_block_delta", &format!(r#"{{"type":"content_block_delta","index":{index},"delta":{delta}}}"#))
+        };
         out.extend(deltas.into_iter().map(delta));
         out.push(event("content_block_stop", &format!(r#"{{"type":"content_block_stop","index":{index}}}"#)));
     }
     let (reason, usage) = (Value::from(stop_reason(answer)), usage(answer, answer.usage.output_tokens));
-    let ending = format!(r#"{{"type":"message_delta","delta":{{"stop_reason":{reason},"stop_sequence":null}},"usage":{usage}}}"#);
+    let ending =
+        format!(r#"{{"type":"message_delta","delta":{{"stop_reason":{reason},"stop_sequence":null}},"usage":{usage}}}"#);
     out.extend([event("message_delta", &ending), event("message_stop", r#"{"type":"message_stop"}"#)]);
     out
 }
@@ -86,7 +92,8 @@ fn tool_use(id: &str, name: &str, input: &str) -> String {
 
 /// A block all at once.
 fn whole(answer: Answer<'_>, index: usize, block: &Block) -> String {
-    let call = |name: &str, id: Option<&str>, input: &Value| tool_use(&answer.call_id("toolu", id, index), name, &input.to_string());
+    let call =
+        |name: &str, id: Option<&str>, input: &Value| tool_use(&answer.call_id("toolu", id, index), name, &input.to_string());
     match block {
         Block::Text(text) => format!(r#"{{"type":"text","text":{}}}"#, text.json()),
         Block::Thinking(text) => format!(r#"{{"type":"thinking","thinking":{},"signature":"{SIGNATURE}"}}"#, text.json()),

@@ -1,4 +1,4 @@
-//! An answer as OpenAI's Responses API gives it.
+//! An answer as the Responses API gives it, which Codex asks.
 
 use serde_json::{Value, json};
 
@@ -15,13 +15,21 @@ pub(crate) fn events(answer: Answer<'_>) -> Vec<String> {
             let empty = json!({ "type": "message", "id": id, "role": "assistant", "status": "in_progress", "content": [] });
             out.push(added(index, &empty.to_string()));
             let delta = |part: String| {
-                event("response.output_text.delta", &format!(r#"{{"type":"response.output_text.delta","item_id":"{id}","output_index":{index},"content_index":0,"delta":{part}}}"#))
+                event(
+                    "response.output_text.delta",
+                    &format!(
+                        r#"{{"type":"response.output_text.delta","item_id":"{id}","output_index":{index},"content_index":0,"delta":{part}}}"#
+                    ),
+                )
             };
             out.extend(text.chunks(answer.turn.pace.chunk.get()).into_iter().map(delta));
         } else {
             out.push(added(index, &item));
         }
-        out.push(event("response.output_item.done", &format!(r#"{{"type":"response.output_item.done","output_index":{index},"item":{item}}}"#)));
+        out.push(event(
+            "response.output_item.done",
+            &format!(r#"{{"type":"response.output_item.done","output_index":{index},"item":{item}}}"#),
+        ));
     }
     let ended = finished(answer);
     out.push(event("response.completed", &format!(r#"{{"type":"response.completed","response":{ended}}}"#)));
@@ -33,7 +41,10 @@ pub(crate) fn document(answer: Answer<'_>) -> String {
 }
 
 fn added(index: usize, item: &str) -> String {
-    event("response.output_item.added", &format!(r#"{{"type":"response.output_item.added","output_index":{index},"item":{item}}}"#))
+    event(
+        "response.output_item.added",
+        &format!(r#"{{"type":"response.output_item.added","output_index":{index},"item":{item}}}"#),
+    )
 }
 
 fn finished(answer: Answer<'_>) -> String {
@@ -45,7 +56,9 @@ fn response(answer: Answer<'_>, status: &str, output: &str, used: bool) -> Strin
     let id = format!("resp_{}", answer.id);
     let usage = if used { usage(answer) } else { Value::Null };
     let model = Value::from(answer.model);
-    format!(r#"{{"id":"{id}","object":"response","created_at":0,"status":"{status}","model":{model},"output":{output},"usage":{usage}}}"#)
+    format!(
+        r#"{{"id":"{id}","object":"response","created_at":0,"status":"{status}","model":{model},"output":{output},"usage":{usage}}}"#
+    )
 }
 
 /// This API counts what was cached among the input.
@@ -75,7 +88,10 @@ fn item(answer: Answer<'_>, index: usize, block: &Block) -> String {
         Block::Structured(value) => message(&Text::plain(&value.to_string())),
         Block::Thinking(text) => {
             let id = format!("rs_{}_{index}", answer.id);
-            format!(r#"{{"type":"reasoning","id":"{id}","summary":[{{"type":"summary_text","text":{}}}],"content":null,"encrypted_content":null}}"#, text.json())
+            format!(
+                r#"{{"type":"reasoning","id":"{id}","summary":[{{"type":"summary_text","text":{}}}],"content":null,"encrypted_content":null}}"#,
+                text.json()
+            )
         }
         Block::Tool(tool) => {
             let id = answer.call_id("call", tool.id.as_deref(), index);

@@ -89,10 +89,16 @@ impl<'de> Deserialize<'de> for Times {
             }
             fn visit_i64<E: serde::de::Error>(self, times: i64) -> Result<Times, E> {
                 let times = u64::try_from(times);
-                times.map_err(|_| E::custom("a number below 1, expected a number from 1 on, or \"forever\"")).and_then(|times| self.visit_u64(times))
+                times
+                    .map_err(|_| E::custom("a number below 1, expected a number from 1 on, or \"forever\""))
+                    .and_then(|times| self.visit_u64(times))
             }
             fn visit_str<E: serde::de::Error>(self, word: &str) -> Result<Times, E> {
-                if word == "forever" { Ok(Times::Forever) } else { Err(E::invalid_value(serde::de::Unexpected::Str(word), &self)) }
+                if word == "forever" {
+                    Ok(Times::Forever)
+                } else {
+                    Err(E::invalid_value(serde::de::Unexpected::Str(word), &self))
+                }
             }
         }
         deserializer.deserialize_any(Visitor)

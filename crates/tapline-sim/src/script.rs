@@ -118,7 +118,9 @@ impl Script {
         let requests = requests.map(|wanted| format!("{} requests were made, not {wanted}", self.requests));
         let unused = self.scenario.turns.iter().zip(&self.used).enumerate();
         let unused = unused.filter(|(_, (turn, used))| {
-            expect.all_turns && (used.answers == 0 || matches!(turn.repeat, Times::Exactly(times) if used.answers < times)) && !turn.never_answers()
+            expect.all_turns
+                && (used.answers == 0 || matches!(turn.repeat, Times::Exactly(times) if used.answers < times))
+                && !turn.never_answers()
         });
         let unused = unused.map(|(at, (turn, used))| match used.answers {
             0 => format!("{} was not used", turn.called(at)),

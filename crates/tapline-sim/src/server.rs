@@ -79,10 +79,14 @@ impl HttpBody for Sent {
 async fn respond(request: Request<Incoming>, journal: &Arc<Journal>) -> Response<Sent> {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path_and_query().map_or_else(|| parts.uri.path().to_owned(), ToString::to_string);
-    let headers = parts.headers.iter().map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()));
+    let headers =
+        parts.headers.iter().map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()));
     let headers: BTreeMap<String, String> = headers.collect();
     let Ok(body) = Limited::new(body, LONGEST).collect().await else {
-        return document(StatusCode::PAYLOAD_TOO_LARGE, &error_document(Api::Messages, "request_too_large", "the request is too long or broke off").to_string());
+        return document(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            &error_document(Api::Messages, "request_too_large", "the request is too long or broke off").to_string(),
+        );
     };
     let body = String::from_utf8_lossy(&body.to_bytes()).into_owned();
     let logged = Logged::new(parts.method.to_string(), path, headers, body);
@@ -98,7 +102,9 @@ async fn respond(request: Request<Incoming>, journal: &Arc<Journal>) -> Response
         }
         (&Method::HEAD | &Method::GET, "") => return plain(journal, logged, StatusCode::OK, &json!({})),
         (method, path) => {
-            let message = format!("tapline sim has no {method} {path}: it has POST /v1/messages, /v1/messages/count_tokens and /v1/responses");
+            let message = format!(
+                "tapline sim has no {method} {path}: it has POST /v1/messages, /v1/messages/count_tokens and /v1/responses"
+            );
             return plain(journal, logged, StatusCode::NOT_FOUND, &error_document(Api::Messages, "not_found_error", &message));
         }
     };
@@ -158,7 +164,11 @@ async fn answer(api: Api, mut logged: Logged, journal: &Arc<Journal>) -> Respons
     journal.log(Logged { status: 200, ..logged });
     let kind = if matches!(body, Body::Events(_)) { "text/event-stream; charset=utf-8" } else { "application/json" };
     let (sender, pieces) = channel(1);
-    tokio::spawn(send(Sending { api, pace: turn.pace, fault, usage, lane: asked.facts.lane, journal: Arc::clone(journal) }, body, sender));
+    tokio::spawn(send(
+        Sending { api, pace: turn.pace, fault, usage, lane: asked.facts.lane, journal: Arc::clone(journal) },
+        body,
+        sender,
+    ));
     let mut response = Response::new(Sent::Pieces(pieces));
     response.headers_mut().insert(hyper::header::CONTENT_TYPE, HeaderValue::from_static(kind));
     set_headers(&mut response, &BTreeMap::from([("request-id".to_owned(), format!("req_sim_{number}"))]));

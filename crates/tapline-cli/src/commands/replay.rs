@@ -36,7 +36,9 @@ pub(crate) fn run(args: &Replay) -> Result<u8> {
         Played::Exit(code) => u8::try_from(code).unwrap_or(exit::FAILED),
         Played::Signal(name) => {
             let number = parse_signal(&name).and_then(exit::signal_number);
-            number.map(exit::die_of);
+            if let Some(number) = number {
+                exit::die_of(number);
+            }
             number.and_then(|number| u8::try_from(128 + number).ok()).unwrap_or(exit::FAILED)
         }
         Played::NoEnd => exit::INCOMPLETE,

@@ -5,7 +5,8 @@ use tapline_sim::Lane;
 
 use crate::stage::{Stage, claudes, newest};
 
-const USAGE: &str = "usage = { input_tokens = 12, output_tokens = 42, cache_read_input_tokens = 2000, cache_creation_input_tokens = 100 }\n";
+const USAGE: &str =
+    "usage = { input_tokens = 12, output_tokens = 42, cache_read_input_tokens = 2000, cache_creation_input_tokens = 100 }\n";
 
 fn with_usage(turns: &str) -> String {
     format!("{USAGE}{turns}")
@@ -52,7 +53,8 @@ fn tools() {
         assert_eq!((run.code, run.verdict().as_str()), (0, "success/-"), "{} {run:?}", program.version);
         assert_eq!(run.report["answer"], "All done.");
         let calls = run.report["tools"]["calls"].as_array().unwrap();
-        let brief: Vec<_> = calls.iter().map(|call| (call["name"].as_str().unwrap(), call["status"].as_str().unwrap())).collect();
+        let brief: Vec<_> =
+            calls.iter().map(|call| (call["name"].as_str().unwrap(), call["status"].as_str().unwrap())).collect();
         assert_eq!(brief, [("Bash", "ok"), ("Bash", "error"), ("Write", "ok")], "{}", program.version);
         assert_eq!(std::fs::read_to_string(stage.work().join("made.txt")).unwrap(), "made");
         if program.version != "2.0.76" {
@@ -65,7 +67,10 @@ fn tools() {
 #[test]
 fn partial_messages() {
     for program in claudes() {
-        let stage = Stage::new(&program, &with_usage("[[turn]]\nthinking = \"Hm, well.\"\ntext = \"One two three four.\"\nchunk = 4\nsplit = 9\n"));
+        let stage = Stage::new(
+            &program,
+            &with_usage("[[turn]]\nthinking = \"Hm, well.\"\ntext = \"One two three four.\"\nchunk = 4\nsplit = 9\n"),
+        );
         let run = stage.run(&["Count", "--partial"]);
         assert_eq!(run.verdict(), "success/-", "{} {run:?}", program.version);
         assert_eq!(run.report["partial"]["text"], "One two three four.", "{}", program.version);
@@ -185,7 +190,8 @@ fn hooks() {
 fn structured_output() {
     for program in claudes().into_iter().filter(|program| program.is_at_least("2.0.76")) {
         let stage = Stage::new(&program, &with_usage("turn = [{ structured = { answer = 42 } }, { text = \"There.\" }]"));
-        let schema = r#"{"type":"object","properties":{"answer":{"type":"number"}},"required":["answer"],"additionalProperties":false}"#;
+        let schema =
+            r#"{"type":"object","properties":{"answer":{"type":"number"}},"required":["answer"],"additionalProperties":false}"#;
         let run = stage.run(&["What is it?", "--json-schema", schema]);
         assert_eq!(run.verdict(), "success/-", "{} {run:?}", program.version);
         assert_eq!(run.report["turns"][0]["structured_output"], json!({ "answer": 42 }), "{}", program.version);

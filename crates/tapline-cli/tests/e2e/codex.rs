@@ -23,7 +23,8 @@ text = "All done."
     let run = stage.run(&["Look"]);
     assert_eq!((run.code, run.verdict().as_str()), (0, "success/-"), "{run:?}");
     assert_eq!(run.report["answer"], "All done.");
-    let mut statuses: Vec<&str> = run.report["tools"]["calls"].as_array().unwrap().iter().map(|call| call["status"].as_str().unwrap()).collect();
+    let mut statuses: Vec<&str> =
+        run.report["tools"]["calls"].as_array().unwrap().iter().map(|call| call["status"].as_str().unwrap()).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, ["error", "ok"], "{}", run.report["tools"]);
     stage.same_tokens(&run);
@@ -49,7 +50,8 @@ text = "Made."
 #[test]
 fn structured_output() {
     let stage = Stage::new(&codex(), "turn = [{ structured = { answer = 42 } }]");
-    let schema = r#"{"type":"object","properties":{"answer":{"type":"number"}},"required":["answer"],"additionalProperties":false}"#;
+    let schema =
+        r#"{"type":"object","properties":{"answer":{"type":"number"}},"required":["answer"],"additionalProperties":false}"#;
     let run = stage.run(&["What is it?", "--json-schema", schema]);
     assert_eq!(run.verdict(), "success/-", "{run:?}");
     let answer: serde_json::Value = serde_json::from_str(run.report["answer"].as_str().unwrap()).unwrap();
@@ -61,7 +63,10 @@ fn structured_output() {
 #[test]
 fn errors() {
     for (status, category) in [(401, "auth"), (429, "rate_limit"), (500, "api")] {
-        let stage = Stage::new(&codex(), &format!("[[turn]]\nfault = [{{ kind = \"error\", status = {status}, times = \"forever\" }}]\n"));
+        let stage = Stage::new(
+            &codex(),
+            &format!("[[turn]]\nfault = [{{ kind = \"error\", status = {status}, times = \"forever\" }}]\n"),
+        );
         let run = stage.run(&["Hello"]);
         assert_eq!((run.code, run.verdict()), (1, format!("failure/{category}")), "{status}: {}", run.report["verdict"]);
     }

@@ -9,7 +9,8 @@ fn left(stage: &Stage) -> Vec<String> {
     let mark = stage.sim.home().to_str().unwrap().to_owned();
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().filter_map(Result::ok) {
-        let is_ours = std::fs::read(entry.path().join("environ")).is_ok_and(|environ| String::from_utf8_lossy(&environ).contains(&mark));
+        let is_ours =
+            std::fs::read(entry.path().join("environ")).is_ok_and(|environ| String::from_utf8_lossy(&environ).contains(&mark));
         if is_ours && entry.file_name().to_str().is_some_and(|name| name.parse::<u32>().is_ok()) {
             found.push(std::fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default().replace('\0', " "));
         }
@@ -26,7 +27,13 @@ fn interrupted_and_terminated() {
             stage.asked(1);
             signal(&started.0, name);
             let run = stage.finish(started);
-            assert_eq!((run.code, run.verdict().as_str()), (code, "interrupted/interrupted"), "{} SIG{name}: {}", program.version, run.report["verdict"]);
+            assert_eq!(
+                (run.code, run.verdict().as_str()),
+                (code, "interrupted/interrupted"),
+                "{} SIG{name}: {}",
+                program.version,
+                run.report["verdict"]
+            );
             assert_eq!(left(&stage), Vec::<String>::new(), "{} SIG{name}", program.version);
         }
     }
@@ -35,11 +42,25 @@ fn interrupted_and_terminated() {
 #[test]
 fn out_of_time_in_the_middle_of_a_tool() {
     for program in claudes().into_iter().chain([codex()]) {
-        let (tool, input) = if program.agent == "codex" { ("exec_command", "{ cmd = \"tail -f /dev/null\" }") } else { ("Bash", "{ command = \"tail -f /dev/null\", description = \"Wait\" }") };
+        let (tool, input) = if program.agent == "codex" {
+            ("exec_command", "{ cmd = \"tail -f /dev/null\" }")
+        } else {
+            ("Bash", "{ command = \"tail -f /dev/null\", description = \"Wait\" }")
+        };
         let stage = Stage::new(&program, &format!("[[turn]]\ntool = [{{ name = \"{tool}\", input = {input} }}]\n"));
-        let args: &[&str] = if program.agent == "codex" { &["Wait", "--timeout", "4s", "--grace", "1s"] } else { &["Wait", "--permission-mode", "bypassPermissions", "--timeout", "4s", "--grace", "1s"] };
+        let args: &[&str] = if program.agent == "codex" {
+            &["Wait", "--timeout", "4s", "--grace", "1s"]
+        } else {
+            &["Wait", "--permission-mode", "bypassPermissions", "--timeout", "4s", "--grace", "1s"]
+        };
         let run = stage.run(args);
-        assert_eq!((run.code, run.verdict().as_str()), (124, "failure/timeout"), "{}: {}", program.version, run.report["verdict"]);
+        assert_eq!(
+            (run.code, run.verdict().as_str()),
+            (124, "failure/timeout"),
+            "{}: {}",
+            program.version,
+            run.report["verdict"]
+        );
         assert_eq!(left(&stage), Vec::<String>::new(), "{}", program.version);
     }
 }

@@ -13,12 +13,19 @@ fn errors_that_stay_are_failures_by_name() {
         for (status, category) in cases {
             let stage = Stage::new(&program, &fault(&format!("kind = \"error\", status = {status}, times = \"forever\"")));
             let run = stage.run(&["Hello"]);
-            // The oldest says neither a status nor a kind, only a sentence.
-            let category = match (program.is_at_least("2.0.0"), status) {
-                (false, 401 | 500 | 529) => "api",
+            // Older ones say neither a status nor a kind, only a sentence; and the oldest not even 401.
+            let category = match status {
+                500 | 529 if !program.is_at_least("2.1.325") => "api",
+                401 if !program.is_at_least("2.0.0") => "api",
                 _ => category,
             };
-            assert_eq!((run.code, run.verdict()), (1, format!("failure/{category}")), "{} {status}: {}", program.version, run.report["verdict"]);
+            assert_eq!(
+                (run.code, run.verdict()),
+                (1, format!("failure/{category}")),
+                "{} {status}: {}",
+                program.version,
+                run.report["verdict"]
+            );
         }
     }
 }
@@ -48,7 +55,11 @@ fn tapline_tries_again_where_the_program_gives_up() {
 #[test]
 fn cuts_and_nonsense_are_got_over() {
     for program in claudes() {
-        for (name, fault_text) in [("cut", "kind = \"cut\", after = 4"), ("malformed", "kind = \"malformed\", after = 3"), ("error event", "kind = \"error\", status = 529, after = 3")] {
+        for (name, fault_text) in [
+            ("cut", "kind = \"cut\", after = 4"),
+            ("malformed", "kind = \"malformed\", after = 3"),
+            ("error event", "kind = \"error\", status = 529, after = 3"),
+        ] {
             let stage = Stage::new(&program, &format!("{}chunk = 4\n", fault(fault_text)));
             let run = stage.run(&["Hello"]);
             assert_eq!((run.code, run.verdict().as_str()), (0, "success/-"), "{} {name}: {run:?}", program.version);
@@ -71,7 +82,13 @@ fn too_many_turns() {
     for program in claudes() {
         let stage = Stage::new(&program, WORK);
         let run = stage.run(&["Work", "--permission-mode", "bypassPermissions", "--max-turns", "2"]);
-        assert_eq!((run.code, run.verdict().as_str()), (1, "failure/max_turns"), "{}: {}", program.version, run.report["verdict"]);
+        assert_eq!(
+            (run.code, run.verdict().as_str()),
+            (1, "failure/max_turns"),
+            "{}: {}",
+            program.version,
+            run.report["verdict"]
+        );
     }
 }
 
@@ -81,7 +98,13 @@ fn too_much_money() {
         let stage = Stage::new(&program, WORK);
         let run = stage.run(&["Work", "--permission-mode", "bypassPermissions", "--max-budget-usd", "0.0001"]);
         if program.is_at_least("2.0.76") {
-            assert_eq!((run.code, run.verdict().as_str()), (1, "failure/budget"), "{}: {}", program.version, run.report["verdict"]);
+            assert_eq!(
+                (run.code, run.verdict().as_str()),
+                (1, "failure/budget"),
+                "{}: {}",
+                program.version,
+                run.report["verdict"]
+            );
         } else {
             // It has no such limit, and says so.
             assert_eq!(run.code, 1, "{}", run.report["verdict"]);
@@ -93,9 +116,14 @@ fn too_much_money() {
 #[test]
 fn a_scenario_that_runs_out_says_which_turn() {
     for program in claudes().into_iter().chain([codex()]) {
-        let (tool, input) = if program.agent == "codex" { ("exec_command", "{ cmd = \"true\" }") } else { ("Bash", "{ command = \"true\", description = \"Nothing\" }") };
+        let (tool, input) = if program.agent == "codex" {
+            ("exec_command", "{ cmd = \"true\" }")
+        } else {
+            ("Bash", "{ command = \"true\", description = \"Nothing\" }")
+        };
         let stage = Stage::new(&program, &format!("[[turn]]\ntool = [{{ name = \"{tool}\", input = {input} }}]\n"));
-        let args: &[&str] = if program.agent == "codex" { &["Work"] } else { &["Work", "--permission-mode", "bypassPermissions"] };
+        let args: &[&str] =
+            if program.agent == "codex" { &["Work"] } else { &["Work", "--permission-mode", "bypassPermissions"] };
         let run = stage.run(args);
         assert_eq!(run.code, 1, "{}: {}", program.version, run.report["verdict"]);
         let message = run.report["verdict"]["error"].as_str().unwrap_or_default();

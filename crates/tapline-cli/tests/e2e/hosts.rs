@@ -47,11 +47,25 @@ impl Host {
         let recordings = stage.folder.join("host");
         let tee = shim(stage, "tee", &["--bin", program, "--record-in", recordings.to_str().unwrap()]);
         let real = self.saw(stage, &tee);
-        for wanted in ["\"permission\"", "\"hook\"", "\"mcp_tool\"", "\"set_model\"", "\"interrupt\"", "Done: 5.", "no writes today", "error_during_execution", "{\"end\""] {
+        for wanted in [
+            "\"permission\"",
+            "\"hook\"",
+            "\"mcp_tool\"",
+            "\"set_model\"",
+            "\"interrupt\"",
+            "Done: 5.",
+            "no writes today",
+            "error_during_execution",
+            "{\"end\"",
+        ] {
             assert!(real.contains(wanted), "{}: no {wanted} in {real}", self.name);
         }
         let recording = std::fs::read_dir(&recordings).unwrap().next().unwrap().unwrap().path();
-        for (folder, options) in [("instant", &["--speed", "instant", "--strict"][..]), ("bytes", &["--speed", "instant", "--chunks", "997"]), ("real", &["--speed", "2"])] {
+        for (folder, options) in [
+            ("instant", &["--speed", "instant", "--strict"][..]),
+            ("bytes", &["--speed", "instant", "--chunks", "997"]),
+            ("real", &["--speed", "2"]),
+        ] {
             let args: Vec<&str> = ["--replay", recording.to_str().unwrap(), "--"].iter().chain(options).copied().collect();
             let replayed = self.saw(stage, &shim(stage, folder, &args));
             for (line, (one, other)) in real.lines().zip(replayed.lines()).enumerate() {

@@ -22,7 +22,10 @@ fn a_session_goes_on() {
 
 #[test]
 fn a_codex_thread_goes_on() {
-    let stage = Stage::new(&codex(), "[[turn]]\ntext = \"The word is plum.\"\n[[turn]]\nexpect = { last = \"the word\", prompt = \"Remember\", count = 1 }\ntext = \"Plum.\"\n");
+    let stage = Stage::new(
+        &codex(),
+        "[[turn]]\ntext = \"The word is plum.\"\n[[turn]]\nexpect = { last = \"the word\", prompt = \"Remember\", count = 1 }\ntext = \"Plum.\"\n",
+    );
     let first = stage.run(&["Remember a word"]);
     let id = first.report["session"]["id"].as_str().unwrap().to_owned();
     let second = stage.run(&["What was the word?", "--resume", &id]);
@@ -45,11 +48,14 @@ fn a_session_that_is_not_there() {
 #[test]
 fn two_prompts_on_one_stdin() {
     for program in claudes() {
-        let scenario = "[[turn]]\nwhen = { last = \"first\" }\ntext = \"One.\"\n[[turn]]\nwhen = { last = \"second\" }\ntext = \"Two.\"\n";
+        let scenario =
+            "[[turn]]\nwhen = { last = \"first\" }\ntext = \"One.\"\n[[turn]]\nwhen = { last = \"second\" }\ntext = \"Two.\"\n";
         let stage = Stage::new(&program, scenario);
         let mut command = stage.command(TAPLINE);
         let recording = stage.folder.join("two");
-        command.args(["run", "--format", "report", "--input", "stream-json", "--timeout", "60s", "--bin"]).arg(&stage.program.path);
+        command
+            .args(["run", "--format", "report", "--input", "stream-json", "--timeout", "60s", "--bin"])
+            .arg(&stage.program.path);
         command.arg("--record").arg(&recording).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();

@@ -120,7 +120,11 @@ impl Stage {
     /// A command in the agent's folder that asks the scripted model and nobody else.
     pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
-        command.env_clear().envs(self.sim.environment()).env("TAPLINE_HOME", self.folder.join("store")).current_dir(self.folder.join("work"));
+        command
+            .env_clear()
+            .envs(self.sim.environment())
+            .env("TAPLINE_HOME", self.folder.join("store"))
+            .current_dir(self.folder.join("work"));
         // The real API is tried again for minutes; here once is enough.
         command.env("CLAUDE_CODE_MAX_RETRIES", "1").stdin(Stdio::null());
         command
@@ -187,7 +191,8 @@ impl Stage {
 
     /// The newest recording of the tee's.
     pub(crate) fn teed(&self) -> PathBuf {
-        let mut all: Vec<PathBuf> = std::fs::read_dir(self.folder.join("teed")).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let mut all: Vec<PathBuf> =
+            std::fs::read_dir(self.folder.join("teed")).unwrap().map(|entry| entry.unwrap().path()).collect();
         all.sort();
         all.pop().unwrap()
     }

@@ -10,8 +10,9 @@ const EDGES: &[(&str, &[&str])] = &[
     ("tapline-session", &["tapline-protocol"]),
     ("tapline-recording", &["tapline-protocol"]),
     ("tapline-runner", &["tapline-protocol", "tapline-recording", "tapline-session"]),
+    ("tapline-sim", &["tapline-protocol", "tapline-recording"]),
     ("tapline", &["tapline-protocol", "tapline-recording", "tapline-runner", "tapline-session"]),
-    ("tapline-cli", &["tapline-protocol", "tapline-recording", "tapline-runner", "tapline-session"]),
+    ("tapline-cli", &["tapline-protocol", "tapline-recording", "tapline-runner", "tapline-session", "tapline-sim"]),
 ];
 
 /// No file is longer.

@@ -31,7 +31,7 @@ pub(super) struct Line {
 impl Line {
     pub(super) fn read(bytes: &[u8]) -> Self {
         let json = std::str::from_utf8(bytes).ok().and_then(|text| Json::parse(text.trim()).ok());
-        let read = json.as_ref().and_then(|json| json.with(|value| Self::of(value)).flatten());
+        let read = json.as_ref().and_then(|json| json.with(Self::of).flatten());
         let (frame, id) = read.unwrap_or((Frame::Text, None));
         Self { frame, id, json }
     }
@@ -139,10 +139,12 @@ pub(super) fn departure(recorded: &Json, sent: &Json) -> Option<String> {
 }
 
 fn differ(place: &str, recorded: Value<'_>, sent: Value<'_>) -> Option<String> {
-    let tell = || Some(format!("{} was {} and is {}", if place.is_empty() { "it" } else { place }, brief(recorded), brief(sent)));
+    let tell =
+        || Some(format!("{} was {} and is {}", if place.is_empty() { "it" } else { place }, brief(recorded), brief(sent)));
     match (recorded.kind(), sent.kind()) {
         (Kind::Object, Kind::Object) => {
-            let keys = |value: Value<'_>| value.entries().into_iter().flatten().map(|(key, _)| key.into_owned()).collect::<Vec<_>>();
+            let keys =
+                |value: Value<'_>| value.entries().into_iter().flatten().map(|(key, _)| key.into_owned()).collect::<Vec<_>>();
             for key in keys(recorded).into_iter().filter(|key| !PASSING.contains(&key.as_str())) {
                 let inner = format!("{place}.{key}");
                 match (recorded.get(&key), sent.get(&key)) {
@@ -167,12 +169,24 @@ fn differ(place: &str, recorded: Value<'_>, sent: Value<'_>) -> Option<String> {
             let longer = || (counts.0 != counts.1).then(|| format!("{place} had {} items and has {}", counts.0, counts.1));
             first.or_else(longer)
         }
-        (Kind::String, Kind::String) => if recorded.as_str() == sent.as_str() { None } else { tell() },
+        (Kind::String, Kind::String) => {
+            if recorded.as_str() == sent.as_str() {
+                None
+            } else {
+                tell()
+            }
+        }
         (Kind::Number, Kind::Number) => {
             let number = |value: Value<'_>| value.as_number().and_then(|text| text.parse::<f64>().ok());
             if number(recorded) == number(sent) { None } else { tell() }
         }
-        (one, other) if one == other => if recorded.raw() == sent.raw() { None } else { tell() },
+        (one, other) if one == other => {
+            if recorded.raw() == sent.raw() {
+                None
+            } else {
+                tell()
+            }
+        }
         _ => tell(),
     }
 }

@@ -159,7 +159,8 @@ impl State {
 
     /// The recorded ids of requests that the host has made and that have no answer yet.
     fn asked_ahead(&self, is_open: impl Fn(&str) -> bool) -> Vec<String> {
-        let asked = self.recorded.iter().zip(&self.sent).filter(|(line, sent)| **sent && matches!(line.frame, Frame::Request(_)));
+        let asked =
+            self.recorded.iter().zip(&self.sent).filter(|(line, sent)| **sent && matches!(line.frame, Frame::Request(_)));
         asked.filter_map(|(line, _)| line.id.clone()).filter(|id| is_open(id)).collect()
     }
 
@@ -168,7 +169,8 @@ impl State {
         let Some(found) = open else {
             if let (Frame::Request(asked), Some(id)) = (&line.frame, &line.id) {
                 let error = format!("tapline replay: the recording has no further request {asked}");
-                let refusal = json!({ "type": "control_response", "response": { "subtype": "error", "request_id": id, "error": error } });
+                let refusal =
+                    json!({ "type": "control_response", "response": { "subtype": "error", "request_id": id, "error": error } });
                 self.refusals.push(format!("{refusal}\n"));
             }
             if strict {
@@ -198,7 +200,11 @@ impl State {
     fn missing(&self, text: &[u8]) -> Option<String> {
         if let Some(recorded) = self.text.as_ref().filter(|recorded| recorded.as_slice() != text) {
             let at = recorded.iter().zip(text).take_while(|(one, other)| one == other).count();
-            return Some(format!("stdin differs from byte {at} on: {} bytes were recorded, {} sent", recorded.len(), text.len()));
+            return Some(format!(
+                "stdin differs from byte {at} on: {} bytes were recorded, {} sent",
+                recorded.len(),
+                text.len()
+            ));
         }
         let at = self.sent.iter().position(|sent| !sent)?;
         Some(format!("stdin was closed before {} (line {} of what was recorded)", self.recorded[at].name(), at + 1))

@@ -72,7 +72,8 @@ impl TryFrom<Written> for Fault {
 
     fn try_from(written: Written) -> Result<Self, String> {
         let Written { kind, times, after, status, error_type, message, retry_after, headers, data } = written;
-        let of_error = status.is_some() || error_type.is_some() || message.is_some() || retry_after.is_some() || headers.is_some();
+        let of_error =
+            status.is_some() || error_type.is_some() || message.is_some() || retry_after.is_some() || headers.is_some();
         if kind != Word::Error && of_error {
             return Err("status, type, message, retry_after and headers belong to kind = \"error\"".to_owned());
         }

@@ -99,7 +99,12 @@ impl When {
         if let Some(count) = self.count.filter(|count| *count != facts.count) {
             return Some(format!("the conversation has {} answers, not {count}", facts.count));
         }
-        let texts = [("last", &self.last, &facts.last), ("prompt", &self.prompt, &facts.prompt), ("system", &self.system, &facts.system), ("model", &self.model, &facts.model)];
+        let texts = [
+            ("last", &self.last, &facts.last),
+            ("prompt", &self.prompt, &facts.prompt),
+            ("system", &self.system, &facts.system),
+            ("model", &self.model, &facts.model),
+        ];
         for (name, pattern, text) in texts {
             if let Some(pattern) = pattern.as_ref().filter(|pattern| !pattern.is_in(text)) {
                 return Some(format!("{name} has no {pattern}: {:?}", beginning(text)));

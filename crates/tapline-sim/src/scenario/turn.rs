@@ -88,7 +88,13 @@ pub struct Usage {
 
 impl Default for Usage {
     fn default() -> Self {
-        Self { input_tokens: 12, output_tokens: 42, cache_creation_input_tokens: 0, cache_read_input_tokens: 0, reasoning_tokens: 0 }
+        Self {
+            input_tokens: 12,
+            output_tokens: 42,
+            cache_creation_input_tokens: 0,
+            cache_read_input_tokens: 0,
+            reasoning_tokens: 0,
+        }
     }
 }
 
@@ -160,7 +166,8 @@ impl TryFrom<WrittenPart> for Part {
     type Error = String;
 
     fn try_from(part: WrittenPart) -> Result<Self, String> {
-        let raw = part.raw.map(|text| Json::parse(text.trim()).map(Block::Raw).map_err(|error| format!("raw is no JSON: {error}")));
+        let raw =
+            part.raw.map(|text| Json::parse(text.trim()).map(Block::Raw).map_err(|error| format!("raw is no JSON: {error}")));
         let blocks = [
             part.thinking.map(Block::Thinking),
             part.text.or(part.text_json).map(Block::Text),
@@ -239,8 +246,13 @@ impl Turn {
 }
 
 impl Usage {
-    pub(crate) const NONE: Self =
-        Self { input_tokens: 0, output_tokens: 0, cache_creation_input_tokens: 0, cache_read_input_tokens: 0, reasoning_tokens: 0 };
+    pub(crate) const NONE: Self = Self {
+        input_tokens: 0,
+        output_tokens: 0,
+        cache_creation_input_tokens: 0,
+        cache_read_input_tokens: 0,
+        reasoning_tokens: 0,
+    };
 }
 
 impl std::ops::AddAssign for Usage {

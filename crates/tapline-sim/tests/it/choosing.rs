@@ -58,7 +58,11 @@ fn what_a_request_must_say_is_held_against_it() {
     let sim = Sim::start(scenario).unwrap();
     let refused = ask(&sim, "goodbye", 0);
     assert_eq!(refused.status, 400);
-    assert!(refused.body.contains("turn 1 expects") && refused.body.contains("hello") && refused.body.contains("goodbye"), "{}", refused.body);
+    assert!(
+        refused.body.contains("turn 1 expects") && refused.body.contains("hello") && refused.body.contains("goodbye"),
+        "{}",
+        refused.body
+    );
     assert_eq!(ask(&sim, "hello", 0).text(), "one");
     let failures = sim.failures().join("; ");
     assert!(failures.contains("turn 1 expects"), "{failures}");
@@ -67,7 +71,7 @@ fn what_a_request_must_say_is_held_against_it() {
 
 #[test]
 fn many_at_once_get_one_turn_each() {
-    let turns: String = (0..40).map(|turn| format!("[[turn]]\ntext = \"t{turn}\"\n")).collect();
+    let turns = (0..40).map(|turn| format!("[[turn]]\ntext = \"t{turn}\"")).collect::<Vec<_>>().join("\n");
     let sim = Sim::start(&turns).unwrap();
     let mut texts: Vec<String> = std::thread::scope(|scope| {
         let asking: Vec<_> = (0..40).map(|_| scope.spawn(|| ask(&sim, "x", 0).text())).collect();

@@ -48,7 +48,8 @@ pub(crate) fn send(sim: &Sim, method: &str, path: &str, body: &str) -> Got {
     let _ = stream.read_to_end(&mut bytes);
     let end = bytes.windows(4).position(|window| window == b"\r\n\r\n").unwrap_or_else(|| panic!("{bytes:?}"));
     let head = String::from_utf8(bytes[..end].to_vec()).unwrap().to_lowercase();
-    let (body, whole) = if head.contains("transfer-encoding: chunked") { chunks(&bytes[end + 4..]) } else { (bytes[end + 4..].to_vec(), true) };
+    let (body, whole) =
+        if head.contains("transfer-encoding: chunked") { chunks(&bytes[end + 4..]) } else { (bytes[end + 4..].to_vec(), true) };
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     Got { status, head, body: String::from_utf8(body).unwrap(), whole }
 }
@@ -73,15 +74,17 @@ fn chunks(mut bytes: &[u8]) -> (Vec<u8>, bool) {
 
 /// A request of Claude Code's, as far as it matters.
 pub(crate) fn messages(last: &str, answers: usize, stream: bool) -> String {
-    let mut list = vec![json!({ "role": "user", "content": [{ "type": "text", "text": "<system-reminder>ignore me</system-reminder>" }, { "type": "text", "text": "begin" }] })];
+    let mut said = vec![
+        json!({ "role": "user", "content": [{ "type": "text", "text": "<system-reminder>ignore me</system-reminder>" }, { "type": "text", "text": "begin" }] }),
+    ];
     for _ in 0..answers {
-        list.push(json!({ "role": "assistant", "content": [{ "type": "text", "text": "so far" }] }));
-        list.push(json!({ "role": "user", "content": [{ "type": "tool_result", "tool_use_id": "t", "content": [{ "type": "text", "text": last }] }] }));
+        said.push(json!({ "role": "assistant", "content": [{ "type": "text", "text": "so far" }] }));
+        said.push(json!({ "role": "user", "content": [{ "type": "tool_result", "tool_use_id": "t", "content": [{ "type": "text", "text": last }] }] }));
     }
     if answers == 0 {
-        list = vec![json!({ "role": "user", "content": last })];
+        said = vec![json!({ "role": "user", "content": last })];
     }
-    json!({ "model": "claude-asked", "stream": stream, "messages": list, "system": [{ "type": "text", "text": "You are Claude Code." }], "tools": [{ "name": "Bash" }] }).to_string()
+    json!({ "model": "claude-asked", "stream": stream, "messages": said, "system": [{ "type": "text", "text": "You are Claude Code." }], "tools": [{ "name": "Bash" }] }).to_string()
 }
 
 /// Asks as Claude Code does.

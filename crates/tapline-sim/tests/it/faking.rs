@@ -48,8 +48,13 @@ fn ended_by_a_signal_it_ends_by_one() {
 fn one_that_hangs_can_be_ended() {
     use std::os::unix::process::ExitStatusExt as _;
     let folder = Folder::new();
-    record(&folder.join("r"), &[('<', "one\n".to_owned()), ('<', "two\n".to_owned())], &End { exit_code: Some(0), ..End::default() });
-    let agent = FakeAgent::replaying(&folder.join("r"), ReplayOptions { hang_at: Some(1), ..ReplayOptions::default() }).unwrap();
+    record(
+        &folder.join("r"),
+        &[('<', "one\n".to_owned()), ('<', "two\n".to_owned())],
+        &End { exit_code: Some(0), ..End::default() },
+    );
+    let agent =
+        FakeAgent::replaying(&folder.join("r"), ReplayOptions { hang_at: Some(1), ..ReplayOptions::default() }).unwrap();
     let mut child = Command::new(agent.program()).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.as_mut().unwrap()), &mut line).unwrap();

@@ -103,7 +103,11 @@ fn a_sim_that_is_dropped_leaves_nobody_waiting() {
         let waiting = scope.spawn(|| {
             let body = messages("a", 0, true);
             let mut stream = std::net::TcpStream::connect(address).unwrap();
-            std::io::Write::write_all(&mut stream, format!("POST /v1/messages HTTP/1.1\r\nhost: sim\r\ncontent-length: {}\r\n\r\n{body}", body.len()).as_bytes()).unwrap();
+            std::io::Write::write_all(
+                &mut stream,
+                format!("POST /v1/messages HTTP/1.1\r\nhost: sim\r\ncontent-length: {}\r\n\r\n{body}", body.len()).as_bytes(),
+            )
+            .unwrap();
             std::io::Read::read_to_end(&mut stream, &mut Vec::new())
         });
         while sim.requests().is_empty() {

@@ -87,7 +87,12 @@ pub(crate) fn play(folder: &Path, options: &ReplayOptions, sends: &str) -> Saw {
 
 /// Plays to a host that says its lines as it said them, each once it has read what came before. `change` is what it does to a
 /// line of its own; where that is nothing, it closes its end. Returns what it read.
-pub(crate) fn converse(folder: &Path, options: &ReplayOptions, said: &[(char, String)], change: impl Fn(&str) -> String) -> (Vec<String>, Played) {
+pub(crate) fn converse(
+    folder: &Path,
+    options: &ReplayOptions,
+    said: &[(char, String)],
+    change: impl Fn(&str) -> String,
+) -> (Vec<String>, Played) {
     let recording = Recording::open(folder).unwrap();
     let (ours, stdin) = UnixStream::pair().unwrap();
     let (out, stdout) = UnixStream::pair().unwrap();

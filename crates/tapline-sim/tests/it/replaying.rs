@@ -66,7 +66,8 @@ fn a_conversation_is_had_again_with_the_hosts_own_ids() {
     // Every id of the host's is another, and of another length.
     let change = |text: &str| text.replace("req_", "a-much-longer-id-");
     let (read, played) = converse(&folder.join("r"), &options, &said, change);
-    let wanted: Vec<String> = said.iter().filter(|(who, _)| *who == '<').map(|(_, text)| text.replace("\"req_", "\"a-much-longer-id-")).collect();
+    let wanted: Vec<String> =
+        said.iter().filter(|(who, _)| *who == '<').map(|(_, text)| text.replace("\"req_", "\"a-much-longer-id-")).collect();
     assert_eq!(read, wanted);
     assert_eq!(played, Played::Exit(1));
     assert!(wanted.iter().any(|line| line.contains("a-much-longer-id-5")), "there is something to map");
@@ -83,7 +84,13 @@ fn a_host_that_departs_is_told_where() {
         other => panic!("{other:?}"),
     };
     let why = departs(&|text| text.replace("\"mode\": \"acceptEdits\"", "\"mode\": \"plan\""));
-    assert!(why.contains("set_permission_mode") && why.contains(".request.mode") && why.contains("acceptEdits") && why.contains("plan"), "{why}");
+    assert!(
+        why.contains("set_permission_mode")
+            && why.contains(".request.mode")
+            && why.contains("acceptEdits")
+            && why.contains("plan"),
+        "{why}"
+    );
     let why = departs(&|text| text.replace("no writes today", "yes"));
     assert!(why.contains("answer to") && why.contains("no writes today"), "{why}");
     let why = departs(&|text| text.replace("\"subtype\": \"mcp_status\"", "\"subtype\": \"get_usage\""));
@@ -112,8 +119,17 @@ fn without_strict_a_host_may_depart_and_nobody_hangs() {
 #[test]
 fn a_host_that_asks_in_another_order_gets_its_answers() {
     let folder = Folder::new();
-    let request = |id: &str, asked: &str| ('>', format!("{{\"type\":\"control_request\",\"request_id\":\"{id}\",\"request\":{{\"subtype\":\"{asked}\"}}}}\n"));
-    let answer = |id: &str, text: &str| ('<', format!("{{\"type\":\"control_response\",\"response\":{{\"subtype\":\"success\",\"request_id\":\"{id}\",\"response\":{{\"a\":\"{text}\"}}}}}}\n"));
+    let request = |id: &str, asked: &str| {
+        ('>', format!("{{\"type\":\"control_request\",\"request_id\":\"{id}\",\"request\":{{\"subtype\":\"{asked}\"}}}}\n"))
+    };
+    let answer = |id: &str, text: &str| {
+        (
+            '<',
+            format!(
+                "{{\"type\":\"control_response\",\"response\":{{\"subtype\":\"success\",\"request_id\":\"{id}\",\"response\":{{\"a\":\"{text}\"}}}}}}\n"
+            ),
+        )
+    };
     let said = [request("1", "set_model"), answer("1", "model"), request("2", "mcp_status"), answer("2", "status")];
     record(&folder.join("r"), &said, &ended(0));
     // The second first, and nothing else before its answer is there.
@@ -129,8 +145,18 @@ fn ids_of_messages_are_the_hosts_too() {
     let uuid = "0f5f9a2e-0000-4000-8000-000000000001";
     let said = [
         ('>', format!("{{\"type\":\"user\",\"uuid\":\"{uuid}\",\"message\":{{\"role\":\"user\",\"content\":\"hi\"}}}}\n")),
-        ('<', format!("{{\"type\":\"system\",\"subtype\":\"command_lifecycle\",\"command_uuid\":\"{uuid}\",\"state\":\"queued\"}}\n")),
-        ('<', format!("{{\"type\":\"assistant\",\"text\":\"not \\\"{uuid}\\\" in a text\",\"user_message_uuids\":[\"{uuid}\"]}}\n")),
+        (
+            '<',
+            format!(
+                "{{\"type\":\"system\",\"subtype\":\"command_lifecycle\",\"command_uuid\":\"{uuid}\",\"state\":\"queued\"}}\n"
+            ),
+        ),
+        (
+            '<',
+            format!(
+                "{{\"type\":\"assistant\",\"text\":\"not \\\"{uuid}\\\" in a text\",\"user_message_uuids\":[\"{uuid}\"]}}\n"
+            ),
+        ),
     ];
     record(&folder.join("r"), &said, &ended(0));
     let (read, _) = converse(&folder.join("r"), &ReplayOptions::default(), &said, |text| text.replace(uuid, "mine"));
@@ -174,8 +200,11 @@ fn cut_at_any_byte_it_plays_to_its_end_and_says_so() {
         let bytes = std::fs::read(folder.join("whole").join(file)).unwrap();
         // The last byte of JSON is its line end: without it, nothing is missing. The last line of times says that stdin was closed: not
         // every recording has it.
-        let closing = bytes.iter().rposition(|byte| *byte == b'\n' && file == "times").and_then(|end| bytes[..end].iter().rposition(|byte| *byte == b'\n'));
-        let most = if file.ends_with(".json") { bytes.len() - 1 } else { bytes.len() };
+        let closing = bytes
+            .iter()
+            .rposition(|byte| *byte == b'\n' && file == "times")
+            .and_then(|end| bytes[..end].iter().rposition(|byte| *byte == b'\n'));
+        let most = if file.contains("json") { bytes.len() - 1 } else { bytes.len() };
         for cut in (0..most).filter(|cut| closing.is_none_or(|closing| *cut != closing + 1)) {
             let path = folder.join(&format!("{file}-{cut}"));
             std::fs::create_dir(&path).unwrap();
@@ -201,11 +230,16 @@ fn edited_by_hand_a_conversation_still_follows() {
     let said = conversation();
     record(&folder.join("r"), &said, &ended(1));
     let path = folder.join("r").join(Stream::Stdout.file_name());
-    let longer = std::fs::read_to_string(&path).unwrap().replace("Done: 5.", "Done: five, and a good deal longer than it was recorded.");
+    let longer =
+        std::fs::read_to_string(&path).unwrap().replace("Done: 5.", "Done: five, and a good deal longer than it was recorded.");
     std::fs::write(&path, longer).unwrap();
-    let edited: Vec<(char, String)> = said.iter().map(|(who, text)| (*who, text.replace("Done: 5.", "Done: five, and a good deal longer than it was recorded."))).collect();
+    let edited: Vec<(char, String)> = said
+        .iter()
+        .map(|(who, text)| (*who, text.replace("Done: 5.", "Done: five, and a good deal longer than it was recorded.")))
+        .collect();
     let (read, played) = converse(&folder.join("r"), &ReplayOptions::default(), &edited, |text| text.replace("req_", "other-"));
-    let wanted: Vec<String> = edited.iter().filter(|(who, _)| *who == '<').map(|(_, text)| text.replace("\"req_", "\"other-")).collect();
+    let wanted: Vec<String> =
+        edited.iter().filter(|(who, _)| *who == '<').map(|(_, text)| text.replace("\"req_", "\"other-")).collect();
     assert_eq!(read, wanted);
     assert_eq!(played, Played::Exit(1));
     // Also without any times at all.

@@ -15,11 +15,14 @@ chunk = 6
 "#;
 
 fn data(events: &[(String, String)]) -> Vec<Value> {
-    events.iter().map(|(name, data)| {
-        let data: Value = serde_json::from_str(data).unwrap();
-        assert_eq!(data["type"], name.as_str(), "the event's name is its type");
-        data
-    }).collect()
+    events
+        .iter()
+        .map(|(name, data)| {
+            let data: Value = serde_json::from_str(data).unwrap();
+            assert_eq!(data["type"], name.as_str(), "the event's name is its type");
+            data
+        })
+        .collect()
 }
 
 #[test]
@@ -44,7 +47,8 @@ fn a_streamed_message_is_what_the_messages_api_sends() {
     assert!(!joined(0, "signature").is_empty(), "a thought is signed");
     assert_eq!(joined(1, "text"), "Looking.");
     assert_eq!(joined(2, "partial_json"), r#"{"command":"ls"}"#);
-    let starts: Vec<&Value> = events.iter().filter(|event| event["type"] == "content_block_start").map(|event| &event["content_block"]).collect();
+    let starts: Vec<&Value> =
+        events.iter().filter(|event| event["type"] == "content_block_start").map(|event| &event["content_block"]).collect();
     assert_eq!(starts[2]["id"], "toolu_sim_1_2");
     assert_eq!(starts[3]["id"], "mine");
     let delta = events.iter().find(|event| event["type"] == "message_delta").unwrap();
@@ -72,7 +76,8 @@ fn a_response_is_what_the_responses_api_sends() {
     let kinds: Vec<&str> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
     assert_eq!(kinds.first(), Some(&"response.created"));
     assert_eq!(kinds.last(), Some(&"response.completed"));
-    let items: Vec<&Value> = events.iter().filter(|event| event["type"] == "response.output_item.done").map(|event| &event["item"]).collect();
+    let items: Vec<&Value> =
+        events.iter().filter(|event| event["type"] == "response.output_item.done").map(|event| &event["item"]).collect();
     assert_eq!(items[0]["summary"][0]["text"], "Hm. Let me see.");
     assert_eq!(items[1]["content"][0]["text"], "Looking.");
     assert_eq!((&items[2]["name"], &items[2]["arguments"]), (&json!("Bash"), &json!(r#"{"command":"ls"}"#)));
@@ -117,7 +122,11 @@ fn other_questions_have_their_answers() {
     assert_eq!(lost.status, 404);
     assert!(lost.json()["error"]["message"].as_str().unwrap().contains("GET /v2/elsewhere"));
     for nonsense in ["", "[1]", "{\"a\":", "nonsense"] {
-        assert_eq!(send(&sim, "POST", "/v1/messages", nonsense).status, if nonsense == "[1]" { 200 } else { 400 }, "{nonsense}");
+        assert_eq!(
+            send(&sim, "POST", "/v1/messages", nonsense).status,
+            if nonsense == "[1]" { 200 } else { 400 },
+            "{nonsense}"
+        );
     }
 }
 
@@ -127,7 +136,10 @@ fn requests_are_kept_without_their_keys() {
     ask(&sim, "go on", 0);
     let requests = sim.requests();
     let [request] = &requests[..] else { panic!("{requests:?}") };
-    assert_eq!((request.method.as_str(), request.path.as_str(), request.turn, request.status), ("POST", "/v1/messages?beta=true", Some(1), 200));
+    assert_eq!(
+        (request.method.as_str(), request.path.as_str(), request.turn, request.status),
+        ("POST", "/v1/messages?beta=true", Some(1), 200)
+    );
     let facts = request.facts.as_ref().unwrap();
     assert_eq!((facts.last.as_str(), facts.model.as_str(), facts.count), ("go on", "claude-asked", 0));
     let line = request.to_line();
@@ -140,7 +152,20 @@ fn requests_are_kept_without_their_keys() {
 fn an_agents_environment_has_nothing_of_ours() {
     let sim = Sim::start("turn = [{ text = \"x\" }]").unwrap();
     let names: Vec<String> = sim.environment().into_iter().map(|(name, _)| name).collect();
-    let allowed = ["PATH", "TERM", "LANG", "HOME", "TMPDIR", "CODEX_HOME", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_AUTOUPDATER", "IS_SANDBOX", "TAPLINE_SIM_KEY"];
+    let allowed = [
+        "PATH",
+        "TERM",
+        "LANG",
+        "HOME",
+        "TMPDIR",
+        "CODEX_HOME",
+        "ANTHROPIC_BASE_URL",
+        "ANTHROPIC_API_KEY",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+        "DISABLE_AUTOUPDATER",
+        "IS_SANDBOX",
+        "TAPLINE_SIM_KEY",
+    ];
     assert!(names.iter().all(|name| allowed.contains(&name.as_str())), "{names:?}");
     let home = sim.home().to_owned();
     assert!(home.join(".codex/config.toml").is_file());

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use tapline_recording::Sync;
 use tapline_runner::{
-    Agent, Conclusion, RecordTo, Running, StartError, StopReason, Update, bin_variable, package, report,
-    report_not_started,
+    Agent, Conclusion, RecordTo, Running, StartError, StopReason, Update, bin_variable, package, report, report_not_started,
 };
 use tapline_session::policy::{PolicyChecker, Violation};
 use tapline_session::{Category, Fold, Outcome, Report, Run as RunFacts, Summary, Warning};
@@ -16,8 +15,8 @@ use super::NOT_TAKEN;
 use super::prepare::Plan;
 use super::show::Show;
 use super::signals::Signals;
-use crate::commands::guard_program;
 use crate::args::run::{Format, Run, SyncWhen};
+use crate::commands::guard_program;
 use crate::{exit, store};
 
 /// No more broken rules of one line are told.

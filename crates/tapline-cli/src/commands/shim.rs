@@ -1,0 +1,77 @@
+//! `tapline shim`: a stand-in for an agent, for hosts that are to be recorded or to get a replay.
+
+use std::ffi::{OsStr, OsString};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use tapline_protocol::Agent;
+use tapline_recording::{Recording, create_private_folder};
+
+use super::tee::agent_of;
+use crate::args::offline::Shim;
+use crate::output;
+
+/// The second line of a stand-in that is a script; by it one is known.
+const MARK: &str = "# a stand-in made by tapline shim";
+
+pub(crate) fn run(args: &Shim) -> Result<u8> {
+    let recorded =
+        args.replay.as_deref().map(|path| Recording::open(path).map(|recording| recording.meta.agent)).transpose()?;
+    let recorded = recorded.flatten().and_then(|name| agent_of(OsStr::new(&name)));
+    let kind = args.agent.map(Agent::from).or(recorded).unwrap_or(Agent::Claude);
+    let own = std::env::current_exe().context("cannot find out where tapline is")?;
+    create_private_folder(&args.folder).with_context(|| format!("cannot make {}", args.folder.display()))?;
+    let path = args.folder.join(kind.name());
+    if path.symlink_metadata().is_ok() && !stands_in(&path) {
+        anyhow::bail!("{} is there and not of tapline's making: give another folder", path.display());
+    }
+    let _ = std::fs::remove_file(&path);
+    let made = if args.replay.is_none() && args.bin.is_none() && args.record_in.is_none() {
+        std::os::unix::fs::symlink(&own, &path)
+    } else {
+        write_script(&path, &script(args, kind, &own)?)
+    };
+    made.with_context(|| format!("cannot make {}", path.display()))?;
+    let mut out = output::stdout();
+    writeln!(out, "{}", output::raw(&std::path::absolute(&path).unwrap_or(path).display().to_string()))?;
+    out.flush()?;
+    Ok(0)
+}
+
+fn script(args: &Shim, kind: Agent, own: &Path) -> Result<String> {
+    let whole = |path: &Path| {
+        std::path::absolute(path).map(PathBuf::into_os_string).with_context(|| format!("no such path: {}", path.display()))
+    };
+    let mut words: Vec<OsString> = vec![own.into()];
+    if let Some(recording) = &args.replay {
+        words.extend(["replay".into(), whole(recording)?]);
+        words.extend(args.args.iter().cloned());
+    } else {
+        words.extend(["tee".into(), "--agent".into(), kind.name().into()]);
+        for (flag, path) in [("--bin", &args.bin), ("--record-in", &args.record_in)] {
+            if let Some(path) = path {
+                words.extend([flag.into(), whole(path)?]);
+            }
+        }
+    }
+    let quoted: Vec<String> = words.iter().map(|word| format!("'{}'", word.to_string_lossy().replace('\'', r"'\''"))).collect();
+    Ok(format!("#!/bin/sh\n{MARK}\nexec {} -- \"$@\"\n", quoted.join(" ")))
+}
+
+fn write_script(path: &Path, text: &str) -> std::io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o700).open(path)?;
+    file.write_all(text.as_bytes())
+}
+
+/// Whether a program is tapline itself, or a stand-in of its making.
+pub(super) fn stands_in(path: &Path) -> bool {
+    let own = std::env::current_exe().ok().and_then(|own| own.canonicalize().ok());
+    if own.is_some() && path.canonicalize().ok() == own {
+        return true;
+    }
+    let mut head = [0; 128];
+    let read = std::fs::File::open(path).and_then(|mut file| std::io::Read::read(&mut file, &mut head)).unwrap_or(0);
+    String::from_utf8_lossy(&head[..read]).lines().nth(1) == Some(MARK)
+}
