@@ -6,9 +6,13 @@ mod claude;
 #[cfg(test)]
 mod codex;
 #[cfg(test)]
+mod drift;
+#[cfg(test)]
 mod ending;
 #[cfg(test)]
 mod failing;
+#[cfg(test)]
+mod fixtures;
 #[cfg(test)]
 mod hosts;
 #[cfg(test)]

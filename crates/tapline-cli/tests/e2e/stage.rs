@@ -66,7 +66,7 @@ pub(crate) struct Stage {
     pub(crate) sim: Sim,
     pub(crate) folder: PathBuf,
     pub(crate) program: Program,
-    shim: PathBuf,
+    stand_in: PathBuf,
     runs: AtomicU32,
 }
 
@@ -75,7 +75,6 @@ pub(crate) struct Stage {
 pub(crate) struct Outcome {
     pub(crate) code: i32,
     pub(crate) report: Value,
-    pub(crate) stderr: String,
     pub(crate) recording: PathBuf,
 }
 
@@ -113,8 +112,8 @@ impl Stage {
             .output()
             .unwrap();
         assert!(made.status.success(), "{made:?}");
-        let shim = PathBuf::from(String::from_utf8(made.stdout).unwrap().trim_end());
-        Self { sim, folder, program: program.clone(), shim, runs: AtomicU32::new(0) }
+        let stand_in = PathBuf::from(String::from_utf8(made.stdout).unwrap().trim_end());
+        Self { sim, folder, program: program.clone(), stand_in, runs: AtomicU32::new(0) }
     }
 
     /// A command in the agent's folder that asks the scripted model and nobody else.
@@ -134,7 +133,7 @@ impl Stage {
     pub(crate) fn start(&self, args: &[&str]) -> (Child, PathBuf) {
         let recording = self.folder.join(format!("run-{}", self.runs.fetch_add(1, Ordering::Relaxed)));
         let mut command = self.command(TAPLINE);
-        command.args(["run", "--format", "report", "--agent", self.program.agent, "--bin"]).arg(&self.shim);
+        command.args(["run", "--format", "report", "--agent", self.program.agent, "--bin"]).arg(&self.stand_in);
         command.arg("--record").arg(&recording);
         // The agent's own arguments come last, behind `--`.
         let own = args.iter().position(|arg| *arg == "--").unwrap_or(args.len());
@@ -168,7 +167,7 @@ impl Stage {
         let report: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text} {stderr}"));
         // A run that was tried again has one more.
         let recording = report["run"]["recording"].as_str().map_or(recording, PathBuf::from);
-        let outcome = Outcome { code: output.status.code().unwrap_or(-1), report, stderr, recording };
+        let outcome = Outcome { code: output.status.code().unwrap_or(-1), report, recording };
         let version = &self.program.version;
         for unknown in outcome.report["stream"]["unknown_types"].as_array().unwrap() {
             let unknown = unknown.as_str().unwrap();

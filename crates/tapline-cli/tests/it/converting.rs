@@ -31,7 +31,7 @@ fn text_is_what_claude_prints() {
     assert_eq!(convert("claude-2.1.325/text.jsonl", "text"), "Hello from the mock model.\n");
     assert_eq!(
         convert("claude-2.1.325/rate.jsonl", "text"),
-        "API Error: Request rejected (429) · This request would exceed your rate limit\n"
+        "API Error: Request rejected (429) · This request would exceed your account's rate limit. Please try again later.\n"
     );
     assert_eq!(convert("claude-2.1.325/maxturns.jsonl", "text"), "Error: Reached max turns (1)");
     let budget =
@@ -102,7 +102,7 @@ fn steps_are_json_lines_that_end_with_the_verdict() {
     assert_eq!(steps.last().unwrap()["step"], "end");
     assert_eq!(steps.last().unwrap()["verdict"]["outcome"], "success");
     let inner = steps.iter().find(|step| step["step"] == "call" && step["depth"] == 1).unwrap();
-    assert_eq!((&inner["title"], &inner["parent"]), (&Value::from("`echo sub`"), &Value::from("toolu_mock00010")));
+    assert_eq!((&inner["title"], &inner["parent"]), (&Value::from("`echo sub`"), &Value::from("toolu_sim_1_1")));
 }
 
 #[test]

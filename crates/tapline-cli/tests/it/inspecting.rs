@@ -9,7 +9,7 @@ fn tools() -> String {
 #[test]
 fn one_value_raw() {
     let get = |path: &str| tapline(&["inspect", "--get", path, &tools()]).out;
-    assert_eq!(get("session.id"), "565f918a-b9ec-4d27-b8ab-d75e8f218741\n");
+    assert_eq!(get("session.id"), "00000000-0000-4000-8000-000000000001\n");
     assert_eq!(get("answer"), "All done: I listed files — naïve café ✓ 日本語 🎉.\n");
     assert_eq!(get("ledger.cost_usd"), "0.006992\n");
     assert_eq!(get("verdict.outcome"), "success\n");
@@ -44,7 +44,7 @@ fn a_value_that_is_not_there() {
 fn a_failed_run_says_why() {
     let out = tapline(&["inspect", fixture("claude-2.1.325/rate.jsonl").to_str().unwrap()]).out;
     assert!(
-        out.starts_with("✗ failure (rate_limit) · 1 turn · 750 ms · $0.0000\n✗ API Error: Request rejected (429)"),
+        out.starts_with("✗ failure (rate_limit) · 1 turn · 250 ms · $0.0000\n✗ API Error: Request rejected (429)"),
         "{out}"
     );
 }

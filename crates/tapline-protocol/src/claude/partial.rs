@@ -10,7 +10,7 @@ wire! {
         event: Partial = "event",
         ttft_ms: Option<u64> = "ttft_ms",
         api_message_id: Option<String> = "api_message_id";
-        also "user_message_uuid", "user_message_uuids", "resume_reason", "thinking_display"
+        also "user_message_uuid", "user_message_uuids", "resume_reason", "thinking_display", "abandoned_blocks"
     }
 
     /// `message_start`

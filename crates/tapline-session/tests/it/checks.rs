@@ -140,7 +140,7 @@ fn policies() {
             "12 limits.calls: call number 4, 3 allowed",
             "15 limits.cost_usd: $0.0070 so far, $0.0010 allowed",
             "15 limits.turns: 5 so far, 4 allowed",
-            "15 limits.seconds: 359 ms so far, 100 ms allowed",
+            "15 limits.seconds: 250 ms so far, 100 ms allowed",
         ]
     );
     assert_eq!(violations("[limits]\ndenials = 1", &fixture("claude-2.1.325/tools-denied.jsonl")).len(), 1);
