@@ -5,8 +5,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tapline_recording::Recording;
 
@@ -19,7 +19,7 @@ use crate::replay::{HostEnds, Played, ReplayOptions, replay};
 /// ```no_run
 /// use tapline_sim::{FakeAgent, ReplayOptions};
 ///
-/// let agent = FakeAgent::replaying("tests/recordings/refactoring".as_ref(), ReplayOptions::default())?;
+/// let agent = FakeAgent::replaying("tests/recordings/refactoring", ReplayOptions::default())?;
 /// let output = std::process::Command::new(agent.program()).args(["-p", "…", "--output-format", "stream-json"]).output()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -28,15 +28,16 @@ pub struct FakeAgent {
     folder: PathBuf,
     program: PathBuf,
     stopped: Arc<AtomicBool>,
+    played: Arc<Mutex<Vec<Played>>>,
 }
 
 impl FakeAgent {
     /// A program that plays this recording.
-    pub fn replaying(recording: &Path, options: ReplayOptions) -> Result<Self, SimError> {
-        let recording = Recording::open(recording).map_err(|error| SimError::Recording(error.to_string()))?;
+    pub fn replaying(recording: impl AsRef<Path>, options: ReplayOptions) -> Result<Self, SimError> {
+        let recording = Recording::open(recording.as_ref()).map_err(|error| SimError::Recording(error.to_string()))?;
         let folder = temporary("tapline-fake").map_err(|(path, error)| SimError::Make { path, error })?;
         let program = folder.join(recording.meta.agent.as_deref().unwrap_or("claude"));
-        let agent = Self { program, stopped: Arc::default(), folder };
+        let agent = Self { program, stopped: Arc::clone(&options.released), played: Arc::default(), folder };
         let calls = agent.folder.join("calls");
         let fail = |error| SimError::Make { path: agent.program.clone(), error };
         std::fs::write(&agent.program, script(&agent.folder)).map_err(fail)?;
@@ -47,10 +48,15 @@ impl FakeAgent {
         }
         // Open both ways, so that it never ends.
         let open = OpenOptions::new().read(true).write(true).open(&calls).map_err(fail)?;
-        let stopped = Arc::clone(&agent.stopped);
+        let shared = Shared { recording, options, played: Arc::clone(&agent.played) };
         let named = std::thread::Builder::new().name("tapline-fake".to_owned());
-        named.spawn(move || serve(open, &Arc::new(recording), &Arc::new(options), &stopped)).map_err(SimError::Thread)?;
+        named.spawn(move || serve(open, &Arc::new(shared))).map_err(SimError::Thread)?;
         Ok(agent)
+    }
+
+    /// How each time that it was played ended, so far.
+    pub fn played(&self) -> Vec<Played> {
+        self.played.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Its path, for a host to start.
@@ -67,32 +73,47 @@ impl Drop for FakeAgent {
     }
 }
 
-fn serve(calls: File, recording: &Arc<Recording>, options: &Arc<ReplayOptions>, stopped: &AtomicBool) {
+/// What every call of the program needs.
+struct Shared {
+    recording: Recording,
+    options: ReplayOptions,
+    played: Arc<Mutex<Vec<Played>>>,
+}
+
+fn serve(calls: File, shared: &Arc<Shared>) {
     for call in BufReader::new(calls).lines().map_while(Result::ok) {
-        if stopped.load(Ordering::Acquire) {
+        if shared.options.released.load(Ordering::Acquire) {
             return;
         }
-        let (recording, options) = (Arc::clone(recording), Arc::clone(options));
-        let play = move || play(Path::new(&call), &recording, &options);
+        let shared = Arc::clone(shared);
         // One that cannot be played ends with the test that waits for it.
-        let _ = std::thread::Builder::new().name("tapline-fake".to_owned()).spawn(play);
+        let _ = std::thread::Builder::new().name("tapline-fake".to_owned()).spawn(move || play(Path::new(&call), &shared));
     }
 }
 
 /// Plays to the host behind these pipes, and says how it ended.
-fn play(call: &Path, recording: &Recording, options: &ReplayOptions) -> Option<()> {
+fn play(call: &Path, shared: &Shared) -> Option<()> {
     let write = |name: &str| OpenOptions::new().write(true).open(call.join(name)).ok();
     let stdin = File::open(call.join("in")).ok()?;
-    let (stdout, stderr) = (write("out")?, write("err")?);
-    let host = HostEnds { stdin: Some(Box::new(stdin)), stdout: Box::new(stdout), stderr: Box::new(stderr) };
-    let ended = match replay(recording, options, host) {
+    let (stdout, mut stderr) = (write("out")?, write("err")?);
+    let host = HostEnds { stdin: Some(Box::new(stdin)), stdout: Box::new(stdout), stderr: Box::new(stderr.try_clone().ok()?) };
+    let played = replay(&shared.recording, &shared.options, host);
+    let ended = match &played {
         Ok(Played::Exit(code)) => format!("exit {code}\n"),
         Ok(Played::Signal(name)) => format!("kill {}\n", name.trim_start_matches("SIG")),
         Ok(Played::NoEnd) => "exit 4\n".to_owned(),
-        Ok(Played::Departed(_)) => "exit 3\n".to_owned(),
+        Ok(Played::Departed(why)) => {
+            let _ = writeln!(stderr, "the host departs from the recording: {why}");
+            "exit 3\n".to_owned()
+        }
         Ok(Played::Unread) => "exit 0\n".to_owned(),
-        Err(_) => "exit 126\n".to_owned(),
+        Err(error) => {
+            let _ = writeln!(stderr, "the recording cannot be played: {error}");
+            "exit 126\n".to_owned()
+        }
     };
+    drop(stderr);
+    shared.played.lock().unwrap_or_else(PoisonError::into_inner).extend(played.ok());
     write("end")?.write_all(ended.as_bytes()).ok()
 }
 
@@ -105,8 +126,8 @@ fn script(folder: &Path) -> String {
          cat <&3 >in & in=$!\n\
          cat out & out=$!\n\
          cat err >&2 & err=$!\n\
-         trap 'kill $in $out $err 2>/dev/null; trap - TERM; kill -TERM $$' TERM\n\
-         trap 'kill $in $out $err 2>/dev/null; trap - INT; kill -INT $$' INT\n\
+         # Whatever ends this shell, nobody stays to hold the host's pipes.\n\
+         (while kill -0 $$; do sleep 0.1; done; kill $in $out $err) <&- >/dev/null 2>&1 3<&- &\n\
          echo \"$call\" > ../calls || exit 126\n\
          wait $out $err\n\
          read how what < end\n\

@@ -5,18 +5,19 @@ mod frame;
 mod host;
 mod order;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read, Seek as _, SeekFrom, Write};
+use std::io::{self, BufRead as _, BufReader, Read, Write};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tapline_recording::{Recording, Stream};
 
 use frame::{answered, is_result};
-use host::{Host, Until, Woken};
-use order::{Inputs, Next};
+use host::{Host, Woken};
+use order::{Inputs, Next, Sent};
 
 /// How a recording is played.
 #[derive(Clone, Debug, Default)]
@@ -33,6 +34,8 @@ pub struct ReplayOptions {
     pub drop_result: bool,
     /// Ends where the host departs from what was recorded.
     pub strict: bool,
+    /// Set, one that hangs goes on: for those who hold it in their own process.
+    pub released: Arc<AtomicBool>,
 }
 
 /// How fast.
@@ -83,7 +86,7 @@ const PIECE: usize = 256 << 10;
 pub fn replay(recording: &Recording, options: &ReplayOptions, host: HostEnds) -> io::Result<Played> {
     let inputs = Inputs::read(recording);
     let converses = !inputs.lines.is_empty();
-    let order = order::of(recording, &inputs)?;
+    let order = order::of(recording, &inputs, options.speed != Speed::Instant)?;
     let answers = if converses { answers(recording)? } else { HashMap::new() };
     let listener = Host::new(inputs);
     match host.stdin {
@@ -103,20 +106,20 @@ pub fn replay(recording: &Recording, options: &ReplayOptions, host: HostEnds) ->
         files: [Some(File::open(recording.stdout())?), File::open(recording.file(Stream::Stderr)).ok()],
         played: [0, 0],
         answers,
+        ahead: HashSet::new(),
         by_line,
         pending: Vec::new(),
+        ready: Vec::new(),
         lines: 0,
         last: (Duration::ZERO, Instant::now()),
         buffer: vec![0; PIECE],
+        told: false,
     };
     match player.play(&order) {
         Ok(None) => {}
         Ok(Some(ended)) => return Ok(ended),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Played::Unread),
         Err(error) => return Err(error),
-    }
-    if let Some(why) = player.host.departed() {
-        return Ok(Played::Departed(why));
     }
     Ok(match recording.end.as_ref() {
         Some(end) => match (&end.signal, end.exit_code) {
@@ -149,16 +152,21 @@ struct Player<'o> {
     files: [Option<File>; 2],
     /// How far each is played.
     played: [u64; 2],
-    /// Those that have not been given yet.
+    /// The answers to the host's requests, by the recorded ids.
     answers: HashMap<String, Vec<u8>>,
+    /// Those that were given before their time.
+    ahead: HashSet<String>,
     /// Whether lines must be looked at.
     by_line: bool,
     /// The line that is not whole yet.
     pending: Vec<u8>,
+    /// What is to be written, at the latest before anything is waited for.
+    ready: Vec<u8>,
     lines: u64,
     /// What happened last: when it was, and when it is.
     last: (Duration, Instant),
     buffer: Vec<u8>,
+    told: bool,
 }
 
 /// Whether the playing goes on.
@@ -176,30 +184,30 @@ macro_rules! go_on {
 impl Player<'_> {
     fn play(&mut self, order: &[Next]) -> Flow {
         if self.options.hang_at == Some(0) {
-            hang();
-        }
-        if self.options.stop_after == Some(0) {
-            return Ok(None);
+            self.hang();
         }
         for next in order {
+            if self.is_stopped() {
+                break;
+            }
             match *next {
-                Next::In { lines, at } => go_on!(self.wait(Until::Lines(lines), at)),
-                Next::Closed { at } => go_on!(self.wait(Until::Closed, at)),
+                Next::In { sent, at } => go_on!(self.wait(sent, at)),
                 Next::Out { stream, end, at } => {
-                    self.pause(at);
+                    go_on!(self.pause(at));
                     go_on!(self.advance(stream, end));
-                    if self.is_stopped() {
-                        return Ok(None);
-                    }
                 }
             }
         }
         // Half a line at the end is played too.
         let rest = std::mem::take(&mut self.pending);
-        if !rest.is_empty() {
+        if !rest.is_empty() && !self.is_stopped() {
             self.line(&rest)?;
         }
-        Ok(None)
+        self.flush()?;
+        match self.host.urgent() {
+            Some(urgent) => self.heed(urgent),
+            None => Ok(None),
+        }
     }
 
     fn is_stopped(&self) -> bool {
@@ -207,40 +215,58 @@ impl Player<'_> {
     }
 
     /// Waits as long as the agent took.
-    fn pause(&mut self, at: Duration) {
-        if let Speed::Times(factor) = self.options.speed {
-            let gap = at.saturating_sub(self.last.0).as_secs_f64() / factor;
-            let due = Duration::try_from_secs_f64(gap).ok().and_then(|gap| self.last.1.checked_add(gap));
-            if let Some(due) = due {
-                std::thread::sleep(due.saturating_duration_since(Instant::now()));
-                self.last.1 = due;
+    fn pause(&mut self, at: Duration) -> Flow {
+        let Speed::Times(factor) = self.options.speed else { return Ok(None) };
+        let gap = at.saturating_sub(self.last.0).as_secs_f64() / factor;
+        let due = Duration::try_from_secs_f64(gap).ok().and_then(|gap| self.last.1.checked_add(gap));
+        // What lies beyond all time is not waited for.
+        let due = due.unwrap_or(self.last.1);
+        if due > Instant::now() {
+            self.flush()?;
+            loop {
+                match self.host.pause(due) {
+                    Woken::Ready => break,
+                    urgent => go_on!(self.heed(urgent)),
+                }
             }
-            self.last.0 = self.last.0.max(at);
         }
+        self.last = (self.last.0.max(at), due);
+        Ok(None)
     }
 
-    fn wait(&mut self, until: Until, at: Duration) -> Flow {
+    fn wait(&mut self, sent: Sent, at: Duration) -> Flow {
+        self.flush()?;
         loop {
-            match self.host.wait(until, |id| self.answers.contains_key(id)) {
+            match self.host.wait(sent, |id| self.answers.contains_key(id), self.told) {
                 Woken::Ready => break,
-                Woken::Departed(why) => return Ok(Some(Played::Departed(why))),
-                Woken::Refusals(lines) => {
-                    for line in lines {
-                        self.write(line.as_bytes())?;
-                    }
-                }
-                Woken::Ahead(ids) => {
-                    for id in ids {
-                        if let Some(line) = self.answers.remove(&id) {
-                            let line = self.host.with_ids(&line);
-                            write_in(&mut self.out, &line, self.options.chunks)?;
-                        }
-                    }
-                }
+                urgent => go_on!(self.heed(urgent)),
             }
         }
         // From here on the agent's time runs again.
         self.last = (self.last.0.max(at), Instant::now());
+        Ok(None)
+    }
+
+    /// Does what the host wants first.
+    fn heed(&mut self, urgent: Woken) -> Flow {
+        match urgent {
+            Woken::Ready => {}
+            Woken::Departed(why) => return Ok(Some(Played::Departed(why))),
+            Woken::Refusals(lines) => self.ready.extend(lines.iter().flat_map(|line| line.bytes())),
+            Woken::Stuck(what) => {
+                self.told = true;
+                writeln!(self.err, "tapline: replay: waiting for {what}")?;
+            }
+            Woken::Ahead(ids) => {
+                for id in ids {
+                    let Some(line) = self.answers.remove(&id) else { continue };
+                    self.ready.extend_from_slice(&self.host.with_ids(&line));
+                    self.host.answered(&id);
+                    self.ahead.insert(id);
+                }
+            }
+        }
+        self.flush()?;
         Ok(None)
     }
 
@@ -251,12 +277,15 @@ impl Player<'_> {
             let wanted = usize::try_from(end - self.played[which]).unwrap_or(PIECE).min(PIECE);
             let Some(file) = &mut self.files[which] else { return Ok(None) };
             let mut buffer = std::mem::take(&mut self.buffer);
-            let count = file.read(&mut buffer[..wanted])?;
+            let count = file.read(&mut buffer[..wanted]).unwrap_or(0);
             self.played[which] += count as u64;
             let flow = match stream {
-                Stream::Stderr => write_in(&mut self.err, &buffer[..count], self.options.chunks).map(|()| None),
+                Stream::Stderr => {
+                    self.flush()?;
+                    write_in(&mut self.err, &buffer[..count], self.options.chunks).map(|()| None)
+                }
                 _ if self.by_line => self.lines_of(&buffer[..count]),
-                _ => self.write(&buffer[..count]).map(|()| None),
+                _ => write_in(&mut self.out, &buffer[..count], self.options.chunks).map(|()| None),
             };
             self.buffer = buffer;
             go_on!(flow);
@@ -282,8 +311,8 @@ impl Player<'_> {
             if self.is_stopped() {
                 return Ok(None);
             }
-            if let Some(why) = self.host.departed() {
-                return Ok(Some(Played::Departed(why)));
+            if let Some(urgent) = self.host.urgent() {
+                go_on!(self.heed(urgent));
             }
         }
         self.pending.extend_from_slice(bytes);
@@ -291,21 +320,41 @@ impl Player<'_> {
     }
 
     fn line(&mut self, line: &[u8]) -> io::Result<()> {
-        let given_ahead = answered(line).is_some_and(|id| self.answers.remove(&id).is_none());
-        if given_ahead || (self.options.drop_result && is_result(line)) {
+        if let Some(id) = answered(line) {
+            self.host.answered(&id);
+            self.answers.remove(&id);
+            if self.ahead.remove(&id) {
+                return Ok(());
+            }
+        }
+        if self.options.drop_result && is_result(line) {
             return Ok(());
         }
-        let line = self.host.with_ids(line);
-        write_in(&mut self.out, &line, self.options.chunks)?;
+        self.ready.extend_from_slice(&self.host.with_ids(line));
         self.lines += 1;
         if self.options.hang_at == Some(self.lines) {
-            hang();
+            self.flush()?;
+            self.hang();
+        }
+        if self.ready.len() >= PIECE || self.options.speed != Speed::Instant {
+            self.flush()?;
         }
         Ok(())
     }
 
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        write_in(&mut self.out, bytes, self.options.chunks)
+    fn flush(&mut self) -> io::Result<()> {
+        let ready = std::mem::take(&mut self.ready);
+        write_in(&mut self.out, &ready, self.options.chunks)?;
+        self.ready = ready;
+        self.ready.clear();
+        Ok(())
+    }
+
+    /// Stays, until somebody ends this process, or the test that has it is over.
+    fn hang(&self) {
+        while !self.options.released.load(Ordering::Acquire) {
+            std::thread::park_timeout(Duration::from_millis(50));
+        }
     }
 }
 
@@ -317,18 +366,10 @@ fn write_in(to: &mut dyn Write, bytes: &[u8], chunks: Option<NonZeroUsize>) -> i
     Ok(())
 }
 
-/// Stays, until somebody ends this process.
-fn hang() -> ! {
-    loop {
-        std::thread::park();
-    }
-}
-
 /// The version that the recorded agent says it is.
 pub fn recorded_version(recording: &Recording) -> Option<String> {
     let mut head = vec![0; 1 << 20];
     let mut file = File::open(recording.stdout()).ok()?;
-    file.seek(SeekFrom::Start(0)).ok()?;
     let count = file.read(&mut head).ok()?;
     let key = b"\"claude_code_version\":\"";
     let at = memchr::memmem::find(&head[..count], key)? + key.len();

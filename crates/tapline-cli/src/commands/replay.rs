@@ -24,6 +24,7 @@ pub(crate) fn run(args: &Replay) -> Result<u8> {
         hang_at: args.hang_at,
         drop_result: args.drop_result,
         strict: args.strict,
+        ..ReplayOptions::default()
     };
     // A person who watches sends nothing.
     let stdin = if std::io::stdin().is_terminal() { None } else { Some(Box::new(Plain::stdin()?) as Box<dyn Read + Send>) };

@@ -1,12 +1,14 @@
 //! A line between host and agent, as far as a replay must understand it: what it is, whose ids it carries, and whether two
 //! say the same.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use memchr::memchr;
+use memchr::memmem::find;
 use tapline_protocol::{Json, Kind, Value};
 
-/// What a host's line is. Of those that are the same, the first recorded belongs to the first sent.
+/// What a host's line is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Frame {
     /// A control request: what it asks.
@@ -23,8 +25,8 @@ pub(super) enum Frame {
 #[derive(Clone, Debug)]
 pub(super) struct Line {
     pub(super) frame: Frame,
-    /// The id that the host has given it: of a request, or of a message.
-    pub(super) id: Option<String>,
+    /// The id that the host has given it, of a request or of a message, as JSON.
+    pub(super) id: Option<Json>,
     pub(super) json: Option<Json>,
 }
 
@@ -36,19 +38,16 @@ impl Line {
         Self { frame, id, json }
     }
 
-    fn of(value: Value<'_>) -> Option<(Frame, Option<String>)> {
-        let text = |value: Option<Value<'_>>| value.and_then(Value::as_str).map(std::borrow::Cow::into_owned);
+    fn of(value: Value<'_>) -> Option<(Frame, Option<Json>)> {
+        let text = |value: Option<Value<'_>>| value.and_then(Value::as_str).map(Cow::into_owned);
         let kind = text(value.get("type"))?;
         Some(match kind.as_str() {
             "control_request" => {
                 let asked = text(value.get("request").and_then(|request| request.get("subtype"))).unwrap_or_default();
-                (Frame::Request(asked), text(value.get("request_id")))
+                (Frame::Request(asked), value.get("request_id").map(Value::to_json))
             }
-            "control_response" => {
-                let id = text(value.get("response").and_then(|response| response.get("request_id"))).unwrap_or_default();
-                (Frame::Response(id), None)
-            }
-            _ => (Frame::Message(kind), text(value.get("uuid"))),
+            "control_response" => (Frame::Response(answered_id(value).map(word).unwrap_or_default()), None),
+            _ => (Frame::Message(kind), value.get("uuid").map(Value::to_json)),
         })
     }
 
@@ -61,141 +60,189 @@ impl Line {
             Frame::Text => "text".to_owned(),
         }
     }
+
+    /// Its id in plain words.
+    pub(super) fn id_word(&self) -> Option<String> {
+        self.id.as_ref()?.with(word)
+    }
+}
+
+/// The id of the request that a control response answers.
+fn answered_id(value: Value<'_>) -> Option<Value<'_>> {
+    value.get("response").and_then(|response| response.get("request_id"))
+}
+
+/// An id in plain words, be it a string or a number.
+fn word(id: Value<'_>) -> String {
+    id.as_str().map_or_else(|| id.raw().to_owned(), Cow::into_owned)
 }
 
 /// Whose answer an agent's line is, if it is one.
 pub(super) fn answered(line: &[u8]) -> Option<String> {
     // Few lines are: most need not be read.
-    memchr::memmem::find(line, b"control_response")?;
+    find(line, b"control_response")?;
     match Line::read(line).frame {
         Frame::Response(id) => Some(id),
-        _ => None,
+        Frame::Request(_) | Frame::Message(_) | Frame::Text => None,
     }
 }
 
 /// Whether an agent's line ends a turn.
 pub(super) fn is_result(line: &[u8]) -> bool {
-    let ends = [b"result".as_slice(), b"turn.completed", b"turn.failed"];
-    if !ends.iter().any(|word| memchr::memmem::find(line, word).is_some()) {
-        return false;
-    }
-    matches!(Line::read(line).frame, Frame::Message(kind) if matches!(kind.as_str(), "result" | "turn.completed" | "turn.failed"))
+    let ends = ["result", "turn.completed", "turn.failed"];
+    let may = ends.iter().any(|word| find(line, word.as_bytes()).is_some());
+    may && matches!(Line::read(line).frame, Frame::Message(kind) if ends.contains(&kind.as_str()))
 }
 
 /// Whether an agent's line begins a turn.
 pub(super) fn is_init(line: &[u8]) -> bool {
     let subtype = |value: Value<'_>| value.get("subtype").and_then(Value::as_str).as_deref() == Some("init");
-    memchr::memmem::find(line, b"init").is_some() && Line::read(line).json.and_then(|json| json.with(subtype)) == Some(true)
+    find(line, b"init").is_some() && Line::read(line).json.and_then(|json| json.with(subtype)) == Some(true)
 }
 
 /// The recorded host's ids, and those of the one that is here.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ids(HashMap<String, String>);
+pub(super) struct Ids {
+    /// Of requests, in plain words; those of the host here as JSON.
+    requests: HashMap<String, Json>,
+    /// Of messages: they look like nothing else, and stand anywhere.
+    messages: HashMap<String, Json>,
+}
 
 impl Ids {
-    pub(super) fn insert(&mut self, recorded: String, here: String) {
-        if recorded != here {
-            self.0.insert(recorded, here);
+    pub(super) fn insert(&mut self, recorded: &Line, here: &Line) {
+        let (Some(word), Some(id)) = (recorded.id_word(), here.id.clone()) else { return };
+        if recorded.id.as_ref().map(Json::as_str) == Some(id.as_str()) {
+            return;
         }
+        match recorded.frame {
+            Frame::Request(_) => self.requests.insert(word, id),
+            _ if is_uuid(&word) => self.messages.insert(word, id),
+            _ => None,
+        };
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.requests.is_empty() && self.messages.is_empty()
     }
 
     /// The line with the ids of the host that is here.
-    pub(super) fn apply<'l>(&self, line: &'l [u8]) -> std::borrow::Cow<'l, [u8]> {
-        if self.0.is_empty() {
-            return line.into();
+    pub(super) fn apply<'l>(&self, line: &'l [u8]) -> Cow<'l, [u8]> {
+        let told = self.answer_to_host(line);
+        let line = told.map_or(Cow::Borrowed(line), Cow::Owned);
+        if self.messages.is_empty() {
+            return line;
         }
+        match self.with_messages(&line) {
+            Some(changed) => changed.into(),
+            None => line,
+        }
+    }
+
+    /// An answer to a request, or its progress, with the host's own id.
+    fn answer_to_host(&self, line: &[u8]) -> Option<Vec<u8>> {
+        find(line, b"request_id").filter(|_| !self.requests.is_empty())?;
+        let text = std::str::from_utf8(line).ok()?;
+        let json = Json::parse(text.trim()).ok()?;
+        let place = json.with(|value| {
+            let kind = value.get("type").and_then(Value::as_str);
+            let progress = value.get("subtype").and_then(Value::as_str).as_deref() == Some("control_request_progress");
+            let id = match kind.as_deref() {
+                Some("control_response") => answered_id(value),
+                Some("system") if progress => value.get("request_id"),
+                _ => None,
+            }?;
+            let here = self.requests.get(&word(id))?;
+            // Where it stands: both are parts of one text.
+            let at = id.raw().as_ptr() as usize - value.raw().as_ptr() as usize;
+            Some((at, id.raw().len(), here.as_str().to_owned()))
+        });
+        let (at, length, here) = place.flatten()?;
+        let at = at + (text.len() - text.trim_start().len());
+        Some([&line[..at], here.as_bytes(), &line[at + length..]].concat())
+    }
+
+    fn with_messages(&self, line: &[u8]) -> Option<Vec<u8>> {
         let mut out: Option<Vec<u8>> = None;
         let (mut done, mut at) = (0, 0);
         while let Some(open) = memchr(b'"', &line[at..]).map(|found| at + found) {
             let Some(close) = memchr(b'"', &line[open + 1..]).map(|found| open + 1 + found) else { break };
-            let here = std::str::from_utf8(&line[open + 1..close]).ok().and_then(|word| self.0.get(word));
+            at = close;
+            let here = std::str::from_utf8(&line[open + 1..close]).ok().and_then(|word| self.messages.get(word));
             if let Some(here) = here {
                 let out = out.get_or_insert_with(Vec::new);
                 out.extend_from_slice(&line[done..open]);
-                out.extend_from_slice(serde_json::Value::from(here.as_str()).to_string().as_bytes());
+                out.extend_from_slice(here.as_str().as_bytes());
                 done = close + 1;
                 at = close + 1;
-            } else {
-                // What closes one string may open the next word: an escaped quote is no end.
-                at = close;
             }
         }
-        match out {
-            Some(mut out) => {
-                out.extend_from_slice(&line[done..]);
-                out.into()
-            }
-            None => line.into(),
-        }
+        let mut out = out?;
+        out.extend_from_slice(&line[done..]);
+        Some(out)
     }
+}
+
+fn is_uuid(word: &str) -> bool {
+    word.len() == 36 && word.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
 
 /// Keys that differ from run to run by themselves.
 const PASSING: &[&str] = &["request_id", "uuid", "timestamp"];
+/// Deeper than this, text is compared.
+const DEEP: usize = 64;
 
 /// Where two values differ: the place, and both.
 pub(super) fn departure(recorded: &Json, sent: &Json) -> Option<String> {
-    recorded.with(|recorded| sent.with(|sent| differ("", recorded, sent)).flatten()).flatten()
+    recorded.with(|recorded| sent.with(|sent| differ("", recorded, sent, 0)).flatten()).flatten()
 }
 
-fn differ(place: &str, recorded: Value<'_>, sent: Value<'_>) -> Option<String> {
-    let tell =
-        || Some(format!("{} was {} and is {}", if place.is_empty() { "it" } else { place }, brief(recorded), brief(sent)));
-    match (recorded.kind(), sent.kind()) {
-        (Kind::Object, Kind::Object) => {
-            let keys =
-                |value: Value<'_>| value.entries().into_iter().flatten().map(|(key, _)| key.into_owned()).collect::<Vec<_>>();
-            for key in keys(recorded).into_iter().filter(|key| !PASSING.contains(&key.as_str())) {
-                let inner = format!("{place}.{key}");
-                match (recorded.get(&key), sent.get(&key)) {
-                    (Some(recorded), Some(sent)) => {
-                        if let Some(found) = differ(&inner, recorded, sent) {
-                            return Some(found);
-                        }
-                    }
-                    (Some(recorded), None) => return Some(format!("{inner} was {} and is not there", brief(recorded))),
-                    (None, _) => {}
-                }
-            }
-            let new = keys(sent).into_iter().find(|key| recorded.get(key).is_none() && !PASSING.contains(&key.as_str()))?;
-            let value = sent.get(&new).map(brief).unwrap_or_default();
-            Some(format!("{place}.{new} was not there and is {value}"))
-        }
-        (Kind::Array, Kind::Array) => {
+fn differ(place: &str, recorded: Value<'_>, sent: Value<'_>, depth: usize) -> Option<String> {
+    let tell = || {
+        let place = if place.is_empty() { "it" } else { place };
+        Some(format!("{place} was {} and is {}", brief(recorded), brief(sent)))
+    };
+    let same = match (recorded.kind(), sent.kind()) {
+        (Kind::Object, Kind::Object) if depth < DEEP => return objects_differ(place, recorded, sent, depth),
+        (Kind::Array, Kind::Array) if depth < DEEP => {
             let items = |value: Value<'_>| value.items().into_iter().flatten().count();
             let both = recorded.items().into_iter().flatten().zip(sent.items().into_iter().flatten());
-            let first = both.enumerate().find_map(|(at, (recorded, sent))| differ(&format!("{place}[{at}]"), recorded, sent));
-            let counts = (items(recorded), items(sent));
-            let longer = || (counts.0 != counts.1).then(|| format!("{place} had {} items and has {}", counts.0, counts.1));
-            first.or_else(longer)
+            let mut both = both.enumerate();
+            let first = both.find_map(|(at, (one, other))| differ(&format!("{place}[{at}]"), one, other, depth + 1));
+            let (had, has) = (items(recorded), items(sent));
+            return first.or_else(|| (had != has).then(|| format!("{place} had {had} items and has {has}")));
         }
-        (Kind::String, Kind::String) => {
-            if recorded.as_str() == sent.as_str() {
-                None
-            } else {
-                tell()
-            }
-        }
+        (Kind::String, Kind::String) => recorded.as_str() == sent.as_str(),
         (Kind::Number, Kind::Number) => {
             let number = |value: Value<'_>| value.as_number().and_then(|text| text.parse::<f64>().ok());
-            if number(recorded) == number(sent) { None } else { tell() }
+            number(recorded) == number(sent)
         }
-        (one, other) if one == other => {
-            if recorded.raw() == sent.raw() {
-                None
-            } else {
-                tell()
-            }
+        (one, other) => one == other && recorded.raw() == sent.raw(),
+    };
+    if same { None } else { tell() }
+}
+
+fn objects_differ(place: &str, recorded: Value<'_>, sent: Value<'_>, depth: usize) -> Option<String> {
+    let keys = |value: Value<'_>| {
+        let keys = value.entries().into_iter().flatten().map(|(key, _)| key.into_owned());
+        keys.filter(|key| !PASSING.contains(&key.as_str())).collect::<Vec<_>>()
+    };
+    for key in keys(recorded) {
+        let inner = format!("{place}.{key}");
+        let found = match (recorded.get(&key), sent.get(&key)) {
+            (Some(recorded), Some(sent)) => differ(&inner, recorded, sent, depth + 1),
+            (Some(recorded), None) => Some(format!("{inner} was {} and is not there", brief(recorded))),
+            (None, _) => None,
+        };
+        if found.is_some() {
+            return found;
         }
-        _ => tell(),
     }
+    let new = keys(sent).into_iter().find(|key| recorded.get(key).is_none())?;
+    let value = sent.get(&new).map(brief).unwrap_or_default();
+    Some(format!("{place}.{new} was not there and is {value}"))
 }
 
 fn brief(value: Value<'_>) -> String {
-    let text = value.raw();
-    let mut short: String = text.chars().take(80).collect();
-    if short.len() < text.len() {
-        short.push('…');
-    }
-    short
+    crate::scenario::beginning(value.raw())
 }

@@ -1,78 +1,100 @@
 //! The host of a replay: what it sends is read as it comes, and held against what was recorded.
 
+use std::collections::{HashMap, VecDeque};
 use std::io::{BufRead as _, BufReader, Read};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::frame::{Frame, Ids, Line, departure};
-use super::order::Inputs;
+use super::order::{Inputs, Sent};
 
 /// What the host has sent so far.
 #[derive(Debug)]
 pub(super) struct Host {
     state: Mutex<State>,
     changed: Condvar,
+    /// Something is to be done before the next line: a cheap look.
+    urgent: AtomicBool,
+    /// Some id differs from the recorded one: a cheap look.
+    differs: AtomicBool,
 }
 
 #[derive(Debug)]
 struct State {
     recorded: Vec<Line>,
     text: Option<Vec<u8>>,
-    /// Of the recorded lines: which were sent.
+    /// Of each kind: which recorded lines were not sent yet.
+    open: HashMap<Frame, VecDeque<usize>>,
     sent: Vec<bool>,
+    /// All before this one were sent.
+    all_before: usize,
     ids: Ids,
+    /// The recorded ids of the requests that the host has made, until they are answered.
+    asked: Vec<String>,
     /// Requests that were never recorded, and are answered so.
     refusals: Vec<String>,
     closed: bool,
     departed: Option<String>,
-    bytes: usize,
-}
-
-/// What to wait for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Until {
-    /// So many recorded lines were sent.
-    Lines(usize),
-    /// The host has closed its end.
-    Closed,
+    bytes: u64,
 }
 
 /// Why waiting has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Woken {
-    /// It has come, or will come no more.
+    /// It has come, will come no more, or it is time.
     Ready,
     /// These lines are to be written first.
     Refusals(Vec<String>),
     /// It does not come, and the host waits for the answers to these requests of its own.
     Ahead(Vec<String>),
+    /// It does not come: what, in words. Told once.
+    Stuck(String),
     /// The host has departed from what was recorded.
     Departed(String),
 }
 
 /// A host that waits for another answer than the recording's next gets it after this time.
 const PATIENCE: Duration = Duration::from_millis(200);
+/// What is waited for is told after this time.
+const LONG: Duration = Duration::from_secs(5);
+/// Of lines of one kind so many are looked at for one that says the same.
+const LOOKED_AT: usize = 16;
 
 impl Host {
     pub(super) fn new(inputs: Inputs) -> Arc<Self> {
         let sent = vec![false; inputs.lines.len()];
+        let mut open: HashMap<Frame, VecDeque<usize>> = HashMap::new();
+        for (at, line) in inputs.lines.iter().enumerate() {
+            open.entry(line.frame.clone()).or_default().push_back(at);
+        }
         let state = State {
             recorded: inputs.lines,
             text: inputs.text,
+            open,
             sent,
+            all_before: 0,
             ids: Ids::default(),
+            asked: Vec::new(),
             refusals: Vec::new(),
             closed: false,
             departed: None,
             bytes: 0,
         };
-        Arc::new(Self { state: Mutex::new(state), changed: Condvar::new() })
+        let (urgent, differs) = (AtomicBool::new(false), AtomicBool::new(false));
+        Arc::new(Self { state: Mutex::new(state), changed: Condvar::new(), urgent, differs })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, state: &State) {
+        self.urgent.store(state.departed.is_some() || !state.refusals.is_empty(), Ordering::Release);
+        self.differs.store(!state.ids.is_empty(), Ordering::Release);
+        self.changed.notify_all();
     }
 
     /// Reads what the host sends until it closes its end.
@@ -82,96 +104,132 @@ impl Host {
         let (mut line, mut text, mut number) = (Vec::new(), Vec::new(), 0);
         loop {
             line.clear();
-            match reader.read_until(b'\n', &mut line) {
-                Ok(count) if count > 0 => {}
-                _ => break,
+            // A text has no lines that matter, and may end without one.
+            let read = if is_text {
+                reader.fill_buf().map(|bytes| line.extend_from_slice(bytes)).map(|()| reader.consume(line.len()))
+            } else {
+                reader.read_until(b'\n', &mut line).map(|_| ())
+            };
+            if read.is_err() || line.is_empty() {
+                break;
             }
             let mut state = self.state();
-            state.bytes += line.len();
+            state.bytes += line.len() as u64;
             number += 1;
-            if is_text {
-                if strict {
-                    text.extend_from_slice(&line);
-                }
-            } else if !line.trim_ascii().is_empty() {
+            if is_text && strict {
+                text.extend_from_slice(&line);
+            } else if !is_text && !line.trim_ascii().is_empty() {
                 state.accept(&Line::read(&line), number, strict);
             }
-            self.changed.notify_all();
+            self.tell(&state);
         }
         let mut state = self.state();
         state.closed = true;
         if strict && state.departed.is_none() {
             state.departed = state.missing(&text);
         }
-        self.changed.notify_all();
+        self.tell(&state);
     }
 
     /// The line with the host's own ids.
     pub(super) fn with_ids<'l>(&self, line: &'l [u8]) -> std::borrow::Cow<'l, [u8]> {
-        self.state().ids.apply(line)
+        if self.differs.load(Ordering::Acquire) { self.state().ids.apply(line) } else { line.into() }
     }
 
-    /// Whether the host has departed.
-    pub(super) fn departed(&self) -> Option<String> {
-        self.state().departed.clone()
+    /// An answer was given: nobody waits for it any more.
+    pub(super) fn answered(&self, id: &str) {
+        self.state().asked.retain(|asked| asked != id);
     }
 
-    /// Waits until it has come, or something else must be done first. `open` are the recorded requests whose answers have not been
-    /// given.
-    pub(super) fn wait(&self, until: Until, is_open: impl Fn(&str) -> bool) -> Woken {
+    /// What must be done before anything else.
+    pub(super) fn urgent(&self) -> Option<Woken> {
+        self.urgent.load(Ordering::Acquire).then(|| self.state().urgent()).flatten().inspect(|_| {
+            let state = self.state();
+            self.tell(&state);
+        })
+    }
+
+    /// Waits until this time, unless something must be done first.
+    pub(super) fn pause(&self, until: Instant) -> Woken {
+        let mut state = self.state();
+        loop {
+            if let Some(urgent) = state.urgent() {
+                return urgent;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Woken::Ready;
+            }
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Waits until so much has come, or something else must be done first. `given` are the answers that can be given.
+    pub(super) fn wait(&self, sent: Sent, may_answer: impl Fn(&str) -> bool, told: bool) -> Woken {
         let mut state = self.state();
         let since = Instant::now();
         loop {
-            if let Some(why) = &state.departed {
-                return Woken::Departed(why.clone());
+            if let Some(urgent) = state.urgent() {
+                return urgent;
             }
-            if !state.refusals.is_empty() {
-                return Woken::Refusals(std::mem::take(&mut state.refusals));
-            }
-            if state.has(until) {
+            if state.has(sent) {
                 return Woken::Ready;
             }
             let waited = since.elapsed();
-            let ahead = state.asked_ahead(&is_open);
+            let ahead: Vec<String> = state.asked.iter().filter(|id| may_answer(id)).cloned().collect();
             if !ahead.is_empty() && waited >= PATIENCE {
                 return Woken::Ahead(ahead);
             }
-            state = if ahead.is_empty() {
-                self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
-            } else {
-                let woken = self.changed.wait_timeout(state, PATIENCE.saturating_sub(waited));
-                woken.unwrap_or_else(PoisonError::into_inner).0
-            };
+            if matches!(sent, Sent::Soon(_)) && waited >= PATIENCE {
+                return Woken::Ready;
+            }
+            if !told && waited >= LONG {
+                return Woken::Stuck(state.wanted(sent));
+            }
+            let next = if ahead.is_empty() && !matches!(sent, Sent::Soon(_)) { LONG } else { PATIENCE };
+            // What is over by then is over: it is only looked at now and then.
+            let left = if waited < next { next.saturating_sub(waited) } else { LONG };
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 }
 
 impl State {
-    fn has(&self, until: Until) -> bool {
-        let whole = |text: &Vec<u8>| self.bytes >= text.len() && !text.is_empty();
-        match until {
+    fn urgent(&mut self) -> Option<Woken> {
+        if let Some(why) = &self.departed {
+            return Some(Woken::Departed(why.clone()));
+        }
+        (!self.refusals.is_empty()).then(|| Woken::Refusals(std::mem::take(&mut self.refusals)))
+    }
+
+    fn has(&self, sent: Sent) -> bool {
+        match sent {
             _ if self.closed => true,
-            Until::Closed => false,
-            Until::Lines(_) if self.text.is_some() => self.text.as_ref().is_some_and(whole),
-            Until::Lines(count) => self.sent.iter().take(count).all(|sent| *sent),
+            Sent::All => false,
+            Sent::Bytes(count) => self.bytes >= count,
+            Sent::Lines(count) | Sent::Soon(count) => self.all_before >= count,
         }
     }
 
-    /// The recorded ids of requests that the host has made and that have no answer yet.
-    fn asked_ahead(&self, is_open: impl Fn(&str) -> bool) -> Vec<String> {
-        let asked =
-            self.recorded.iter().zip(&self.sent).filter(|(line, sent)| **sent && matches!(line.frame, Frame::Request(_)));
-        asked.filter_map(|(line, _)| line.id.clone()).filter(|id| is_open(id)).collect()
+    /// What is waited for, in words.
+    fn wanted(&self, sent: Sent) -> String {
+        match sent {
+            Sent::All => "the host to close its end".to_owned(),
+            Sent::Bytes(count) => format!("{count} bytes from the host, of which {} came", self.bytes),
+            Sent::Lines(_) | Sent::Soon(_) => match self.recorded.get(self.all_before) {
+                Some(line) => format!("{} from the host (line {} of what was recorded)", line.name(), self.all_before + 1),
+                None => "the host".to_owned(),
+            },
+        }
     }
 
     fn accept(&mut self, line: &Line, number: usize, strict: bool) {
-        let open = self.recorded.iter().zip(&self.sent).position(|(recorded, sent)| !sent && recorded.frame == line.frame);
-        let Some(found) = open else {
+        let Some(found) = self.take(line) else {
             if let (Frame::Request(asked), Some(id)) = (&line.frame, &line.id) {
                 let error = format!("tapline replay: the recording has no further request {asked}");
-                let refusal =
-                    json!({ "type": "control_response", "response": { "subtype": "error", "request_id": id, "error": error } });
-                self.refusals.push(format!("{refusal}\n"));
+                let id: Value = serde_json::from_str(id.as_str()).unwrap_or_default();
+                let answer = json!({ "subtype": "error", "request_id": id, "error": error });
+                self.refusals.push(format!("{}\n", json!({ "type": "control_response", "response": answer })));
             }
             if strict {
                 self.depart(format!("line {number} of stdin, {}, was not recorded", line.name()));
@@ -179,17 +237,31 @@ impl State {
             return;
         };
         self.sent[found] = true;
+        while self.sent.get(self.all_before) == Some(&true) {
+            self.all_before += 1;
+        }
         let recorded = &self.recorded[found];
-        if strict
-            && let (Some(one), Some(other)) = (&recorded.json, &line.json)
-            && let Some(where_it_differs) = departure(one, other)
-        {
+        let differs = || recorded.json.as_ref().zip(line.json.as_ref()).and_then(|(one, other)| departure(one, other));
+        if let Some(place) = strict.then(differs).flatten() {
             let name = line.name();
-            self.depart(format!("line {number} of stdin, {name}: {where_it_differs}"));
+            self.depart(format!("line {number} of stdin, {name}: {place}"));
         }
-        if let (Some(recorded), Some(here)) = (self.recorded[found].id.clone(), line.id.clone()) {
-            self.ids.insert(recorded, here);
+        let recorded = &self.recorded[found];
+        self.ids.insert(recorded, line);
+        if matches!(line.frame, Frame::Request(_)) {
+            self.asked.extend(recorded.id_word());
         }
+    }
+
+    /// The recorded line that this one is: of its kind, the first that says the same, or else the first.
+    fn take(&mut self, line: &Line) -> Option<usize> {
+        let open = self.open.get_mut(&line.frame)?;
+        let same = |at: &usize| {
+            let both = self.recorded[*at].json.as_ref().zip(line.json.as_ref());
+            both.is_some_and(|(recorded, sent)| departure(recorded, sent).is_none())
+        };
+        let found = open.iter().take(LOOKED_AT).position(same).unwrap_or(0);
+        open.remove(found)
     }
 
     fn depart(&mut self, why: String) {
@@ -200,13 +272,10 @@ impl State {
     fn missing(&self, text: &[u8]) -> Option<String> {
         if let Some(recorded) = self.text.as_ref().filter(|recorded| recorded.as_slice() != text) {
             let at = recorded.iter().zip(text).take_while(|(one, other)| one == other).count();
-            return Some(format!(
-                "stdin differs from byte {at} on: {} bytes were recorded, {} sent",
-                recorded.len(),
-                text.len()
-            ));
+            let (was, is) = (recorded.len(), text.len());
+            return Some(format!("stdin differs from byte {at} on: {was} bytes were recorded, {is} sent"));
         }
-        let at = self.sent.iter().position(|sent| !sent)?;
-        Some(format!("stdin was closed before {} (line {} of what was recorded)", self.recorded[at].name(), at + 1))
+        let line = self.recorded.get(self.all_before)?;
+        Some(format!("stdin was closed before {} (line {} of what was recorded)", line.name(), self.all_before + 1))
     }
 }

@@ -1,6 +1,7 @@
 //! In what order a recording is played: as it was, by its times; or, where it was edited and they fit no more, by what follows
 //! from what.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader};
 use std::time::Duration;
@@ -14,10 +15,21 @@ use super::frame::{Frame, Line, answered, is_init};
 pub(super) enum Next {
     /// A stream of the agent's went on to this byte.
     Out { stream: Stream, end: u64, at: Duration },
-    /// The host had sent so many lines.
-    In { lines: usize, at: Duration },
-    /// The host had closed its end.
-    Closed { at: Duration },
+    /// The host had sent so much.
+    In { sent: Sent, at: Duration },
+}
+
+/// What a host has sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sent {
+    /// So many of the recorded lines, in whatever order.
+    Lines(usize),
+    /// The same, if they come soon: the agent may have gone on without them.
+    Soon(usize),
+    /// So many bytes, where they are no lines that could be told from one another.
+    Bytes(u64),
+    /// Everything: its end is closed.
+    All,
 }
 
 /// What the recorded host sent.
@@ -37,8 +49,11 @@ impl Inputs {
         let mut end = 0;
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
             end += line.len() as u64;
-            if !line.trim_ascii().is_empty() {
-                inputs.lines.push(Line::read(line));
+            let read = Line::read(line);
+            // Half a line at the end was cut: no host will ever send it.
+            let cut = !line.ends_with(b"\n") && read.frame == Frame::Text && !inputs.lines.is_empty();
+            if !line.trim_ascii().is_empty() && !cut {
+                inputs.lines.push(read);
                 inputs.ends.push(end);
             }
         }
@@ -48,18 +63,21 @@ impl Inputs {
         inputs
     }
 
-    /// How many lines are whole at this byte.
-    fn whole(&self, end: u64) -> usize {
-        self.ends.partition_point(|line| *line <= end)
+    /// What is sent when this byte is.
+    fn at(&self, end: u64) -> Sent {
+        match self.text {
+            Some(_) => Sent::Bytes(end),
+            None => Sent::Lines(self.ends.partition_point(|line| *line <= end)),
+        }
     }
 }
 
-/// The order of a recording.
-pub(super) fn of(recording: &Recording, inputs: &Inputs) -> io::Result<Vec<Next>> {
+/// The order of a recording. Where no time is kept, what comes together is taken together.
+pub(super) fn of(recording: &Recording, inputs: &Inputs, timed: bool) -> io::Result<Vec<Next>> {
     let length = |stream| std::fs::metadata(recording.file(stream)).map_or(0, |meta| meta.len());
     let pieces = recording.pieces().unwrap_or_default();
     let told = pieces.iter().filter(|piece| piece.stream == Stream::Stdout).map(|piece| piece.end).max().unwrap_or(0);
-    // A shorter file was cut, and its times still fit; a longer one may only lack its last times. Else it was edited.
+    // A cut file's times still fit as far as it goes; one that was edited has an end, and another length.
     let edited = told > 0 && told != length(Stream::Stdout) && recording.end.is_some();
     let mut order = if pieces.is_empty() || (edited && !inputs.lines.is_empty()) {
         by_cause(recording, inputs)?
@@ -69,6 +87,15 @@ pub(super) fn of(recording: &Recording, inputs: &Inputs) -> io::Result<Vec<Next>
     // What the times do not tell of comes last.
     let at = pieces.last().map_or(Duration::ZERO, |piece| piece.at);
     order.extend([Stream::Stdout, Stream::Stderr].map(|stream| Next::Out { stream, end: length(stream), at }));
+    if !timed {
+        order.dedup_by(|later, earlier| match (later, earlier) {
+            (Next::Out { stream, end, .. }, Next::Out { stream: before, end: reached, .. }) if stream == before => {
+                *reached = (*reached).max(*end);
+                true
+            }
+            _ => false,
+        });
+    }
     Ok(order)
 }
 
@@ -76,12 +103,14 @@ fn by_time(pieces: &[Piece], inputs: &Inputs) -> Vec<Next> {
     let (mut sent, mut order) = (0, Vec::with_capacity(pieces.len()));
     for Piece { stream, end, at } in pieces.iter().copied() {
         match stream {
-            Stream::Stdin if end == sent => order.push(Next::Closed { at }),
+            // A host that sent nothing may as well leave its end open.
+            Stream::Stdin if end == sent && sent == 0 => {}
+            Stream::Stdin if end == sent => order.push(Next::In { sent: Sent::All, at }),
             Stream::Stdin => {
                 sent = end;
-                order.push(Next::In { lines: inputs.whole(end), at });
+                order.push(Next::In { sent: inputs.at(end), at });
             }
-            _ => order.push(Next::Out { stream, end, at }),
+            Stream::Stdout | Stream::Stderr => order.push(Next::Out { stream, end, at }),
         }
     }
     order
@@ -90,36 +119,40 @@ fn by_time(pieces: &[Piece], inputs: &Inputs) -> Vec<Next> {
 /// An answer follows its request; a request of the agent's waits for the host's answer; a turn begins with a message.
 fn by_cause(recording: &Recording, inputs: &Inputs) -> io::Result<Vec<Next>> {
     let at = Duration::ZERO;
-    let position = |wanted: &dyn Fn(&Line) -> bool| inputs.lines.iter().position(wanted).map(|found| found + 1);
+    let (mut requests, mut responses, mut messages) = (HashMap::new(), HashMap::new(), Vec::new());
+    for (count, line) in inputs.lines.iter().enumerate().map(|(before, line)| (before + 1, line)) {
+        match &line.frame {
+            Frame::Request(_) => drop(line.id_word().map(|id| requests.insert(id, count))),
+            Frame::Response(id) => drop(responses.insert(id.clone(), count)),
+            Frame::Message(kind) if kind == "user" => messages.push(count),
+            Frame::Message(_) | Frame::Text => {}
+        }
+    }
     let mut reader = BufReader::new(File::open(recording.stdout())?);
-    let (mut order, mut line, mut end, mut due, mut turns) = (Vec::new(), Vec::new(), 0, 0, 0);
-    let message = |turn: usize| {
-        let mut messages = inputs.lines.iter().enumerate().filter(|(_, line)| line.frame == Frame::Message("user".to_owned()));
-        messages.nth(turn).map(|(found, _)| found + 1)
-    };
+    let (mut order, mut line, mut end, mut due, mut soon, mut turns) = (Vec::new(), Vec::new(), 0, 0, 0, 0);
     loop {
         line.clear();
         let count = reader.read_until(b'\n', &mut line)?;
         if count == 0 {
             break;
         }
-        if let Some(id) = answered(&line) {
-            due = due.max(position(&|line| line.id.as_ref() == Some(&id)).unwrap_or(0));
-        }
-        if is_init(&line) {
-            due = due.max(message(turns).unwrap_or(0));
+        let cause = if is_init(&line) {
             turns += 1;
-        }
-        order.push(Next::In { lines: due, at });
+            messages.get(turns - 1)
+        } else {
+            answered(&line).and_then(|id| requests.get(&id))
+        };
+        due = due.max(cause.copied().unwrap_or(0));
+        order.extend([Next::In { sent: Sent::Lines(due), at }, Next::In { sent: Sent::Soon(soon), at }]);
         end += count as u64;
         order.push(Next::Out { stream: Stream::Stdout, end, at });
         let read = Line::read(&line);
-        if let (Frame::Request(_), Some(id)) = (&read.frame, &read.id) {
-            due = due.max(position(&|line| line.frame == Frame::Response(id.clone())).unwrap_or(0));
+        if let (Frame::Request(_), Some(id)) = (&read.frame, read.id_word()) {
+            soon = soon.max(responses.get(&id).copied().unwrap_or(0));
         }
     }
-    if !inputs.lines.is_empty() {
-        order.push(Next::Closed { at });
+    if !inputs.lines.is_empty() || inputs.text.is_some() {
+        order.push(Next::In { sent: Sent::All, at });
     }
     Ok(order)
 }

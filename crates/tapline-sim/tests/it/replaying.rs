@@ -23,6 +23,11 @@ fn all(said: &[(char, String)], who: char) -> String {
     said.iter().filter(|(speaker, _)| *speaker == who).map(|(_, text)| text.as_str()).collect()
 }
 
+/// The same line of a host with other ids. Those of the API (`req_sim_1`) are not the host's.
+fn with_ids(text: &str, prefix: &str) -> String {
+    (0..10).fold(text.to_owned(), |text, digit| text.replace(&format!("\"req_{digit}"), &format!("\"{prefix}{digit}")))
+}
+
 fn ended(exit_code: i32) -> End {
     End { exit_code: Some(exit_code), ..End::default() }
 }
@@ -64,10 +69,10 @@ fn a_conversation_is_had_again_with_the_hosts_own_ids() {
     record(&folder.join("r"), &said, &ended(1));
     let options = ReplayOptions { strict: true, ..ReplayOptions::default() };
     // Every id of the host's is another, and of another length.
-    let change = |text: &str| text.replace("req_", "a-much-longer-id-");
+    let change = |text: &str| with_ids(text, "a-much-longer-id-");
     let (read, played) = converse(&folder.join("r"), &options, &said, change);
     let wanted: Vec<String> =
-        said.iter().filter(|(who, _)| *who == '<').map(|(_, text)| text.replace("\"req_", "\"a-much-longer-id-")).collect();
+        said.iter().filter(|(who, _)| *who == '<').map(|(_, text)| with_ids(text, "a-much-longer-id-")).collect();
     assert_eq!(read, wanted);
     assert_eq!(played, Played::Exit(1));
     assert!(wanted.iter().any(|line| line.contains("a-much-longer-id-5")), "there is something to map");
@@ -237,13 +242,12 @@ fn edited_by_hand_a_conversation_still_follows() {
         .iter()
         .map(|(who, text)| (*who, text.replace("Done: 5.", "Done: five, and a good deal longer than it was recorded.")))
         .collect();
-    let (read, played) = converse(&folder.join("r"), &ReplayOptions::default(), &edited, |text| text.replace("req_", "other-"));
-    let wanted: Vec<String> =
-        edited.iter().filter(|(who, _)| *who == '<').map(|(_, text)| text.replace("\"req_", "\"other-")).collect();
+    let (read, played) = converse(&folder.join("r"), &ReplayOptions::default(), &edited, |text| with_ids(text, "other-"));
+    let wanted: Vec<String> = edited.iter().filter(|(who, _)| *who == '<').map(|(_, text)| with_ids(text, "other-")).collect();
     assert_eq!(read, wanted);
     assert_eq!(played, Played::Exit(1));
     // Also without any times at all.
     std::fs::remove_file(folder.join("r").join("times")).unwrap();
-    let (read, _) = converse(&folder.join("r"), &ReplayOptions::default(), &edited, |text| text.replace("req_", "other-"));
+    let (read, _) = converse(&folder.join("r"), &ReplayOptions::default(), &edited, |text| with_ids(text, "other-"));
     assert_eq!(read, wanted);
 }
