@@ -1,5 +1,6 @@
 //! The commands: one file each.
 
+mod chain;
 mod check;
 mod convert;
 mod demo;

@@ -32,11 +32,18 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 pub(crate) fn die_of(number: i32) {
     use std::os::unix::process::CommandExt as _;
     // Another program has no handlers of ours, and a core file of it would tell nobody anything.
-    let script = format!("ulimit -c 0; kill -{number} $$");
+    let script = format!("ulimit -c 0; kill -{number} $$; exit {}", 128 + number);
     let _ = std::process::Command::new("/bin/sh").args(["-c", &script]).exec();
 }
 
 /// The number of a signal, by its name.
 pub(crate) fn signal_number(name: &str) -> Option<i32> {
     (1..=31).find(|number| tapline_session::signal_name(*number) == name)
+}
+
+/// The exit code that stands for how a process ended, as a shell has it.
+pub(crate) fn code_of_status(status: std::process::ExitStatus) -> u8 {
+    use std::os::unix::process::ExitStatusExt as _;
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED)
 }

@@ -9,6 +9,7 @@ mod exit;
 mod follow;
 mod output;
 mod plain;
+mod signals;
 mod sink;
 mod source;
 mod store;

@@ -48,6 +48,12 @@ pub(crate) fn human(text: String) -> String {
     if is_ci_log() { without_commands(&text) } else { text }
 }
 
+/// A word as a shell reads it.
+pub(crate) fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
+    if !text.is_empty() && text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
 /// Whether stdout is the log of a CI run that reads commands from it.
 pub(crate) fn is_ci_log() -> bool {
     std::env::var_os("GITHUB_ACTIONS").is_some()
@@ -75,7 +81,8 @@ pub(crate) fn raw_stdout() -> Box<dyn Write> {
     if is_terminal() { Box::new(Visible(stdout())) } else { Box::new(stdout()) }
 }
 
-struct Visible<W>(W);
+/// Makes visible what is written.
+pub(crate) struct Visible<W>(pub(crate) W);
 
 impl<W: Write> Write for Visible<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

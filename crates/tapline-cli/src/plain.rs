@@ -12,12 +12,18 @@ use rustix::event::{PollFd, PollFlags, poll};
 pub(crate) struct Plain(File);
 
 impl Plain {
+    /// stdin, taken: when this goes, whoever writes there finds nobody.
     pub(crate) fn stdin() -> io::Result<Self> {
-        Self::of(io::stdin().as_fd())
+        let own = Self::of(io::stdin().as_fd())?;
+        rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
+        Ok(own)
     }
 
+    /// stdout, taken: when this goes, whoever reads there finds its end.
     pub(crate) fn stdout() -> io::Result<Self> {
-        Self::of(io::stdout().as_fd())
+        let own = Self::of(io::stdout().as_fd())?;
+        rustix::stdio::dup2_stdout(nowhere()?)?;
+        Ok(own)
     }
 
     pub(crate) fn stderr() -> io::Result<Self> {
@@ -43,6 +49,17 @@ impl Write for Plain {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Nothing more is written to stdout: whoever reads there finds its end.
+pub(crate) fn close_stdout() {
+    if let Ok(nowhere) = nowhere() {
+        let _ = rustix::stdio::dup2_stdout(nowhere);
+    }
+}
+
+fn nowhere() -> io::Result<File> {
+    File::options().write(true).open("/dev/null")
 }
 
 /// Writes all of it.

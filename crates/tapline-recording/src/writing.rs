@@ -243,8 +243,12 @@ impl Recorder {
         if bytes.is_empty() {
             return Vec::new();
         }
-        let lost = self.streams[stream as usize].append(bytes, self.sync);
-        lost.into_iter().chain(self.note(stream, at)).collect()
+        let track = &mut self.streams[stream as usize];
+        let before = track.written;
+        let lost = track.append(bytes, self.sync);
+        // A piece with nothing in it would say that the stream was closed.
+        let grown = track.written > before;
+        lost.into_iter().chain(grown.then(|| self.note(stream, at)).flatten()).collect()
     }
 
     /// Notes that a stream was closed just now.

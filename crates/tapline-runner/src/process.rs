@@ -32,14 +32,14 @@ impl Process {
         Ok(Self { child, tree: None, guard: None })
     }
 
-    /// Starts a program in our process group, so that it may use the terminal. Everything it starts ends with it, by the guard's
-    /// hand if this program is killed.
-    pub async fn within(command: Command, guard: Option<&GuardProgram>) -> io::Result<Self> {
+    /// Starts a program and ends everything that it starts with it, by the guard's hand if this program is killed. In our process
+    /// group, if it is to use the terminal.
+    pub async fn within(command: Command, at_terminal: bool, guard: Option<&GuardProgram>) -> io::Result<Self> {
         let mark = marker::random();
         let mut command = tokio::process::Command::from(command);
         command.env(marker::VARIABLE, marker::value(&mark));
         let guard = guard.and_then(|program| Guard::post(program, &mark));
-        let child = spawn(command, Group::Ours).await?;
+        let child = spawn(command, if at_terminal { Group::Ours } else { Group::Own }).await?;
         let tree = Arc::new(Tree::new(mark, child.id(), &[]));
         Ok(Self { child, tree: Some(tree), guard })
     }

@@ -19,8 +19,13 @@ use crate::process::Process;
 const PIECE: usize = 64 << 10;
 /// So much may wait for the disk; what goes beyond is lost to the recording, and that is told.
 const BACKLOG: usize = 64 << 20;
-/// Somebody whom the agent has left its output may still write there: so long is listened after the agent's end.
+/// Somebody whom the agent has left its output may still write there. After the agent's end it is listened until nothing has
+/// come for so long,
 const QUIET: Duration = Duration::from_millis(100);
+/// but no longer than this.
+const LATEST: Duration = Duration::from_secs(2);
+/// What a piece costs beside its bytes, while it waits for the disk.
+const OVERHEAD: usize = 128;
 
 /// The host's ends of the streams.
 pub struct Host {
@@ -71,8 +76,8 @@ impl Tee {
                 return Err(error);
             }
         };
-        let [stdin, stdout, stderr] = process.streams()?.map(|fd| fd.map(File::from));
         let keeper = recorder.map(|recorder| keep(recorder, started)).transpose()?;
+        let [stdin, stdout, stderr] = process.streams()?.map(|fd| fd.map(File::from));
         let outputs = [Arc::new(Pump::default()), Arc::new(Pump::default())];
         let ends = [
             (
@@ -100,12 +105,16 @@ impl Tee {
 
     /// Waits for the agent's end.
     pub async fn ended(&mut self) -> io::Result<ExitStatus> {
-        let status = self.process.wait().await?;
+        self.process.wait().await
+    }
+
+    /// Waits, after the agent's end, for what it said last to be passed on. As long as the host does not read, it is waited for: whoever
+    /// does not want to stops waiting.
+    pub async fn drained(&self) {
         let ended = Instant::now();
         while self.outputs.iter().any(|pump| !pump.is_over(ended)) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        Ok(status)
     }
 
     /// Finishes the recording.
@@ -146,8 +155,7 @@ impl Pump {
         self.done.store(true, Ordering::Release);
     }
 
-    fn pass(&self, stream: Stream, mut from: Box<dyn Read + Send>, to: Box<dyn Write + Send>, keeper: Option<&Keeper>) {
-        let mut to = Some(to);
+    fn pass(&self, stream: Stream, mut from: Box<dyn Read + Send>, mut to: Box<dyn Write + Send>, keeper: Option<&Keeper>) {
         let mut buffer = vec![0; PIECE];
         loop {
             let count = match from.read(&mut buffer) {
@@ -167,14 +175,12 @@ impl Pump {
                 keeper.note(stream, piece);
             }
             self.writing.store(true, Ordering::Release);
-            let sent = to.as_mut().map(|to| to.write_all(piece).and_then(|()| to.flush()));
+            let sent = to.write_all(piece).and_then(|()| to.flush());
             self.writing.store(false, Ordering::Release);
             *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-            match (sent, stream) {
-                (Some(Err(_)), Stream::Stdin) => to = None,
-                // The agent is to find its reader gone, as it would without us.
-                (Some(Err(_)), _) => return,
-                _ => {}
+            if sent.is_err() {
+                // Whoever writes is to find its reader gone, as it would without us.
+                return;
             }
         }
     }
@@ -182,7 +188,8 @@ impl Pump {
     /// Whether nothing more is to be waited for, now that the agent has ended.
     fn is_over(&self, ended: Instant) -> bool {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).unwrap_or(ended).max(ended);
-        self.done.load(Ordering::Acquire) || (!self.writing.load(Ordering::Acquire) && last.elapsed() > QUIET)
+        let over = last.elapsed() > QUIET || ended.elapsed() > LATEST;
+        self.done.load(Ordering::Acquire) || (!self.writing.load(Ordering::Acquire) && over)
     }
 }
 
@@ -205,6 +212,8 @@ enum Kept {
 struct Keeper {
     queue: Sender<Kept>,
     waiting: Arc<AtomicUsize>,
+    /// Of which streams nothing more is kept.
+    lost: Arc<[AtomicBool; 3]>,
     started: Instant,
 }
 
@@ -214,10 +223,15 @@ impl Keeper {
     }
 
     fn note(&self, stream: Stream, piece: &[u8]) {
-        // An empty piece says that here something is missing.
+        let lost = &self.lost[stream as usize];
+        if lost.load(Ordering::Acquire) {
+            return;
+        }
         let fits = self.waiting.load(Ordering::Acquire) + piece.len() <= BACKLOG;
+        lost.store(!fits, Ordering::Release);
+        // An empty piece says that from here on it is missing.
         let bytes = if fits { piece.to_vec() } else { Vec::new() };
-        self.waiting.fetch_add(bytes.len(), Ordering::AcqRel);
+        self.waiting.fetch_add(bytes.len() + OVERHEAD, Ordering::AcqRel);
         let _ = self.queue.send(Kept::Piece { stream, bytes, at: self.started.elapsed() });
     }
 }
@@ -228,7 +242,7 @@ fn keep(recorder: Recorder, started: Instant) -> io::Result<(Keeper, JoinHandle<
     let counted = Arc::clone(&waiting);
     let named = std::thread::Builder::new().name("tapline-record".to_owned());
     let thread = named.spawn(move || record(recorder, &pieces, &counted))?;
-    Ok((Keeper { queue, waiting, started }, thread))
+    Ok((Keeper { queue, waiting, lost: Arc::default(), started }, thread))
 }
 
 fn record(mut recorder: Recorder, pieces: &Receiver<Kept>, waiting: &AtomicUsize) -> Vec<String> {
@@ -242,7 +256,7 @@ fn record(mut recorder: Recorder, pieces: &Receiver<Kept>, waiting: &AtomicUsize
             }
             Kept::Piece { stream, bytes, at } => {
                 recorder.write_at(stream, &bytes, at);
-                waiting.fetch_sub(bytes.len(), Ordering::AcqRel);
+                waiting.fetch_sub(bytes.len() + OVERHEAD, Ordering::AcqRel);
             }
             Kept::End(end) => {
                 let known = recorder.losses();

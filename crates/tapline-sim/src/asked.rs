@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use tapline_protocol::{Json, Value};
+use tapline_protocol::{Json, Kind, Value};
 
 use crate::scenario::{Facts, Lane};
 
 /// Which API is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Api {
+pub(crate) enum Api {
     /// The Messages API: `POST /v1/messages`.
     Messages,
     /// The Responses API: `POST /v1/responses`.
@@ -30,17 +30,30 @@ impl Asked {
     /// conversation that begins with one of these is a sub-agent's.
     pub(crate) fn of(api: Api, headers: &BTreeMap<String, String>, body: &Json, given: &HashSet<String>) -> Option<Self> {
         body.with(|body| {
+            if body.kind() != Kind::Object {
+                return None;
+            }
             let mut facts = match api {
                 Api::Messages => of_messages(body),
                 Api::Responses => of_responses(body),
             };
             let is_sub = OF_SUB_AGENTS.iter().any(|name| headers.contains_key(*name)) || given.contains(&facts.prompt);
-            if facts.lane == Lane::Main && is_sub {
-                facts.lane = Lane::Sub;
-            }
-            Self { facts, stream: body.get("stream").and_then(Value::as_bool).unwrap_or(false) }
+            // Claude Code's conversations have tools; what it asks without any is beside them.
+            let is_side =
+                api == Api::Messages && facts.tools.is_empty() && told(headers, "user-agent").starts_with("claude-cli");
+            facts.lane = match (is_side, is_sub) {
+                (true, _) => Lane::Side,
+                (false, true) => Lane::Sub,
+                (false, false) => Lane::Main,
+            };
+            Some(Self { facts, stream: body.get("stream").and_then(Value::as_bool).unwrap_or(false) })
         })
+        .flatten()
     }
+}
+
+fn told<'h>(headers: &'h BTreeMap<String, String>, name: &str) -> &'h str {
+    headers.get(name).map_or("", String::as_str)
 }
 
 fn text(value: Option<Value<'_>>) -> String {
@@ -53,7 +66,14 @@ fn is(value: Value<'_>, key: &str, word: &str) -> bool {
 
 /// The texts in a content: a string, or blocks with `text`, or results of tools with such a content.
 fn texts(content: Option<Value<'_>>, out: &mut Vec<String>) {
-    let Some(content) = content else { return };
+    texts_within(content, out, 0);
+}
+
+/// Nothing that says something is nested deeper.
+const DEEP: usize = 16;
+
+fn texts_within(content: Option<Value<'_>>, out: &mut Vec<String>, depth: usize) {
+    let Some(content) = content.filter(|_| depth < DEEP) else { return };
     if let Some(text) = content.as_str() {
         return out.push(text.into_owned());
     }
@@ -61,7 +81,7 @@ fn texts(content: Option<Value<'_>>, out: &mut Vec<String>) {
         if let Some(text) = block.get("text").and_then(Value::as_str) {
             out.push(text.into_owned());
         } else {
-            texts(block.get("content").or_else(|| block.get("output")), out);
+            texts_within(block.get("content").or_else(|| block.get("output")), out, depth + 1);
         }
     }
 }
@@ -70,10 +90,13 @@ fn texts(content: Option<Value<'_>>, out: &mut Vec<String>) {
 fn said(content: Option<Value<'_>>) -> String {
     let mut all = Vec::new();
     texts(content, &mut all);
-    let own = |text: &&String| !WRAPPINGS.iter().any(|tag| text.trim_start().starts_with(tag));
-    let said: Vec<&str> = all.iter().filter(own).map(String::as_str).collect();
+    let said: Vec<&str> = all.iter().filter(|text| !is_wrapping(text)).map(String::as_str).collect();
     // What a program says by itself is all there is, sometimes.
     if said.is_empty() { all.join("\n") } else { said.join("\n") }
+}
+
+fn is_wrapping(text: &str) -> bool {
+    WRAPPINGS.iter().any(|tag| text.trim_start().starts_with(tag))
 }
 
 /// What programs put around what people say.
@@ -95,8 +118,7 @@ fn of_messages(body: Value<'_>) -> Facts {
     let users = || messages.iter().filter(|message| is(**message, "role", "user"));
     let system = system.join("\n");
     Facts {
-        // A conversation has tools.
-        lane: if tools.is_empty() { Lane::Side } else { Lane::Main },
+        lane: Lane::Main,
         count: messages.iter().filter(|message| is(**message, "role", "assistant")).count() as u64,
         last: users().next_back().map(|message| said(message.get("content"))).unwrap_or_default(),
         prompt: users().next().map(|message| said(message.get("content"))).unwrap_or_default(),
@@ -116,7 +138,6 @@ fn of_responses(body: Value<'_>) -> Facts {
     let answers =
         items.iter().enumerate().filter(|(at, item)| is_answer(item) && (*at == 0 || !is_answer(&items[at - 1]))).count();
     let from_user = |item: &&Value<'_>| is(**item, "role", "user") || text(item.get("type")).ends_with("_output");
-    let is_wrapping = |text: &String| WRAPPINGS.iter().any(|tag| text.trim_start().starts_with(tag));
     let own = |item: &Value<'_>| said(item.get("content").or_else(|| item.get("output")));
     let mut last: Vec<String> = items.iter().rev().take_while(|item| !is_answer(item)).filter(from_user).map(own).collect();
     last.reverse();
@@ -134,9 +155,9 @@ fn of_responses(body: Value<'_>) -> Facts {
         model: text(body.get("model")),
         tools: {
             let mut tools = Vec::new();
-            tool_names(Some(body), &mut tools);
+            tool_names(body, &mut tools, 0);
             for item in &items {
-                tool_names(Some(*item), &mut tools);
+                tool_names(*item, &mut tools, 0);
             }
             tools
         },
@@ -144,10 +165,10 @@ fn of_responses(body: Value<'_>) -> Facts {
 }
 
 /// The tools in `tools`, those in a namespace too.
-fn tool_names(holder: Option<Value<'_>>, out: &mut Vec<String>) {
-    for tool in holder.and_then(|holder| holder.get("tools")).and_then(Value::items).into_iter().flatten() {
+fn tool_names(holder: Value<'_>, out: &mut Vec<String>, depth: usize) {
+    for tool in holder.get("tools").filter(|_| depth < DEEP).and_then(Value::items).into_iter().flatten() {
         let name = text(tool.get("name"));
         out.push(if name.is_empty() { text(tool.get("type")) } else { name });
-        tool_names(Some(tool), out);
+        tool_names(tool, out, depth + 1);
     }
 }

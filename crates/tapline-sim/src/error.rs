@@ -48,6 +48,9 @@ pub enum SimError {
         /// Why.
         error: io::Error,
     },
+    /// A HOME with settings that are not ours.
+    #[error("{} is not of tapline's making, and would be written over: give another folder as HOME", .0.display())]
+    NotOurs(PathBuf),
     /// The recording cannot be opened.
     #[error("{0}")]
     Recording(String),

@@ -35,6 +35,10 @@ impl Folder {
             create_private_folder(&path).map_err(|error| SimError::Make { path, error })?;
         }
         let config = folder.path.join(".codex/config.toml");
+        // A HOME that is given may be somebody's.
+        if std::fs::read(&config).is_ok_and(|text| !text.starts_with(WRITTEN.as_bytes())) {
+            return Err(SimError::NotOurs(config));
+        }
         std::fs::write(&config, codex_config(address)).map_err(|error| SimError::Make { path: config, error })?;
         Ok(folder)
     }
@@ -71,9 +75,12 @@ pub(crate) fn temporary(prefix: &str) -> Result<PathBuf, (PathBuf, std::io::Erro
     Ok(path)
 }
 
+/// By this line a configuration of ours is known.
+const WRITTEN: &str = "# Written by tapline sim.\n";
+
 fn codex_config(address: SocketAddr) -> String {
     format!(
-        "# Written by tapline sim.\nmodel_provider = \"tapline\"\n\n[model_providers.tapline]\nname = \"tapline sim\"\nbase_url = \"http://{address}/v1\"\n\
+        "{WRITTEN}model_provider = \"tapline\"\n\n[model_providers.tapline]\nname = \"tapline sim\"\nbase_url = \"http://{address}/v1\"\n\
          wire_api = \"responses\"\nenv_key = \"{CODEX_KEY}\"\nrequest_max_retries = 2\nstream_max_retries = 2\n\n\
          # Offline, these only wait for a network.\n[analytics]\nenabled = false\n\n[features]\nplugins = false\napps = false\n"
     )

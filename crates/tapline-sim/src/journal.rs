@@ -38,15 +38,17 @@ pub struct Logged {
     pub failure: Option<String>,
 }
 
-/// Headers that hold a key.
-const SECRET: &[&str] = &["authorization", "x-api-key", "cookie", "proxy-authorization"];
+/// What the names of headers that hold a key have in them.
+const SECRET: &[&str] = &["auth", "key", "token", "cookie", "secret"];
 
 impl Logged {
-    pub(crate) fn new(method: String, path: String, mut headers: BTreeMap<String, String>, body: String) -> Self {
-        for name in SECRET {
-            headers.entry((*name).to_owned()).and_modify(|value| tapline_recording::REDACTED.clone_into(value));
+    pub(crate) fn new(at_ms: u64, method: String, path: String, mut headers: BTreeMap<String, String>, body: String) -> Self {
+        for (name, value) in &mut headers {
+            if SECRET.iter().any(|word| name.contains(word)) {
+                tapline_recording::REDACTED.clone_into(value);
+            }
         }
-        Self { at_ms: 0, method, path, headers, body, facts: None, turn: None, fault: None, status: 0, failure: None }
+        Self { at_ms, method, path, headers, body, facts: None, turn: None, fault: None, status: 0, failure: None }
     }
 
     /// As one line of JSON.
@@ -119,8 +121,12 @@ impl Journal {
         (state.script.choose(facts), state.answers)
     }
 
+    /// How long it serves.
+    pub(crate) fn elapsed_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
     pub(crate) fn log(&self, logged: Logged) {
-        let logged = Logged { at_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX), ..logged };
         let mut state = self.state();
         // A program may ask again in other words: once is enough.
         if let Some(failure) = logged.failure.as_ref().filter(|failure| state.failures.last() != Some(failure)) {

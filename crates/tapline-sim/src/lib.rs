@@ -5,8 +5,18 @@
 //! use tapline_sim::Sim;
 //!
 //! let sim = Sim::start(r#"turn = [{ tool = [{ name = "Bash", input = { command = "ls" } }] }, { text = "Two files." }]"#)?;
-//! let output = std::process::Command::new("claude").args(["-p", "look"]).env_clear().envs(sim.environment()).output()?;
+//! let output = sim.command("claude").args(["-p", "look"]).output()?;
 //! assert_eq!(sim.requests().len(), 2);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! and an agent that plays a recording to whoever starts it:
+//!
+//! ```no_run
+//! use tapline_sim::{FakeAgent, ReplayOptions};
+//!
+//! let agent = FakeAgent::replaying("tests/recordings/refactoring", ReplayOptions::default())?;
+//! let status = std::process::Command::new(agent.program()).arg("-p").status()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -26,7 +36,6 @@ mod script;
 mod server;
 mod sim;
 
-pub use asked::Api;
 pub use error::{ScenarioError, SimError};
 pub use fake::FakeAgent;
 pub use journal::Logged;

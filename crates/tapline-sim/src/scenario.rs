@@ -57,7 +57,8 @@ pub enum Times {
 impl Scenario {
     /// Reads a scenario: JSON if it starts with `{`, else TOML.
     pub fn parse(text: &str) -> Result<Self, ScenarioError> {
-        if text.trim_start_matches('\u{feff}').trim_start().starts_with('{') {
+        let text = text.trim_start_matches('\u{feff}');
+        if text.trim_start().starts_with('{') {
             return serde_json::from_str(text).map_err(|error| {
                 let message = error.to_string();
                 let reason = message.split(" at line ").next().unwrap_or(&message).to_owned();

@@ -148,6 +148,6 @@ impl Turn {
     }
 
     fn never_answers(&self) -> bool {
-        self.faults.iter().any(|fault| fault.times == Times::Forever)
+        self.faults.iter().any(Fault::stays)
     }
 }

@@ -2,7 +2,6 @@
 //! wrong on the way.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -47,7 +46,8 @@ async fn connection(stream: TcpStream, journal: Arc<Journal>) {
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request| {
         let journal = Arc::clone(&journal);
-        async move { Ok::<_, Infallible>(respond(request, &journal).await) }
+        // Without an answer the connection is cut.
+        async move { respond(request, &journal).await.ok_or(io::Error::from(io::ErrorKind::ConnectionReset)) }
     });
     // A client that leaves in the middle is no failure.
     let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
@@ -76,39 +76,43 @@ impl HttpBody for Sent {
     }
 }
 
-async fn respond(request: Request<Incoming>, journal: &Arc<Journal>) -> Response<Sent> {
+async fn respond(request: Request<Incoming>, journal: &Arc<Journal>) -> Option<Response<Sent>> {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path_and_query().map_or_else(|| parts.uri.path().to_owned(), ToString::to_string);
     let headers =
         parts.headers.iter().map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()));
     let headers: BTreeMap<String, String> = headers.collect();
-    let Ok(body) = Limited::new(body, LONGEST).collect().await else {
-        return document(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            &error_document(Api::Messages, "request_too_large", "the request is too long or broke off").to_string(),
-        );
+    let body = Limited::new(body, LONGEST).collect().await.map(|body| String::from_utf8_lossy(&body.to_bytes()).into_owned());
+    let logged = |body| Logged::new(journal.elapsed_ms(), parts.method.to_string(), path, headers, body);
+    let Ok(body) = body else {
+        let error = error_document(Api::Messages, "request_too_large", "the request is too long, or it broke off");
+        return Some(plain(journal, logged(String::new()), StatusCode::PAYLOAD_TOO_LARGE, &error));
     };
-    let body = String::from_utf8_lossy(&body.to_bytes()).into_owned();
-    let logged = Logged::new(parts.method.to_string(), path, headers, body);
-    let api = match (&parts.method, parts.uri.path().trim_end_matches('/')) {
-        (&Method::POST, path) if path.ends_with("/messages") => Api::Messages,
-        (&Method::POST, path) if path.ends_with("/responses") => Api::Responses,
+    let logged = logged(body);
+    match (&parts.method, parts.uri.path().trim_end_matches('/')) {
+        (&Method::POST, path) if path.ends_with("/messages") => answer(Api::Messages, logged, journal).await,
+        (&Method::POST, path) if path.ends_with("/responses") => answer(Api::Responses, logged, journal).await,
+        (method, path) => Some(beside(method, path, logged, journal)),
+    }
+}
+
+/// The answer to what is no question to the model.
+fn beside(method: &Method, path: &str, logged: Logged, journal: &Journal) -> Response<Sent> {
+    let (status, value) = match (method, path) {
         (&Method::POST, path) if path.ends_with("/messages/count_tokens") => {
-            let tokens = journal.scenario_usage().input_tokens;
-            return plain(journal, logged, StatusCode::OK, &json!({ "input_tokens": tokens }));
+            (StatusCode::OK, json!({ "input_tokens": journal.scenario_usage().input_tokens }))
         }
         (&Method::GET, path) if path.ends_with("/models") => {
-            return plain(journal, logged, StatusCode::OK, &json!({ "object": "list", "data": [], "has_more": false }));
+            (StatusCode::OK, json!({ "object": "list", "data": [], "has_more": false }))
         }
-        (&Method::HEAD | &Method::GET, "") => return plain(journal, logged, StatusCode::OK, &json!({})),
+        (&Method::HEAD | &Method::GET, "" | "/api/hello") => (StatusCode::OK, json!({})),
         (method, path) => {
-            let message = format!(
-                "tapline sim has no {method} {path}: it has POST /v1/messages, /v1/messages/count_tokens and /v1/responses"
-            );
-            return plain(journal, logged, StatusCode::NOT_FOUND, &error_document(Api::Messages, "not_found_error", &message));
+            let has = "POST /v1/messages, /v1/messages/count_tokens and /v1/responses";
+            let message = format!("tapline sim has no {method} {path}: it has {has}");
+            (StatusCode::NOT_FOUND, error_document(Api::Messages, "not_found_error", &message))
         }
     };
-    answer(api, logged, journal).await
+    plain(journal, logged, status, &value)
 }
 
 fn plain(journal: &Journal, logged: Logged, status: StatusCode, value: &Value) -> Response<Sent> {
@@ -116,20 +120,16 @@ fn plain(journal: &Journal, logged: Logged, status: StatusCode, value: &Value) -
     document(status, &value.to_string())
 }
 
-async fn answer(api: Api, mut logged: Logged, journal: &Arc<Journal>) -> Response<Sent> {
-    let asked = Json::parse(&logged.body).ok().and_then(|body| journal.read(api, &logged.headers, &body));
-    let Some(asked) = asked else {
-        let error = error_document(api, "invalid_request_error", "tapline sim: the request is no JSON object");
-        return plain(journal, logged, StatusCode::BAD_REQUEST, &error);
-    };
-    let (choice, number) = journal.choose(&asked.facts);
-    let scenario_usage = journal.scenario_usage();
-    let named = |turn: &Turn| turn.model.clone().or_else(|| journal.model()).unwrap_or_else(|| asked.facts.model.clone());
-    logged.facts = Some(asked.facts.clone());
+/// The answer; none where there is to be none.
+async fn answer(api: Api, mut logged: Logged, journal: &Arc<Journal>) -> Option<Response<Sent>> {
     let refuse = |logged: Logged, message: &str| {
         let error = error_document(api, "invalid_request_error", &format!("tapline sim: {message}"));
-        plain(journal, logged, StatusCode::BAD_REQUEST, &error)
+        Some(plain(journal, logged, StatusCode::BAD_REQUEST, &error))
     };
+    let asked = Json::parse(&logged.body).ok().and_then(|body| journal.read(api, &logged.headers, &body));
+    let Some(asked) = asked else { return refuse(logged, "the request is no JSON object") };
+    logged.facts = Some(asked.facts.clone());
+    let (choice, number) = journal.choose(&asked.facts);
     let (turn, id, fault) = match choice {
         Choice::Nothing(why) => {
             logged.failure = Some(why.clone());
@@ -151,29 +151,35 @@ async fn answer(api: Api, mut logged: Logged, journal: &Arc<Journal>) -> Respons
             (turn, id_of(at, before), Some(fault))
         }
     };
-    tokio::time::sleep(turn.pace.before).await;
-    if let Some(Fault { kind: Kind::Error { status, kind, message, headers }, after: None, .. }) = &fault {
-        let status = StatusCode::from_u16(*status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let mut response = plain(journal, logged, status, &error_document(api, kind, message));
-        set_headers(&mut response, headers);
-        return response;
+    // What goes wrong instead of an answer.
+    match &fault {
+        Some(Fault { kind: Kind::Error { status, kind, message, headers }, after: None, .. }) => {
+            let status = StatusCode::from_u16(*status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+            let mut response = plain(journal, logged, status, &error_document(api, kind, message));
+            tokio::time::sleep(turn.pace.before).await;
+            set_headers(&mut response, headers);
+            return Some(response);
+        }
+        Some(Fault { kind: kind @ (Kind::Cut | Kind::Hang), after: None, .. }) => {
+            journal.log(logged);
+            tokio::time::sleep(turn.pace.before).await;
+            return if *kind == Kind::Cut { None } else { std::future::pending().await };
+        }
+        _ => journal.log(Logged { status: 200, ..logged }),
     }
-    let model = named(&turn);
-    let usage = turn.usage.unwrap_or(scenario_usage);
+    tokio::time::sleep(turn.pace.before).await;
+    let model = turn.model.clone().or_else(|| journal.model()).unwrap_or_else(|| asked.facts.model.clone());
+    let usage = turn.usage.unwrap_or_else(|| journal.scenario_usage());
     let body = Answer { turn: &turn, model: &model, usage, id: &id }.body(api, asked.stream);
-    journal.log(Logged { status: 200, ..logged });
     let kind = if matches!(body, Body::Events(_)) { "text/event-stream; charset=utf-8" } else { "application/json" };
     let (sender, pieces) = channel(1);
-    tokio::spawn(send(
-        Sending { api, pace: turn.pace, fault, usage, lane: asked.facts.lane, journal: Arc::clone(journal) },
-        body,
-        sender,
-    ));
+    let sending = Sending { api, pace: turn.pace, fault, usage, lane: asked.facts.lane, journal: Arc::clone(journal) };
+    tokio::spawn(send(sending, body, sender));
     let mut response = Response::new(Sent::Pieces(pieces));
     response.headers_mut().insert(hyper::header::CONTENT_TYPE, HeaderValue::from_static(kind));
     set_headers(&mut response, &BTreeMap::from([("request-id".to_owned(), format!("req_sim_{number}"))]));
     set_headers(&mut response, &turn.headers);
-    response
+    Some(response)
 }
 
 fn id_of(at: usize, before: u64) -> String {
@@ -267,7 +273,8 @@ fn set_headers(response: &mut Response<Sent>, headers: &BTreeMap<String, String>
 pub(crate) fn check_headers(headers: &BTreeMap<String, String>) -> Result<(), String> {
     for (name, value) in headers {
         let fine = HeaderName::from_bytes(name.as_bytes()).is_ok() && HeaderValue::from_str(value).is_ok();
-        if !fine {
+        let own = ["content-length", "transfer-encoding", "connection"].contains(&name.to_lowercase().as_str());
+        if !fine || own {
             return Err(format!("`{name}: {value}` is no header"));
         }
     }

@@ -1,9 +1,10 @@
 //! A model that follows a scenario, at an address of its own, for as long as it is held.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::OpenOptions;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -21,7 +22,7 @@ use crate::scenario::{Lane, Scenario, Usage};
 ///
 /// let sim = Sim::start(r#"turn = [{ text = "Hello." }]"#)?;
 /// assert!(sim.url().starts_with("http://127.0.0.1:"));
-/// // Start `claude` or `codex` with `sim.environment()`, and look at `sim.requests()`.
+/// // Start `sim.command("claude")`, and look at `sim.requests()`.
 /// # Ok::<(), tapline_sim::SimError>(())
 /// ```
 #[derive(Debug)]
@@ -93,6 +94,13 @@ impl Sim {
     /// Its address, as `ANTHROPIC_BASE_URL` wants it.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// A program that asks this model and nobody else, with nothing of this process's environment but PATH, TERM and LANG.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.env_clear().envs(self.environment());
+        command
     }
 
     /// The whole environment of an agent that is to ask this model and nobody else: a HOME of its own, a key that is none,

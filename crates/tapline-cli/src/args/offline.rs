@@ -1,7 +1,7 @@
 //! The command lines of `sim`, `tee`, `shim` and `replay`: agents without a model, and between host and agent.
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -25,7 +25,7 @@ pub(crate) struct Sim {
     #[arg(long, conflicts_with_all = ["scenario", "listen", "log", "home", "env", "command"])]
     pub(crate) example: bool,
     /// Serve here and print the variables to export; without a command until Ctrl-C. Port 0 takes any that is free
-    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:0")]
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:0", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
     /// Write every request to this file, one JSON object a line
     #[arg(long, value_name = "FILE")]
@@ -47,10 +47,16 @@ Examples:
   tapline sim look.toml -- claude -p \"look around\" --dangerously-skip-permissions
   tapline sim look.toml -- codex exec --json --skip-git-repo-check \"look around\"
   tapline sim look.toml --log requests.jsonl -- tapline run \"look around\"
-  eval \"$(tapline sim look.toml --listen 127.0.0.1:8123 &)\"
+  tapline sim look.toml --listen=127.0.0.1:8123 > sim.env & sleep 1; . ./sim.env; claude -p \"look around\"
 
 Exit codes: the command's (128 + the signal that ended it); 2 bad usage or scenario; 3 an expectation
 of the scenario did not hold; 126 and 127 the command cannot be started.";
+
+/// An address: `127.0.0.1:8123`, `localhost:0`.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let found = text.to_socket_addrs().ok().and_then(|mut found| found.next());
+    found.ok_or_else(|| "write it like 127.0.0.1:8123; port 0 takes any that is free".to_owned())
+}
 
 /// Sit between a host and the real agent: both directions pass untouched, and are recorded
 ///

@@ -28,13 +28,17 @@ pub(crate) fn run(args: &Replay) -> Result<u8> {
     };
     // A person who watches sends nothing.
     let stdin = if std::io::stdin().is_terminal() { None } else { Some(Box::new(Plain::stdin()?) as Box<dyn Read + Send>) };
-    let host = HostEnds { stdin, stdout: Box::new(Plain::stdout()?), stderr: Box::new(Plain::stderr()?) };
+    let host = HostEnds {
+        stdin,
+        stdout: shown(Plain::stdout, std::io::stdout().is_terminal())?,
+        stderr: shown(Plain::stderr, std::io::stderr().is_terminal())?,
+    };
     let played = replay(&recording, &options, host).with_context(|| format!("cannot play {}", args.recording.display()))?;
     for flaw in recording.flaws() {
         output::tell(&format!("the recording is cut or was edited: {flaw}"));
     }
     Ok(match played {
-        Played::Exit(code) => u8::try_from(code).unwrap_or(exit::FAILED),
+        Played::Exit(code) => u8::try_from(code & 0xff).unwrap_or(exit::FAILED),
         Played::Signal(name) => {
             let number = parse_signal(&name).and_then(exit::signal_number);
             if let Some(number) = number {
@@ -51,11 +55,20 @@ pub(crate) fn run(args: &Replay) -> Result<u8> {
     })
 }
 
+/// A stream of the agent's: as it is, but made visible where it is a terminal.
+fn shown(
+    stream: impl FnOnce() -> std::io::Result<Plain>,
+    at_terminal: bool,
+) -> std::io::Result<Box<dyn std::io::Write + Send>> {
+    let stream = stream()?;
+    Ok(if at_terminal { Box::new(output::Visible(stream)) } else { Box::new(stream) })
+}
+
 /// A host may want to know whom it has before it.
 fn version(recording: &Recording) -> Result<u8> {
     let version = recorded_version(recording).unwrap_or_else(|| "0.0.0".to_owned());
     let mut out = output::stdout();
-    writeln!(out, "{version} (tapline replay)")?;
+    writeln!(out, "{} (tapline replay)", output::raw(&version))?;
     out.flush()?;
     Ok(0)
 }

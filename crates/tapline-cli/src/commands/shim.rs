@@ -49,13 +49,16 @@ fn script(args: &Shim, kind: Agent, own: &Path) -> Result<String> {
         words.extend(args.args.iter().cloned());
     } else {
         words.extend(["tee".into(), "--agent".into(), kind.name().into()]);
-        for (flag, path) in [("--bin", &args.bin), ("--record-in", &args.record_in)] {
-            if let Some(path) = path {
-                words.extend([flag.into(), whole(path)?]);
-            }
+        if let Some(bin) = &args.bin {
+            // A plain name is looked for on PATH, whenever it is started.
+            let plain = bin.components().count() == 1 && bin.is_relative() && !bin.starts_with(".");
+            words.extend(["--bin".into(), if plain { bin.clone().into_os_string() } else { whole(bin)? }]);
+        }
+        if let Some(folder) = &args.record_in {
+            words.extend(["--record-in".into(), whole(folder)?]);
         }
     }
-    let quoted: Vec<String> = words.iter().map(|word| format!("'{}'", word.to_string_lossy().replace('\'', r"'\''"))).collect();
+    let quoted: Vec<String> = words.iter().map(|word| output::quoted(&word.to_string_lossy())).collect();
     Ok(format!("#!/bin/sh\n{MARK}\nexec {} -- \"$@\"\n", quoted.join(" ")))
 }
 

@@ -2,18 +2,19 @@
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::io::{Read as _, Write as _};
+use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::path::Path;
-use std::process::{Command, ExitStatus};
+use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 use tapline_runner::Process;
 use tapline_session::text::visible;
 use tapline_sim::{EXAMPLE, Scenario, SimOptions};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::SignalKind;
 
 use crate::args::offline::Sim;
 use crate::commands::guard_program;
+use crate::signals::Signals;
 use crate::{exit, output};
 
 pub(crate) fn run(args: &Sim) -> Result<u8> {
@@ -81,22 +82,18 @@ async fn serve(sim: &tapline_sim::Sim) -> Result<u8> {
     let mut signals = Signals::listen()?;
     let mut text = String::new();
     for (name, value) in sim.variables() {
-        let _ = writeln!(text, "export {name}={}", quoted(&value.to_string_lossy()));
+        let _ = writeln!(text, "export {name}={}", output::quoted(&value.to_string_lossy()));
     }
     let mut out = output::stdout();
     out.write_all(text.as_bytes())?;
     out.flush()?;
     drop(out);
+    // Whoever reads the variables is to find their end.
+    crate::plain::close_stdout();
     let tell = format!("sim: serving at {}; Ctrl-C ends it", sim.url());
     output::tell(&visible(&tell));
     signals.next().await;
     Ok(0)
-}
-
-/// As a shell reads it.
-fn quoted(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
-    if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
 /// Runs the command with this environment alone, and nothing of it stays.
@@ -105,7 +102,9 @@ async fn accompany(command: &[OsString], environment: Vec<(OsString, OsString)>)
     let (program, arguments) = command.split_first().context("no command")?;
     let mut prepared = Command::new(program);
     prepared.args(arguments).env_clear().envs(environment);
-    let mut process = match Process::within(prepared, guard_program().as_ref()).await {
+    // At a terminal it may use it, and has its signals from there; elsewhere it has them from us alone.
+    let at_terminal = std::io::stdin().is_terminal() || std::io::stderr().is_terminal();
+    let mut process = match Process::within(prepared, at_terminal, guard_program().as_ref()).await {
         Ok(process) => process,
         Err(error) => {
             let (code, advice) = match error.kind() {
@@ -119,48 +118,16 @@ async fn accompany(command: &[OsString], environment: Vec<(OsString, OsString)>)
     let status = loop {
         tokio::select! {
             status = process.wait() => break status.context("cannot wait for the command")?,
-            // From a terminal it has its own.
-            number = signals.next() => if number != SignalKind::interrupt().as_raw_value() || !at_terminal() {
+            number = signals.next() => if !at_terminal || !of_terminal(number) {
                 process.signal(number);
             }
         }
     };
     process.sweep().await;
-    Ok(code_of(status))
+    Ok(exit::code_of_status(status))
 }
 
-fn at_terminal() -> bool {
-    use std::io::IsTerminal as _;
-    std::io::stdin().is_terminal() || std::io::stderr().is_terminal()
-}
-
-/// The exit code that stands for how a process ended, as a shell has it.
-pub(super) fn code_of(status: ExitStatus) -> u8 {
-    use std::os::unix::process::ExitStatusExt as _;
-    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
-    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(exit::FAILED)
-}
-
-/// The signals that end or interrupt a program.
-pub(super) struct Signals(Vec<(i32, Signal)>);
-
-impl Signals {
-    pub(super) fn listen() -> Result<Self> {
-        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup(), SignalKind::quit()];
-        let open = |kind: SignalKind| Ok((kind.as_raw_value(), signal(kind).context("cannot listen for signals")?));
-        Ok(Self(kinds.into_iter().map(open).collect::<Result<_>>()?))
-    }
-
-    /// The number of the next.
-    pub(super) async fn next(&mut self) -> i32 {
-        std::future::poll_fn(|context| {
-            for (number, signal) in &mut self.0 {
-                if signal.poll_recv(context).is_ready() {
-                    return std::task::Poll::Ready(*number);
-                }
-            }
-            std::task::Poll::Pending
-        })
-        .await
-    }
+/// Whether a terminal sends this signal to everybody.
+fn of_terminal(number: i32) -> bool {
+    [SignalKind::interrupt(), SignalKind::quit()].iter().any(|kind| kind.as_raw_value() == number)
 }

@@ -1,6 +1,8 @@
 //! `tapline tee`: between a host and the real agent.
 
 use std::ffi::{OsStr, OsString};
+use std::io::IsTerminal as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -9,27 +11,39 @@ use tapline_protocol::Agent;
 use tapline_recording::{Meta, Recorder, Sync, redact_args};
 use tapline_runner::{Host, StartError, locate_other};
 
+use super::chain::{CHAIN, Chain};
 use super::shim::stands_in;
-use super::sim::{Signals, code_of};
+
 use crate::args::AgentName;
 use crate::args::offline::Tee;
 use crate::plain::Plain;
+use crate::signals::Signals;
 use crate::{exit, output, store};
 
 pub(crate) fn run(args: &Tee) -> Result<u8> {
     let named = args.bin.as_deref().and_then(Path::file_name).and_then(agent_of);
     let kind = args.agent.map(Agent::from).or(named).unwrap_or(Agent::Claude);
     let path = std::env::var_os("PATH");
-    let program = match locate_other(kind, args.bin.as_deref(), path.as_deref(), stands_in) {
+    let chain = Chain::here();
+    if chain.is_too_long() {
+        output::tell(
+            "tee starts nothing but itself: what it takes for the agent is tapline again; give the agent's program with --bin",
+        );
+        return Ok(126);
+    }
+    let program = match locate_other(kind, args.bin.as_deref(), path.as_deref(), |path| stands_in(path) || chain.has(path)) {
         Ok(program) => program,
         Err(error) => {
             output::tell(&error.to_string());
             return Ok(if matches!(error, StartError::NotFound { .. }) { 127 } else { 126 });
         }
     };
-    // Whoever only asks for the version starts no session.
-    if args.args.len() == 1 && is_question(&args.args[0]) {
-        use std::os::unix::process::CommandExt as _;
+    // Whoever only asks for the version starts no session, and a person at a terminal wants the agent itself.
+    let at_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    if at_terminal || (args.args.len() == 1 && is_question(&args.args[0])) {
+        if at_terminal {
+            output::tell("not recorded: this is a terminal, and a recording is of a host");
+        }
         let error = Command::new(&program).args(&args.args).exec();
         output::tell(&format!("cannot start {}: {error}", program.display()));
         return Ok(126);
@@ -44,14 +58,14 @@ pub(crate) fn run(args: &Tee) -> Result<u8> {
         Err(error) => return Err(error),
     };
     let mut command = Command::new(&program);
-    command.args(&args.args);
+    command.args(&args.args).env(CHAIN, chain.handed_on(&program));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     let teed = runtime.block_on(pass(command, recorder)).with_context(|| format!("cannot start {}", program.display()))?;
     for loss in &teed.losses {
         output::tell(loss);
     }
     die_as(teed.status);
-    Ok(code_of(teed.status))
+    Ok(exit::code_of_status(teed.status))
 }
 
 /// Whether a program is asked about itself alone.
@@ -76,6 +90,11 @@ async fn pass(command: Command, recorder: Option<Recorder>) -> std::io::Result<t
         };
         tee.signal(number);
     };
+    // Once the agent has ended, a signal is for us: a host that does not read is not waited for.
+    tokio::select! {
+        () = tee.drained() => {}
+        _ = signals.next() => {}
+    }
     Ok(tee.finish(status))
 }
 

@@ -38,7 +38,7 @@ fn places(name: &str, path: &str, value: &Value, out: &mut BTreeSet<String>) {
         }
         Value::Array(items) => {
             for item in items {
-                let kind = item["type"].as_str().map(|kind| format!("[{kind}]")).unwrap_or("[]".to_owned());
+                let kind = item["type"].as_str().map_or_else(|| "[]".to_owned(), |kind| format!("[{kind}]"));
                 places(name, &format!("{path}{kind}"), item, out);
             }
             return;
@@ -80,10 +80,11 @@ fn a_drift_shows() {
 fn between_two_versions() {
     let versions = setting("TAPLINE_E2E_CLAUDE");
     let (old, new) = versions.split_once(' ').expect("two versions");
-    let mut out = format!("--- claude {old}\n+++ claude {new}\n");
+    let mut out = vec![format!("--- claude {old}\n+++ claude {new}")];
     for name in ["text", "tools", "tools-partial", "tools-denied", "maxturns", "multi", "rate"] {
         let [one, other] = [old, new].map(|version| shape(&String::from_utf8_lossy(&say(&claude(version), name))));
-        out += &format!("@@ {name} @@\n{}\n", diff(&one, &other).join("\n"));
+        out.push(format!("@@ {name} @@"));
+        out.extend(diff(&one, &other));
     }
-    std::io::Write::write_all(&mut std::io::stdout(), out.as_bytes()).unwrap();
+    std::io::Write::write_all(&mut std::io::stdout(), (out.join("\n") + "\n").as_bytes()).unwrap();
 }

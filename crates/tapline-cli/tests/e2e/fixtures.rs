@@ -143,17 +143,18 @@ fn both_ways(program: &Program) -> Vec<u8> {
     assert!(status.success());
     let recording = Recording::open(&std::fs::read_dir(&recordings).unwrap().next().unwrap().unwrap().path()).unwrap();
     let files = [Stream::Stdout, Stream::Stdin].map(|stream| std::fs::read_to_string(recording.file(stream)).unwrap());
-    let (mut done, mut out) = ([0, 0], String::new());
+    let (mut done, mut out) = ([0, 0], Vec::new());
     for piece in recording.pieces().unwrap().into_iter().filter(|piece| piece.stream != Stream::Stderr) {
-        let (which, sign) = if piece.stream == Stream::Stdout { (0, '<') } else { (1, '>') };
+        let (which, sign) = if piece.stream == Stream::Stdout { (0, "<") } else { (1, ">") };
         let end = usize::try_from(piece.end).unwrap();
         // As far as lines are whole.
         while let Some(length) = files[which][done[which]..end].find('\n') {
-            out.push_str(&format!("{sign} {}\n", &files[which][done[which]..done[which] + length]));
+            out.extend([sign, " ", &files[which][done[which]..=done[which] + length]]);
             done[which] += length + 1;
         }
     }
     let texts = Regex::new(r#""(description|argumentHint|whenToUse)":"(?:[^"\\]|\\.)*""#).unwrap();
+    let out = out.concat();
     let short: Vec<String> = out
         .lines()
         .map(|line| {

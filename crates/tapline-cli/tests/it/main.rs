@@ -19,6 +19,10 @@ mod inspecting;
 #[cfg(test)]
 mod live;
 #[cfg(test)]
+mod offline;
+#[cfg(test)]
+mod passing;
+#[cfg(test)]
 mod running;
 #[cfg(test)]
 mod stopping;

@@ -94,6 +94,9 @@ impl TryFrom<Written> for Fault {
                 let mut headers = headers.unwrap_or_default();
                 crate::server::check_headers(&headers)?;
                 if let Some(seconds) = retry_after {
+                    if !(0.0..=1e9).contains(&seconds) {
+                        return Err(format!("retry_after = {seconds} is no number of seconds"));
+                    }
                     headers.insert("retry-after".to_owned(), seconds.to_string());
                 }
                 Kind::Error { status, kind, message, headers }
@@ -127,6 +130,13 @@ fn error_message(status: u16) -> &'static str {
         529 => "Overloaded",
         500.. => "Internal server error",
         _ => "The request was refused",
+    }
+}
+
+impl Fault {
+    /// Whether it never passes.
+    pub(crate) fn stays(&self) -> bool {
+        self.times == Times::Forever
     }
 }
 

@@ -170,7 +170,8 @@ impl TryFrom<WrittenPart> for Part {
             part.raw.map(|text| Json::parse(text.trim()).map(Block::Raw).map_err(|error| format!("raw is no JSON: {error}")));
         let blocks = [
             part.thinking.map(Block::Thinking),
-            part.text.or(part.text_json).map(Block::Text),
+            part.text.map(Block::Text),
+            part.text_json.map(Block::Text),
             part.tool.map(Block::Tool),
             part.structured.map(Block::Structured),
             raw.transpose()?,
@@ -187,6 +188,9 @@ impl TryFrom<Written> for Turn {
     type Error = String;
 
     fn try_from(turn: Written) -> Result<Self, String> {
+        if turn.text.is_some() && turn.text_json.is_some() {
+            return Err("text and text_json say the same thing twice: give one of them".to_owned());
+        }
         let simple = [
             turn.thinking.map(Block::Thinking),
             turn.text.or(turn.text_json).map(Block::Text),
@@ -199,8 +203,7 @@ impl TryFrom<Written> for Turn {
             }
             blocks = content.into_iter().map(|part| part.0).collect();
         }
-        let never_answers = turn.faults.iter().any(|fault| fault.times == Times::Forever);
-        if blocks.is_empty() && !never_answers {
+        if blocks.is_empty() && !turn.faults.iter().any(Fault::stays) {
             return Err("the turn says nothing: give it text, thinking, a tool, structured, content, or a fault with times = \"forever\"".to_owned());
         }
         crate::server::check_headers(&turn.headers)?;

@@ -43,7 +43,7 @@ pub(crate) fn send(sim: &Sim, method: &str, path: &str, body: &str) -> Got {
     let mut stream = TcpStream::connect(sim.address()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let length = body.len();
-    write!(stream, "{method} {path} HTTP/1.1\r\nhost: sim\r\nx-api-key: secret-key\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}").unwrap();
+    write!(stream, "{method} {path} HTTP/1.1\r\nhost: sim\r\nx-api-key: secret-key\r\nuser-agent: claude-cli/2.1.325\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}").unwrap();
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes);
     let end = bytes.windows(4).position(|window| window == b"\r\n\r\n").unwrap_or_else(|| panic!("{bytes:?}"));

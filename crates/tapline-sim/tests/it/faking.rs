@@ -13,7 +13,7 @@ fn a_program_that_plays_a_recording() {
     let folder = Folder::new();
     let said = [('>', "the prompt\n".to_owned()), ('<', "{\"type\":\"result\"}\n".to_owned()), ('!', "a warning\n".to_owned())];
     record(&folder.join("r"), &said, &End { exit_code: Some(3), ..End::default() });
-    let agent = FakeAgent::replaying(&folder.join("r"), ReplayOptions::default()).unwrap();
+    let agent = FakeAgent::replaying(folder.join("r"), ReplayOptions::default()).unwrap();
     // As often as it is started, also at the same time.
     let children: Vec<_> = (0..3)
         .map(|_| {
@@ -39,7 +39,7 @@ fn ended_by_a_signal_it_ends_by_one() {
     use std::os::unix::process::ExitStatusExt as _;
     let folder = Folder::new();
     record(&folder.join("r"), &[('<', "{}\n".to_owned())], &End { signal: Some("SIGTERM".to_owned()), ..End::default() });
-    let agent = FakeAgent::replaying(&folder.join("r"), ReplayOptions::default()).unwrap();
+    let agent = FakeAgent::replaying(folder.join("r"), ReplayOptions::default()).unwrap();
     let status = Command::new(agent.program()).stdin(Stdio::null()).stdout(Stdio::null()).status().unwrap();
     assert_eq!(status.signal(), Some(15));
 }
@@ -53,8 +53,7 @@ fn one_that_hangs_can_be_ended() {
         &[('<', "one\n".to_owned()), ('<', "two\n".to_owned())],
         &End { exit_code: Some(0), ..End::default() },
     );
-    let agent =
-        FakeAgent::replaying(&folder.join("r"), ReplayOptions { hang_at: Some(1), ..ReplayOptions::default() }).unwrap();
+    let agent = FakeAgent::replaying(folder.join("r"), ReplayOptions { hang_at: Some(1), ..ReplayOptions::default() }).unwrap();
     let mut child = Command::new(agent.program()).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.as_mut().unwrap()), &mut line).unwrap();

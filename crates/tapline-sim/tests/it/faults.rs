@@ -118,3 +118,31 @@ fn a_sim_that_is_dropped_leaves_nobody_waiting() {
     });
     assert!(std::net::TcpStream::connect(address).is_err());
 }
+
+#[test]
+fn no_answer_at_all() {
+    use std::io::{Read as _, Write as _};
+    let sim = Sim::start("[[turn]]\ntext = \"x\"\nfault = [{ kind = \"cut\" }, { kind = \"hang\" }]\n").unwrap();
+    let body = messages("a", 0, true);
+    let ask = |patience: u64| {
+        let mut stream = std::net::TcpStream::connect(sim.address()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_millis(patience))).unwrap();
+        write!(stream, "POST /v1/messages HTTP/1.1\r\nhost: sim\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
+        let mut got = Vec::new();
+        let ended = stream.read_to_end(&mut got).is_ok();
+        (got.len(), ended)
+    };
+    assert_eq!(ask(20_000), (0, true), "cut before a byte has come");
+    assert_eq!(ask(300), (0, false), "silent, and open");
+    assert_eq!(crate::client::ask(&sim, "a", 0).text(), "x");
+}
+
+#[test]
+fn what_is_nested_without_end_is_read() {
+    let sim = Sim::start("turn = [{ text = \"x\", repeat = \"forever\" }]").unwrap();
+    let deep = |open: &str, close: &str| format!("{}1{}", open.repeat(20_000), close.repeat(20_000));
+    let content = format!(r#"{{"messages":[{{"role":"user","content":{}}}]}}"#, deep(r#"[{"content":"#, "}]"));
+    assert_eq!(send(&sim, "POST", "/v1/messages", &content).status, 200);
+    let tools = format!(r#"{{"input":"a","tools":{}}}"#, deep(r#"[{"tools":"#, "}]"));
+    assert_eq!(send(&sim, "POST", "/v1/responses", &tools).status, 200);
+}

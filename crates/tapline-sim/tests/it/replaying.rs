@@ -145,6 +145,77 @@ fn a_host_that_asks_in_another_order_gets_its_answers() {
 }
 
 #[test]
+fn only_ids_are_mapped_and_all_of_them() {
+    let folder = Folder::new();
+    for (recorded, here) in [("\"1\"", "\"longer\""), ("\"a\\\"b\\u00e9\"", "7"), ("\"type\"", "\"x\"")] {
+        let request = |id: &str| {
+            ('>', format!("{{\"type\":\"control_request\",\"request_id\":{id},\"request\":{{\"subtype\":\"mcp_status\"}}}}\n"))
+        };
+        let answer = |id: &str| {
+            ('<', format!("{{\"type\":\"control_response\",\"response\":{{\"subtype\":\"success\",\"request_id\":{id}}}}}\n"))
+        };
+        let other = ('<', "{\"type\":\"assistant\",\"taskId\":\"1\",\"text\":\"type\",\"request_id\":\"1\"}\n".to_owned());
+        let path = folder.join(&recorded.len().to_string());
+        record(&path, &[request(recorded), answer(recorded), other.clone()], &ended(0));
+        let (read, _) =
+            converse(&path, &ReplayOptions::default(), &[request(here), answer(here), other.clone()], str::to_owned);
+        assert_eq!(read, [answer(here).1, other.1]);
+    }
+}
+
+#[test]
+fn requests_of_one_kind_get_each_its_own_answer() {
+    let folder = Folder::new();
+    let request = |id: &str, what: &str| {
+        (
+            '>',
+            format!(
+                "{{\"type\":\"control_request\",\"request_id\":\"{id}\",\"request\":{{\"subtype\":\"read_file\",\"path\":\"{what}\"}}}}\n"
+            ),
+        )
+    };
+    let answer = |id: &str, what: &str| {
+        ('<', format!("{{\"type\":\"control_response\",\"response\":{{\"request_id\":\"{id}\",\"contents\":\"{what}\"}}}}\n"))
+    };
+    record(&folder.join("r"), &[request("1", "a"), request("2", "b"), answer("1", "a"), answer("2", "b")], &ended(0));
+    let (read, _) = converse(
+        &folder.join("r"),
+        &ReplayOptions::default(),
+        &[request("x", "b"), request("y", "a"), answer("y", "a"), answer("x", "b")],
+        str::to_owned,
+    );
+    assert_eq!(read, [answer("y", "a").1, answer("x", "b").1]);
+}
+
+#[test]
+fn an_answer_in_a_pause_is_not_put_off() {
+    let folder = Folder::new();
+    let said = [('<', "{\"type\":\"system\",\"n\":1}\n".to_owned()), ('<', "{\"type\":\"system\",\"n\":2}\n".to_owned())];
+    record(&folder.join("r"), &said, &ended(0));
+    // Ten milliseconds, ten thousand times as slow: it is answered long before.
+    let slow = ReplayOptions { speed: Speed::Times(0.0001), stop_after: Some(1), ..ReplayOptions::default() };
+    let asks = "{\"type\":\"control_request\",\"request_id\":\"q\",\"request\":{\"subtype\":\"new\"}}\n";
+    let strict = ReplayOptions { strict: true, stop_after: None, ..slow };
+    let saw = play(&folder.join("r"), &strict, asks);
+    assert!(matches!(saw.played, Played::Departed(_)), "{:?}", saw.played);
+}
+
+#[test]
+fn cut_in_the_middle_of_what_the_host_sent_nobody_waits_for_it() {
+    let folder = Folder::new();
+    let said = conversation();
+    record(&folder.join("r"), &said, &ended(1));
+    let path = folder.join("r").join(Stream::Stdin.file_name());
+    let bytes = std::fs::read(&path).unwrap();
+    let last = bytes[..bytes.len() - 1].iter().rposition(|byte| *byte == b'\n').unwrap() + 1;
+    std::fs::write(&path, &bytes[..last + 20]).unwrap();
+    // The host keeps its end open until it has read everything.
+    let (read, _) = converse(&folder.join("r"), &ReplayOptions::default(), &said, str::to_owned);
+    // What it asked there was never recorded whole: it is told so, beside all that was.
+    assert_eq!(read.len(), said.iter().filter(|(who, _)| *who == '<').count() + 1);
+}
+
+#[test]
 fn ids_of_messages_are_the_hosts_too() {
     let folder = Folder::new();
     let uuid = "0f5f9a2e-0000-4000-8000-000000000001";

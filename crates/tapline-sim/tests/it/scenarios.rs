@@ -31,6 +31,9 @@ fn wrong_ones_are_refused_with_line_and_reason() {
         ("[[turn]]\ncontent = [{ text = \"x\", thinking = \"y\" }]\n", 2, "one of"),
         ("[[turn]]\ncontent = [{ raw = '{' }]\n", 2, "no JSON"),
         ("[[turn]]\ntext = \"unclosed\n", 2, ""),
+        ("[[turn]]\ntext = \"x\"\ntext_json = '\"y\"'\n", 1, "twice"),
+        ("[[turn]]\ntext = \"x\"\nheaders = { content-length = \"1\" }\n", 1, "no header"),
+        ("[[turn]]\ntext = \"x\"\n[[turn.fault]]\nkind = \"error\"\nstatus = 500\nretry_after = -1\n", 3, "seconds"),
         ("[expect]\nrequest = 3\n", 2, "`request`"),
     ];
     for (text, line, reason) in cases {
@@ -42,6 +45,24 @@ fn wrong_ones_are_refused_with_line_and_reason() {
     let error = Scenario::parse("{\n \"turn\": [\n  { \"txt\": \"x\" }\n ]\n}").unwrap_err();
     assert_eq!(error.line, 3);
     assert!(error.reason.contains("unknown field `txt`") && !error.reason.contains(" at line"), "{error}");
+}
+
+#[test]
+fn a_home_of_somebodys_is_not_written_over() {
+    let home = std::env::temp_dir().join(format!("tapline-home-{}", std::process::id()));
+    std::fs::create_dir_all(home.join(".codex")).unwrap();
+    std::fs::write(home.join(".codex/config.toml"), "model = \"mine\"\n").unwrap();
+    let options = || tapline_sim::SimOptions { home: Some(home.clone()), ..tapline_sim::SimOptions::default() };
+    let error = Sim::start_with(Scenario::default(), options()).unwrap_err().to_string();
+    assert!(error.contains("config.toml") && error.contains("another folder"), "{error}");
+    assert_eq!(std::fs::read_to_string(home.join(".codex/config.toml")).unwrap(), "model = \"mine\"\n");
+    // One of its own is, and stays.
+    std::fs::remove_file(home.join(".codex/config.toml")).unwrap();
+    for _ in 0..2 {
+        drop(Sim::start_with(Scenario::default(), options()).unwrap());
+    }
+    assert!(home.join(".codex/config.toml").is_file());
+    std::fs::remove_dir_all(home).unwrap();
 }
 
 #[test]

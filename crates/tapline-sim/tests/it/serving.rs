@@ -122,11 +122,7 @@ fn other_questions_have_their_answers() {
     assert_eq!(lost.status, 404);
     assert!(lost.json()["error"]["message"].as_str().unwrap().contains("GET /v2/elsewhere"));
     for nonsense in ["", "[1]", "{\"a\":", "nonsense"] {
-        assert_eq!(
-            send(&sim, "POST", "/v1/messages", nonsense).status,
-            if nonsense == "[1]" { 200 } else { 400 },
-            "{nonsense}"
-        );
+        assert_eq!(send(&sim, "POST", "/v1/messages", nonsense).status, 400, "{nonsense}");
     }
 }
 

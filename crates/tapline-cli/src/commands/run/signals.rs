@@ -8,6 +8,8 @@ use tapline_runner::Stopper;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 
+use crate::signals::is_ignored;
+
 /// What signals are told to.
 #[derive(Clone, Default)]
 pub(super) struct Signals {
@@ -79,11 +81,4 @@ impl Signals {
             self.came.notified().await;
         }
     }
-}
-
-/// Whether this process was started with a signal ignored.
-fn is_ignored(kind: SignalKind) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
-    ignored.is_some_and(|mask| mask >> (kind.as_raw_value() - 1) & 1 == 1)
 }

@@ -1,0 +1,47 @@
+//! Stand-ins in a row: two installed taplines, a copy of one, a wrapper of somebody's. Each tells the next what it has tried, so
+//! that all of them together find the agent, and never one another without end.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// The variable that it is told in: how many there are, the process that says so, and the programs.
+pub(super) const CHAIN: &str = "TAPLINE_TEE";
+/// No chain is longer; agents that start agents are a chain too.
+const LONGEST: usize = 12;
+
+/// Those before us.
+#[derive(Debug, Default)]
+pub(super) struct Chain {
+    length: usize,
+    programs: Vec<PathBuf>,
+}
+
+impl Chain {
+    pub(super) fn here() -> Self {
+        let told = std::env::var_os(CHAIN).unwrap_or_default();
+        let mut words = std::env::split_paths(&told);
+        let mut number = || words.next()?.to_str()?.parse::<u32>().ok();
+        let (length, teller) = (number().unwrap_or(0) as usize, number());
+        let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().cast_unsigned());
+        // An agent's own children inherit it; they may start the agent again.
+        let programs = if teller.is_some() && teller == parent { words.collect() } else { Vec::new() };
+        Self { length, programs }
+    }
+
+    pub(super) fn is_too_long(&self) -> bool {
+        self.length >= LONGEST
+    }
+
+    /// Whether one before us is this program, or has taken it for the agent.
+    pub(super) fn has(&self, path: &Path) -> bool {
+        path.canonicalize().is_ok_and(|path| self.programs.contains(&path))
+    }
+
+    /// What the next one is told.
+    pub(super) fn handed_on(&self, program: &Path) -> OsString {
+        let numbers = [(self.length + 1).to_string(), std::process::id().to_string()].map(PathBuf::from);
+        let ours = [std::env::current_exe().unwrap_or_default(), program.to_owned()].into_iter();
+        let ours = ours.map(|path| path.canonicalize().unwrap_or(path));
+        std::env::join_paths(numbers.into_iter().chain(self.programs.iter().cloned()).chain(ours)).unwrap_or_default()
+    }
+}

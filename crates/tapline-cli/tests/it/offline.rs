@@ -1,0 +1,213 @@
+//! `tapline sim` and `tapline replay`, as people use them. What the real programs make of them is tested by scripts/e2e.
+
+use std::io::Write as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::tapline::{Bounded, Folder, command, ran, tapline, tapline_on};
+
+const TURN: &str = "turn = [{ text = \"Hello.\" }]\n";
+
+#[test]
+fn the_example_is_one() {
+    let example = tapline(&["sim", "--example"]);
+    assert_eq!(example.code, 0);
+    let ran = tapline_on(example.out.as_bytes(), &["sim", "-", "--", "true"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+}
+
+#[test]
+fn nothing_of_ours_reaches_the_command() {
+    let folder = Folder::new("sim-env");
+    let scenario = folder.file("s.toml", TURN);
+    let mut sim = command(&["sim", &scenario, "--env", "MINE=1", "--env", "PASSED", "--", "env"]);
+    for name in [
+        "ANTHROPIC_AUTH_TOKEN",
+        "ANTHROPIC_API_KEY",
+        "OPENAI_API_KEY",
+        "AWS_SECRET_ACCESS_KEY",
+        "CLAUDE_CODE_USE_BEDROCK",
+        "XDG_CONFIG_HOME",
+        "NODE_OPTIONS",
+        "HTTPS_PROXY",
+    ] {
+        sim.env(name, "leaked");
+    }
+    let ran = ran(sim.env("PASSED", "2").env("HOME", "/leaked").env("LANG", "C.UTF-8").env("TERM", "dumb").output().unwrap());
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(!ran.out.contains("leaked"), "{}", ran.out);
+    for wanted in [
+        "ANTHROPIC_BASE_URL=http://127.0.0.1:",
+        "HOME=",
+        "MINE=1\n",
+        "PASSED=2\n",
+        "LANG=C.UTF-8\n",
+        "TERM=dumb\n",
+        "PATH=/usr/bin:/bin\n",
+    ] {
+        assert!(ran.out.contains(wanted), "no {wanted} in {}", ran.out);
+    }
+    let home = ran.out.lines().find_map(|line| line.strip_prefix("HOME=")).unwrap();
+    assert!(!std::path::Path::new(home).exists(), "the fresh HOME is gone");
+}
+
+#[test]
+fn the_commands_end_is_given_back() {
+    let folder = Folder::new("sim-ends");
+    let scenario = folder.file("s.toml", TURN);
+    for (script, code) in [("exit 0", 0), ("exit 7", 7), ("kill -TERM $$", 143), ("kill -KILL $$", 137)] {
+        assert_eq!(tapline(&["sim", &scenario, "--", "sh", "-c", script]).code, code, "{script}");
+    }
+    let lost = tapline(&["sim", &scenario, "--", "no-such-program"]);
+    assert!(lost.code == 127 && lost.err.contains("no-such-program"), "{}", lost.err);
+    let folder_itself = tapline(&["sim", &scenario, "--", "/tmp"]);
+    assert_eq!(folder_itself.code, 126, "{}", folder_itself.err);
+    // What it left behind is ended with it.
+    let mark = folder.path("alive");
+    let script = format!("(while :; do touch {mark}; sleep 0.02; done) & while [ ! -e {mark} ]; do sleep 0.01; done");
+    assert_eq!(tapline(&["sim", &scenario, "--", "sh", "-c", &script]).code, 0);
+    std::fs::remove_file(&mark).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    assert!(!std::path::Path::new(&mark).exists(), "it lives on");
+}
+
+#[test]
+fn signals_reach_the_command_once() {
+    let folder = Folder::new("sim-signals");
+    let scenario = folder.file("s.toml", TURN);
+    for name in ["INT", "TERM", "HUP"] {
+        let script = format!(
+            "n=0; trap 'n=$((n+1))' {name}; echo ready; i=0; while [ $i -lt 20 ]; do sleep 0.02; i=$((i+1)); done; exit $n"
+        );
+        let mut child = command(&["sim", &scenario, "--", "sh", "-c", &script]).stdout(Stdio::piped()).spawn().unwrap();
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0; 6]).unwrap();
+        std::process::Command::new("kill").args([format!("-{name}"), child.id().to_string()]).status().unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(1), "{name}");
+    }
+}
+
+#[test]
+fn what_does_not_hold_is_said() {
+    let folder = Folder::new("sim-expect");
+    let scenario = folder.file("s.toml", "[expect]\nrequests = 1\n[[turn]]\ntext = \"x\"\n");
+    let ran = tapline(&["sim", &scenario, "--", "true"]);
+    assert!(ran.code == 3 && ran.err.contains("0 requests were made, not 1"), "{}", ran.err);
+    assert_eq!(tapline(&["sim", &scenario, "--", "false"]).code, 1, "the command's own failure comes first");
+    let wrong = folder.file("wrong.toml", "[[turn]]\ntext = \"x\"\n\n[[turn]]\ntxt = \"y\"\n");
+    let ran = tapline(&["sim", &wrong, "--", "true"]);
+    assert!(ran.code == 2 && ran.err.contains("wrong.toml:5:1: unknown field `txt`"), "{}", ran.err);
+    for (args, wanted) in [
+        (&["sim", "/no/such.toml", "--", "true"][..], "cannot read the scenario"),
+        (&["sim", &scenario], "give a command"),
+        (&["sim", &scenario, "--env", "NOT_HERE", "--", "true"], "NOT_HERE"),
+    ] {
+        let ran = tapline(args);
+        assert!(ran.code == 2 && ran.err.contains(wanted), "{args:?}: {}", ran.err);
+    }
+}
+
+#[test]
+fn it_serves_and_says_where() {
+    let folder = Folder::new("sim-listen");
+    let scenario = folder.file("s.toml", TURN);
+    let log = folder.path("log.jsonl");
+    let mut child = Bounded(
+        command(&["sim", &scenario, "--listen", "--log", &log]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap(),
+    );
+    // Its output ends when all is said, so that a shell can wait for it.
+    let mut said = String::new();
+    std::io::Read::read_to_string(child.0.stdout.as_mut().unwrap(), &mut said).unwrap();
+    let address = said.lines().find_map(|line| line.strip_prefix("export ANTHROPIC_BASE_URL=http://")).unwrap().to_owned();
+    assert!(said.contains("export CODEX_HOME="), "{said}");
+    let taken = tapline(&["sim", &scenario, &format!("--listen={address}")]);
+    assert!(taken.code == 2 && taken.err.contains("in use") && taken.err.contains(&address), "{}", taken.err);
+    let mut stream = std::net::TcpStream::connect(&address).unwrap();
+    let body = r#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#;
+    write!(stream, "POST /v1/messages HTTP/1.1\r\nhost: x\r\nauthorization: Bearer sk-secret\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
+    let mut answer = String::new();
+    std::io::Read::read_to_string(&mut stream, &mut answer).unwrap();
+    assert!(answer.contains("Hello."), "{answer}");
+    let logged = std::fs::read_to_string(&log).unwrap();
+    assert!(!logged.contains("sk-secret"));
+    let logged: Value = serde_json::from_str(&logged).unwrap();
+    assert_eq!((&logged["turn"], &logged["body"]["messages"][0]["content"]), (&Value::from(1), &Value::from("hi")));
+    std::process::Command::new("kill").args(["-INT", &child.0.id().to_string()]).status().unwrap();
+    assert_eq!(child.0.wait().unwrap().code(), Some(0));
+}
+
+/// A recording of an agent that is this script.
+fn recorded(folder: &Folder, name: &str, script: &str) -> String {
+    let program = folder.file("agent", &format!("#!/bin/sh\n{script}\n"));
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let recording = folder.path(name);
+    let output = command(&["tee", "--bin", &program, "--record", &recording, "--", "-p"]).output().unwrap();
+    assert!(std::path::Path::new(&recording).join("end.json").exists(), "{output:?}");
+    recording
+}
+
+#[test]
+fn a_recording_is_played_to_its_end() {
+    let folder = Folder::new("replay");
+    let recording =
+        recorded(&folder, "r", "echo '{\"type\":\"system\"}'; echo beside >&2; echo '{\"type\":\"result\"}'; exit 7");
+    let ran = tapline(&["replay", &recording, "--speed", "instant"]);
+    assert_eq!(
+        (ran.code, ran.out.as_str(), ran.err.as_str()),
+        (7, "{\"type\":\"system\"}\n{\"type\":\"result\"}\n", "beside\n")
+    );
+    let dropped = tapline(&["replay", &recording, "--speed", "instant", "--drop-result", "--chunks", "1"]);
+    assert_eq!((dropped.code, dropped.out.as_str()), (7, "{\"type\":\"system\"}\n"));
+    let stopped = tapline(&["replay", &recording, "--speed", "100", "--stop-after", "1"]);
+    assert_eq!(stopped.out, "{\"type\":\"system\"}\n");
+    let killed = recorded(&folder, "k", "echo x; kill -KILL $$");
+    let status = command(&["replay", &killed]).stdout(Stdio::null()).status().unwrap();
+    assert_eq!(status.signal(), Some(9));
+    for bad in ["0", "-1", "nan", "fast"] {
+        assert_eq!(tapline(&["replay", &recording, "--speed", bad]).code, 2, "{bad}");
+    }
+}
+
+#[test]
+fn a_cut_recording_says_so() {
+    let folder = Folder::new("replay-cut");
+    let recording = recorded(&folder, "r", "echo one; echo two");
+    std::fs::remove_file(format!("{recording}/end.json")).unwrap();
+    let ran = tapline(&["replay", &recording, "--speed", "instant"]);
+    assert_eq!((ran.code, ran.out.as_str()), (4, "one\ntwo\n"));
+    assert!(ran.err.contains("cut") && ran.err.contains("no end"), "{}", ran.err);
+    let none = tapline(&["replay", &folder.path("nowhere")]);
+    assert!(none.code == 2 && none.err.contains("no recording"), "{}", none.err);
+}
+
+#[test]
+fn a_stand_in_plays_what_was_recorded() {
+    let folder = Folder::new("replay-shim");
+    let recording = recorded(&folder, "r", "echo '{\"claude_code_version\":\"9.8.7\"}'; exit 3");
+    let made = tapline(&["shim", &folder.path("shim dir"), "--replay", &recording, "--", "--speed", "instant"]);
+    let program = made.out.trim_end();
+    let played = ran(std::process::Command::new(program).args(["-p", "whatever"]).stdin(Stdio::null()).output().unwrap());
+    assert_eq!((played.code, played.out.as_str()), (3, "{\"claude_code_version\":\"9.8.7\"}\n"));
+    let version = ran(std::process::Command::new(program).arg("--version").output().unwrap());
+    assert_eq!((version.code, version.out.as_str()), (0, "9.8.7 (tapline replay)\n"));
+}
+
+#[test]
+fn the_prompt_of_a_run_is_awaited_and_held_against_it() {
+    let folder = Folder::new("replay-prompt");
+    let program = folder.file("agent", "#!/bin/sh\ncat >/dev/null; echo '{\"type\":\"result\"}'\n");
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let recording = folder.path("r");
+    let mut child = command(&["tee", "--bin", &program, "--record", &recording, "--"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"What is this?").unwrap();
+    child.wait().unwrap();
+    let same = tapline_on(b"What is this?", &["replay", &recording, "--strict", "--speed", "instant"]);
+    assert_eq!((same.code, same.out.as_str()), (0, "{\"type\":\"result\"}\n"));
+    let other = tapline_on(b"What is that?", &["replay", &recording, "--strict", "--speed", "instant"]);
+    assert!(other.code == 3 && other.err.contains("byte 10"), "{}", other.err);
+}

@@ -1,0 +1,236 @@
+//! `tapline tee` and `tapline shim`: whoever stands between must not be noticed, and keeps everything.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::tapline::{Bounded, Folder, command, ran};
+
+/// An agent that is this shell script.
+fn agent(folder: &Folder, name: &str, script: &str) -> String {
+    let path = folder.file(name, &format!("#!/bin/sh\n{script}\n"));
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    path
+}
+
+fn tee(program: &str, recording: &str) -> Command {
+    let mut command = command(&["tee", "--bin", program, "--record", recording, "--"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Bytes of every kind.
+fn noise(size: usize) -> Vec<u8> {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    };
+    std::iter::repeat_with(next).flatten().take(size).collect()
+}
+
+#[test]
+fn both_directions_are_untouched_and_kept() {
+    let folder = Folder::new("tee-both");
+    let program = agent(&folder, "agent", "echo beside >&2; exec cat");
+    let recording = folder.path("r");
+    let mut child = Bounded(tee(&program, &recording).spawn().unwrap());
+    let sent = noise(8 << 20);
+    let mut stdin = child.0.stdin.take().unwrap();
+    let writer = {
+        let sent = sent.clone();
+        std::thread::spawn(move || stdin.write_all(&sent).unwrap())
+    };
+    let (mut got, mut beside) = (Vec::new(), String::new());
+    child.0.stdout.take().unwrap().read_to_end(&mut got).unwrap();
+    child.0.stderr.take().unwrap().read_to_string(&mut beside).unwrap();
+    writer.join().unwrap();
+    assert_eq!(child.0.wait().unwrap().code(), Some(0));
+    assert!(got == sent, "{} of {} bytes came back", got.len(), sent.len());
+    assert_eq!(beside, "beside\n");
+    let kept = |name: &str| std::fs::read(format!("{recording}/{name}")).unwrap();
+    assert!(kept("stdin") == sent && kept("stdout") == sent && kept("stderr") == b"beside\n");
+    let recording = tapline_recording::Recording::open(Path::new(&recording)).unwrap();
+    assert_eq!(recording.flaws(), Vec::<String>::new());
+    assert_eq!(recording.end.unwrap().exit_code, Some(0));
+}
+
+#[test]
+fn a_question_and_its_answer_pass_at_once() {
+    let folder = Folder::new("tee-live");
+    let program = agent(&folder, "agent", "while read line; do echo \"got $line\"; done");
+    let mut child = Bounded(tee(&program, &folder.path("r")).spawn().unwrap());
+    let (mut stdin, mut stdout) = (child.0.stdin.take().unwrap(), std::io::BufReader::new(child.0.stdout.take().unwrap()));
+    for round in 0..20 {
+        stdin.write_all(format!("{round}\n").as_bytes()).unwrap();
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
+        assert_eq!(line, format!("got {round}\n"));
+    }
+    drop(stdin);
+    assert!(child.0.wait().unwrap().success());
+    // What followed from what stands in that order, and the host's end was closed last.
+    let times = std::fs::read_to_string(folder.path("r/times")).unwrap();
+    let order: String = times.lines().filter_map(|line| line.chars().next()).collect();
+    assert_eq!(order, "io".repeat(20) + "i");
+}
+
+#[test]
+fn it_ends_as_the_agent_ends() {
+    let folder = Folder::new("tee-ends");
+    for code in [0, 1, 7, 255] {
+        let program = agent(&folder, "agent", &format!("exit {code}"));
+        let status = tee(&program, &folder.path(&format!("c{code}"))).status().unwrap();
+        assert_eq!(status.code(), Some(code));
+    }
+    for (name, number) in [("TERM", 15), ("KILL", 9), ("INT", 2), ("SEGV", 11)] {
+        let program = agent(&folder, "agent", &format!("kill -{name} $$"));
+        let recording = folder.path(name);
+        let status = tee(&program, &recording).status().unwrap();
+        assert_eq!(status.signal(), Some(number), "{name}");
+        let end = tapline_recording::Recording::open(Path::new(&recording)).unwrap().end.unwrap();
+        assert_eq!(end.signal, Some(format!("SIG{name}")));
+    }
+    let lost = tee(&folder.path("nowhere"), &folder.path("x")).output().unwrap();
+    assert_eq!(lost.status.code(), Some(127));
+    assert!(!Path::new(&folder.path("x")).exists(), "what never began leaves no recording");
+}
+
+#[test]
+fn signals_are_passed_on() {
+    let folder = Folder::new("tee-signals");
+    for (name, code) in [("INT", 42), ("TERM", 43), ("HUP", 44)] {
+        let program = agent(&folder, "agent", &format!("trap 'exit {code}' {name}; echo ready; while :; do sleep 0.02; done"));
+        let mut child = Bounded(tee(&program, &folder.path(name)).spawn().unwrap());
+        let mut ready = [0; 6];
+        child.0.stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
+        Command::new("kill").args([format!("-{name}"), child.0.id().to_string()]).status().unwrap();
+        assert_eq!(child.0.wait().unwrap().code(), Some(code), "{name}");
+    }
+}
+
+#[test]
+fn killed_it_takes_the_agent_along() {
+    let folder = Folder::new("tee-killed");
+    let program = agent(&folder, "agent", "echo $$; exec sleep 1000");
+    let mut child = Bounded(tee(&program, &folder.path("r")).spawn().unwrap());
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.0.stdout.as_mut().unwrap()), &mut line).unwrap();
+    child.0.kill().unwrap();
+    child.0.wait().unwrap();
+    let until = Instant::now() + Duration::from_secs(10);
+    while std::fs::read_to_string(format!("/proc/{}/stat", line.trim())).is_ok_and(|stat| !stat.contains(") Z")) {
+        assert!(Instant::now() < until, "the agent lives on");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn whoever_leaves_is_found_gone() {
+    let folder = Folder::new("tee-leaves");
+    // The host closes its reading end: the agent is told by the system, as it would be without us.
+    let program = agent(&folder, "agent", "trap '' PIPE; while echo x 2>/dev/null; do sleep 0.01; done; exit 9");
+    let mut child = Bounded(tee(&program, &folder.path("out")).spawn().unwrap());
+    drop(child.0.stdout.take());
+    assert_eq!(child.0.wait().unwrap().code(), Some(9));
+    // The agent closes its output and lives on: the host finds its end.
+    let program = agent(&folder, "agent", "echo bye; exec >&-; exec 2>&-; sleep 1000");
+    let mut child = Bounded(tee(&program, &folder.path("eof")).spawn().unwrap());
+    let mut all = String::new();
+    child.0.stdout.take().unwrap().read_to_string(&mut all).unwrap();
+    assert_eq!((all.as_str(), child.0.try_wait().unwrap()), ("bye\n", None));
+    // The agent has ended and left its output to somebody who never stops: the host is not kept waiting.
+    let program = agent(&folder, "agent", "(while :; do echo x; sleep 0.02; done) & exit 5");
+    let mut child = Bounded(tee(&program, &folder.path("left")).spawn().unwrap());
+    let mut stdout = child.0.stdout.take().unwrap();
+    std::thread::spawn(move || stdout.read_to_end(&mut Vec::new()));
+    assert_eq!(child.0.wait().unwrap().code(), Some(5));
+    // The host does not read, and the agent has ended: a signal ends us.
+    let program = agent(&folder, "agent", "head -c 200000 /dev/zero & exit 5");
+    let mut child = Bounded(tee(&program, &folder.path("stuck")).spawn().unwrap());
+    let until = Instant::now() + Duration::from_secs(10);
+    while child.0.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < until, "it cannot be ended");
+        Command::new("kill").args(["-TERM", &child.0.id().to_string()]).status().unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_full_disk_stops_nothing() {
+    let folder = Folder::new("tee-full");
+    let program = agent(&folder, "agent", "head -c 3000000 /dev/zero; cat >/dev/null; exit 4");
+    let mount = folder.path("disk");
+    std::fs::create_dir(&mount).unwrap();
+    let script = format!(
+        "mount -t tmpfs -o size=128k none {mount} && {} tee --bin {program} --record {mount}/r -- ; code=$?; cat {mount}/r/end.json >&2; exit $code",
+        env!("CARGO_BIN_EXE_tapline")
+    );
+    let output = Command::new("unshare")
+        .args(["-rm", "sh", "-c", &script])
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(4), 3_000_000), "{err}");
+    assert!(err.contains("tapline: the recording's stdout is incomplete from byte") && err.contains("\"lost\":[{"), "{err}");
+}
+
+#[test]
+fn a_stand_in_never_finds_itself() {
+    let folder = Folder::new("tee-self");
+    let real = folder.path("real");
+    std::fs::create_dir(&real).unwrap();
+    agent(&folder, "real/claude", "echo \"the real one: $*\"");
+    let shims = ["one", "two"].map(|name| folder.path(name));
+    for shim in &shims {
+        let made = ran(command(&["shim", shim]).output().unwrap());
+        assert_eq!((made.code, made.out.trim_end()), (0, format!("{shim}/claude").as_str()), "{}", made.err);
+    }
+    // A copy of tapline by that name, a hard link to it, and a wrapper of somebody's.
+    for name in ["copy", "hard", "wrapper"] {
+        std::fs::create_dir(folder.path(name)).unwrap();
+    }
+    std::fs::copy(env!("CARGO_BIN_EXE_tapline"), folder.path("copy/claude")).unwrap();
+    std::fs::hard_link(folder.path("copy/claude"), folder.path("hard/claude")).unwrap();
+    agent(&folder, "wrapper/claude", &format!("exec {} tee -- \"$@\"", env!("CARGO_BIN_EXE_tapline")));
+    let path = ["one", "two", "copy", "hard", "wrapper", "real"].map(|name| folder.path(name)).join(":") + ":/usr/bin:/bin";
+    for started in ["one", "copy", "hard", "wrapper"] {
+        for bin in [None, Some(folder.path("one/claude"))] {
+            let mut claude = Command::new(folder.path(&format!("{started}/claude")));
+            claude
+                .args(["-p", "hello"])
+                .env_clear()
+                .env("PATH", &path)
+                .env("TAPLINE_HOME", folder.path("home"))
+                .stdin(Stdio::null());
+            claude.envs(bin.map(|bin| ("TAPLINE_CLAUDE_BIN", bin)));
+            let output = claude.output().unwrap();
+            assert_eq!(
+                String::from_utf8_lossy(&output.stdout),
+                "the real one: -p hello\n",
+                "{started}: {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+    }
+    let recordings = std::fs::read_dir(folder.path("home/recordings")).unwrap().count();
+    assert!(recordings >= 8, "{recordings} recordings");
+    // With no real one, it is said, not searched for ever.
+    let alone = Command::new(folder.path("one/claude"))
+        .env_clear()
+        .env("PATH", folder.path("one"))
+        .env("TAPLINE_HOME", folder.path("home"))
+        .output()
+        .unwrap();
+    assert_eq!(alone.status.code(), Some(127));
+    // Only what tapline made is written over.
+    let refused = ran(command(&["shim", &real]).output().unwrap());
+    assert!(refused.code == 2 && refused.err.contains("not of tapline's making"), "{}", refused.err);
+}
