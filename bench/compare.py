@@ -189,7 +189,7 @@ def running():
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     recorded = ROOT / "fixtures/claude-2.1.325/tools-partial.jsonl"
-    for command in (["latency", TAPLINE, folder], ["overhead", TAPLINE, folder], ["many", folder, recorded]):
+    for command in (["latency", TAPLINE, folder], ["tee", TAPLINE, folder], ["replay", TAPLINE, folder], ["overhead", TAPLINE, folder], ["many", folder, recorded]):
         print(output(BENCH, "run", *command).decode())
 
 

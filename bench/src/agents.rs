@@ -24,12 +24,12 @@ pub(crate) fn play(lines: u64, micros: u64, size: u64) -> std::io::Result<()> {
     out.write_all(b"{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"ok\",\"num_turns\":1}\n")
 }
 
-fn now() -> u128 {
+pub(crate) fn now() -> u128 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos())
 }
 
 /// A script that plays this agent, whatever it is asked.
-fn script(folder: &Path, name: &str, command: &str) -> std::io::Result<std::path::PathBuf> {
+pub(crate) fn script(folder: &Path, name: &str, command: &str) -> std::io::Result<std::path::PathBuf> {
     use std::os::unix::fs::PermissionsExt as _;
     let path = folder.join(name);
     std::fs::write(&path, format!("#!/bin/sh\nexec {command}\n"))?;
@@ -38,7 +38,7 @@ fn script(folder: &Path, name: &str, command: &str) -> std::io::Result<std::path
 }
 
 /// A folder for a recording: that of an earlier round goes.
-fn new_recording(folder: &Path, name: &str) -> std::path::PathBuf {
+pub(crate) fn new_recording(folder: &Path, name: &str) -> std::path::PathBuf {
     let path = folder.join(name);
     let _ = std::fs::remove_dir_all(&path);
     path

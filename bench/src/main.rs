@@ -2,6 +2,7 @@
 //! runs all of them.
 
 mod agents;
+mod between;
 mod corpus;
 mod decode;
 mod text;
@@ -15,7 +16,7 @@ use decode::{Measured, measure};
 
 const USAGE: &str = "\
 usage: bench decode [--mb N] [--rounds N] [--corpus long|short|mixed|fixtures]… [--file FILE] [--only PEER]… [--json]
-       bench run latency|overhead TAPLINE FOLDER
+       bench run latency|overhead|tee|replay TAPLINE FOLDER
        bench run many FOLDER STREAM [COUNT]
        bench make-stream PATH|- MB [--kind long|short|mixed]";
 
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         Some((command, rest)) if command == "decode" => decode_command(rest),
         Some((command, rest)) if command == "run" => run_command(rest),
         Some((command, rest)) if command == "play" => play_command(rest),
+        Some((command, rest)) if command == "converse" => converse_command(rest),
         Some((command, rest)) if command == "make-stream" => make_stream(rest),
         _ => Err(USAGE.to_owned()),
     };
@@ -82,6 +84,8 @@ fn run_command(args: &[String]) -> Result<(), String> {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let text = match args[..] {
         ["latency", tapline, folder] => agents::latency(tapline, folder.as_ref()),
+        ["tee", tapline, folder] => between::tee(tapline, folder.as_ref()),
+        ["replay", tapline, folder] => between::replay(tapline, folder.as_ref()),
         ["overhead", tapline, folder] => agents::overhead(tapline, folder.as_ref()),
         ["many", folder, stream] => agents::many(1_000, folder.as_ref(), stream.as_ref()),
         ["many", folder, stream, count] => agents::many(number(count)?, folder.as_ref(), stream.as_ref()),
@@ -96,6 +100,13 @@ fn play_command(args: &[String]) -> Result<(), String> {
     let numbers: Vec<u64> = args.iter().map(|text| number(text)).collect::<Result<_, _>>()?;
     let [lines, micros, size] = numbers[..] else { return Err(USAGE.to_owned()) };
     agents::play(lines, micros, size).map_err(|error| error.to_string())
+}
+
+/// Plays an agent that reads too, for the others: MICROSECONDS SIZE LINES.
+fn converse_command(args: &[String]) -> Result<(), String> {
+    let numbers: Vec<u64> = args.iter().map(|text| number(text)).collect::<Result<_, _>>()?;
+    let [micros, size, lines] = numbers[..] else { return Err(USAGE.to_owned()) };
+    between::converse(micros, size, lines).map_err(|error| error.to_string())
 }
 
 fn make_stream(args: &[String]) -> Result<(), String> {

@@ -9,13 +9,14 @@ use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read, Write};
 use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tapline_recording::{Recording, Stream};
 
-use frame::{answered, is_result};
+use frame::{answered, is_result, may_answer};
 use host::{Host, Woken};
 use order::{Inputs, Next, Sent};
 
@@ -87,7 +88,6 @@ pub fn replay(recording: &Recording, options: &ReplayOptions, host: HostEnds) ->
     let inputs = Inputs::read(recording);
     let converses = !inputs.lines.is_empty();
     let order = order::of(recording, &inputs, options.speed != Speed::Instant)?;
-    let answers = if converses { answers(recording)? } else { HashMap::new() };
     let listener = Host::new(inputs);
     match host.stdin {
         Some(stdin) => {
@@ -105,7 +105,9 @@ pub fn replay(recording: &Recording, options: &ReplayOptions, host: HostEnds) ->
         err: host.stderr,
         files: [Some(File::open(recording.stdout())?), File::open(recording.file(Stream::Stderr)).ok()],
         played: [0, 0],
-        answers,
+        stdout: recording.stdout(),
+        answers: None,
+        tried: HashSet::new(),
         ahead: HashSet::new(),
         by_line,
         pending: Vec::new(),
@@ -132,8 +134,8 @@ pub fn replay(recording: &Recording, options: &ReplayOptions, host: HostEnds) ->
 }
 
 /// The answers to the host's requests, by the recorded ids.
-fn answers(recording: &Recording) -> io::Result<HashMap<String, Vec<u8>>> {
-    let mut reader = BufReader::with_capacity(PIECE, File::open(recording.stdout())?);
+fn answers(stdout: &Path) -> io::Result<HashMap<String, Vec<u8>>> {
+    let mut reader = BufReader::with_capacity(PIECE, File::open(stdout)?);
     let (mut answers, mut line) = (HashMap::new(), Vec::new());
     while reader.read_until(b'\n', &mut line)? > 0 {
         if let Some(id) = answered(&line) {
@@ -152,9 +154,12 @@ struct Player<'o> {
     files: [Option<File>; 2],
     /// How far each is played.
     played: [u64; 2],
-    /// The answers to the host's requests, by the recorded ids.
-    answers: HashMap<String, Vec<u8>>,
-    /// Those that were given before their time.
+    stdout: PathBuf,
+    /// The answers to the host's requests, by the recorded ids, once one is wanted before its time;
+    answers: Option<HashMap<String, Vec<u8>>>,
+    /// it was looked for these;
+    tried: HashSet<String>,
+    /// and these were given.
     ahead: HashSet<String>,
     /// Whether lines must be looked at.
     by_line: bool,
@@ -237,7 +242,7 @@ impl Player<'_> {
     fn wait(&mut self, sent: Sent, at: Duration) -> Flow {
         self.flush()?;
         loop {
-            match self.host.wait(sent, |id| self.answers.contains_key(id), self.told) {
+            match self.host.wait(sent, |id| !self.tried.contains(id), self.told) {
                 Woken::Ready => break,
                 urgent => go_on!(self.heed(urgent)),
             }
@@ -258,12 +263,19 @@ impl Player<'_> {
                 writeln!(self.err, "tapline: replay: waiting for {what}")?;
             }
             Woken::Ahead(ids) => {
+                let answers = match self.answers.take() {
+                    Some(answers) => answers,
+                    None => answers(&self.stdout)?,
+                };
                 for id in ids {
-                    let Some(line) = self.answers.remove(&id) else { continue };
-                    self.ready.extend_from_slice(&self.host.with_ids(&line));
-                    self.host.answered(&id);
-                    self.ahead.insert(id);
+                    if let Some(line) = answers.get(&id) {
+                        self.ready.extend_from_slice(&self.host.with_ids(line));
+                        self.host.answered(&id);
+                        self.ahead.insert(id.clone());
+                    }
+                    self.tried.insert(id);
                 }
+                self.answers = Some(answers);
             }
         }
         self.flush()?;
@@ -297,32 +309,39 @@ impl Player<'_> {
         Ok(None)
     }
 
-    fn lines_of(&mut self, mut bytes: &[u8]) -> Flow {
-        while let Some(end) = memchr::memchr(b'\n', bytes) {
-            let (line, rest) = bytes.split_at(end + 1);
-            bytes = rest;
-            if self.pending.is_empty() {
-                self.line(line)?;
-            } else {
-                self.pending.extend_from_slice(line);
-                let whole = std::mem::take(&mut self.pending);
-                self.line(&whole)?;
-            }
-            if self.is_stopped() {
-                return Ok(None);
-            }
-            if let Some(urgent) = self.host.urgent() {
-                go_on!(self.heed(urgent));
-            }
+    fn lines_of(&mut self, bytes: &[u8]) -> Flow {
+        // The line that is under way first.
+        let under_way =
+            if self.pending.is_empty() { 0 } else { memchr::memchr(b'\n', bytes).map_or(bytes.len(), |end| end + 1) };
+        let (head, mut rest) = bytes.split_at(under_way);
+        self.pending.extend_from_slice(head);
+        if self.pending.ends_with(b"\n") {
+            let line = std::mem::take(&mut self.pending);
+            self.line(&line)?;
         }
-        self.pending.extend_from_slice(bytes);
-        Ok(None)
+        let counts = self.options.stop_after.is_some() || self.options.hang_at.is_some() || self.options.drop_result;
+        let whole = memchr::memrchr(b'\n', rest).map_or(0, |end| end + 1);
+        if !counts && !self.host.maps_messages() && !may_answer(&rest[..whole]) {
+            // Most of what is said needs no look: no line of it answers the host.
+            self.flush()?;
+            write_in(&mut self.out, &rest[..whole], self.options.chunks)?;
+            rest = &rest[whole..];
+        }
+        while let Some(end) = memchr::memchr(b'\n', rest).filter(|_| !self.is_stopped()) {
+            let (line, after) = rest.split_at(end + 1);
+            rest = after;
+            self.line(line)?;
+        }
+        self.pending.extend_from_slice(rest);
+        match self.host.urgent() {
+            Some(urgent) => self.heed(urgent),
+            None => Ok(None),
+        }
     }
 
     fn line(&mut self, line: &[u8]) -> io::Result<()> {
         if let Some(id) = answered(line) {
             self.host.answered(&id);
-            self.answers.remove(&id);
             if self.ahead.remove(&id) {
                 return Ok(());
             }

@@ -3,9 +3,10 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use memchr::memchr;
-use memchr::memmem::find;
+use memchr::memmem::{Finder, find};
 use tapline_protocol::{Json, Kind, Value};
 
 /// What a host's line is.
@@ -77,10 +78,18 @@ fn word(id: Value<'_>) -> String {
     id.as_str().map_or_else(|| id.raw().to_owned(), Cow::into_owned)
 }
 
+/// Whether some line of these may be an answer to a host, or tell of one.
+pub(super) fn may_answer(lines: &[u8]) -> bool {
+    static WORD: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("control_re"));
+    WORD.find(lines).is_some()
+}
+
 /// Whose answer an agent's line is, if it is one.
 pub(super) fn answered(line: &[u8]) -> Option<String> {
     // Few lines are: most need not be read.
-    find(line, b"control_response")?;
+    if !may_answer(line) {
+        return None;
+    }
     match Line::read(line).frame {
         Frame::Response(id) => Some(id),
         Frame::Request(_) | Frame::Message(_) | Frame::Text => None,
@@ -122,6 +131,10 @@ impl Ids {
         };
     }
 
+    pub(super) fn has_messages(&self) -> bool {
+        !self.messages.is_empty()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.requests.is_empty() && self.messages.is_empty()
     }
@@ -141,7 +154,9 @@ impl Ids {
 
     /// An answer to a request, or its progress, with the host's own id.
     fn answer_to_host(&self, line: &[u8]) -> Option<Vec<u8>> {
-        find(line, b"request_id").filter(|_| !self.requests.is_empty())?;
+        if self.requests.is_empty() || !may_answer(line) {
+            return None;
+        }
         let text = std::str::from_utf8(line).ok()?;
         let json = Json::parse(text.trim()).ok()?;
         let place = json.with(|value| {

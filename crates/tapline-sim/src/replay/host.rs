@@ -136,6 +136,11 @@ impl Host {
         if self.differs.load(Ordering::Acquire) { self.state().ids.apply(line) } else { line.into() }
     }
 
+    /// Whether ids of messages are mapped, which may stand anywhere.
+    pub(super) fn maps_messages(&self) -> bool {
+        self.differs.load(Ordering::Acquire) && self.state().ids.has_messages()
+    }
+
     /// An answer was given: nobody waits for it any more.
     pub(super) fn answered(&self, id: &str) {
         self.state().asked.retain(|asked| asked != id);
@@ -164,7 +169,8 @@ impl Host {
         }
     }
 
-    /// Waits until so much has come, or something else must be done first. `given` are the answers that can be given.
+    /// Waits until so much has come, or something else must be done first. `may_answer`: whether an answer can be given before its
+    /// time.
     pub(super) fn wait(&self, sent: Sent, may_answer: impl Fn(&str) -> bool, told: bool) -> Woken {
         let mut state = self.state();
         let since = Instant::now();
