@@ -22,7 +22,7 @@ pub(crate) struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 success, 1 the agent failed (or --get found nothing), 2 bad usage or input,
-3 policy violated, 4 incomplete, 124 timeout, 126 agent not executable, 127 agent not found,
+3 policy violated (or what sim and replay --strict expect), 4 incomplete, 124 timeout, 126 agent not executable, 127 agent not found,
 130 interrupted, 143 terminated.";
 
 /// The command that guards a run, for tapline itself to start.
@@ -288,6 +288,12 @@ pub(crate) fn parse() -> Result<Command, ExitCode> {
             Err(ExitCode::from(if error.use_stderr() { crate::exit::USAGE } else { 0 }))
         }
     }
+}
+
+/// Refuses what `tapline replay` would refuse.
+pub(crate) fn check_replay(recording: &std::path::Path, args: &[std::ffi::OsString]) -> anyhow::Result<()> {
+    let words = ["tapline".into(), "replay".into(), recording.into()].into_iter().chain(args.iter().cloned());
+    Cli::try_parse_from(words).map(drop).map_err(|error| anyhow::anyhow!("{}", error.to_string().trim_end()))
 }
 
 /// The whole command line, for completions and manual pages.

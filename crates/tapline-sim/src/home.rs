@@ -12,6 +12,18 @@ use crate::error::SimError;
 const KEY: &str = "sk-tapline-sim-not-a-key";
 /// The variable that Codex reads its key from.
 const CODEX_KEY: &str = "TAPLINE_SIM_KEY";
+/// Variables by which an agent might find somebody's account, or another model.
+pub(crate) const LOGINS: &[&str] = &[
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_CUSTOM_HEADERS",
+    "ANTHROPIC_MODEL",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "CLAUDE_CODE_USE_BEDROCK",
+    "CLAUDE_CODE_USE_VERTEX",
+    "CLAUDE_CODE_USE_FOUNDRY",
+    "OPENAI_API_KEY",
+    "CODEX_API_KEY",
+];
 /// What alone is passed on.
 const PASSED_ON: &[&str] = &["PATH", "TERM", "LANG"];
 

@@ -75,6 +75,7 @@ impl Logged {
 pub(crate) struct Journal {
     started: Instant,
     keep: bool,
+    on_request: Option<fn(&Logged)>,
     state: Mutex<State>,
 }
 
@@ -85,13 +86,16 @@ struct State {
     log_failed: Option<io::Error>,
     kept: Vec<Logged>,
     failures: Vec<String>,
+    notes: Vec<String>,
+    /// The model was asked.
+    asked: bool,
     /// By who asked.
     tokens: BTreeMap<Lane, Usage>,
     answers: u64,
 }
 
 impl Journal {
-    pub(crate) fn new(scenario: Scenario, log: Option<File>, keep: bool) -> Self {
+    pub(crate) fn new(scenario: Scenario, log: Option<File>, keep: bool, on_request: Option<fn(&Logged)>) -> Self {
         let tokens = BTreeMap::new();
         let state = State {
             script: Script::new(scenario),
@@ -99,10 +103,12 @@ impl Journal {
             log_failed: None,
             kept: Vec::new(),
             failures: Vec::new(),
+            notes: Vec::new(),
+            asked: false,
             tokens,
             answers: 0,
         };
-        Self { started: Instant::now(), keep, state: Mutex::new(state) }
+        Self { started: Instant::now(), keep, on_request, state: Mutex::new(state) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -127,7 +133,11 @@ impl Journal {
     }
 
     pub(crate) fn log(&self, logged: Logged) {
+        if let Some(on_request) = self.on_request {
+            on_request(&logged);
+        }
         let mut state = self.state();
+        state.asked |= logged.facts.is_some();
         // A program may ask again in other words: once is enough.
         if let Some(failure) = logged.failure.as_ref().filter(|failure| state.failures.last() != Some(failure)) {
             state.failures.push(failure.clone());
@@ -162,6 +172,20 @@ impl Journal {
 
     pub(crate) fn tokens(&self) -> BTreeMap<Lane, Usage> {
         self.state().tokens.clone()
+    }
+
+    /// Something that may be a slip.
+    pub(crate) fn note(&self, note: String) {
+        let mut state = self.state();
+        if !state.notes.contains(&note) {
+            state.notes.push(note);
+        }
+    }
+
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let state = self.state();
+        let unasked = (!state.asked).then(|| "the model was asked nothing".to_owned());
+        state.notes.iter().cloned().chain(unasked).collect()
     }
 
     /// What was not as the scenario says, so far and, if all is over, in whole.

@@ -80,6 +80,8 @@ pub enum Played {
     Unread,
 }
 
+/// A host that is held to what was recorded is given so long to close its end.
+const SETTLE: Duration = Duration::from_millis(500);
 /// So much is read at once.
 const PIECE: usize = 256 << 10;
 
@@ -209,6 +211,10 @@ impl Player<'_> {
             self.line(&rest)?;
         }
         self.flush()?;
+        if self.options.strict {
+            // What the host sends last may still be on its way.
+            self.host.settle(SETTLE);
+        }
         match self.host.urgent() {
             Some(urgent) => self.heed(urgent),
             None => Ok(None),

@@ -63,9 +63,6 @@ impl Script {
 
     /// The answer to a request. A fault is used up by it, a turn too.
     pub(crate) fn choose(&mut self, facts: &Facts) -> Choice {
-        if facts.lane != Lane::Side {
-            self.requests += 1;
-        }
         let is_for = |turn: &Turn| turn.when.departure(facts).is_none() && turn.when.agent.unwrap_or_default() == facts.lane;
         let turns = self.scenario.turns.iter().zip(&mut self.used).enumerate();
         let mut open = turns.filter(|(_, (turn, used))| !turn.repeat.is_over(used.answers) && is_for(turn));
@@ -79,6 +76,7 @@ impl Script {
         if let Some(why) = turn.expect.departure(facts) {
             return Choice::Departs { at, why };
         }
+        self.requests += u64::from(facts.lane != Lane::Side);
         let before = used.answers;
         let due = turn.faults.iter().zip(&mut used.faults).find(|(fault, count)| !fault.times.is_over(**count));
         if let Some((fault, count)) = due {
@@ -91,31 +89,29 @@ impl Script {
     }
 
     fn why_nothing(&self, facts: &Facts) -> String {
-        let mine = |turn: &&Turn| turn.when.agent.unwrap_or_default() == facts.lane;
-        let answered: u64 = self.of_lane(facts.lane).map(|(_, used)| used.answers).sum();
-        let turns = self.scenario.turns.iter().filter(mine).count();
-        let last = crate::scenario::beginning(&facts.last);
+        let all = self.scenario.turns.iter().zip(&self.used).enumerate();
+        let mine: Vec<_> = all.filter(|(_, (turn, _))| turn.when.agent.unwrap_or_default() == facts.lane).collect();
+        let answered: u64 = mine.iter().map(|(_, (_, used))| used.answers).sum();
+        let open = mine.iter().find(|(_, (turn, used))| !turn.repeat.is_over(used.answers));
+        let rest = match open {
+            Some((at, (turn, _))) => {
+                format!("{} is for another request: {}", turn.called(*at), turn.when.departure(facts).unwrap_or_default())
+            }
+            None if mine.is_empty() => "it has none".to_owned(),
+            None => "all are used up".to_owned(),
+        };
+        let (lane, last) = (facts.lane.name(), crate::scenario::beginning(&facts.last));
         format!(
-            "the scenario has run out: turn {} of the {} agent was asked for, and there {} (last message: {last:?})",
-            answered + 1,
-            facts.lane.name(),
-            match turns {
-                0 => "is none for it".to_owned(),
-                1 => "is one, used up or for another request".to_owned(),
-                turns => format!("are {turns}, used up or for other requests"),
-            },
+            "the scenario has run out: turn {} of the {lane} agent was asked for, and {rest} (last message: {last:?})",
+            answered + 1
         )
-    }
-
-    fn of_lane(&self, lane: Lane) -> impl Iterator<Item = (&Turn, &Used)> {
-        self.scenario.turns.iter().zip(&self.used).filter(move |(turn, _)| turn.when.agent.unwrap_or_default() == lane)
     }
 
     /// What does not hold now that all is over.
     pub(crate) fn unmet(&self) -> Vec<String> {
         let expect = &self.scenario.expect;
         let requests = expect.requests.filter(|requests| *requests != self.requests);
-        let requests = requests.map(|wanted| format!("{} requests were made, not {wanted}", self.requests));
+        let requests = requests.map(|wanted| format!("requests that a turn was for: {}, not {wanted}", self.requests));
         let unused = self.scenario.turns.iter().zip(&self.used).enumerate();
         let unused = unused.filter(|(_, (turn, used))| {
             expect.all_turns

@@ -22,7 +22,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use crate::answer::{Answer, Body, error_document, error_event, event, short};
 use crate::asked::Api;
 use crate::journal::{Journal, Logged};
-use crate::scenario::{Fault, Kind, Lane, Pace, Turn, Usage};
+use crate::scenario::{Block, Fault, Kind, Lane, Pace, Turn, Usage};
 use crate::script::Choice;
 
 /// No request is longer.
@@ -166,6 +166,9 @@ async fn answer(api: Api, mut logged: Logged, journal: &Arc<Journal>) -> Option<
             return if *kind == Kind::Cut { None } else { std::future::pending().await };
         }
         _ => journal.log(Logged { status: 200, ..logged }),
+    }
+    for tool in turn.blocks.iter().filter_map(Block::tool).filter(|tool| !asked.facts.may_call(tool)) {
+        journal.note(format!("{id} calls {tool}, which the agent does not offer by that name"));
     }
     tokio::time::sleep(turn.pace.before).await;
     let model = turn.model.clone().or_else(|| journal.model()).unwrap_or_else(|| asked.facts.model.clone());

@@ -43,17 +43,22 @@ pub struct SimOptions {
     pub log: Option<PathBuf>,
     /// Keep the requests for [`Sim::requests`].
     pub keep: bool,
+    /// Called with every request.
+    pub on_request: Option<fn(&Logged)>,
     /// The HOME to use; without it a fresh one, which is removed with the sim.
     pub home: Option<PathBuf>,
 }
 
 impl Default for SimOptions {
     fn default() -> Self {
-        Self { listen: (Ipv4Addr::LOCALHOST, 0).into(), log: None, keep: true, home: None }
+        Self { listen: (Ipv4Addr::LOCALHOST, 0).into(), log: None, keep: true, on_request: None, home: None }
     }
 }
 
 impl Sim {
+    /// Variables by which an agent might find somebody's account.
+    pub const LOGINS: &[&str] = home::LOGINS;
+
     /// Starts a model that follows this scenario (TOML or JSON), on loopback.
     pub fn start(scenario: &str) -> Result<Self, SimError> {
         Self::start_with(Scenario::parse(scenario)?, SimOptions::default())
@@ -67,7 +72,7 @@ impl Sim {
         let address = listener.local_addr().map_err(fail)?;
         let log = options.log.as_deref().map(create_log).transpose()?;
         let home = home::Folder::make(options.home, address)?;
-        let journal = Arc::new(Journal::new(scenario, log, options.keep));
+        let journal = Arc::new(Journal::new(scenario, log, options.keep, options.on_request));
         let (stop, stopped) = oneshot::channel::<()>();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(SimError::Thread)?;
         let served = Arc::clone(&journal);
@@ -109,10 +114,11 @@ impl Sim {
         home::environment(self.address, self.home.path())
     }
 
-    /// What an agent in another environment needs to ask this model.
+    /// What an agent in another environment needs to ask this model. There it may find more: [`Sim::LOGINS`] are to be taken away.
     pub fn variables(&self) -> Vec<(String, OsString)> {
-        let codex = [("CODEX_HOME".to_owned(), self.home.path().join(".codex").into_os_string())];
-        home::variables(self.address).into_iter().chain(codex).collect()
+        let own = [("CODEX_HOME", ".codex"), ("CLAUDE_CONFIG_DIR", ".claude")];
+        let own = own.map(|(name, folder)| (name.to_owned(), self.home.path().join(folder).into_os_string()));
+        home::variables(self.address).into_iter().chain(own).collect()
     }
 
     /// The HOME that its agents get. It goes with the sim.
@@ -135,6 +141,11 @@ impl Sim {
     /// The tokens of the answers to one kind of asker.
     pub fn tokens_of(&self, lane: Lane) -> Usage {
         self.journal.tokens().remove(&lane).unwrap_or(Usage::NONE)
+    }
+
+    /// What may be a slip in the scenario, and is no failure.
+    pub fn notes(&self) -> Vec<String> {
+        self.journal.notes()
     }
 
     /// What was not as the scenario says: requests without a turn, expectations that did not hold.

@@ -27,9 +27,12 @@ pub(crate) struct Sim {
     /// Serve here and print the variables to export; without a command until Ctrl-C. Port 0 takes any that is free
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:0", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
-    /// Write every request to this file, one JSON object a line
+    /// Append every request to this file, one JSON object a line
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
+    /// Tell every request on stderr, a line each
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
     /// Use this folder as HOME and keep it, to resume sessions
     #[arg(long, value_name = "DIR")]
     pub(crate) home: Option<PathBuf>,
@@ -62,6 +65,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 ///
 /// What follows `--` goes to the agent. A link named `claude` or `codex` to tapline does the same; `tapline shim` makes one.
 #[derive(Debug, Args)]
+#[command(after_long_help = TEE_EXAMPLES)]
 pub(crate) struct Tee {
     /// Whose agent [default: as the program is called, else claude]
     #[arg(long, value_enum)]
@@ -80,6 +84,14 @@ pub(crate) struct Tee {
     pub(crate) args: Vec<OsString>,
 }
 
+const TEE_EXAMPLES: &str = "\
+Examples:
+  tapline tee --record ./session -- -p \"look around\" --output-format stream-json --verbose
+  ln -s \"$(command -v tapline)\" ~/tap/claude && PATH=~/tap:$PATH my-bot
+
+Recordings are kept where `tapline run` keeps them, unless told otherwise. Exit codes: the agent's (or its
+signal); 126 it cannot be executed, 127 it was not found.";
+
 impl Tee {
     /// What a link of an agent's name means.
     pub(crate) fn standing_in(agent: AgentName, args: Vec<OsString>) -> Self {
@@ -91,6 +103,7 @@ impl Tee {
 ///
 /// Put the folder first in PATH, or give the program's path to the host (cli_path, pathToClaudeCodeExecutable).
 #[derive(Debug, Args)]
+#[command(after_long_help = SHIM_EXAMPLES)]
 pub(crate) struct Shim {
     /// The folder to make it in
     #[arg(value_name = "DIR")]
@@ -111,6 +124,13 @@ pub(crate) struct Shim {
     #[arg(last = true, value_name = "REPLAY ARGS", requires = "replay")]
     pub(crate) args: Vec<OsString>,
 }
+
+const SHIM_EXAMPLES: &str = "\
+Examples:
+  CLAUDE=$(tapline shim ~/tap --record-in ./recordings) && my-bot --claude \"$CLAUDE\"
+  CLAUDE=$(tapline shim ./fake --replay ./recordings/NAME -- --speed instant) && my-bot --claude \"$CLAUDE\"
+
+It prints the path of what it made. Recordings are kept where `tapline run` keeps them, unless told otherwise.";
 
 /// Play a recorded agent back to any host: the same bytes, the same exit code or signal
 ///
@@ -140,7 +160,7 @@ pub(crate) struct Replay {
     /// Fail where the host departs from what was recorded, and say where (exit code 3)
     #[arg(long)]
     pub(crate) strict: bool,
-    /// What a host gives its agent, behind `--`; not looked at
+    /// What a host gives its agent, behind `--`; looked at with --strict alone
     #[arg(last = true, value_name = "ARGS")]
     pub(crate) args: Vec<OsString>,
 }

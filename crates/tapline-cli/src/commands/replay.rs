@@ -1,9 +1,10 @@
 //! `tapline replay`: plays a recorded agent to whoever has started us in its place.
 
+use std::ffi::OsString;
 use std::io::{IsTerminal as _, Read, Write as _};
 
 use anyhow::{Context as _, Result};
-use tapline_recording::Recording;
+use tapline_recording::{Recording, redact_args};
 use tapline_session::parse_signal;
 use tapline_sim::{HostEnds, Played, ReplayOptions, recorded_version, replay};
 
@@ -16,6 +17,10 @@ pub(crate) fn run(args: &Replay) -> Result<u8> {
     let recording = Recording::open(&args.recording)?;
     if args.args.len() == 1 && is_question(&args.args[0]) {
         return version(&recording);
+    }
+    if let Some(why) = args.strict.then(|| other_arguments(&recording, &args.args)).flatten() {
+        output::tell(&format!("replay: the host departs from the recording: {why}"));
+        return Ok(exit::VIOLATED);
     }
     let options = ReplayOptions {
         speed: args.speed,
@@ -53,6 +58,19 @@ pub(crate) fn run(args: &Replay) -> Result<u8> {
         }
         Played::Unread => 0,
     })
+}
+
+/// Where a host's arguments are not the recorded ones. Where there are none, nobody gave any on.
+fn other_arguments(recording: &Recording, given: &[OsString]) -> Option<String> {
+    let recorded = recording.meta.argv.get(1..)?;
+    let given: Vec<_> = given.iter().map(|argument| argument.to_string_lossy()).collect();
+    let given = redact_args(given.iter().map(AsRef::as_ref));
+    if given.is_empty() {
+        return None;
+    }
+    let at = recorded.iter().zip(&given).take_while(|(one, other)| one == other).count();
+    let word = |list: &[String]| list.get(at).map_or_else(|| "not there".to_owned(), |word| format!("{word:?}"));
+    (recorded != given.as_slice()).then(|| format!("argument {} was {} and is {}", at + 1, word(recorded), word(&given)))
 }
 
 /// A stream of the agent's: as it is, but made visible where it is a terminal.

@@ -22,6 +22,12 @@ pub(crate) fn run(args: &Shim) -> Result<u8> {
     let kind = args.agent.map(Agent::from).or(recorded).unwrap_or(Agent::Claude);
     let own = std::env::current_exe().context("cannot find out where tapline is")?;
     create_private_folder(&args.folder).with_context(|| format!("cannot make {}", args.folder.display()))?;
+    if let Some(bin) = args.bin.as_deref().filter(|bin| is_path(bin)) {
+        anyhow::ensure!(bin.is_file(), "{} is not there: give the agent's own program with --bin", bin.display());
+    }
+    if let Some(recording) = &args.replay {
+        crate::args::check_replay(recording, &args.args)?;
+    }
     let path = args.folder.join(kind.name());
     if path.symlink_metadata().is_ok() && !stands_in(&path) {
         anyhow::bail!("{} is there and not of tapline's making: give another folder", path.display());
@@ -39,6 +45,11 @@ pub(crate) fn run(args: &Shim) -> Result<u8> {
     Ok(0)
 }
 
+/// Whether a program is given by its path, not by its name.
+fn is_path(program: &Path) -> bool {
+    program.components().count() > 1 || program.is_absolute()
+}
+
 fn script(args: &Shim, kind: Agent, own: &Path) -> Result<String> {
     let whole = |path: &Path| {
         std::path::absolute(path).map(PathBuf::into_os_string).with_context(|| format!("no such path: {}", path.display()))
@@ -51,8 +62,7 @@ fn script(args: &Shim, kind: Agent, own: &Path) -> Result<String> {
         words.extend(["tee".into(), "--agent".into(), kind.name().into()]);
         if let Some(bin) = &args.bin {
             // A plain name is looked for on PATH, whenever it is started.
-            let plain = bin.components().count() == 1 && bin.is_relative() && !bin.starts_with(".");
-            words.extend(["--bin".into(), if plain { bin.clone().into_os_string() } else { whole(bin)? }]);
+            words.extend(["--bin".into(), if is_path(bin) { whole(bin)? } else { bin.clone().into_os_string() }]);
         }
         if let Some(folder) = &args.record_in {
             words.extend(["--record-in".into(), whole(folder)?]);

@@ -9,7 +9,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 use tapline_runner::Process;
 use tapline_session::text::visible;
-use tapline_sim::{EXAMPLE, Scenario, SimOptions};
+use tapline_sim::{EXAMPLE, Logged, Scenario, SimOptions};
 use tokio::signal::unix::SignalKind;
 
 use crate::args::offline::Sim;
@@ -29,7 +29,9 @@ pub(crate) fn run(args: &Sim) -> Result<u8> {
     }
     let scenario = read(args.scenario.as_deref().unwrap_or(Path::new("-")))?;
     let extra = args.env.iter().map(|entry| variable(entry)).collect::<Result<Vec<_>>>()?;
-    let options = SimOptions { log: args.log.clone(), keep: false, home: args.home.clone(), ..SimOptions::default() };
+    let on_request = args.verbose.then_some(tell_request as fn(&Logged));
+    let options =
+        SimOptions { log: args.log.clone(), keep: false, on_request, home: args.home.clone(), ..SimOptions::default() };
     let options = SimOptions { listen: args.listen.unwrap_or(options.listen), ..options };
     let sim = tapline_sim::Sim::start_with(scenario, options)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
@@ -39,11 +41,24 @@ pub(crate) fn run(args: &Sim) -> Result<u8> {
         let environment = sim.environment().into_iter().map(|(name, value)| (OsString::from(name), value)).chain(extra);
         runtime.block_on(accompany(&args.command, environment.collect()))?
     };
+    for note in sim.notes() {
+        output::tell(&format!("sim: note: {note}"));
+    }
     let failures = sim.failures();
     for failure in &failures {
         output::tell(&format!("sim: {failure}"));
     }
     Ok(if failures.is_empty() || code != 0 { code } else { exit::VIOLATED })
+}
+
+/// One line about a request.
+fn tell_request(request: &Logged) {
+    let Logged { method, path, turn, fault, status, failure, .. } = request;
+    let asked = request.facts.as_ref().map(|facts| format!(" · {} agent, answer {}", facts.lane.name(), facts.count + 1));
+    let turn = turn.map(|turn| format!(" · turn {turn}")).or_else(|| failure.as_ref().map(|_| " · no turn".to_owned()));
+    let fault = fault.map(|fault| format!(" · {fault}"));
+    let words = [asked, turn, fault].into_iter().flatten().collect::<String>();
+    output::tell(&format!("sim: {method} {path}{words} · {status}"));
 }
 
 /// Reads a scenario; a wrong one is refused with line and reason.
@@ -80,7 +95,7 @@ fn variable(entry: &str) -> Result<(OsString, OsString)> {
 /// Serves until a signal comes.
 async fn serve(sim: &tapline_sim::Sim) -> Result<u8> {
     let mut signals = Signals::listen()?;
-    let mut text = String::new();
+    let mut text = format!("unset {}\n", tapline_sim::Sim::LOGINS.join(" "));
     for (name, value) in sim.variables() {
         let _ = writeln!(text, "export {name}={}", output::quoted(&value.to_string_lossy()));
     }

@@ -15,7 +15,7 @@ fn the_example_is_one() {
     let example = tapline(&["sim", "--example"]);
     assert_eq!(example.code, 0);
     let ran = tapline_on(example.out.as_bytes(), &["sim", "-", "--", "true"]);
-    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    assert_eq!((ran.code, ran.err.as_str()), (0, "tapline: sim: note: the model was asked nothing\n"));
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn what_does_not_hold_is_said() {
     let folder = Folder::new("sim-expect");
     let scenario = folder.file("s.toml", "[expect]\nrequests = 1\n[[turn]]\ntext = \"x\"\n");
     let ran = tapline(&["sim", &scenario, "--", "true"]);
-    assert!(ran.code == 3 && ran.err.contains("0 requests were made, not 1"), "{}", ran.err);
+    assert!(ran.code == 3 && ran.err.contains("requests that a turn was for: 0, not 1"), "{}", ran.err);
     assert_eq!(tapline(&["sim", &scenario, "--", "false"]).code, 1, "the command's own failure comes first");
     let wrong = folder.file("wrong.toml", "[[turn]]\ntext = \"x\"\n\n[[turn]]\ntxt = \"y\"\n");
     let ran = tapline(&["sim", &wrong, "--", "true"]);
@@ -120,7 +120,8 @@ fn it_serves_and_says_where() {
     let mut said = String::new();
     std::io::Read::read_to_string(child.0.stdout.as_mut().unwrap(), &mut said).unwrap();
     let address = said.lines().find_map(|line| line.strip_prefix("export ANTHROPIC_BASE_URL=http://")).unwrap().to_owned();
-    assert!(said.contains("export CODEX_HOME="), "{said}");
+    assert!(said.contains("export CODEX_HOME=") && said.contains("export CLAUDE_CONFIG_DIR="), "{said}");
+    assert!(said.starts_with("unset ") && said.contains("ANTHROPIC_AUTH_TOKEN"), "no login stays: {said}");
     let taken = tapline(&["sim", &scenario, &format!("--listen={address}")]);
     assert!(taken.code == 2 && taken.err.contains("in use") && taken.err.contains(&address), "{}", taken.err);
     let mut stream = std::net::TcpStream::connect(&address).unwrap();
@@ -191,6 +192,58 @@ fn a_stand_in_plays_what_was_recorded() {
     assert_eq!((played.code, played.out.as_str()), (3, "{\"claude_code_version\":\"9.8.7\"}\n"));
     let version = ran(std::process::Command::new(program).arg("--version").output().unwrap());
     assert_eq!((version.code, version.out.as_str()), (0, "9.8.7 (tapline replay)\n"));
+}
+
+#[test]
+fn a_stand_in_that_would_not_work_is_refused_when_it_is_made() {
+    let folder = Folder::new("shim-refused");
+    let recording = recorded(&folder, "r", "echo x");
+    for args in [
+        &["shim", "D", "--bin", "/no/such/claude"][..],
+        &["shim", "D", "--replay", "/no/such"],
+        &["shim", "D", "--replay", &recording, "--", "--spede", "3"],
+    ] {
+        let args: Vec<String> =
+            args.iter().map(|arg| if *arg == "D" { folder.path("made") } else { (*arg).to_owned() }).collect();
+        let ran = tapline(&args.iter().map(String::as_str).collect::<Vec<_>>());
+        assert!(ran.code == 2 && !ran.err.is_empty(), "{args:?}: {}", ran.err);
+        assert!(!std::path::Path::new(&folder.path("made/claude")).exists());
+    }
+}
+
+#[test]
+fn a_strict_host_sends_the_same_and_nothing_more() {
+    let folder = Folder::new("replay-strict");
+    let recording = recorded(&folder, "r", "echo '{\"type\":\"result\"}'");
+    let strict = |args: &[&str], sends: &str| {
+        let args: Vec<&str> =
+            ["replay", &recording, "--strict", "--speed", "instant", "--"].iter().chain(args).copied().collect();
+        tapline_on(sends.as_bytes(), &args)
+    };
+    assert_eq!(strict(&["-p"], "").code, 0);
+    let other = strict(&["-p", "more"], "");
+    assert!(other.code == 3 && other.err.contains("argument 2 was not there and is \"more\""), "{}", other.err);
+    for _ in 0..10 {
+        let surprised = strict(&["-p"], "{\"type\":\"user\"}\n");
+        assert!(surprised.code == 3 && surprised.err.contains("line 1 of stdin"), "{}", surprised.err);
+    }
+}
+
+#[test]
+fn every_request_is_told_on_demand() {
+    let folder = Folder::new("sim-verbose");
+    let scenario = folder.file("s.toml", "[[turn]]\ntool = [{ name = \"Bsah\" }]\n");
+    let body = r#"{"model":"m","tools":[{"name":"Bash"}],"messages":[{"role":"user","content":"hi"}]}"#;
+    let script = format!(
+        "exec 3<>/dev/tcp/${{ANTHROPIC_BASE_URL#http://127.0.0.1:}} 2>/dev/null; printf 'POST /v1/messages HTTP/1.1\\r\\nhost: x\\r\\nconnection: close\\r\\ncontent-length: {}\\r\\n\\r\\n{body}' >&3; cat <&3 >/dev/null",
+        body.len()
+    );
+    let script =
+        script.replace("/dev/tcp/${ANTHROPIC_BASE_URL#http://127.0.0.1:}", "/dev/tcp/127.0.0.1/${ANTHROPIC_BASE_URL##*:}");
+    let ran = tapline(&["sim", &scenario, "--verbose", "--", "bash", "-c", &script]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("sim: POST /v1/messages · main agent, answer 1 · turn 1 · 200"), "{}", ran.err);
+    assert!(ran.err.contains("note: sim_1 calls Bsah, which the agent does not offer"), "{}", ran.err);
 }
 
 #[test]

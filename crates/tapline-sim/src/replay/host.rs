@@ -36,6 +36,8 @@ struct State {
     asked: Vec<String>,
     /// Requests that were never recorded, and are answered so.
     refusals: Vec<String>,
+    /// The last line that was never recorded.
+    unknown: Option<String>,
     closed: bool,
     departed: Option<String>,
     bytes: u64,
@@ -79,6 +81,7 @@ impl Host {
             ids: Ids::default(),
             asked: Vec::new(),
             refusals: Vec::new(),
+            unknown: None,
             closed: false,
             departed: None,
             bytes: 0,
@@ -154,6 +157,13 @@ impl Host {
         })
     }
 
+    /// Waits for the host to close its end, but no longer than this.
+    pub(super) fn settle(&self, patience: Duration) {
+        let state = self.state();
+        let waited = self.changed.wait_timeout_while(state, patience, |state| !state.closed && state.departed.is_none());
+        drop(waited);
+    }
+
     /// Waits until this time, unless something must be done first.
     pub(super) fn pause(&self, until: Instant) -> Woken {
         let mut state = self.state();
@@ -219,14 +229,15 @@ impl State {
 
     /// What is waited for, in words.
     fn wanted(&self, sent: Sent) -> String {
-        match sent {
+        let wanted = match sent {
             Sent::All => "the host to close its end".to_owned(),
             Sent::Bytes(count) => format!("{count} bytes from the host, of which {} came", self.bytes),
             Sent::Lines(_) | Sent::Soon(_) => match self.recorded.get(self.all_before) {
                 Some(line) => format!("{} from the host (line {} of what was recorded)", line.name(), self.all_before + 1),
                 None => "the host".to_owned(),
             },
-        }
+        };
+        self.unknown.as_ref().map_or(wanted.clone(), |unknown| format!("{wanted}; {unknown}"))
     }
 
     fn accept(&mut self, line: &Line, number: usize, strict: bool) {
@@ -237,9 +248,11 @@ impl State {
                 let answer = json!({ "subtype": "error", "request_id": id, "error": error });
                 self.refusals.push(format!("{}\n", json!({ "type": "control_response", "response": answer })));
             }
+            let unknown = format!("line {number} of stdin, {}, was not recorded", line.name());
             if strict {
-                self.depart(format!("line {number} of stdin, {}, was not recorded", line.name()));
+                self.depart(unknown.clone());
             }
+            self.unknown = Some(unknown);
             return;
         };
         self.sent[found] = true;

@@ -70,6 +70,15 @@ pub struct Facts {
     pub tools: Vec<String>,
 }
 
+impl Facts {
+    /// Whether a tool can be called, as far as that can be seen: some are offered only when they are looked for, and Codex's newest models
+    /// are offered theirs in another way.
+    pub(crate) fn may_call(&self, tool: &str) -> bool {
+        let known = |name: &String| name == tool;
+        self.tools.iter().any(known) || !self.tools.iter().any(|name| name == "Bash" || name == "exec_command")
+    }
+}
+
 /// Which requests a turn is for, or what a request must say. All that is given must hold.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]

@@ -54,6 +54,16 @@ pub enum Block {
     Raw(Json),
 }
 
+impl Block {
+    /// The tool that it calls.
+    pub(crate) fn tool(&self) -> Option<&str> {
+        match self {
+            Self::Tool(call) => Some(&call.name),
+            Self::Text(_) | Self::Thinking(_) | Self::Structured(_) | Self::Raw(_) => None,
+        }
+    }
+}
+
 /// A call of a tool.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]

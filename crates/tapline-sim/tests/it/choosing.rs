@@ -66,7 +66,10 @@ fn what_a_request_must_say_is_held_against_it() {
     assert_eq!(ask(&sim, "hello", 0).text(), "one");
     let failures = sim.failures().join("; ");
     assert!(failures.contains("turn 1 expects"), "{failures}");
-    assert!(failures.contains("2 requests were made, not 3") && failures.contains("turn 2 was not used"), "{failures}");
+    assert!(
+        failures.contains("requests that a turn was for: 1, not 3") && failures.contains("turn 2 was not used"),
+        "{failures}"
+    );
 }
 
 #[test]
