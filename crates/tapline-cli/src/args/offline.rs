@@ -24,8 +24,8 @@ pub(crate) struct Sim {
     /// Print a scenario to start from
     #[arg(long, conflicts_with_all = ["scenario", "listen", "log", "home", "env", "command"])]
     pub(crate) example: bool,
-    /// Serve here and print the variables to export; without a command until Ctrl-C. Port 0 takes any that is free
-    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:0", value_parser = address)]
+    /// Serve here, like 127.0.0.1:8123, and print the variables to export; without a command until Ctrl-C. Port 0 takes any that is free
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
     /// Append every request to this file, one JSON object a line
     #[arg(long, value_name = "FILE")]
@@ -50,7 +50,7 @@ Examples:
   tapline sim look.toml -- claude -p \"look around\" --dangerously-skip-permissions
   tapline sim look.toml -- codex exec --json --skip-git-repo-check \"look around\"
   tapline sim look.toml --log requests.jsonl -- tapline run \"look around\"
-  tapline sim look.toml --listen=127.0.0.1:8123 > sim.env & sleep 1; . ./sim.env; claude -p \"look around\"
+  tapline sim look.toml --listen 127.0.0.1:8123 > sim.env & sleep 1; . ./sim.env; claude -p \"look around\"
 
 Exit codes: the command's (128 + the signal that ended it); 2 bad usage or scenario; 3 an expectation
 of the scenario did not hold; 126 and 127 the command cannot be started.";

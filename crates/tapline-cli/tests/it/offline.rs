@@ -114,7 +114,11 @@ fn it_serves_and_says_where() {
     let scenario = folder.file("s.toml", TURN);
     let log = folder.path("log.jsonl");
     let mut child = Bounded(
-        command(&["sim", &scenario, "--listen", "--log", &log]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap(),
+        command(&["sim", "--listen", "127.0.0.1:0", &scenario, "--log", &log])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap(),
     );
     // Its output ends when all is said, so that a shell can wait for it.
     let mut said = String::new();
