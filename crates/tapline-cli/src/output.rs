@@ -78,19 +78,36 @@ fn is_file() -> bool {
 
 /// stdout for what is passed on as it came: unchanged where it is no terminal, made visible where it is one.
 pub(crate) fn raw_stdout() -> Box<dyn Write> {
-    if is_terminal() { Box::new(Visible(stdout())) } else { Box::new(stdout()) }
+    if is_terminal() { Box::new(Visible::new(stdout())) } else { Box::new(stdout()) }
 }
 
-/// Makes visible what is written.
-pub(crate) struct Visible<W>(pub(crate) W);
+/// Makes visible what is written. A character may come in pieces.
+pub(crate) struct Visible<W> {
+    to: W,
+    piece: Vec<u8>,
+}
+
+impl<W> Visible<W> {
+    pub(crate) fn new(to: W) -> Self {
+        Self { to, piece: Vec::new() }
+    }
+}
 
 impl<W: Write> Write for Visible<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write_all(visible(&String::from_utf8_lossy(bytes)).as_bytes())?;
+        self.piece.extend_from_slice(bytes);
+        let whole = match std::str::from_utf8(&self.piece) {
+            Err(error) if error.error_len().is_none() => error.valid_up_to(),
+            _ => self.piece.len(),
+        };
+        let rest = self.piece.split_off(whole);
+        let text = String::from_utf8_lossy(&self.piece);
+        self.to.write_all(visible(&text).as_bytes())?;
+        self.piece = rest;
         Ok(bytes.len())
     }
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        self.to.flush()
     }
 }
 

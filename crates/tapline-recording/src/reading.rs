@@ -71,7 +71,12 @@ impl Recording {
         for piece in self.pieces().into_iter().flatten() {
             told[piece.stream as usize] = piece.end.max(told[piece.stream as usize]);
         }
-        if !std::fs::read(self.folder.join("times")).is_ok_and(|times| times.last().is_none_or(|last| *last == b'\n')) {
+        let times = self.folder.join("times");
+        if !times.exists() {
+            flaws.push("it has no times: what came when is guessed".to_owned());
+            return flaws;
+        }
+        if !std::fs::read(times).is_ok_and(|times| times.last().is_none_or(|last| *last == b'\n')) {
             flaws.push("times is cut".to_owned());
         }
         for stream in Stream::ALL {

@@ -22,6 +22,8 @@ pub struct Process {
     /// What it starts, if that is to end with it.
     tree: Option<Arc<Tree>>,
     guard: Option<Guard>,
+    /// Signals are for all of its group, which would have had them without us.
+    whole_group: bool,
 }
 
 impl Process {
@@ -29,7 +31,7 @@ impl Process {
     /// its own affair.
     pub async fn beside(command: Command) -> io::Result<Self> {
         let child = spawn(command.into(), Group::Own).await?;
-        Ok(Self { child, tree: None, guard: None })
+        Ok(Self { child, tree: None, guard: None, whole_group: false })
     }
 
     /// Starts a program and ends everything that it starts with it, by the guard's hand if this program is killed. In our process
@@ -41,7 +43,7 @@ impl Process {
         let guard = guard.and_then(|program| Guard::post(program, &mark));
         let child = spawn(command, if at_terminal { Group::Ours } else { Group::Own }).await?;
         let tree = Arc::new(Tree::new(mark, child.id(), &[]));
-        Ok(Self { child, tree: Some(tree), guard })
+        Ok(Self { child, tree: Some(tree), guard, whole_group: !at_terminal })
     }
 
     /// The process's own ends of its streams, to be taken once: input, output, errors.
@@ -65,7 +67,10 @@ impl Process {
         // It has not been waited for: its number is still its own.
         let pid = self.child.id().and_then(|id| rustix::process::Pid::from_raw(id.cast_signed()));
         if let (Some(pid), Some(signal)) = (pid, rustix::process::Signal::from_named_raw(number)) {
-            let _ = rustix::process::kill_process(pid, signal);
+            let _ = match self.whole_group {
+                true => rustix::process::kill_process_group(pid, signal),
+                false => rustix::process::kill_process(pid, signal),
+            };
         }
     }
 

@@ -113,6 +113,7 @@ pub fn replay(recording: &Recording, options: &ReplayOptions, host: HostEnds) ->
         ahead: HashSet::new(),
         by_line,
         pending: Vec::new(),
+        torn: false,
         ready: Vec::new(),
         lines: 0,
         last: (Duration::ZERO, Instant::now()),
@@ -167,6 +168,8 @@ struct Player<'o> {
     by_line: bool,
     /// The line that is not whole yet.
     pending: Vec<u8>,
+    /// Half of a line was written: the rest is not looked at.
+    torn: bool,
     /// What is to be written, at the latest before anything is waited for.
     ready: Vec<u8>,
     lines: u64,
@@ -247,6 +250,12 @@ impl Player<'_> {
 
     fn wait(&mut self, sent: Sent, at: Duration) -> Flow {
         self.flush()?;
+        if !self.pending.is_empty() && !self.host.comes_soon(sent) {
+            // The host may wait for just this half of a line.
+            let half = std::mem::take(&mut self.pending);
+            write_in(&mut self.out, &half, self.options.chunks)?;
+            self.torn = true;
+        }
         loop {
             match self.host.wait(sent, |id| !self.tried.contains(id), self.told) {
                 Woken::Ready => break,
@@ -316,6 +325,13 @@ impl Player<'_> {
     }
 
     fn lines_of(&mut self, bytes: &[u8]) -> Flow {
+        if self.torn {
+            let end = memchr::memchr(b'\n', bytes).map_or(bytes.len(), |end| end + 1);
+            self.torn = !bytes[..end].ends_with(b"\n");
+            self.lines += u64::from(!self.torn);
+            write_in(&mut self.out, &bytes[..end], self.options.chunks)?;
+            return if self.torn { Ok(None) } else { self.lines_of(&bytes[end..]) };
+        }
         // The line that is under way first.
         let under_way =
             if self.pending.is_empty() { 0 } else { memchr::memchr(b'\n', bytes).map_or(bytes.len(), |end| end + 1) };

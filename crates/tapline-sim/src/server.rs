@@ -153,7 +153,7 @@ async fn answer(api: Api, mut logged: Logged, journal: &Arc<Journal>) -> Option<
     };
     // What goes wrong instead of an answer.
     match &fault {
-        Some(Fault { kind: Kind::Error { status, kind, message, headers }, after: None, .. }) => {
+        Some(Fault { kind: Kind::Error { status, kind, message, headers }, after, .. }) if after.is_none() || !asked.stream => {
             let status = StatusCode::from_u16(*status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
             let mut response = plain(journal, logged, status, &error_document(api, kind, message));
             tokio::time::sleep(turn.pace.before).await;
@@ -202,10 +202,14 @@ struct Sending {
 
 /// Sends an answer. Nobody waits for it: the client may leave at any time.
 async fn send(sending: Sending, body: Body, sender: Sender<io::Result<Bytes>>) {
-    let pieces = match body {
-        Body::Events(events) => events,
+    let pieces = match (body, sending.fault.as_ref().map(|fault| &fault.kind)) {
+        (Body::Events(events), _) => events,
+        (Body::Document(_), Some(Kind::Malformed { data })) => {
+            let _ = write(&sender, data, None).await;
+            return;
+        }
         // A document has no events: what goes wrong goes wrong in its middle.
-        Body::Document(text) => {
+        (Body::Document(text), _) => {
             let middle = (0..=text.len() / 2).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
             let (head, tail) = text.split_at(middle);
             vec![head.to_owned(), tail.to_owned()]

@@ -48,12 +48,12 @@ const SIM_EXAMPLES: &str = "\
 Examples:
   tapline sim --example > look.toml
   tapline sim look.toml -- claude -p \"look around\" --dangerously-skip-permissions
-  tapline sim look.toml -- codex exec --json --skip-git-repo-check \"look around\"
   tapline sim look.toml --log requests.jsonl -- tapline run \"look around\"
-  tapline sim look.toml --listen 127.0.0.1:8123 > sim.env & sleep 1; . ./sim.env; claude -p \"look around\"
+  tapline sim codex.toml -- codex exec --json --skip-git-repo-check \"look around\"
+  tapline sim look.toml --listen 127.0.0.1:8123 > sim.env &   # then: . ./sim.env
 
-Exit codes: the command's (128 + the signal that ended it); 2 bad usage or scenario; 3 an expectation
-of the scenario did not hold; 126 and 127 the command cannot be started.";
+Exit codes: the command's (128 + the signal that ended it); 2 bad usage or scenario;
+3 the scenario's expectations did not hold; 126 and 127 the command cannot be started.";
 
 /// An address: `127.0.0.1:8123`, `localhost:0`.
 fn address(text: &str) -> Result<SocketAddr, String> {
@@ -89,8 +89,8 @@ Examples:
   tapline tee --record ./session -- -p \"look around\" --output-format stream-json --verbose
   ln -s \"$(command -v tapline)\" ~/tap/claude && PATH=~/tap:$PATH my-bot
 
-Recordings are kept where `tapline run` keeps them, unless told otherwise. Exit codes: the agent's (or its
-signal); 126 it cannot be executed, 127 it was not found.";
+Recordings are kept where `tapline run` keeps them, unless told otherwise.
+Exit codes: the agent's (or its signal); 126 it cannot be executed, 127 it was not found.";
 
 impl Tee {
     /// What a link of an agent's name means.
@@ -128,9 +128,10 @@ pub(crate) struct Shim {
 const SHIM_EXAMPLES: &str = "\
 Examples:
   CLAUDE=$(tapline shim ~/tap --record-in ./recordings) && my-bot --claude \"$CLAUDE\"
-  CLAUDE=$(tapline shim ./fake --replay ./recordings/NAME -- --speed instant) && my-bot --claude \"$CLAUDE\"
+  CLAUDE=$(tapline shim ./fake --replay RECORDING -- --speed instant) && my-bot --claude \"$CLAUDE\"
 
-It prints the path of what it made. Recordings are kept where `tapline run` keeps them, unless told otherwise.";
+It prints the path of what it made. Recordings are kept where `tapline run` keeps them,
+unless told otherwise.";
 
 /// Play a recorded agent back to any host: the same bytes, the same exit code or signal
 ///
@@ -171,8 +172,8 @@ Examples:
   tapline replay RECORDING --speed instant --chunks 1 | my-parser
   CLAUDE=$(tapline shim DIR --replay RECORDING -- --speed instant) && my-bot --claude \"$CLAUDE\"
 
-Exit codes: the recorded agent's (or its signal); 3 the host departed (--strict); 4 the recording has no
-end.";
+Exit codes: the recorded agent's (or its signal); 3 the host departed (--strict);
+4 the recording has no end.";
 
 fn speed(text: &str) -> Result<Speed, String> {
     match text {

@@ -7,13 +7,18 @@ use std::path::{Path, PathBuf};
 /// The variable that it is told in: how many there are, the process that says so, and the programs.
 pub(super) const CHAIN: &str = "TAPLINE_TEE";
 /// No chain is longer; agents that start agents are a chain too.
-const LONGEST: usize = 12;
+const LONGEST: usize = 32;
+
+/// A program that was taken for the agent so often, one within the other, only leads back here: a wrapper of somebody's.
+const OFTEN: usize = 4;
 
 /// Those before us.
 #[derive(Debug, Default)]
 pub(super) struct Chain {
     length: usize,
     programs: Vec<PathBuf>,
+    /// Nobody stands between the last of them and us.
+    direct: bool,
 }
 
 impl Chain {
@@ -23,18 +28,18 @@ impl Chain {
         let mut number = || words.next()?.to_str()?.parse::<u32>().ok();
         let (length, teller) = (number().unwrap_or(0) as usize, number());
         let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().cast_unsigned());
-        // An agent's own children inherit it; they may start the agent again.
-        let programs = if teller.is_some() && teller == parent { words.collect() } else { Vec::new() };
-        Self { length, programs }
+        Self { length, programs: words.collect(), direct: teller.is_some() && teller == parent }
     }
 
     pub(super) fn is_too_long(&self) -> bool {
         self.length >= LONGEST
     }
 
-    /// Whether one before us is this program, or has taken it for the agent.
+    /// Whether one before us is this program, or has taken it for the agent. An agent's own children may start it again.
     pub(super) fn has(&self, path: &Path) -> bool {
-        path.canonicalize().is_ok_and(|path| self.programs.contains(&path))
+        let Ok(path) = path.canonicalize() else { return false };
+        let count = self.programs.iter().filter(|program| **program == path).count();
+        count >= if self.direct { 1 } else { OFTEN }
     }
 
     /// What the next one is told.

@@ -79,7 +79,7 @@ fn shown(
     at_terminal: bool,
 ) -> std::io::Result<Box<dyn std::io::Write + Send>> {
     let stream = stream()?;
-    Ok(if at_terminal { Box::new(output::Visible(stream)) } else { Box::new(stream) })
+    Ok(if at_terminal { Box::new(output::Visible::new(stream)) } else { Box::new(stream) })
 }
 
 /// A host may want to know whom it has before it.

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Read as _, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -35,8 +36,8 @@ pub(crate) fn run(args: &Sim) -> Result<u8> {
     let options = SimOptions { listen: args.listen.unwrap_or(options.listen), ..options };
     let sim = tapline_sim::Sim::start_with(scenario, options)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
-    let code = if args.command.is_empty() {
-        runtime.block_on(serve(&sim))?
+    let (code, interrupted) = if args.command.is_empty() {
+        (runtime.block_on(serve(&sim))?, false)
     } else {
         let environment = sim.environment().into_iter().map(|(name, value)| (OsString::from(name), value)).chain(extra);
         runtime.block_on(accompany(&args.command, environment.collect()))?
@@ -47,6 +48,11 @@ pub(crate) fn run(args: &Sim) -> Result<u8> {
     let failures = sim.failures();
     for failure in &failures {
         output::tell(&format!("sim: {failure}"));
+    }
+    drop(sim);
+    if interrupted {
+        // A script or loop around us is to stop as well.
+        exit::die_of(SignalKind::interrupt().as_raw_value());
     }
     Ok(if failures.is_empty() || code != 0 { code } else { exit::VIOLATED })
 }
@@ -111,8 +117,8 @@ async fn serve(sim: &tapline_sim::Sim) -> Result<u8> {
     Ok(0)
 }
 
-/// Runs the command with this environment alone, and nothing of it stays.
-async fn accompany(command: &[OsString], environment: Vec<(OsString, OsString)>) -> Result<u8> {
+/// Runs the command with this environment alone, and nothing of it stays. Its exit code, and whether Ctrl-C ended it.
+async fn accompany(command: &[OsString], environment: Vec<(OsString, OsString)>) -> Result<(u8, bool)> {
     let mut signals = Signals::listen()?;
     let (program, arguments) = command.split_first().context("no command")?;
     let mut prepared = Command::new(program);
@@ -127,7 +133,7 @@ async fn accompany(command: &[OsString], environment: Vec<(OsString, OsString)>)
                 _ => (126, "is it a program?"),
             };
             output::tell(&format!("sim: cannot start {}: {error} ({advice})", program.to_string_lossy()));
-            return Ok(code);
+            return Ok((code, false));
         }
     };
     let status = loop {
@@ -139,7 +145,8 @@ async fn accompany(command: &[OsString], environment: Vec<(OsString, OsString)>)
         }
     };
     process.sweep().await;
-    Ok(exit::code_of_status(status))
+    let interrupted = status.signal() == Some(SignalKind::interrupt().as_raw_value());
+    Ok((exit::code_of_status(status), interrupted))
 }
 
 /// Whether a terminal sends this signal to everybody.

@@ -194,14 +194,16 @@ fn a_stand_in_never_finds_itself() {
         assert_eq!((made.code, made.out.trim_end()), (0, format!("{shim}/claude").as_str()), "{}", made.err);
     }
     // A copy of tapline by that name, a hard link to it, and a wrapper of somebody's.
-    for name in ["copy", "hard", "wrapper"] {
+    for name in ["copy", "hard", "wrapper", "plain"] {
         std::fs::create_dir(folder.path(name)).unwrap();
     }
     std::fs::copy(env!("CARGO_BIN_EXE_tapline"), folder.path("copy/claude")).unwrap();
     std::fs::hard_link(folder.path("copy/claude"), folder.path("hard/claude")).unwrap();
     agent(&folder, "wrapper/claude", &format!("exec {} tee -- \"$@\"", env!("CARGO_BIN_EXE_tapline")));
-    let path = ["one", "two", "copy", "hard", "wrapper", "real"].map(|name| folder.path(name)).join(":") + ":/usr/bin:/bin";
-    for started in ["one", "copy", "hard", "wrapper"] {
+    agent(&folder, "plain/claude", &format!("{} tee -- \"$@\"\nexit $?", env!("CARGO_BIN_EXE_tapline")));
+    let path =
+        ["one", "two", "copy", "hard", "wrapper", "plain", "real"].map(|name| folder.path(name)).join(":") + ":/usr/bin:/bin";
+    for started in ["one", "copy", "hard", "wrapper", "plain"] {
         for bin in [None, Some(folder.path("one/claude"))] {
             let mut claude = Command::new(folder.path(&format!("{started}/claude")));
             claude

@@ -179,6 +179,12 @@ impl Host {
         }
     }
 
+    /// Whether so much comes soon.
+    pub(super) fn comes_soon(&self, sent: Sent) -> bool {
+        let waited = self.changed.wait_timeout_while(self.state(), PATIENCE, |state| !state.has(sent));
+        waited.unwrap_or_else(PoisonError::into_inner).0.has(sent)
+    }
+
     /// Waits until so much has come, or something else must be done first. `may_answer`: whether an answer can be given before its
     /// time.
     pub(super) fn wait(&self, sent: Sent, may_answer: impl Fn(&str) -> bool, told: bool) -> Woken {
@@ -260,7 +266,9 @@ impl State {
             self.all_before += 1;
         }
         let recorded = &self.recorded[found];
-        let differs = || recorded.json.as_ref().zip(line.json.as_ref()).and_then(|(one, other)| departure(one, other));
+        // What refers to another message of the host's refers to it by its own id.
+        let with_ids = || Line::read(&self.ids.apply(recorded.json.as_ref()?.as_str().as_bytes())).json;
+        let differs = || with_ids().zip(line.json.as_ref()).and_then(|(one, other)| departure(&one, other));
         if let Some(place) = strict.then(differs).flatten() {
             let name = line.name();
             self.depart(format!("line {number} of stdin, {name}: {place}"));

@@ -216,6 +216,56 @@ fn cut_in_the_middle_of_what_the_host_sent_nobody_waits_for_it() {
 }
 
 #[test]
+fn half_a_line_is_not_kept_from_a_host_that_waits_for_it() {
+    let folder = Folder::new();
+    let said = [
+        ('<', "{\"type\":\"a\"}\nready? ".to_owned()),
+        ('>', "{\"type\":\"user\"}\n".to_owned()),
+        ('<', "yes\n{\"type\":\"b\"}\n".to_owned()),
+    ];
+    record(&folder.join("r"), &said, &ended(0));
+    let recording = tapline_recording::Recording::open(&folder.join("r")).unwrap();
+    let (ours, mut stdin) = std::os::unix::net::UnixStream::pair().unwrap();
+    let (out, mut stdout) = std::os::unix::net::UnixStream::pair().unwrap();
+    let host = tapline_sim::HostEnds { stdin: Some(Box::new(ours)), stdout: Box::new(out), stderr: Box::new(std::io::sink()) };
+    let playing = std::thread::spawn(move || tapline_sim::replay(&recording, &ReplayOptions::default(), host).unwrap());
+    let mut first = vec![0; said[0].1.len()];
+    std::io::Read::read_exact(&mut stdout, &mut first).unwrap();
+    std::io::Write::write_all(&mut stdin, said[1].1.as_bytes()).unwrap();
+    drop(stdin);
+    let mut rest = String::new();
+    std::io::Read::read_to_string(&mut stdout, &mut rest).unwrap();
+    assert_eq!((String::from_utf8(first).unwrap(), rest), (said[0].1.clone(), said[2].1.clone()));
+    assert_eq!(playing.join().unwrap(), Played::Exit(0));
+}
+
+#[test]
+fn a_strict_host_may_speak_of_its_own_messages() {
+    let folder = Folder::new();
+    let (recorded, here) = ("0f5f9a2e-0000-4000-8000-000000000001", "0f5f9a2e-0000-4000-8000-00000000000a");
+    let said = |uuid: &str| {
+        [
+            ('>', format!("{{\"type\":\"user\",\"uuid\":\"{uuid}\"}}\n")),
+            ('<', "{\"type\":\"assistant\"}\n".to_owned()),
+            (
+                '>',
+                format!(
+                    "{{\"type\":\"control_request\",\"request_id\":\"1\",\"request\":{{\"subtype\":\"rewind_files\",\"user_message_id\":\"{uuid}\"}}}}\n"
+                ),
+            ),
+        ]
+    };
+    record(&folder.join("r"), &said(recorded), &ended(0));
+    let strict = ReplayOptions { strict: true, ..ReplayOptions::default() };
+    assert_eq!(converse(&folder.join("r"), &strict, &said(here), str::to_owned).1, Played::Exit(0));
+    let wrong = converse(&folder.join("r"), &strict, &said(recorded), |text| {
+        text.replace("user_message_id\":\"0f", "user_message_id\":\"1f")
+    })
+    .1;
+    assert!(matches!(wrong, Played::Departed(_)), "{wrong:?}");
+}
+
+#[test]
 fn ids_of_messages_are_the_hosts_too() {
     let folder = Folder::new();
     let uuid = "0f5f9a2e-0000-4000-8000-000000000001";
