@@ -67,10 +67,8 @@ impl Process {
         // It has not been waited for: its number is still its own.
         let pid = self.child.id().and_then(|id| rustix::process::Pid::from_raw(id.cast_signed()));
         if let (Some(pid), Some(signal)) = (pid, rustix::process::Signal::from_named_raw(number)) {
-            let _ = match self.whole_group {
-                true => rustix::process::kill_process_group(pid, signal),
-                false => rustix::process::kill_process(pid, signal),
-            };
+            let send = if self.whole_group { rustix::process::kill_process_group } else { rustix::process::kill_process };
+            let _ = send(pid, signal);
         }
     }
 
