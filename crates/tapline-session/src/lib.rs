@@ -32,6 +32,7 @@ mod call;
 pub mod check;
 mod fold;
 mod ledger;
+pub mod permission;
 pub mod policy;
 pub mod render;
 mod report;

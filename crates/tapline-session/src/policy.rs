@@ -10,6 +10,7 @@ use serde::Deserialize;
 use crate::step::{SessionInfo, SoFar, Step, Turn, What};
 use crate::text::dollars;
 use crate::time::duration;
+pub(crate) use pattern::matches;
 pub use pattern::{Patterns, VersionRange};
 
 /// What a run must keep to. Everything is optional; what is not named is not checked.

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use tapline_session::check::{CheckReport, Checker};
+use tapline_session::permission::{Decided, PermissionChecker, Permissions, Ruling};
 use tapline_session::policy::{Policy, PolicyChecker};
 use tapline_session::render::Style;
 use tapline_session::text::{count_of, one_line};
@@ -17,11 +18,16 @@ use crate::{exit, output};
 
 pub(crate) fn run(args: &Check) -> Result<u8> {
     let mut policy = args.policy.as_deref().map(read_policy).transpose()?.map(PolicyChecker::new);
+    let mut rules = args.permissions.as_deref().map(read_permissions).transpose()?.map(PermissionChecker::new);
+    let mut decided = Vec::new();
     let mut source = Source::open(args.stream.file.as_ref(), &args.facts)?;
     let mut checker = Checker::default();
     let mut violations = Vec::new();
     while let Some((record, steps)) = source.next()? {
         checker.accept(&record, &steps);
+        if let Some(rules) = &mut rules {
+            decided.extend(steps.iter().filter_map(|step| rules.accept(step)));
+        }
         if let Some(policy) = &mut policy {
             violations.extend(steps.iter().flat_map(|step| policy.accept(step)));
         }
@@ -31,10 +37,15 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
     let report = checker.finish(&summary, violations, args.strict);
     let mut out = output::stdout();
     if args.json {
-        writeln!(out, "{}", output::raw(&serde_json::to_string(&report)?))?;
+        let mut report = serde_json::to_value(&report)?;
+        if rules.is_some() {
+            report["decisions"] = serde_json::to_value(&decided)?;
+        }
+        writeln!(out, "{}", output::raw(&report.to_string()))?;
     } else {
         let style = if output::colour(args.look) { Style::ansi() } else { Style::plain() };
-        out.write_all(output::human(render(&report, args.policy.is_some(), style)).as_bytes())?;
+        let text = render_decisions(&decided, style) + &render(&report, args.policy.is_some(), style);
+        out.write_all(output::human(text).as_bytes())?;
     }
     out.flush()?;
     Ok(if report.ok { 0 } else { exit::VIOLATED })
@@ -45,6 +56,35 @@ pub(crate) fn read_policy(path: &Path) -> Result<Policy> {
     let name = path.display();
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the policy {name}"))?;
     toml::from_str(&text).with_context(|| format!("the policy {name} is wrong (docs/POLICY.md describes it)"))
+}
+
+/// Reads permission rules; wrong ones are refused with line and reason.
+fn read_permissions(path: &Path) -> Result<Permissions> {
+    let name = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the permission rules {name}"))?;
+    toml::from_str(&text).with_context(|| format!("the permission rules {name} are wrong (docs/PERMISSIONS.md describes them)"))
+}
+
+/// What would have been decided, a line a call.
+fn render_decisions(decided: &[Decided], style: Style) -> String {
+    let Style { red, yellow, green, dim, reset, .. } = style;
+    let mut out = String::new();
+    for Decided { line, tool, title, decision } in decided {
+        let (colour, mark, word) = match decision.ruling {
+            Ruling::Allow => (green, "✓", "allow"),
+            Ruling::Deny => (red, "✗", "deny"),
+            Ruling::Ask => (yellow, "?", "ask"),
+        };
+        let by = decision.rule.as_deref().unwrap_or("no rule");
+        let reason = decision.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+        let call = one_line(&format!("{tool} {title}"));
+        let _ = writeln!(
+            out,
+            "{colour}{mark} {word:<5}{reset} line {line}: {call} {dim}({}){reset}",
+            one_line(&format!("{by}{reason}"))
+        );
+    }
+    out
 }
 
 fn render(report: &CheckReport, policy: bool, style: Style) -> String {

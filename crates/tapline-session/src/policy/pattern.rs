@@ -15,13 +15,19 @@ impl Patterns {
         self.0.is_empty()
     }
 
+    /// Each of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+
     /// Whether any of them matches.
     pub fn match_any(&self, name: &str) -> bool {
         self.0.iter().any(|pattern| matches(pattern, name))
     }
 }
 
-fn matches(pattern: &str, name: &str) -> bool {
+/// Whether a name is meant by a pattern.
+pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
     let Some(mut rest) = name.strip_prefix(first) else { return false };

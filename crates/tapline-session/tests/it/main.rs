@@ -13,6 +13,8 @@ mod hostile;
 #[cfg(test)]
 mod page;
 #[cfg(test)]
+mod permissions;
+#[cfg(test)]
 mod properties;
 #[cfg(test)]
 mod snapshots;

@@ -1,0 +1,182 @@
+//! Permission rules: what an agent may do unasked, what never, and what only if somebody says so. Read from TOML by the caller;
+//! docs/PERMISSIONS.md describes them.
+
+mod command;
+mod path;
+
+use serde::{Deserialize, Serialize};
+use tapline_protocol::{Json, Value};
+
+use crate::policy::Patterns;
+use crate::step::{Step, What};
+pub use path::resolve;
+
+/// Rules. A call that none is for is asked about.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Permissions {
+    /// What may be done unasked.
+    pub allow: Vec<Rule>,
+    /// What may never be done, whatever else says so.
+    pub deny: Vec<Rule>,
+    /// What is asked about, even if it is allowed.
+    pub ask: Vec<Rule>,
+}
+
+/// Which calls a rule is for. All that is given must hold.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// The tool; `*` stands for any characters.
+    pub tool: Patterns,
+    /// The command, for tools that run one.
+    pub command: Option<Patterns>,
+    /// The file or folder, for tools that have one: `*` stops at a slash, `**` does not.
+    pub path: Option<Patterns>,
+    /// Why; the agent is told, if it is denied.
+    pub reason: Option<String>,
+}
+
+/// What is decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ruling {
+    /// It may be done.
+    Allow,
+    /// It may not.
+    Deny,
+    /// Somebody is to say; where nobody is there, it may not.
+    Ask,
+}
+
+/// What is decided of a call, and by which rule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Decision {
+    /// What.
+    pub ruling: Ruling,
+    /// The rule: `deny[0]`; none if there is none for it.
+    pub rule: Option<String>,
+    /// Why, as the rule says.
+    pub reason: Option<String>,
+}
+
+/// A call that is asked about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Call {
+    /// The tool.
+    pub tool: String,
+    /// The command that it would run.
+    pub command: Option<String>,
+    /// The paths that it would touch, resolved: absolute, without `.`, `..` or links, as far as the caller knows.
+    pub paths: Vec<String>,
+    /// It names a path that cannot be resolved.
+    pub lost_path: bool,
+    /// The folder that the paths of rules are resolved from.
+    pub cwd: Option<String>,
+}
+
+/// Tools that look at the folder they are in where they name none.
+const AT_HOME: &[&str] = &["Glob", "Grep", "LS"];
+
+impl Call {
+    /// What a call's input says. Paths are resolved by their words alone; who can see the files resolves links, too.
+    pub fn of(tool: &str, input: Option<&Json>, cwd: Option<&str>) -> Self {
+        let text = |value: Value<'_>, keys: &[&str]| {
+            let mut found = keys.iter().filter_map(|key| value.get(key)?.as_str().map(std::borrow::Cow::into_owned));
+            found.next()
+        };
+        let read = |keys: &[&str]| input.and_then(|input| input.with(|value| text(value, keys)).flatten());
+        let home = cwd.filter(|_| AT_HOME.contains(&tool)).map(str::to_owned);
+        let path = read(&["file_path", "notebook_path", "path"]).or(home);
+        let resolved = path.as_deref().and_then(|path| resolve(path, cwd));
+        Self {
+            tool: tool.to_owned(),
+            command: read(&["command", "cmd"]),
+            lost_path: path.is_some() && resolved.is_none(),
+            paths: resolved.into_iter().collect(),
+            cwd: cwd.map(str::to_owned),
+        }
+    }
+}
+
+impl Permissions {
+    /// What is decided of a call: deny wins over ask, ask over allow; what no rule is for is asked about.
+    pub fn decide(&self, call: &Call) -> Decision {
+        let lists =
+            [("deny", &self.deny, Ruling::Deny), ("ask", &self.ask, Ruling::Ask), ("allow", &self.allow, Ruling::Allow)];
+        for (name, rules, ruling) in lists {
+            if let Some((at, rule)) = rules.iter().enumerate().find(|(_, rule)| rule.is_for(call, ruling)) {
+                return Decision { ruling, rule: Some(format!("{name}[{at}]")), reason: rule.reason.clone() };
+            }
+        }
+        Decision { ruling: Ruling::Ask, rule: None, reason: None }
+    }
+}
+
+impl Rule {
+    fn is_for(&self, call: &Call, ruling: Ruling) -> bool {
+        let allows = ruling == Ruling::Allow;
+        self.tool.match_any(&call.tool) && self.fits_command(call, allows) && self.fits_path(call, allows)
+    }
+
+    /// What is allowed is one plain command; what is denied or asked about is found in any part of a longer one.
+    fn fits_command(&self, call: &Call, allows: bool) -> bool {
+        let Some(patterns) = &self.command else { return true };
+        let Some(command) = &call.command else { return false };
+        let fits = |part: &str| patterns.match_any(part.trim());
+        if allows {
+            command::is_plain(command) && fits(command)
+        } else {
+            fits(command) || command::parts(command).iter().any(|part| fits(part))
+        }
+    }
+
+    /// What is allowed is allowed for every path; what is denied or asked about, for any.
+    fn fits_path(&self, call: &Call, allows: bool) -> bool {
+        let Some(patterns) = &self.path else { return true };
+        let fits = |path: &String| patterns.iter().any(|pattern| path::matches(pattern, path, call.cwd.as_deref()));
+        if allows {
+            !call.lost_path && !call.paths.is_empty() && call.paths.iter().all(fits)
+        } else {
+            call.lost_path || call.paths.iter().any(fits)
+        }
+    }
+}
+
+/// What the rules would have decided of a call that was made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Decided {
+    /// Where the call stands in the stream.
+    pub line: u64,
+    /// The tool.
+    pub tool: String,
+    /// Its key input, on one line.
+    pub title: String,
+    /// What is decided.
+    #[serde(flatten)]
+    pub decision: Decision,
+}
+
+/// Holds rules against a run that was made.
+#[derive(Clone, Debug)]
+pub struct PermissionChecker {
+    permissions: Permissions,
+    cwd: Option<String>,
+}
+
+impl PermissionChecker {
+    /// A checker for one run.
+    pub fn new(permissions: Permissions) -> Self {
+        Self { permissions, cwd: None }
+    }
+
+    /// Takes the next step; a call is decided.
+    pub fn accept(&mut self, step: &Step) -> Option<Decided> {
+        if let What::Session(info) = &step.what {
+            self.cwd.clone_from(&info.setup.cwd);
+        }
+        let What::Call(call) = &step.what else { return None };
+        let decision = self.permissions.decide(&Call::of(&call.name, call.input.as_ref(), self.cwd.as_deref()));
+        Some(Decided { line: step.line, tool: call.name.clone(), title: call.title.clone(), decision })
+    }
+}

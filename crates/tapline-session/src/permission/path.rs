@@ -1,0 +1,35 @@
+//! Paths as rules see them: resolved first, then compared folder by folder.
+
+use crate::policy::matches as name_matches;
+
+/// A path without `.` and `..`, absolute; none if it is relative and nobody says to what.
+pub fn resolve(path: &str, cwd: Option<&str>) -> Option<String> {
+    let whole =
+        if path.starts_with('/') { path.to_owned() } else { format!("{}/{path}", cwd.filter(|cwd| cwd.starts_with('/'))?) };
+    let mut folders: Vec<&str> = Vec::new();
+    for part in whole.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(folders.pop()),
+            part => folders.push(part),
+        }
+    }
+    Some(format!("/{}", folders.join("/")))
+}
+
+/// Whether a resolved path is meant by a pattern: `*` stands for part of a name, `**` for any number of folders.
+pub(super) fn matches(pattern: &str, path: &str, cwd: Option<&str>) -> bool {
+    let Some(pattern) = resolve(pattern, cwd) else { return false };
+    let parts = |text: &str| text.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect::<Vec<_>>();
+    folders_match(&parts(&pattern), &parts(path))
+}
+
+fn folders_match(pattern: &[String], path: &[String]) -> bool {
+    match pattern.split_first() {
+        None => path.is_empty(),
+        Some((first, rest)) if first == "**" => (0..=path.len()).any(|skipped| folders_match(rest, &path[skipped..])),
+        Some((first, rest)) => {
+            path.split_first().is_some_and(|(name, inner)| name_matches(first, name) && folders_match(rest, inner))
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Permission rules: what is allowed is one plain command in a known place; deny wins; what nobody thought of is asked about.
+
+use tapline_protocol::Json;
+use tapline_session::permission::{Call, Permissions, Ruling, resolve};
+
+fn rules(text: &str) -> Permissions {
+    toml::from_str(text).unwrap()
+}
+
+fn command(text: &str) -> Call {
+    let input = Json::parse(&serde_json::json!({ "command": text }).to_string()).unwrap();
+    Call::of("Bash", Some(&input), Some("/home/dev/project"))
+}
+
+fn file(tool: &str, path: &str) -> Call {
+    let input = Json::parse(&serde_json::json!({ "file_path": path }).to_string()).unwrap();
+    Call::of(tool, Some(&input), Some("/home/dev/project"))
+}
+
+#[test]
+fn an_allowed_command_is_one_plain_command() {
+    let rules = rules("[[allow]]\ntool = \"Bash\"\ncommand = [\"git *\", \"ls\"]\n");
+    let ruling = |text: &str| rules.decide(&command(text)).ruling;
+    for plain in [
+        "git status",
+        "git log --oneline -5",
+        "ls",
+        " ls ",
+        "git commit -m 'a; b && c | d > e $(f) `g`'",
+        "git log \"a;b\"",
+        "git log a\\;b",
+        "git log --format={a,b}",
+        "git show $HEAD",
+    ] {
+        assert_eq!(ruling(plain), Ruling::Allow, "{plain}");
+    }
+    for other in [
+        "git status; rm -rf /",
+        "git status && rm x",
+        "git status & rm x",
+        "git status | sh",
+        "git status\nrm x",
+        "git status\rrm x",
+        "git log $(rm x)",
+        "git log `rm x`",
+        "git log \"$(rm x)\"",
+        "git log \"`rm x`\"",
+        "git log > /etc/passwd",
+        "git log < /etc/passwd",
+        "git log <(rm x)",
+        "git log 'unclosed",
+        "git log \"unclosed",
+        "git log 'a'; rm 'b'",
+        "git log \\",
+        "(git log)",
+        "gitty",
+        "rm x",
+    ] {
+        assert_eq!(ruling(other), Ruling::Ask, "{other}");
+    }
+}
+
+#[test]
+fn what_is_denied_is_denied_in_any_part() {
+    let rules = rules(
+        "[[deny]]\ntool = \"Bash\"\ncommand = [\"rm *\", \"sudo *\"]\nreason = \"nothing is removed\"\n[[allow]]\ntool = \"Bash\"\n",
+    );
+    for denied in [
+        "rm x",
+        "ls; rm x",
+        "ls && FOO=1 rm x",
+        "echo $(rm x)",
+        "echo \"$(rm x)\"",
+        "echo `rm x`",
+        "(rm x)",
+        "ls\nrm x",
+        "true | sudo tee x",
+    ] {
+        let decision = rules.decide(&command(denied));
+        assert_eq!(
+            (decision.ruling, decision.rule.as_deref(), decision.reason.as_deref()),
+            (Ruling::Deny, Some("deny[0]"), Some("nothing is removed")),
+            "{denied}"
+        );
+    }
+    for allowed in ["ls", "echo 'rm x'", "format x", "echo a > b"] {
+        assert_eq!(rules.decide(&command(allowed)).ruling, Ruling::Allow, "{allowed}");
+    }
+}
+
+#[test]
+fn deny_wins_over_ask_and_ask_over_allow() {
+    let rules = rules("[[allow]]\ntool = \"*\"\n[[ask]]\ntool = [\"Write\", \"mcp__*\"]\n[[deny]]\ntool = \"mcp__mail__*\"\n");
+    let ruling = |tool: &str| rules.decide(&Call::of(tool, None, None)).ruling;
+    assert_eq!(
+        [ruling("Read"), ruling("Write"), ruling("mcp__calc__add"), ruling("mcp__mail__send")],
+        [Ruling::Allow, Ruling::Ask, Ruling::Ask, Ruling::Deny]
+    );
+    assert_eq!(Permissions::default().decide(&Call::of("Read", None, None)).ruling, Ruling::Ask, "no match asks");
+}
+
+#[test]
+fn paths_are_resolved_first() {
+    let rules = rules(
+        "[[allow]]\ntool = [\"Read\", \"Edit\"]\npath = [\"src/**\", \"*.md\"]\n[[deny]]\ntool = \"*\"\npath = \"**/.env\"\n",
+    );
+    let ruling = |path: &str| rules.decide(&file("Edit", path)).ruling;
+    for allowed in ["src/main.rs", "src/a/b/c.rs", "/home/dev/project/src/x", "./src/../src/x", "README.md", "src"] {
+        assert_eq!(ruling(allowed), Ruling::Allow, "{allowed}");
+    }
+    for asked in ["src/../secret", "../src/x", "/etc/passwd", "docs/a.md", "src/../../src/x", "/src/x"] {
+        assert_eq!(ruling(asked), Ruling::Ask, "{asked}");
+    }
+    assert_eq!(ruling("src/.env"), Ruling::Deny);
+    assert_eq!(ruling("src/x/../.env"), Ruling::Deny);
+    // Where nobody knows what a path is relative to, nothing is allowed, and what is denied stays so.
+    let input = Json::parse(r#"{"file_path":"src/main.rs"}"#).unwrap();
+    assert_eq!(rules.decide(&Call::of("Edit", Some(&input), None)).ruling, Ruling::Deny);
+    assert_eq!(resolve("a/../../b/./c", Some("/x/y")).as_deref(), Some("/x/b/c"));
+    assert_eq!(resolve("../../..", Some("/x")).as_deref(), Some("/"));
+}
+
+#[test]
+fn wrong_rules_are_refused() {
+    for wrong in
+        ["[[allow]]\ncommand = \"ls\"\n", "[[alow]]\ntool = \"Bash\"\n", "[[allow]]\ntool = \"Bash\"\ncomand = \"ls\"\n"]
+    {
+        assert!(toml::from_str::<Permissions>(wrong).is_err(), "{wrong}");
+    }
+}
