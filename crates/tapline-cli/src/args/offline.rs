@@ -117,7 +117,7 @@ pub(crate) struct Shim {
     /// Keep recordings under this folder
     #[arg(long, value_name = "FOLDER", conflicts_with = "replay")]
     pub(crate) record_in: Option<PathBuf>,
-    /// Play this recording instead of starting the agent
+    /// Play this recording instead of starting the agent; of a folder of them the one with the host's arguments
     #[arg(long, value_name = "RECORDING")]
     pub(crate) replay: Option<PathBuf>,
     /// With --replay: more arguments of `tapline replay`, behind `--`
@@ -140,7 +140,7 @@ unless told otherwise.";
 #[derive(Debug, Args)]
 #[command(after_long_help = REPLAY_EXAMPLES)]
 pub(crate) struct Replay {
-    /// The recording's folder
+    /// The recording's folder, or a folder of recordings: then the one that was made with the same ARGS
     #[arg(value_name = "RECORDING")]
     pub(crate) recording: PathBuf,
     /// How fast: real, a factor like 10, or instant
@@ -161,7 +161,7 @@ pub(crate) struct Replay {
     /// Fail where the host departs from what was recorded, and say where (exit code 3)
     #[arg(long)]
     pub(crate) strict: bool,
-    /// What a host gives its agent, behind `--`; looked at with --strict alone
+    /// What a host gives its agent, behind `--`; looked at with --strict, and to choose among recordings
     #[arg(last = true, value_name = "ARGS")]
     pub(crate) args: Vec<OsString>,
 }

@@ -2,8 +2,9 @@
 
 use std::ffi::OsString;
 use std::io::{IsTerminal as _, Read, Write as _};
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use tapline_recording::{Recording, redact_args};
 use tapline_session::parse_signal;
 use tapline_sim::{HostEnds, Played, ReplayOptions, recorded_version, replay};
@@ -14,7 +15,7 @@ use crate::plain::Plain;
 use crate::{exit, output};
 
 pub(crate) fn run(args: &Replay) -> Result<u8> {
-    let recording = Recording::open(&args.recording)?;
+    let recording = choose(&args.recording, &args.args)?;
     if args.args.len() == 1 && is_question(&args.args[0]) {
         return version(&recording);
     }
@@ -58,6 +59,26 @@ pub(crate) fn run(args: &Replay) -> Result<u8> {
         }
         Played::Unread => 0,
     })
+}
+
+/// The recording; of a folder of them the first that was made with these arguments: a host may start its agent more than once.
+pub(super) fn choose(path: &Path, given: &[OsString]) -> Result<Recording> {
+    if Recording::is_one(path) || !path.is_dir() {
+        return Ok(Recording::open(path)?);
+    }
+    let entries = std::fs::read_dir(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut paths: Vec<PathBuf> =
+        entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| Recording::is_one(path)).collect();
+    paths.sort();
+    let mut all = paths.iter().map(|path| Recording::open(path)).collect::<Result<Vec<_>, _>>()?;
+    let same = all.iter().position(|recording| !given.is_empty() && other_arguments(recording, given).is_none());
+    match (same, all.len()) {
+        (_, 0) => Ok(Recording::open(path)?),
+        (Some(found), _) => Ok(all.swap_remove(found)),
+        (None, 1) => Ok(all.swap_remove(0)),
+        (None, count) if given.is_empty() => bail!("{} has {count} recordings: name one of them", path.display()),
+        (None, count) => bail!("none of the {count} recordings in {} was made with these arguments", path.display()),
+    }
 }
 
 /// Where a host's arguments are not the recorded ones. Where there are none, nobody gave any on.

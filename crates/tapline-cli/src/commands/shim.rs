@@ -16,8 +16,7 @@ use crate::output;
 const MARK: &str = "# a stand-in made by tapline shim";
 
 pub(crate) fn run(args: &Shim) -> Result<u8> {
-    let recorded =
-        args.replay.as_deref().map(|path| Recording::open(path).map(|recording| recording.meta.agent)).transpose()?;
+    let recorded = args.replay.as_deref().map(recorded_agent).transpose()?;
     let recorded = recorded.flatten().and_then(|name| agent_of(OsStr::new(&name)));
     let kind = args.agent.map(Agent::from).or(recorded).unwrap_or(Agent::Claude);
     let own = std::env::current_exe().context("cannot find out where tapline is")?;
@@ -43,6 +42,13 @@ pub(crate) fn run(args: &Shim) -> Result<u8> {
     writeln!(out, "{}", output::raw(&std::path::absolute(&path).unwrap_or(path).display().to_string()))?;
     out.flush()?;
     Ok(0)
+}
+
+/// The agent of a recording, or of the first in a folder of them.
+fn recorded_agent(path: &Path) -> Result<Option<String>> {
+    let inner = std::fs::read_dir(path).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+    let first = if Recording::is_one(path) { None } else { inner.filter(|path| Recording::is_one(path)).min() };
+    Ok(Recording::open(first.as_deref().unwrap_or(path))?.meta.agent)
 }
 
 /// Whether a program is given by its path, not by its name.

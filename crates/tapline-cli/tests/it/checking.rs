@@ -8,19 +8,19 @@ fn tools() -> String {
 
 #[test]
 fn permission_rules_are_held_against_a_run() {
-    let folder = crate::tapline::Folder::new("permissions");
+    let folder = Folder::new("permissions");
     let rules = folder.file("rules.toml", "[[allow]]\ntool = [\"Read\", \"Bash\"]\npath = \"*.py\"\n[[allow]]\ntool = \"Bash\"\ncommand = \"ls\"\n[[deny]]\ntool = \"Bash\"\ncommand = \"cat /*\"\nreason = \"stay here\"\n");
-    let stream = crate::tapline::fixture("claude-2.1.325/tools.jsonl");
-    let ran = crate::tapline::tapline(&["check", "--permissions", &rules, stream.to_str().unwrap()]);
+    let stream = fixture("claude-2.1.325/tools.jsonl");
+    let ran = tapline(&["check", "--permissions", &rules, stream.to_str().unwrap()]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     let words: Vec<&str> = ran.out.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
     assert_eq!(words[..4], ["allow", "allow", "deny", "ask"], "{}", ran.out);
     assert!(ran.out.contains("(deny[0]: stay here)") && ran.out.contains("(no rule)"), "{}", ran.out);
-    let json = crate::tapline::tapline(&["check", "--json", "--permissions", &rules, stream.to_str().unwrap()]).out;
+    let json = tapline(&["check", "--json", "--permissions", &rules, stream.to_str().unwrap()]).out;
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["decisions"][2]["ruling"], "deny");
     let wrong = folder.file("wrong.toml", "[[allow]]\ntool = \"Bash\"\ncomand = \"ls\"\n");
-    let ran = crate::tapline::tapline(&["check", "--permissions", &wrong, stream.to_str().unwrap()]);
+    let ran = tapline(&["check", "--permissions", &wrong, stream.to_str().unwrap()]);
     assert!(ran.code == 2 && ran.err.contains("line 3") && ran.err.contains("comand"), "{}", ran.err);
 }
 

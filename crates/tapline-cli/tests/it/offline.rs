@@ -199,6 +199,28 @@ fn a_stand_in_plays_what_was_recorded() {
 }
 
 #[test]
+fn of_several_recordings_the_one_with_the_hosts_arguments_is_played() {
+    let folder = Folder::new("replay-several");
+    let program = folder.file("agent", "#!/bin/sh\necho \"$*\"\n");
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let all = folder.path("all");
+    for words in [&["-p", "first"][..], &["-p", "second", "--resume=1"]] {
+        let args: Vec<&str> = ["tee", "--bin", &program, "--record-in", &all, "--"].iter().chain(words).copied().collect();
+        assert_eq!(tapline(&args).code, 0);
+    }
+    let made = tapline(&["shim", &folder.path("shim"), "--replay", &all, "--", "--speed", "instant"]);
+    assert_eq!(made.code, 0, "{}", made.err);
+    let play =
+        |args: &[&str]| ran(std::process::Command::new(made.out.trim_end()).args(args).stdin(Stdio::null()).output().unwrap());
+    assert_eq!(play(&["-p", "second", "--resume=1"]).out, "-p second --resume=1\n");
+    assert_eq!(play(&["-p", "first"]).out, "-p first\n");
+    let other = play(&["-p", "third"]);
+    assert!(other.code == 2 && other.err.contains("none of the 2 recordings"), "{}", other.err);
+    let none = tapline(&["replay", &all]);
+    assert!(none.code == 2 && none.err.contains("name one of them"), "{}", none.err);
+}
+
+#[test]
 fn a_stand_in_that_would_not_work_is_refused_when_it_is_made() {
     let folder = Folder::new("shim-refused");
     let recording = recorded(&folder, "r", "echo x");

@@ -34,14 +34,13 @@ fn roles(command: &str) -> (Vec<(usize, char, Role)>, bool) {
                 quote = None;
                 Role::Plain
             }
-            (Some(_), _) => Role::Plain,
             (None, '\'' | '"') => {
                 quote = Some(c);
                 Role::Plain
             }
             (None, ';' | '&' | '|' | '\n' | '\r' | '(' | ')' | '{' | '}') => Role::Divides,
             (None, '<' | '>') => Role::Redirects,
-            (None, _) => Role::Plain,
+            (_, _) => Role::Plain,
         };
         roles.push((at, c, role));
     }
