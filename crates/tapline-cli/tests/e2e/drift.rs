@@ -9,7 +9,7 @@ use crate::fixtures::say;
 use crate::stage::{claude, setting};
 
 /// Every place that a value stands at, with its kind, under what its line is: `assistant .message.content[text].text string`.
-fn shape(stream: &str) -> BTreeSet<String> {
+pub(crate) fn shape(stream: &str) -> BTreeSet<String> {
     let mut out = BTreeSet::new();
     for line in stream.lines() {
         let Ok(value) = serde_json::from_str::<Value>(line) else {
@@ -52,7 +52,7 @@ fn places(name: &str, path: &str, value: &Value, out: &mut BTreeSet<String>) {
 }
 
 /// The lines that only one of them has, in order, each with its sign.
-fn diff(old: &BTreeSet<String>, new: &BTreeSet<String>) -> Vec<String> {
+pub(crate) fn diff(old: &BTreeSet<String>, new: &BTreeSet<String>) -> Vec<String> {
     old.symmetric_difference(new).map(|line| format!("{} {line}", if old.contains(line) { '-' } else { '+' })).collect()
 }
 
