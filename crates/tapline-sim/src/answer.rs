@@ -25,15 +25,6 @@ pub(crate) struct Answer<'t> {
 }
 
 impl Answer<'_> {
-    pub(crate) fn body(self, api: Api, stream: bool) -> Body {
-        match (api, stream) {
-            (Api::Messages, true) => Body::Events(crate::messages::events(self)),
-            (Api::Messages, false) => Body::Document(crate::messages::document(self)),
-            (Api::Responses, true) => Body::Events(crate::responses::events(self)),
-            (Api::Responses, false) => Body::Document(crate::responses::document(self)),
-        }
-    }
-
     /// The id of a call: its own, or one made of its place.
     pub(crate) fn call_id(self, prefix: &str, given: Option<&str>, at: usize) -> String {
         given.map_or_else(|| format!("{prefix}_{}_{at}", self.id), str::to_owned)

@@ -22,6 +22,8 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use crate::answer::{Answer, Body, error_document, error_event, event, short};
 use crate::asked::Api;
 use crate::journal::{Journal, Logged};
+use crate::messages;
+use crate::responses;
 use crate::scenario::{Block, Fault, Kind, Lane, Pace, Turn, Usage};
 use crate::script::Choice;
 
@@ -173,7 +175,7 @@ async fn answer(api: Api, mut logged: Logged, journal: &Arc<Journal>) -> Option<
     tokio::time::sleep(turn.pace.before).await;
     let model = turn.model.clone().or_else(|| journal.model()).unwrap_or_else(|| asked.facts.model.clone());
     let usage = turn.usage.unwrap_or_else(|| journal.scenario_usage());
-    let body = Answer { turn: &turn, model: &model, usage, id: &id }.body(api, asked.stream);
+    let body = worded(Answer { turn: &turn, model: &model, usage, id: &id }, api, asked.stream);
     let kind = if matches!(body, Body::Events(_)) { "text/event-stream; charset=utf-8" } else { "application/json" };
     let (sender, pieces) = channel(1);
     let sending = Sending { api, pace: turn.pace, fault, usage, lane: asked.facts.lane, journal: Arc::clone(journal) };
@@ -183,6 +185,16 @@ async fn answer(api: Api, mut logged: Logged, journal: &Arc<Journal>) -> Option<
     set_headers(&mut response, &BTreeMap::from([("request-id".to_owned(), format!("req_sim_{number}"))]));
     set_headers(&mut response, &turn.headers);
     Some(response)
+}
+
+/// An answer in the words of an API.
+fn worded(answer: Answer<'_>, api: Api, stream: bool) -> Body {
+    match (api, stream) {
+        (Api::Messages, true) => Body::Events(messages::events(answer)),
+        (Api::Messages, false) => Body::Document(messages::document(answer)),
+        (Api::Responses, true) => Body::Events(responses::events(answer)),
+        (Api::Responses, false) => Body::Document(responses::document(answer)),
+    }
 }
 
 fn id_of(at: usize, before: u64) -> String {

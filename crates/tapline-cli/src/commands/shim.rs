@@ -8,12 +8,10 @@ use anyhow::{Context as _, Result};
 use tapline_protocol::Agent;
 use tapline_recording::{Recording, create_private_folder};
 
+use super::chain::{MARK, stands_in};
 use super::tee::agent_of;
 use crate::args::offline::Shim;
 use crate::output;
-
-/// The second line of a stand-in that is a script; by it one is known.
-const MARK: &str = "# a stand-in made by tapline shim";
 
 pub(crate) fn run(args: &Shim) -> Result<u8> {
     let recorded = args.replay.as_deref().map(recorded_agent).transpose()?;
@@ -82,15 +80,4 @@ fn write_script(path: &Path, text: &str) -> std::io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o700).open(path)?;
     file.write_all(text.as_bytes())
-}
-
-/// Whether a program is tapline itself, or a stand-in of its making.
-pub(super) fn stands_in(path: &Path) -> bool {
-    let own = std::env::current_exe().ok().and_then(|own| own.canonicalize().ok());
-    if own.is_some() && path.canonicalize().ok() == own {
-        return true;
-    }
-    let mut head = [0; 128];
-    let read = std::fs::File::open(path).and_then(|mut file| std::io::Read::read(&mut file, &mut head)).unwrap_or(0);
-    String::from_utf8_lossy(&head[..read]).lines().nth(1) == Some(MARK)
 }

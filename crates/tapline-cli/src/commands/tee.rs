@@ -11,8 +11,7 @@ use tapline_protocol::Agent;
 use tapline_recording::{Meta, Recorder, Sync, redact_args};
 use tapline_runner::{Host, StartError, locate_other};
 
-use super::chain::{CHAIN, Chain};
-use super::shim::stands_in;
+use super::chain::{CHAIN, Chain, stands_in};
 
 use crate::args::AgentName;
 use crate::args::offline::Tee;
