@@ -252,6 +252,7 @@ fn record(mut recorder: Recorder, pieces: &Receiver<Kept>, waiting: &AtomicUsize
                 recorder.close_at(stream, at);
             }
             Kept::Piece { stream, bytes, .. } if bytes.is_empty() => {
+                waiting.fetch_sub(OVERHEAD, Ordering::AcqRel);
                 recorder.give_up(stream, &io::Error::other("the disk could not keep up"));
             }
             Kept::Piece { stream, bytes, at } => {

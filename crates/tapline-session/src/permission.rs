@@ -71,10 +71,15 @@ pub struct Call {
     pub paths: Vec<String>,
     /// It names a path that cannot be resolved.
     pub lost_path: bool,
+    /// It has a command that is no text.
+    pub lost_command: bool,
     /// The folder that the paths of rules are resolved from.
     pub cwd: Option<String>,
 }
 
+/// Where a call's input has its path, and its command.
+const PATHS: &[&str] = &["file_path", "notebook_path", "path"];
+const COMMANDS: &[&str] = &["command", "cmd"];
 /// Tools that look at the folder they are in where they name none.
 const AT_HOME: &[&str] = &["Glob", "Grep", "LS"];
 
@@ -86,14 +91,24 @@ impl Call {
             found.next()
         };
         let read = |keys: &[&str]| input.and_then(|input| input.with(|value| text(value, keys)).flatten());
+        let has = |keys: &[&str]| {
+            input.and_then(|input| input.with(|value| keys.iter().any(|key| value.get(key).is_some()))) == Some(true)
+        };
         let home = cwd.filter(|_| AT_HOME.contains(&tool)).map(str::to_owned);
-        let path = read(&["file_path", "notebook_path", "path"]).or(home);
+        let path = read(PATHS).or(home);
         let resolved = path.as_deref().and_then(|path| resolve(path, cwd));
+        // What is looked for may lead elsewhere: `/etc/**`, `../*`.
+        let looked_for = if tool == "Glob" { read(&["pattern"]) } else { None };
+        let fixed = looked_for.as_deref().map(|pattern| pattern.split(['*', '?', '[', '{']).next().unwrap_or_default());
+        let from = resolved.as_deref().or(cwd);
+        let reached = fixed.map(|fixed| resolve(&format!("./{fixed}").replace("./~", "~").replace(".//", "/"), from));
+        let command = read(COMMANDS);
         Self {
             tool: tool.to_owned(),
-            command: read(&["command", "cmd"]),
-            lost_path: path.is_some() && resolved.is_none(),
-            paths: resolved.into_iter().collect(),
+            lost_path: (resolved.is_none() && has(PATHS)) || reached == Some(None),
+            lost_command: command.is_none() && has(COMMANDS),
+            command,
+            paths: resolved.into_iter().chain(reached.flatten()).collect(),
             cwd: cwd.map(str::to_owned),
         }
     }
@@ -122,13 +137,13 @@ impl Rule {
     /// What is allowed is one plain command; what is denied or asked about is found in any part of a longer one.
     fn fits_command(&self, call: &Call, allows: bool) -> bool {
         let Some(patterns) = &self.command else { return true };
-        let Some(command) = &call.command else { return false };
-        let fits = |part: &str| patterns.match_any(part.trim());
+        // What cannot be read is not allowed, and may be what is denied.
+        let Some(command) = &call.command else { return call.lost_command && !allows };
+        let command = command::unwrapped(command);
         if allows {
-            command::is_plain(command) && fits(command)
-        } else {
-            fits(command) || command::parts(command).iter().any(|part| fits(part))
+            return command::is_plain(command) && patterns.match_any(command.trim());
         }
+        command::parts(command).iter().any(|part| patterns.match_any(part)) || patterns.match_any(command.trim())
     }
 
     /// What is allowed is allowed for every path; what is denied or asked about, for any.

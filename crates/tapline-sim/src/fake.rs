@@ -33,10 +33,14 @@ pub struct FakeAgent {
 
 impl FakeAgent {
     /// A program that plays this recording.
-    pub fn replaying(recording: impl AsRef<Path>, options: ReplayOptions) -> Result<Self, SimError> {
+    pub fn replaying(recording: impl AsRef<Path>, mut options: ReplayOptions) -> Result<Self, SimError> {
         let recording = Recording::open(recording.as_ref()).map_err(|error| SimError::Recording(error.to_string()))?;
         let folder = temporary("tapline-fake").map_err(|(path, error)| SimError::Make { path, error })?;
-        let program = folder.join(recording.meta.agent.as_deref().unwrap_or("claude"));
+        // What a recording says it is may be anything.
+        let name = recording.meta.agent.as_deref().filter(|name| ["claude", "codex"].contains(name)).unwrap_or("claude");
+        let program = folder.join(name);
+        // Each agent is let go when it is dropped, and no other with it.
+        options.released = Arc::default();
         let agent = Self { program, stopped: Arc::clone(&options.released), played: Arc::default(), folder };
         let calls = agent.folder.join("calls");
         let fail = |error| SimError::Make { path: agent.program.clone(), error };
@@ -68,7 +72,11 @@ impl FakeAgent {
 impl Drop for FakeAgent {
     fn drop(&mut self) {
         self.stopped.store(true, Ordering::Release);
-        let _ = OpenOptions::new().write(true).open(self.folder.join("calls")).and_then(|mut calls| calls.write_all(b"\n"));
+        let _ = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(self.folder.join("calls"))
+            .and_then(|mut calls| calls.write_all(b"\n"));
         remove(&self.folder);
     }
 }

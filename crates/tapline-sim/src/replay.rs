@@ -328,9 +328,13 @@ impl Player<'_> {
         if self.torn {
             let end = memchr::memchr(b'\n', bytes).map_or(bytes.len(), |end| end + 1);
             self.torn = !bytes[..end].ends_with(b"\n");
-            self.lines += u64::from(!self.torn);
             write_in(&mut self.out, &bytes[..end], self.options.chunks)?;
-            return if self.torn { Ok(None) } else { self.lines_of(&bytes[end..]) };
+            if self.torn {
+                return Ok(None);
+            }
+            self.flush()?;
+            self.count()?;
+            return self.lines_of(&bytes[end..]);
         }
         // The line that is under way first.
         let under_way =
@@ -372,18 +376,28 @@ impl Player<'_> {
             return Ok(());
         }
         self.ready.extend_from_slice(&self.host.with_ids(line));
-        self.lines += 1;
-        if self.options.hang_at == Some(self.lines) {
-            self.flush()?;
-            self.hang();
-        }
+        self.count()?;
         if self.ready.len() >= PIECE || self.options.speed != Speed::Instant {
             self.flush()?;
         }
         Ok(())
     }
 
+    /// One more line is said.
+    fn count(&mut self) -> io::Result<()> {
+        self.lines += 1;
+        if self.options.hang_at == Some(self.lines) {
+            self.flush()?;
+            self.hang();
+        }
+        Ok(())
+    }
+
     fn flush(&mut self) -> io::Result<()> {
+        if self.torn {
+            // Nothing may stand in the middle of a line.
+            return Ok(());
+        }
         let ready = std::mem::take(&mut self.ready);
         write_in(&mut self.out, &ready, self.options.chunks)?;
         self.ready = ready;

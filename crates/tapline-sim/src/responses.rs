@@ -64,13 +64,14 @@ fn response(answer: Answer<'_>, status: &str, output: &str, used: bool) -> Strin
 /// This API counts what was cached among the input.
 fn usage(answer: Answer<'_>) -> Value {
     let usage = answer.usage;
-    let input = usage.input_tokens + usage.cache_read_input_tokens + usage.cache_creation_input_tokens;
+    let parts = [usage.input_tokens, usage.cache_read_input_tokens, usage.cache_creation_input_tokens];
+    let input = parts.into_iter().fold(0, u64::saturating_add);
     json!({
         "input_tokens": input,
         "input_tokens_details": { "cached_tokens": usage.cache_read_input_tokens, "cache_write_tokens": usage.cache_creation_input_tokens },
         "output_tokens": usage.output_tokens,
         "output_tokens_details": { "reasoning_tokens": usage.reasoning_tokens },
-        "total_tokens": input + usage.output_tokens,
+        "total_tokens": input.saturating_add(usage.output_tokens),
     })
 }
 

@@ -28,7 +28,11 @@ impl Chain {
         let mut number = || words.next()?.to_str()?.parse::<u32>().ok();
         let (length, teller) = (number().unwrap_or(0) as usize, number());
         let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().cast_unsigned());
-        Self { length, programs: words.collect(), direct: teller.is_some() && teller == parent }
+        Self {
+            length,
+            programs: words.collect(),
+            direct: teller.is_some() && (teller == parent || teller == Some(std::process::id())),
+        }
     }
 
     pub(super) fn is_too_long(&self) -> bool {
@@ -47,7 +51,9 @@ impl Chain {
         let numbers = [(self.length + 1).to_string(), std::process::id().to_string()].map(PathBuf::from);
         let ours = [std::env::current_exe().unwrap_or_default(), program.to_owned()].into_iter();
         let ours = ours.map(|path| path.canonicalize().unwrap_or(path));
-        std::env::join_paths(numbers.into_iter().chain(self.programs.iter().cloned()).chain(ours)).unwrap_or_default()
+        // A path that cannot stand in a list is left out; the count still ends what would not end.
+        let programs = self.programs.iter().cloned().chain(ours).filter(|path| !path.to_string_lossy().contains(':'));
+        std::env::join_paths(numbers.into_iter().chain(programs)).unwrap_or_default()
     }
 }
 

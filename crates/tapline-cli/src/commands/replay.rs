@@ -15,10 +15,10 @@ use crate::plain::Plain;
 use crate::{exit, output};
 
 pub(crate) fn run(args: &Replay) -> Result<u8> {
-    let recording = choose(&args.recording, &args.args)?;
     if args.args.len() == 1 && is_question(&args.args[0]) {
-        return version(&recording);
+        return version(&first(&args.recording)?);
     }
+    let recording = choose(&args.recording, &args.args)?;
     if let Some(why) = args.strict.then(|| other_arguments(&recording, &args.args)).flatten() {
         output::tell(&format!("replay: the host departs from the recording: {why}"));
         return Ok(exit::VIOLATED);
@@ -61,16 +61,26 @@ pub(crate) fn run(args: &Replay) -> Result<u8> {
     })
 }
 
+/// The recording, or the first in a folder of them.
+pub(super) fn first(path: &Path) -> Result<Recording> {
+    let inner = if Recording::is_one(path) { Vec::new() } else { recordings_in(path) };
+    Ok(Recording::open(inner.first().map_or(path, PathBuf::as_path))?)
+}
+
+/// The recordings in a folder, by their names: by the time they were made.
+fn recordings_in(path: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(path).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+    let mut paths: Vec<PathBuf> = entries.filter(|path| Recording::is_one(path)).collect();
+    paths.sort();
+    paths
+}
+
 /// The recording; of a folder of them the first that was made with these arguments: a host may start its agent more than once.
-pub(super) fn choose(path: &Path, given: &[OsString]) -> Result<Recording> {
+fn choose(path: &Path, given: &[OsString]) -> Result<Recording> {
     if Recording::is_one(path) || !path.is_dir() {
         return Ok(Recording::open(path)?);
     }
-    let entries = std::fs::read_dir(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let mut paths: Vec<PathBuf> =
-        entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| Recording::is_one(path)).collect();
-    paths.sort();
-    let mut all = paths.iter().map(|path| Recording::open(path)).collect::<Result<Vec<_>, _>>()?;
+    let mut all = recordings_in(path).iter().map(|path| Recording::open(path)).collect::<Result<Vec<_>, _>>()?;
     let same = all.iter().position(|recording| !given.is_empty() && other_arguments(recording, given).is_none());
     match (same, all.len()) {
         (_, 0) => Ok(Recording::open(path)?),

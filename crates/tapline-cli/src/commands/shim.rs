@@ -6,15 +6,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use tapline_protocol::Agent;
-use tapline_recording::{Recording, create_private_folder};
+use tapline_recording::create_private_folder;
 
 use super::chain::{MARK, stands_in};
+use super::replay::first;
 use super::tee::agent_of;
 use crate::args::offline::Shim;
 use crate::output;
 
 pub(crate) fn run(args: &Shim) -> Result<u8> {
-    let recorded = args.replay.as_deref().map(recorded_agent).transpose()?;
+    let recorded = args.replay.as_deref().map(first).transpose()?.map(|recording| recording.meta.agent);
     let recorded = recorded.flatten().and_then(|name| agent_of(OsStr::new(&name)));
     let kind = args.agent.map(Agent::from).or(recorded).unwrap_or(Agent::Claude);
     let own = std::env::current_exe().context("cannot find out where tapline is")?;
@@ -40,13 +41,6 @@ pub(crate) fn run(args: &Shim) -> Result<u8> {
     writeln!(out, "{}", output::raw(&std::path::absolute(&path).unwrap_or(path).display().to_string()))?;
     out.flush()?;
     Ok(0)
-}
-
-/// The agent of a recording, or of the first in a folder of them.
-fn recorded_agent(path: &Path) -> Result<Option<String>> {
-    let inner = std::fs::read_dir(path).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
-    let first = if Recording::is_one(path) { None } else { inner.filter(|path| Recording::is_one(path)).min() };
-    Ok(Recording::open(first.as_deref().unwrap_or(path))?.meta.agent)
 }
 
 /// Whether a program is given by its path, not by its name.

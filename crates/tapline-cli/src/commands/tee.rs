@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Tee) -> Result<u8> {
         if at_terminal {
             output::tell("not recorded: this is a terminal, and a recording is of a host");
         }
-        let error = Command::new(&program).args(&args.args).exec();
+        let error = Command::new(&program).args(&args.args).env(CHAIN, chain.handed_on(&program)).exec();
         output::tell(&format!("cannot start {}: {error}", program.display()));
         return Ok(126);
     }
@@ -91,6 +91,7 @@ async fn pass(command: Command, recorder: Option<Recorder>) -> std::io::Result<t
     };
     // Once the agent has ended, a signal is for us: a host that does not read is not waited for.
     tokio::select! {
+        biased;
         () = tee.drained() => {}
         _ = signals.next() => {}
     }

@@ -1,48 +1,55 @@
 //! What a shell would make of a command, as far as rules must know: whether it is one plain command, and the commands within it.
+//! Where in doubt it is not plain.
 
 /// What a character is to a shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     /// Part of a word.
     Plain,
-    /// Ends a command, or begins one: `;`, `&`, `|`, a line end, a bracket, `$(`, a backtick.
+    /// Ends a command, or may begin one: `;`, `&`, `|`, a line end, a bracket, a backtick, `$(` and all else that `$` expands but a name.
     Divides,
-    /// Redirects: `<`, `>`.
-    Redirects,
+    /// Redirects, or hides what follows: `<`, `>`, `#`.
+    Turns,
 }
 
-/// Every character with its role. Within single quotes all is plain; within double quotes `$(` and the backtick are not.
+/// Every character with its role, and whether every quote is closed. Within single quotes all is plain; within double quotes `$` and
+/// the backtick are not.
 fn roles(command: &str) -> (Vec<(usize, char, Role)>, bool) {
-    let (mut roles, mut quote, mut escaped) = (Vec::new(), None, false);
+    let (mut roles, mut quote, mut escaped, mut comment, mut before) = (Vec::new(), None, false, false, ' ');
     let mut characters = command.char_indices().peekable();
     while let Some((at, c)) = characters.next() {
-        let opens = c == '$' && characters.peek().is_some_and(|(_, next)| *next == '(');
-        let role = match (quote, c) {
-            (Some('\''), '\'') => {
-                quote = None;
-                Role::Plain
+        let expands = c == '$' && characters.peek().is_some_and(|(_, next)| "({['\"".contains(*next));
+        let role = if comment {
+            comment = c != '\n';
+            if comment { Role::Turns } else { Role::Divides }
+        } else if quote == Some('\'') {
+            quote = quote.filter(|_| c != '\'');
+            Role::Plain
+        } else if std::mem::take(&mut escaped) {
+            Role::Plain
+        } else if c == '\\' {
+            escaped = true;
+            Role::Plain
+        } else if c == '`' || expands {
+            Role::Divides
+        } else if quote.is_some() {
+            quote = quote.filter(|_| c != '"');
+            Role::Plain
+        } else {
+            comment = c == '#' && (before.is_whitespace() || ";&|()".contains(before));
+            match c {
+                '\'' | '"' => {
+                    quote = Some(c);
+                    Role::Plain
+                }
+                ';' | '&' | '|' | '\n' | '\r' | '(' | ')' => Role::Divides,
+                '<' | '>' => Role::Turns,
+                _ if comment => Role::Turns,
+                _ => Role::Plain,
             }
-            (Some('\''), _) => Role::Plain,
-            _ if std::mem::take(&mut escaped) => Role::Plain,
-            (_, '\\') => {
-                escaped = true;
-                Role::Plain
-            }
-            (_, '`') => Role::Divides,
-            _ if opens => Role::Divides,
-            (Some('"'), '"') => {
-                quote = None;
-                Role::Plain
-            }
-            (None, '\'' | '"') => {
-                quote = Some(c);
-                Role::Plain
-            }
-            (None, ';' | '&' | '|' | '\n' | '\r' | '(' | ')' | '{' | '}') => Role::Divides,
-            (None, '<' | '>') => Role::Redirects,
-            (_, _) => Role::Plain,
         };
         roles.push((at, c, role));
+        before = c;
     }
     (roles, quote.is_none() && !escaped)
 }
@@ -50,12 +57,11 @@ fn roles(command: &str) -> (Vec<(usize, char, Role)>, bool) {
 /// Whether it is one command and nothing else: no other is started, nothing is redirected, every quote is closed.
 pub(super) fn is_plain(command: &str) -> bool {
     let (roles, closed) = roles(command);
-    // Braces alone make lists of words; they start nothing.
-    closed && roles.iter().all(|(_, c, role)| *role == Role::Plain || matches!(c, '{' | '}'))
+    closed && roles.iter().all(|(_, _, role)| *role == Role::Plain)
 }
 
-/// The commands within it, as far as they can be told.
-pub(super) fn parts(command: &str) -> Vec<&str> {
+/// The commands within it, as far as they can be told, with single blanks.
+pub(super) fn parts(command: &str) -> Vec<String> {
     let (roles, _) = roles(command);
     let (mut parts, mut from) = (Vec::new(), 0);
     for (at, c, _) in roles.iter().filter(|(_, _, role)| *role == Role::Divides) {
@@ -63,25 +69,30 @@ pub(super) fn parts(command: &str) -> Vec<&str> {
         from = at + c.len_utf8();
     }
     parts.push(&command[from..]);
-    // What is said for one command only (`FOO=1 rm x`), and what `$(` leaves, is no part of its name.
-    parts
-        .into_iter()
-        .map(|part| without_settings(part.trim_start_matches('(').trim()))
-        .filter(|part| !part.is_empty())
-        .collect()
+    parts.into_iter().map(named).filter(|part| !part.is_empty()).collect()
 }
 
-fn without_settings(mut part: &str) -> &str {
-    while let Some((word, rest)) = part.split_once(' ') {
-        let is_setting = word.split_once('=').is_some_and(|(name, _)| {
-            !name.is_empty()
-                && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-                && !name.starts_with(|c: char| c.is_ascii_digit())
-        });
-        if !is_setting {
-            break;
-        }
-        part = rest.trim_start();
-    }
-    part
+/// A command without what stands before its name: brackets, and what is set for it alone (`FOO=1 rm x`).
+fn named(part: &str) -> String {
+    let is_setting = |word: &&str| {
+        let name = word.split_once('=').map_or("", |(name, _)| name);
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    let words = part.split_whitespace().map(|word| word.trim_start_matches(['{', '(', '!'])).filter(|word| !word.is_empty());
+    words.skip_while(is_setting).collect::<Vec<_>>().join(" ")
+}
+
+/// The command that a shell is given as one word: `/bin/bash -lc 'ls'` is `ls`. Codex writes all of them so.
+pub(super) fn unwrapped(command: &str) -> &str {
+    let inner = || {
+        let (shell, rest) = command.trim().split_once(' ')?;
+        shell.rsplit('/').next().filter(|name| matches!(*name, "sh" | "bash" | "zsh"))?;
+        let word = rest.strip_prefix("-lc ").or_else(|| rest.strip_prefix("-c "))?.trim();
+        let whole = |quote: char| {
+            word.strip_prefix(quote)?.strip_suffix(quote).filter(|inner| !inner.contains([quote, '\\', '$', '`']))
+        };
+        let single = word.strip_prefix('\'').and_then(|word| word.strip_suffix('\'')).filter(|inner| !inner.contains('\''));
+        single.or_else(|| whole('"'))
+    };
+    inner().unwrap_or(command)
 }

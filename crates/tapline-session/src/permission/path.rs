@@ -4,6 +4,11 @@ use crate::policy::matches as name_matches;
 
 /// A path without `.` and `..`, absolute; none if it is relative and nobody says to what.
 pub fn resolve(path: &str, cwd: Option<&str>) -> Option<String> {
+    let path = path.trim();
+    // Whose home it is, the words do not say.
+    if path.starts_with('~') {
+        return None;
+    }
     let whole =
         if path.starts_with('/') { path.to_owned() } else { format!("{}/{path}", cwd.filter(|cwd| cwd.starts_with('/'))?) };
     let mut folders: Vec<&str> = Vec::new();

@@ -53,6 +53,13 @@ fn an_allowed_command_is_one_plain_command() {
         "git log 'a'; rm 'b'",
         "git log \\",
         "(git log)",
+        "git log $'\\'' ; rm x #'",
+        "git log #'\nrm x\n#'",
+        "git log # a comment",
+        "git log \"${X:=\\$(rm x)}\" \"${X@P}\"",
+        "git log $[X]",
+        "git log \"${x:-\"'\"}\"$(rm x)\"${x:-\"'\"}\"",
+        "git log $\"x\"",
         "gitty",
         "rm x",
     ] {
@@ -72,6 +79,11 @@ fn what_is_denied_is_denied_in_any_part() {
         "echo $(rm x)",
         "echo \"$(rm x)\"",
         "echo `rm x`",
+        "{ rm x; }",
+        "rm\t-rf x",
+        "ls # '\nrm x",
+        "/bin/bash -lc 'rm x'",
+        "bash -c \"ls; rm x\"",
         "(rm x)",
         "ls\nrm x",
         "true | sudo tee x",
@@ -116,6 +128,9 @@ fn paths_are_resolved_first() {
     // Where nobody knows what a path is relative to, nothing is allowed, and what is denied stays so.
     let input = Json::parse(r#"{"file_path":"src/main.rs"}"#).unwrap();
     assert_eq!(rules.decide(&Call::of("Edit", Some(&input), None)).ruling, Ruling::Deny);
+    // Nor where it may be somebody's home, or stand before blanks.
+    assert_eq!(resolve("~/.ssh/id_rsa", Some("/x")), None);
+    assert_eq!(resolve(" /etc/passwd", Some("/x")).as_deref(), Some("/etc/passwd"));
     assert_eq!(resolve("a/../../b/./c", Some("/x/y")).as_deref(), Some("/x/b/c"));
     assert_eq!(resolve("../../..", Some("/x")).as_deref(), Some("/"));
 }
@@ -127,4 +142,33 @@ fn wrong_rules_are_refused() {
     {
         assert!(toml::from_str::<Permissions>(wrong).is_err(), "{wrong}");
     }
+}
+
+#[test]
+fn what_is_looked_for_is_a_path_too() {
+    let rules = rules("[[allow]]\ntool = \"Glob\"\npath = \"**\"\n");
+    let glob = |pattern: &str| {
+        let input = Json::parse(&serde_json::json!({ "pattern": pattern }).to_string()).unwrap();
+        rules.decide(&Call::of("Glob", Some(&input), Some("/home/dev/project"))).ruling
+    };
+    for (pattern, ruling) in [
+        ("**/*.rs", Ruling::Allow),
+        ("src/*", Ruling::Allow),
+        ("/etc/**", Ruling::Ask),
+        ("../../**", Ruling::Ask),
+        ("~/**", Ruling::Ask),
+    ] {
+        assert_eq!(glob(pattern), ruling, "{pattern}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_not_allowed_and_may_be_denied() {
+    let denied = rules("[[deny]]\ntool = \"Bash\"\ncommand = \"rm *\"\n[[allow]]\ntool = \"Bash\"\n");
+    let input = Json::parse(r#"{"command":["rm","x"]}"#).unwrap();
+    assert_eq!(denied.decide(&Call::of("Bash", Some(&input), None)).ruling, Ruling::Deny);
+    // Codex gives every command to a shell.
+    let codex = rules("[[allow]]\ntool = \"Bash\"\ncommand = \"git status\"\n");
+    assert_eq!(codex.decide(&command("/bin/bash -lc 'git status'")).ruling, Ruling::Allow);
+    assert_eq!(codex.decide(&command("/bin/bash -lc 'git status; rm x'")).ruling, Ruling::Ask);
 }
