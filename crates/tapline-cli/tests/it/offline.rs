@@ -214,6 +214,7 @@ fn of_several_recordings_the_one_with_the_hosts_arguments_is_played() {
         |args: &[&str]| ran(std::process::Command::new(made.out.trim_end()).args(args).stdin(Stdio::null()).output().unwrap());
     assert_eq!(play(&["-p", "second", "--resume=1"]).out, "-p second --resume=1\n");
     assert_eq!(play(&["-p", "first"]).out, "-p first\n");
+    assert_eq!(play(&["--version"]).code, 0, "who it is can be asked before");
     let other = play(&["-p", "third"]);
     assert!(other.code == 2 && other.err.contains("none of the 2 recordings"), "{}", other.err);
     let none = tapline(&["replay", &all]);

@@ -222,6 +222,12 @@ fn a_stand_in_never_finds_itself() {
             );
         }
     }
+    // Nor where it only hands on, without a recording.
+    for started in ["wrapper", "plain", "copy"] {
+        let mut claude = Command::new(folder.path(&format!("{started}/claude")));
+        claude.arg("--version").env_clear().env("PATH", &path).env("TAPLINE_HOME", folder.path("home")).stdin(Stdio::null());
+        assert_eq!(String::from_utf8_lossy(&claude.output().unwrap().stdout), "the real one: --version\n", "{started}");
+    }
     let recordings = std::fs::read_dir(folder.path("home/recordings")).unwrap().count();
     assert!(recordings >= 8, "{recordings} recordings");
     // With no real one, it is said, not searched for ever.

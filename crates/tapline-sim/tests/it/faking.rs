@@ -35,6 +35,18 @@ fn a_program_that_plays_a_recording() {
 }
 
 #[test]
+fn agents_of_the_same_options_go_one_by_one() {
+    let folder = Folder::new();
+    record(&folder.join("r"), &[('<', "{}\n".to_owned())], &End { exit_code: Some(0), ..End::default() });
+    let options = ReplayOptions::default();
+    let first = FakeAgent::replaying(folder.join("r"), options.clone()).unwrap();
+    let second = FakeAgent::replaying(folder.join("r"), options).unwrap();
+    drop(first);
+    let status = Command::new(second.program()).stdin(Stdio::null()).stdout(Stdio::null()).status().unwrap();
+    assert_eq!((status.code(), second.played().len()), (Some(0), 1));
+}
+
+#[test]
 fn ended_by_a_signal_it_ends_by_one() {
     use std::os::unix::process::ExitStatusExt as _;
     let folder = Folder::new();
