@@ -97,11 +97,12 @@ impl Call {
         let home = cwd.filter(|_| AT_HOME.contains(&tool)).map(str::to_owned);
         let path = read(PATHS).or(home);
         let resolved = path.as_deref().and_then(|path| resolve(path, cwd));
-        // What is looked for may lead elsewhere: `/etc/**`, `../*`.
+        // What is looked for may lead elsewhere: `/etc/**`, `../*`; where it goes up behind a `*`, nobody knows where.
         let looked_for = if tool == "Glob" { read(&["pattern"]) } else { None };
-        let fixed = looked_for.as_deref().map(|pattern| pattern.split(['*', '?', '[', '{']).next().unwrap_or_default());
-        let from = resolved.as_deref().or(cwd);
-        let reached = fixed.map(|fixed| resolve(&format!("./{fixed}").replace("./~", "~").replace(".//", "/"), from));
+        let reached = looked_for.map(|pattern| {
+            let fixed = pattern.split(['*', '?', '[', '{']).next().unwrap_or_default();
+            if pattern[fixed.len()..].contains("..") { None } else { resolve(fixed, resolved.as_deref().or(cwd)) }
+        });
         let command = read(COMMANDS);
         Self {
             tool: tool.to_owned(),

@@ -22,10 +22,9 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use crate::answer::{Answer, Body, error_document, error_event, event, short};
 use crate::asked::Api;
 use crate::journal::{Journal, Logged};
-use crate::messages;
-use crate::responses;
 use crate::scenario::{Block, Fault, Kind, Lane, Pace, Turn, Usage};
 use crate::script::Choice;
+use crate::{messages, responses};
 
 /// No request is longer.
 const LONGEST: usize = 256 << 20;

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use tapline_session::check::{CheckReport, Checker};
-use tapline_session::permission::{Decided, PermissionChecker, Permissions, Ruling};
+use tapline_session::permission::{Decided, PermissionChecker, Ruling};
 use tapline_session::policy::{Policy, PolicyChecker};
 use tapline_session::render::Style;
 use tapline_session::text::{count_of, one_line};
@@ -18,7 +18,8 @@ use crate::{exit, output};
 
 pub(crate) fn run(args: &Check) -> Result<u8> {
     let mut policy = args.policy.as_deref().map(read_policy).transpose()?.map(PolicyChecker::new);
-    let mut rules = args.permissions.as_deref().map(read_permissions).transpose()?.map(PermissionChecker::new);
+    let permissions = args.permissions.as_deref().map(|path| read_rules(path, "permission file", "docs/PERMISSIONS.md"));
+    let mut rules = permissions.transpose()?.map(PermissionChecker::new);
     let mut decided = Vec::new();
     let mut source = Source::open(args.stream.file.as_ref(), &args.facts)?;
     let mut checker = Checker::default();
@@ -53,16 +54,13 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
 
 /// Reads a policy; a wrong one is refused with line and reason.
 pub(crate) fn read_policy(path: &Path) -> Result<Policy> {
-    let name = path.display();
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the policy {name}"))?;
-    toml::from_str(&text).with_context(|| format!("the policy {name} is wrong (docs/POLICY.md describes it)"))
+    read_rules(path, "policy", "docs/POLICY.md")
 }
 
-/// Reads permission rules; wrong ones are refused with line and reason.
-fn read_permissions(path: &Path) -> Result<Permissions> {
+fn read_rules<T: serde::de::DeserializeOwned>(path: &Path, what: &str, described: &str) -> Result<T> {
     let name = path.display();
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the permission rules {name}"))?;
-    toml::from_str(&text).with_context(|| format!("the permission rules {name} are wrong (docs/PERMISSIONS.md describes them)"))
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the {what} {name}"))?;
+    toml::from_str(&text).with_context(|| format!("the {what} {name} is wrong ({described} describes it)"))
 }
 
 /// What would have been decided, a line a call.

@@ -3,7 +3,7 @@
 mod attempt;
 mod conclude;
 mod context;
-mod prepare;
+pub(super) mod prepare;
 mod show;
 mod signals;
 

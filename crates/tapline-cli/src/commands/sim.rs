@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use tapline_runner::Process;
 use tapline_session::text::visible;
 use tapline_sim::{EXAMPLE, Logged, Scenario, SimOptions};
@@ -15,6 +15,7 @@ use tokio::signal::unix::SignalKind;
 
 use crate::args::offline::Sim;
 use crate::commands::guard_program;
+use crate::commands::run::prepare;
 use crate::signals::Signals;
 use crate::{exit, output};
 
@@ -88,14 +89,11 @@ fn read(path: &Path) -> Result<Scenario> {
 
 /// `NAME=VALUE`, or `NAME` as it is here.
 fn variable(entry: &str) -> Result<(OsString, OsString)> {
-    match entry.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
-        Some(_) => bail!("--env {entry}: a variable needs a name"),
-        None => match std::env::var_os(entry) {
-            Some(value) => Ok((entry.into(), value)),
-            None => bail!("--env {entry}: there is no such variable here; give it as {entry}=VALUE"),
-        },
-    }
+    let (name, value) = prepare::variable(entry);
+    ensure!(!name.is_empty(), "--env {entry}: a variable needs a name");
+    let value = value.or_else(|| std::env::var_os(&name));
+    let value = value.with_context(|| format!("--env {entry}: there is no such variable here; give it as {entry}=VALUE"))?;
+    Ok((name, value))
 }
 
 /// Serves until a signal comes.

@@ -42,18 +42,8 @@ fn interrupted_and_terminated() {
 #[test]
 fn out_of_time_in_the_middle_of_a_tool() {
     for program in claudes().into_iter().chain([codex()]) {
-        let (tool, input) = if program.agent == "codex" {
-            ("exec_command", "{ cmd = \"tail -f /dev/null\" }")
-        } else {
-            ("Bash", "{ command = \"tail -f /dev/null\", description = \"Wait\" }")
-        };
-        let stage = Stage::new(&program, &format!("[[turn]]\ntool = [{{ name = \"{tool}\", input = {input} }}]\n"));
-        let args: &[&str] = if program.agent == "codex" {
-            &["Wait", "--timeout", "4s", "--grace", "1s"]
-        } else {
-            &["Wait", "--permission-mode", "bypassPermissions", "--timeout", "4s", "--grace", "1s"]
-        };
-        let run = stage.run(args);
+        let stage = Stage::new(&program, &program.runs("tail -f /dev/null"));
+        let run = stage.run(&[&["Wait", "--timeout", "4s", "--grace", "1s"], program.unasked()].concat());
         assert_eq!(
             (run.code, run.verdict().as_str()),
             (124, "failure/timeout"),

@@ -116,15 +116,8 @@ fn too_much_money() {
 #[test]
 fn a_scenario_that_runs_out_says_which_turn() {
     for program in claudes().into_iter().chain([codex()]) {
-        let (tool, input) = if program.agent == "codex" {
-            ("exec_command", "{ cmd = \"true\" }")
-        } else {
-            ("Bash", "{ command = \"true\", description = \"Nothing\" }")
-        };
-        let stage = Stage::new(&program, &format!("[[turn]]\ntool = [{{ name = \"{tool}\", input = {input} }}]\n"));
-        let args: &[&str] =
-            if program.agent == "codex" { &["Work"] } else { &["Work", "--permission-mode", "bypassPermissions"] };
-        let run = stage.run(args);
+        let stage = Stage::new(&program, &program.runs("true"));
+        let run = stage.run(&[&["Work"], program.unasked()].concat());
         assert_eq!(run.code, 1, "{}: {}", program.version, run.report["verdict"]);
         let message = run.report["verdict"]["error"].as_str().unwrap_or_default();
         assert!(message.contains("turn 2"), "{}: {}", program.version, run.report["verdict"]);

@@ -51,6 +51,20 @@ pub(crate) fn codex() -> Program {
 }
 
 impl Program {
+    /// A turn in which the agent runs this command.
+    pub(crate) fn runs(&self, command: &str) -> String {
+        let call = match self.agent {
+            "codex" => format!("name = \"exec_command\", input = {{ cmd = {command:?} }}"),
+            _ => format!("name = \"Bash\", input = {{ command = {command:?}, description = \"Run it\" }}"),
+        };
+        format!("[[turn]]\ntool = [{{ {call} }}]\n")
+    }
+
+    /// What lets it run commands unasked.
+    pub(crate) fn unasked(&self) -> &'static [&'static str] {
+        if self.agent == "codex" { &[] } else { &["--permission-mode", "bypassPermissions"] }
+    }
+
     /// Whether it is at least this version.
     pub(crate) fn is_at_least(&self, version: &str) -> bool {
         let numbers = |text: &str| text.split('.').map(|part| part.parse::<u32>().unwrap_or(0)).collect::<Vec<_>>();

@@ -156,6 +156,7 @@ fn what_is_looked_for_is_a_path_too() {
         ("src/*", Ruling::Allow),
         ("/etc/**", Ruling::Ask),
         ("../../**", Ruling::Ask),
+        ("*/../../../etc/*", Ruling::Ask),
         ("~/**", Ruling::Ask),
     ] {
         assert_eq!(glob(pattern), ruling, "{pattern}");

@@ -122,7 +122,10 @@ pub struct Pace {
 }
 
 /// So many characters come at once, unless a turn says otherwise.
-const CHUNK: usize = 48;
+const CHUNK: NonZeroUsize = match NonZeroUsize::new(48) {
+    Some(chunk) => chunk,
+    None => NonZeroUsize::MIN,
+};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -229,7 +232,7 @@ impl TryFrom<Written> for Turn {
             pace: Pace {
                 before: Duration::from_millis(turn.delay_ms),
                 between: Duration::from_millis(turn.pace_ms),
-                chunk: turn.chunk.or(NonZeroUsize::new(CHUNK)).unwrap_or(NonZeroUsize::MIN),
+                chunk: turn.chunk.unwrap_or(CHUNK),
                 split: turn.split,
             },
             headers: turn.headers,
@@ -241,7 +244,6 @@ impl TryFrom<Written> for Turn {
 impl Turn {
     /// A turn that is one block.
     pub(crate) fn of_block(block: Block) -> Self {
-        let chunk = NonZeroUsize::new(CHUNK).unwrap_or(NonZeroUsize::MIN);
         Self {
             name: None,
             when: When::default(),
@@ -251,7 +253,7 @@ impl Turn {
             stop_reason: None,
             usage: None,
             model: None,
-            pace: Pace { before: Duration::ZERO, between: Duration::ZERO, chunk, split: None },
+            pace: Pace { before: Duration::ZERO, between: Duration::ZERO, chunk: CHUNK, split: None },
             headers: BTreeMap::new(),
             faults: Vec::new(),
         }

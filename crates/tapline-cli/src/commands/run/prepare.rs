@@ -123,7 +123,8 @@ fn without_session(extra: &[OsString]) -> Vec<OsString> {
     kept
 }
 
-fn variable(text: &str) -> (OsString, Option<OsString>) {
+/// `NAME=VALUE`, or `NAME` alone.
+pub(in crate::commands) fn variable(text: &str) -> (OsString, Option<OsString>) {
     match text.split_once('=') {
         Some((name, value)) => (name.into(), Some(value.into())),
         None => (text.into(), None),
