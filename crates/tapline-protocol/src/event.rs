@@ -149,6 +149,37 @@ macro_rules! events {
     };
 }
 
+/// Accessors for who needs one kind of event alone: also of one whose shape changed.
+macro_rules! accessors {
+    ($( $name:ident => $variant:ident($shape:ty); )+) => {
+        impl Event {
+            $(
+                #[doc = concat!("The event, if it is [`", stringify!($variant), "`](Self::", stringify!($variant), ").")]
+                pub fn $name(&self) -> Option<&$shape> {
+                    if let Self::$variant(event) = self.as_read() { Some(event) } else { None }
+                }
+            )+
+
+            /// What could be read of it.
+            fn as_read(&self) -> &Self {
+                if let Self::Invalid { event, .. } = self { event } else { self }
+            }
+        }
+    };
+}
+
+accessors! {
+    as_control_request => ControlRequest(ControlRequest);
+    as_control_response => ControlResponse(ControlResponse);
+    as_control_cancel_request => ControlCancelRequest(ControlCancelRequest);
+    as_result => Result(TurnResult);
+    as_init => Init(Init);
+    as_user => User(User);
+    as_command_lifecycle => CommandLifecycle(CommandLifecycle);
+    as_session_state => SessionStateChanged(SessionStateChanged);
+    as_background_tasks => BackgroundTasksChanged(BackgroundTasksChanged);
+}
+
 /// What is wrong with a core field.
 fn misshapen(value: Value<'_>, key: &str, kind: Kind) -> Option<String> {
     match value.get(key).map(Value::kind) {

@@ -116,6 +116,8 @@ pub struct Recorder {
     folder: PathBuf,
     streams: [Track; 3],
     times: Track,
+    /// How permission questions were settled; made with the first.
+    decisions: Option<Track>,
     /// Where the end will stand: its room is taken from the start, so that a disk that is full then cannot keep us from saying
     /// so.
     end: File,
@@ -123,6 +125,16 @@ pub struct Recorder {
     entries: Vec<Arc<Synced>>,
     started: Instant,
     sync: Sync,
+}
+
+/// The file of what was decided.
+pub(crate) const DECISIONS: &str = "decisions";
+
+#[derive(Serialize)]
+struct At<'a, T> {
+    at_us: u64,
+    #[serde(flatten)]
+    decision: &'a T,
 }
 
 /// So much room is taken for the end.
@@ -225,7 +237,7 @@ impl Recorder {
                 entry.sync();
             }
         }
-        Ok(Self { folder: folder.to_owned(), streams, times, end, entries, started: Instant::now(), sync })
+        Ok(Self { folder: folder.to_owned(), streams, times, decisions: None, end, entries, started: Instant::now(), sync })
     }
 
     /// Where it is.
@@ -266,6 +278,21 @@ impl Recorder {
         self.times.append(line.as_bytes(), self.sync)
     }
 
+    /// Appends how a question of the agent's was settled, one JSON object a line, with its time.
+    pub fn decide(&mut self, decision: &impl Serialize) -> Vec<Loss> {
+        if self.decisions.is_none() {
+            match Track::create(&self.folder, DECISIONS) {
+                Ok(track) => self.decisions = Some(track),
+                Err(error) => return vec![Loss { file: DECISIONS.to_owned(), from: 0, error: error.to_string() }],
+            }
+        }
+        let at_us = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        // A decision is a struct of texts, which JSON can hold.
+        let line = serde_json::to_string(&At { at_us, decision }).unwrap_or_default() + "\n";
+        let lost = self.decisions.as_mut().and_then(|track| track.append(line.as_bytes(), self.sync));
+        lost.into_iter().collect()
+    }
+
     /// Nothing more of a stream is kept: somebody could not hand it over. Where it ends is said.
     pub fn give_up(&mut self, stream: Stream, error: &io::Error) {
         self.streams[stream as usize].stop(error);
@@ -278,13 +305,13 @@ impl Recorder {
 
     /// Where it is incomplete so far.
     pub fn losses(&self) -> Vec<Loss> {
-        self.streams.iter().chain([&self.times]).filter_map(|track| track.lost.clone()).collect()
+        self.streams.iter().chain([&self.times]).chain(&self.decisions).filter_map(|track| track.lost.clone()).collect()
     }
 
     /// Writes how it ended and puts everything on the disk. Returns what was lost last.
     pub fn finish(mut self, end: &End) -> Result<Vec<Loss>, RecordingError> {
         let mut losses = Vec::new();
-        for track in self.streams.iter_mut().chain([&mut self.times]) {
+        for track in self.streams.iter_mut().chain([&mut self.times]).chain(&mut self.decisions) {
             track.file.sync();
             losses.extend(track.not_synced());
         }

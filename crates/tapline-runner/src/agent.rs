@@ -9,6 +9,7 @@ use tapline_protocol::Agent as Kind;
 use tapline_recording::Sync;
 use tokio::io::AsyncRead;
 
+use crate::answers::Answers;
 use crate::error::StartError;
 use crate::guard::GuardProgram;
 use crate::running::Running;
@@ -50,6 +51,10 @@ pub struct Agent {
     pub environment: Environment,
     /// How long it may take.
     pub limits: Limits,
+    /// Who answers what it asks.
+    pub answers: Answers,
+    /// More is said to it later on.
+    pub(crate) converses: bool,
     /// Where the run is kept.
     pub record: Option<RecordTo>,
     /// Who ends what is left if this program is killed.
@@ -134,11 +139,25 @@ pub struct Limits {
     pub linger: Duration,
     /// Between one step of the stop ladder and the next.
     pub grace: Duration,
+    /// After the last turn, before tasks in the background are waited for no more; none: as long as they take.
+    pub background: Option<Duration>,
+    /// For the answer to a control request.
+    pub request: Duration,
 }
+
+/// A task in the background may wake the agent: it is waited for so long, as the agent itself does.
+pub(crate) const BACKGROUND: Duration = Duration::from_secs(600);
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { timeout: None, idle: None, linger: Duration::from_secs(30), grace: Duration::from_secs(5) }
+        Self {
+            timeout: None,
+            idle: None,
+            linger: Duration::from_secs(30),
+            grace: Duration::from_secs(5),
+            background: Some(BACKGROUND),
+            request: Duration::from_secs(60),
+        }
     }
 }
 
@@ -175,6 +194,8 @@ impl Agent {
             cwd: None,
             environment: Environment::default(),
             limits: Limits::default(),
+            answers: Answers::default(),
+            converses: false,
             record: None,
             guard: None,
             label: None,
@@ -221,6 +242,10 @@ impl Agent {
         idle_timeout(Duration) => limits.idle = Some(idle_timeout);
         /// How long it may stay after its final result.
         linger(Duration) => limits.linger = linger;
+        /// How long tasks in the background are waited for after the last turn; ten minutes if nothing is said.
+        background_timeout(Duration) => limits.background = Some(background_timeout);
+        /// How long the answer to a control request is waited for; a minute if nothing is said.
+        request_timeout(Duration) => limits.request = request_timeout;
         /// How long it is given to stop, each time it is told to more firmly.
         grace(Duration) => limits.grace = grace;
         /// A name for the run, in its report and recording.
@@ -302,6 +327,11 @@ impl Agent {
     pub fn record(mut self, folder: impl AsRef<Path>) -> Self {
         self.record = Some(RecordTo { folder: folder.as_ref().to_owned(), sync: Sync::default() });
         self
+    }
+
+    /// Whether something is said in both directions while it works.
+    pub(crate) fn is_dialogue(&self) -> bool {
+        self.converses || self.answers.is_anybody()
     }
 
     /// Starts it.

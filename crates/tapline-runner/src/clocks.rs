@@ -8,9 +8,6 @@ use tapline_session::{Step, What};
 
 use crate::agent::Limits;
 
-/// A task in the background may wake the agent: it is waited for so long, as the agent itself does.
-const BACKGROUND_CEILING: Duration = Duration::from_secs(600);
-
 /// Why a run is to be stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Alarm {
@@ -34,12 +31,14 @@ pub(crate) struct Clocks {
     silent: Option<Instant>,
     /// More may be sent to the agent: it is right to wait.
     input_open: bool,
+    /// It waits for an answer of ours.
+    asked: bool,
     tasks: BTreeSet<String>,
 }
 
 impl Clocks {
     pub(crate) fn new(limits: Limits, now: Instant, input_open: bool) -> Self {
-        Self { limits, started: now, heard: now, ended: None, silent: None, input_open, tasks: BTreeSet::new() }
+        Self { limits, started: now, heard: now, ended: None, silent: None, input_open, asked: false, tasks: BTreeSet::new() }
     }
 
     /// Something came: whatever it was, it is a sign of life.
@@ -77,6 +76,19 @@ impl Clocks {
         self.ended = None;
     }
 
+    /// Whether the agent waits for an answer of ours: then it is right to be silent.
+    pub(crate) fn ask(&mut self, asked: bool, now: Instant) {
+        if self.asked && !asked {
+            self.heard = now;
+        }
+        self.asked = asked;
+    }
+
+    /// Tasks in the background were waited for long enough.
+    pub(crate) fn forget_tasks(&mut self) {
+        self.tasks.clear();
+    }
+
     /// Nothing more will be sent to the agent.
     pub(crate) fn input_closed(&mut self, now: Instant) {
         self.input_open = false;
@@ -93,12 +105,13 @@ impl Clocks {
     pub(crate) fn next(&self, reading: bool) -> Option<(Instant, Alarm)> {
         let waiting = self.ended.is_some() && self.input_open;
         let over = self.ended.filter(|_| !self.input_open);
-        let wait = if self.tasks.is_empty() { self.limits.linger } else { self.limits.linger.max(BACKGROUND_CEILING) };
+        let background = self.limits.background.unwrap_or(Duration::MAX);
+        let wait = if self.tasks.is_empty() { self.limits.linger } else { self.limits.linger.max(background) };
         let lingers = [over.map(|at| at.checked_add(wait)), self.silent.map(|at| at.checked_add(self.limits.linger))];
         // A time that no clock can tell never comes.
         let linger = lingers.into_iter().flatten().flatten().min();
         let timeout = self.limits.timeout.and_then(|limit| self.started.checked_add(limit));
-        let silent = reading && !waiting;
+        let silent = reading && !waiting && !self.asked;
         let idle = self.limits.idle.filter(|_| silent).and_then(|limit| self.heard.checked_add(limit));
         let late = [timeout.map(|at| (at, Alarm::Timeout)), idle.map(|at| (at, Alarm::Idle))].into_iter().flatten();
         // A run that has said all it would say counts as what it said, whichever clock stops it.

@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::clocks::Clocks;
+use crate::dialogue::{Dialogue, Spoken};
 use crate::guard::Guard;
 use crate::input::Fed;
 use crate::journal::Journal;
@@ -38,6 +39,9 @@ const STUCK: Duration = Duration::from_secs(10);
 /// What a stopped run said is waited to be taken for this long, then the run is over.
 const NOT_TAKEN: Duration = Duration::from_secs(3);
 
+/// So much of a dialogue may wait to be taken; then the agent waits.
+const KEPT_FOR_LATER: usize = 64 << 20;
+
 pub(crate) struct Driver {
     pub(crate) child: Child,
     pub(crate) stdout: Pipe<ChildStdout>,
@@ -57,6 +61,8 @@ pub(crate) struct Driver {
     pub(crate) decoder: Decoder,
     pub(crate) fold: Fold,
     pub(crate) journal: Journal,
+    /// What is said the other way, where something is.
+    pub(crate) dialogue: Option<Dialogue>,
     pub(crate) ending: Ending,
     pub(crate) started: Instant,
     pub(crate) state: State,
@@ -70,8 +76,9 @@ pub(crate) struct State {
     exit: Option<ExitStatus>,
     exited_at: Option<Instant>,
     last_read: Option<Instant>,
-    /// Read, but not handed over yet.
+    /// Read, but not handed over yet, and how much that is.
     pending: Vec<Update>,
+    pending_bytes: usize,
     stderr_kept: Vec<u8>,
     stderr_shown: usize,
     /// Nobody wants updates any more.
@@ -157,6 +164,7 @@ enum Next {
     Output(usize),
     ErrorOutput(usize),
     Alarm,
+    Spoken(Spoken),
 }
 
 impl Driver {
@@ -194,22 +202,49 @@ impl Driver {
             Next::Output(count) => self.take_output(count),
             Next::ErrorOutput(count) => self.take_error_output(count),
             Next::Alarm => self.ring().await,
+            Next::Spoken(spoken) => self.speak(spoken),
         }
+    }
+
+    /// The program said something, or a question of the agent's has its answer.
+    fn speak(&mut self, spoken: Spoken) {
+        let Some(dialogue) = &mut self.dialogue else { return };
+        let (updates, settled) = dialogue.speak(spoken);
+        if let Some(settled) = &settled {
+            self.journal.decide(settled);
+        }
+        for update in updates {
+            self.tell(update);
+        }
+        self.tell_losses();
+        self.after_dialogue();
+    }
+
+    /// The agent's input is open as long as something needs it, and no clock runs while it waits for us.
+    fn after_dialogue(&mut self) {
+        let Some(dialogue) = &mut self.dialogue else { return };
+        let now = Instant::now();
+        if dialogue.close_if_over(now) {
+            self.clocks.forget_tasks();
+        }
+        self.clocks.ask(dialogue.is_asked(), now);
     }
 
     async fn next(&mut self) -> Next {
         let alarm = self.next_alarm().map(tokio::time::Instant::from_std);
         let may_read = self.may_read();
-        let State { exited, pending, abandoned, .. } = &mut self.state;
+        let State { exited, pending, pending_bytes, abandoned, .. } = &mut self.state;
         tokio::select! {
             biased;
             Some(order) = self.orders.recv() => Next::Order(order),
             () = self.updates.closed(), if !*abandoned => Next::Abandoned,
             status = self.child.wait(), if !*exited => Next::Exit(status.ok()),
             Some(fed) = self.fed.recv() => Next::Fed(fed),
+            spoken = spoken(&mut self.dialogue) => Next::Spoken(spoken),
             permit = self.updates.reserve(), if !pending.is_empty() && !*abandoned => {
                 if let Ok(permit) = permit {
                     permit.send(std::mem::take(pending));
+                    *pending_bytes = 0;
                 }
                 Next::HandedOver
             }
@@ -222,7 +257,9 @@ impl Driver {
 
     /// Whether what the agent writes can be taken.
     fn may_read(&self) -> bool {
-        self.state.pending.is_empty() || self.state.abandoned
+        // In a dialogue the answers to our own requests come among what somebody else has yet to take.
+        let room = if self.dialogue.is_some() { KEPT_FOR_LATER } else { 1 };
+        self.state.pending_bytes < room || self.state.abandoned
     }
 
     fn take_output(&mut self, count: usize) {
@@ -265,6 +302,9 @@ impl Driver {
         let records = if bytes.is_empty() { self.decoder.finish() } else { self.decoder.push(bytes) };
         if bytes.is_empty() {
             self.clocks.output_closed(now);
+            if let Some(dialogue) = &mut self.dialogue {
+                dialogue.agent_gone();
+            }
         } else {
             self.clocks.hear(now);
         }
@@ -273,8 +313,13 @@ impl Driver {
             for step in &steps {
                 self.clocks.step(step, now);
             }
+            let heard = self.dialogue.as_mut().map(|dialogue| dialogue.accept(&record, &steps, now));
             self.tell(Update::Record(Box::new(Seen { record, steps })));
+            for update in heard.into_iter().flatten() {
+                self.tell(update);
+            }
         }
+        self.after_dialogue();
         self.tell_losses();
     }
 
@@ -307,6 +352,7 @@ impl Driver {
 
     fn tell(&mut self, update: Update) {
         if !self.state.abandoned {
+            self.state.pending_bytes += update.size();
             self.state.pending.push(update);
         }
     }
@@ -366,6 +412,14 @@ impl Driver {
             }
         }
         Conclusion { summary, ending: self.ending, duration, stopped }
+    }
+}
+
+/// What is said next, if there is a dialogue.
+async fn spoken(dialogue: &mut Option<Dialogue>) -> Spoken {
+    match dialogue {
+        Some(dialogue) => dialogue.next().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -41,9 +41,19 @@ pub(crate) fn invocation(agent: &Agent) -> Result<Invocation, StartError> {
     if let Some(id) = agent.options.resume.as_ref().filter(|id| id.is_empty() || id.starts_with('-')) {
         return Err(StartError::Refused(format!("--resume: `{id}` is no session id")));
     }
+    let messages = matches!(agent.input, Input::Messages { .. });
     match agent.kind {
-        Kind::Claude => claude::invocation(&agent.options, matches!(agent.input, Input::Messages { .. })),
-        Kind::Codex => codex::invocation(&agent.options, matches!(agent.input, Input::Messages { .. })),
+        Kind::Claude => {
+            let mut invocation = claude::invocation(&agent.options, messages || agent.is_dialogue())?;
+            claude::answering(&agent.answers, &mut invocation);
+            Ok(invocation)
+        }
+        Kind::Codex if agent.is_dialogue() => {
+            let why = "codex exec takes one prompt and asks nothing: no messages, permission questions, hooks, tools of yours or \
+                       control requests; use Conversation (a run a turn), or claude";
+            Err(StartError::Refused(why.to_owned()))
+        }
+        Kind::Codex => codex::invocation(&agent.options, messages),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::answers::Settled;
 use tapline_recording::{End, Loss, Recorder, RecordingError, Stream};
 
 /// A recording, or none.
@@ -32,6 +33,14 @@ impl Journal {
         let Some(open) = &self.0 else { return };
         let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
         let losses = open.recorder.as_mut().map(|recorder| recorder.close(stream)).unwrap_or_default();
+        open.untold.extend(losses);
+    }
+
+    /// Keeps how a permission question was settled.
+    pub(crate) fn decide(&self, settled: &Settled) {
+        let Some(open) = &self.0 else { return };
+        let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
+        let losses = open.recorder.as_mut().map(|recorder| recorder.decide(settled)).unwrap_or_default();
         open.untold.extend(losses);
     }
 

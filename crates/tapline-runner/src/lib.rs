@@ -24,8 +24,11 @@
 //! the process group is what is reached.
 
 mod agent;
+mod answers;
 mod ask;
 mod clocks;
+mod control;
+mod dialogue;
 mod driver;
 mod environment;
 mod error;
@@ -35,21 +38,31 @@ mod input;
 mod journal;
 mod locate;
 mod marker;
+mod message;
 mod process;
 mod running;
 mod schema;
+mod session;
 mod spawn;
 mod tee;
 mod tree;
 
 pub use agent::{Agent, Environment, Input, Limits, Options, RecordTo};
+pub use answers::{
+    Answers, ElicitationReply, HookEvent, HookQuestion, Permission, PermissionQuestion, Settled, SettledBy, Tool, ToolResult,
+    ToolServer,
+};
 pub use ask::{Answer, Failure, ask};
+pub use control::{Control, Sent, SessionError};
+pub use dialogue::{Delivery, Over};
 pub use error::StartError;
 pub use guard::{GuardProgram, guard};
 pub use harness::{bin_variable, package};
 pub use locate::{locate, locate_other};
 pub use marker::VARIABLE as RUN_VARIABLE;
+pub use message::{Message, Priority};
 pub use process::Process;
+pub use session::{Session, Turn, Turning};
 pub use tee::{Host, Tee, Teed};
 
 /// Whether everything that an agent starts is found and stopped with it on this system; else its process group is.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant, SystemTime};
 
+use tapline_protocol::claude::control::InitializeReply;
 use tapline_protocol::{Agent as Kind, Decoder, Record};
 use tapline_recording::{Meta, Recorder, redact_args};
 use tapline_session::{Collector, Ending, Fold, Format, Report, Run, Step, Summary, rfc3339};
@@ -15,7 +16,10 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::agent::{Agent, Input};
+use crate::answers::Settled;
 use crate::clocks::Clocks;
+use crate::control::{Control, SessionError};
+use crate::dialogue::{Dialogue, Over, Patience};
 use crate::driver::{Driver, Ladder, Pipe, State};
 use crate::environment;
 use crate::error::StartError;
@@ -45,6 +49,19 @@ pub enum Update {
     Stopping(StopReason),
     /// So many processes could not be ended, not even by SIGKILL: the system holds them.
     Left(usize),
+    /// A turn of a conversation ended: which messages it answered.
+    Over(Box<Over>),
+    /// A permission question was settled.
+    Settled(Box<Settled>),
+    /// A callback panicked or took too long, so that the answer was no: which, and why.
+    Trouble(String),
+}
+
+impl Update {
+    /// How much memory it takes, about.
+    pub(crate) fn size(&self) -> usize {
+        size_of::<Seen>() + if let Self::Record(seen) = self { 2 * seen.record.bytes.len() } else { 0 }
+    }
 }
 
 /// A line and what happened in it.
@@ -132,6 +149,8 @@ pub struct Running {
     driver: Option<JoinHandle<Conclusion>>,
     collector: Collector,
     about: About,
+    control: Option<Control>,
+    initialized: Option<InitializeReply>,
     /// Lives as long as the run.
     _invocation: Invocation,
 }
@@ -160,11 +179,46 @@ pub struct Conclusion {
 }
 
 impl Running {
+    /// Starts an agent. One that is answered, or spoken to, is told so first, and then what it is asked.
     pub(crate) async fn start(mut agent: Agent) -> Result<Self, StartError> {
+        if !agent.is_dialogue() {
+            return Self::launch(agent).await;
+        }
+        let prompt = match std::mem::take(&mut agent.input) {
+            Input::Nothing => None,
+            Input::Prompt(prompt) => Some(String::from_utf8_lossy(&prompt).into_owned()),
+            Input::Messages { .. } => {
+                let why = "messages of yours, and somebody who answers: whoever sends the messages answers the questions, too";
+                return Err(StartError::Refused(why.to_owned()));
+            }
+        };
+        let (initialize, converses, kind) = (agent.answers.initialize(), agent.converses, agent.kind);
+        let mut running = Self::launch(agent).await?;
+        let Some(control) = &running.control else { return Ok(running) };
+        match control.initialize(initialize).await {
+            Ok(reply) => running.initialized = Some(reply),
+            // How it ended is in its report.
+            Err(SessionError::Ended { .. }) => return Ok(running),
+            Err(error) => return Err(StartError::Initialize { agent: kind.name(), error }),
+        }
+        if let Some(prompt) = prompt {
+            let _ = control.send(prompt);
+        }
+        if !converses {
+            control.finish();
+        }
+        Ok(running)
+    }
+
+    async fn launch(mut agent: Agent) -> Result<Self, StartError> {
         let (started, kind) = (Instant::now(), agent.kind);
         let started_at = now();
         let invocation = harness::invocation(&agent)?;
-        let environment = environment::of(&agent.environment);
+        let mut environment = environment::of(&agent.environment);
+        if agent.is_dialogue() {
+            // It says when it is idle: the one sign that nothing more comes.
+            environment.insert("CLAUDE_CODE_SDK_READS_SESSION_STATE".into(), "1".into());
+        }
         let program = locate(kind, agent.bin.as_deref(), environment::value(&environment, "PATH").as_deref())?;
         if let Some(cwd) = &agent.cwd {
             let found = std::fs::read_dir(cwd).map(drop);
@@ -177,7 +231,8 @@ impl Running {
         command.args(&invocation.args).env_clear().envs(&environment);
         command.env(marker::VARIABLE, marker::value(&mark));
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.stdin(if matches!(agent.input, Input::Nothing) { Stdio::null() } else { Stdio::piped() });
+        let talks = agent.is_dialogue() || !matches!(agent.input, Input::Nothing);
+        command.stdin(if talks { Stdio::piped() } else { Stdio::null() });
         if let Some(cwd) = &agent.cwd {
             command.current_dir(cwd);
         }
@@ -200,6 +255,7 @@ impl Running {
         let ((report_fed, fed), (order, orders)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
         let (send, updates) = mpsc::channel(WAITING);
         let (over, when_over) = watch::channel(None);
+        let (control, dialogue) = dialogue(&mut agent).unzip();
         let takes_more = matches!(agent.input, Input::Messages { .. });
         let input = std::mem::take(&mut agent.input);
         let feeder = stdin.map(|stdin| tokio::spawn(feed(stdin, input, journal.clone(), report_fed)));
@@ -221,6 +277,7 @@ impl Running {
             decoder: Decoder::default(),
             fold: Fold::for_agent(Some(kind)),
             journal,
+            dialogue,
             ending: Ending {
                 no_heuristics: agent.no_heuristics,
                 no_background_tasks: no_background.is_some_and(|value| value == "1"),
@@ -243,8 +300,19 @@ impl Running {
                 label: agent.label,
                 recording: agent.record.map(|to| to.folder.display().to_string()),
             },
+            control,
+            initialized: None,
             _invocation: invocation,
         })
+    }
+
+    /// Speaks to the agent while it works, if somebody answers it ([`Agent::answers`]) or it is a session.
+    pub fn control(&self) -> Option<Control> {
+        self.control.clone()
+    }
+
+    pub(crate) fn dialogue(&self) -> Option<(&Control, Option<&InitializeReply>)> {
+        self.control.as_ref().map(|control| (control, self.initialized.as_ref()))
     }
 
     /// Collects for the report only what the value at this path needs; with an empty path nothing, so that a run of any
@@ -370,6 +438,20 @@ pub fn report_not_started(kind: Kind, error: &StartError, run: Run) -> Report {
 pub fn now() -> Option<String> {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
     rfc3339(since.as_secs_f64())
+}
+
+/// The other direction, if there is one: the agent's input is then what it says.
+fn dialogue(agent: &mut Agent) -> Option<(Control, Dialogue)> {
+    if !agent.is_dialogue() {
+        return None;
+    }
+    let (say, said) = mpsc::unbounded_channel();
+    let patience = Patience { background: agent.limits.background, linger: agent.limits.linger };
+    let cwd = agent.cwd.clone().or_else(|| std::env::current_dir().ok());
+    let cwd = cwd.map(|cwd| cwd.to_string_lossy().into_owned());
+    let (dialogue, lines) = Dialogue::new(agent.answers.clone(), cwd, said, patience);
+    agent.input = Input::Messages { prompt: None, lines: Box::pin(lines) };
+    Some((Control::new(say, agent.limits.request), dialogue))
 }
 
 fn recorder(

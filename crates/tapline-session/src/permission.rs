@@ -69,6 +69,8 @@ pub struct Call {
     pub command: Option<String>,
     /// The paths that it would touch, resolved: absolute, without `.`, `..` or links, as far as the caller knows.
     pub paths: Vec<String>,
+    /// Other names of these paths, by links: what is denied under one of them is denied.
+    pub aliases: Vec<String>,
     /// It names a path that cannot be resolved.
     pub lost_path: bool,
     /// It has a command that is no text.
@@ -110,8 +112,17 @@ impl Call {
             lost_command: command.is_none() && has(COMMANDS),
             command,
             paths: resolved.into_iter().chain(reached.flatten()).collect(),
+            aliases: Vec::new(),
             cwd: cwd.map(str::to_owned),
         }
+    }
+
+    /// The same with its paths as they are behind all links, by who can see the files.
+    #[must_use]
+    pub fn behind_links(mut self, real: impl Fn(&str) -> String) -> Self {
+        let behind = self.paths.iter().map(|path| real(path)).collect();
+        self.aliases = std::mem::replace(&mut self.paths, behind);
+        self
     }
 }
 
@@ -154,7 +165,7 @@ impl Rule {
         if allows {
             !call.lost_path && !call.paths.is_empty() && call.paths.iter().all(fits)
         } else {
-            call.lost_path || call.paths.iter().any(fits)
+            call.lost_path || call.paths.iter().chain(&call.aliases).any(fits)
         }
     }
 }

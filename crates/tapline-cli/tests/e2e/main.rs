@@ -8,6 +8,8 @@ mod codex;
 #[cfg(test)]
 mod drift;
 #[cfg(test)]
+mod driving;
+#[cfg(test)]
 mod ending;
 #[cfg(test)]
 mod failing;

@@ -103,6 +103,11 @@ pub enum Block {
 const KNOWN_BY_NAME: &[&str] = &["container_upload", "search_result", "tool_reference", "compaction", "fallback"];
 
 impl Block {
+    /// A block to be written as it stands.
+    pub fn raw(json: Json) -> Self {
+        Self::Other(Other { name: json.text_of("type"), known: false, json })
+    }
+
     fn read(value: Value<'_>) -> Self {
         fn shape<T: Read + Default>(value: Value<'_>) -> T {
             T::read(value).unwrap_or_default()

@@ -37,8 +37,10 @@ wire! {
         resume_reason: Option<String> = "resume_reason",
         local_command: Option<String> = "local_command",
         fast_mode_state: Option<String> = "fast_mode_state",
+        user_message_uuid: Option<String> = "user_message_uuid",
+        user_message_uuids: Vec<String> = "user_message_uuids",
         messages: Vec<Json> = "messages";
-        also "ttft_stream_ms", "time_to_request_ms", "user_message_uuid", "user_message_uuids",
+        also "ttft_stream_ms", "time_to_request_ms",
         "request_sent_wall_ms", "first_content_frame_ms", "first_stream_post_ms", "first_stream_post_ack_ms",
         "first_stream_post_queue_wait_ms", "first_stream_post_queued_behind", "first_stream_post_wall_ms",
         "first_text_post_ms", "first_text_post_queue_wait_ms", "first_text_post_queued_behind",

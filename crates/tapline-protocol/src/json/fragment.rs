@@ -32,6 +32,16 @@ impl Json {
         Self("null".into())
     }
 
+    /// A value written as JSON; `null` for what JSON cannot hold (a map whose keys are no strings).
+    pub fn of(value: &impl Serialize) -> Self {
+        serde_json::to_string(value).map_or_else(|_| Self::null(), |text| Self(text.into()))
+    }
+
+    /// Reads the value into a type of yours; half a surrogate pair becomes U+FFFD. The error says what does not fit.
+    pub fn to<T: serde::de::DeserializeOwned>(&self) -> Result<T, String> {
+        serde_json::from_str(&without_lone_surrogates(&self.0)).map_err(|error| error.to_string())
+    }
+
     pub(super) fn checked(raw: &str) -> Self {
         Self(raw.into())
     }
@@ -54,6 +64,20 @@ impl Json {
     /// The value at this key, if the value is an object that has it.
     pub fn get(&self, key: &str) -> Option<Self> {
         self.with(|value| value.get(key).map(Value::to_json)).flatten()
+    }
+}
+
+/// From JSON text alone (`serde_json`), as it stands there.
+impl<'de> serde::Deserialize<'de> for Json {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = <&RawValue>::deserialize(deserializer)?;
+        Ok(Self(raw.get().into()))
+    }
+}
+
+impl From<serde_json::Value> for Json {
+    fn from(value: serde_json::Value) -> Self {
+        Self::of(&value)
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::{Driver, GIVE_UP, LOOK, NOT_TAKEN, STUCK};
 use crate::clocks::Alarm;
+use crate::dialogue::Dialogue;
 use crate::running::{Order, StopReason, Update};
 use crate::tree::{Firmness, Left};
 
@@ -65,7 +66,8 @@ impl Driver {
             return self.state.look_at;
         }
         let clock = self.clocks.next(self.may_read()).map(|(at, _)| at).filter(|_| self.ladder.reason.is_none());
-        [self.ladder.until, clock].into_iter().flatten().min()
+        let close = self.dialogue.as_ref().and_then(Dialogue::alarm).filter(|_| self.ladder.reason.is_none());
+        [self.ladder.until, clock, close].into_iter().flatten().min()
     }
 
     /// Does what is due.
@@ -96,6 +98,8 @@ impl Driver {
                 Alarm::Linger => StopReason::Linger,
             };
             self.stop(reason).await;
+        } else {
+            self.after_dialogue();
         }
     }
 
@@ -127,13 +131,19 @@ impl Driver {
 
     /// Nobody is there any more who could want the run: everything is killed at once.
     pub(super) fn abandon(&mut self) {
-        self.state.abandoned = true;
-        self.state.pending.clear();
+        self.give_up_updates();
         self.ladder.reason.get_or_insert(StopReason::Stopped);
         self.ending.interrupted |= !self.ending.timed_out && !self.ending.lingered;
         self.close_input();
         self.ladder.climb(Rung::Killed);
         self.ladder.until = Some(Instant::now());
+    }
+
+    /// Nobody takes updates any more.
+    fn give_up_updates(&mut self) {
+        self.state.abandoned = true;
+        self.state.pending.clear();
+        self.state.pending_bytes = 0;
     }
 
     async fn stop(&mut self, reason: StopReason) {
@@ -210,8 +220,7 @@ impl Driver {
         let since = if stopped { ended } else { self.state.last_read.unwrap_or(ended).max(ended) };
         if stopped && !self.state.pending.is_empty() && now > since + NOT_TAKEN {
             // A run that was stopped ends, also where nobody takes what it said.
-            self.state.abandoned = true;
-            self.state.pending.clear();
+            self.give_up_updates();
         }
         if !self.drain().await || !self.state.pending.is_empty() || now < since + LOOK {
             return;

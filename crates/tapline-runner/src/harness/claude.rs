@@ -5,6 +5,7 @@ use std::ffi::OsString;
 
 use super::{Invocation, flag_of};
 use crate::agent::Options;
+use crate::answers::Answers;
 use crate::error::StartError;
 use crate::schema;
 
@@ -84,6 +85,16 @@ pub(super) fn invocation(options: &Options, messages: bool) -> Result<Invocation
     args.extend(switches.iter().filter(|(_, on)| *on).map(|(flag, _)| OsString::from(flag)));
     args.extend(extra);
     Ok(Invocation { args, _schema: None })
+}
+
+/// What makes it ask here.
+pub(super) fn answering(answers: &Answers, invocation: &mut Invocation) {
+    if answers.asks_permission() {
+        invocation.args.push("--permission-prompt-tool=stdio".into());
+    }
+    if let Some(config) = answers.mcp_config() {
+        invocation.args.push(format!("--mcp-config={config}").into());
+    }
 }
 
 /// What the caller gave behind `--`, if it leaves the stream whole. What tapline sets itself is left out.

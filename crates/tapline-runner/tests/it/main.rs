@@ -1,6 +1,8 @@
 //! Tests of the runner: against an agent that misbehaves on demand, from the contract's point of view.
 
 #[cfg(test)]
+mod answering;
+#[cfg(test)]
 mod arguments;
 #[cfg(test)]
 mod dropping;
@@ -10,5 +12,9 @@ mod ending;
 mod fake;
 #[cfg(test)]
 mod many;
+#[cfg(test)]
+mod requesting;
+#[cfg(test)]
+mod scripted;
 #[cfg(test)]
 mod starting;

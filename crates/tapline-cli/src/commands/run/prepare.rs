@@ -97,8 +97,13 @@ impl Plan {
         agent.environment.clean = args.told.clean_env;
         agent.environment.set = args.told.env.iter().map(|text| variable(text)).collect();
         let ending = &args.ending;
-        agent.limits =
-            Limits { timeout: ending.timeout, idle: ending.idle_timeout, linger: ending.linger, grace: ending.grace };
+        agent.limits = Limits {
+            timeout: ending.timeout,
+            idle: ending.idle_timeout,
+            linger: ending.linger,
+            grace: ending.grace,
+            ..Limits::default()
+        };
         agent.label.clone_from(&args.shown.label);
         agent.no_heuristics = ending.no_heuristics;
         agent

@@ -1,5 +1,7 @@
 //! What answers to control requests carry, and what a host writes: answers and prompts.
 
+use std::collections::BTreeMap;
+
 use crate::claude::content::Content;
 use crate::json::{Json, Number};
 use crate::wire::frame;
@@ -7,11 +9,11 @@ use crate::wire::frame;
 frame! {
     /// The answer to `initialize`.
     InitializeReply {
-        commands: Vec<Json> = "commands",
-        agents: Vec<Json> = "agents",
+        commands: Vec<CommandInfo> = "commands",
+        agents: Vec<AgentInfo> = "agents",
         output_style: Option<String> = "output_style",
         available_output_styles: Vec<String> = "available_output_styles",
-        models: Vec<Json> = "models",
+        models: Vec<ModelInfo> = "models",
         account: Option<Account> = "account",
         pid: Option<u64> = "pid",
         claude_code_version: Option<String> = "claude_code_version",
@@ -22,6 +24,22 @@ frame! {
         plugins_applied: Option<Json> = "plugins_applied",
         capabilities: Vec<String> = "capabilities",
         fast_mode_state: Option<String> = "fast_mode_state",
+    }
+
+    /// A slash command.
+    CommandInfo {
+        name: Option<String> = "name",
+        description: Option<String> = "description",
+        argument_hint: Option<String> = "argumentHint",
+        aliases: Vec<String> = "aliases";
+        also "builtin"
+    }
+
+    /// A kind of sub-agent.
+    AgentInfo {
+        name: Option<String> = "name",
+        description: Option<String> = "description",
+        model: Option<String> = "model",
     }
 
     /// Whose account the agent uses.
@@ -102,7 +120,7 @@ frame! {
         percentage: Option<Number> = "percentage",
         auto_compact_threshold: Option<u64> = "autoCompactThreshold",
         is_auto_compact_enabled: Option<bool> = "isAutoCompactEnabled",
-        categories: Vec<Json> = "categories",
+        categories: Vec<ContextCategory> = "categories",
         memory_files: Vec<Json> = "memoryFiles",
         mcp_tools: Vec<Json> = "mcpTools",
         agents: Vec<Json> = "agents",
@@ -111,6 +129,16 @@ frame! {
         message_breakdown: Option<Json> = "messageBreakdown",
         api_usage: Option<Json> = "apiUsage";
         also "autocompactSource", "gridRows"
+    }
+
+    /// What a part of the context takes.
+    ContextCategory {
+        id: Option<String> = "id",
+        name: Option<String> = "name",
+        tokens: Option<u64> = "tokens",
+        kind: Option<String> = "kind",
+        is_deferred: Option<bool> = "isDeferred";
+        also "color"
     }
 
     /// The answer to `get_usage`.
@@ -139,13 +167,47 @@ frame! {
     BinaryVersion { version: Option<String> = "version", build_time: Option<String> = "buildTime" }
 
     /// The answer to `list_models`.
-    Models { models: Vec<Json> = "models" }
+    Models { models: Vec<ModelInfo> = "models" }
+
+    /// A model that the agent can use.
+    ModelInfo {
+        value: Option<String> = "value",
+        resolved_model: Option<String> = "resolvedModel",
+        display_name: Option<String> = "displayName",
+        description: Option<String> = "description",
+        supports_effort: Option<bool> = "supportsEffort",
+        supported_effort_levels: Vec<String> = "supportedEffortLevels",
+        supports_adaptive_thinking: Option<bool> = "supportsAdaptiveThinking",
+        supports_fast_mode: Option<bool> = "supportsFastMode",
+        supports_auto_mode: Option<bool> = "supportsAutoMode";
+        also "supportsThinkingOff"
+    }
 
     /// The answer to `get_settings`.
     Settings { effective: Option<Json> = "effective", sources: Option<Json> = "sources", applied: Option<Json> = "applied" }
 
     /// The answer to `mcp_status`.
-    McpStatusReply { mcp_servers: Vec<Json> = "mcpServers" }
+    McpStatusReply { mcp_servers: Vec<McpServerStatus> = "mcpServers" }
+
+    /// An MCP server as it stands.
+    McpServerStatus {
+        name: Option<String> = "name",
+        status: Option<String> = "status",
+        error: Option<String> = "error",
+        server_info: Option<Json> = "serverInfo",
+        config: Option<Json> = "config",
+        transport: Option<String> = "transport",
+        scope: Option<String> = "scope",
+        source: Option<String> = "source",
+        tools: Vec<McpToolInfo> = "tools",
+    }
+
+    /// A tool of an MCP server's.
+    McpToolInfo {
+        name: Option<String> = "name",
+        description: Option<String> = "description",
+        annotations: Option<Json> = "annotations",
+    }
 
     /// The answer to `list_permission_rules`.
     PermissionRules { state: Option<Json> = "state" }
@@ -172,7 +234,7 @@ frame! {
         files_changed: Vec<String> = "filesChanged",
         insertions: Option<u64> = "insertions",
         deletions: Option<u64> = "deletions",
-        skipped_links: Vec<String> = "skippedLinks",
+        skipped_links: Option<Json> = "skippedLinks",
     }
 
     /// The answer to `read_file`.
@@ -182,7 +244,55 @@ frame! {
         truncated: Option<bool> = "truncated",
         encoding: Option<String> = "encoding",
         lossy: Option<bool> = "lossy",
+        requested_path: Option<String> = "requested_path",
     }
+
+    /// An answer that says nothing but that it was done.
+    Done {}
+
+    /// The answer to `set_permission_mode`.
+    ModeReply { mode: Option<String> = "mode" }
+
+    /// The answer to `set_model`.
+    ModelReply { model: Option<String> = "model" }
+
+    /// The answer to `file_suggestions`.
+    FileSuggestionsReply { suggestions: Vec<Json> = "suggestions", cwd: Option<String> = "cwd" }
+
+    /// The answer to `cancel_async_message`.
+    CancelReply { cancelled: Option<bool> = "cancelled" }
+
+    /// The answer to `mcp_set_servers`.
+    McpServersSet {
+        added: Vec<String> = "added",
+        removed: Vec<String> = "removed",
+        errors: BTreeMap<String, String> = "errors",
+    }
+
+    /// The answer to `mcp_read_resource`.
+    McpResource { contents: Vec<Json> = "contents" }
+
+    /// The answer to `mcp_call`: what the tool gave.
+    McpCallReply {
+        content: Vec<Json> = "content",
+        is_error: Option<bool> = "isError",
+        structured_content: Option<Json> = "structuredContent",
+    }
+
+    /// The answer to `reload_plugins`.
+    PluginsReloaded {
+        commands: Vec<Json> = "commands",
+        agents: Vec<Json> = "agents",
+        plugins: Vec<Json> = "plugins",
+        mcp_servers: Vec<McpServerStatus> = "mcpServers",
+        error_count: Option<u64> = "error_count",
+    }
+
+    /// The answer to `reload_skills`.
+    SkillsReloaded { skills: Vec<Json> = "skills" }
+
+    /// The answer to `reload_output_styles`.
+    OutputStyles { available_output_styles: Vec<String> = "available_output_styles" }
 
     /// A prompt as it is written to the agent's standard input, behind `"type":"user"`.
     UserInput {
@@ -201,4 +311,58 @@ frame! {
 
     /// The message of a prompt.
     InputMessage { role: Option<String> = "role", content: Content = "content" }
+}
+
+impl HookReply {
+    /// The tool may not run, and why (`PreToolUse`).
+    pub fn deny_tool(reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        Self::specific(&serde_json::json!({
+            "hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": reason,
+        }))
+    }
+
+    /// The tool may run unasked (`PreToolUse`).
+    pub fn allow_tool() -> Self {
+        Self::specific(&serde_json::json!({"hookEventName": "PreToolUse", "permissionDecision": "allow"}))
+    }
+
+    /// The tool runs with other input (`PreToolUse`).
+    pub fn rewrite_tool(input: &Json) -> Self {
+        Self::specific(&Rewritten { hook_event_name: "PreToolUse", permission_decision: "allow", updated_input: input })
+    }
+
+    /// The question is answered with no (`PermissionRequest`).
+    pub fn deny_permission(message: impl Into<String>) -> Self {
+        let decision = serde_json::json!({"behavior": "deny", "message": message.into()});
+        Self::specific(&serde_json::json!({"hookEventName": "PermissionRequest", "decision": decision}))
+    }
+
+    /// What was to happen does not, and why. A `Stop` that is blocked goes on.
+    pub fn block(reason: impl Into<String>) -> Self {
+        Self { decision: Some("block".to_owned()), reason: Some(reason.into()), ..Self::default() }
+    }
+
+    /// The agent stops.
+    pub fn stop(reason: impl Into<String>) -> Self {
+        Self { proceed: Some(false), stop_reason: Some(reason.into()), ..Self::default() }
+    }
+
+    /// One more thing for the model to know, by the event it is told at.
+    pub fn add_context(event: &str, text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self::specific(&serde_json::json!({"hookEventName": event, "additionalContext": text}))
+    }
+
+    fn specific(output: &impl serde::Serialize) -> Self {
+        Self { hook_specific_output: Some(Json::of(output)), ..Self::default() }
+    }
+}
+
+#[derive(serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Rewritten<'a> {
+    hook_event_name: &'static str,
+    permission_decision: &'static str,
+    updated_input: &'a Json,
 }

@@ -1,0 +1,56 @@
+//! Callbacks of the program's: asynchronous, held to a deadline, and never a danger to the run.
+
+use std::any::Any;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+/// A callback: a question in, an answer out, in its own time.
+pub(crate) type Callback<Q, A> = Arc<dyn Fn(Q) -> Pin<Box<dyn Future<Output = A> + Send>> + Send + Sync>;
+
+pub(crate) fn callback<Q, A, F>(ask: impl Fn(Q) -> F + Send + Sync + 'static) -> Callback<Q, A>
+where
+    F: Future<Output = A> + Send + 'static,
+{
+    Arc::new(move |question| Box::pin(ask(question)))
+}
+
+/// Why there is no answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Failed {
+    /// It panicked: what it said.
+    Panicked(String),
+    /// It took longer than this.
+    Overran(Duration),
+}
+
+impl std::fmt::Display for Failed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Panicked(message) => write!(f, "panicked: {message}"),
+            Self::Overran(limit) => write!(f, "gave no answer within {limit:?}"),
+        }
+    }
+}
+
+/// The answer, unless the callback panics or takes too long.
+pub(crate) async fn guarded<Q, A>(callback: &Callback<Q, A>, question: Q, within: Duration) -> Result<A, Failed> {
+    let mut answer = pin!(async { callback(question).await });
+    let caught = poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(context))) {
+        Ok(polled) => polled.map(Ok),
+        Err(panic) => Poll::Ready(Err(Failed::Panicked(words(panic.as_ref())))),
+    });
+    // A time that no clock can tell never comes.
+    match tokio::time::timeout(within, caught).await {
+        Ok(answer) => answer,
+        Err(_) => Err(Failed::Overran(within)),
+    }
+}
+
+fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no words".to_owned())
+}

@@ -1,0 +1,252 @@
+//! A permission question: rules first, then whoever is there to ask; where nobody is, no.
+
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
+
+use serde::Serialize;
+use tapline_protocol::claude::control::{CanUseTool, PermissionReply, PermissionUpdate};
+use tapline_protocol::{Json, Read};
+use tapline_session::permission::{Call, Decision, Permissions, Ruling};
+
+use super::callback::{Callback, guarded};
+
+/// The agent asks whether a tool may run, and no rule says so.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PermissionQuestion {
+    /// The tool.
+    pub tool: String,
+    /// What it would be called with.
+    pub input: Json,
+    /// What the rules say: to ask, and why.
+    pub decision: Decision,
+    /// Everything else that the agent says about it.
+    pub request: CanUseTool,
+}
+
+impl PermissionQuestion {
+    /// What the agent suggests to remember, so that it need not ask again.
+    pub fn suggestions(&self) -> Vec<PermissionUpdate> {
+        self.request.permission_suggestions.iter().filter_map(|json| json.with(PermissionUpdate::read).flatten()).collect()
+    }
+}
+
+/// The answer to a permission question.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Permission {
+    /// It may run.
+    Allow {
+        /// With other input than it asked for.
+        input: Option<Json>,
+        /// What the agent is to remember.
+        remember: Vec<PermissionUpdate>,
+    },
+    /// It may not.
+    Deny {
+        /// Why, for the model to read.
+        message: String,
+        /// And the turn ends.
+        interrupt: bool,
+    },
+}
+
+impl Permission {
+    /// It may run, this once.
+    pub fn allow() -> Self {
+        Self::Allow { input: None, remember: Vec::new() }
+    }
+
+    /// It may run, with this input instead.
+    pub fn allow_with(input: impl Into<Json>) -> Self {
+        Self::Allow { input: Some(input.into()), remember: Vec::new() }
+    }
+
+    /// It may run, and the agent is to remember this (one of [`PermissionQuestion::suggestions`]).
+    pub fn allow_and_remember(updates: impl IntoIterator<Item = PermissionUpdate>) -> Self {
+        Self::Allow { input: None, remember: updates.into_iter().collect() }
+    }
+
+    /// It may not; the model reads why and goes on.
+    pub fn deny(message: impl Into<String>) -> Self {
+        Self::Deny { message: message.into(), interrupt: false }
+    }
+
+    /// It may not, and the turn ends.
+    pub fn deny_and_stop(message: impl Into<String>) -> Self {
+        Self::Deny { message: message.into(), interrupt: true }
+    }
+}
+
+/// Who settled a permission question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SettledBy {
+    /// A rule.
+    Rule,
+    /// The callback: a program, or the person behind it.
+    Callback,
+    /// Nobody was there to ask.
+    Nobody,
+    /// The callback gave no answer in time.
+    Deadline,
+    /// The callback panicked.
+    Panic,
+}
+
+/// How a permission question was settled: what a recording keeps of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Settled {
+    /// The question.
+    pub request_id: String,
+    /// The call.
+    pub tool_use_id: Option<String>,
+    /// The tool.
+    pub tool: String,
+    /// `allow` or `deny`.
+    pub ruling: Ruling,
+    /// Who said so.
+    pub by: SettledBy,
+    /// The rule, where there is one: `allow[2]`.
+    pub rule: Option<String>,
+    /// Why, in the words of the rule or the answer.
+    pub reason: Option<String>,
+    /// It runs with other input than was asked for.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub rewritten: bool,
+    /// The agent was told to remember something, so that it need not ask again.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub remembered: bool,
+}
+
+/// Settles a question: by the rules, else by the callback, else with no.
+pub(super) async fn settle(
+    rules: Option<&Permissions>,
+    callback: Option<&Callback<PermissionQuestion, Permission>>,
+    within: Duration,
+    id: String,
+    request: CanUseTool,
+    cwd: Option<String>,
+) -> (PermissionReply, Settled) {
+    let tool = request.tool_name.clone().unwrap_or_default();
+    let input = request.input.clone();
+    let decision = match rules {
+        // The disk is looked at, which may take a while.
+        Some(rules) => {
+            let (rules, tool, input) = (rules.clone(), tool.clone(), input.clone());
+            let decide = move || {
+                let cwd = cwd.map(|cwd| real(&cwd));
+                rules.decide(&Call::of(&tool, input.as_ref(), cwd.as_deref()).behind_links(real))
+            };
+            tokio::task::spawn_blocking(decide).await.unwrap_or_else(|_| unruled())
+        }
+        None => unruled(),
+    };
+    let Decision { ruling, rule, reason } = decision.clone();
+    let tool_use_id = request.tool_use_id.clone();
+    let (answer, by) = match (ruling, callback) {
+        (Ruling::Allow, _) => (Permission::allow(), SettledBy::Rule),
+        (Ruling::Deny, _) => {
+            let why = reason.clone().unwrap_or_else(|| "a permission rule denies it".to_owned());
+            (Permission::deny(why), SettledBy::Rule)
+        }
+        (Ruling::Ask, None) => {
+            let why = reason.clone().unwrap_or_else(|| "no permission rule allows it".to_owned());
+            (Permission::deny(format!("{why}, and nobody is there to ask")), SettledBy::Nobody)
+        }
+        (Ruling::Ask, Some(callback)) => {
+            let asked = input.clone().unwrap_or_else(|| serde_json::json!({}).into());
+            let question = PermissionQuestion { tool: tool.clone(), input: asked, decision, request };
+            match guarded(callback, question, within).await {
+                Ok(answer) => (answer, SettledBy::Callback),
+                Err(failed) => {
+                    let by = if matches!(failed, super::Failed::Panicked(_)) { SettledBy::Panic } else { SettledBy::Deadline };
+                    (Permission::deny(format!("whoever was asked for permission {failed}")), by)
+                }
+            }
+        }
+    };
+    let settled = |ruling, reason, rewritten, remembered| Settled {
+        request_id: id.clone(),
+        tool_use_id: tool_use_id.clone(),
+        tool: tool.clone(),
+        ruling,
+        by,
+        rule: rule.clone(),
+        reason,
+        rewritten,
+        remembered,
+    };
+    let reply = PermissionReply { tool_use_id: tool_use_id.clone(), ..PermissionReply::default() };
+    match answer {
+        Permission::Allow { input: other, remember } => {
+            let settled = settled(Ruling::Allow, reason, other.is_some(), !remember.is_empty());
+            let reply = PermissionReply {
+                behavior: Some("allow".to_owned()),
+                // Earlier versions want it, changed or not.
+                updated_input: other.or(input),
+                updated_permissions: remember.iter().map(Json::of).collect(),
+                ..reply
+            };
+            (reply, settled)
+        }
+        Permission::Deny { message, interrupt } => {
+            let settled = settled(Ruling::Deny, Some(message.clone()), false, false);
+            let interrupt = interrupt.then_some(true);
+            (PermissionReply { behavior: Some("deny".to_owned()), message: Some(message), interrupt, ..reply }, settled)
+        }
+    }
+}
+
+fn unruled() -> Decision {
+    Decision { ruling: Ruling::Ask, rule: None, reason: None }
+}
+
+/// The system follows no more links than this in one path.
+const LINKS: usize = 40;
+
+/// A path as it is behind all links, also those to what is not there yet.
+fn real(path: &str) -> String {
+    fn follow(path: &Path, left: &mut usize) -> PathBuf {
+        let mut there = PathBuf::new();
+        for part in path.components() {
+            match part {
+                Component::CurDir => {}
+                Component::ParentDir => drop(there.pop()),
+                Component::Prefix(_) | Component::RootDir | Component::Normal(_) => there.push(part),
+            }
+            if matches!(part, Component::Normal(_))
+                && *left > 0
+                && let Ok(target) = there.read_link()
+            {
+                *left -= 1;
+                there.pop();
+                there = follow(&there.join(target), left);
+            }
+        }
+        there
+    }
+    follow(Path::new(path), &mut LINKS.clone()).to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_what_is_behind_its_links() -> std::io::Result<()> {
+        let folder = std::env::temp_dir().join(format!("tapline-links-{}", crate::marker::random()));
+        let folder = folder.as_path();
+        std::fs::create_dir_all(folder.join("inside"))?;
+        let folder = folder.canonicalize()?;
+        std::os::unix::fs::symlink(folder.join("inside"), folder.join("link"))?;
+        std::os::unix::fs::symlink("link/new", folder.join("dangling"))?;
+        let at = |name: &str| real(&folder.join(name).to_string_lossy());
+        assert_eq!(at("link/new.txt"), folder.join("inside/new.txt").to_string_lossy());
+        assert_eq!(at("nothing/here"), folder.join("nothing/here").to_string_lossy());
+        assert_eq!(
+            at("dangling"),
+            folder.join("inside/new").to_string_lossy(),
+            "a link to what is not there yet is followed, too"
+        );
+        std::fs::remove_dir_all(&folder)
+    }
+}

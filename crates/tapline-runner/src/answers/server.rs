@@ -1,0 +1,145 @@
+//! An MCP server within this program: the agent's messages to it come over the control protocol, one JSON-RPC message each.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::json;
+use tapline_protocol::Json;
+
+use super::callback::{Callback, guarded};
+use super::tool::{Tool, ToolResult};
+
+/// Where the agent names no version of MCP.
+const MCP_VERSION: &str = "2025-06-18";
+/// JSON-RPC's words for what cannot be answered.
+const NO_SUCH_METHOD: i64 = -32601;
+const WRONG_PARAMETERS: i64 = -32602;
+
+/// Tools of this program's under one name: the agent calls them `mcp__NAME__TOOL`.
+#[derive(Clone)]
+pub struct ToolServer {
+    pub(crate) name: String,
+    version: String,
+    serves: Serves,
+}
+
+#[derive(Clone)]
+enum Serves {
+    Tools(Vec<Tool>),
+    /// Whoever else speaks JSON-RPC.
+    Messages(Callback<Json, Option<Json>>),
+}
+
+impl std::fmt::Debug for ToolServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ToolServer").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl ToolServer {
+    /// A server without tools.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), version: "1.0.0".to_owned(), serves: Serves::Tools(Vec::new()) }
+    }
+
+    /// A server that answers JSON-RPC messages itself; none to a notification.
+    pub fn of_messages<F>(name: impl Into<String>, answer: impl Fn(Json) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Option<Json>> + Send + 'static,
+    {
+        Self { serves: Serves::Messages(super::callback(answer)), ..Self::new(name) }
+    }
+
+    /// One more tool; of two with one name the later counts.
+    #[must_use]
+    pub fn tool(mut self, tool: Tool) -> Self {
+        if let Serves::Tools(tools) = &mut self.serves {
+            tools.retain(|known| known.name != tool.name);
+            tools.push(tool);
+        }
+        self
+    }
+
+    /// Answers one message of the agent's.
+    pub(crate) async fn answer(&self, message: Json, within: Duration) -> Json {
+        let id = message.get("id").filter(|id| id.as_str() != "null");
+        let tools = match &self.serves {
+            Serves::Tools(tools) => tools,
+            Serves::Messages(callback) => {
+                return match guarded(callback, message, within).await {
+                    Ok(answer) => answer.unwrap_or_else(acknowledged),
+                    Err(failed) => error(id.as_ref(), NO_SUCH_METHOD, &format!("the server {failed}")),
+                };
+            }
+        };
+        let Some(id) = id else { return acknowledged() };
+        let method = message.text_of("method").unwrap_or_default();
+        let parameters = message.get("params");
+        let parameter = |name: &str| parameters.as_ref().and_then(|parameters| parameters.get(name));
+        match method.as_str() {
+            "initialize" => {
+                let version = parameters.as_ref().and_then(|parameters| parameters.text_of("protocolVersion"));
+                let about = json!({
+                    "protocolVersion": version.as_deref().unwrap_or(MCP_VERSION),
+                    "capabilities": {"tools": {"listChanged": false}},
+                    "serverInfo": {"name": self.name, "version": self.version},
+                });
+                result(&id, &about)
+            }
+            "ping" => result(&id, &json!({})),
+            "tools/list" => {
+                let shown = |tool: &Tool| Shown {
+                    name: tool.name.clone(),
+                    description: tool.description.clone(),
+                    input_schema: tool.schema.clone(),
+                };
+                result(&id, &Tools { tools: tools.iter().map(shown).collect() })
+            }
+            "tools/call" => {
+                let name = parameter("name").and_then(|name| name.to::<String>().ok()).unwrap_or_default();
+                let Some(tool) = tools.iter().find(|tool| tool.name == name) else {
+                    return error(Some(&id), WRONG_PARAMETERS, &format!("there is no tool `{name}`"));
+                };
+                let arguments = parameter("arguments").unwrap_or_else(|| json!({}).into());
+                let called = guarded(&tool.call, arguments, within).await;
+                result(&id, &called.unwrap_or_else(|failed| ToolResult::error(format!("the tool `{name}` {failed}"))))
+            }
+            _ => error(Some(&id), NO_SUCH_METHOD, &format!("no such method: {method}")),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Tools {
+    tools: Vec<Shown>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Shown {
+    name: String,
+    description: String,
+    input_schema: Json,
+}
+
+#[derive(Serialize)]
+struct Answered<'a, T> {
+    jsonrpc: &'static str,
+    id: &'a Json,
+    result: &'a T,
+}
+
+fn result(id: &Json, result: &impl Serialize) -> Json {
+    Json::of(&Answered { jsonrpc: "2.0", id, result })
+}
+
+fn error(id: Option<&Json>, code: i64, message: &str) -> Json {
+    let mut error = json!({"jsonrpc": "2.0", "error": {"code": code, "message": message}});
+    error["id"] = id.and_then(|id| id.to().ok()).unwrap_or_default();
+    error.into()
+}
+
+/// What a notification gets, which JSON-RPC leaves unanswered and the control protocol does not.
+fn acknowledged() -> Json {
+    json!({"jsonrpc": "2.0", "result": {}}).into()
+}

@@ -1,0 +1,155 @@
+//! What a program can ask of a running agent, from anywhere: messages, and every control request, each with a deadline.
+
+mod error;
+mod requests;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tapline_protocol::claude::control::{ControlRequest, Initialize, InitializeReply, Request, Response};
+use tapline_protocol::{Json, Read};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::{oneshot, watch};
+
+use crate::dialogue::{Delivery, Say};
+use crate::message::Message;
+pub use error::SessionError;
+
+/// Speaks to a running agent. Cheap to clone, and to be used from anywhere: while one part of a program waits for a turn, another
+/// can interrupt it.
+///
+/// Every request is one method; what this version does not know goes through [`request_raw`](Self::request_raw). An answer
+/// that does not come within the deadline is an error that names the request; one that comes later is dropped.
+#[derive(Clone, Debug)]
+pub struct Control {
+    say: UnboundedSender<Say>,
+    next: Arc<AtomicU64>,
+    within: Duration,
+}
+
+impl Control {
+    pub(crate) fn new(say: UnboundedSender<Say>, within: Duration) -> Self {
+        Self { say, next: Arc::default(), within }
+    }
+
+    /// The same with another deadline for its requests.
+    #[must_use]
+    pub fn within(&self, deadline: Duration) -> Self {
+        Self { within: deadline, ..self.clone() }
+    }
+
+    /// Says something to the agent. It does not wait: what becomes of it is in [`Sent`], and in the records.
+    pub fn send(&self, message: impl Into<Message>) -> Result<Sent, SessionError> {
+        let message = message.into();
+        let (told, delivery) = watch::channel(None);
+        let (uuid, line) = (message.name().to_owned(), message.to_line());
+        self.say(Say::Message { uuid: uuid.clone(), line, delivery: told }, "message")?;
+        Ok(Sent { uuid, delivery, within: self.within })
+    }
+
+    /// Asks the agent something, and waits for its answer.
+    pub async fn request(&self, request: Request) -> Result<Response, SessionError> {
+        let name = request.subtype().to_owned();
+        let id = format!("tapline_{}", self.next.fetch_add(1, Ordering::Relaxed) + 1);
+        let line = ControlRequest { request_id: Some(id.clone()), request: Some(request) }.to_line();
+        let (reply, answer) = oneshot::channel();
+        self.say(Say::Request { id: id.clone(), line, reply }, &name)?;
+        let mut wanted = Wanted { say: &self.say, id: Some(id) };
+        let answer = tokio::time::timeout(self.within, answer).await;
+        let response = match answer {
+            Err(_) => return Err(SessionError::NoAnswer { request: name, within: self.within }),
+            Ok(answer) => {
+                wanted.id = None;
+                answer.map_err(|_| SessionError::Ended { request: name.clone() })?
+            }
+        };
+        match response.subtype.as_deref() {
+            Some("error") => {
+                let error = response.error.unwrap_or_else(|| "it does not say why".to_owned());
+                Err(SessionError::Refused { request: name, error })
+            }
+            _ => Ok(response),
+        }
+    }
+
+    /// Asks something that this version has no method for: its subtype and its other fields, an object. The answer as it
+    /// came; `null` if there is none.
+    pub async fn request_raw(&self, subtype: &str, fields: impl Into<Json>) -> Result<Json, SessionError> {
+        let fields = fields.into();
+        let mut all = serde_json::Map::new();
+        all.insert("subtype".to_owned(), subtype.into());
+        let given: serde_json::Map<_, _> = fields.to().map_err(|error| SessionError::Refused {
+            request: subtype.to_owned(),
+            error: format!("its fields must be an object: {error}"),
+        })?;
+        all.extend(given.into_iter().filter(|(key, _)| key != "subtype"));
+        let request = Request::Other(Some(subtype.to_owned()), serde_json::Value::from(all).into());
+        Ok(self.request(request).await?.response.unwrap_or_else(Json::null))
+    }
+
+    /// The answer, read as what was asked for; what is not there is absent.
+    async fn ask<T: Read + Default>(&self, request: Request) -> Result<T, SessionError> {
+        Ok(self.request(request).await?.payload().unwrap_or_default())
+    }
+
+    /// The first request of all: who answers here, and what.
+    pub(crate) async fn initialize(&self, request: Initialize) -> Result<InitializeReply, SessionError> {
+        self.ask(Request::Initialize(request)).await
+    }
+
+    /// No more messages come: the agent's input is closed as soon as nothing can need it any more.
+    pub(crate) fn finish(&self) {
+        let _ = self.say.send(Say::Finish);
+    }
+
+    fn say(&self, say: Say, request: &str) -> Result<(), SessionError> {
+        self.say.send(say).map_err(|_| SessionError::Ended { request: request.to_owned() })
+    }
+}
+
+/// A request that is waited for: when nobody waits any more, it is taken back.
+struct Wanted<'a> {
+    say: &'a UnboundedSender<Say>,
+    id: Option<String>,
+}
+
+impl Drop for Wanted<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id.take() {
+            let _ = self.say.send(Say::Withdraw { id });
+        }
+    }
+}
+
+/// A message that was sent.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    uuid: String,
+    delivery: watch::Receiver<Option<Delivery>>,
+    within: Duration,
+}
+
+impl Sent {
+    /// Its name.
+    pub fn uuid(&self) -> &str {
+        &self.uuid
+    }
+
+    /// What the agent has said of it so far. Versions before 2.1 say nothing, unless it is to write messages back
+    /// (`--replay-user-messages`).
+    pub fn delivery(&self) -> Option<Delivery> {
+        self.delivery.borrow().clone()
+    }
+
+    /// Waits until the agent acknowledges it.
+    pub async fn acknowledged(&mut self) -> Result<Delivery, SessionError> {
+        let told = tokio::time::timeout(self.within, self.delivery.wait_for(Option::is_some)).await;
+        let request = "message".to_owned();
+        match told {
+            Err(_) => Err(SessionError::NoAnswer { request, within: self.within }),
+            Ok(Err(_)) => Err(SessionError::Ended { request }),
+            Ok(Ok(delivery)) => delivery.clone().ok_or(SessionError::Ended { request }),
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! What can go wrong with a session that is under way.
+
+use std::time::Duration;
+
+use crate::session::Turn;
+
+/// What went wrong with a session. Each says which request, and what to do next.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// The agent gave no answer. It may yet do so: the answer is dropped.
+    #[error("{request}: the agent gave no answer within {within:?} (Control::within gives it longer)")]
+    NoAnswer {
+        /// What was asked.
+        request: String,
+        /// How long it was waited for.
+        within: Duration,
+    },
+    /// The agent answered with an error.
+    #[error("{request}: the agent refused: {error}")]
+    Refused {
+        /// What was asked.
+        request: String,
+        /// Its words.
+        error: String,
+    },
+    /// The agent has ended, or takes no more input.
+    #[error("{request}: the agent has ended, or takes no more (Session::finish says how it ended)")]
+    Ended {
+        /// What was asked.
+        request: String,
+    },
+    /// A message was taken back before it had a turn.
+    #[error("the message was cancelled before it had a turn")]
+    Cancelled,
+    /// The turn failed, or was cut short: all that is known of it.
+    #[error("{}", .0.why())]
+    Failed(Box<Turn>),
+}

@@ -1,0 +1,269 @@
+//! The other direction, within the driver: what this program says and asks, what the agent asks and gets, and when nothing more
+//! can be needed of either.
+
+mod lifecycle;
+mod lines;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tapline_protocol::Record;
+use tapline_protocol::claude::control::{ControlCancelRequest, ControlRequest, ControlResponse, Request, Response};
+use tapline_session::{Step, What};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+
+use crate::answers::{Answered, Answers, Settled};
+use crate::running::Update;
+pub(crate) use lifecycle::Need;
+pub use lifecycle::{Delivery, Over};
+use lifecycle::{Heard, Lifecycle};
+pub(crate) use lines::Lines;
+
+/// What the program says.
+#[derive(Debug)]
+pub(crate) enum Say {
+    /// A message for the agent.
+    Message { uuid: String, line: String, delivery: watch::Sender<Option<Delivery>> },
+    /// A request, and who wants the answer.
+    Request { id: String, line: String, reply: oneshot::Sender<Response> },
+    /// The answer is no longer wanted.
+    Withdraw { id: String },
+    /// No more messages come: the agent's input is closed as soon as nothing needs it.
+    Finish,
+}
+
+/// What came next.
+#[derive(Debug)]
+pub(crate) enum Spoken {
+    /// The program said something.
+    Said(Say),
+    /// Nobody can say anything any more.
+    Silent,
+    /// A question of the agent's has its answer.
+    Answered(String, Box<Answered>),
+}
+
+/// How long what is left open is waited for when no more messages come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    /// For tasks in the background, between two turns.
+    pub(crate) background: Option<Duration>,
+    /// For an agent to say that it is idle.
+    pub(crate) linger: Duration,
+}
+
+pub(crate) struct Dialogue {
+    answers: Arc<Answers>,
+    /// To the agent's input; none once it is closed.
+    lines: Option<mpsc::UnboundedSender<Vec<u8>>>,
+    said: mpsc::UnboundedReceiver<Say>,
+    nobody_speaks: bool,
+    answer: mpsc::UnboundedSender<(String, Answered)>,
+    answered: mpsc::UnboundedReceiver<(String, Answered)>,
+    /// The agent's questions that have no answer yet.
+    open: HashMap<String, Asked>,
+    /// Our requests that have none.
+    pending: HashMap<String, oneshot::Sender<Response>>,
+    deliveries: HashMap<String, watch::Sender<Option<Delivery>>>,
+    lifecycle: Lifecycle,
+    cwd: Option<String>,
+    finishing: bool,
+    patience: Patience,
+}
+
+/// Somebody is finding an answer, until nobody wants it.
+struct Asked(JoinHandle<()>);
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Dialogue {
+    /// A dialogue that speaks through the first, and what it says, for the agent's input.
+    pub(crate) fn new(
+        answers: Answers,
+        cwd: Option<String>,
+        said: mpsc::UnboundedReceiver<Say>,
+        patience: Patience,
+    ) -> (Self, Lines) {
+        let (lines, out) = mpsc::unbounded_channel();
+        let (answer, answered) = mpsc::unbounded_channel();
+        let dialogue = Self {
+            answers: Arc::new(answers),
+            lines: Some(lines),
+            said,
+            nobody_speaks: false,
+            answer,
+            answered,
+            open: HashMap::new(),
+            pending: HashMap::new(),
+            deliveries: HashMap::new(),
+            lifecycle: Lifecycle::new(),
+            cwd,
+            finishing: false,
+            patience,
+        };
+        (dialogue, Lines::new(out))
+    }
+
+    /// What comes next.
+    pub(crate) async fn next(&mut self) -> Spoken {
+        tokio::select! {
+            biased;
+            Some((id, answered)) = self.answered.recv() => Spoken::Answered(id, Box::new(answered)),
+            said = self.said.recv(), if !self.nobody_speaks => said.map_or(Spoken::Silent, Spoken::Said),
+        }
+    }
+
+    /// Sees to what came, and says how a question of the agent's was settled.
+    pub(crate) fn speak(&mut self, spoken: Spoken) -> (Vec<Update>, Option<Settled>) {
+        match spoken {
+            Spoken::Said(Say::Message { uuid, line, delivery }) => {
+                if self.write(line) {
+                    self.lifecycle.send(uuid.clone());
+                    self.deliveries.insert(uuid, delivery);
+                }
+            }
+            Spoken::Said(Say::Request { id, line, reply }) => {
+                // Who waits is told by the end of the channel.
+                if self.write(line) {
+                    self.pending.insert(id, reply);
+                }
+            }
+            Spoken::Said(Say::Withdraw { id }) => {
+                if self.pending.remove(&id).is_some() {
+                    self.write(ControlCancelRequest { request_id: Some(id) }.to_line());
+                }
+            }
+            Spoken::Said(Say::Finish) => self.finishing = true,
+            Spoken::Silent => {
+                self.nobody_speaks = true;
+                self.finishing = true;
+            }
+            Spoken::Answered(id, answered) => return self.settle(id, *answered),
+        }
+        (Vec::new(), None)
+    }
+
+    /// The answer to a question goes out, unless the agent has taken it back.
+    fn settle(&mut self, id: String, answered: Answered) -> (Vec<Update>, Option<Settled>) {
+        if self.open.remove(&id).is_none() {
+            return (Vec::new(), None);
+        }
+        if let Some(reply) = answered.reply {
+            let (subtype, response, error) = match reply {
+                Ok(payload) => ("success", Some(payload), None),
+                Err(error) => ("error", None, Some(error)),
+            };
+            let response =
+                Response { subtype: Some(subtype.to_owned()), request_id: Some(id), response, error, ..Response::default() };
+            self.write(ControlResponse { response: Some(response) }.to_line());
+        }
+        let mut updates: Vec<_> = answered.trouble.map(Update::Trouble).into_iter().collect();
+        updates.extend(answered.settled.clone().map(|settled| Update::Settled(Box::new(settled))));
+        (updates, answered.settled)
+    }
+
+    /// A line of the agent's came.
+    pub(crate) fn accept(&mut self, record: &Record, steps: &[Step], now: Instant) -> Vec<Update> {
+        for step in steps {
+            if let What::Session(info) = &step.what {
+                self.cwd = info.setup.cwd.clone().or(self.cwd.take());
+            }
+        }
+        let event = &record.event;
+        if let Some(asked) = event.as_control_request() {
+            self.ask(asked);
+        }
+        if let Some(cancelled) = event.as_control_cancel_request() {
+            // The callback is dropped where it waits.
+            self.open.remove(cancelled.request_id.as_deref().unwrap_or_default());
+        }
+        if let Some(response) = event.as_control_response().and_then(|frame| frame.response.as_ref())
+            && let Some(wanted) = response.request_id.as_ref().and_then(|id| self.pending.remove(id))
+        {
+            // One that comes late, twice or unasked is nobody's.
+            let _ = wanted.send(response.clone());
+        }
+        let Heard { over, delivered } = self.lifecycle.accept(record, steps, now);
+        for (uuid, delivery) in delivered {
+            if let Some(told) = self.deliveries.get(&uuid) {
+                told.send_replace(Some(delivery));
+            }
+        }
+        for over in &over {
+            // Who waits has read it, or is told by the end of the channel.
+            self.deliveries.retain(|uuid, _| !over.messages.contains(uuid) || over.turn.is_some());
+        }
+        over.into_iter().map(|over| Update::Over(Box::new(over))).collect()
+    }
+
+    /// Finds an answer, beside everything else.
+    fn ask(&mut self, asked: &ControlRequest) {
+        // Without an id nobody could be told.
+        let Some(id) = asked.request_id.clone() else { return };
+        let unread = || Request::Other(None, tapline_protocol::Json::null());
+        let request = asked.request.clone().unwrap_or_else(unread);
+        let (answers, answer, cwd) = (Arc::clone(&self.answers), self.answer.clone(), self.cwd.clone());
+        let asked = id.clone();
+        let task = tokio::spawn(async move {
+            let answered = answers.answer(asked.clone(), request, cwd).await;
+            let _ = answer.send((asked, answered));
+        });
+        self.open.insert(id, Asked(task));
+    }
+
+    /// The agent says nothing more: nobody waits for it.
+    pub(crate) fn agent_gone(&mut self) {
+        self.open.clear();
+        self.pending.clear();
+        self.deliveries.clear();
+        self.lines = None;
+    }
+
+    /// Whether the agent waits for an answer of ours.
+    pub(crate) fn is_asked(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    /// When the agent's input is to be closed whatever happens until then.
+    pub(crate) fn alarm(&self) -> Option<Instant> {
+        match self.need() {
+            Need::Until(until) if self.lines.is_some() => until,
+            Need::Until(_) | Need::Open | Need::Nothing => None,
+        }
+    }
+
+    /// Closes the agent's input once nothing needs it. `true` if something may, and was waited for long enough.
+    pub(crate) fn close_if_over(&mut self, now: Instant) -> bool {
+        let (over, gave_up) = match self.need() {
+            Need::Nothing => (true, false),
+            Need::Until(until) => (until.is_some_and(|until| until <= now), true),
+            Need::Open => (false, false),
+        };
+        if over {
+            self.lines = None;
+        }
+        over && gave_up
+    }
+
+    fn need(&self) -> Need {
+        if !self.finishing || !self.open.is_empty() || !self.pending.is_empty() {
+            return Need::Open;
+        }
+        self.lifecycle.need(self.patience.background, self.patience.linger)
+    }
+
+    /// `false` once the agent takes no more.
+    fn write(&mut self, line: String) -> bool {
+        let written = self.lines.as_ref().is_some_and(|lines| lines.send(line.into_bytes()).is_ok());
+        if !written {
+            self.lines = None;
+        }
+        written
+    }
+}

@@ -1,0 +1,217 @@
+//! Turn over or run over: which of our messages a result answers, and whether something may still need the agent's standard
+//! input. Pure: it is told what was sent and what came, and when.
+//!
+//! What the agents do, as measured: docs/SESSION.md.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use tapline_protocol::Record;
+use tapline_session::step::Turn;
+use tapline_session::{Step, What};
+
+/// What became of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// It waits for its turn.
+    Queued,
+    /// Its turn has begun.
+    Started,
+    /// It was dealt with.
+    Completed,
+    /// It was taken back, or its turn was cut short.
+    Cancelled,
+    /// The agent wrote it back (`--replay-user-messages`).
+    Replayed,
+    /// A state this version does not know.
+    Other(String),
+}
+
+/// A turn ended: whose it was, and how.
+#[derive(Clone, Debug)]
+pub struct Over {
+    /// The messages that it answered, by their uuids; none if the agent began it by itself (a task in the background had ended).
+    pub messages: Vec<String>,
+    /// How it ended; none for a message that was taken back before it had a turn.
+    pub turn: Option<Box<Turn>>,
+}
+
+/// What one line means for the messages that were sent.
+#[derive(Debug, Default)]
+pub(crate) struct Heard {
+    pub(crate) over: Vec<Over>,
+    pub(crate) delivered: Vec<(String, Delivery)>,
+}
+
+/// Whether the agent's input may be closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// It is needed.
+    Open,
+    /// It is needed until then, unless something happens.
+    Until(Option<Instant>),
+    /// Nothing needs it.
+    Nothing,
+}
+
+#[derive(Debug)]
+pub(crate) struct Lifecycle {
+    /// Sent, and not over.
+    sent: Vec<Sent>,
+    /// The agent says what becomes of each message, so that a result without their uuids is not theirs.
+    acknowledges: bool,
+    /// What the agent says of itself.
+    state: Option<State>,
+    /// A turn has begun that has not ended.
+    in_turn: bool,
+    /// When the last turn ended, or a task that may begin another.
+    ended: Option<Instant>,
+    /// The last turn, for messages that were dealt with in it and are not named.
+    last: Option<Box<Turn>>,
+    /// Tasks that will begin a turn when they end.
+    tasks: BTreeSet<String>,
+    /// One has ended, and the turn that it begins has not begun.
+    waking: bool,
+}
+
+#[derive(Debug)]
+struct Sent {
+    uuid: String,
+    dealt_with: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Idle,
+    Busy,
+}
+
+/// A task that has ended begins its turn within this.
+const WAKES_WITHIN: Duration = Duration::from_secs(5);
+
+impl Lifecycle {
+    pub(crate) fn new() -> Self {
+        Self {
+            sent: Vec::new(),
+            acknowledges: false,
+            state: None,
+            in_turn: false,
+            ended: None,
+            last: None,
+            tasks: BTreeSet::new(),
+            waking: false,
+        }
+    }
+
+    /// A message was sent.
+    pub(crate) fn send(&mut self, uuid: String) {
+        self.sent.push(Sent { uuid, dealt_with: false });
+    }
+
+    /// A line came.
+    pub(crate) fn accept(&mut self, record: &Record, steps: &[Step], now: Instant) -> Heard {
+        let mut heard = Heard::default();
+        let event = &record.event;
+        for step in steps {
+            self.step(step, now);
+        }
+        if let Some(lifecycle) = event.as_command_lifecycle()
+            && let Some(uuid) = &lifecycle.command_uuid
+        {
+            self.acknowledges = true;
+            let delivery = delivery(lifecycle.state.as_deref().unwrap_or_default());
+            let ended = matches!(delivery, Delivery::Completed | Delivery::Cancelled);
+            if let Some(sent) = self.sent.iter_mut().find(|sent| ended && sent.uuid == *uuid) {
+                sent.dealt_with = true;
+            }
+            // Taken back before it had a turn; one whose turn was cut short has a result, which came before.
+            if delivery == Delivery::Cancelled && self.take(std::slice::from_ref(uuid)).contains(uuid) {
+                heard.over.push(Over { messages: vec![uuid.clone()], turn: None });
+            }
+            heard.delivered.push((uuid.clone(), delivery));
+        }
+        if let Some(user) = event.as_user()
+            && user.is_replay
+            && let Some(uuid) = &record.envelope.uuid
+            && self.sent.iter().any(|sent| sent.uuid == *uuid)
+        {
+            heard.delivered.push((uuid.clone(), Delivery::Replayed));
+        }
+        if let Some(result) = event.as_result() {
+            let mut named = result.user_message_uuids.clone();
+            named.extend(result.user_message_uuid.clone().filter(|uuid| !named.contains(uuid)));
+            let messages = match named.is_empty() && !self.acknowledges {
+                true => self.sent.first().map(|sent| sent.uuid.clone()).into_iter().collect(),
+                false => named,
+            };
+            let messages = self.take(&messages);
+            heard.over.push(Over { messages, turn: self.last.clone() });
+        }
+        if let Some(state) = event.as_session_state() {
+            let idle = state.state.as_deref() == Some("idle");
+            self.state = Some(if idle { State::Idle } else { State::Busy });
+            self.waking &= !idle;
+            // Dealt with, and no result named them.
+            let left =
+                self.sent.iter().filter(|sent| idle && sent.dealt_with).map(|sent| sent.uuid.clone()).collect::<Vec<_>>();
+            if !left.is_empty() {
+                heard.over.push(Over { messages: self.take(&left), turn: self.last.clone() });
+            }
+        }
+        heard
+    }
+
+    fn step(&mut self, step: &Step, now: Instant) {
+        match &step.what {
+            What::Turn(turn) => {
+                self.in_turn = false;
+                self.ended = Some(now);
+                self.last = Some(turn.clone());
+            }
+            What::Session(_) if step.parent.is_none() => {
+                self.in_turn = true;
+                self.waking = false;
+            }
+            What::Task(task) if task.terminal => {
+                // It is about to wake the agent, unless it was stopped: the time to do so starts now.
+                if self.tasks.remove(&task.id) && !["killed", "stopped"].contains(&task.status.as_str()) {
+                    self.ended = Some(now);
+                    self.waking = true;
+                }
+            }
+            What::Task(task) => drop(self.tasks.insert(task.id.clone())),
+            _ => {}
+        }
+    }
+
+    /// Takes those of these messages that are not over.
+    fn take(&mut self, uuids: &[String]) -> Vec<String> {
+        let taken = self.sent.extract_if(.., |sent| uuids.contains(&sent.uuid));
+        taken.map(|sent| sent.uuid).collect()
+    }
+
+    /// Whether the agent's input may be closed: the ceiling is how long tasks in the background are waited for between two turns,
+    /// the linger how long the agent may take to say that it is idle.
+    pub(crate) fn need(&self, ceiling: Option<Duration>, linger: Duration) -> Need {
+        let after = |wait: Duration| Need::Until(self.ended.and_then(|ended| ended.checked_add(wait)));
+        if !self.sent.is_empty() || self.in_turn {
+            return Need::Open;
+        }
+        match (self.tasks.is_empty(), self.state) {
+            (true, None | Some(State::Idle)) if !self.waking => Need::Nothing,
+            (true, None | Some(State::Idle)) => after(WAKES_WITHIN),
+            (true, Some(State::Busy)) => after(linger),
+            (false, _) => ceiling.map_or(Need::Open, after),
+        }
+    }
+}
+
+fn delivery(state: &str) -> Delivery {
+    match state {
+        "queued" => Delivery::Queued,
+        "started" => Delivery::Started,
+        "completed" => Delivery::Completed,
+        "cancelled" => Delivery::Cancelled,
+        other => Delivery::Other(other.to_owned()),
+    }
+}

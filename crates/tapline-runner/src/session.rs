@@ -1,0 +1,247 @@
+//! A conversation with an agent: turns as values, and everything it can be asked in between.
+
+use std::future::IntoFuture;
+use std::ops::Deref;
+use std::pin::Pin;
+
+use tapline_protocol::claude::control::InitializeReply;
+use tapline_protocol::{Json, Record};
+use tapline_session::step::{self, Call};
+use tapline_session::{Report, Step, What};
+
+use crate::agent::{Agent, Input};
+use crate::ask::Failure;
+use crate::control::{Control, SessionError};
+use crate::dialogue::Over;
+use crate::message::Message;
+use crate::running::{Running, Stopper, Update};
+
+/// A conversation with an agent that is under way.
+///
+/// [`turn`](Self::turn) says something and waits for the answer. Everything that can be asked of the agent in between, or
+/// at the same time, is a method of [`Control`], which a session hands out with [`control`](Self::control) and is itself.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use tapline_runner::Agent;
+///
+/// let mut session = Agent::claude().session().await?;
+/// let first = session.turn("Read the failing test. What does it want?").await?;
+/// println!("{}", first.answer);
+/// session.set_permission_mode("acceptEdits").await?;
+/// println!("{}", session.turn("Make it pass.").await?.answer);
+/// println!("{:?} tokens in use", session.context_usage().await?.total_tokens);
+/// let report = session.finish().await;
+/// println!("{:?}", report.ledger.cost_usd);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// What nobody takes is kept, up to 64 MiB; then the agent waits. Dropping a session kills the agent and everything it started.
+#[derive(Debug)]
+pub struct Session {
+    running: Running,
+    control: Control,
+    initialized: InitializeReply,
+}
+
+impl Agent {
+    /// Starts it for a conversation. A prompt that was given is the first message.
+    pub async fn session(mut self) -> Result<Session, Failure> {
+        self.converses = true;
+        let first = match std::mem::take(&mut self.input) {
+            Input::Prompt(prompt) => Some(String::from_utf8_lossy(&prompt).into_owned()),
+            other => {
+                self.input = other;
+                None
+            }
+        };
+        let running = self.start().await?;
+        let (control, initialized) = match running.dialogue() {
+            Some((control, Some(initialized))) => (control.clone(), initialized.clone()),
+            // It ended before it said anything.
+            _ => return Err(Failure::Failed(Box::new(running.finish().await))),
+        };
+        if let Some(first) = first {
+            // What became of it is told by the first turn.
+            let _ = control.send(first);
+        }
+        Ok(Session { running, control, initialized })
+    }
+}
+
+impl Session {
+    /// What the agent said of itself at the start: commands, models, account, version.
+    pub fn initialized(&self) -> &InitializeReply {
+        &self.initialized
+    }
+
+    /// Speaks to the agent from anywhere else.
+    pub fn control(&self) -> Control {
+        self.control.clone()
+    }
+
+    /// Says something and waits for the answer: `.await` gives the turn, [`next`](Turning::next) what happens on the way.
+    pub fn turn(&mut self, message: impl Into<Message>) -> Turning<'_> {
+        let sent = self.control.send(message).map(|sent| sent.uuid().to_owned());
+        Turning { session: self, sent, steps: Vec::new(), over: None }
+    }
+
+    /// The agent's next line; none after the last.
+    pub async fn next(&mut self) -> Option<Record> {
+        self.running.next().await
+    }
+
+    /// Whatever happens next.
+    pub async fn next_update(&mut self) -> Option<Update> {
+        self.running.next_update().await
+    }
+
+    /// Whether an update is there already.
+    pub fn is_ready(&self) -> bool {
+        self.running.is_ready()
+    }
+
+    /// Stops the whole session, from wherever.
+    pub fn stopper(&self) -> Stopper {
+        self.running.stopper()
+    }
+
+    /// Waits until everything that was begun has ended (queued messages, and tasks in the background, which may begin turns
+    /// of their own), lets the agent end, and says what became of it all.
+    pub async fn finish(self) -> Report {
+        self.control.finish();
+        self.running.finish().await
+    }
+
+    /// The run behind it, which goes on until it has ended; for those who want its summary.
+    pub fn into_running(self) -> Running {
+        self.control.finish();
+        self.running
+    }
+}
+
+/// Everything that can be asked of the agent.
+impl Deref for Session {
+    type Target = Control;
+
+    fn deref(&self) -> &Control {
+        &self.control
+    }
+}
+
+impl futures_core::Stream for Session {
+    type Item = Record;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut std::task::Context<'_>) -> std::task::Poll<Option<Record>> {
+        Pin::new(&mut self.get_mut().running).poll_next(context)
+    }
+}
+
+/// A turn that is under way. Dropping it leaves the turn to itself: interrupt it if it is to end.
+#[derive(Debug)]
+pub struct Turning<'a> {
+    session: &'a mut Session,
+    sent: Result<String, SessionError>,
+    steps: Vec<Step>,
+    over: Option<Over>,
+}
+
+impl Turning<'_> {
+    /// What happens next in the session; none once the turn has ended.
+    pub async fn next(&mut self) -> Option<Update> {
+        if self.over.is_some() {
+            return None;
+        }
+        let Ok(uuid) = &self.sent else { return None };
+        let update = self.session.running.next_update().await?;
+        match &update {
+            Update::Over(over) if over.messages.contains(uuid) => {
+                self.over = Some(Over::clone(over));
+                return None;
+            }
+            Update::Record(seen) => {
+                self.steps.extend(seen.steps.iter().filter(|step| !matches!(step.what, What::Partial(_))).cloned());
+            }
+            _ => {}
+        }
+        Some(update)
+    }
+
+    async fn end(mut self) -> Result<Turn, SessionError> {
+        while self.next().await.is_some() {}
+        self.sent?;
+        match self.over {
+            None => Err(SessionError::Ended { request: "turn".to_owned() }),
+            Some(Over { turn: None, .. }) => Err(SessionError::Cancelled),
+            Some(Over { turn: Some(end), .. }) => {
+                let turn = Turn::new(*end, self.steps);
+                if turn.end.failed { Err(SessionError::Failed(Box::new(turn))) } else { Ok(turn) }
+            }
+        }
+    }
+}
+
+impl<'a> IntoFuture for Turning<'a> {
+    type Output = Result<Turn, SessionError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.end())
+    }
+}
+
+/// A turn that has ended.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    /// What the agent said at its end.
+    pub answer: String,
+    /// How it ended: reasons, usage, time.
+    pub end: step::Turn,
+    /// What happened in the session since it was begun.
+    pub steps: Vec<Step>,
+}
+
+impl Turn {
+    fn new(end: step::Turn, steps: Vec<Step>) -> Self {
+        let said = steps.iter().rev().find_map(|step| match &step.what {
+            What::Text(said) if step.parent.is_none() => Some(said.text.clone()),
+            _ => None,
+        });
+        let answer = end.result.clone().filter(|text| !text.is_empty()).or(said).unwrap_or_default();
+        Self { answer, end, steps }
+    }
+
+    /// The answer by schema, where one was asked for.
+    pub fn structured(&self) -> Option<&Json> {
+        self.end.structured_output.as_ref()
+    }
+
+    /// What it cost, in dollars, where the agent says.
+    pub fn cost_usd(&self) -> Option<f64> {
+        self.end.cost_usd
+    }
+
+    /// The tools that were called.
+    pub fn calls(&self) -> impl Iterator<Item = &Call> {
+        self.steps.iter().filter_map(|step| match &step.what {
+            What::Call(call) => Some(call),
+            _ => None,
+        })
+    }
+
+    /// Whether somebody cut it short.
+    pub fn is_aborted(&self) -> bool {
+        self.end.is_aborted()
+    }
+
+    /// Why it failed.
+    pub fn why(&self) -> String {
+        let what = if self.is_aborted() { "the turn was interrupted" } else { "the turn failed" };
+        let category = self.end.category.map(|category| format!(" ({})", category.word())).unwrap_or_default();
+        match self.end.message.as_ref().filter(|_| !self.is_aborted()) {
+            Some(message) => format!("{what}{category}: {message}"),
+            None => format!("{what}{category}"),
+        }
+    }
+}
