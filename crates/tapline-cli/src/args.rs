@@ -1,5 +1,6 @@
 //! The command line.
 
+pub(crate) mod chat;
 pub(crate) mod offline;
 pub(crate) mod run;
 
@@ -35,6 +36,7 @@ pub(crate) enum Command {
         mark: String,
     },
     Run(Box<run::Run>),
+    Chat(Box<chat::Chat>),
     Inspect(Inspect),
     View(View),
     Convert(Convert),

@@ -1,6 +1,7 @@
 //! The commands: one file each.
 
 mod chain;
+mod chat;
 mod check;
 mod convert;
 mod demo;
@@ -28,6 +29,7 @@ pub(crate) fn run(command: Command) -> Result<u8> {
             Ok(0)
         }
         Command::Run(args) => run::run(&args),
+        Command::Chat(args) => chat::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::View(args) => view::run(&args),
         Command::Convert(args) => convert::run(&args),

@@ -5,6 +5,10 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use anyhow::{Result, bail};
+use tapline_recording::Sync;
+use tapline_runner::RecordTo;
+
+use crate::args::run::{Kept, SyncWhen};
 
 /// The folder that everything is kept under.
 pub(crate) fn root() -> Result<PathBuf> {
@@ -25,6 +29,20 @@ pub(crate) fn root() -> Result<PathBuf> {
 /// A folder for a new recording.
 pub(crate) fn new_recording() -> Result<PathBuf> {
     Ok(root()?.join("recordings").join(recording_name()))
+}
+
+/// Where a run is kept, as the command line says: refused before the agent starts, if it cannot be.
+pub(crate) fn folder(kept: &Kept) -> Result<Option<PathBuf>> {
+    match &kept.record {
+        _ if kept.no_record => Ok(None),
+        Some(path) => Ok(Some(path.clone())),
+        None => new_recording().map(Some),
+    }
+}
+
+/// A recording there, put on the disk when it was asked for.
+pub(crate) fn record_to(kept: &Kept, folder: PathBuf) -> RecordTo {
+    RecordTo { folder, sync: if kept.sync == SyncWhen::Always { Sync::Always } else { Sync::EverySecond } }
 }
 
 /// A name for a new recording: it sorts by time, and no two are the same.

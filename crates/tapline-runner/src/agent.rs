@@ -329,6 +329,25 @@ impl Agent {
         self
     }
 
+    /// The same once more, with nothing to do yet.
+    pub(crate) fn again(&self) -> Self {
+        Self {
+            kind: self.kind,
+            options: self.options.clone(),
+            input: Input::Nothing,
+            bin: self.bin.clone(),
+            cwd: self.cwd.clone(),
+            environment: self.environment.clone(),
+            limits: self.limits,
+            answers: self.answers.clone(),
+            converses: self.converses,
+            record: self.record.clone(),
+            guard: self.guard.clone(),
+            label: self.label.clone(),
+            no_heuristics: self.no_heuristics,
+        }
+    }
+
     /// Whether something is said in both directions while it works.
     pub(crate) fn is_dialogue(&self) -> bool {
         self.converses || self.answers.is_anybody()

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tapline_protocol::Record;
-use tapline_protocol::claude::control::{ControlCancelRequest, ControlRequest, ControlResponse, Request, Response};
+use tapline_protocol::claude::control::{ControlCancelRequest, ControlRequest, ControlResponse, McpMessage, Request, Response};
+use tapline_protocol::{Json, Record};
 use tapline_session::{Step, What};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -74,11 +74,15 @@ pub(crate) struct Dialogue {
 }
 
 /// Somebody is finding an answer, until nobody wants it.
-struct Asked(JoinHandle<()>);
+struct Asked {
+    task: JoinHandle<()>,
+    /// A call of a tool of ours: the server, and the call's id there, by which it is taken back.
+    call: Option<(String, Json)>,
+}
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        self.0.abort();
+        self.task.abort();
     }
 }
 
@@ -206,15 +210,33 @@ impl Dialogue {
     fn ask(&mut self, asked: &ControlRequest) {
         // Without an id nobody could be told.
         let Some(id) = asked.request_id.clone() else { return };
-        let unread = || Request::Other(None, tapline_protocol::Json::null());
-        let request = asked.request.clone().unwrap_or_else(unread);
+        let request = asked.request.clone().unwrap_or_else(|| Request::Other(None, Json::null()));
+        let call = match &request {
+            Request::McpMessage(message) => self.mcp(message),
+            _ => None,
+        };
         let (answers, answer, cwd) = (Arc::clone(&self.answers), self.answer.clone(), self.cwd.clone());
         let asked = id.clone();
         let task = tokio::spawn(async move {
             let answered = answers.answer(asked.clone(), request, cwd).await;
             let _ = answer.send((asked, answered));
         });
-        self.open.insert(id, Asked(task));
+        self.open.insert(id, Asked { task, call });
+    }
+
+    /// A message to a server of ours: the call that it is, by which it can be taken back; one that takes a call back does so.
+    fn mcp(&mut self, message: &McpMessage) -> Option<(String, Json)> {
+        let (server, message) = (message.server_name.clone()?, message.message.as_ref()?);
+        if message.text_of("method").as_deref() == Some("notifications/cancelled") {
+            let cancelled = Some((server, message.get("params")?.get("requestId")?));
+            let found = self.open.iter().find(|(_, asked)| asked.call == cancelled).map(|(id, _)| id.clone());
+            if let Some(id) = found {
+                let answer = Answered { reply: Some(Err("the call was cancelled".to_owned())), ..Answered::default() };
+                self.settle(id, answer);
+            }
+            return None;
+        }
+        Some((server, message.get("id")?))
     }
 
     /// The agent says nothing more: nobody waits for it.

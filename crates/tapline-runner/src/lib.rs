@@ -28,6 +28,7 @@ mod answers;
 mod ask;
 mod clocks;
 mod control;
+mod conversation;
 mod dialogue;
 mod driver;
 mod environment;
@@ -54,6 +55,7 @@ pub use answers::{
 };
 pub use ask::{Answer, Failure, ask};
 pub use control::{Control, Sent, SessionError};
+pub use conversation::Conversation;
 pub use dialogue::{Delivery, Over};
 pub use error::StartError;
 pub use guard::{GuardProgram, guard};

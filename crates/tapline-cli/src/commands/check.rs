@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use tapline_session::check::{CheckReport, Checker};
-use tapline_session::permission::{Decided, PermissionChecker, Ruling};
+use tapline_session::permission::{Decided, PermissionChecker, Permissions, Ruling};
 use tapline_session::policy::{Policy, PolicyChecker};
 use tapline_session::render::Style;
 use tapline_session::text::{count_of, one_line};
@@ -18,8 +18,7 @@ use crate::{exit, output};
 
 pub(crate) fn run(args: &Check) -> Result<u8> {
     let mut policy = args.policy.as_deref().map(read_policy).transpose()?.map(PolicyChecker::new);
-    let permissions = args.permissions.as_deref().map(|path| read_rules(path, "permission file", "docs/PERMISSIONS.md"));
-    let mut rules = permissions.transpose()?.map(PermissionChecker::new);
+    let mut rules = args.permissions.as_deref().map(read_permissions).transpose()?.map(PermissionChecker::new);
     let mut decided = Vec::new();
     let mut source = Source::open(args.stream.file.as_ref(), &args.facts)?;
     let mut checker = Checker::default();
@@ -55,6 +54,11 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
 /// Reads a policy; a wrong one is refused with line and reason.
 pub(crate) fn read_policy(path: &Path) -> Result<Policy> {
     read_rules(path, "policy", "docs/POLICY.md")
+}
+
+/// Reads permission rules.
+pub(crate) fn read_permissions(path: &Path) -> Result<Permissions> {
+    read_rules(path, "permission file", "docs/PERMISSIONS.md")
 }
 
 fn read_rules<T: serde::de::DeserializeOwned>(path: &Path, what: &str, described: &str) -> Result<T> {

@@ -15,7 +15,7 @@ use tapline_session::{Advice, Fold, parse_rfc3339};
 
 use crate::args::run::Run;
 use crate::commands::check::read_policy;
-use crate::exit;
+use crate::{exit, store};
 use attempt::{Attempt, Ended};
 use show::Show;
 use signals::Signals;
@@ -38,7 +38,7 @@ async fn attempts(args: &Run) -> Result<u8> {
     let signals = Signals::listen()?;
     let mut show = Show::new(args, plan.format, plan.kind);
     conclude::open_group(args, &plan, &mut show);
-    let (started, started_at, folder) = (Instant::now(), tapline_runner::now(), conclude::folder(args)?);
+    let (started, started_at, folder) = (Instant::now(), tapline_runner::now(), store::folder(&args.kept)?);
     // What all attempts cost: a resumed session goes on counting where it stopped, so that no sum would be right.
     let mut whole = Fold::for_agent(Some(plan.kind));
     let (mut number, mut session) = (1, None::<String>);

@@ -2,6 +2,8 @@
 //! programs and runs them.
 
 #[cfg(test)]
+mod chatting;
+#[cfg(test)]
 mod claude;
 #[cfg(test)]
 mod codex;

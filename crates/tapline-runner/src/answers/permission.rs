@@ -189,6 +189,8 @@ pub(super) async fn settle(
             (reply, settled)
         }
         Permission::Deny { message, interrupt } => {
+            // Without words the agent takes it for no answer at all.
+            let message = if message.trim().is_empty() { "it was denied".to_owned() } else { message };
             let settled = settled(Ruling::Deny, Some(message.clone()), false, false);
             let interrupt = interrupt.then_some(true);
             (PermissionReply { behavior: Some("deny".to_owned()), message: Some(message), interrupt, ..reply }, settled)

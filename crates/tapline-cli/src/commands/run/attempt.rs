@@ -4,9 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use tapline_recording::Sync;
 use tapline_runner::{
-    Agent, Conclusion, RecordTo, Running, StartError, StopReason, Update, bin_variable, package, report, report_not_started,
+    Agent, Conclusion, Running, StartError, StopReason, Update, bin_variable, package, report, report_not_started,
 };
 use tapline_session::policy::{PolicyChecker, Violation};
 use tapline_session::{Category, Fold, Outcome, Report, Run as RunFacts, Summary, Warning};
@@ -15,7 +14,7 @@ use super::NOT_TAKEN;
 use super::prepare::Plan;
 use super::show::Show;
 use super::signals::Signals;
-use crate::args::run::{Format, Run, SyncWhen};
+use crate::args::run::{Format, Run};
 use crate::commands::guard_program;
 use crate::{exit, store};
 
@@ -72,7 +71,12 @@ impl Attempt<'_> {
         }
         match started {
             Ok(running) => Ok(self.follow(running, show, whole, folder).await),
-            Err(error @ (StartError::NotFound { .. } | StartError::NotExecutable { .. } | StartError::System { .. })) => {
+            Err(
+                error @ (StartError::NotFound { .. }
+                | StartError::NotExecutable { .. }
+                | StartError::System { .. }
+                | StartError::Initialize { .. }),
+            ) => {
                 let duration_ms = u64::try_from(self.started.elapsed().as_millis()).ok();
                 let run = RunFacts {
                     started_at,
@@ -100,8 +104,7 @@ impl Attempt<'_> {
         let mut agent = self.plan.agent(self.args, resume);
         // The whole run has one limit.
         agent.limits.timeout = agent.limits.timeout.map(|limit| limit.saturating_sub(self.started.elapsed()));
-        let sync = if self.args.kept.sync == SyncWhen::Always { Sync::Always } else { Sync::EverySecond };
-        agent.record = folder.map(|folder| RecordTo { folder, sync });
+        agent.record = folder.map(|folder| store::record_to(&self.args.kept, folder));
         agent.guard = guard_program();
         agent
     }

@@ -43,15 +43,6 @@ pub(super) fn check(args: &Run) -> Result<()> {
     Ok(())
 }
 
-/// Where the run is kept: refused before the agent starts, if it cannot be.
-pub(super) fn folder(args: &Run) -> Result<Option<PathBuf>> {
-    match &args.kept.record {
-        _ if args.kept.no_record => Ok(None),
-        Some(path) => Ok(Some(path.clone())),
-        None => store::new_recording().map(Some),
-    }
-}
-
 /// In a CI log the agent's work is a group that can be folded.
 pub(super) fn open_group(args: &Run, plan: &Plan, show: &mut Show) {
     if is_grouped(args, plan) {

@@ -5,10 +5,12 @@ use std::io::{IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use tapline_runner::{Agent, Input, Limits, Options};
+use tapline_runner::{Agent, Environment, Input, Limits, Options};
+use tapline_session::permission::Permissions;
 
 use super::context;
-use crate::args::run::{Format, InputKind, Run};
+use crate::args::run::{Format, InputKind, Run, Told};
+use crate::commands::check::read_permissions;
 use crate::{output, source};
 
 /// What every attempt of a run has in common.
@@ -18,6 +20,7 @@ pub(super) struct Plan {
     /// The prompt, with the context before it.
     pub(super) prompt: Option<Vec<u8>>,
     options: Options,
+    permissions: Option<Permissions>,
 }
 
 /// Reads everything that the run needs from files and stdin.
@@ -31,6 +34,16 @@ pub(super) fn plan(args: &Run) -> Result<Plan> {
     ensure!(args.input.is_none() || args.ending.retry == 0, "--retry: messages from stdin cannot be sent a second time");
     let prompt = prompt(args)?;
     let told = &args.told;
+    let watched = args.shown.get.is_none() && format == Format::Live && output::is_capable();
+    let options = options(told, &args.extra, told.partial || watched && kind == tapline_protocol::Agent::Claude)?;
+    let permissions = told.permissions.as_deref().map(read_permissions).transpose()?;
+    let why = "whoever sends the messages answers the questions";
+    ensure!(permissions.is_none() || args.input.is_none(), "--permissions with --input stream-json: {why}");
+    Ok(Plan { kind, format, prompt, options, permissions })
+}
+
+/// What the agent is told by flags; what it needs is looked for here.
+pub(in crate::commands) fn options(told: &Told, extra: &[OsString], partial: bool) -> Result<Options> {
     for folder in &told.add_dir {
         ensure!(folder.is_dir(), "--add-dir: {} is no folder", folder.display());
     }
@@ -47,8 +60,7 @@ pub(super) fn plan(args: &Run) -> Result<Plan> {
         if file { here(&PathBuf::from(text)).display().to_string() } else { text.clone() }
     };
     ensure!(told.env.iter().all(|text| !text.is_empty() && !text.starts_with('=')), "--env: write it like NAME=VALUE or NAME");
-    let watched = args.shown.get.is_none() && format == Format::Live && output::is_capable();
-    let options = Options {
+    Ok(Options {
         model: told.model.clone(),
         resume: told.resume.clone(),
         continue_last: told.continue_last,
@@ -65,10 +77,9 @@ pub(super) fn plan(args: &Run) -> Result<Plan> {
         append_system_prompt: told.append_system_prompt.clone(),
         system_prompt_file: told.system_prompt_file.as_ref().map(here),
         append_system_prompt_file: told.append_system_prompt_file.as_ref().map(here),
-        partial: told.partial || watched && kind == tapline_protocol::Agent::Claude,
-        extra: args.extra.clone(),
-    };
-    Ok(Plan { kind, format, prompt, options })
+        partial,
+        extra: extra.to_vec(),
+    })
 }
 
 impl Plan {
@@ -92,10 +103,10 @@ impl Plan {
             (None, Some(prompt)) => Input::Prompt(prompt),
             (None, None) => Input::Nothing,
         };
+        agent.answers.permissions.clone_from(&self.permissions);
         agent.bin.clone_from(&args.bin);
         agent.cwd.clone_from(&args.cwd);
-        agent.environment.clean = args.told.clean_env;
-        agent.environment.set = args.told.env.iter().map(|text| variable(text)).collect();
+        agent.environment = environment(&args.told);
         let ending = &args.ending;
         agent.limits = Limits {
             timeout: ending.timeout,
@@ -126,6 +137,11 @@ fn without_session(extra: &[OsString]) -> Vec<OsString> {
         }
     }
     kept
+}
+
+/// What the agent finds in its environment.
+pub(in crate::commands) fn environment(told: &Told) -> Environment {
+    Environment { clean: told.clean_env, set: told.env.iter().map(|text| variable(text)).collect() }
 }
 
 /// `NAME=VALUE`, or `NAME` alone.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tapline_protocol::Record;
 use tapline_runner::{StopReason, Update, now};
+use tapline_session::permission::Ruling;
 use tapline_session::render::{Format as Rendering, Outputs, Render, Status, TerminalOptions};
 use tapline_session::step::{Odd, Step, What};
 use tapline_session::text::{one_line, visible};
@@ -91,6 +92,12 @@ impl Show {
             Update::Left(count) => {
                 self.note(&format!("WARNING: {count} of the agent's processes cannot be ended: the system holds them"));
             }
+            Update::Settled(settled) if settled.ruling == Ruling::Deny && self.is_human() => {
+                let rule = settled.rule.as_ref().map(|rule| format!(" ({rule})")).unwrap_or_default();
+                let why = settled.reason.as_deref().unwrap_or_default();
+                self.note(&format!("denied: {}: {why}{rule}", settled.tool));
+            }
+            Update::Trouble(what) => self.note(&format!("WARNING: {what}")),
             Update::Stopping(reason) => {
                 let why = match reason {
                     StopReason::Timeout => "timeout (--timeout): stopping the agent",

@@ -1,0 +1,76 @@
+//! The command line of `tapline chat`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::run::{Kept, Told};
+use super::{AgentName, Look};
+
+/// Talk with an agent: answers as they come, its questions answered with a key
+///
+/// At a terminal you type; piped, or with --script, every line is a prompt and all are one conversation.
+#[derive(Debug, Args)]
+#[command(after_long_help = KEYS)]
+pub(crate) struct Chat {
+    /// What to say first
+    #[arg(value_name = "PROMPT")]
+    pub(crate) prompt: Option<String>,
+    /// Read prompts from this file, one a line (`\` at its end goes on in the next); `-` is stdin
+    #[arg(long, value_name = "FILE", conflicts_with = "prompt")]
+    pub(crate) script: Option<PathBuf>,
+    /// With a script: go on after a turn that failed
+    #[arg(long)]
+    pub(crate) keep_going: bool,
+    /// With a script: what to print
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub(crate) format: Option<ScriptFormat>,
+    /// Whose agent
+    #[arg(long, value_enum, default_value_t = AgentName::Claude)]
+    pub(crate) agent: AgentName,
+    /// Its program [default: $TAPLINE_CLAUDE_BIN or $TAPLINE_CODEX_BIN, else on PATH]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) bin: Option<PathBuf>,
+    /// Work in this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<PathBuf>,
+    /// Show what the agent thinks
+    #[arg(long)]
+    pub(crate) thinking: bool,
+    /// Neither read nor write the history of what was typed
+    #[arg(long)]
+    pub(crate) no_history: bool,
+    #[command(flatten)]
+    pub(crate) look: Look,
+    #[command(flatten)]
+    pub(crate) told: Told,
+    #[command(flatten)]
+    pub(crate) kept: Kept,
+    /// Passed on to the agent as they are, behind `--`
+    #[arg(last = true, value_name = "AGENT ARGS")]
+    pub(crate) extra: Vec<OsString>,
+}
+
+/// What a script prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ScriptFormat {
+    /// What happens, as `view` shows it
+    View,
+    /// The answers alone, an empty line between them
+    Text,
+    /// The agent's own lines, byte by byte, as they come
+    StreamJson,
+}
+
+const KEYS: &str = "\
+Keys: Enter sends (while the agent works, too: it is told as soon as it can listen), Alt-Enter or Ctrl-J starts a new line,
+Up and Down go through what was said before, Ctrl-C interrupts the turn and, again, ends; Ctrl-D at an empty prompt ends.
+Questions: y once, a always (in this chat), n no, w no and say why.
+Commands: /help /model /mode /cost /context /quit; every other one is the agent's own.
+
+Examples:
+  tapline chat
+  tapline chat --resume SESSION --permissions rules.toml
+  printf 'What is in src?\\nWhich file is the longest?\\n' | tapline chat --format text
+  tapline chat --script steps.txt --permission-mode acceptEdits";

@@ -1,0 +1,68 @@
+//! `tapline chat`: a conversation with an agent, at a terminal or by a script.
+
+mod editor;
+mod history;
+mod interactive;
+mod keys;
+mod questions;
+mod screen;
+mod script;
+mod slash;
+mod talk;
+mod terminal;
+
+use std::io::IsTerminal as _;
+
+use anyhow::{Context as _, Result, ensure};
+use tapline_runner::{Agent, Failure, StartError, bin_variable, package};
+
+use crate::args::chat::Chat;
+use crate::commands::check::read_permissions;
+use crate::commands::guard_program;
+use crate::commands::run::prepare;
+use crate::{output, store};
+
+pub(crate) fn run(args: &Chat) -> Result<u8> {
+    let typed = args.script.is_none() && std::io::stdin().is_terminal();
+    ensure!(!typed || output::is_capable(), "chat needs a terminal to show itself in: give --script FILE for a pipe");
+    ensure!(
+        !typed || args.format.is_none(),
+        "--format is for a script (--script FILE, or a pipe); a chat at a terminal is shown"
+    );
+    let agent = agent(args, typed)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start a thread")?;
+    let code =
+        runtime.block_on(async { if typed { interactive::run(args, agent).await } else { script::run(args, agent).await } });
+    // A read of the terminal that is still waited for must not keep us.
+    runtime.shutdown_background();
+    code
+}
+
+/// The agent that is spoken to.
+fn agent(args: &Chat, typed: bool) -> Result<Agent> {
+    let kind = tapline_protocol::Agent::from(args.agent);
+    let mut agent = Agent::new(kind);
+    let partial = args.told.partial || typed && kind == tapline_protocol::Agent::Claude;
+    agent.options = prepare::options(&args.told, &args.extra, partial)?;
+    agent.answers.permissions = args.told.permissions.as_deref().map(read_permissions).transpose()?;
+    agent.environment = prepare::environment(&args.told);
+    agent.bin.clone_from(&args.bin);
+    agent.cwd.clone_from(&args.cwd);
+    agent.record = store::folder(&args.kept)?.map(|folder| store::record_to(&args.kept, folder));
+    agent.guard = guard_program();
+    Ok(agent)
+}
+
+/// Why it did not start, with what to do about it, and the exit code.
+fn not_started(kind: tapline_protocol::Agent, failure: &Failure) -> u8 {
+    let mut text = failure.to_string();
+    if let Failure::NotStarted(StartError::NotFound { .. }) = failure {
+        let (package, variable) = (package(kind), bin_variable(kind));
+        text += &format!("; install it (npm install -g {package}), or say where it is with --bin PATH or {variable}");
+    }
+    output::tell(&text);
+    match failure {
+        Failure::NotStarted(error) => error.exit_code(),
+        Failure::Failed(report) => report.verdict.exit_code(),
+    }
+}

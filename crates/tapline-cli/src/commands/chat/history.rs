@@ -1,0 +1,56 @@
+//! What was typed before, from chat to chat: a private file, one JSON string a line, the newest last.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::PathBuf;
+
+/// No more entries are kept.
+const KEPT: usize = 1_000;
+/// A longer one is not kept: it was pasted.
+const LONGEST: usize = 16 << 10;
+
+/// The past.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    path: Option<PathBuf>,
+    pub(super) entries: Vec<String>,
+}
+
+impl History {
+    /// Reads it; what cannot be read is not there.
+    pub(super) fn open(path: Option<PathBuf>) -> Self {
+        let text = path.as_ref().and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
+        let entries: Vec<String> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let forgotten = entries.len().saturating_sub(KEPT);
+        let history = Self { path, entries: entries.into_iter().skip(forgotten).collect() };
+        if forgotten > KEPT {
+            // A history that cannot be written ends no chat.
+            let _ = history.write(&history.entries, |options| options.write(true).truncate(true));
+        }
+        history
+    }
+
+    /// One more, unless it is the same again.
+    pub(super) fn add(&mut self, text: &str) {
+        if text.trim().is_empty() || self.entries.last().is_some_and(|last| last == text) {
+            return;
+        }
+        self.entries.push(text.to_owned());
+        if text.len() <= LONGEST {
+            let _ = self.write(&[text.to_owned()], |options| options.append(true));
+        }
+    }
+
+    fn write(&self, entries: &[String], how: impl Fn(&mut OpenOptions) -> &mut OpenOptions) -> std::io::Result<()> {
+        let Some(path) = &self.path else { return Ok(()) };
+        if let Some(folder) = path.parent() {
+            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        }
+        let mut lines = String::new();
+        for text in entries {
+            lines += &(serde_json::to_string(text)? + "\n");
+        }
+        how(OpenOptions::new().create(true).mode(0o600)).open(path)?.write_all(lines.as_bytes())
+    }
+}

@@ -1,0 +1,441 @@
+//! A chat at a terminal: one loop that takes keys, what the agent says, and what it asks, in whatever order they come.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use tapline_runner::{Agent, Update};
+use tapline_session::What;
+use tapline_session::render::{Style, TerminalOptions};
+use tapline_session::text::{dollars, fit, one_line, visible};
+use tokio::sync::mpsc;
+
+use super::editor::{Edited, Editor};
+use super::history::History;
+use super::keys::{Key, Keys};
+use super::questions::{self, Asked, Decided, Questions, Wants};
+use super::screen::Screen;
+use super::slash::{self, Slash};
+use super::talk::Talk;
+use super::terminal::{self, Terminal};
+use crate::args::chat::Chat as Args;
+use crate::commands::view;
+use crate::signals::Signals;
+use crate::{exit, store};
+
+/// What the agent is doing is shown this often.
+const TICK: Duration = Duration::from_millis(250);
+/// An escape that nothing follows for this long is the key.
+const ESCAPE: Duration = Duration::from_millis(50);
+/// Ctrl-C within this time of another one ends the chat.
+const AGAIN: Duration = Duration::from_secs(2);
+
+pub(super) async fn run(args: &Args, agent: Agent) -> Result<u8> {
+    let kind = agent.kind;
+    let (agent, asked) =
+        if kind == tapline_protocol::Agent::Claude { questions::asking(agent) } else { (agent, mpsc::unbounded_channel().1) };
+    let mut signals = Signals::listen()?;
+    let talk = tokio::select! {
+        talk = Talk::start(agent) => match talk {
+            Ok(talk) => talk,
+            Err(failure) => return Ok(super::not_started(kind, &failure)),
+        },
+        signal = signals.next() => return Ok(u8::try_from(128 + signal).unwrap_or(exit::FAILED)),
+    };
+    let history = if args.no_history { None } else { store::root().ok().map(|root| root.join("chat-history")) };
+    let options = TerminalOptions { thinking: args.thinking, partial: true, ..view::options(args.look) };
+    let terminal = Terminal::open()?;
+    let (told, tell) = mpsc::unbounded_channel();
+    let mut chat = Chat {
+        talk,
+        screen: Screen::new(options),
+        editor: Editor::default(),
+        why: Editor::default(),
+        history: History::open(history),
+        questions: Questions::default(),
+        mode: Mode::Prompt,
+        under_way: BTreeSet::new(),
+        woken: false,
+        began: Instant::now(),
+        interrupted: None,
+        terminal,
+        told,
+        model: None,
+    };
+    let dim = chat.screen.style();
+    chat.screen.say(&format!("{}{}{}\n", dim.dim, HINT, dim.reset));
+    if let Some(prompt) = &args.prompt {
+        chat.say(prompt.clone()).await;
+    }
+    chat.draw();
+    let ended = chat.talk(asked, tell, &mut signals).await;
+    chat.end(ended, &mut signals).await
+}
+
+const HINT: &str = "/help says what there is; Ctrl-C interrupts, Ctrl-D ends";
+
+/// What the keys are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// The prompt: the agent waits.
+    Prompt,
+    /// The agent works; what is typed is sent when Enter is pressed.
+    Working,
+    /// A question of the agent's is to be answered.
+    Question,
+    /// Why the answer is no, or what it is.
+    Words,
+}
+
+/// Why a chat ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    /// The person wants no more.
+    Person,
+    /// And does not want to wait.
+    InHaste,
+    /// A signal.
+    Signal(i32),
+    /// The agent is gone.
+    Agent,
+}
+
+struct Chat {
+    talk: Talk,
+    screen: Screen,
+    editor: Editor,
+    /// The other text that can be typed: an answer.
+    why: Editor,
+    history: History,
+    questions: Questions,
+    mode: Mode,
+    /// Messages whose turns are not over.
+    under_way: BTreeSet<String>,
+    /// The agent began a turn by itself.
+    woken: bool,
+    began: Instant,
+    /// When Ctrl-C was pressed last.
+    interrupted: Option<Instant>,
+    terminal: Terminal,
+    told: mpsc::UnboundedSender<Result<String>>,
+    model: Option<String>,
+}
+
+impl Chat {
+    async fn talk(
+        &mut self,
+        mut asked: mpsc::UnboundedReceiver<Asked>,
+        mut tell: mpsc::UnboundedReceiver<Result<String>>,
+        signals: &mut Signals,
+    ) -> Left {
+        let mut typed = terminal::typed();
+        let mut keys = Keys::default();
+        let mut tick = tokio::time::interval(TICK);
+        loop {
+            let escape = keys.is_open();
+            tokio::select! {
+                biased;
+                signal = signals.next() => return Left::Signal(signal),
+                bytes = typed.recv() => {
+                    let Some(bytes) = bytes else { return Left::Person };
+                    for key in keys.push(&bytes) {
+                        if let Some(left) = self.press(&key).await {
+                            return left;
+                        }
+                    }
+                    self.draw();
+                }
+                () = tokio::time::sleep(ESCAPE), if escape => {
+                    for key in keys.close() {
+                        if let Some(left) = self.press(&key).await {
+                            return left;
+                        }
+                    }
+                    self.draw();
+                }
+                Some(asked) = asked.recv() => {
+                    if self.questions.add(asked) {
+                        self.ask(false);
+                    }
+                }
+                () = self.questions.withdrawn() => {
+                    let more = self.questions.drop_withdrawn();
+                    self.screen.remark(self.screen.style().dim, "·", "the agent no longer asks");
+                    self.answered(more);
+                }
+                Some(told) = tell.recv() => {
+                    let Style { red, dim, reset, .. } = self.screen.style();
+                    match told {
+                        Ok(text) => {
+                            let columns = self.screen.size().0.saturating_sub(1);
+                            let lines = text.lines().map(|line| format!("{dim}{}{reset}\n", fit(&visible(line), columns)));
+                            self.screen.say(&lines.collect::<String>());
+                        }
+                        Err(error) => self.screen.remark(red, "✗", &format!("{error:#}")),
+                    }
+                    self.draw();
+                }
+                update = self.talk.next() => {
+                    let Some(update) = update else { return Left::Agent };
+                    self.update(update);
+                    if !self.talk.is_ready() {
+                        self.draw();
+                    }
+                }
+                _ = tick.tick(), if self.mode == Mode::Working => self.draw(),
+            }
+        }
+    }
+
+    /// What is below is drawn anew.
+    fn draw(&mut self) {
+        let (columns, rows) = self.screen.size();
+        match self.mode {
+            Mode::Prompt => self.screen.prompt(self.editor.rows(columns, rows.saturating_sub(2))),
+            Mode::Words => self.screen.prompt(self.why.rows(columns, rows.saturating_sub(2))),
+            Mode::Question => {}
+            Mode::Working => {
+                let typed =
+                    if self.editor.is_empty() { String::new() } else { format!(" · › {}", one_line(&self.editor.text())) };
+                let typed = fit(&typed, columns / 2).into_owned();
+                let hint = if self.interrupted.is_some() { " · interrupting (Ctrl-C again ends)" } else { "" };
+                self.screen.work(self.began.elapsed(), &format!("{hint}{typed}"));
+            }
+        }
+    }
+
+    fn update(&mut self, update: Update) {
+        let Style { red, yellow, .. } = self.screen.style();
+        match update {
+            Update::Record(seen) => {
+                for step in &seen.steps {
+                    if let What::Session(info) = &step.what {
+                        self.begin(step.parent.is_none());
+                        // It is told once; a further turn begins without a word.
+                        if self.model == info.setup.model {
+                            continue;
+                        }
+                        self.model.clone_from(&info.setup.model);
+                    }
+                    // It is asked below, with what there is to see; and what the person did need not be told to them.
+                    let known = match &step.what {
+                        What::Question(question) => question.kind == "can_use_tool",
+                        What::Prompt { text } => text.starts_with("[Request interrupted by user"),
+                        _ => false,
+                    };
+                    if known {
+                        continue;
+                    }
+                    self.screen.step(step, self.began.elapsed());
+                }
+            }
+            Update::Over(over) => {
+                for message in &over.messages {
+                    self.under_way.remove(message);
+                }
+                if let Some(turn) = over.turn.as_ref().filter(|turn| turn.failed && turn.subtype.is_none()) {
+                    self.screen.remark(red, "✗", turn.message.as_deref().unwrap_or("it ended without an answer"));
+                }
+                self.woken = false;
+                if self.under_way.is_empty() && self.mode == Mode::Working {
+                    self.mode = Mode::Prompt;
+                }
+            }
+            Update::Stderr(line) => self.screen.remark(yellow, "!", &line),
+            Update::Lost(what) | Update::Trouble(what) => self.screen.remark(yellow, "!", &format!("WARNING: {what}")),
+            _ => {}
+        }
+    }
+
+    /// A turn begins, perhaps by itself.
+    fn begin(&mut self, main: bool) {
+        if main && self.mode == Mode::Prompt {
+            self.woken = self.under_way.is_empty();
+            self.began = Instant::now();
+            self.mode = Mode::Working;
+        }
+    }
+
+    /// Takes a key; says why the chat is left, if it is.
+    async fn press(&mut self, key: &Key) -> Option<Left> {
+        match key {
+            Key::Ctrl('c') => return self.interrupt(),
+            Key::Ctrl('z') => {
+                self.terminal.suspend();
+                return None;
+            }
+            Key::Ctrl('d') if self.editor.is_empty() && self.mode == Mode::Prompt => return Some(Left::Person),
+            _ => {}
+        }
+        match self.mode {
+            Mode::Question => self.press_question(key),
+            Mode::Words => {
+                if *key == Key::Escape {
+                    self.why.clear();
+                    self.mode = Mode::Question;
+                    self.ask(false);
+                } else if let Edited::Sent(text) = self.why.press(key, &[]) {
+                    let decided = self.questions.say(&text);
+                    self.decided(decided);
+                }
+            }
+            Mode::Prompt | Mode::Working => {
+                if let Edited::Sent(text) = self.editor.press(key, &self.history.entries) {
+                    return self.send(text).await;
+                }
+            }
+        }
+        None
+    }
+
+    fn press_question(&mut self, key: &Key) {
+        match key {
+            Key::Char('w') => {
+                let dim = self.screen.style().dim;
+                self.screen.remark(dim, "·", "why not? (Enter without words: just no; Esc: back)");
+                self.mode = Mode::Words;
+            }
+            Key::Char('v') => self.ask(true),
+            Key::Escape => {
+                let decided = self.questions.press('n');
+                self.decided(decided);
+            }
+            Key::Char(c) => {
+                if let Some(decided) = self.questions.press(c.to_ascii_lowercase()) {
+                    self.decided(Some(decided));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The question that is to be answered is shown.
+    fn ask(&mut self, whole: bool) {
+        let (style, (columns, _)) = (self.screen.style(), self.screen.size());
+        let text = self.questions.shown(style, columns, whole);
+        self.screen.quiet();
+        self.screen.say(&format!("\n{text}"));
+        self.mode = if self.questions.wants() == Wants::Text { Mode::Words } else { Mode::Question };
+        self.draw();
+    }
+
+    /// An answer was given; none if there is more to say.
+    fn decided(&mut self, decided: Option<Decided>) {
+        let Style { green, red, .. } = self.screen.style();
+        match decided {
+            Some(Decided::Allowed(how)) => self.screen.remark(green, "✓", &format!("allowed, {how}")),
+            Some(Decided::Answered) => self.screen.remark(green, "✓", "answered"),
+            Some(Decided::Denied) => self.screen.remark(red, "✗", "denied"),
+            None => {}
+        }
+        let more = self.questions.current().is_some();
+        self.answered(more);
+    }
+
+    /// The next question, or back to work.
+    fn answered(&mut self, more: bool) {
+        if more {
+            self.ask(false);
+        } else {
+            self.why.clear();
+            self.mode = if self.under_way.is_empty() && !self.woken { Mode::Prompt } else { Mode::Working };
+            self.draw();
+        }
+    }
+
+    /// Ctrl-C: the turn ends; again, the chat.
+    fn interrupt(&mut self) -> Option<Left> {
+        let again = self.interrupted.is_some_and(|at| at.elapsed() < AGAIN || self.mode != Mode::Prompt);
+        if again {
+            return Some(Left::InHaste);
+        }
+        if self.mode == Mode::Prompt {
+            if !self.editor.is_empty() {
+                self.editor.clear();
+                return None;
+            }
+            self.interrupted = Some(Instant::now());
+            let dim = self.screen.style().dim;
+            self.screen.remark(dim, "·", "Ctrl-C again ends the chat");
+            return None;
+        }
+        self.interrupted = Some(Instant::now());
+        self.talk.interrupt();
+        None
+    }
+
+    /// A prompt was typed.
+    async fn send(&mut self, text: String) -> Option<Left> {
+        if text.trim().is_empty() {
+            return None;
+        }
+        self.history.add(&text);
+        match slash::read(&text) {
+            Some(Slash::Quit) => return Some(Left::Person),
+            Some(slash) => {
+                self.screen.said(&text);
+                if let Slash::Model(Some(model)) = &slash {
+                    self.talk.set_model(Some(model.clone()));
+                }
+                let (control, told) = (self.talk.control(), self.told.clone());
+                tokio::spawn(async move { told.send(slash::run(slash, control).await).is_ok() });
+            }
+            None => self.say(text).await,
+        }
+        None
+    }
+
+    async fn say(&mut self, text: String) {
+        self.screen.said(&text);
+        match self.talk.say(text).await {
+            Ok(name) => {
+                self.under_way.insert(name);
+                self.interrupted = None;
+                if self.mode == Mode::Prompt {
+                    self.began = Instant::now();
+                    self.mode = Mode::Working;
+                }
+            }
+            Err(error) => self.screen.remark(self.screen.style().red, "✗", &format!("{error:#}")),
+        }
+    }
+
+    /// The agent ends, in order; a further Ctrl-C does not wait.
+    async fn end(mut self, left: Left, signals: &mut Signals) -> Result<u8> {
+        self.screen.finish(None);
+        if left == Left::InHaste || matches!(left, Left::Signal(_)) {
+            self.talk.stop();
+        }
+        drop(self.terminal);
+        let stopper = self.talk.stopper();
+        let finish = self.talk.finish();
+        tokio::pin!(finish);
+        let report = loop {
+            tokio::select! {
+                report = &mut finish => break report,
+                _ = signals.next() => stopper.iter().for_each(tapline_runner::Stopper::terminate),
+            }
+        };
+        let Style { dim, reset, .. } = self.screen.style();
+        if let Some(report) = &report {
+            let turns = report.turns.len();
+            let cost = report.ledger.cost_usd.map(|cost| format!(" · {}", dollars(cost))).unwrap_or_default();
+            let mut text = format!("{dim}{turns} {}{cost}{reset}\n", if turns == 1 { "turn" } else { "turns" });
+            if let (Some(id), true) = (&report.session.id, turns > 0) {
+                text += &format!("{dim}go on with: tapline chat --resume {}{reset}\n", one_line(id));
+            }
+            self.screen.say(&text);
+        }
+        if left == Left::Agent
+            && let Some(error) = report.as_ref().and_then(|report| report.verdict.error.as_ref())
+        {
+            self.screen.remark(self.screen.style().red, "✗", &format!("the agent has ended: {error}"));
+        }
+        self.screen.flushed().await;
+        Ok(match left {
+            Left::Person | Left::InHaste => 0,
+            Left::Signal(number) => u8::try_from(128 + number).unwrap_or(exit::FAILED),
+            Left::Agent => report.map_or(exit::FAILED, |report| report.verdict.exit_code().max(exit::FAILED)),
+        })
+    }
+}

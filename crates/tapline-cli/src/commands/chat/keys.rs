@@ -1,0 +1,198 @@
+//! Bytes of a terminal to keys. Pure; a sequence may come in pieces, a paste may be of any size.
+
+/// What was pressed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Key {
+    Char(char),
+    Enter,
+    /// A new line within the text.
+    NewLine,
+    Backspace,
+    Delete,
+    Left,
+    Right,
+    WordLeft,
+    WordRight,
+    Up,
+    Down,
+    Home,
+    End,
+    Escape,
+    /// With Ctrl: a letter.
+    Ctrl(char),
+    /// Text that was pasted.
+    Paste(String),
+}
+
+const PASTE_BEGINS: &[u8] = b"\x1b[200~";
+const PASTE_ENDS: &[u8] = b"\x1b[201~";
+
+/// Reads keys.
+#[derive(Debug, Default)]
+pub(super) struct Keys {
+    bytes: Vec<u8>,
+    /// Within a paste: how far its end was looked for.
+    pasting: Option<usize>,
+}
+
+impl Keys {
+    /// The keys in these bytes and those before.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<Key> {
+        self.bytes.extend_from_slice(bytes);
+        let mut keys = Vec::new();
+        let mut at = 0;
+        while at < self.bytes.len() {
+            let Some((key, taken)) = self.next(at) else { break };
+            keys.extend(key);
+            at += taken;
+        }
+        self.bytes.drain(..at);
+        keys
+    }
+
+    /// Whether an escape was pressed that may begin a sequence: after a moment it is itself.
+    pub(super) fn is_open(&self) -> bool {
+        self.pasting.is_none() && !self.bytes.is_empty()
+    }
+
+    /// Nothing followed.
+    pub(super) fn close(&mut self) -> Vec<Key> {
+        let open = self.is_open() && self.bytes.first() == Some(&0x1b);
+        if self.pasting.is_none() {
+            self.bytes.clear();
+        }
+        if open { vec![Key::Escape] } else { Vec::new() }
+    }
+
+    /// The key that begins here and how many bytes it takes; none if it is not whole.
+    fn next(&mut self, at: usize) -> Option<(Option<Key>, usize)> {
+        let rest = &self.bytes[at..];
+        if rest.starts_with(PASTE_BEGINS) {
+            return self.paste(at);
+        }
+        let one = |key| Some((Some(key), 1));
+        match rest[0] {
+            b'\r' => one(Key::Enter),
+            b'\n' => one(Key::NewLine),
+            0x7f | 0x08 => one(Key::Backspace),
+            b'\t' => one(Key::Char('\t')),
+            0x1b => escape(rest),
+            byte @ 0..0x20 => one(Key::Ctrl(char::from(byte + b'a' - 1))),
+            byte => {
+                let length = match byte {
+                    0..0x80 => 1,
+                    0xc0..0xe0 => 2,
+                    0xe0..0xf0 => 3,
+                    0xf0..0xf8 => 4,
+                    _ => return Some((None, 1)),
+                };
+                let whole = rest.get(..length)?;
+                match std::str::from_utf8(whole).ok().and_then(|text| text.chars().next()) {
+                    Some(c) => Some((Some(Key::Char(c)), length)),
+                    None => Some((None, 1)),
+                }
+            }
+        }
+    }
+
+    fn paste(&mut self, at: usize) -> Option<(Option<Key>, usize)> {
+        let body = at + PASTE_BEGINS.len();
+        // What was looked at already is not looked at again: a paste of megabytes comes in thousands of pieces.
+        let from = self.pasting.unwrap_or(0).max(body);
+        let found = self.bytes[from..].windows(PASTE_ENDS.len()).position(|window| window == PASTE_ENDS);
+        let Some(found) = found else {
+            // What stands before the paste is taken away first.
+            self.pasting = Some((self.bytes.len() - at).saturating_sub(PASTE_ENDS.len() - 1));
+            return None;
+        };
+        self.pasting = None;
+        let end = from + found;
+        let text = String::from_utf8_lossy(&self.bytes[body..end]).replace("\r\n", "\n").replace('\r', "\n");
+        Some((Some(Key::Paste(text)), end + PASTE_ENDS.len() - at))
+    }
+}
+
+/// A sequence that an escape begins.
+fn escape(bytes: &[u8]) -> Option<(Option<Key>, usize)> {
+    match bytes.get(1)? {
+        b'[' | b'O' => {
+            let end = 2 + bytes[2..].iter().position(|byte| (0x40..0x7f).contains(byte))?;
+            let modified = bytes[2..end].contains(&b';');
+            let key = match (&bytes[2..end], bytes[end]) {
+                (_, b'A') => Some(Key::Up),
+                (_, b'B') => Some(Key::Down),
+                (_, b'C') if modified => Some(Key::WordRight),
+                (_, b'D') if modified => Some(Key::WordLeft),
+                (_, b'C') => Some(Key::Right),
+                (_, b'D') => Some(Key::Left),
+                (_, b'H') | (b"1" | b"7", b'~') => Some(Key::Home),
+                (_, b'F') | (b"4" | b"8", b'~') => Some(Key::End),
+                (b"3", b'~') => Some(Key::Delete),
+                // Shift-Enter and Alt-Enter, where the terminal tells them apart.
+                (b"13;2" | b"13;3", b'u') => Some(Key::NewLine),
+                _ => None,
+            };
+            Some((key, end + 1))
+        }
+        b'\r' | b'\n' => Some((Some(Key::NewLine), 2)),
+        b'b' => Some((Some(Key::WordLeft), 2)),
+        b'f' => Some((Some(Key::WordRight), 2)),
+        0x7f => Some((Some(Key::Ctrl('w')), 2)),
+        0x1b => Some((Some(Key::Escape), 1)),
+        _ => Some((None, 2)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(bytes: &[u8], size: usize) -> Vec<Key> {
+        let mut keys = Keys::default();
+        bytes.chunks(size).flat_map(|chunk| keys.push(chunk)).collect()
+    }
+
+    #[test]
+    fn the_same_keys_however_the_bytes_are_cut() {
+        let bytes = "aé😀\r\x1b[A\x1b[1;5C\x1b\r\x1b[200~one\r\ntwo\x1b[D\x1b[201~z\x03\x7f\x1b[3~\x1b[99;9Xq".as_bytes();
+        let wanted = [
+            Key::Char('a'),
+            Key::Char('é'),
+            Key::Char('😀'),
+            Key::Enter,
+            Key::Up,
+            Key::WordRight,
+            Key::NewLine,
+            Key::Paste("one\ntwo\x1b[D".to_owned()),
+            Key::Char('z'),
+            Key::Ctrl('c'),
+            Key::Backspace,
+            Key::Delete,
+            Key::Char('q'),
+        ];
+        for size in 1..bytes.len() {
+            assert_eq!(all(bytes, size), wanted, "in pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_passed_over() {
+        assert_eq!(all(b"\xff\xc3(\x80a", 1), [Key::Char('('), Key::Char('a')]);
+    }
+
+    #[test]
+    fn a_lone_escape_is_itself_after_a_moment() {
+        let mut keys = Keys::default();
+        assert_eq!(keys.push(b"\x1b"), []);
+        assert!(keys.is_open());
+        assert_eq!(keys.close(), [Key::Escape]);
+        assert_eq!(keys.push(b"b"), [Key::Char('b')]);
+    }
+
+    #[test]
+    fn a_paste_of_megabytes_in_small_pieces() {
+        let text = "x".repeat(4 << 20);
+        let bytes = [PASTE_BEGINS, text.as_bytes(), PASTE_ENDS, b"\r"].concat();
+        assert_eq!(all(&bytes, 1024), [Key::Paste(text), Key::Enter]);
+    }
+}

@@ -1,0 +1,247 @@
+//! The agent asks the person: whether a tool may run, or something it wants to know.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::json;
+use tapline_protocol::{Json, Value};
+use tapline_runner::{Agent, Permission, PermissionQuestion};
+use tapline_session::permission::Call;
+use tapline_session::render::{Proposal, Style};
+use tapline_session::text::{fit, one_line, visible};
+use tokio::sync::{mpsc, oneshot};
+
+/// So many lines of what a tool would do are shown.
+const LINES: usize = 24;
+
+/// A question and who waits for its answer.
+pub(super) struct Asked {
+    pub(super) question: PermissionQuestion,
+    reply: oneshot::Sender<Permission>,
+}
+
+/// Lets the agent ask here; its questions come out of the channel.
+pub(super) fn asking(agent: Agent) -> (Agent, mpsc::UnboundedReceiver<Asked>) {
+    let (ask, asked) = mpsc::unbounded_channel();
+    let agent = agent
+        // A person may take as long as they like.
+        .answer_within(Duration::MAX)
+        .on_permission(move |question| {
+            let (reply, answer) = oneshot::channel();
+            let sent = ask.send(Asked { question, reply });
+            async move {
+                let nobody = || Permission::deny("nobody is there to ask any more");
+                if sent.is_err() { nobody() } else { answer.await.unwrap_or_else(|_| nobody()) }
+            }
+        });
+    (agent, asked)
+}
+
+/// What is asked, in order, and what need not be asked again.
+#[derive(Default)]
+pub(super) struct Questions {
+    waiting: VecDeque<Asked>,
+    always: Vec<(String, Option<String>)>,
+    /// The answers so far, where one question asks several things.
+    answers: Vec<(String, String)>,
+}
+
+/// What the person is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wants {
+    /// A key.
+    Key,
+    /// A text.
+    Text,
+}
+
+/// What was decided, to be shown.
+pub(super) enum Decided {
+    Allowed(&'static str),
+    Denied,
+    Answered,
+}
+
+impl Questions {
+    /// One more. What is always allowed is not asked; `true` if it is to be shown now.
+    pub(super) fn add(&mut self, asked: Asked) -> bool {
+        if self.always.contains(&about(&asked.question)) {
+            let _ = asked.reply.send(Permission::allow());
+            return false;
+        }
+        self.waiting.push_back(asked);
+        self.waiting.len() == 1
+    }
+
+    /// The one that is to be answered.
+    pub(super) fn current(&self) -> Option<&PermissionQuestion> {
+        self.waiting.front().map(|asked| &asked.question)
+    }
+
+    /// Waits until the agent takes the current one back.
+    pub(super) async fn withdrawn(&mut self) {
+        match self.waiting.front_mut() {
+            Some(asked) => asked.reply.closed().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Takes back what the agent no longer wants to know; `true` if the next is to be shown.
+    pub(super) fn drop_withdrawn(&mut self) -> bool {
+        self.waiting.retain(|asked| !asked.reply.is_closed());
+        self.answers.clear();
+        !self.waiting.is_empty()
+    }
+
+    /// What the current one wants.
+    pub(super) fn wants(&self) -> Wants {
+        if self.current().is_some_and(|question| question.tool == ASK) { Wants::Text } else { Wants::Key }
+    }
+
+    /// The current one, as it is shown.
+    pub(super) fn shown(&self, style: Style, columns: usize, whole: bool) -> String {
+        let Some(question) = self.current() else { return String::new() };
+        if question.tool == ASK {
+            return self.asks(question, style, columns);
+        }
+        let path = Proposal::writes(&question.tool, &question.input);
+        let file = path.and_then(|path| read(Path::new(&path)));
+        let reason = question.decision.reason.as_deref().or(question.request.decision_reason.as_deref());
+        let most = if whole { usize::MAX / 2 } else { LINES };
+        let proposal = Proposal { tool: &question.tool, input: &question.input, file: file.as_deref(), reason, most };
+        let who = question.request.agent_id.as_ref().map(|_| format!("  {}(a sub-agent){}\n", style.dim, style.reset));
+        let shown = proposal.render(style, columns) + &who.unwrap_or_default();
+        let more = if shown.contains("… ") && !whole { " · v view all" } else { "" };
+        let (_, what) = about(question);
+        let always = what.map_or_else(|| question.tool.clone(), |what| one_line(&what));
+        let always = fit(&always, columns.saturating_sub(60).max(12)).into_owned();
+        let Style { bold, reset, .. } = style;
+        let key = |key: &str, text: &str| format!("{bold}{key}{reset} {text}");
+        let keys = [
+            key("y", "once"),
+            key("a", &format!("always for {}", visible(&always))),
+            key("n", "no"),
+            key("w", "no, and say why"),
+        ];
+        format!("{shown}  {}{more}\n", keys.join(" · "))
+    }
+
+    /// A key was pressed; none if it means nothing here.
+    pub(super) fn press(&mut self, key: char) -> Option<Decided> {
+        let question = self.current()?;
+        let (answer, decided) = match key {
+            'y' => (Permission::allow(), Decided::Allowed("once")),
+            'a' => {
+                let about = about(question);
+                self.always.push(about);
+                (Permission::allow(), Decided::Allowed("always"))
+            }
+            'n' => (Permission::deny("the person said no"), Decided::Denied),
+            _ => return None,
+        };
+        self.answer(answer);
+        // What was just allowed for good may wait here more than once.
+        let waiting = std::mem::take(&mut self.waiting);
+        for asked in waiting {
+            self.add(asked);
+        }
+        Some(decided)
+    }
+
+    /// A text was typed: the answer, or why not.
+    pub(super) fn say(&mut self, text: &str) -> Option<Decided> {
+        let question = self.current()?;
+        let words = text.trim();
+        if question.tool != ASK {
+            let why = if words.is_empty() { "the person said no".to_owned() } else { words.to_owned() };
+            self.answer(Permission::deny(why));
+            return Some(Decided::Denied);
+        }
+        let asked = things(&question.input);
+        let input = question.input.clone();
+        if words.is_empty() {
+            self.answer(Permission::deny("the person did not want to answer"));
+            return Some(Decided::Denied);
+        }
+        let thing = asked.get(self.answers.len())?;
+        self.answers.push((thing.question.clone(), thing.chosen(words)));
+        if self.answers.len() < asked.len() {
+            return None;
+        }
+        let mut all: serde_json::Value = input.to().unwrap_or_else(|_| json!({}));
+        all["answers"] = self
+            .answers
+            .drain(..)
+            .map(|(question, answer)| (question, answer.into()))
+            .collect::<serde_json::Map<_, _>>()
+            .into();
+        self.answer(Permission::allow_with(all));
+        Some(Decided::Answered)
+    }
+
+    fn answer(&mut self, answer: Permission) {
+        self.answers.clear();
+        if let Some(asked) = self.waiting.pop_front() {
+            let _ = asked.reply.send(answer);
+        }
+    }
+
+    fn asks(&self, question: &PermissionQuestion, style: Style, columns: usize) -> String {
+        let Style { yellow, bold, dim, reset, .. } = style;
+        let things = things(&question.input);
+        let Some(thing) = things.get(self.answers.len()) else { return String::new() };
+        let mut out = format!("{yellow}?{reset} {bold}{}{reset}\n", one_line(&thing.question));
+        for (number, (label, about)) in (1..).zip(&thing.options) {
+            let about = if about.is_empty() { String::new() } else { format!(" {dim}{}{reset}", one_line(about)) };
+            out += &format!("  {bold}{number}{reset} {}{about}\n", fit(&one_line(label), columns.saturating_sub(6)));
+        }
+        let several = if thing.several { " (several: 1,3)" } else { "" };
+        out + &format!("  {dim}a number{several}, or your own words; nothing: no answer{reset}\n")
+    }
+}
+
+/// The tool by which the agent asks the person something.
+const ASK: &str = "AskUserQuestion";
+
+/// What a question is about, so that it is known again: the tool, and the very command or file.
+fn about(question: &PermissionQuestion) -> (String, Option<String>) {
+    let call = Call::of(&question.tool, Some(&question.input), Some("/"));
+    (question.tool.clone(), call.command.or_else(|| call.paths.into_iter().next()))
+}
+
+/// A file as it is, if it is a text that can be shown.
+fn read(path: &Path) -> Option<String> {
+    let small = std::fs::metadata(path).ok()?.len() < 4 << 20;
+    if small { std::fs::read_to_string(path).ok() } else { None }
+}
+
+/// One thing that the person is asked.
+struct Thing {
+    question: String,
+    options: Vec<(String, String)>,
+    several: bool,
+}
+
+impl Thing {
+    /// What was typed: numbers stand for what they number.
+    fn chosen(&self, words: &str) -> String {
+        let numbers = words.split(',').map(|part| part.trim().parse::<usize>().ok()?.checked_sub(1));
+        let labels = numbers.map(|number| self.options.get(number?).map(|(label, _)| label.clone()));
+        labels.collect::<Option<Vec<_>>>().map_or_else(|| words.to_owned(), |labels| labels.join(", "))
+    }
+}
+
+fn things(input: &Json) -> Vec<Thing> {
+    let text = |value: Value<'_>, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().into_owned();
+    let thing = |value: Value<'_>| Thing {
+        question: text(value, "question"),
+        options: value
+            .get("options")
+            .and_then(Value::items)
+            .map(|items| items.map(|option| (text(option, "label"), text(option, "description"))).collect())
+            .unwrap_or_default(),
+        several: value.get("multiSelect").and_then(Value::as_bool) == Some(true),
+    };
+    input.with(|input| Some(input.get("questions")?.items()?.map(thing).collect())).flatten().unwrap_or_default()
+}

@@ -1,0 +1,162 @@
+//! What a chat shows: what happened above, and below it what is drawn over: the prompt, or what the agent is doing.
+
+use std::time::Duration;
+
+use tapline_session::render::{Format, Render, Status, Style, TerminalOptions};
+use tapline_session::text::{one_line, visible, width};
+use tapline_session::{Step, Summary};
+
+use super::editor::Rows;
+use crate::output;
+use crate::sink::Sink;
+
+/// The screen.
+pub(super) struct Screen {
+    renderer: Box<dyn Render>,
+    status: Status,
+    options: TerminalOptions,
+    out: Sink,
+    /// The prompt as it was drawn.
+    drawn: Option<Rows>,
+    /// What is drawn is what the agent is doing.
+    working: bool,
+    /// The agent waits for an answer: what it is doing is not shown.
+    waits: bool,
+}
+
+impl Screen {
+    pub(super) fn new(options: TerminalOptions) -> Self {
+        Self {
+            renderer: Format::Terminal(options).renderer(),
+            status: Status::default(),
+            options,
+            out: Sink::stdout(),
+            drawn: None,
+            working: false,
+            waits: false,
+        }
+    }
+
+    pub(super) fn style(&self) -> Style {
+        self.options.style
+    }
+
+    /// The columns and rows that there are.
+    pub(super) fn size(&self) -> (usize, usize) {
+        output::size()
+    }
+
+    /// A step of the agent's.
+    pub(super) fn step(&mut self, step: &Step, elapsed: Duration) {
+        self.status.accept(step, elapsed);
+        let (columns, rows) = self.size();
+        self.renderer.resize(columns, rows);
+        let erased = self.erased();
+        let text = erased + &self.renderer.step(step);
+        self.out.write(text.as_bytes());
+    }
+
+    /// A line of ours, or several.
+    pub(super) fn say(&mut self, text: &str) {
+        let mut before = self.erased() + &self.renderer.pause();
+        let running = if self.waits { String::new() } else { self.renderer.resume() };
+        before += text;
+        let text = before + &running;
+        self.out.write(text.as_bytes());
+    }
+
+    /// A remark: a mark and a line.
+    pub(super) fn remark(&mut self, colour: &str, mark: &str, text: &str) {
+        let reset = self.style().reset;
+        self.say(&format!("{colour}{mark}{reset} {}\n", one_line(text)));
+    }
+
+    /// What was said to the agent stays above.
+    pub(super) fn said(&mut self, text: &str) {
+        let Style { bold, reset, .. } = self.style();
+        let shown: Vec<_> =
+            text.lines().take(SAID_LINES).map(|line| cut(&visible(line), self.size().0.saturating_sub(3))).collect();
+        let more = text.lines().count().saturating_sub(shown.len());
+        let mut out = String::from("\n");
+        for (at, line) in shown.iter().enumerate() {
+            out += &format!("{bold}{}{reset} {line}\n", if at == 0 { "›" } else { " " });
+        }
+        if more > 0 {
+            out += &format!("  {}… {more} more lines{}\n", self.style().dim, reset);
+        }
+        self.say(&out);
+    }
+
+    /// The prompt is shown, below everything else.
+    pub(super) fn prompt(&mut self, rows: Rows) {
+        let mut text = self.erased();
+        if std::mem::take(&mut self.working) {
+            text += &self.renderer.status(None);
+            text += &self.renderer.pause();
+            text += &self.renderer.resume();
+        }
+        text += &rows.rows.join("\n");
+        let (row, column) = rows.cursor;
+        let up = rows.rows.len() - 1 - row;
+        if up > 0 {
+            text += &format!("\x1b[{up}A");
+        }
+        text += "\r";
+        if column > 0 {
+            text += &format!("\x1b[{column}C");
+        }
+        self.drawn = Some(rows);
+        self.out.write(text.as_bytes());
+    }
+
+    /// What the agent is doing is shown instead, with what is typed meanwhile.
+    pub(super) fn work(&mut self, elapsed: Duration, more: &str) {
+        let (columns, rows) = self.size();
+        self.renderer.resize(columns, rows);
+        let mut text = self.erased();
+        (self.working, self.waits) = (true, false);
+        text += &self.renderer.status(Some(self.status.line(elapsed) + more));
+        self.out.write(text.as_bytes());
+    }
+
+    /// What the agent is doing is no longer shown: it waits.
+    pub(super) fn quiet(&mut self) {
+        (self.working, self.waits) = (false, true);
+        let text = self.erased() + &self.renderer.status(None) + &self.renderer.pause();
+        self.out.write(text.as_bytes());
+    }
+
+    /// Takes the prompt away.
+    fn erased(&mut self) -> String {
+        let Some(Rows { rows, cursor: (row, column) }) = self.drawn.take() else { return String::new() };
+        // Where the terminal has become narrower since, a row takes several.
+        let columns = self.size().0.max(1);
+        let above: usize = rows[..row].iter().map(|row| width(row).div_ceil(columns).max(1)).sum();
+        let above = above + column / columns;
+        let up = if above > 0 { format!("\x1b[{above}A") } else { String::new() };
+        format!("{up}\r\x1b[J")
+    }
+
+    /// The last words.
+    pub(super) fn finish(&mut self, summary: Option<&Summary>) {
+        let mut text = self.erased();
+        text += &self.renderer.status(None);
+        text += &self.renderer.pause();
+        if let Some(summary) = summary {
+            text += &self.renderer.finish(summary);
+        }
+        self.out.write(text.as_bytes());
+    }
+
+    /// Waits until everything is out.
+    pub(super) async fn flushed(&mut self) {
+        self.out.flushed().await;
+    }
+}
+
+/// No more lines of what was said are shown again.
+const SAID_LINES: usize = 8;
+
+fn cut(text: &str, columns: usize) -> String {
+    tapline_session::text::fit(text, columns).into_owned()
+}

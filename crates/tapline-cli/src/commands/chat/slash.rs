@@ -1,0 +1,97 @@
+//! Commands of the chat itself; every other one is the agent's.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use anyhow::Result;
+use tapline_runner::Control;
+use tapline_session::text::{dollars, one_line, short_count};
+
+/// What a command is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Slash {
+    Help,
+    Model(Option<String>),
+    Mode(Option<String>),
+    Cost,
+    Context,
+    Quit,
+}
+
+/// A command has this long.
+const WITHIN: Duration = Duration::from_secs(20);
+
+/// A command of ours, or none.
+pub(super) fn read(text: &str) -> Option<Slash> {
+    let mut words = text.trim().splitn(2, char::is_whitespace);
+    let name = words.next()?;
+    let rest = words.next().map(str::trim).filter(|rest| !rest.is_empty()).map(str::to_owned);
+    Some(match name {
+        "/help" => Slash::Help,
+        "/model" => Slash::Model(rest),
+        "/mode" => Slash::Mode(rest),
+        "/cost" => Slash::Cost,
+        "/context" => Slash::Context,
+        "/quit" | "/exit" => Slash::Quit,
+        _ => return None,
+    })
+}
+
+/// Does it, and says what came of it, in lines.
+pub(super) async fn run(slash: Slash, control: Result<Control>) -> Result<String> {
+    let control = control.map(|control| control.within(WITHIN));
+    Ok(match slash {
+        Slash::Quit | Slash::Help => HELP.to_owned(),
+        Slash::Model(None) => {
+            let mut out = String::from("models (/model NAME chooses one):");
+            for model in control?.list_models().await?.models {
+                let name = model.value.unwrap_or_default();
+                let _ = write!(out, "\n  {:<22} {}", one_line(&name), one_line(&model.description.unwrap_or_default()));
+            }
+            out
+        }
+        Slash::Model(Some(name)) => {
+            let name = (name != "default").then_some(name);
+            // One that takes no requests has it from its next run on.
+            if let Ok(control) = control {
+                control.set_model(name.clone()).await?;
+            }
+            format!("the model is {} from now on", name.as_deref().unwrap_or("the default"))
+        }
+        Slash::Mode(None) => {
+            "modes: default, acceptEdits, plan, auto, dontAsk, bypassPermissions (/mode NAME chooses one)".to_owned()
+        }
+        Slash::Mode(Some(mode)) => {
+            let mode = control?.set_permission_mode(mode.clone()).await?.mode.unwrap_or(mode);
+            format!("the permission mode is {mode} from now on")
+        }
+        Slash::Cost => {
+            let session = control?.usage().await?.session.unwrap_or_default();
+            let cost = session.total_cost_usd.map_or_else(|| "?".to_owned(), |cost| dollars(cost.as_f64()));
+            let lines = |count: Option<u64>| count.unwrap_or(0);
+            let (added, removed) = (lines(session.total_lines_added), lines(session.total_lines_removed));
+            format!("{cost} so far, as the agent counts · {added} lines added, {removed} removed")
+        }
+        Slash::Context => {
+            let usage = control?.context_usage().await?;
+            let count = |count: Option<u64>| short_count(count.unwrap_or(0));
+            let mut out = format!("{} of {} tokens in use", count(usage.total_tokens), count(usage.max_tokens));
+            for category in usage.categories.iter().filter(|category| category.tokens.unwrap_or(0) > 0) {
+                let name = one_line(category.name.as_deref().unwrap_or_default());
+                let _ = write!(out, "\n  {:>7}  {name}", count(category.tokens));
+            }
+            out
+        }
+    })
+}
+
+const HELP: &str = "\
+/model [NAME]   which models there are, or another from now on
+/mode [NAME]    what it may do unasked: default, acceptEdits, plan, …
+/cost           what the session has cost
+/context        what fills its context
+/quit           ends the chat (also Ctrl-D)
+Every other command (/compact, /clear, …) is the agent's own.
+Enter sends, Alt-Enter or Ctrl-J starts a new line, Up and Down go through what was said before.
+Ctrl-C interrupts the turn; again, or at an empty prompt twice, it ends the chat.
+Questions: y once · a always · n no · w no, and say why.";

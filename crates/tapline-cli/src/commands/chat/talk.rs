@@ -1,0 +1,161 @@
+//! The other side of a chat: Claude Code in one process that listens all the time, or Codex, a run a turn.
+
+use std::pin::Pin;
+
+use anyhow::{Result, bail};
+use tapline_runner::{Agent, Control, Conversation, Failure, Over, Running, Session, Stopper, Update};
+use tapline_session::step::Turn;
+use tapline_session::{Outcome, Report, What};
+
+/// Who is spoken to.
+pub(super) enum Talk {
+    Claude(Box<Session>),
+    Codex(Box<Codex>),
+}
+
+/// A run a turn.
+pub(super) struct Codex {
+    conversation: Conversation,
+    state: State,
+    /// The turn under way, by its number, and how it ended.
+    turn: (u64, Option<Box<Turn>>),
+    last: Option<Report>,
+}
+
+enum State {
+    Idle,
+    Running(Running),
+    /// All is said; how it ended is to be told. Who waits for that may be called away and come back.
+    Ending(Pin<Box<dyn Future<Output = Report> + Send>>),
+}
+
+impl Talk {
+    pub(super) async fn start(agent: Agent) -> Result<Self, Failure> {
+        match agent.kind {
+            tapline_protocol::Agent::Claude => Ok(Self::Claude(Box::new(agent.session().await?))),
+            tapline_protocol::Agent::Codex => {
+                let conversation = Conversation::new(agent);
+                Ok(Self::Codex(Box::new(Codex { conversation, state: State::Idle, turn: (0, None), last: None })))
+            }
+        }
+    }
+
+    /// Says something; the name by which its turn is told.
+    pub(super) async fn say(&mut self, text: String) -> Result<String> {
+        match self {
+            Self::Claude(session) => Ok(session.send(text)?.uuid().to_owned()),
+            Self::Codex(codex) => {
+                if !matches!(codex.state, State::Idle) {
+                    bail!("codex listens only between two turns: wait, or interrupt it with Ctrl-C");
+                }
+                codex.turn = (codex.turn.0 + 1, None);
+                codex.state = State::Running(codex.conversation.start(text).await?);
+                Ok(codex.name())
+            }
+        }
+    }
+
+    /// What happens next; none when the agent is gone.
+    pub(super) async fn next(&mut self) -> Option<Update> {
+        match self {
+            Self::Claude(session) => session.next_update().await,
+            Self::Codex(codex) => Some(codex.next().await),
+        }
+    }
+
+    /// Whether what happens next is there already.
+    pub(super) fn is_ready(&self) -> bool {
+        match self {
+            Self::Claude(session) => session.is_ready(),
+            Self::Codex(codex) => codex.running().is_some_and(Running::is_ready),
+        }
+    }
+
+    /// Everything that can be asked of it in between.
+    pub(super) fn control(&self) -> Result<Control> {
+        match self {
+            Self::Claude(session) => Ok(session.control()),
+            Self::Codex(_) => bail!("codex exec takes no requests while it runs"),
+        }
+    }
+
+    /// The model of the turns to come, where it is chosen a run a turn.
+    pub(super) fn set_model(&mut self, model: Option<String>) {
+        if let Self::Codex(codex) = self {
+            codex.conversation.agent.options.model = model;
+        }
+    }
+
+    /// Ends the turn under way. It does not wait.
+    pub(super) fn interrupt(&self) {
+        match self {
+            Self::Claude(session) => {
+                let control = session.control();
+                // What becomes of it is seen in the stream.
+                tokio::spawn(async move { control.interrupt().await.map(drop) });
+            }
+            Self::Codex(codex) => codex.running().into_iter().for_each(|running| running.stopper().interrupt()),
+        }
+    }
+
+    /// Ends it all, in order.
+    pub(super) fn stop(&self) {
+        self.stopper().iter().for_each(Stopper::terminate);
+    }
+
+    /// Stops what runs, from wherever.
+    pub(super) fn stopper(&self) -> Option<Stopper> {
+        match self {
+            Self::Claude(session) => Some(session.stopper()),
+            Self::Codex(codex) => codex.running().map(Running::stopper),
+        }
+    }
+
+    /// Waits for its end: how it ended, if it was ever asked anything.
+    pub(super) async fn finish(self) -> Option<Report> {
+        match self {
+            Self::Claude(session) => Some(session.finish().await),
+            Self::Codex(codex) => match codex.state {
+                State::Idle => codex.last,
+                State::Running(running) => Some(running.finish().await),
+                State::Ending(report) => Some(report.await),
+            },
+        }
+    }
+}
+
+impl Codex {
+    fn name(&self) -> String {
+        format!("turn {}", self.turn.0)
+    }
+
+    fn running(&self) -> Option<&Running> {
+        if let State::Running(running) = &self.state { Some(running) } else { None }
+    }
+
+    async fn next(&mut self) -> Update {
+        if let State::Running(running) = &mut self.state {
+            if let Some(update) = running.next_update().await {
+                if let Update::Record(seen) = &update {
+                    let turns =
+                        seen.steps.iter().filter_map(|step| if let What::Turn(turn) = &step.what { Some(turn) } else { None });
+                    self.turn.1 = turns.last().cloned().or(self.turn.1.take());
+                }
+                return update;
+            }
+            if let State::Running(running) = std::mem::replace(&mut self.state, State::Idle) {
+                self.state = State::Ending(Box::pin(running.finish()));
+            }
+        }
+        let State::Ending(ending) = &mut self.state else { return std::future::pending().await };
+        let report = ending.await;
+        self.state = State::Idle;
+        self.conversation.ended(&report);
+        // A run may end without a word; its turn is over all the same, and failed.
+        let unsaid = || Box::new(Turn { failed: true, message: report.verdict.error.clone(), ..Turn::default() });
+        let turn = self.turn.1.take().filter(|turn| turn.failed || report.verdict.outcome == Outcome::Success);
+        let over = Over { messages: vec![self.name()], turn: Some(turn.unwrap_or_else(unsaid)) };
+        self.last = Some(report);
+        Update::Over(Box::new(over))
+    }
+}

@@ -1,0 +1,92 @@
+//! The terminal of a chat: keys one by one, pastes as such, and the way it was before when it is over, however it ends.
+
+use std::io::{Read as _, Write as _};
+use std::sync::OnceLock;
+
+use anyhow::{Context as _, Result};
+use rustix::termios::{InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
+use tokio::sync::mpsc;
+
+/// Pastes are marked, and the other way round.
+const MARK_PASTES: &[u8] = b"\x1b[?2004h";
+const AS_BEFORE: &[u8] = b"\x1b[?2004l";
+
+/// How the terminal was.
+static BEFORE: OnceLock<Termios> = OnceLock::new();
+
+/// A terminal that gives keys, until this is dropped.
+pub(super) struct Terminal(());
+
+impl Terminal {
+    pub(super) fn open() -> Result<Self> {
+        let before = tcgetattr(std::io::stdin()).context("cannot read how the terminal is set")?;
+        let _ = BEFORE.set(before);
+        // A panic may end the process before anything is dropped.
+        let told = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            restore();
+            told(info);
+        }));
+        let terminal = Self(());
+        terminal.take().context("cannot set the terminal")?;
+        Ok(terminal)
+    }
+
+    /// Keys come one by one from here on.
+    fn take(&self) -> std::io::Result<()> {
+        let Some(before) = BEFORE.get() else { return Ok(()) };
+        let mut raw = before.clone();
+        raw.local_modes -= LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG | LocalModes::IEXTEN;
+        raw.input_modes -= InputModes::ICRNL | InputModes::INLCR | InputModes::IXON;
+        raw.special_codes[SpecialCodeIndex::VMIN] = 1;
+        raw.special_codes[SpecialCodeIndex::VTIME] = 0;
+        tcsetattr(std::io::stdin(), OptionalActions::Now, &raw)?;
+        put(MARK_PASTES);
+        Ok(())
+    }
+
+    /// Stops this program, as Ctrl-Z does, until it is told to go on.
+    pub(super) fn suspend(&self) {
+        restore();
+        let _ = rustix::process::kill_current_process_group(rustix::process::Signal::TSTP);
+        let _ = self.take();
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        restore();
+    }
+}
+
+fn restore() {
+    if let Some(before) = BEFORE.get() {
+        let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, before);
+        put(AS_BEFORE);
+    }
+}
+
+fn put(bytes: &[u8]) {
+    let mut out = std::io::stdout();
+    let _ = out.write_all(bytes).and_then(|()| out.flush());
+}
+
+/// What is typed, as it comes; the end of the channel is the end of the terminal.
+pub(super) fn typed() -> mpsc::Receiver<Vec<u8>> {
+    let (send, typed) = mpsc::channel(16);
+    std::thread::spawn(move || {
+        let mut buffer = vec![0; 64 << 10];
+        loop {
+            match std::io::stdin().read(&mut buffer) {
+                Ok(count) if count > 0 => {
+                    if send.blocking_send(buffer[..count].to_vec()).is_err() {
+                        return;
+                    }
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                _ => return,
+            }
+        }
+    });
+    typed
+}

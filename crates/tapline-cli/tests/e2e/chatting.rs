@@ -1,0 +1,332 @@
+//! `tapline chat` with the real programs: in a real terminal (tmux), and by a script.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::stage::{Stage, TAPLINE, codex, newest};
+
+/// A chat in a terminal of its own.
+struct Terminal<'a> {
+    stage: &'a Stage,
+    name: String,
+}
+
+impl<'a> Terminal<'a> {
+    /// Starts a chat there, and waits for its prompt.
+    fn open(stage: &'a Stage, args: &str) -> Self {
+        let name = stage.folder.file_name().unwrap().to_str().unwrap().to_owned();
+        let terminal = Self { stage, name };
+        let program = stage.program.path.display();
+        // How it ended, and whether the terminal is as it was.
+        let chat =
+            format!("{TAPLINE} chat --bin {program} {args}; echo \"EXIT $?\"; stty -a | grep -o -- ' -\\?icanon'; sleep 60");
+        terminal.tmux(&["new-session", "-d", "-x", "100", "-y", "40", &chat]);
+        terminal.shows("Ctrl-D ends");
+        terminal
+    }
+
+    fn tmux(&self, args: &[&str]) -> String {
+        let mut command = self.stage.command("tmux");
+        command.env("TERM", "screen-256color").env("LANG", "C.UTF-8").args(["-u", "-L", &self.name]).args(args);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "tmux {args:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Types a text, as it stands.
+    fn types(&self, text: &str) {
+        self.tmux(&["send-keys", "-l", text]);
+    }
+
+    /// Presses a key, by its name.
+    fn press(&self, key: &str) {
+        self.tmux(&["send-keys", key]);
+    }
+
+    /// Types a text and Enter.
+    fn says(&self, text: &str) {
+        self.types(text);
+        self.press("Enter");
+    }
+
+    fn screen(&self) -> String {
+        self.tmux(&["capture-pane", "-p", "-S", "-200"])
+    }
+
+    /// Waits until this is on the screen.
+    fn shows(&self, text: &str) -> String {
+        self.shows_times(text, 1)
+    }
+
+    /// Waits until this is on the screen so often.
+    fn shows_times(&self, text: &str, times: usize) -> String {
+        let until = Instant::now() + Duration::from_secs(20);
+        loop {
+            let screen = self.screen();
+            if screen.matches(text).count() >= times {
+                return screen;
+            }
+            assert!(Instant::now() < until, "`{text}` is not on the screen {times} times:\n{screen}");
+            std::thread::sleep(Duration::from_millis(30));
+        }
+    }
+
+    /// It ended well, and the terminal is as it was.
+    fn ended(&self, code: u8) {
+        self.shows(&format!("EXIT {code}"));
+        let screen = self.shows("icanon");
+        assert!(!screen.contains("-icanon"), "the terminal is not as it was:\n{screen}");
+    }
+}
+
+impl Drop for Terminal<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("tmux").args(["-L", &self.name, "kill-server"]).stderr(Stdio::null()).status();
+    }
+}
+
+fn bash(when: &str, command: &str) -> String {
+    format!(
+        "[[turn]]\nwhen = {{ last = {when:?} }}\ntool = [{{ name = \"Bash\", input = {{ command = {command:?}, description = \"Run it\" }} }}]\n"
+    )
+}
+
+fn says(when: &str, text: &str) -> String {
+    format!("[[turn]]\nwhen = {{ last = {when:?} }}\ntext = {text:?}\n")
+}
+
+#[test]
+fn questions_are_answered_with_a_key() {
+    let scenario = [
+        bash("make one", "touch one && echo made-one"),
+        says("made-one", "One is there."),
+        bash("make two", "touch two && echo made-two"),
+        bash("made-two", "touch two && echo made-two"),
+        says("made-two", "Two is there."),
+        bash("make three", "touch three"),
+        says("said no", "Not three."),
+        "[[turn]]\nwhen = { last = \"write it\" }\ntool = [{ name = \"Write\", input = { file_path = \"note.txt\", content = \"alpha\\nbeta\\n\" } }]\n".to_owned(),
+        says("somewhere else", "Where, then?"),
+    ];
+    let stage = Stage::new(&newest(), &scenario.concat());
+    let terminal = Terminal::open(&stage, "");
+    terminal.says("make one");
+    let screen = terminal.shows("y once");
+    assert!(screen.contains("? Bash asks to run\n    touch one && echo made-one\n"), "{screen}");
+    terminal.press("q");
+    terminal.press("y");
+    terminal.shows("allowed, once");
+    terminal.shows("One is there.");
+    // Always: the same again is not asked.
+    terminal.says("make two");
+    terminal.shows_times("y once", 2);
+    terminal.press("a");
+    let screen = terminal.shows("Two is there.");
+    assert_eq!(screen.matches("y once").count(), 2, "{screen}");
+    terminal.says("make three");
+    terminal.shows_times("y once", 3);
+    terminal.press("n");
+    terminal.shows("Not three.");
+    // No, and why: a diff is shown, and the model is told.
+    terminal.says("write it");
+    let screen = terminal.shows_times("y once", 4);
+    assert!(screen.contains("? Write asks to write") && screen.contains("  + alpha\n  + beta\n"), "{screen}");
+    terminal.press("w");
+    terminal.shows("why not?");
+    terminal.says("somewhere else, please");
+    terminal.shows("Where, then?");
+    terminal.press("C-d");
+    terminal.ended(0);
+    let there = ["one", "two", "three", "note.txt"].map(|name| stage.work().join(name).exists());
+    assert_eq!(there, [true, true, false, false]);
+    stage.is_as_written();
+}
+
+const SLOWLY: &str = "[[turn]]\nwhen = { last = \"slowly\" }\ntext = \"One two three four five six seven eight nine ten eleven twelve.\"\nchunk = 4\npace_ms = 300\nrepeat = \"forever\"\n";
+
+#[test]
+fn ctrl_c_interrupts_the_turn_and_twice_ends() {
+    let stage = Stage::new(&newest(), &[SLOWLY, &says("go on", "Went on.")].concat());
+    let terminal = Terminal::open(&stage, "");
+    terminal.says("slowly");
+    terminal.shows("two");
+    // What is typed meanwhile is kept.
+    terminal.types("go on");
+    terminal.press("C-c");
+    terminal.shows("interrupted");
+    terminal.shows("› go on");
+    terminal.press("Enter");
+    let screen = terminal.shows("Went on.");
+    assert!(!screen.contains("twelve") && !screen.contains("ede_diagnostic"), "{screen}");
+    terminal.says("slowly");
+    terminal.shows_times("two", 2);
+    terminal.press("C-c");
+    terminal.press("C-c");
+    terminal.shows("go on with: tapline chat --resume");
+    terminal.ended(0);
+}
+
+#[test]
+fn a_question_that_is_interrupted_is_gone() {
+    let stage = Stage::new(&newest(), &[bash("ask", "touch never"), says("go on", "Went on.")].concat());
+    let terminal = Terminal::open(&stage, "");
+    terminal.says("ask");
+    terminal.shows("y once");
+    terminal.press("C-c");
+    terminal.shows("no longer asks");
+    terminal.shows("interrupted");
+    terminal.says("go on");
+    terminal.shows("Went on.");
+    terminal.says("/quit");
+    terminal.ended(0);
+    assert!(!stage.work().join("never").exists());
+}
+
+#[test]
+fn resized_and_pasted_into() {
+    let stage = Stage::new(&newest(), &[SLOWLY, "[[turn]]\ntext = \"Read it.\"\nrepeat = \"forever\"\n"].concat());
+    let terminal = Terminal::open(&stage, "");
+    terminal.types("a prompt that is somewhat longer than the terminal will be wide in a moment, when it is resized");
+    terminal.tmux(&["resize-window", "-x", "40", "-y", "20"]);
+    terminal.types(" and");
+    terminal.shows("and");
+    terminal.tmux(&["resize-window", "-x", "100", "-y", "40"]);
+    terminal.types(" again");
+    let screen = terminal.shows("again");
+    terminal.press("Enter");
+    assert!(screen.contains("› a prompt that is somewhat"), "{screen}");
+    terminal.shows("Read it.");
+    // A megabyte, of lines.
+    let line = "a line of a large paste, with some words in it\n";
+    let text = line.repeat((1 << 20) / line.len() + 1);
+    let file = stage.folder.join("paste");
+    std::fs::write(&file, text.trim_end()).unwrap();
+    terminal.types("see ");
+    terminal.tmux(&["load-buffer", file.to_str().unwrap()]);
+    terminal.tmux(&["paste-buffer", "-p"]);
+    terminal.shows(&format!("› see [pasted {} characters, {} lines]", text.trim_end().len(), text.lines().count()));
+    terminal.press("Enter");
+    terminal.shows_times("Read it.", 2);
+    let asked = stage.sim.requests().iter().map(|request| request.body.to_string().len()).max().unwrap();
+    assert!(asked > text.len(), "all of it reached the model: {asked}");
+    // While text is typed.
+    terminal.says("slowly");
+    terminal.shows("two");
+    terminal.tmux(&["resize-window", "-x", "60", "-y", "30"]);
+    terminal.shows("twelve.");
+    // The past: a paste stands as one piece there, too.
+    terminal.shows_times("success", 3);
+    terminal.press("Up");
+    terminal.press("Up");
+    terminal.shows("› [pasted");
+    terminal.press("C-c");
+    terminal.press("C-d");
+    terminal.ended(0);
+}
+
+#[test]
+fn commands_of_the_chat_and_several_lines() {
+    let stage = Stage::new(
+        &newest(),
+        "[[turn]]\nexpect = { last = \"one\\ntwo\" }\ntext = \"Both.\"\n[[turn]]\nexpect = { model = \"haiku\" }\ntext = \"Faster.\"\n",
+    );
+    let terminal = Terminal::open(&stage, "");
+    terminal.types("one");
+    terminal.press("C-j");
+    terminal.says("two");
+    terminal.shows("Both.");
+    terminal.says("/model");
+    terminal.shows("models (/model NAME chooses one)");
+    terminal.says("/model haiku");
+    terminal.shows("the model is haiku from now on");
+    terminal.says("/mode acceptEdits");
+    terminal.shows("the permission mode is acceptEdits from now on");
+    terminal.says("/mode nonsense");
+    terminal.shows("set_permission_mode: the agent refused");
+    terminal.says("/cost");
+    terminal.shows("so far, as the agent counts");
+    terminal.says("/context");
+    terminal.shows("tokens in use");
+    terminal.says("/help");
+    terminal.shows("what fills its context");
+    terminal.says("more");
+    terminal.shows("Faster.");
+    terminal.press("C-c");
+    terminal.shows("Ctrl-C again ends the chat");
+    terminal.press("C-c");
+    terminal.ended(0);
+    stage.is_as_written();
+}
+
+#[test]
+fn what_the_agent_wants_to_know() {
+    let ask = r#"[[turn]]
+tool = [{ name = "AskUserQuestion", input = { questions = [
+  { question = "Which colour?", header = "Colour", multiSelect = false, options = [{ label = "Red", description = "warm" }, { label = "Blue", description = "cold" }] },
+  { question = "Which sizes?", header = "Size", multiSelect = true, options = [{ label = "S", description = "" }, { label = "M", description = "" }, { label = "L", description = "" }] },
+] } }]
+[[turn]]
+expect = { last = "Which colour\\?.=.Blue.*Which sizes\\?.=.S, L" }
+text = "Blue, then."
+"#;
+    let stage = Stage::new(&newest(), ask);
+    let terminal = Terminal::open(&stage, "\"ask me\"");
+    let screen = terminal.shows("your own words");
+    assert!(screen.contains("? Which colour?\n  1 Red warm\n  2 Blue cold\n"), "{screen}");
+    terminal.says("2");
+    terminal.shows("? Which sizes?");
+    terminal.says("1,3");
+    terminal.shows("Blue, then.");
+    terminal.press("C-d");
+    terminal.ended(0);
+    stage.is_as_written();
+}
+
+/// What a script prints, and how it ends.
+fn script(stage: &Stage, args: &[&str], lines: &str) -> (String, i32) {
+    let mut command = stage.command(TAPLINE);
+    command.args(["chat", "--agent", stage.program.agent, "--bin"]).arg(&stage.program.path).args(args);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    (text, output.status.code().unwrap())
+}
+
+#[test]
+fn a_script_is_one_conversation_in_one_process() {
+    let stage = Stage::new(
+        &newest(),
+        "[[turn]]\nexpect = { count = 0, last = \"first\" }\ntext = \"One.\"\n[[turn]]\nexpect = { count = 1, last = \"second\\ngoes on\" }\ntext = \"Two.\"\n[[turn]]\nexpect = { count = 2 }\ntext = \"Three.\"\n",
+    );
+    let (text, code) = script(&stage, &["--format", "text"], "first\n\nsecond\\\ngoes on\nthird");
+    assert_eq!((text.as_str(), code), ("One.\n\nTwo.\n\nThree.\n", 0));
+    stage.is_as_written();
+    let (view, code) = script(&Stage::new(&newest(), "turn = [{ text = \"Yes.\" }]"), &[], "really?\n/cost\n/quit\nnever\n");
+    assert_eq!(code, 0);
+    assert!(
+        view.contains("› really?") && view.contains("Yes.") && view.contains("so far") && !view.contains("never"),
+        "{view}"
+    );
+}
+
+#[test]
+fn a_script_ends_with_the_first_turn_that_fails() {
+    let scenario = "[[turn]]\nwhen = { last = \"good\" }\ntext = \"Good.\"\nrepeat = \"forever\"\n[[turn]]\ntext = \"never\"\nfault = [{ kind = \"error\", status = 400, times = \"forever\" }]\n";
+    let (text, code) = script(&Stage::new(&newest(), scenario), &["--format", "text"], "good\nbad\ngood\n");
+    assert_eq!((text.as_str(), code), ("Good.\n", 1));
+    let (text, code) = script(&Stage::new(&newest(), scenario), &["--format", "text", "--keep-going"], "good\nbad\ngood\n");
+    assert_eq!((text.as_str(), code), ("Good.\n\nGood.\n", 1));
+}
+
+#[test]
+fn codex_goes_on_with_its_thread() {
+    let stage = Stage::new(
+        &codex(),
+        "[[turn]]\nexpect = { count = 0, last = \"first\" }\ntext = \"One.\"\n[[turn]]\nexpect = { count = 1, last = \"second\" }\ntext = \"Two.\"\n",
+    );
+    let (text, code) = script(&stage, &["--format", "text", "--", "--skip-git-repo-check"], "first\nsecond\n");
+    assert_eq!((text.as_str(), code), ("One.\n\nTwo.\n", 0));
+    stage.is_as_written();
+}

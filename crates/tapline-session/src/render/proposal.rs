@@ -1,0 +1,200 @@
+//! What a tool would do, for the person who is asked whether it may: the command, or a diff of the edit.
+
+use std::fmt::Write as _;
+
+use tapline_protocol::{Json, Value};
+
+use super::Style;
+use crate::text::{count_of, fit, one_line, visible, width, wrap};
+
+/// So many lines around a change are shown.
+const AROUND: usize = 2;
+
+/// What a tool would do.
+#[derive(Clone, Copy, Debug)]
+pub struct Proposal<'a> {
+    /// The tool.
+    pub tool: &'a str,
+    /// What it would be called with.
+    pub input: &'a Json,
+    /// The file as it is, where the tool would write one.
+    pub file: Option<&'a str>,
+    /// Why it is asked.
+    pub reason: Option<&'a str>,
+    /// No more lines of a command, a text or a diff are shown; what is left out is said.
+    pub most: usize,
+}
+
+impl Proposal<'_> {
+    /// The file that it would write, if that is what it would do.
+    pub fn writes(tool: &str, input: &Json) -> Option<String> {
+        let key = if tool == "NotebookEdit" { "notebook_path" } else { "file_path" };
+        ["Write", "Edit", "MultiEdit", "NotebookEdit"].contains(&tool).then(|| input.text_of(key)).flatten()
+    }
+
+    /// As lines, for so many columns.
+    pub fn render(&self, style: Style, columns: usize) -> String {
+        let Style { yellow, bold, dim, reset, .. } = style;
+        let (verb, object) = self.words();
+        let object = object.map(|object| format!(" {bold}{}{reset}", one_line(&object))).unwrap_or_default();
+        let mut out = format!("{yellow}?{reset} {bold}{}{reset} asks to {verb}{object}\n", one_line(self.tool));
+        out += &self.body(style, columns.saturating_sub(4).max(16));
+        if let Some(reason) = self.reason {
+            let _ = writeln!(out, "  {dim}{}{reset}", fit(&one_line(reason), columns.saturating_sub(2)));
+        }
+        out
+    }
+
+    fn words(&self) -> (&'static str, Option<String>) {
+        if self.input.text_of("command").is_some() {
+            return ("run", None);
+        }
+        match (self.tool, Self::writes(self.tool, self.input)) {
+            ("Write", path) if self.file.is_none() => ("write", path),
+            ("Write", path) => ("write over", path),
+            (_, path @ Some(_)) => ("change", path),
+            ("ExitPlanMode", _) => ("begin: this is its plan", None),
+            ("Read", _) => ("read", self.input.text_of("file_path")),
+            ("WebFetch", _) => ("fetch", self.input.text_of("url")),
+            _ => ("be called with", None),
+        }
+    }
+
+    fn body(&self, style: Style, columns: usize) -> String {
+        let most = self.most;
+        let text = |key: &str| self.input.text_of(key);
+        if let Some(command) = text("command") {
+            return plain(&command, style, columns, most);
+        }
+        match self.tool {
+            "Write" => diff(self.file.unwrap_or_default(), &text("content").unwrap_or_default(), style, columns, most),
+            "Edit" => {
+                diff(&text("old_string").unwrap_or_default(), &text("new_string").unwrap_or_default(), style, columns, most)
+            }
+            "MultiEdit" => {
+                let edit = |edit: Value<'_>| {
+                    let text = |key| edit.get(key).and_then(Value::as_str).unwrap_or_default();
+                    diff(&text("old_string"), &text("new_string"), style, columns, most)
+                };
+                let edits = self.input.with(|input| Some(input.get("edits")?.items()?.map(edit).collect::<String>()));
+                edits.flatten().unwrap_or_default()
+            }
+            "NotebookEdit" => diff("", &text("new_source").unwrap_or_default(), style, columns, most),
+            "ExitPlanMode" => plain(&text("plan").unwrap_or_default(), style, columns, most),
+            "Read" | "WebFetch" => String::new(),
+            _ => {
+                let line = |(key, value): (std::borrow::Cow<'_, str>, Value<'_>)| {
+                    let value = value.as_str().map_or_else(|| value.raw().to_owned(), std::borrow::Cow::into_owned);
+                    format!("{key}: {}", one_line(&value))
+                };
+                let lines = self.input.with(|input| Some(input.entries()?.map(line).collect::<Vec<_>>())).flatten();
+                plain(&lines.unwrap_or_default().join("\n"), style, columns, most)
+            }
+        }
+    }
+}
+
+/// Lines of text, each made safe and cut into what fits.
+fn plain(text: &str, style: Style, columns: usize, most: usize) -> String {
+    let text = visible(text.trim_end());
+    let lines: Vec<_> = text.lines().flat_map(|line| rows(line, columns)).collect();
+    shown(lines.into_iter().map(|line| ("", " ", line)).collect(), style, most)
+}
+
+/// A line in rows; a word that is too long for one is cut, because all of it is to be seen.
+fn rows(line: &str, columns: usize) -> Vec<String> {
+    let mut rows = Vec::new();
+    for part in wrap(line, columns) {
+        let mut row = String::new();
+        for c in part.chars() {
+            if width(&row) + width(c.encode_utf8(&mut [0; 4])) > columns {
+                rows.push(std::mem::take(&mut row));
+            }
+            row.push(c);
+        }
+        rows.push(row);
+    }
+    rows
+}
+
+/// What changes from one text to the other: what both begin and end with is left out, but for a few lines.
+fn diff(old: &str, new: &str, style: Style, columns: usize, most: usize) -> String {
+    let (old, new): (Vec<_>, Vec<_>) = (old.lines().collect(), new.lines().collect());
+    let same = |(one, other): &(&&str, &&str)| one == other;
+    let before = old.iter().zip(&new).take_while(same).count();
+    let (rest_old, rest_new) = (&old[before..], &new[before..]);
+    let after = rest_old.iter().rev().zip(rest_new.iter().rev()).take_while(same).count();
+    let mut lines = Vec::new();
+    let mut add = |colour: &'static str, mark: &'static str, texts: &[&str]| {
+        for text in texts {
+            let safe = visible(text);
+            lines.extend(rows(&safe, columns).into_iter().map(|row| (colour, mark, row)));
+        }
+    };
+    add(style.dim, " ", &old[before.saturating_sub(AROUND)..before]);
+    add(style.red, "-", &rest_old[..rest_old.len() - after]);
+    add(style.green, "+", &rest_new[..rest_new.len() - after]);
+    add(style.dim, " ", &rest_old[rest_old.len() - after..][..after.min(AROUND)]);
+    if lines.is_empty() {
+        lines.push((style.dim, " ", "(nothing changes)".to_owned()));
+    }
+    shown(lines, style, most)
+}
+
+/// The first lines and the last, so that what is left out is said and stands in the middle.
+fn shown(lines: Vec<(&str, &str, String)>, style: Style, most: usize) -> String {
+    let hidden = lines.len().saturating_sub(most);
+    let mut out = String::new();
+    for (at, (colour, mark, text)) in lines.into_iter().enumerate() {
+        let first = most * 2 / 3;
+        if hidden > 0 && (first..first + hidden).contains(&at) {
+            if at == first {
+                let _ = writeln!(out, "    {}… {}{}", style.yellow, count_of(hidden, "line"), style.reset);
+            }
+            continue;
+        }
+        let reset = if colour.is_empty() { "" } else { style.reset };
+        let _ = writeln!(out, "  {colour}{mark} {text}{reset}");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn render(tool: &str, input: serde_json::Value, file: Option<&str>) -> String {
+        let input = Json::from(input);
+        Proposal { tool, input: &input, file, reason: None, most: 24 }.render(Style::plain(), 40)
+    }
+
+    #[test]
+    fn a_command_whole_and_safe() {
+        let command = serde_json::json!({"command": "echo \u{1b}[2J; cat averyverylongwordthatdoesnotfitinfortycolumns"});
+        let text = render("Bash", command, None);
+        assert_eq!(text, "? Bash asks to run\n    echo ␛[2J; cat\n    averyverylongwordthatdoesnotfitinfor\n    tycolumns\n");
+    }
+
+    #[test]
+    fn an_edit_as_a_diff() {
+        let edit = serde_json::json!({"file_path": "a.rs", "old_string": "a\nb\nc\nd", "new_string": "a\nb\nX\nY\nd"});
+        assert_eq!(render("Edit", edit, None), "? Edit asks to change a.rs\n    a\n    b\n  - c\n  + X\n  + Y\n    d\n");
+        let write = serde_json::json!({"file_path": "a.rs", "content": "one\ntwo\n"});
+        assert_eq!(render("Write", write.clone(), None), "? Write asks to write a.rs\n  + one\n  + two\n");
+        assert_eq!(render("Write", write.clone(), Some("one\n")), "? Write asks to write over a.rs\n    one\n  + two\n");
+        assert_eq!(render("Write", write, Some("one\ntwo\n")), "? Write asks to write over a.rs\n    one\n    two\n");
+    }
+
+    #[test]
+    fn what_is_left_out_is_said() {
+        let text = render("Write", serde_json::json!({"file_path": "a", "content": "x\n".repeat(100)}), None);
+        assert_eq!(text.lines().count(), 26);
+        assert!(text.contains("… 76 lines"), "{text}");
+    }
+
+    #[test]
+    fn any_other_tool() {
+        let text = render("mcp__calc__add", serde_json::json!({"a": 2, "why": "two\nlines"}), None);
+        assert_eq!(text, "? mcp__calc__add asks to be called with\n    a: 2\n    why: two lines\n");
+    }
+}
