@@ -192,7 +192,7 @@ impl<'a> IntoFuture for Turning<'a> {
 }
 
 /// A turn that has ended.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Turn {
     /// What the agent said at its end.
     pub answer: String,
@@ -200,6 +200,19 @@ pub struct Turn {
     pub end: step::Turn,
     /// What happened in the session since it was begun.
     pub steps: Vec<Step>,
+}
+
+/// What matters: all of it would be pages.
+impl std::fmt::Debug for Turn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let calls: Vec<_> = self.calls().map(|call| (call.name.as_str(), call.title.as_str())).collect();
+        let mut turn = f.debug_struct("Turn");
+        turn.field("answer", &self.answer).field("calls", &calls).field("cost_usd", &self.cost_usd());
+        if self.end.failed {
+            turn.field("why", &self.why());
+        }
+        turn.finish_non_exhaustive()
+    }
 }
 
 impl Turn {

@@ -18,10 +18,10 @@ macro_rules! requests {
                     self.ask(Request::$request($request { $($fields)* })).await
                 }
             )+
-
-            /// What a row's method is for: the subtypes that have one.
-            pub const METHODS: &'static [&'static str] = &[$(stringify!($request)),+];
         }
+
+        #[cfg(test)]
+        const ROWS: &[&str] = &[$(stringify!($request)),+];
     };
 }
 
@@ -105,4 +105,20 @@ requests! {
     hooks_listing() -> HooksListing = GetHooksListing {};
     /// Its permission rules.
     permission_rules() -> PermissionRules = ListPermissionRules {};
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_request_has_a_method() {
+        // What the agent asks, and what every session begins with.
+        let not_ours = ["can_use_tool", "hook_callback", "mcp_message", "elicitation", "request_user_dialog", "initialize"];
+        for subtype in Request::SUBTYPES.iter().filter(|subtype| !not_ours.contains(subtype)) {
+            let upper = |word: &str| word[..1].to_uppercase() + &word[1..];
+            let name: String = subtype.split('_').map(upper).collect();
+            assert!(ROWS.contains(&name.as_str()), "{subtype} has no method");
+        }
+    }
 }

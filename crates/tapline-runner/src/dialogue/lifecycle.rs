@@ -215,3 +215,159 @@ fn delivery(state: &str) -> Delivery {
         other => Delivery::Other(other.to_owned()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tapline_protocol::Decoder;
+    use tapline_session::Fold;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A stream as it is told, a second a line.
+    struct Told {
+        lifecycle: Lifecycle,
+        decoder: Decoder,
+        fold: Fold,
+        now: Instant,
+        zero: Instant,
+    }
+
+    impl Told {
+        fn new(sent: &[&str]) -> Self {
+            let now = Instant::now();
+            let mut told =
+                Self { lifecycle: Lifecycle::new(), decoder: Decoder::default(), fold: Fold::default(), now, zero: now };
+            sent.iter().for_each(|uuid| told.lifecycle.send((*uuid).to_owned()));
+            told
+        }
+
+        /// Whose turns are over with this line, and whether they had one.
+        fn tell(&mut self, line: &str) -> Vec<(String, bool)> {
+            self.now += SECOND;
+            let records = self.decoder.push(format!("{line}\n").as_bytes());
+            let mut over = Vec::new();
+            for record in records {
+                let steps = self.fold.apply(&record);
+                over.extend(self.lifecycle.accept(&record, &steps, self.now).over);
+            }
+            over.into_iter().map(|over| (over.messages.join("+"), over.turn.is_some())).collect()
+        }
+
+        /// Whether the input is needed: until which second, for ever (`None`), or not (0).
+        fn needed(&self) -> Option<u64> {
+            match self.lifecycle.need(Some(600 * SECOND), 30 * SECOND) {
+                Need::Open => None,
+                Need::Until(until) => until.map(|until| (until - self.zero).as_secs()),
+                Need::Nothing => Some(0),
+            }
+        }
+    }
+
+    fn state(state: &str) -> String {
+        format!(r#"{{"type":"system","subtype":"session_state_changed","state":"{state}","sdk_host_only":true}}"#)
+    }
+
+    fn command(uuid: &str, state: &str) -> String {
+        format!(r#"{{"type":"command_lifecycle","command_uuid":"{uuid}","state":"{state}"}}"#)
+    }
+
+    fn result(uuids: &str) -> String {
+        format!(r#"{{"type":"result","subtype":"success","result":"ok","is_error":false,"user_message_uuids":[{uuids}]}}"#)
+    }
+
+    const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"s","model":"m"}"#;
+    const OLD_RESULT: &str = r#"{"type":"result","subtype":"success","result":"ok","is_error":false}"#;
+
+    fn task(kind: &str, event: &str) -> String {
+        format!(r#"{{"type":"system","subtype":"task_{event},"task_id":"t","task_type":"{kind}","description":"d"}}"#)
+    }
+
+    fn over(messages: &str) -> Vec<(String, bool)> {
+        vec![(messages.to_owned(), true)]
+    }
+
+    #[test]
+    fn a_turn_is_over_with_its_result_and_the_run_when_the_agent_is_idle() {
+        let mut told = Told::new(&["a"]);
+        for line in [state("running"), command("a", "queued"), command("a", "started"), INIT.to_owned()] {
+            assert_eq!(told.tell(&line), []);
+            assert_eq!(told.needed(), None);
+        }
+        assert_eq!(told.tell(&result("\"a\"")), over("a"));
+        assert_eq!(told.needed(), Some(5 + 30), "it has not said that it is idle");
+        assert_eq!(told.tell(&command("a", "completed")), []);
+        assert_eq!(told.tell(&state("idle")), []);
+        assert_eq!(told.needed(), Some(0));
+    }
+
+    #[test]
+    fn messages_that_share_a_turn_share_its_result() {
+        let mut told = Told::new(&["a", "b", "c"]);
+        told.tell(&command("a", "started"));
+        assert_eq!(told.tell(&result("\"a\"")), over("a"));
+        assert_eq!(told.needed(), None, "two are queued");
+        // One that is folded into a turn is completed before its result.
+        assert_eq!(told.tell(&command("c", "completed")), []);
+        assert_eq!(told.tell(&result("\"b\",\"c\"")), over("b+c"));
+    }
+
+    #[test]
+    fn one_that_no_result_names_is_over_when_the_agent_is_idle() {
+        let mut told = Told::new(&["a", "b"]);
+        told.tell(&command("b", "completed"));
+        told.tell(&result("\"a\""));
+        assert_eq!(told.tell(&state("idle")), over("b"));
+        assert_eq!(told.needed(), Some(0));
+    }
+
+    #[test]
+    fn one_that_is_taken_back_has_no_turn() {
+        let mut told = Told::new(&["a", "b"]);
+        assert_eq!(told.tell(&command("b", "cancelled")), [("b".to_owned(), false)]);
+        assert_eq!(told.tell(&result("\"a\"")), over("a"));
+        assert_eq!(told.tell(&command("a", "cancelled")), [], "its turn was cut short: it had a result");
+    }
+
+    #[test]
+    fn versions_that_name_no_message_answer_them_in_order() {
+        let mut told = Told::new(&["a", "b"]);
+        told.tell(INIT);
+        assert_eq!(told.tell(OLD_RESULT), over("a"));
+        assert_eq!(told.needed(), None);
+        assert_eq!(told.tell(OLD_RESULT), over("b"));
+        assert_eq!(told.needed(), Some(0), "they never say that they are idle");
+    }
+
+    #[test]
+    fn a_sub_agent_in_the_background_begins_a_turn_of_its_own() {
+        let mut told = Told::new(&["a"]);
+        told.tell(&command("a", "started"));
+        told.tell(&state("running"));
+        told.tell(&task("local_agent", "started\""));
+        assert_eq!(told.tell(&result("\"a\"")), over("a"));
+        assert_eq!(told.needed(), Some(4 + 600), "so long, and no longer");
+        told.tell(&task("local_agent", "notification\",\"status\":\"completed\""));
+        assert_eq!(told.needed(), Some(5 + 30), "it wakes the agent");
+        told.tell(INIT);
+        assert_eq!(told.needed(), None);
+        assert_eq!(told.tell(OLD_RESULT), over(""), "a turn of nobody's");
+        told.tell(&state("idle"));
+        assert_eq!(told.needed(), Some(0));
+    }
+
+    #[test]
+    fn a_command_in_the_background_may_wake_an_idle_agent_unless_it_is_stopped() {
+        for (status, needed) in [("completed", Some(6 + 5)), ("stopped", Some(0))] {
+            let mut told = Told::new(&["a"]);
+            told.tell(&command("a", "started"));
+            told.tell(&task("local_bash", "started\""));
+            told.tell(&result("\"a\""));
+            told.tell(&command("a", "completed"));
+            told.tell(&state("idle"));
+            assert_eq!(told.needed(), Some(3 + 600));
+            told.tell(&task("local_bash", &format!("notification\",\"status\":\"{status}\"")));
+            assert_eq!(told.needed(), needed, "{status}");
+        }
+    }
+}
