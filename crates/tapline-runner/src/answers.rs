@@ -6,6 +6,8 @@ mod callback;
 mod elicitation;
 mod hook;
 mod permission;
+#[cfg(feature = "rmcp")]
+mod rmcp;
 mod server;
 mod tool;
 

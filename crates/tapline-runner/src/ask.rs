@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use tapline_protocol::Json;
 use tapline_session::{Outcome, Report};
 
 use crate::agent::Agent;
@@ -20,6 +21,18 @@ impl Answer {
     /// The session's id, to go on with.
     pub fn session_id(&self) -> Option<&str> {
         self.report.session.id.as_deref()
+    }
+
+    /// The answer by schema ([`Agent::json_schema`]), as it came.
+    pub fn structured(&self) -> Option<Json> {
+        let said = self.report.turns.last().and_then(|turn| turn.structured_output.clone());
+        // Codex says it as its text.
+        said.or_else(|| Json::parse(&self.text).ok())
+    }
+
+    /// The same, read into a type of yours; the error says what does not fit.
+    pub fn to<T: serde::de::DeserializeOwned>(&self) -> Result<T, String> {
+        self.structured().ok_or_else(|| "the answer follows no schema".to_owned())?.to()
     }
 
     /// What it cost, in dollars, where the agent says.

@@ -36,6 +36,27 @@
 //! # }
 //! ```
 //!
+//! A conversation: turns as values, what the agent asks answered by this program, and everything that can be asked of it.
+//!
+//! ```no_run
+//! # #[cfg(feature = "run")]
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use tapline::{Agent, Permission};
+//!
+//! let mut session = Agent::claude()
+//!     .on_permission(|question| async move {
+//!         if question.tool == "Write" { Permission::deny("no writes today") } else { Permission::allow() }
+//!     })
+//!     .session()
+//!     .await?;
+//! println!("{}", session.turn("Look at the failing test.").await?.answer);
+//! session.set_permission_mode("acceptEdits").await?;
+//! println!("{}", session.turn("Make it pass.").await?.answer);
+//! let report = session.finish().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! Streams that are there already, from a file or a pipe, without tokio (`default-features = false`):
 //!
 //! ```
@@ -66,15 +87,23 @@ pub use tapline_recording as recording;
 pub use tapline_runner as runner;
 pub use tapline_session as session;
 
+/// The control protocol: what is asked and answered in both directions, and the answers of hooks.
+pub use tapline_protocol::claude::control::{HookReply, PermissionUpdate, Request};
 pub use tapline_protocol::{
     Agent as AgentKind, Decoder, Envelope, Event, Input, InputFormat, InputShape, Json, Number, Reader, Record, Value,
 };
 #[cfg(feature = "run")]
-pub use tapline_runner::{Agent, Answer, Failure, Running, StartError, StopReason, Stopper, Update, ask};
+pub use tapline_runner::{
+    Agent, Answer, Answers, Control, Conversation, Delivery, ElicitationReply, Failure, HookEvent, HookQuestion, Message, Over,
+    Permission, PermissionQuestion, Priority, Running, Sent, Session, SessionError, Settled, SettledBy, StartError, StopReason,
+    Stopper, Tool, ToolResult, ToolServer, Turn, Turning, Update, ask,
+};
 pub use tapline_session::{
     Advice, Category, Collector, Ending, Fold, Format, Ledger, Outcome, Report, Run, Step, Summary, TokenCounts, Verdict,
     Warning, What, get,
 };
+
+pub use tapline_session::permission::{Permissions, Rule, Ruling};
 
 /// Reads a whole stream, of either agent and any shape, and says what happened.
 pub fn read_report(source: impl BufRead, ending: &Ending) -> io::Result<Report> {

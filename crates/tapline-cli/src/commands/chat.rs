@@ -58,7 +58,7 @@ fn not_started(kind: tapline_protocol::Agent, failure: &Failure) -> u8 {
     let mut text = failure.to_string();
     if let Failure::NotStarted(StartError::NotFound { .. }) = failure {
         let (package, variable) = (package(kind), bin_variable(kind));
-        text += &format!("; install it (npm install -g {package}), or say where it is with --bin PATH or {variable}");
+        text = format!("{text}; install it (npm install -g {package}), or say where it is with --bin PATH or {variable}");
     }
     output::tell(&text);
     match failure {

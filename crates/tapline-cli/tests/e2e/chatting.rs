@@ -208,7 +208,7 @@ fn resized_and_pasted_into() {
     terminal.shows(&format!("› see [pasted {} characters, {} lines]", text.trim_end().len(), text.lines().count()));
     terminal.press("Enter");
     terminal.shows_times("Read it.", 2);
-    let asked = stage.sim.requests().iter().map(|request| request.body.to_string().len()).max().unwrap();
+    let asked = stage.sim.requests().iter().map(|request| request.body.len()).max().unwrap();
     assert!(asked > text.len(), "all of it reached the model: {asked}");
     // While text is typed.
     terminal.says("slowly");

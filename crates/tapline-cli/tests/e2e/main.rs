@@ -14,11 +14,15 @@ mod driving;
 #[cfg(test)]
 mod ending;
 #[cfg(test)]
+mod examples;
+#[cfg(test)]
 mod failing;
 #[cfg(test)]
 mod fixtures;
 #[cfg(test)]
 mod hosts;
+#[cfg(test)]
+mod requesting;
 #[cfg(test)]
 mod sessions;
 #[cfg(test)]

@@ -25,10 +25,6 @@ macro_rules! requests {
     };
 }
 
-fn text(text: impl Into<String>) -> Option<String> {
-    Some(text.into())
-}
-
 requests! {
     /// Ends the turn that is under way; queued messages keep their turns, and are named. Between two turns it stops the
     /// sub-agents in the background.
@@ -36,15 +32,15 @@ requests! {
     /// The same, and queued messages are taken back.
     interrupt_all() -> InterruptReply = Interrupt { cancel_queued: Some(true) };
     /// What it may do unasked from now on: `default`, `acceptEdits`, `plan`, …
-    set_permission_mode(mode: impl Into<String>) -> ModeReply = SetPermissionMode { mode: text(mode) };
+    set_permission_mode(mode: impl Into<String>) -> ModeReply = SetPermissionMode { mode: Some(mode.into()) };
     /// The model from now on; none for the default.
     set_model(model: Option<String>) -> ModelReply = SetModel { model: Nullable(model) };
     /// How much it may think; none for the default.
     set_max_thinking_tokens(tokens: Option<u64>) -> Done = SetMaxThinkingTokens { max_thinking_tokens: Nullable(tokens), ..Default::default() };
     /// The session's title.
-    rename_session(title: impl Into<String>) -> Done = RenameSession { title: text(title), ..Default::default() };
+    rename_session(title: impl Into<String>) -> Done = RenameSession { title: Some(title.into()), ..Default::default() };
     /// The session's colour.
-    set_color(color: impl Into<String>) -> Done = SetColor { color: text(color) };
+    set_color(color: impl Into<String>) -> Done = SetColor { color: Some(color.into()) };
     /// Its MCP servers.
     mcp_status() -> McpStatusReply = McpStatus { live_reply: None };
     /// What fills its context.
@@ -58,29 +54,29 @@ requests! {
     /// Its version.
     binary_version() -> BinaryVersion = GetBinaryVersion {};
     /// Files whose names fit, as for an `@` in a prompt.
-    file_suggestions(query: impl Into<String>) -> FileSuggestionsReply = FileSuggestions { query: text(query) };
+    file_suggestions(query: impl Into<String>) -> FileSuggestionsReply = FileSuggestions { query: Some(query.into()) };
     /// Puts files back to what they were when this message was sent (needs `CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING=true`).
-    rewind_files(message: impl Into<String>) -> Rewound = RewindFiles { user_message_id: text(message), dry_run: None };
+    rewind_files(message: impl Into<String>) -> Rewound = RewindFiles { user_message_id: Some(message.into()), dry_run: None };
     /// Says what that would do.
-    rewind_files_dry_run(message: impl Into<String>) -> Rewound = RewindFiles { user_message_id: text(message), dry_run: Some(true) };
+    rewind_files_dry_run(message: impl Into<String>) -> Rewound = RewindFiles { user_message_id: Some(message.into()), dry_run: Some(true) };
     /// Takes a queued message back.
-    cancel_message(message: impl Into<String>) -> CancelReply = CancelAsyncMessage { message_uuid: text(message) };
+    cancel_message(message: impl Into<String>) -> CancelReply = CancelAsyncMessage { message_uuid: Some(message.into()) };
     /// A file as the agent sees it.
-    read_file(path: impl Into<String>) -> FileContents = ReadFile { path: text(path), ..Default::default() };
+    read_file(path: impl Into<String>) -> FileContents = ReadFile { path: Some(path.into()), ..Default::default() };
     /// Tells it that a file is known as of this time, in milliseconds.
-    seed_read_state(path: impl Into<String>, mtime: u64) -> Done = SeedReadState { path: text(path), mtime: Some(mtime.into()) };
+    seed_read_state(path: impl Into<String>, mtime: u64) -> Done = SeedReadState { path: Some(path.into()), mtime: Some(mtime.into()) };
     /// Other MCP servers: an object, each under its name.
     mcp_set_servers(servers: impl Into<Json>) -> McpServersSet = McpSetServers { servers: Some(servers.into()) };
     /// Connects to a server anew.
-    mcp_reconnect(server: impl Into<String>) -> Done = McpReconnect { server_name: text(server) };
+    mcp_reconnect(server: impl Into<String>) -> Done = McpReconnect { server_name: Some(server.into()) };
     /// Turns a server on or off.
-    mcp_toggle(server: impl Into<String>, enabled: bool) -> Done = McpToggle { server_name: text(server), enabled: Some(enabled) };
+    mcp_toggle(server: impl Into<String>, enabled: bool) -> Done = McpToggle { server_name: Some(server.into()), enabled: Some(enabled) };
     /// Reads a resource of a server's.
-    mcp_read_resource(server: impl Into<String>, uri: impl Into<String>) -> McpResource = McpReadResource { server_name: text(server), uri: text(uri) };
+    mcp_read_resource(server: impl Into<String>, uri: impl Into<String>) -> McpResource = McpReadResource { server_name: Some(server.into()), uri: Some(uri.into()) };
     /// Calls a tool of a server's (`mcp__SERVER__TOOL`) without the model.
-    mcp_call(tool: impl Into<String>, arguments: impl Into<Json>) -> McpCallReply = McpCall { tool: text(tool), arguments: Some(arguments.into()), ..Default::default() };
+    mcp_call(tool: impl Into<String>, arguments: impl Into<Json>) -> McpCallReply = McpCall { tool: Some(tool.into()), arguments: Some(arguments.into()), ..Default::default() };
     /// One more folder of the project's.
-    register_repo_root(directory: impl Into<String>) -> Done = RegisterRepoRoot { directory: text(directory), ..Default::default() };
+    register_repo_root(directory: impl Into<String>) -> Done = RegisterRepoRoot { directory: Some(directory.into()), ..Default::default() };
     /// Reads its plugins anew.
     reload_plugins() -> PluginsReloaded = ReloadPlugins { ..Default::default() };
     /// Reads its skills anew.
@@ -90,17 +86,17 @@ requests! {
     /// Whether somebody watches.
     set_has_subscribers(watched: Option<bool>) -> Done = SetHasSubscribers { has_subscribers: Nullable(watched) };
     /// Stops a task in the background.
-    stop_task(task: impl Into<String>) -> Done = StopTask { task_id: text(task) };
+    stop_task(task: impl Into<String>) -> Done = StopTask { task_id: Some(task.into()) };
     /// Sends what runs to the background: the call of this id, or all of it.
     background_tasks(call: Option<String>) -> Done = BackgroundTasks { tool_use_id: call };
     /// What a command in the background has written.
-    task_output(task: impl Into<String>) -> TaskOutput = GetTaskOutput { task_id: text(task) };
+    task_output(task: impl Into<String>) -> TaskOutput = GetTaskOutput { task_id: Some(task.into()) };
     /// Settings for this session.
     apply_flag_settings(settings: impl Into<Json>) -> Done = ApplyFlagSettings { settings: Some(settings.into()) };
     /// Its settings, and where they come from.
     settings() -> Settings = GetSettings {};
     /// Writes settings: `localSettings` or `userSettings`.
-    update_settings(source: impl Into<String>, settings: impl Into<Json>) -> Done = UpdateSettings { source: text(source), settings: Some(settings.into()) };
+    update_settings(source: impl Into<String>, settings: impl Into<Json>) -> Done = UpdateSettings { source: Some(source.into()), settings: Some(settings.into()) };
     /// Its hooks.
     hooks_listing() -> HooksListing = GetHooksListing {};
     /// Its permission rules.

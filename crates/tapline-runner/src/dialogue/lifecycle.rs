@@ -140,11 +140,10 @@ impl Lifecycle {
         if let Some(result) = event.as_result() {
             let mut named = result.user_message_uuids.clone();
             named.extend(result.user_message_uuid.clone().filter(|uuid| !named.contains(uuid)));
-            let messages = match named.is_empty() && !self.acknowledges {
-                true => self.sent.first().map(|sent| sent.uuid.clone()).into_iter().collect(),
-                false => named,
-            };
-            let messages = self.take(&messages);
+            if named.is_empty() && !self.acknowledges {
+                named.extend(self.sent.first().map(|sent| sent.uuid.clone()));
+            }
+            let messages = self.take(&named);
             heard.over.push(Over { messages, turn: self.last.clone() });
         }
         if let Some(state) = event.as_session_state() {
@@ -173,11 +172,11 @@ impl Lifecycle {
                 self.waking = false;
             }
             What::Task(task) if task.terminal => {
+                let known = self.tasks.remove(&task.id);
                 // It is about to wake the agent, unless it was stopped: the time to do so starts now.
-                if self.tasks.remove(&task.id) && !["killed", "stopped"].contains(&task.status.as_str()) {
-                    self.ended = Some(now);
-                    self.waking = true;
-                }
+                let wakes = known && !["killed", "stopped"].contains(&task.status.as_str());
+                self.ended = if wakes { Some(now) } else { self.ended };
+                self.waking |= wakes;
             }
             What::Task(task) => drop(self.tasks.insert(task.id.clone())),
             _ => {}
@@ -238,7 +237,9 @@ mod tests {
             let now = Instant::now();
             let mut told =
                 Self { lifecycle: Lifecycle::new(), decoder: Decoder::default(), fold: Fold::default(), now, zero: now };
-            sent.iter().for_each(|uuid| told.lifecycle.send((*uuid).to_owned()));
+            for uuid in sent {
+                told.lifecycle.send((*uuid).to_owned());
+            }
             told
         }
 

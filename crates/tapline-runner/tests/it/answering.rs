@@ -1,5 +1,6 @@
 //! What an agent asks: answered by whoever is there, at once where nobody is, and with no where a callback fails.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde_json::json;
@@ -18,11 +19,15 @@ const PROMPT: &str = r#"
 const RESULT: &str =
     r#"< {"type":"result","subtype":"success","is_error":false,"result":"done","session_id":"s","num_turns":1}"#;
 
-/// The agent asks this, waits for the answer, and ends its turn; the answer, and what was told besides.
-async fn asked(request: &str, answers: impl FnOnce(Agent) -> Agent) -> (serde_json::Value, Vec<String>) {
-    let question = format!("< {{\"type\":\"control_request\",\"request_id\":\"q1\",\"request\":{request}}}\n");
-    let answer = "> {\"type\":\"control_response\",\"response\":{\"subtype\":\"success\",\"request_id\":\"q1\"}}\n";
-    let scripted = Scripted::new(&[PROMPT, &question, answer, RESULT].concat(), ReplayOptions::default());
+/// The agent asks these, waits for each answer, and ends its turn; the answers, and what was told besides.
+pub(crate) async fn asked(requests: &[&str], answers: impl FnOnce(Agent) -> Agent) -> (Vec<serde_json::Value>, Vec<String>) {
+    let mut lines = PROMPT.to_owned();
+    for (at, request) in requests.iter().enumerate() {
+        let _ = writeln!(lines, "< {{\"type\":\"control_request\",\"request_id\":\"q{at}\",\"request\":{request}}}");
+        let answer = format!("{{\"subtype\":\"success\",\"request_id\":\"q{at}\"}}");
+        let _ = writeln!(lines, "> {{\"type\":\"control_response\",\"response\":{answer}}}");
+    }
+    let scripted = Scripted::new(&(lines + RESULT), ReplayOptions::default());
     let mut session = answers(scripted.claude()).session().await.unwrap();
     let mut turning = session.turn("go");
     let mut told = Vec::new();
@@ -34,10 +39,17 @@ async fn asked(request: &str, answers: impl FnOnce(Agent) -> Agent) -> (serde_js
     assert_eq!(turning.await.unwrap().answer, "done");
     session.finish().await;
     let said = scripted.said();
-    let answers: Vec<_> = said.iter().filter(|line| line["type"] == "control_response").collect();
-    assert_eq!(answers.len(), 1, "{said:?}");
-    assert_eq!(answers[0]["response"]["request_id"], "q1");
-    (answers[0]["response"].clone(), told)
+    let answers: Vec<_> =
+        said.iter().filter(|line| line["type"] == "control_response").map(|line| line["response"].clone()).collect();
+    let ids: Vec<_> = answers.iter().map(|answer| answer["request_id"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(ids, (0..requests.len()).map(|at| format!("q{at}")).collect::<Vec<_>>(), "{said:?}");
+    (answers, told)
+}
+
+/// The same for one.
+async fn asked_once(request: &str, answers: impl FnOnce(Agent) -> Agent) -> (serde_json::Value, Vec<String>) {
+    let (mut all, told) = asked(&[request], answers).await;
+    (all.remove(0), told)
 }
 
 const MAY_I: &str = r#"{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"ls"},"tool_use_id":"t1"}"#;
@@ -53,47 +65,48 @@ async fn an_unknown_request_is_answered_with_an_error_at_once() {
         (r#"{"subtype":"elicitation","message":"name?"}"#, "nobody is here to answer an elicitation"),
         (MAY_I, "Unsupported control request subtype: can_use_tool"),
     ] {
-        let (answer, _) = asked(request, |agent| agent).await;
+        let (answer, _) = asked_once(request, |agent| agent).await;
         assert_eq!((answer["subtype"].as_str(), answer["error"].as_str()), (Some("error"), Some(words)), "{request}");
     }
+}
+
+fn at_once(_: PermissionQuestion) -> std::future::Ready<Permission> {
+    panic!("at once")
 }
 
 #[tokio::test]
 async fn whoever_panics_or_takes_too_long_denies_and_says_so() {
     let panics = |_: PermissionQuestion| async { panic!("oh no") };
-    let (answer, told) = asked(MAY_I, |agent| agent.on_permission(panics)).await;
+    let (answer, told) = asked_once(MAY_I, |agent| agent.on_permission(panics)).await;
     assert_eq!(answer["response"]["behavior"], "deny");
     assert_eq!(answer["response"]["message"], "whoever was asked for permission panicked: oh no");
     assert_eq!(told, ["whoever was asked for permission panicked: oh no"]);
     // Before there is anything to wait for, too.
-    fn at_once(_: PermissionQuestion) -> std::future::Ready<Permission> {
-        panic!("at once")
-    }
-    let (answer, _) = asked(MAY_I, |agent| agent.on_permission(at_once)).await;
+    let (answer, _) = asked_once(MAY_I, |agent| agent.on_permission(at_once)).await;
     assert_eq!(answer["response"]["behavior"], "deny");
 
     let limit = Duration::from_millis(50);
-    let (answer, told) = asked(MAY_I, |agent| agent.on_permission(|_| std::future::pending()).answer_within(limit)).await;
+    let (answer, told) = asked_once(MAY_I, |agent| agent.on_permission(|_| std::future::pending()).answer_within(limit)).await;
     assert_eq!(answer["response"]["behavior"], "deny");
     assert_eq!(told, ["whoever was asked for permission gave no answer within 50ms"]);
 
     let hook = r#"{"subtype":"hook_callback","callback_id":"hook_0","input":{"hook_event_name":"PreToolUse"}}"#;
-    let (answer, told) = asked(hook, |agent| agent.hook(HookEvent::PreToolUse, |_| async { panic!("hooked") })).await;
+    let (answer, told) = asked_once(hook, |agent| agent.hook(HookEvent::PreToolUse, |_| async { panic!("hooked") })).await;
     assert_eq!(answer["response"]["hookSpecificOutput"]["permissionDecision"], "deny");
     assert_eq!(told, ["the PreToolUse hook panicked: hooked"]);
     // A block of `Stop` would make the agent go on.
-    let (answer, _) = asked(hook, |agent| agent.hook(HookEvent::Stop, |_| async { panic!("hooked") })).await;
+    let (answer, _) = asked_once(hook, |agent| agent.hook(HookEvent::Stop, |_| async { panic!("hooked") })).await;
     assert_eq!(answer["error"], "the Stop hook panicked: hooked");
 
     let elicitation = r#"{"subtype":"elicitation","message":"name?"}"#;
-    let (answer, _) = asked(elicitation, |agent| agent.on_elicitation(|_| async { panic!("asked") })).await;
+    let (answer, _) = asked_once(elicitation, |agent| agent.on_elicitation(|_| async { panic!("asked") })).await;
     assert_eq!(answer["response"]["action"], "decline");
 }
 
 #[tokio::test]
 async fn hooks_elicitations_and_dialogs() {
     let hook = r#"{"subtype":"hook_callback","callback_id":"hook_1","tool_use_id":"t9","input":{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"rm"},"new_key":7}}"#;
-    let (answer, _) = asked(hook, |agent| {
+    let (answer, _) = asked_once(hook, |agent| {
         let agent = agent.hook(HookEvent::Stop, |_| async { HookReply::default() });
         agent.hook_for(HookEvent::PreToolUse, "Bash", |question| async move {
             assert_eq!(question.tool_use_id.as_deref(), Some("t9"));
@@ -106,7 +119,7 @@ async fn hooks_elicitations_and_dialogs() {
     assert_eq!(answer["response"], json!({"hookSpecificOutput": output}));
 
     let elicitation = r#"{"subtype":"elicitation","mcp_server_name":"db","message":"name?"}"#;
-    let (answer, _) = asked(elicitation, |agent| {
+    let (answer, _) = asked_once(elicitation, |agent| {
         agent.on_elicitation(|question| async move {
             ElicitationReply::Accept { content: json!({"said": question.message}).into() }
         })
@@ -115,7 +128,7 @@ async fn hooks_elicitations_and_dialogs() {
     assert_eq!(answer["response"], json!({"action": "accept", "content": {"said": "name?"}}));
 
     let dialog = r#"{"subtype":"request_user_dialog","dialog_kind":"pick","payload":{"from":[1,2]}}"#;
-    let (answer, _) = asked(dialog, |agent| agent.on_dialog("pick", |_| async { json!({"picked": 2}).into() })).await;
+    let (answer, _) = asked_once(dialog, |agent| agent.on_dialog("pick", |_| async { json!({"picked": 2}).into() })).await;
     assert_eq!(answer["response"], json!({"picked": 2}));
 }
 
@@ -165,7 +178,7 @@ async fn served(message: serde_json::Value) -> serde_json::Value {
         .tool(Tool::new("fail", "Fails", schema.clone(), |_: Greet| async { Err::<String, _>("it is locked") }))
         .tool(Tool::new("panic", "Panics", schema, |_: Greet| async { panic!("fire") as String }));
     let request = json!({"subtype": "mcp_message", "server_name": "house", "message": message}).to_string();
-    asked(&request, |agent| agent.tools(server)).await.0["response"]["mcp_response"].clone()
+    asked_once(&request, |agent| agent.tools(server)).await.0["response"]["mcp_response"].clone()
 }
 
 #[tokio::test]
@@ -199,22 +212,22 @@ async fn rules_decide_then_somebody_then_nobody() {
     let behavior = |answer: &serde_json::Value| answer["response"]["behavior"].as_str().unwrap().to_owned();
     let never = |_: PermissionQuestion| async { panic!("not asked") };
     let allow = "allow = [{ tool = \"Bash\", command = \"ls\" }]";
-    let (answer, told) = asked(MAY_I, |agent| agent.permissions(rules(allow)).on_permission(never)).await;
+    let (answer, told) = asked_once(MAY_I, |agent| agent.permissions(rules(allow)).on_permission(never)).await;
     assert_eq!((behavior(&answer).as_str(), told.len()), ("allow", 0));
     assert_eq!(answer["response"]["updatedInput"], json!({"command": "ls"}));
     let deny = "deny = [{ tool = \"Bash\", reason = \"no shells here\" }]";
-    let (answer, _) = asked(MAY_I, |agent| agent.permissions(rules(deny)).on_permission(never)).await;
+    let (answer, _) = asked_once(MAY_I, |agent| agent.permissions(rules(deny)).on_permission(never)).await;
     assert_eq!((behavior(&answer).as_str(), answer["response"]["message"].as_str()), ("deny", Some("no shells here")));
     let yes = |question: PermissionQuestion| async move {
         assert_eq!(question.decision.reason.as_deref(), Some("look twice"));
         Permission::allow()
     };
     let ask = "allow = [{ tool = \"*\" }]\nask = [{ tool = \"Bash\", reason = \"look twice\" }]";
-    let (answer, _) = asked(MAY_I, |agent| agent.permissions(rules(ask)).on_permission(yes)).await;
+    let (answer, _) = asked_once(MAY_I, |agent| agent.permissions(rules(ask)).on_permission(yes)).await;
     assert_eq!(behavior(&answer), "allow");
-    let (answer, _) = asked(MAY_I, |agent| agent.permissions(rules(ask))).await;
+    let (answer, _) = asked_once(MAY_I, |agent| agent.permissions(rules(ask))).await;
     assert_eq!(answer["response"]["message"], "look twice, and nobody is there to ask");
-    let (answer, _) = asked(MAY_I, |agent| agent.permissions(Permissions::default())).await;
+    let (answer, _) = asked_once(MAY_I, |agent| agent.permissions(Permissions::default())).await;
     assert_eq!(answer["response"]["message"], "no permission rule allows it, and nobody is there to ask");
 }
 

@@ -12,6 +12,8 @@ mod ending;
 mod fake;
 #[cfg(test)]
 mod many;
+#[cfg(all(test, feature = "rmcp"))]
+mod official;
 #[cfg(test)]
 mod requesting;
 #[cfg(test)]

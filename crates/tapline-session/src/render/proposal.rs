@@ -127,8 +127,8 @@ fn diff(old: &str, new: &str, style: Style, columns: usize, most: usize) -> Stri
     let mut lines = Vec::new();
     let mut add = |colour: &'static str, mark: &'static str, texts: &[&str]| {
         for text in texts {
-            let safe = visible(text);
-            lines.extend(rows(&safe, columns).into_iter().map(|row| (colour, mark, row)));
+            let shown = visible(text);
+            lines.extend(rows(&shown, columns).into_iter().map(|row| (colour, mark, row)));
         }
     };
     add(style.dim, " ", &old[before.saturating_sub(AROUND)..before]);

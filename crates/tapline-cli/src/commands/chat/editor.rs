@@ -94,7 +94,7 @@ impl Editor {
             Key::NewLine => self.insert(Cell::Char('\n')),
             Key::Char(c) => self.insert(Cell::Char(*c)),
             Key::Paste(text) if text.len() > LARGE.0 || text.lines().count() > LARGE.1 => {
-                self.insert(Cell::Paste(text.clone()))
+                self.insert(Cell::Paste(text.clone()));
             }
             Key::Paste(text) => text.chars().for_each(|c| self.insert(Cell::Char(c))),
             Key::Backspace if self.cursor > 0 => {
@@ -169,12 +169,11 @@ impl Editor {
 
     fn go_forth(&mut self, past: &[String]) {
         let Some((at, typed)) = self.past.take() else { return };
-        match past.get(at + 1) {
-            Some(text) => {
-                self.show(text);
-                self.past = Some((at + 1, typed));
-            }
-            None => (self.cursor, self.cells) = (typed.len(), typed),
+        if let Some(text) = past.get(at + 1) {
+            self.show(text);
+            self.past = Some((at + 1, typed));
+        } else {
+            (self.cursor, self.cells) = (typed.len(), typed);
         }
     }
 

@@ -1,6 +1,7 @@
 //! A chat at a terminal: one loop that takes keys, what the agent says, and what it asks, in whatever order they come.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -167,7 +168,7 @@ impl Chat {
                     let Style { red, dim, reset, .. } = self.screen.style();
                     match told {
                         Ok(text) => {
-                            let columns = self.screen.size().0.saturating_sub(1);
+                            let columns = Screen::size().0.saturating_sub(1);
                             let lines = text.lines().map(|line| format!("{dim}{}{reset}\n", fit(&visible(line), columns)));
                             self.screen.say(&lines.collect::<String>());
                         }
@@ -189,7 +190,7 @@ impl Chat {
 
     /// What is below is drawn anew.
     fn draw(&mut self) {
-        let (columns, rows) = self.screen.size();
+        let (columns, rows) = Screen::size();
         match self.mode {
             Mode::Prompt => self.screen.prompt(self.editor.rows(columns, rows.saturating_sub(2))),
             Mode::Words => self.screen.prompt(self.why.rows(columns, rows.saturating_sub(2))),
@@ -261,7 +262,7 @@ impl Chat {
         match key {
             Key::Ctrl('c') => return self.interrupt(),
             Key::Ctrl('z') => {
-                self.terminal.suspend();
+                Terminal::suspend();
                 return None;
             }
             Key::Ctrl('d') if self.editor.is_empty() && self.mode == Mode::Prompt => return Some(Left::Person),
@@ -276,7 +277,7 @@ impl Chat {
                     self.ask(false);
                 } else if let Edited::Sent(text) = self.why.press(key, &[]) {
                     let decided = self.questions.say(&text);
-                    self.decided(decided);
+                    self.decided(decided.as_ref());
                 }
             }
             Mode::Prompt | Mode::Working => {
@@ -298,11 +299,11 @@ impl Chat {
             Key::Char('v') => self.ask(true),
             Key::Escape => {
                 let decided = self.questions.press('n');
-                self.decided(decided);
+                self.decided(decided.as_ref());
             }
             Key::Char(c) => {
                 if let Some(decided) = self.questions.press(c.to_ascii_lowercase()) {
-                    self.decided(Some(decided));
+                    self.decided(Some(&decided));
                 }
             }
             _ => {}
@@ -311,7 +312,7 @@ impl Chat {
 
     /// The question that is to be answered is shown.
     fn ask(&mut self, whole: bool) {
-        let (style, (columns, _)) = (self.screen.style(), self.screen.size());
+        let (style, (columns, _)) = (self.screen.style(), Screen::size());
         let text = self.questions.shown(style, columns, whole);
         self.screen.quiet();
         self.screen.say(&format!("\n{text}"));
@@ -320,7 +321,7 @@ impl Chat {
     }
 
     /// An answer was given; none if there is more to say.
-    fn decided(&mut self, decided: Option<Decided>) {
+    fn decided(&mut self, decided: Option<&Decided>) {
         let Style { green, red, .. } = self.screen.style();
         match decided {
             Some(Decided::Allowed(how)) => self.screen.remark(green, "✓", &format!("allowed, {how}")),
@@ -422,7 +423,7 @@ impl Chat {
             let cost = report.ledger.cost_usd.map(|cost| format!(" · {}", dollars(cost))).unwrap_or_default();
             let mut text = format!("{dim}{turns} {}{cost}{reset}\n", if turns == 1 { "turn" } else { "turns" });
             if let (Some(id), true) = (&report.session.id, turns > 0) {
-                text += &format!("{dim}go on with: tapline chat --resume {}{reset}\n", one_line(id));
+                let _ = writeln!(text, "{dim}go on with: tapline chat --resume {}{reset}", one_line(id));
             }
             self.screen.say(&text);
         }

@@ -1,6 +1,7 @@
 //! The agent asks the person: whether a tool may run, or something it wants to know.
 
 use std::collections::VecDeque;
+use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -194,7 +195,8 @@ impl Questions {
         let mut out = format!("{yellow}?{reset} {bold}{}{reset}\n", one_line(&thing.question));
         for (number, (label, about)) in (1..).zip(&thing.options) {
             let about = if about.is_empty() { String::new() } else { format!(" {dim}{}{reset}", one_line(about)) };
-            out += &format!("  {bold}{number}{reset} {}{about}\n", fit(&one_line(label), columns.saturating_sub(6)));
+            let label = fit(&one_line(label), columns.saturating_sub(6)).into_owned();
+            let _ = writeln!(out, "  {bold}{number}{reset} {label}{about}");
         }
         let several = if thing.several { " (several: 1,3)" } else { "" };
         out + &format!("  {dim}a number{several}, or your own words; nothing: no answer{reset}\n")

@@ -1,5 +1,6 @@
 //! What a chat shows: what happened above, and below it what is drawn over: the prompt, or what the agent is doing.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use tapline_session::render::{Format, Render, Status, Style, TerminalOptions};
@@ -42,14 +43,14 @@ impl Screen {
     }
 
     /// The columns and rows that there are.
-    pub(super) fn size(&self) -> (usize, usize) {
+    pub(super) fn size() -> (usize, usize) {
         output::size()
     }
 
     /// A step of the agent's.
     pub(super) fn step(&mut self, step: &Step, elapsed: Duration) {
         self.status.accept(step, elapsed);
-        let (columns, rows) = self.size();
+        let (columns, rows) = Self::size();
         self.renderer.resize(columns, rows);
         let erased = self.erased();
         let text = erased + &self.renderer.step(step);
@@ -75,14 +76,14 @@ impl Screen {
     pub(super) fn said(&mut self, text: &str) {
         let Style { bold, reset, .. } = self.style();
         let shown: Vec<_> =
-            text.lines().take(SAID_LINES).map(|line| cut(&visible(line), self.size().0.saturating_sub(3))).collect();
+            text.lines().take(SAID_LINES).map(|line| cut(&visible(line), Self::size().0.saturating_sub(3))).collect();
         let more = text.lines().count().saturating_sub(shown.len());
         let mut out = String::from("\n");
         for (at, line) in shown.iter().enumerate() {
-            out += &format!("{bold}{}{reset} {line}\n", if at == 0 { "›" } else { " " });
+            let _ = writeln!(out, "{bold}{}{reset} {line}", if at == 0 { "›" } else { " " });
         }
         if more > 0 {
-            out += &format!("  {}… {more} more lines{}\n", self.style().dim, reset);
+            let _ = writeln!(out, "  {}… {more} more lines{reset}", self.style().dim);
         }
         self.say(&out);
     }
@@ -99,11 +100,11 @@ impl Screen {
         let (row, column) = rows.cursor;
         let up = rows.rows.len() - 1 - row;
         if up > 0 {
-            text += &format!("\x1b[{up}A");
+            let _ = write!(text, "\x1b[{up}A");
         }
         text += "\r";
         if column > 0 {
-            text += &format!("\x1b[{column}C");
+            let _ = write!(text, "\x1b[{column}C");
         }
         self.drawn = Some(rows);
         self.out.write(text.as_bytes());
@@ -111,7 +112,7 @@ impl Screen {
 
     /// What the agent is doing is shown instead, with what is typed meanwhile.
     pub(super) fn work(&mut self, elapsed: Duration, more: &str) {
-        let (columns, rows) = self.size();
+        let (columns, rows) = Self::size();
         self.renderer.resize(columns, rows);
         let mut text = self.erased();
         (self.working, self.waits) = (true, false);
@@ -130,7 +131,7 @@ impl Screen {
     fn erased(&mut self) -> String {
         let Some(Rows { rows, cursor: (row, column) }) = self.drawn.take() else { return String::new() };
         // Where the terminal has become narrower since, a row takes several.
-        let columns = self.size().0.max(1);
+        let columns = Self::size().0.max(1);
         let above: usize = rows[..row].iter().map(|row| width(row).div_ceil(columns).max(1)).sum();
         let above = above + column / columns;
         let up = if above > 0 { format!("\x1b[{above}A") } else { String::new() };

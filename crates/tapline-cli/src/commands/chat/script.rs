@@ -78,7 +78,7 @@ impl Script {
                 return Ok(match slash::run(slash, self.talk.control()).await {
                     Ok(text) => {
                         if self.format == ScriptFormat::View {
-                            self.put(&format!("{}\n", visible(&text)))?;
+                            put(&format!("{}\n", visible(&text)))?;
                         }
                         Ended::Well
                     }
@@ -91,7 +91,7 @@ impl Script {
             None => {}
         }
         if self.format == ScriptFormat::View {
-            self.put(&format!("\n› {}\n", one_line(&prompt)))?;
+            put(&format!("\n› {}\n", one_line(&prompt)))?;
         }
         let name = self.talk.say(prompt).await?;
         let mut said = None;
@@ -104,7 +104,7 @@ impl Script {
                         }
                         if self.format == ScriptFormat::View {
                             let text = self.renderer.step(step);
-                            self.put(&text)?;
+                            put(&text)?;
                         }
                     }
                     if self.format == ScriptFormat::StreamJson {
@@ -143,12 +143,6 @@ impl Script {
         Ok(Ended::Well)
     }
 
-    fn put(&self, text: &str) -> Result<()> {
-        let mut out = output::stdout();
-        out.write_all(output::human(text.to_owned()).as_bytes())?;
-        Ok(out.flush()?)
-    }
-
     /// The last words: how it all ended, and how to go on.
     async fn finish(self) -> Result<u8> {
         let (format, report) = (self.format, self.talk.finish().await);
@@ -167,6 +161,12 @@ impl Script {
             report.verdict.exit_code()
         })
     }
+}
+
+fn put(text: &str) -> Result<()> {
+    let mut out = output::stdout();
+    out.write_all(output::human(text.to_owned()).as_bytes())?;
+    Ok(out.flush()?)
 }
 
 type Prompts = tokio::sync::mpsc::Receiver<std::io::Result<String>>;

@@ -24,7 +24,7 @@ pub(super) struct Codex {
 
 enum State {
     Idle,
-    Running(Running),
+    Running(Box<Running>),
     /// All is said; how it ended is to be told. Who waits for that may be called away and come back.
     Ending(Pin<Box<dyn Future<Output = Report> + Send>>),
 }
@@ -49,7 +49,7 @@ impl Talk {
                     bail!("codex listens only between two turns: wait, or interrupt it with Ctrl-C");
                 }
                 codex.turn = (codex.turn.0 + 1, None);
-                codex.state = State::Running(codex.conversation.start(text).await?);
+                codex.state = State::Running(Box::new(codex.conversation.start(text).await?));
                 Ok(codex.name())
             }
         }
@@ -137,9 +137,9 @@ impl Codex {
         if let State::Running(running) = &mut self.state {
             if let Some(update) = running.next_update().await {
                 if let Update::Record(seen) = &update {
-                    let turns =
+                    let mut turns =
                         seen.steps.iter().filter_map(|step| if let What::Turn(turn) = &step.what { Some(turn) } else { None });
-                    self.turn.1 = turns.last().cloned().or(self.turn.1.take());
+                    self.turn.1 = turns.next_back().cloned().or(self.turn.1.take());
                 }
                 return update;
             }

@@ -28,12 +28,12 @@ impl Terminal {
             told(info);
         }));
         let terminal = Self(());
-        terminal.take().context("cannot set the terminal")?;
+        Self::take().context("cannot set the terminal")?;
         Ok(terminal)
     }
 
     /// Keys come one by one from here on.
-    fn take(&self) -> std::io::Result<()> {
+    fn take() -> std::io::Result<()> {
         let Some(before) = BEFORE.get() else { return Ok(()) };
         let mut raw = before.clone();
         raw.local_modes -= LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG | LocalModes::IEXTEN;
@@ -46,10 +46,10 @@ impl Terminal {
     }
 
     /// Stops this program, as Ctrl-Z does, until it is told to go on.
-    pub(super) fn suspend(&self) {
+    pub(super) fn suspend() {
         restore();
         let _ = rustix::process::kill_current_process_group(rustix::process::Signal::TSTP);
-        let _ = self.take();
+        let _ = Self::take();
     }
 }
 

@@ -88,7 +88,7 @@ impl Show {
             Update::Lost(what) if self.format == Format::Quiet => {
                 self.error_line(&format!("tapline: WARNING: {}", visible(what)));
             }
-            Update::Lost(what) => self.note(&format!("WARNING: {what}")),
+            Update::Lost(what) | Update::Trouble(what) => self.note(&format!("WARNING: {what}")),
             Update::Left(count) => {
                 self.note(&format!("WARNING: {count} of the agent's processes cannot be ended: the system holds them"));
             }
@@ -97,7 +97,6 @@ impl Show {
                 let why = settled.reason.as_deref().unwrap_or_default();
                 self.note(&format!("denied: {}: {why}{rule}", settled.tool));
             }
-            Update::Trouble(what) => self.note(&format!("WARNING: {what}")),
             Update::Stopping(reason) => {
                 let why = match reason {
                     StopReason::Timeout => "timeout (--timeout): stopping the agent",
