@@ -6,7 +6,7 @@ use std::time::Duration;
 use tapline_protocol::{Json, Read as _, Value};
 
 use crate::error::RecordingError;
-use crate::writing::{End, Loss, Meta, Stream};
+use crate::writing::{DECISIONS, End, Loss, Meta, Stream};
 
 /// A recording that was opened.
 #[derive(Clone, Debug)]
@@ -94,6 +94,12 @@ impl Recording {
         let path = self.file(Stream::Stderr);
         let bytes = std::fs::read(&path).map_err(|error| RecordingError::Read { path, error })?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// How permission questions were settled, one object each; none if there were none. A line that is cut is passed over.
+    pub fn decisions(&self) -> Vec<Json> {
+        let text = std::fs::read_to_string(self.folder.join(DECISIONS)).unwrap_or_default();
+        text.lines().filter_map(|line| Json::parse(line).ok()).collect()
     }
 
     /// The pieces in the order in which they came. A line of `times` that is cut or wrong is passed over.

@@ -175,6 +175,8 @@ impl Rule {
 pub struct Decided {
     /// Where the call stands in the stream.
     pub line: u64,
+    /// The call.
+    pub id: Option<String>,
     /// The tool.
     pub tool: String,
     /// Its key input, on one line.
@@ -204,6 +206,6 @@ impl PermissionChecker {
         }
         let What::Call(call) = &step.what else { return None };
         let decision = self.permissions.decide(&Call::of(&call.name, call.input.as_ref(), self.cwd.as_deref()));
-        Some(Decided { line: step.line, tool: call.name.clone(), title: call.title.clone(), decision })
+        Some(Decided { line: step.line, id: call.id.clone(), tool: call.name.clone(), title: call.title.clone(), decision })
     }
 }

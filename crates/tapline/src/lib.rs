@@ -11,31 +11,6 @@
 //! # }
 //! ```
 //!
-//! All of it: an agent, what it may do and how long; its lines as they come; one honest verdict. When it is over, or dropped,
-//! no process is left.
-//!
-//! ```no_run
-//! # #[cfg(feature = "run")]
-//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! use std::time::Duration;
-//! use tapline::{Agent, Outcome};
-//!
-//! let mut run = Agent::claude()
-//!     .prompt("Fix the failing test")
-//!     .allowed_tools(["Read", "Edit", "Bash(cargo test:*)"])
-//!     .timeout(Duration::from_secs(600))
-//!     .start()
-//!     .await?;
-//! while let Some(record) = run.next().await {
-//!     eprintln!("{}", record.envelope.kind.as_deref().unwrap_or("?"));
-//! }
-//! let report = run.finish().await;
-//! assert_eq!(report.verdict.outcome, Outcome::Success);
-//! println!("{:?} for {:?} dollars", report.answer, report.ledger.cost_usd);
-//! # Ok(())
-//! # }
-//! ```
-//!
 //! A conversation: turns as values, what the agent asks answered by this program, and everything that can be asked of it.
 //!
 //! ```no_run
@@ -72,6 +47,10 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
+//! * [`Agent`]: what to start, and how long. `start` gives a run with one verdict, `session` a conversation. Whichever way it ends,
+//!   no process is left.
+//! * [`Session`], [`Control`]: turns and every control request. [`Permissions`], [`Permission`], [`HookEvent`], [`Tool`]: what the
+//!   agent asks, answered here. [`Conversation`]: with Codex, a run a turn.
 //! * [`Reader`], [`Decoder`], [`Input`]: bytes to [`Record`]s. Decoding never fails; a record keeps its exact bytes.
 //! * [`Fold`]: records to [`Step`]s, in bounded memory, live.
 //! * [`Collector`], [`Report`]: what it all adds up to: [`Verdict`], [`Ledger`], answer, calls.

@@ -6,6 +6,8 @@ use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use tapline_protocol::Json;
+use tapline_recording::Recording;
 use tapline_session::check::{CheckReport, Checker};
 use tapline_session::permission::{Decided, PermissionChecker, Permissions, Ruling};
 use tapline_session::policy::{Policy, PolicyChecker};
@@ -20,6 +22,7 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
     let mut policy = args.policy.as_deref().map(read_policy).transpose()?.map(PolicyChecker::new);
     let mut rules = args.permissions.as_deref().map(read_permissions).transpose()?.map(PermissionChecker::new);
     let mut decided = Vec::new();
+    let settled = args.stream.file.as_deref().filter(|_| rules.is_some()).map(settled).unwrap_or_default();
     let mut source = Source::open(args.stream.file.as_ref(), &args.facts)?;
     let mut checker = Checker::default();
     let mut violations = Vec::new();
@@ -44,7 +47,7 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
         writeln!(out, "{}", output::raw(&report.to_string()))?;
     } else {
         let style = if output::colour(args.look) { Style::ansi() } else { Style::plain() };
-        let text = render_decisions(&decided, style) + &render(&report, args.policy.is_some(), style);
+        let text = render_decisions(&decided, &settled, style) + &render(&report, args.policy.is_some(), style);
         out.write_all(output::human(text).as_bytes())?;
     }
     out.flush()?;
@@ -67,11 +70,21 @@ fn read_rules<T: serde::de::DeserializeOwned>(path: &Path, what: &str, described
     toml::from_str(&text).with_context(|| format!("the {what} {name} is wrong ({described} describes it)"))
 }
 
-/// What would have been decided, a line a call.
-fn render_decisions(decided: &[Decided], style: Style) -> String {
+/// What was decided when the run was made, by the call: `allow by allow[0]`, `deny by callback`.
+fn settled(path: &Path) -> BTreeMap<String, String> {
+    let decisions = Recording::open(path).map(|recording| recording.decisions()).unwrap_or_default();
+    let one = |decision: &Json| {
+        let by = decision.text_of("rule").or_else(|| decision.text_of("by"))?;
+        Some((decision.text_of("tool_use_id")?, format!("{} by {by}", decision.text_of("ruling")?)))
+    };
+    decisions.iter().filter_map(one).collect()
+}
+
+/// What would have been decided, a line a call, and what was, where that is known.
+fn render_decisions(decided: &[Decided], settled: &BTreeMap<String, String>, style: Style) -> String {
     let Style { red, yellow, green, dim, reset, .. } = style;
     let mut out = String::new();
-    for Decided { line, tool, title, decision } in decided {
+    for Decided { line, id, tool, title, decision } in decided {
         let (colour, mark, word) = match decision.ruling {
             Ruling::Allow => (green, "✓", "allow"),
             Ruling::Deny => (red, "✗", "deny"),
@@ -80,9 +93,11 @@ fn render_decisions(decided: &[Decided], style: Style) -> String {
         let by = decision.rule.as_deref().unwrap_or("no rule");
         let reason = decision.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
         let call = one_line(&format!("{tool} {title}"));
+        let was = id.as_ref().and_then(|id| settled.get(id));
+        let was = was.map(|was| format!("; was {}", one_line(was))).unwrap_or_default();
         let _ = writeln!(
             out,
-            "{colour}{mark} {word:<5}{reset} line {line}: {call} {dim}({}){reset}",
+            "{colour}{mark} {word:<5}{reset} line {line}: {call} {dim}({}{was}){reset}",
             one_line(&format!("{by}{reason}"))
         );
     }
