@@ -94,6 +94,11 @@ impl Sink {
         let _ = queue.send(bytes.to_vec());
     }
 
+    /// Whether more can be written.
+    pub(crate) fn has_room(&self) -> bool {
+        self.waiting.bytes.load(Ordering::Acquire) < BACKLOG || self.waiting.has_failed()
+    }
+
     /// Waits until more can be written.
     pub(crate) async fn ready(&self) {
         self.below(BACKLOG).await;

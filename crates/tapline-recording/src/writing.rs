@@ -117,7 +117,7 @@ pub struct Recorder {
     streams: [Track; 3],
     times: Track,
     /// How permission questions were settled; made with the first.
-    decisions: Option<Track>,
+    decisions: Option<Result<Track, Loss>>,
     /// Where the end will stand: its room is taken from the start, so that a disk that is full then cannot keep us from saying
     /// so.
     end: File,
@@ -281,15 +281,19 @@ impl Recorder {
     /// Appends how a question of the agent's was settled, one JSON object a line, with its time.
     pub fn decide(&mut self, decision: &impl Serialize) -> Vec<Loss> {
         if self.decisions.is_none() {
-            match Track::create(&self.folder, DECISIONS) {
-                Ok(track) => self.decisions = Some(track),
-                Err(error) => return vec![Loss { file: DECISIONS.to_owned(), from: 0, error: error.to_string() }],
+            let lost = |error: io::Error| Loss { file: DECISIONS.to_owned(), from: 0, error: error.to_string() };
+            let track = Track::create(&self.folder, DECISIONS).map_err(lost);
+            let lost = track.as_ref().err().cloned();
+            self.decisions = Some(track);
+            if let Some(lost) = lost {
+                return vec![lost];
             }
         }
         let at_us = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
         // A decision is a struct of texts, which JSON can hold.
         let line = serde_json::to_string(&At { at_us, decision }).unwrap_or_default() + "\n";
-        let lost = self.decisions.as_mut().and_then(|track| track.append(line.as_bytes(), self.sync));
+        let track = self.decisions.as_mut().and_then(|track| track.as_mut().ok());
+        let lost = track.and_then(|track| track.append(line.as_bytes(), self.sync));
         lost.into_iter().collect()
     }
 
@@ -305,13 +309,18 @@ impl Recorder {
 
     /// Where it is incomplete so far.
     pub fn losses(&self) -> Vec<Loss> {
-        self.streams.iter().chain([&self.times]).chain(&self.decisions).filter_map(|track| track.lost.clone()).collect()
+        let decisions = self
+            .decisions
+            .as_ref()
+            .and_then(|track| track.as_ref().map_or_else(|lost| Some(lost.clone()), |track| track.lost.clone()));
+        let tracks = self.streams.iter().chain([&self.times]).filter_map(|track| track.lost.clone());
+        tracks.chain(decisions).collect()
     }
 
     /// Writes how it ended and puts everything on the disk. Returns what was lost last.
     pub fn finish(mut self, end: &End) -> Result<Vec<Loss>, RecordingError> {
         let mut losses = Vec::new();
-        for track in self.streams.iter_mut().chain([&mut self.times]).chain(&mut self.decisions) {
+        for track in self.streams.iter_mut().chain([&mut self.times]).chain(self.decisions.iter_mut().flatten()) {
             track.file.sync();
             losses.extend(track.not_synced());
         }

@@ -315,6 +315,12 @@ impl Agent {
         self
     }
 
+    /// Several at once: `envs(sim.environment())`.
+    #[must_use]
+    pub fn envs<N: AsRef<OsStr>, V: AsRef<OsStr>>(self, variables: impl IntoIterator<Item = (N, V)>) -> Self {
+        variables.into_iter().fold(self, |agent, (name, value)| agent.env(name, value))
+    }
+
     /// Nothing of the environment is inherited but what every program needs.
     #[must_use]
     pub fn clean_env(mut self) -> Self {
@@ -329,8 +335,9 @@ impl Agent {
         self
     }
 
-    /// The same once more, with nothing to do yet.
-    pub(crate) fn again(&self) -> Self {
+    /// The same once more, with nothing to do yet: to go on later, or to ask many things.
+    #[must_use]
+    pub fn again(&self) -> Self {
         Self {
             kind: self.kind,
             options: self.options.clone(),

@@ -27,6 +27,8 @@ pub use permission::{Permission, PermissionQuestion, Settled, SettledBy};
 pub use server::ToolServer;
 pub use tool::{Tool, ToolResult};
 
+/// The hook that holds the rules against every call.
+const RULES: &str = "rules";
 /// The server of tools that name none.
 const OWN_SERVER: &str = "tapline";
 
@@ -126,6 +128,10 @@ impl Answers {
     /// What the agent is told at the start: which hooks and dialogs there are.
     pub(crate) fn initialize(&self) -> Initialize {
         let mut hooks = BTreeMap::<&str, Vec<serde_json::Value>>::new();
+        if self.permissions.is_some() {
+            // Of all calls, not only those that are asked about.
+            hooks.insert("PreToolUse", vec![serde_json::json!({"hookCallbackIds": [RULES]})]);
+        }
         for (place, hook) in self.hooks.iter().enumerate() {
             let mut matcher = serde_json::json!({"hookCallbackIds": [hook::id(place)]});
             if let Some(tools) = &hook.matcher {
@@ -151,7 +157,7 @@ impl Answers {
                 let trouble = settled.reason.clone().filter(|_| failed);
                 Answered { settled: Some(settled), trouble, ..Answered::with(Json::of(&reply)) }
             }
-            Request::HookCallback(request) => self.run_hook(request).await,
+            Request::HookCallback(request) => self.run_hook(id, request).await,
             Request::McpMessage(request) => self.serve(request).await,
             Request::Elicitation(request) => self.elicit(request).await,
             Request::RequestUserDialog(request) => self.show(request).await,
@@ -160,13 +166,17 @@ impl Answers {
         }
     }
 
-    async fn run_hook(&self, request: HookCallback) -> Answered {
+    async fn run_hook(&self, request_id: String, request: HookCallback) -> Answered {
         let id = request.callback_id.unwrap_or_default();
+        let all = request.input.unwrap_or_else(Json::null);
+        let input = all.with(HookInput::read).flatten().unwrap_or_default();
+        if let (RULES, Some(rules)) = (id.as_str(), &self.permissions) {
+            let (reply, settled) = permission::hold(rules, request_id, &input).await;
+            return Answered { settled, ..Answered::with(Json::of(&reply)) };
+        }
         let Some((_, hook)) = self.hooks.iter().enumerate().find(|(place, _)| hook::id(*place) == id) else {
             return Answered::error(format!("there is no hook `{id}`"));
         };
-        let all = request.input.unwrap_or_else(Json::null);
-        let input = all.with(HookInput::read).flatten().unwrap_or_default();
         let question = HookQuestion { input, all, tool_use_id: request.tool_use_id };
         match guarded(&hook.callback, question, self.within).await {
             Ok(reply) => Answered::with(Json::of(&reply)),
@@ -184,8 +194,8 @@ impl Answers {
             return Answered::error(format!("there is no MCP server `{name}`"));
         };
         let message = request.message.unwrap_or_else(Json::null);
-        let response = server.answer(message, self.within).await;
-        Answered::with(Json::of(&McpMessageReply { mcp_response: Some(response) }))
+        let (response, trouble) = server.answer(message, self.within).await;
+        Answered { trouble, ..Answered::with(Json::of(&McpMessageReply { mcp_response: Some(response) })) }
     }
 
     async fn elicit(&self, request: Elicitation) -> Answered {

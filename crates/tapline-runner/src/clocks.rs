@@ -37,8 +37,18 @@ pub(crate) struct Clocks {
 }
 
 impl Clocks {
-    pub(crate) fn new(limits: Limits, now: Instant, input_open: bool) -> Self {
-        Self { limits, started: now, heard: now, ended: None, silent: None, input_open, asked: false, tasks: BTreeSet::new() }
+    /// From now on; `waits` if somebody will speak first.
+    pub(crate) fn new(limits: Limits, now: Instant, input_open: bool, waits: bool) -> Self {
+        Self {
+            limits,
+            started: now,
+            heard: now,
+            ended: waits.then_some(now),
+            silent: None,
+            input_open,
+            asked: false,
+            tasks: BTreeSet::new(),
+        }
     }
 
     /// Something came: whatever it was, it is a sign of life.
@@ -140,7 +150,12 @@ mod tests {
     impl Told {
         fn new(limits: Limits, input_open: bool) -> Self {
             let zero = Instant::now();
-            Self { clocks: Clocks::new(limits, zero, input_open), fold: Fold::default(), decoder: Decoder::default(), zero }
+            Self {
+                clocks: Clocks::new(limits, zero, input_open, false),
+                fold: Fold::default(),
+                decoder: Decoder::default(),
+                zero,
+            }
         }
 
         fn tell(&mut self, at: u32, line: &str) {

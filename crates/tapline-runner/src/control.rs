@@ -43,7 +43,7 @@ impl Control {
     pub fn send(&self, message: impl Into<Message>) -> Result<Sent, SessionError> {
         let message = message.into();
         let (told, delivery) = watch::channel(None);
-        let (uuid, line) = (message.name().to_owned(), message.to_line());
+        let (uuid, line) = message.to_line();
         self.say(Say::Message { uuid: uuid.clone(), line, delivery: told }, "message")?;
         Ok(Sent { uuid, delivery, within: self.within })
     }
@@ -122,7 +122,7 @@ impl Drop for Wanted<'_> {
     }
 }
 
-/// A message that was sent.
+/// A message that was sent. Nobody needs to keep it.
 #[derive(Clone, Debug)]
 pub struct Sent {
     uuid: String,

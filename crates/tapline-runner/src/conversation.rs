@@ -21,6 +21,7 @@ use crate::running::Running;
 /// # }
 /// ```
 #[derive(Debug)]
+#[must_use = "nothing is said before a turn is begun"]
 pub struct Conversation {
     /// Who is spoken to, and how: what is changed here holds from the next turn on.
     pub agent: Agent,

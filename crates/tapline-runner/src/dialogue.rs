@@ -4,7 +4,7 @@
 mod lifecycle;
 mod lines;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -45,6 +45,13 @@ pub(crate) enum Spoken {
     Answered(String, Box<Answered>),
 }
 
+impl Spoken {
+    /// Whether it is the agent's turn from here on.
+    pub(crate) fn begins_turn(&self) -> bool {
+        matches!(self, Self::Said(Say::Message { .. }))
+    }
+}
+
 /// How long what is left open is waited for when no more messages come.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
@@ -66,7 +73,10 @@ pub(crate) struct Dialogue {
     open: HashMap<String, Asked>,
     /// Our requests that have none.
     pending: HashMap<String, oneshot::Sender<Response>>,
+    /// Messages that more may be said of.
     deliveries: HashMap<String, watch::Sender<Option<Delivery>>>,
+    /// The names of all that were sent.
+    used: HashSet<String>,
     lifecycle: Lifecycle,
     cwd: Option<String>,
     finishing: bool,
@@ -83,6 +93,26 @@ struct Asked {
 impl Drop for Asked {
     fn drop(&mut self) {
         self.task.abort();
+    }
+}
+
+/// An answer that is owed: also by a callback that panics where nobody can catch it, while it is dropped.
+struct Owed {
+    answer: mpsc::UnboundedSender<(String, Answered)>,
+    id: Option<String>,
+}
+
+impl Owed {
+    fn pay(&mut self, answered: Answered) {
+        if let Some(id) = self.id.take() {
+            let _ = self.answer.send((id, answered));
+        }
+    }
+}
+
+impl Drop for Owed {
+    fn drop(&mut self) {
+        self.pay(Answered { reply: Some(Err("whoever was asked is gone".to_owned())), ..Answered::default() });
     }
 }
 
@@ -106,6 +136,7 @@ impl Dialogue {
             open: HashMap::new(),
             pending: HashMap::new(),
             deliveries: HashMap::new(),
+            used: HashSet::new(),
             lifecycle: Lifecycle::new(),
             cwd,
             finishing: false,
@@ -127,10 +158,13 @@ impl Dialogue {
     pub(crate) fn speak(&mut self, spoken: Spoken) -> (Vec<Update>, Option<Settled>) {
         match spoken {
             Spoken::Said(Say::Message { uuid, line, delivery }) => {
-                if self.write(line) {
-                    self.lifecycle.send(uuid.clone());
-                    self.deliveries.insert(uuid, delivery);
+                // The agent passes over a name that it knows: no turn would ever come.
+                if !self.used.insert(uuid.clone()) || !self.write(line) {
+                    let over = Over { messages: vec![uuid], turn: None };
+                    return (vec![Update::Over(Box::new(over))], None);
                 }
+                self.lifecycle.send(uuid.clone());
+                self.deliveries.insert(uuid, delivery);
             }
             Spoken::Said(Say::Request { id, line, reply }) => {
                 // Who waits is told by the end of the channel.
@@ -158,6 +192,7 @@ impl Dialogue {
         if self.open.remove(&id).is_none() {
             return (Vec::new(), None);
         }
+        let mut reached = true;
         if let Some(reply) = answered.reply {
             let (subtype, response, error) = match reply {
                 Ok(payload) => ("success", Some(payload), None),
@@ -165,11 +200,13 @@ impl Dialogue {
             };
             let response =
                 Response { subtype: Some(subtype.to_owned()), request_id: Some(id), response, error, ..Response::default() };
-            self.write(ControlResponse { response: Some(response) }.to_line());
+            reached = self.write(ControlResponse { response: Some(response) }.to_line());
         }
+        // What never reached the agent was never decided.
+        let settled = answered.settled.filter(|_| reached);
         let mut updates: Vec<_> = answered.trouble.map(Update::Trouble).into_iter().collect();
-        updates.extend(answered.settled.clone().map(|settled| Update::Settled(Box::new(settled))));
-        (updates, answered.settled)
+        updates.extend(settled.clone().map(|settled| Update::Settled(Box::new(settled))));
+        (updates, settled)
     }
 
     /// A line of the agent's came.
@@ -199,17 +236,16 @@ impl Dialogue {
                 told.send_replace(Some(delivery));
             }
         }
-        for over in &over {
-            // Who waits has read it, or is told by the end of the channel.
-            self.deliveries.retain(|uuid, _| !over.messages.contains(uuid) || over.turn.is_some());
-        }
+        // Of one that is over and done with, nothing more is said.
+        let lifecycle = &self.lifecycle;
+        self.deliveries.retain(|uuid, told| lifecycle.is_open(uuid, told.borrow().as_ref()));
         over.into_iter().map(|over| Update::Over(Box::new(over))).collect()
     }
 
     /// Finds an answer, beside everything else.
     fn ask(&mut self, asked: &ControlRequest) {
-        // Without an id nobody could be told.
-        let Some(id) = asked.request_id.clone() else { return };
+        // Without an id, or once its input is closed, nobody could be told.
+        let Some(id) = asked.request_id.clone().filter(|_| self.lines.is_some()) else { return };
         let request = asked.request.clone().unwrap_or_else(|| Request::Other(None, Json::null()));
         let call = match &request {
             Request::McpMessage(message) => self.mcp(message),
@@ -218,8 +254,9 @@ impl Dialogue {
         let (answers, answer, cwd) = (Arc::clone(&self.answers), self.answer.clone(), self.cwd.clone());
         let asked = id.clone();
         let task = tokio::spawn(async move {
-            let answered = answers.answer(asked.clone(), request, cwd).await;
-            let _ = answer.send((asked, answered));
+            let mut owed = Owed { answer, id: Some(asked.clone()) };
+            let answered = answers.answer(asked, request, cwd).await;
+            owed.pay(answered);
         });
         self.open.insert(id, Asked { task, call });
     }
@@ -252,19 +289,25 @@ impl Dialogue {
         !self.open.is_empty()
     }
 
-    /// When the agent's input is to be closed whatever happens until then.
+    /// When the agent's input is to be closed, or a message is to be given up, whatever happens until then.
     pub(crate) fn alarm(&self) -> Option<Instant> {
-        match self.need() {
-            Need::Until(until) if self.lines.is_some() => until,
+        let close = match self.need() {
+            Need::Until(until) if self.lines.is_some() => Some(until),
             Need::Until(_) | Need::Open | Need::Nothing => None,
-        }
+        };
+        close.into_iter().chain(self.lifecycle.due()).min()
+    }
+
+    /// Messages that no result will ever name are over.
+    pub(crate) fn settle_due(&mut self, now: Instant) -> Vec<Update> {
+        self.lifecycle.settle_due(now).map(|over| Update::Over(Box::new(over))).into_iter().collect()
     }
 
     /// Closes the agent's input once nothing needs it. `true` if something may, and was waited for long enough.
     pub(crate) fn close_if_over(&mut self, now: Instant) -> bool {
         let (over, gave_up) = match self.need() {
             Need::Nothing => (true, false),
-            Need::Until(until) => (until.is_some_and(|until| until <= now), true),
+            Need::Until(until) => (until <= now, true),
             Need::Open => (false, false),
         };
         if over {

@@ -195,6 +195,8 @@ impl Driver {
                 self.state.exited_at = Some(Instant::now());
                 self.state.look_at = Some(Instant::now());
             }
+            // In a dialogue most of what is sent begins no turn: requests, answers.
+            Next::Fed(Fed::Sent) if self.dialogue.is_some() => self.clocks.hear(Instant::now()),
             Next::Fed(Fed::Sent) => self.clocks.sent(Instant::now()),
             Next::Fed(Fed::Closed) => self.clocks.input_closed(Instant::now()),
             // Until now it could not be heard.
@@ -209,6 +211,9 @@ impl Driver {
     /// The program said something, or a question of the agent's has its answer.
     fn speak(&mut self, spoken: Spoken) {
         let Some(dialogue) = &mut self.dialogue else { return };
+        if spoken.begins_turn() {
+            self.clocks.sent(Instant::now());
+        }
         let (updates, settled) = dialogue.speak(spoken);
         if let Some(settled) = &settled {
             self.journal.decide(settled);
@@ -224,10 +229,14 @@ impl Driver {
     fn after_dialogue(&mut self) {
         let Some(dialogue) = &mut self.dialogue else { return };
         let now = Instant::now();
+        let over = dialogue.settle_due(now);
         if dialogue.close_if_over(now) {
             self.clocks.forget_tasks();
         }
         self.clocks.ask(dialogue.is_asked(), now);
+        for update in over {
+            self.tell(update);
+        }
     }
 
     async fn next(&mut self) -> Next {
@@ -365,6 +374,8 @@ impl Driver {
 
     /// Hands over what is left, closes the recording, and says how it ended.
     async fn conclude(mut self) -> Conclusion {
+        // Whoever asks from here on is told at once that nobody is there.
+        self.dialogue = None;
         self.ending.stderr = Some(redact(&String::from_utf8_lossy(&self.state.stderr_kept)).into_owned());
         self.close_input();
         self.ending.exit_code = self.state.exit.and_then(|status| status.code());

@@ -5,8 +5,6 @@ use std::path::PathBuf;
 
 use tapline_recording::RecordingError;
 
-use crate::control::SessionError;
-
 /// Why an agent did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -39,14 +37,6 @@ pub enum StartError {
         /// Why.
         error: io::Error,
     },
-    /// It started, and does not talk as it should.
-    #[error("{agent}: {error}")]
-    Initialize {
-        /// The agent's name.
-        agent: &'static str,
-        /// What is wrong.
-        error: SessionError,
-    },
     /// The recording could not be begun.
     #[error(transparent)]
     Recording(#[from] RecordingError),
@@ -66,7 +56,6 @@ impl StartError {
         match self {
             Self::NotFound { .. } => 127,
             Self::NotExecutable { .. } | Self::System { .. } => 126,
-            Self::Initialize { .. } => 1,
             Self::Refused(_) | Self::Cwd { .. } | Self::Recording(_) => 2,
         }
     }

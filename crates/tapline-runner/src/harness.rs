@@ -45,7 +45,7 @@ pub(crate) fn invocation(agent: &Agent) -> Result<Invocation, StartError> {
     match agent.kind {
         Kind::Claude => {
             let mut invocation = claude::invocation(&agent.options, messages || agent.is_dialogue())?;
-            claude::answering(&agent.answers, &mut invocation);
+            claude::answering(&agent.answers, &agent.options, &mut invocation)?;
             Ok(invocation)
         }
         Kind::Codex if agent.is_dialogue() => {

@@ -30,7 +30,7 @@ pub struct Message {
     blocks: Vec<Json>,
     text: Option<String>,
     priority: Option<Priority>,
-    uuid: String,
+    uuid: Option<String>,
     query: bool,
 }
 
@@ -46,7 +46,7 @@ impl Message {
     }
 
     fn empty() -> Self {
-        Self { blocks: Vec::new(), text: None, priority: None, uuid: uuid(), query: true }
+        Self { blocks: Vec::new(), text: None, priority: None, uuid: None, query: true }
     }
 
     /// One more block.
@@ -70,10 +70,10 @@ impl Message {
         self
     }
 
-    /// The name by which the agent acknowledges it; a random one if none is given. A name that was used before is passed over.
+    /// The name by which the agent acknowledges it; a random one if none is given. One that was used before in the session is refused.
     #[must_use]
     pub fn uuid(mut self, uuid: impl Into<String>) -> Self {
-        self.uuid = uuid.into();
+        self.uuid = Some(uuid.into());
         self
     }
 
@@ -84,12 +84,9 @@ impl Message {
         self
     }
 
-    /// The name by which the agent acknowledges it.
-    pub fn name(&self) -> &str {
-        &self.uuid
-    }
-
-    pub(crate) fn to_line(&self) -> String {
+    /// Its name, and the line that says it.
+    pub(crate) fn to_line(&self) -> (String, String) {
+        let uuid = self.uuid.clone().unwrap_or_else(uuid);
         let content = match &self.text {
             Some(text) if self.blocks.is_empty() => Content::Text(text.clone()),
             text => {
@@ -105,12 +102,12 @@ impl Message {
         let message = InputMessage { role: Some("user".to_owned()), content };
         let input = UserInput {
             message: Some(message),
-            uuid: Some(self.uuid.clone()),
+            uuid: Some(uuid.clone()),
             priority: priority.map(str::to_owned),
             should_query: (!self.query).then_some(false),
             ..UserInput::default()
         };
-        input.to_line()
+        (uuid, input.to_line())
     }
 }
 

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant, SystemTime};
 
-use tapline_protocol::claude::control::InitializeReply;
+use tapline_protocol::claude::control::{Initialize, InitializeReply};
 use tapline_protocol::{Agent as Kind, Decoder, Record};
 use tapline_recording::{Meta, Recorder, redact_args};
-use tapline_session::{Collector, Ending, Fold, Format, Report, Run, Step, Summary, rfc3339};
+use tapline_session::{Collector, Ending, Fold, Format, Report, Run, Step, Summary, What, rfc3339};
 use tokio::process::Command;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::agent::{Agent, Input};
@@ -97,6 +97,8 @@ pub(crate) enum Order {
     Terminate,
     /// A rule was broken: which.
     Violated(String),
+    /// It does not talk as it should: why.
+    NotTalking(String),
     Stop,
 }
 
@@ -121,6 +123,10 @@ impl Stopper {
     /// The run broke a rule: it failed, for this reason.
     pub fn violated(&self, rule: impl Into<String>) {
         let _ = self.orders.send(Order::Violated(rule.into()));
+    }
+
+    fn not_talking(&self, why: String) {
+        let _ = self.orders.send(Order::NotTalking(why));
     }
 
     /// This program has seen enough.
@@ -149,8 +155,10 @@ pub struct Running {
     driver: Option<JoinHandle<Conclusion>>,
     collector: Collector,
     about: About,
+    session_id: Option<String>,
     control: Option<Control>,
-    initialized: Option<InitializeReply>,
+    /// What the agent says of itself, once it does.
+    begun: Option<oneshot::Receiver<InitializeReply>>,
     /// Lives as long as the run.
     _invocation: Invocation,
 }
@@ -192,20 +200,12 @@ impl Running {
                 return Err(StartError::Refused(why.to_owned()));
             }
         };
-        let (initialize, converses, kind) = (agent.answers.initialize(), agent.converses, agent.kind);
+        let (initialize, converses) = (agent.answers.initialize(), agent.converses);
         let mut running = Self::launch(agent).await?;
-        let Some(control) = &running.control else { return Ok(running) };
-        match control.initialize(initialize).await {
-            Ok(reply) => running.initialized = Some(reply),
-            // How it ended is in its report.
-            Err(SessionError::Ended { .. }) => return Ok(running),
-            Err(error) => return Err(StartError::Initialize { agent: kind.name(), error }),
-        }
-        if let Some(prompt) = prompt {
-            let _ = control.send(prompt);
-        }
-        if !converses {
-            control.finish();
+        if let Some(control) = running.control.clone() {
+            let (began, begun) = oneshot::channel();
+            running.begun = Some(begun);
+            tokio::spawn(begin(control, running.stopper(), initialize, prompt, converses, began));
         }
         Ok(running)
     }
@@ -272,7 +272,7 @@ impl Running {
             orders,
             updates: send,
             over,
-            clocks: Clocks::new(agent.limits, started, takes_more),
+            clocks: Clocks::new(agent.limits, started, takes_more, agent.converses),
             ladder: Ladder::new(agent.limits.grace),
             decoder: Decoder::default(),
             fold: Fold::for_agent(Some(kind)),
@@ -300,8 +300,9 @@ impl Running {
                 label: agent.label,
                 recording: agent.record.map(|to| to.folder.display().to_string()),
             },
+            session_id: None,
             control,
-            initialized: None,
+            begun: None,
             _invocation: invocation,
         })
     }
@@ -311,8 +312,10 @@ impl Running {
         self.control.clone()
     }
 
-    pub(crate) fn dialogue(&self) -> Option<(&Control, Option<&InitializeReply>)> {
-        self.control.as_ref().map(|control| (control, self.initialized.as_ref()))
+    /// Waits until the agent has said what it is; none if it never does.
+    pub(crate) async fn begun(&mut self) -> Option<(Control, InitializeReply)> {
+        let reply = self.begun.take()?.await.ok()?;
+        Some((self.control.clone()?, reply))
     }
 
     /// Collects for the report only what the value at this path needs; with an empty path nothing, so that a run of any
@@ -342,7 +345,12 @@ impl Running {
         }
         let update = self.waiting.pop_front();
         if let Some(Update::Record(seen)) = &update {
-            seen.steps.iter().for_each(|step| self.collector.accept(step));
+            for step in &seen.steps {
+                if let What::Session(info) = &step.what {
+                    self.session_id = info.id.clone().or(self.session_id.take());
+                }
+                self.collector.accept(step);
+            }
         }
         Poll::Ready(update)
     }
@@ -360,6 +368,11 @@ impl Running {
     /// Whether an update is there already: what was put out must be seen before the next is waited for.
     pub fn is_ready(&self) -> bool {
         !self.waiting.is_empty()
+    }
+
+    /// The session's id, to go on with: as far as its updates were taken.
+    pub fn session_id(&self) -> Option<&str> {
+        self.session_id.as_deref()
     }
 
     /// Stops the run, from wherever.
@@ -438,6 +451,31 @@ pub fn report_not_started(kind: Kind, error: &StartError, run: Run) -> Report {
 pub fn now() -> Option<String> {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
     rfc3339(since.as_secs_f64())
+}
+
+/// Tells the agent who answers here, then what it is asked. One that does not talk as it should is stopped.
+async fn begin(
+    control: Control,
+    stopper: Stopper,
+    initialize: Initialize,
+    prompt: Option<String>,
+    converses: bool,
+    began: oneshot::Sender<InitializeReply>,
+) {
+    match control.initialize(initialize).await {
+        Ok(reply) => {
+            let _ = began.send(reply);
+        }
+        // How it ended is in its report.
+        Err(SessionError::Ended { .. }) => return,
+        Err(error) => return stopper.not_talking(error.to_string()),
+    }
+    if let Some(prompt) = prompt {
+        let _ = control.send(prompt);
+    }
+    if !converses {
+        control.finish();
+    }
 }
 
 /// The other direction, if there is one: the agent's input is then what it says.

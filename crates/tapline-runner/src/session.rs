@@ -1,8 +1,8 @@
 //! A conversation with an agent: turns as values, and everything it can be asked in between.
 
 use std::future::IntoFuture;
-use std::ops::Deref;
 use std::pin::Pin;
+use std::time::Duration;
 
 use tapline_protocol::claude::control::InitializeReply;
 use tapline_protocol::{Json, Record};
@@ -11,15 +11,16 @@ use tapline_session::{Report, Step, What};
 
 use crate::agent::{Agent, Input};
 use crate::ask::Failure;
-use crate::control::{Control, SessionError};
+use crate::control::{Control, Sent, SessionError};
 use crate::dialogue::Over;
+use crate::error::StartError;
 use crate::message::Message;
 use crate::running::{Running, Stopper, Update};
 
 /// A conversation with an agent that is under way.
 ///
-/// [`turn`](Self::turn) says something and waits for the answer. Everything that can be asked of the agent in between, or
-/// at the same time, is a method of [`Control`], which a session hands out with [`control`](Self::control) and is itself.
+/// [`turn`](Self::turn) says something and waits for the answer. Everything that can be asked of the agent in between is a
+/// method, too; at the same time, from elsewhere, one of the [`Control`] that [`control`](Self::control) hands out.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -46,27 +47,20 @@ pub struct Session {
 }
 
 impl Agent {
-    /// Starts it for a conversation. A prompt that was given is the first message.
+    /// Starts it for a conversation, in which it is told what to do by [`Session::turn`].
     pub async fn session(mut self) -> Result<Session, Failure> {
         self.converses = true;
-        let first = match std::mem::take(&mut self.input) {
-            Input::Prompt(prompt) => Some(String::from_utf8_lossy(&prompt).into_owned()),
-            other => {
-                self.input = other;
-                None
-            }
-        };
-        let running = self.start().await?;
-        let (control, initialized) = match running.dialogue() {
-            Some((control, Some(initialized))) => (control.clone(), initialized.clone()),
-            // It ended before it said anything.
-            _ => return Err(Failure::Failed(Box::new(running.finish().await))),
-        };
-        if let Some(first) = first {
-            // What became of it is told by the first turn.
-            let _ = control.send(first);
+        if !matches!(self.input, Input::Nothing) {
+            return Err(
+                StartError::Refused("a session is told what to do by its turns: leave the prompt out".to_owned()).into()
+            );
         }
-        Ok(Session { running, control, initialized })
+        let mut running = self.start().await?;
+        match running.begun().await {
+            Some((control, initialized)) => Ok(Session { running, control, initialized }),
+            // It ended before it said anything, or does not talk as it should.
+            None => Err(Failure::Failed(Box::new(running.finish().await))),
+        }
     }
 }
 
@@ -76,9 +70,35 @@ impl Session {
         &self.initialized
     }
 
+    /// Its id, to go on with later ([`Agent::resume`]): known from its first turn on.
+    pub fn id(&self) -> Option<&str> {
+        self.running.session_id()
+    }
+
     /// Speaks to the agent from anywhere else.
     pub fn control(&self) -> Control {
         self.control.clone()
+    }
+
+    pub(crate) fn control_ref(&self) -> &Control {
+        &self.control
+    }
+
+    /// Says something, and does not wait: what becomes of it is in [`Sent`], and in the updates.
+    pub fn send(&self, message: impl Into<Message>) -> Result<Sent, SessionError> {
+        self.control.send(message)
+    }
+
+    /// Asks the agent something that this version has no method for: see [`Control::request_raw`].
+    pub async fn request_raw(&self, subtype: &str, fields: impl Into<Json>) -> Result<Json, SessionError> {
+        self.control.request_raw(subtype, fields).await
+    }
+
+    /// Collects for the report only what the value at this path needs: see [`Running::collect_only`].
+    #[must_use]
+    pub fn collect_only(mut self, path: &str) -> Self {
+        self.running = self.running.collect_only(path);
+        self
     }
 
     /// Says something and waits for the answer: `.await` gives the turn, [`next`](Turning::next) what happens on the way.
@@ -121,15 +141,6 @@ impl Session {
     }
 }
 
-/// Everything that can be asked of the agent.
-impl Deref for Session {
-    type Target = Control;
-
-    fn deref(&self) -> &Control {
-        &self.control
-    }
-}
-
 impl futures_core::Stream for Session {
     type Item = Record;
 
@@ -138,8 +149,9 @@ impl futures_core::Stream for Session {
     }
 }
 
-/// A turn that is under way. Dropping it leaves the turn to itself: interrupt it if it is to end.
+/// A turn that is under way: it was begun when this was made. Dropping it leaves the turn to itself: interrupt it if it is to end.
 #[derive(Debug)]
+#[must_use = "the turn has begun: await it, or take what happens with `next`"]
 pub struct Turning<'a> {
     session: &'a mut Session,
     sent: Result<String, SessionError>,
@@ -168,15 +180,29 @@ impl Turning<'_> {
         Some(update)
     }
 
+    /// Waits no longer than this: then the turn is interrupted, which is an error.
+    pub async fn timeout(mut self, limit: Duration) -> Result<Turn, SessionError> {
+        let ended = tokio::time::timeout(limit, async { while self.next().await.is_some() {} }).await;
+        if ended.is_err() {
+            self.session.control.interrupt().await?;
+        }
+        self.end().await
+    }
+
     async fn end(mut self) -> Result<Turn, SessionError> {
         while self.next().await.is_some() {}
-        self.sent?;
+        let message = self.sent?;
         match self.over {
             None => Err(SessionError::Ended { request: "turn".to_owned() }),
             Some(Over { turn: None, .. }) => Err(SessionError::Cancelled),
             Some(Over { turn: Some(end), .. }) => {
-                let turn = Turn::new(*end, self.steps);
-                if turn.end.failed { Err(SessionError::Failed(Box::new(turn))) } else { Ok(turn) }
+                let turn = Turn::new(message, *end, self.steps);
+                // One that a later message cut short has no answer, whatever it is called.
+                match (turn.is_aborted(), turn.end.failed) {
+                    (true, _) => Err(SessionError::Interrupted(Box::new(turn))),
+                    (false, true) => Err(SessionError::Failed(Box::new(turn))),
+                    (false, false) => Ok(turn),
+                }
             }
         }
     }
@@ -193,7 +219,10 @@ impl<'a> IntoFuture for Turning<'a> {
 
 /// A turn that has ended.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct Turn {
+    /// The message that began it, by its name: what [`Control::rewind_files`] wants.
+    pub message: String,
     /// What the agent said at its end.
     pub answer: String,
     /// How it ended: reasons, usage, time.
@@ -216,13 +245,13 @@ impl std::fmt::Debug for Turn {
 }
 
 impl Turn {
-    fn new(end: step::Turn, steps: Vec<Step>) -> Self {
+    fn new(message: String, end: step::Turn, steps: Vec<Step>) -> Self {
         let said = steps.iter().rev().find_map(|step| match &step.what {
             What::Text(said) if step.parent.is_none() => Some(said.text.clone()),
             _ => None,
         });
         let answer = end.result.clone().filter(|text| !text.is_empty()).or(said).unwrap_or_default();
-        Self { answer, end, steps }
+        Self { message, answer, end, steps }
     }
 
     /// The answer by schema, where one was asked for.
@@ -250,11 +279,10 @@ impl Turn {
 
     /// Why it failed.
     pub fn why(&self) -> String {
-        let what = if self.is_aborted() { "the turn was interrupted" } else { "the turn failed" };
         let category = self.end.category.map(|category| format!(" ({})", category.word())).unwrap_or_default();
-        match self.end.message.as_ref().filter(|_| !self.is_aborted()) {
-            Some(message) => format!("{what}{category}: {message}"),
-            None => format!("{what}{category}"),
+        match self.end.message.as_ref() {
+            Some(message) => format!("the turn failed{category}: {message}"),
+            None => format!("the turn failed{category}"),
         }
     }
 }

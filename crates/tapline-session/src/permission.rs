@@ -4,8 +4,10 @@
 mod command;
 mod path;
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
-use tapline_protocol::{Json, Value};
+use tapline_protocol::{Json, Kind, Value};
 
 use crate::policy::Patterns;
 use crate::step::{Step, What};
@@ -22,6 +24,27 @@ pub struct Permissions {
     /// What is asked about, even if it is allowed.
     pub ask: Vec<Rule>,
 }
+
+/// From TOML; what is wrong is said with its line.
+impl std::str::FromStr for Permissions {
+    type Err = WrongRules;
+
+    fn from_str(text: &str) -> Result<Self, WrongRules> {
+        toml::from_str(text).map_err(|error| WrongRules(error.to_string()))
+    }
+}
+
+/// Why rules could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrongRules(String);
+
+impl std::fmt::Display for WrongRules {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.0.trim_end())
+    }
+}
+
+impl std::error::Error for WrongRules {}
 
 /// Which calls a rule is for. All that is given must hold.
 #[derive(Clone, Debug, Deserialize)]
@@ -69,11 +92,13 @@ pub struct Call {
     pub command: Option<String>,
     /// The paths that it would touch, resolved: absolute, without `.`, `..` or links, as far as the caller knows.
     pub paths: Vec<String>,
+    /// The same as they were written, absolute, with `..` and all.
+    pub written: Vec<String>,
     /// Other names of these paths, by links: what is denied under one of them is denied.
     pub aliases: Vec<String>,
     /// It names a path that cannot be resolved.
     pub lost_path: bool,
-    /// It has a command that is no text.
+    /// It has a command that is no text, or more than one.
     pub lost_command: bool,
     /// The folder that the paths of rules are resolved from.
     pub cwd: Option<String>,
@@ -88,39 +113,48 @@ const AT_HOME: &[&str] = &["Glob", "Grep", "LS"];
 impl Call {
     /// What a call's input says. Paths are resolved by their words alone; who can see the files resolves links, too.
     pub fn of(tool: &str, input: Option<&Json>, cwd: Option<&str>) -> Self {
-        let text = |value: Value<'_>, keys: &[&str]| {
-            let mut found = keys.iter().filter_map(|key| value.get(key)?.as_str().map(std::borrow::Cow::into_owned));
-            found.next()
+        // Every one of them: a tool may go by another than the first.
+        let read = |keys: &[&str]| {
+            let all = |value: Value<'_>| {
+                let given = keys.iter().filter_map(|key| value.get(key)).filter(|value| value.kind() != Kind::Null);
+                given.map(|value| value.as_str().map(Cow::into_owned)).collect::<Vec<_>>()
+            };
+            input.and_then(|input| input.with(all)).unwrap_or_default()
         };
-        let read = |keys: &[&str]| input.and_then(|input| input.with(|value| text(value, keys)).flatten());
-        let has = |keys: &[&str]| {
-            input.and_then(|input| input.with(|value| keys.iter().any(|key| value.get(key).is_some()))) == Some(true)
-        };
-        let home = cwd.filter(|_| AT_HOME.contains(&tool)).map(str::to_owned);
-        let path = read(PATHS).or(home);
-        let resolved = path.as_deref().and_then(|path| resolve(path, cwd));
+        let mut written = read(PATHS);
+        if written.is_empty() && AT_HOME.contains(&tool) {
+            written.extend(cwd.map(|cwd| Some(cwd.to_owned())));
+        }
+        let mut resolved: Vec<_> = written.iter().map(|path| resolve(path.as_deref()?, cwd)).collect();
         // What is looked for may lead elsewhere: `/etc/**`, `../*`; where it goes up behind a `*`, nobody knows where.
-        let looked_for = if tool == "Glob" { read(&["pattern"]) } else { None };
-        let reached = looked_for.map(|pattern| {
+        if let ("Glob", Some(Some(pattern))) = (tool, read(&["pattern"]).first()) {
             let fixed = pattern.split(['*', '?', '[', '{']).next().unwrap_or_default();
-            if pattern[fixed.len()..].contains("..") { None } else { resolve(fixed, resolved.as_deref().or(cwd)) }
-        });
-        let command = read(COMMANDS);
+            let from = resolved.first().cloned().flatten();
+            let lost = pattern[fixed.len()..].contains("..");
+            resolved.push(if lost { None } else { resolve(fixed, from.as_deref().or(cwd)) });
+        }
+        let commands = read(COMMANDS);
+        let whole = |path: &String| if path.starts_with('/') { Some(path.clone()) } else { Some(format!("{}/{path}", cwd?)) };
         Self {
             tool: tool.to_owned(),
-            lost_path: (resolved.is_none() && has(PATHS)) || reached == Some(None),
-            lost_command: command.is_none() && has(COMMANDS),
-            command,
-            paths: resolved.into_iter().chain(reached.flatten()).collect(),
+            lost_path: resolved.iter().any(Option::is_none),
+            // Which of two would run, nobody knows.
+            lost_command: commands.len() > 1 || commands.iter().any(Option::is_none),
+            command: commands.into_iter().flatten().next(),
+            paths: resolved.into_iter().flatten().collect(),
+            written: written.iter().flatten().filter_map(whole).collect(),
             aliases: Vec::new(),
             cwd: cwd.map(str::to_owned),
         }
     }
 
-    /// The same with its paths as they are behind all links, by who can see the files.
+    /// The same with its paths as they are behind all links, by who can see the files: behind `link/..` is not where the words
+    /// lead.
     #[must_use]
     pub fn behind_links(mut self, real: impl Fn(&str) -> String) -> Self {
-        let behind = self.paths.iter().map(|path| real(path)).collect();
+        let mut behind: Vec<_> = self.paths.iter().chain(&self.written).map(|path| real(path)).collect();
+        behind.sort();
+        behind.dedup();
         self.aliases = std::mem::replace(&mut self.paths, behind);
         self
     }
@@ -140,6 +174,20 @@ impl Permissions {
     }
 }
 
+impl Permissions {
+    /// The same with what is denied or asked about under a link's name denied behind it, too. What is allowed is not: a link
+    /// may be the agent's.
+    #[must_use]
+    pub fn behind_links(mut self, cwd: Option<&str>, real: impl Fn(&str) -> String) -> Self {
+        for rule in self.deny.iter_mut().chain(&mut self.ask) {
+            if let Some(patterns) = &mut rule.path {
+                patterns.extend_with(|pattern| path::behind_links(pattern, cwd, &real));
+            }
+        }
+        self
+    }
+}
+
 impl Rule {
     fn is_for(&self, call: &Call, ruling: Ruling) -> bool {
         let allows = ruling == Ruling::Allow;
@@ -150,7 +198,10 @@ impl Rule {
     fn fits_command(&self, call: &Call, allows: bool) -> bool {
         let Some(patterns) = &self.command else { return true };
         // What cannot be read is not allowed, and may be what is denied.
-        let Some(command) = &call.command else { return call.lost_command && !allows };
+        if call.lost_command {
+            return !allows;
+        }
+        let Some(command) = &call.command else { return false };
         let command = command::unwrapped(command);
         if allows {
             return command::is_plain(command) && patterns.match_any(command.trim());

@@ -20,7 +20,7 @@ mod typing;
 pub use digest::digest;
 pub use html::CONTENT_POLICY;
 pub use output::{OutputError, Outputs, verbose_item};
-pub use proposal::Proposal;
+pub use proposal::{Current, Proposal};
 pub use status::{Status, clock};
 pub use style::Style;
 pub use summary::render_summary;
@@ -38,6 +38,10 @@ pub trait Render {
     /// What the run is doing, on a line that is drawn over; none takes the line away.
     fn status(&mut self, _line: Option<String>) -> String {
         String::new()
+    }
+    /// Whether a line of text is being typed.
+    fn is_mid_line(&self) -> bool {
+        false
     }
     /// What makes room for a line that somebody else writes to the same terminal.
     fn pause(&mut self) -> String {

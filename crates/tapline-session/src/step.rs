@@ -386,7 +386,7 @@ pub struct SoFar {
 impl Turn {
     /// Whether somebody cut it short.
     pub fn is_aborted(&self) -> bool {
-        self.failed && self.terminal_reason.as_deref().is_some_and(|reason| reason.starts_with("aborted_"))
+        self.terminal_reason.as_deref().is_some_and(|reason| reason.starts_with("aborted_"))
     }
 
     /// What the result says, where it says something new.

@@ -13,10 +13,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             match command.strip_prefix("rm ") {
                 Some(file) => {
                     let gentler = json!({"command": format!("mv {file} {file}.old"), "description": "Keep it"});
-                    HookReply::rewrite_tool(&gentler.into())
+                    HookReply::allow_tool_with(&gentler.into())
                 }
                 None if command.contains("sudo") => HookReply::deny_tool("not as root"),
-                None => HookReply::allow_tool(),
+                None => HookReply::pass(),
             }
         })
         .prompt("Delete draft.txt")

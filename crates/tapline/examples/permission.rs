@@ -12,7 +12,7 @@ deny = [{ tool = "Bash", command = "rm *", reason = "nothing is deleted here" }]
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut out = std::io::stdout();
-    let rules: Permissions = toml::from_str(RULES)?;
+    let rules: Permissions = RULES.parse()?;
     let mut session = Agent::claude()
         .permissions(rules)
         .on_permission(|question| async move {

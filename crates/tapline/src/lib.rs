@@ -66,7 +66,6 @@ pub use tapline_recording as recording;
 pub use tapline_runner as runner;
 pub use tapline_session as session;
 
-/// The control protocol: what is asked and answered in both directions, and the answers of hooks.
 pub use tapline_protocol::claude::control::{HookReply, PermissionUpdate, Request};
 pub use tapline_protocol::{
     Agent as AgentKind, Decoder, Envelope, Event, Input, InputFormat, InputShape, Json, Number, Reader, Record, Value,

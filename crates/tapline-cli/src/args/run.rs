@@ -89,7 +89,7 @@ pub(crate) struct Told {
     /// What it may do unasked: default, acceptEdits, plan, bypassPermissions, …
     #[arg(long, value_name = "MODE")]
     pub(crate) permission_mode: Option<String>,
-    /// Decide by these rules what it may do; what they leave open is denied (TOML; docs/PERMISSIONS.md)
+    /// Decide by these rules what it may do; what they leave open is denied, or asked in a chat (TOML; docs/PERMISSIONS.md)
     #[arg(long, value_name = "FILE")]
     pub(crate) permissions: Option<PathBuf>,
     /// No more requests to the model

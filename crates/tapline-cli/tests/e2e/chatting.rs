@@ -1,6 +1,6 @@
 //! `tapline chat` with the real programs: in a real terminal (tmux), and by a script.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, Write as _};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -48,6 +48,12 @@ impl<'a> Terminal<'a> {
     fn says(&self, text: &str) {
         self.types(text);
         self.press("Enter");
+    }
+
+    /// Answers a question: what is pressed in the first half second is not taken for an answer.
+    fn answers(&self, key: &str) {
+        std::thread::sleep(Duration::from_millis(600));
+        self.press(key);
     }
 
     fn screen(&self) -> String {
@@ -114,25 +120,27 @@ fn questions_are_answered_with_a_key() {
     terminal.says("make one");
     let screen = terminal.shows("y once");
     assert!(screen.contains("? Bash asks to run\n    touch one && echo made-one\n"), "{screen}");
-    terminal.press("q");
+    // What was typed ahead answers nothing, nor does any other key.
+    terminal.press("n");
+    terminal.answers("q");
     terminal.press("y");
     terminal.shows("allowed, once");
     terminal.shows("One is there.");
     // Always: the same again is not asked.
     terminal.says("make two");
     terminal.shows_times("y once", 2);
-    terminal.press("a");
+    terminal.answers("a");
     let screen = terminal.shows("Two is there.");
     assert_eq!(screen.matches("y once").count(), 2, "{screen}");
     terminal.says("make three");
     terminal.shows_times("y once", 3);
-    terminal.press("n");
+    terminal.answers("n");
     terminal.shows("Not three.");
     // No, and why: a diff is shown, and the model is told.
     terminal.says("write it");
     let screen = terminal.shows_times("y once", 4);
     assert!(screen.contains("? Write asks to write") && screen.contains("  + alpha\n  + beta\n"), "{screen}");
-    terminal.press("w");
+    terminal.answers("w");
     terminal.shows("why not?");
     terminal.says("somewhere else, please");
     terminal.shows("Where, then?");
@@ -164,6 +172,22 @@ fn ctrl_c_interrupts_the_turn_and_twice_ends() {
     terminal.press("C-c");
     terminal.press("C-c");
     terminal.shows("go on with: tapline chat --resume");
+    terminal.ended(0);
+}
+
+#[test]
+fn what_is_typed_while_the_answer_comes_is_seen_and_queued() {
+    let stage = Stage::new(&newest(), &[SLOWLY, &says("more", "And more.")].concat());
+    let terminal = Terminal::open(&stage, "");
+    terminal.says("slowly");
+    terminal.shows("two");
+    terminal.types("more");
+    terminal.shows("› more");
+    terminal.press("Enter");
+    terminal.shows("1 queued");
+    let screen = terminal.shows("And more.");
+    assert!(screen.contains("One two three four five six seven eight nine ten eleven twelve.\n"), "no line is torn: {screen}");
+    terminal.press("C-d");
     terminal.ended(0);
 }
 
@@ -248,6 +272,8 @@ fn commands_of_the_chat_and_several_lines() {
     terminal.shows("so far, as the agent counts");
     terminal.says("/context");
     terminal.shows("tokens in use");
+    terminal.says("/modle haiku");
+    terminal.shows("no such command");
     terminal.says("/help");
     terminal.shows("what fills its context");
     terminal.says("more");
@@ -274,9 +300,11 @@ text = "Blue, then."
     let terminal = Terminal::open(&stage, "\"ask me\"");
     let screen = terminal.shows("your own words");
     assert!(screen.contains("? Which colour?\n  1 Red warm\n  2 Blue cold\n"), "{screen}");
-    terminal.says("2");
+    terminal.answers("2");
+    terminal.press("Enter");
     terminal.shows("? Which sizes?");
-    terminal.says("1,3");
+    terminal.answers("1");
+    terminal.says(",3");
     terminal.shows("Blue, then.");
     terminal.press("C-d");
     terminal.ended(0);
@@ -318,6 +346,27 @@ fn a_script_ends_with_the_first_turn_that_fails() {
     assert_eq!((text.as_str(), code), ("Good.\n", 1));
     let (text, code) = script(&Stage::new(&newest(), scenario), &["--format", "text", "--keep-going"], "good\nbad\ngood\n");
     assert_eq!((text.as_str(), code), ("Good.\n\nGood.\n", 1));
+}
+
+/// Whatever it waits for, a signal ends it; what was recorded is whole.
+#[test]
+fn a_script_ends_with_a_signal() {
+    let stage = Stage::new(&newest(), "turn = [{ text = \"Yes.\" }]");
+    let mut command = stage.command(TAPLINE);
+    let recording = stage.folder.join("scripted");
+    command.args(["chat", "--format", "text", "--bin"]).arg(&stage.program.path).arg("--record").arg(&recording);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(b"really?\n").unwrap();
+    let mut line = String::new();
+    std::io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "Yes.\n", "the answer is put out before the next prompt is there");
+    let since = Instant::now();
+    crate::stage::signal(&child, "TERM");
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+    assert!(since.elapsed() < Duration::from_secs(20));
+    assert!(recording.join("end.json").exists());
+    drop(stdin);
 }
 
 #[test]

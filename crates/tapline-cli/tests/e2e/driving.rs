@@ -18,12 +18,7 @@ use crate::stage::{Stage, newest};
 /// The newest program, asked by this scenario, with nothing of this environment.
 pub(crate) fn agent(stage: &Stage) -> Agent {
     let agent = Agent::claude().bin(&stage.program.path).clean_env().cwd(stage.work()).timeout(Duration::from_secs(60));
-    stage
-        .sim
-        .environment()
-        .into_iter()
-        .fold(agent, |agent, (name, value)| agent.env(name, value))
-        .env("CLAUDE_CODE_MAX_RETRIES", "1")
+    agent.envs(stage.sim.environment()).env("CLAUDE_CODE_MAX_RETRIES", "1")
 }
 
 fn stage(scenario: &str) -> Stage {
@@ -43,7 +38,7 @@ pub(crate) fn adder() -> ToolServer {
 
 fn failed(turn: Result<Turn, SessionError>) -> Box<Turn> {
     match turn {
-        Err(SessionError::Failed(turn)) => turn,
+        Err(SessionError::Interrupted(turn) | SessionError::Failed(turn)) => turn,
         other => panic!("{other:?}"),
     }
 }
@@ -100,7 +95,7 @@ async fn everything_of_control_both_ways_from_rust() {
     assert!(stage.work().join("x").exists() && !stage.work().join("out2.txt").exists());
 
     assert_eq!(session.set_permission_mode("acceptEdits").await.unwrap().mode.as_deref(), Some("acceptEdits"));
-    let model = session.set_model(Some("claude-sonnet-5".to_owned())).await.unwrap();
+    let model = session.set_model("claude-sonnet-5").await.unwrap();
     assert_eq!(model.model.as_deref(), Some("claude-sonnet-5"));
     let servers = session.mcp_status().await.unwrap().mcp_servers;
     assert_eq!((servers.len(), servers[0].status.as_deref()), (1, Some("connected")));
@@ -346,6 +341,70 @@ async fn messages_are_acknowledged_queued_folded_in_and_taken_back() {
     assert_eq!(over, wanted);
     assert_eq!(session.turn("go on").await.unwrap().answer, "Went on.");
     assert_eq!(session.finish().await.turns.len(), 3);
+}
+
+/// What is denied is denied, also where the agent would not ask; what is kept of it is found again.
+#[test]
+fn rules_are_held_against_every_call() {
+    for program in crate::stage::claudes() {
+        let scenario = "[[turn]]\ntool = [{ name = \"Read\", input = { file_path = \"WORK/.env\" } }]\n[[turn]]\nexpect = { last = \"secrets stay\" }\n\
+             tool = [{ name = \"Bash\", input = { command = \"touch made\", description = \"Make\" } }]\n\
+             [[turn]]\ntool = [{ name = \"Write\", input = { file_path = \"WORK/new\", content = \"x\" } }]\n[[turn]]\nexpect = { last = \"nobody is there to ask\" }\ntext = \"Done.\"\n";
+        let folder = std::env::temp_dir().join(format!("tapline-rules-{}-{}", std::process::id(), program.version));
+        std::fs::create_dir_all(&folder).unwrap();
+        let folder = folder.canonicalize().unwrap();
+        let stage = Stage::new(&program, &scenario.replace("WORK", folder.to_str().unwrap()));
+        std::fs::write(folder.join(".env"), "KEY=1\n").unwrap();
+        let rules = stage.folder.join("rules.toml");
+        std::fs::write(&rules, "allow = [{ tool = \"Bash\", command = \"touch *\" }]\ndeny = [{ tool = \"*\", path = \"**/.env\", reason = \"secrets stay secret\" }]\n").unwrap();
+        let outcome = stage.run(&["do it", "--cwd", folder.to_str().unwrap(), "--permissions", rules.to_str().unwrap()]);
+        assert_eq!(outcome.verdict(), "success/-", "{}", program.version);
+        assert!(folder.join("made").exists() && !folder.join("new").exists(), "{}", program.version);
+        let checked = std::process::Command::new(crate::stage::TAPLINE)
+            .args(["check", "--permissions"])
+            .arg(&rules)
+            .arg(&outcome.recording)
+            .output()
+            .unwrap();
+        let text = String::from_utf8(checked.stdout).unwrap();
+        assert!(text.contains("(deny[0]: secrets stay secret"), "{text}");
+        // The oldest does not say which call it asks about.
+        if program.is_at_least("2.0") {
+            assert!(text.contains("was deny by deny[0]"), "{text}");
+            assert!(
+                text.contains("(allow[0]; was allow by allow[0])") && text.contains("(no rule; was deny by nobody)"),
+                "{text}"
+            );
+        }
+        stage.is_as_written();
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}
+
+/// No hook lets through what a rule denies.
+#[tokio::test(flavor = "multi_thread")]
+async fn deny_wins_over_a_hook_that_allows() {
+    let stage = stage(&(bash("touch never") + "[[turn]]\nexpect = { last = \"not here\" }\ntext = \"Denied.\"\n"));
+    let mut session = agent(&stage)
+        .permissions("deny = [{ tool = \"Bash\", reason = \"not here\" }]".parse().unwrap())
+        .hook(HookEvent::PreToolUse, |_| async { HookReply::allow_tool() })
+        .session()
+        .await
+        .unwrap();
+    assert_eq!(session.turn("do it").await.unwrap().answer, "Denied.");
+    assert!(session.id().is_some());
+    assert!(!stage.work().join("never").exists());
+    session.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_that_takes_too_long_is_interrupted() {
+    let stage = stage(&format!("[[turn]]\ntext = \"Slowly.\"\ndelay_ms = 30000\n{WENT_ON}"));
+    let mut session = agent(&stage).session().await.unwrap();
+    let error = session.turn("be slow").timeout(Duration::from_millis(300)).await.unwrap_err();
+    assert!(matches!(error, SessionError::Interrupted(_)), "{error}");
+    assert_eq!(session.turn("go on").await.unwrap().answer, "Went on.");
+    session.finish().await;
 }
 
 /// What every version can do: questions, a tool of ours, an interrupt.

@@ -1,7 +1,7 @@
 //! Every request that answers without an account, called and decoded on the real program; those that refuse do so in words.
 
 use serde_json::json;
-use tapline_runner::{Message, Permission, Session, SessionError};
+use tapline_runner::{Permission, Session, SessionError};
 use tapline_session::What;
 
 use crate::driving::{adder, agent};
@@ -42,9 +42,7 @@ repeat = "forever"
         "{about:?}"
     );
     assert!(about.account.is_some() && !about.capabilities.is_empty());
-    let written = Message::text("write");
-    let message = written.name().to_owned();
-    session.turn(written).await.unwrap();
+    let message = session.turn("write").await.unwrap().message;
     assert!(stage.work().join("new.txt").exists());
 
     what_it_is_and_has(&session).await;
@@ -106,8 +104,8 @@ async fn what_it_is_told(session: &Session) {
     assert_eq!(session.set_permission_mode("plan").await.unwrap().mode.as_deref(), Some("plan"));
     session.set_permission_mode("default").await.unwrap();
     assert!(refused(session.set_permission_mode("nonsense").await).starts_with("set_permission_mode: "));
-    assert!(session.set_model(Some("haiku".to_owned())).await.unwrap().model.is_some());
-    session.set_model(None).await.unwrap();
+    assert!(session.set_model("haiku").await.unwrap().model.is_some());
+    session.reset_model().await.unwrap();
     session.set_max_thinking_tokens(Some(1_000)).await.unwrap();
     session.set_max_thinking_tokens(None).await.unwrap();
     session.rename_session("A test").await.unwrap();

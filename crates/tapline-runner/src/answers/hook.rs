@@ -1,7 +1,5 @@
 //! Hooks: the agent tells this program what it is about to do, or has done, and may be held back.
 
-use std::borrow::Cow;
-
 use tapline_protocol::Json;
 use tapline_protocol::claude::control::{HookInput, HookReply};
 
@@ -11,6 +9,7 @@ macro_rules! events {
     ($($name:ident),+ $(,)?) => {
         /// What sets a hook off. The set is open.
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[non_exhaustive]
         pub enum HookEvent {
             $( #[doc = concat!("`", stringify!($name), "`")] $name, )+
             /// One this version does not know, by its name.
@@ -40,8 +39,15 @@ events! {
     DirectoryAdded, MessageDisplay,
 }
 
+impl AsRef<str> for HookEvent {
+    fn as_ref(&self) -> &str {
+        self.name()
+    }
+}
+
 /// What a hook is told.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct HookQuestion {
     /// What every event has.
     pub input: HookInput,
@@ -73,6 +79,6 @@ pub(super) fn refusal(event: &str, failed: &Failed) -> Result<HookReply, String>
 }
 
 /// The id by which the agent calls the hook at this place.
-pub(crate) fn id(place: usize) -> Cow<'static, str> {
-    format!("hook_{place}").into()
+pub(crate) fn id(place: usize) -> String {
+    format!("hook_{place}")
 }

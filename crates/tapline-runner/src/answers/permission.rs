@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use serde::Serialize;
-use tapline_protocol::claude::control::{CanUseTool, PermissionReply, PermissionUpdate};
+use tapline_protocol::claude::control::{CanUseTool, HookInput, HookReply, PermissionReply, PermissionUpdate};
 use tapline_protocol::{Json, Read};
 use tapline_session::permission::{Call, Decision, Permissions, Ruling};
 
@@ -12,6 +12,7 @@ use super::callback::{Callback, guarded};
 
 /// The agent asks whether a tool may run, and no rule says so.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct PermissionQuestion {
     /// The tool.
     pub tool: String,
@@ -79,6 +80,7 @@ impl Permission {
 /// Who settled a permission question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum SettledBy {
     /// A rule.
     Rule,
@@ -94,6 +96,7 @@ pub enum SettledBy {
 
 /// How a permission question was settled: what a recording keeps of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Settled {
     /// The question.
     pub request_id: String,
@@ -129,23 +132,15 @@ pub(super) async fn settle(
     let tool = request.tool_name.clone().unwrap_or_default();
     let input = request.input.clone();
     let decision = match rules {
-        // The disk is looked at, which may take a while.
-        Some(rules) => {
-            let (rules, tool, input) = (rules.clone(), tool.clone(), input.clone());
-            let decide = move || {
-                let cwd = cwd.map(|cwd| real(&cwd));
-                rules.decide(&Call::of(&tool, input.as_ref(), cwd.as_deref()).behind_links(real))
-            };
-            tokio::task::spawn_blocking(decide).await.unwrap_or_else(|_| unruled())
-        }
-        None => unruled(),
+        Some(rules) => decide(rules, &tool, input.as_ref(), cwd).await,
+        None => Decision { ruling: Ruling::Ask, rule: None, reason: None },
     };
     let Decision { ruling, rule, reason } = decision.clone();
     let tool_use_id = request.tool_use_id.clone();
     let (answer, by) = match (ruling, callback) {
         (Ruling::Allow, _) => (Permission::allow(), SettledBy::Rule),
         (Ruling::Deny, _) => {
-            let why = reason.clone().unwrap_or_else(|| "a permission rule denies it".to_owned());
+            let why = reason.clone().unwrap_or_else(|| DENIED.to_owned());
             (Permission::deny(why), SettledBy::Rule)
         }
         (Ruling::Ask, None) => {
@@ -198,9 +193,49 @@ pub(super) async fn settle(
     }
 }
 
-fn unruled() -> Decision {
-    Decision { ruling: Ruling::Ask, rule: None, reason: None }
+/// What the rules decide. The disk is looked at, which may take a while.
+pub(super) async fn decide(rules: &Permissions, tool: &str, input: Option<&Json>, cwd: Option<String>) -> Decision {
+    let (rules, tool, input) = (rules.clone(), tool.to_owned(), input.cloned());
+    let decide = move || {
+        let cwd = cwd.map(|cwd| real(&cwd));
+        let call = Call::of(&tool, input.as_ref(), cwd.as_deref()).behind_links(real);
+        rules.behind_links(cwd.as_deref(), real).decide(&call)
+    };
+    let lost = || Decision { ruling: Ruling::Deny, rule: None, reason: Some("the rules could not be read".to_owned()) };
+    tokio::task::spawn_blocking(decide).await.unwrap_or_else(|_| lost())
 }
+
+/// Holds the rules against a call before anybody is asked: the agent runs much that it never asks about. What is denied or to be
+/// asked about is; the rest is left to it.
+pub(super) async fn hold(rules: &Permissions, id: String, hook: &HookInput) -> (HookReply, Option<Settled>) {
+    let tool = hook.tool_name.clone().unwrap_or_default();
+    let decision = decide(rules, &tool, hook.tool_input.as_ref(), hook.cwd.clone()).await;
+    match (decision.ruling, decision.rule) {
+        (Ruling::Deny, rule) => {
+            let why = decision.reason.unwrap_or_else(|| DENIED.to_owned());
+            let settled = Settled {
+                request_id: id,
+                tool_use_id: hook.tool_use_id.clone(),
+                tool,
+                ruling: Ruling::Deny,
+                by: SettledBy::Rule,
+                rule,
+                reason: Some(why.clone()),
+                rewritten: false,
+                remembered: false,
+            };
+            (HookReply::deny_tool(why), Some(settled))
+        }
+        (Ruling::Ask, Some(_)) => {
+            let why = decision.reason.unwrap_or_else(|| "a permission rule wants it asked".to_owned());
+            (HookReply::ask_tool(why), None)
+        }
+        (Ruling::Ask, None) | (Ruling::Allow, _) => (HookReply::default(), None),
+    }
+}
+
+/// Why, where a rule does not say.
+const DENIED: &str = "a permission rule denies it";
 
 /// The system follows no more links than this in one path.
 const LINKS: usize = 40;
@@ -233,22 +268,56 @@ fn real(path: &str) -> String {
 mod tests {
     use super::*;
 
+    /// A folder with `inside`, `outside/deep`, and links.
+    fn tree() -> std::io::Result<PathBuf> {
+        let folder = std::env::temp_dir().join(format!("tapline-links-{}", crate::marker::random()));
+        std::fs::create_dir_all(folder.join("inside"))?;
+        std::fs::create_dir_all(folder.join("outside/deep"))?;
+        let folder = folder.canonicalize()?;
+        let link = |to: &str, name: &str| std::os::unix::fs::symlink(to, folder.join(name));
+        link("inside", "link")?;
+        link("link/new", "dangling")?;
+        link("../outside/deep", "inside/out")?;
+        link("outside", "alias")?;
+        Ok(folder)
+    }
+
     #[test]
     fn a_path_is_what_is_behind_its_links() -> std::io::Result<()> {
-        let folder = std::env::temp_dir().join(format!("tapline-links-{}", crate::marker::random()));
-        let folder = folder.as_path();
-        std::fs::create_dir_all(folder.join("inside"))?;
-        let folder = folder.canonicalize()?;
-        std::os::unix::fs::symlink(folder.join("inside"), folder.join("link"))?;
-        std::os::unix::fs::symlink("link/new", folder.join("dangling"))?;
+        let folder = tree()?;
         let at = |name: &str| real(&folder.join(name).to_string_lossy());
-        assert_eq!(at("link/new.txt"), folder.join("inside/new.txt").to_string_lossy());
-        assert_eq!(at("nothing/here"), folder.join("nothing/here").to_string_lossy());
-        assert_eq!(
-            at("dangling"),
-            folder.join("inside/new").to_string_lossy(),
-            "a link to what is not there yet is followed, too"
-        );
+        let wanted = |name: &str| folder.join(name).to_string_lossy().into_owned();
+        assert_eq!(at("link/new.txt"), wanted("inside/new.txt"));
+        assert_eq!(at("nothing/here"), wanted("nothing/here"));
+        assert_eq!(at("dangling"), wanted("inside/new"), "a link to what is not there yet is followed, too");
+        assert_eq!(at("inside/out/../secret"), wanted("outside/secret"), "up from where it leads");
+        std::fs::remove_dir_all(&folder)
+    }
+
+    #[tokio::test]
+    async fn no_link_leads_around_a_rule() -> std::io::Result<()> {
+        let folder = tree()?;
+        let at = |name: &str| folder.join(name).to_string_lossy().into_owned();
+        let rules = |text: String| toml::from_str::<Permissions>(&text).unwrap_or_default();
+        let decide = async |rules: &Permissions, input: serde_json::Value| {
+            decide(rules, "Read", Some(&input.into()), Some(at(""))).await.ruling
+        };
+        let allow = rules(format!("allow = [{{ tool = \"Read\", path = \"{}/**\" }}]", at("inside")));
+        let read = |name: &str| serde_json::json!({"file_path": at(name)});
+        assert_eq!(decide(&allow, read("inside/x")).await, Ruling::Allow);
+        assert_eq!(decide(&allow, read("link/x")).await, Ruling::Allow, "it is where it is");
+        for name in ["inside/out/x", "inside/out/../secret", "inside/../outside/x", "alias/x"] {
+            assert_eq!(decide(&allow, read(name)).await, Ruling::Ask, "{name}");
+        }
+        let decoy = serde_json::json!({"file_path": at("inside/x"), "path": at("outside/x")});
+        assert_eq!(decide(&allow, decoy).await, Ruling::Ask, "which of the two it reads, nobody knows");
+        // A rule that is written with a link's name holds behind it, too.
+        let deny =
+            rules(format!("allow = [{{ tool = \"*\" }}]\ndeny = [{{ tool = \"Read\", path = \"{}/**\" }}]", at("alias")));
+        for name in ["alias/key", "outside/key", "inside/out/../key"] {
+            assert_eq!(decide(&deny, read(name)).await, Ruling::Deny, "{name}");
+        }
+        assert_eq!(decide(&deny, read("inside/key")).await, Ruling::Allow);
         std::fs::remove_dir_all(&folder)
     }
 }

@@ -14,6 +14,7 @@ const MCP_VERSION: &str = "2025-06-18";
 /// JSON-RPC's words for what cannot be answered.
 const NO_SUCH_METHOD: i64 = -32601;
 const WRONG_PARAMETERS: i64 = -32602;
+const BROKEN: i64 = -32603;
 
 /// Tools of this program's under one name: the agent calls them `mcp__NAME__TOOL`.
 #[derive(Clone)]
@@ -60,23 +61,26 @@ impl ToolServer {
         self
     }
 
-    /// Answers one message of the agent's.
-    pub(crate) async fn answer(&self, message: Json, within: Duration) -> Json {
+    /// Answers one message of the agent's; what went wrong here besides, if something did.
+    pub(crate) async fn answer(&self, message: Json, within: Duration) -> (Json, Option<String>) {
         let id = message.get("id").filter(|id| id.as_str() != "null");
         let tools = match &self.serves {
             Serves::Tools(tools) => tools,
             Serves::Messages(callback) => {
                 return match guarded(callback, message, within).await {
-                    Ok(answer) => answer.unwrap_or_else(acknowledged),
-                    Err(failed) => error(id.as_ref(), NO_SUCH_METHOD, &format!("the server {failed}")),
+                    Ok(answer) => (answer.unwrap_or_else(acknowledged), None),
+                    Err(failed) => {
+                        let why = format!("the server `{}` {failed}", self.name);
+                        (error(id.as_ref(), BROKEN, &why), Some(why))
+                    }
                 };
             }
         };
-        let Some(id) = id else { return acknowledged() };
+        let Some(id) = id else { return (acknowledged(), None) };
         let method = message.text_of("method").unwrap_or_default();
         let parameters = message.get("params");
         let parameter = |name: &str| parameters.as_ref().and_then(|parameters| parameters.get(name));
-        match method.as_str() {
+        let answer = match method.as_str() {
             "initialize" => {
                 let version = parameters.as_ref().and_then(|parameters| parameters.text_of("protocolVersion"));
                 let about = json!({
@@ -98,14 +102,20 @@ impl ToolServer {
             "tools/call" => {
                 let name = parameter("name").and_then(|name| name.to::<String>().ok()).unwrap_or_default();
                 let Some(tool) = tools.iter().find(|tool| tool.name == name) else {
-                    return error(Some(&id), WRONG_PARAMETERS, &format!("there is no tool `{name}`"));
+                    return (error(Some(&id), WRONG_PARAMETERS, &format!("there is no tool `{name}`")), None);
                 };
                 let arguments = parameter("arguments").unwrap_or_else(|| json!({}).into());
-                let called = guarded(&tool.call, arguments, within).await;
-                result(&id, &called.unwrap_or_else(|failed| ToolResult::error(format!("the tool `{name}` {failed}"))))
+                match guarded(&tool.call, arguments, within).await {
+                    Ok(called) => result(&id, &called),
+                    Err(failed) => {
+                        let why = format!("the tool `{name}` {failed}");
+                        return (result(&id, &ToolResult::error(why.clone())), Some(why));
+                    }
+                }
             }
             _ => error(Some(&id), NO_SUCH_METHOD, &format!("no such method: {method}")),
-        }
+        };
+        (answer, None)
     }
 }
 

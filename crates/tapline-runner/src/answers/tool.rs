@@ -25,6 +25,7 @@ use super::callback::{Callback, callback};
 /// let add = Tool::new("add", "Adds two numbers", schema, |Add { a, b }| async move { (a + b).to_string() });
 /// ```
 #[derive(Clone)]
+#[must_use = "a tool is offered by `Agent::tool`"]
 pub struct Tool {
     /// Its name; the agent sees `mcp__SERVER__NAME`.
     pub name: String,

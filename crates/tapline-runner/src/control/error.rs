@@ -30,10 +30,13 @@ pub enum SessionError {
         /// What was asked.
         request: String,
     },
-    /// A message was taken back before it had a turn.
-    #[error("the message was cancelled before it had a turn")]
+    /// A message had no turn: it was taken back, its name was used before, or the agent takes no more.
+    #[error("the message had no turn: it was cancelled, its uuid was used before, or the agent takes no more")]
     Cancelled,
-    /// The turn failed, or was cut short: all that is known of it.
+    /// Somebody cut the turn short: what there is of it.
+    #[error("the turn was interrupted")]
+    Interrupted(Box<Turn>),
+    /// The turn failed: all that is known of it.
     #[error("{}", .0.why())]
     Failed(Box<Turn>),
 }

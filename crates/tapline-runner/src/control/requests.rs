@@ -5,6 +5,7 @@ use tapline_protocol::claude::control::*;
 use tapline_protocol::{Json, Nullable};
 
 use super::{Control, SessionError};
+use crate::session::Session;
 
 /// One row a request: its method, what it takes, what is sent, and what comes back.
 macro_rules! requests {
@@ -16,6 +17,16 @@ macro_rules! requests {
                 #[doc = concat!("Request: [`", stringify!($request), "`].")]
                 pub async fn $name(&self, $($arg: $ty),*) -> Result<$reply, SessionError> {
                     self.ask(Request::$request($request { $($fields)* })).await
+                }
+            )+
+        }
+
+        /// What can be asked of the agent between two turns, or from elsewhere by [`Session::control`].
+        impl Session {
+            $(
+                $(#[$doc])*
+                pub async fn $name(&self, $($arg: $ty),*) -> Result<$reply, SessionError> {
+                    self.control_ref().$name($($arg),*).await
                 }
             )+
         }
@@ -33,8 +44,10 @@ requests! {
     interrupt_all() -> InterruptReply = Interrupt { cancel_queued: Some(true) };
     /// What it may do unasked from now on: `default`, `acceptEdits`, `plan`, …
     set_permission_mode(mode: impl Into<String>) -> ModeReply = SetPermissionMode { mode: Some(mode.into()) };
-    /// The model from now on; none for the default.
-    set_model(model: Option<String>) -> ModelReply = SetModel { model: Nullable(model) };
+    /// The model from now on.
+    set_model(model: impl Into<String>) -> ModelReply = SetModel { model: Nullable(Some(model.into())) };
+    /// The default model from now on.
+    reset_model() -> ModelReply = SetModel { model: Nullable(None) };
     /// How much it may think; none for the default.
     set_max_thinking_tokens(tokens: Option<u64>) -> Done = SetMaxThinkingTokens { max_thinking_tokens: Nullable(tokens), ..Default::default() };
     /// The session's title.

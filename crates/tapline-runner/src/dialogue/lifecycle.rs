@@ -12,6 +12,7 @@ use tapline_session::{Step, What};
 
 /// What became of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Delivery {
     /// It waits for its turn.
     Queued,
@@ -49,7 +50,7 @@ pub(crate) enum Need {
     /// It is needed.
     Open,
     /// It is needed until then, unless something happens.
-    Until(Option<Instant>),
+    Until(Instant),
     /// Nothing needs it.
     Nothing,
 }
@@ -66,8 +67,9 @@ pub(crate) struct Lifecycle {
     in_turn: bool,
     /// When the last turn ended, or a task that may begin another.
     ended: Option<Instant>,
-    /// The last turn, for messages that were dealt with in it and are not named.
+    /// The last turn, for messages that were dealt with in it and are not named; and how many there were.
     last: Option<Box<Turn>>,
+    turns: u64,
     /// Tasks that will begin a turn when they end.
     tasks: BTreeSet<String>,
     /// One has ended, and the turn that it begins has not begun.
@@ -78,6 +80,8 @@ pub(crate) struct Lifecycle {
 struct Sent {
     uuid: String,
     dealt_with: bool,
+    /// How many turns had ended when it was sent.
+    after: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +102,7 @@ impl Lifecycle {
             in_turn: false,
             ended: None,
             last: None,
+            turns: 0,
             tasks: BTreeSet::new(),
             waking: false,
         }
@@ -105,7 +110,7 @@ impl Lifecycle {
 
     /// A message was sent.
     pub(crate) fn send(&mut self, uuid: String) {
-        self.sent.push(Sent { uuid, dealt_with: false });
+        self.sent.push(Sent { uuid, dealt_with: false, after: self.turns });
     }
 
     /// A line came.
@@ -149,15 +154,35 @@ impl Lifecycle {
         if let Some(state) = event.as_session_state() {
             let idle = state.state.as_deref() == Some("idle");
             self.state = Some(if idle { State::Idle } else { State::Busy });
+            self.ended.get_or_insert(now);
             self.waking &= !idle;
-            // Dealt with, and no result named them.
-            let left =
-                self.sent.iter().filter(|sent| idle && sent.dealt_with).map(|sent| sent.uuid.clone()).collect::<Vec<_>>();
-            if !left.is_empty() {
-                heard.over.push(Over { messages: self.take(&left), turn: self.last.clone() });
+            // Dealt with, and no result named them: a turn since then was theirs, or they had none.
+            for sent in self.sent.extract_if(.., |sent| idle && sent.dealt_with) {
+                let turn = self.last.clone().filter(|_| self.turns > sent.after);
+                heard.over.push(Over { messages: vec![sent.uuid], turn });
             }
         }
+        if let Some(level) = event.as_background_tasks() {
+            // All that there are: what ended without a word is gone, too.
+            let there = |id: &String| level.tasks.iter().any(|task| task.task_id.as_ref() == Some(id));
+            self.tasks.retain(there);
+        }
         heard
+    }
+
+    /// When messages that no result names are over. Versions that name none may have folded one into the turn of another; a
+    /// turn of its own would follow at once.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        let folded = self.sent.iter().any(|sent| sent.after < self.turns);
+        self.ended.filter(|_| folded && !self.acknowledges && !self.in_turn).map(|ended| ended + WAKES_WITHIN)
+    }
+
+    /// Those that are over by now, with the turn that they were folded into.
+    pub(crate) fn settle_due(&mut self, now: Instant) -> Option<Over> {
+        self.due().filter(|due| *due <= now)?;
+        let turns = self.turns;
+        let folded: Vec<_> = self.sent.extract_if(.., |sent| sent.after < turns).map(|sent| sent.uuid).collect();
+        Some(Over { messages: folded, turn: self.last.clone() })
     }
 
     fn step(&mut self, step: &Step, now: Instant) {
@@ -166,6 +191,7 @@ impl Lifecycle {
                 self.in_turn = false;
                 self.ended = Some(now);
                 self.last = Some(turn.clone());
+                self.turns += 1;
             }
             What::Session(_) if step.parent.is_none() => {
                 self.in_turn = true;
@@ -178,9 +204,18 @@ impl Lifecycle {
                 self.ended = if wakes { Some(now) } else { self.ended };
                 self.waking |= wakes;
             }
-            What::Task(task) => drop(self.tasks.insert(task.id.clone())),
+            What::Task(task) => {
+                self.tasks.insert(task.id.clone());
+                self.ended.get_or_insert(now);
+            }
             _ => {}
         }
+    }
+
+    /// Whether more may be said of a message.
+    pub(crate) fn is_open(&self, uuid: &str, delivery: Option<&Delivery>) -> bool {
+        let told = matches!(delivery, Some(Delivery::Completed | Delivery::Cancelled));
+        self.sent.iter().any(|sent| sent.uuid == uuid) || self.acknowledges && !told
     }
 
     /// Takes those of these messages that are not over.
@@ -192,7 +227,9 @@ impl Lifecycle {
     /// Whether the agent's input may be closed: the ceiling is how long tasks in the background are waited for between two turns,
     /// the linger how long the agent may take to say that it is idle.
     pub(crate) fn need(&self, ceiling: Option<Duration>, linger: Duration) -> Need {
-        let after = |wait: Duration| Need::Until(self.ended.and_then(|ended| ended.checked_add(wait)));
+        // A time that no clock can tell never comes.
+        let until = |wait: Duration| self.ended.and_then(|ended| ended.checked_add(wait));
+        let after = |wait: Duration| until(wait).map_or(Need::Open, Need::Until);
         if !self.sent.is_empty() || self.in_turn {
             return Need::Open;
         }
@@ -259,7 +296,7 @@ mod tests {
         fn needed(&self) -> Option<u64> {
             match self.lifecycle.need(Some(600 * SECOND), 30 * SECOND) {
                 Need::Open => None,
-                Need::Until(until) => until.map(|until| (until - self.zero).as_secs()),
+                Need::Until(until) => Some((until - self.zero).as_secs()),
                 Need::Nothing => Some(0),
             }
         }
@@ -328,6 +365,23 @@ mod tests {
         assert_eq!(told.tell(&command("b", "cancelled")), [("b".to_owned(), false)]);
         assert_eq!(told.tell(&result("\"a\"")), over("a"));
         assert_eq!(told.tell(&command("a", "cancelled")), [], "its turn was cut short: it had a result");
+    }
+
+    #[test]
+    fn versions_that_name_no_message_may_fold_one_into_the_turn_of_another() {
+        let mut told = Told::new(&["a"]);
+        told.tell(INIT);
+        told.lifecycle.send("b".to_owned());
+        assert_eq!(told.tell(OLD_RESULT), over("a"));
+        let due = told.lifecycle.due().unwrap();
+        assert_eq!(due, told.now + WAKES_WITHIN);
+        assert!(told.lifecycle.settle_due(told.now).is_none());
+        let folded = told.lifecycle.settle_due(due).unwrap();
+        assert_eq!((folded.messages, folded.turn.is_some()), (vec!["b".to_owned()], true));
+        assert_eq!(told.needed(), Some(0));
+        // One that has a turn of its own has begun it by then.
+        told.lifecycle.send("c".to_owned());
+        assert_eq!(told.lifecycle.due(), None, "it was sent after the last turn");
     }
 
     #[test]

@@ -113,6 +113,10 @@ impl Driver {
                 self.ending.violated.get_or_insert(rule);
                 StopReason::Stopped
             }
+            Order::NotTalking(why) => {
+                self.ending.not_started.get_or_insert(why);
+                StopReason::Stopped
+            }
             Order::Stop => StopReason::Stopped,
         };
         if self.state.exited {

@@ -88,13 +88,22 @@ pub(super) fn invocation(options: &Options, messages: bool) -> Result<Invocation
 }
 
 /// What makes it ask here.
-pub(super) fn answering(answers: &Answers, invocation: &mut Invocation) {
+pub(super) fn answering(answers: &Answers, options: &Options, invocation: &mut Invocation) -> Result<(), StartError> {
     if answers.asks_permission() {
+        let flags = options.extra.iter().filter_map(|arg| arg.to_str()).map(flag_of);
+        let elsewhere = ["--permission-prompt-tool", "--permission-prompts", "--dangerously-skip-permissions"];
+        let unasked = options.permission_mode.as_deref() == Some("bypassPermissions");
+        let unasked = unasked.then_some("--permission-mode bypassPermissions");
+        if let Some(flag) = flags.into_iter().find(|flag| elsewhere.contains(flag)).or(unasked) {
+            let why = "nobody here would be asked for permission; leave it out, or the permission rules";
+            return Err(StartError::Refused(format!("{flag}: {why}")));
+        }
         invocation.args.push("--permission-prompt-tool=stdio".into());
     }
     if let Some(config) = answers.mcp_config() {
         invocation.args.push(format!("--mcp-config={config}").into());
     }
+    Ok(())
 }
 
 /// What the caller gave behind `--`, if it leaves the stream whole. What tapline sets itself is left out.

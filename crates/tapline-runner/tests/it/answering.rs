@@ -231,6 +231,35 @@ async fn rules_decide_then_somebody_then_nobody() {
     assert_eq!(answer["response"]["message"], "no permission rule allows it, and nobody is there to ask");
 }
 
+/// The agent runs much that it never asks about: the rules are held against every call.
+#[tokio::test]
+async fn what_is_denied_is_denied_unasked() {
+    let rules = "deny = [{ tool = \"Read\", path = \"**/.env\" }]\nask = [{ tool = \"Read\", path = \"/etc/**\", reason = \"look twice\" }]\nallow = [{ tool = \"*\" }]";
+    let held = |path: &str| {
+        let input = json!({"hook_event_name": "PreToolUse", "cwd": "/work", "tool_name": "Read", "tool_use_id": "t1", "tool_input": {"file_path": path}});
+        json!({"subtype": "hook_callback", "callback_id": "rules", "input": input}).to_string()
+    };
+    let requests = [held("/work/a/../.env"), held("/etc/passwd"), held("/work/src")];
+    let requests: Vec<_> = requests.iter().map(String::as_str).collect();
+    let (answers, _) = asked(&requests, |agent| agent.permissions(toml::from_str(rules).unwrap())).await;
+    let decisions: Vec<_> =
+        answers.iter().map(|answer| answer["response"]["hookSpecificOutput"]["permissionDecision"].clone()).collect();
+    assert_eq!(decisions, [json!("deny"), json!("ask"), json!(null)]);
+    assert_eq!(answers[1]["response"]["hookSpecificOutput"]["permissionDecisionReason"], "look twice");
+}
+
+#[tokio::test]
+async fn a_name_that_was_used_before_has_no_turn() {
+    let scripted = Scripted::new(&[PROMPT, RESULT].concat(), ReplayOptions::default());
+    let mut session = scripted.claude().session().await.unwrap();
+    let message = tapline_runner::Message::text("go").uuid("3c5b1f2e-0000-4000-8000-000000000007");
+    assert_eq!(session.turn(message.clone()).await.unwrap().message, "3c5b1f2e-0000-4000-8000-000000000007");
+    let error = session.turn(message).await.unwrap_err().to_string();
+    assert!(error.starts_with("the message had no turn"), "{error}");
+    session.finish().await;
+    assert_eq!(scripted.said().iter().filter(|line| line["type"] == "user").count(), 1);
+}
+
 /// Two hundred sessions at once, fifty questions each, all open at the same time: every answer reaches its own question.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_sessions_are_asked_fifty_questions_each() {
@@ -244,15 +273,14 @@ async fn two_hundred_sessions_are_asked_fifty_questions_each() {
                 tokio::time::sleep(Duration::from_millis(turn % 7)).await;
                 Permission::allow()
             });
-            let mut session = agent.session().await.unwrap();
+            let mut session = agent.again().session().await.unwrap();
+            let mut turning = session.turn("go");
             let mut settled = 0;
-            let report = loop {
-                match session.next_update().await {
-                    Some(Update::Settled(_)) => settled += 1,
-                    Some(Update::Over(_)) | None => break session.finish().await,
-                    Some(_) => {}
-                }
-            };
+            while let Some(update) = turning.next().await {
+                settled += usize::from(matches!(update, Update::Settled(_)));
+            }
+            turning.await.unwrap();
+            let report = session.finish().await;
             assert_eq!(left_of(&id), Vec::<String>::new());
             (settled, report.answer)
         })

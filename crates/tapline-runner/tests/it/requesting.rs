@@ -36,7 +36,7 @@ async fn no_answer() {
         plain(&[r#"> {"type":"control_request","request_id":"h2","request":{"subtype":"mcp_status"}}"#, VERSION].concat());
     let session = session(&scripted).await;
     let since = Instant::now();
-    let error = words(session.within(SOON).mcp_status().await, since);
+    let error = words(session.control().within(SOON).mcp_status().await, since);
     assert_eq!(error, "mcp_status: the agent gave no answer within 400ms (Control::within gives it longer)");
     assert!(since.elapsed() >= SOON);
     // The agent was told that nobody waits, and another request has its answer.

@@ -22,6 +22,17 @@ pub fn resolve(path: &str, cwd: Option<&str>) -> Option<String> {
     Some(format!("/{}", folders.join("/")))
 }
 
+/// The pattern with the folders before its first `*` as they are behind all links, if that is elsewhere.
+pub(super) fn behind_links(pattern: &str, cwd: Option<&str>, real: impl Fn(&str) -> String) -> Option<String> {
+    let whole = resolve(pattern, cwd)?;
+    let fixed = whole.split('*').next().unwrap_or_default();
+    let fixed = if fixed.len() == whole.len() { fixed } else { &fixed[..=fixed.rfind('/')?] };
+    let behind = real(fixed.trim_end_matches('/'));
+    let elsewhere = format!("{}/{}", behind.trim_end_matches('/'), whole[fixed.len()..].trim_start_matches('/'));
+    let elsewhere = elsewhere.trim_end_matches('/').to_owned();
+    (elsewhere != whole).then_some(elsewhere)
+}
+
 /// Whether a resolved path is meant by a pattern: `*` stands for part of a name, `**` for any number of folders.
 pub(super) fn matches(pattern: &str, path: &str, cwd: Option<&str>) -> bool {
     let Some(pattern) = resolve(pattern, cwd) else { return false };

@@ -20,6 +20,12 @@ impl Patterns {
         self.0.iter().map(String::as_str)
     }
 
+    /// With each of them what is made of it.
+    pub(crate) fn extend_with(&mut self, also: impl Fn(&str) -> Option<String>) {
+        let more: Vec<_> = self.0.iter().filter_map(|pattern| also(pattern)).collect();
+        self.0.extend(more);
+    }
+
     /// Whether any of them matches.
     pub fn match_any(&self, name: &str) -> bool {
         self.0.iter().any(|pattern| matches(pattern, name))

@@ -55,9 +55,13 @@ impl Live {
         if rows == 0 { String::new() } else { format!("\r\x1b[{rows}A\x1b[J") }
     }
 
-    /// Draws the running calls; each is cut to the width, so that the rows can be counted.
-    pub(super) fn draw(&mut self, style: Style, columns: usize, rows: usize) -> String {
+    /// Draws a line that is still being typed and the running calls; each is cut to the width, so that the rows can be counted.
+    pub(super) fn draw(&mut self, typed: &str, style: Style, columns: usize, rows: usize) -> String {
         let mut out = String::new();
+        if !typed.is_empty() {
+            self.drawn.push(width(typed));
+            let _ = writeln!(out, "{typed}");
+        }
         let hidden = self.running.len().saturating_sub(SHOWN.min(rows.saturating_sub(3)).max(1));
         for (_, depth, text) in self.running.iter().skip(hidden) {
             let line = fit(&format!("{}▸ {text}", indent(*depth)), columns.saturating_sub(1)).into_owned();

@@ -1,5 +1,6 @@
 //! What a tool would do, for the person who is asked whether it may: the command, or a diff of the edit.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use tapline_protocol::{Json, Value};
@@ -18,12 +19,26 @@ pub struct Proposal<'a> {
     /// What it would be called with.
     pub input: &'a Json,
     /// The file as it is, where the tool would write one.
-    pub file: Option<&'a str>,
+    pub file: Current<'a>,
     /// Why it is asked.
     pub reason: Option<&'a str>,
     /// No more lines of a command, a text or a diff are shown; what is left out is said.
     pub most: usize,
 }
+
+/// A file as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Current<'a> {
+    /// It is not there.
+    Absent,
+    /// It is there, and this is in it.
+    Text(&'a str),
+    /// It is there, and cannot be shown: it is too large, or no text.
+    NotShown,
+}
+
+/// Tools that run a command, and nothing else.
+const SHELLS: &[&str] = &["Bash", "PowerShell"];
 
 impl Proposal<'_> {
     /// The file that it would write, if that is what it would do.
@@ -39,18 +54,36 @@ impl Proposal<'_> {
         let object = object.map(|object| format!(" {bold}{}{reset}", one_line(&object))).unwrap_or_default();
         let mut out = format!("{yellow}?{reset} {bold}{}{reset} asks to {verb}{object}\n", one_line(self.tool));
         out += &self.body(style, columns.saturating_sub(4).max(16));
+        out += &self.rest(style, columns);
         if let Some(reason) = self.reason {
             let _ = writeln!(out, "  {dim}{}{reset}", fit(&one_line(reason), columns.saturating_sub(2)));
         }
         out
     }
 
+    /// What else it would be called with: a flag may matter more than the command.
+    fn rest(&self, style: Style, columns: usize) -> String {
+        let told: &[&str] = match self.tool {
+            tool if SHELLS.contains(&tool) => &["command", "description"],
+            "Write" => &["file_path", "content"],
+            "Edit" => &["file_path", "old_string", "new_string"],
+            "MultiEdit" => &["file_path", "edits"],
+            "NotebookEdit" => &["notebook_path", "new_source"],
+            "ExitPlanMode" => &["plan"],
+            "Read" => &["file_path"],
+            "WebFetch" => &["url"],
+            // All of it is shown.
+            _ => return String::new(),
+        };
+        let lines = pairs(self.input, |key| !told.contains(&key));
+        let line = |line: &String| format!("  {}{}{}\n", style.yellow, fit(line, columns.saturating_sub(3)), style.reset);
+        lines.iter().map(line).collect()
+    }
+
     fn words(&self) -> (&'static str, Option<String>) {
-        if self.input.text_of("command").is_some() {
-            return ("run", None);
-        }
         match (self.tool, Self::writes(self.tool, self.input)) {
-            ("Write", path) if self.file.is_none() => ("write", path),
+            (tool, _) if SHELLS.contains(&tool) => ("run", None),
+            ("Write", path) if self.file == Current::Absent => ("write", path),
             ("Write", path) => ("write over", path),
             (_, path @ Some(_)) => ("change", path),
             ("ExitPlanMode", _) => ("begin: this is its plan", None),
@@ -63,11 +96,14 @@ impl Proposal<'_> {
     fn body(&self, style: Style, columns: usize) -> String {
         let most = self.most;
         let text = |key: &str| self.input.text_of(key);
-        if let Some(command) = text("command") {
-            return plain(&command, style, columns, most);
-        }
         match self.tool {
-            "Write" => diff(self.file.unwrap_or_default(), &text("content").unwrap_or_default(), style, columns, most),
+            tool if SHELLS.contains(&tool) => plain(&text("command").unwrap_or_default(), style, columns, most),
+            "Write" => {
+                let old = if let Current::Text(old) = self.file { old } else { "" };
+                let lost = "(what is there is lost: it is too large to show, or no text)";
+                let lost = if self.file == Current::NotShown { plain(lost, style, columns, most) } else { String::new() };
+                lost + &diff(old, &text("content").unwrap_or_default(), style, columns, most)
+            }
             "Edit" => {
                 diff(&text("old_string").unwrap_or_default(), &text("new_string").unwrap_or_default(), style, columns, most)
             }
@@ -79,19 +115,24 @@ impl Proposal<'_> {
                 let edits = self.input.with(|input| Some(input.get("edits")?.items()?.map(edit).collect::<String>()));
                 edits.flatten().unwrap_or_default()
             }
+            "NotebookEdit" if text("edit_mode").as_deref() == Some("delete") => {
+                plain("(the cell is deleted)", style, columns, most)
+            }
             "NotebookEdit" => diff("", &text("new_source").unwrap_or_default(), style, columns, most),
             "ExitPlanMode" => plain(&text("plan").unwrap_or_default(), style, columns, most),
             "Read" | "WebFetch" => String::new(),
-            _ => {
-                let line = |(key, value): (std::borrow::Cow<'_, str>, Value<'_>)| {
-                    let value = value.as_str().map_or_else(|| value.raw().to_owned(), std::borrow::Cow::into_owned);
-                    format!("{key}: {}", one_line(&value))
-                };
-                let lines = self.input.with(|input| Some(input.entries()?.map(line).collect::<Vec<_>>())).flatten();
-                plain(&lines.unwrap_or_default().join("\n"), style, columns, most)
-            }
+            _ => plain(&pairs(self.input, |_| true).join("\n"), style, columns, most),
         }
     }
+}
+
+/// Keys and values, a line each.
+fn pairs(input: &Json, wanted: impl Fn(&str) -> bool) -> Vec<String> {
+    let line = |(key, value): (Cow<'_, str>, Value<'_>)| {
+        let value = value.as_str().map_or_else(|| value.raw().to_owned(), Cow::into_owned);
+        wanted(&key).then(|| one_line(&format!("{key}: {value}")))
+    };
+    input.with(|input| Some(input.entries()?.filter_map(line).collect())).flatten().unwrap_or_default()
 }
 
 /// Lines of text, each made safe and cut into what fits.
@@ -164,7 +205,7 @@ mod tests {
     use super::*;
 
     fn render(tool: &str, input: serde_json::Value, file: Option<&str>) -> String {
-        let input = Json::from(input);
+        let (input, file) = (Json::from(input), file.map_or(Current::Absent, Current::Text));
         Proposal { tool, input: &input, file, reason: None, most: 24 }.render(Style::plain(), 40)
     }
 
@@ -190,6 +231,20 @@ mod tests {
         let text = render("Write", serde_json::json!({"file_path": "a", "content": "x\n".repeat(100)}), None);
         assert_eq!(text.lines().count(), 26);
         assert!(text.contains("… 76 lines"), "{text}");
+    }
+
+    #[test]
+    fn a_flag_is_seen() {
+        let command = serde_json::json!({"command": "ls", "description": "List", "dangerouslyDisableSandbox": true});
+        assert_eq!(render("Bash", command, None), "? Bash asks to run\n    ls\n  dangerouslyDisableSandbox: true\n");
+        let decoy = serde_json::json!({"path": "/keys", "command": "ls"});
+        assert_eq!(
+            render("mcp__fs__write", decoy, None),
+            "? mcp__fs__write asks to be called with\n    command: ls\n    path: /keys\n"
+        );
+        let cell = serde_json::json!({"notebook_path": "a.ipynb", "edit_mode": "delete", "cell_id": "c7"});
+        let text = render("NotebookEdit", cell, None);
+        assert!(text.contains("(the cell is deleted)") && text.contains("cell_id: c7"), "{text}");
     }
 
     #[test]

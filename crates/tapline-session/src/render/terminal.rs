@@ -45,13 +45,15 @@ pub(super) struct Terminal {
     told: Option<String>,
     /// Something was written since the last empty line.
     dirty: bool,
+    /// Live: the line that is still being typed, drawn over until it is whole, so that what is below it stays.
+    open_line: String,
 }
 
 impl Terminal {
     pub(super) fn new(options: TerminalOptions) -> Self {
         // Typed in pieces, a command could hide between two of them.
         let options = TerminalOptions { partial: options.partial && !options.ci_log, ..options };
-        Self { options, live: Live::default(), typing: Typing::default(), told: None, dirty: false }
+        Self { options, live: Live::default(), typing: Typing::default(), told: None, dirty: false, open_line: String::new() }
     }
 
     fn columns(&self) -> usize {
@@ -323,8 +325,11 @@ impl Terminal {
         if !self.options.live || (shown.is_empty() && !redraw) {
             return shown;
         }
-        let out = self.live.erase(self.columns()) + &shown;
-        if self.typing.is_mid_line() { out } else { out + &self.live.draw(self.style(), self.columns(), self.options.rows) }
+        self.open_line.push_str(&shown);
+        let whole = self.open_line.rfind('\n').map_or(0, |at| at + 1);
+        let rest = self.open_line.split_off(whole);
+        let lines = std::mem::replace(&mut self.open_line, rest);
+        self.live.erase(self.columns()) + &lines + &self.resume()
     }
 
     fn ending(&mut self, summary: &Summary) -> String {
@@ -358,18 +363,25 @@ impl Render for Terminal {
 
     fn status(&mut self, line: Option<String>) -> String {
         self.live.set_status(line);
-        if !self.options.live || self.typing.is_mid_line() {
+        if !self.options.live {
             return String::new();
         }
-        self.pause() + &self.resume()
+        self.live.erase(self.columns()) + &self.resume()
+    }
+
+    fn is_mid_line(&self) -> bool {
+        self.typing.is_mid_line()
     }
 
     fn pause(&mut self) -> String {
-        self.live.erase(self.columns()) + &self.end_line()
+        self.live.erase(self.columns()) + &std::mem::take(&mut self.open_line) + &self.end_line()
     }
 
     fn resume(&mut self) -> String {
-        if self.options.live { self.live.draw(self.style(), self.columns(), self.options.rows) } else { String::new() }
+        if !self.options.live {
+            return String::new();
+        }
+        self.live.draw(&self.open_line, self.style(), self.columns(), self.options.rows)
     }
 
     fn finish(&mut self, summary: &Summary) -> String {

@@ -2,7 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::PathBuf;
 
 /// No more entries are kept.
@@ -26,9 +26,17 @@ impl History {
         let history = Self { path, entries: entries.into_iter().skip(forgotten).collect() };
         if forgotten > KEPT {
             // A history that cannot be written ends no chat.
-            let _ = history.write(&history.entries, |options| options.write(true).truncate(true));
+            let _ = history.shorten();
         }
         history
+    }
+
+    /// Only what is kept stays: whole or not at all.
+    fn shorten(&self) -> std::io::Result<()> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let part = Self { path: Some(path.with_extension(format!("{}.part", std::process::id()))), entries: Vec::new() };
+        part.write(&self.entries, |options| options.write(true).truncate(true))?;
+        part.path.map_or(Ok(()), |part| std::fs::rename(part, path))
     }
 
     /// One more, unless it is the same again.
@@ -51,6 +59,9 @@ impl History {
         for text in entries {
             lines += &(serde_json::to_string(text)? + "\n");
         }
-        how(OpenOptions::new().create(true).mode(0o600)).open(path)?.write_all(lines.as_bytes())
+        let mut file = how(OpenOptions::new().create(true).mode(0o600)).open(path)?;
+        // One that was there may be open to others.
+        file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
+        file.write_all(lines.as_bytes())
     }
 }

@@ -8,8 +8,9 @@ use anyhow::Result;
 use tapline_runner::{Agent, Update};
 use tapline_session::What;
 use tapline_session::render::{Style, TerminalOptions};
-use tapline_session::text::{dollars, fit, one_line, visible};
+use tapline_session::text::{count_of, dollars, fit, one_line, visible};
 use tokio::sync::mpsc;
+use tokio::time::MissedTickBehavior;
 
 use super::editor::{Edited, Editor};
 use super::history::History;
@@ -26,8 +27,10 @@ use crate::{exit, store};
 
 /// What the agent is doing is shown this often.
 const TICK: Duration = Duration::from_millis(250);
-/// An escape that nothing follows for this long is the key.
-const ESCAPE: Duration = Duration::from_millis(50);
+/// What takes longer than this is said.
+const PATIENT: Duration = Duration::from_secs(1);
+/// What is pressed this soon after a question was shown was meant for something else.
+const TOO_SOON: Duration = Duration::from_millis(500);
 /// Ctrl-C within this time of another one ends the chat.
 const AGAIN: Duration = Duration::from_secs(2);
 
@@ -59,6 +62,8 @@ pub(super) async fn run(args: &Args, agent: Agent) -> Result<u8> {
         woken: false,
         began: Instant::now(),
         interrupted: None,
+        interrupting: false,
+        asked_at: None,
         terminal,
         told,
         model: None,
@@ -115,8 +120,11 @@ struct Chat {
     /// The agent began a turn by itself.
     woken: bool,
     began: Instant,
-    /// When Ctrl-C was pressed last.
+    /// When Ctrl-C was pressed last, and whether the turn that it was for still runs.
     interrupted: Option<Instant>,
+    interrupting: bool,
+    /// When a question was shown last.
+    asked_at: Option<Instant>,
     terminal: Terminal,
     told: mpsc::UnboundedSender<Result<String>>,
     model: Option<String>,
@@ -132,27 +140,27 @@ impl Chat {
         let mut typed = terminal::typed();
         let mut keys = Keys::default();
         let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // When what was begun with the last key is given up.
+        let mut close_at = None;
         loop {
-            let escape = keys.is_open();
+            let room = self.screen.has_room();
             tokio::select! {
                 biased;
                 signal = signals.next() => return Left::Signal(signal),
                 bytes = typed.recv() => {
                     let Some(bytes) = bytes else { return Left::Person };
-                    for key in keys.push(&bytes) {
-                        if let Some(left) = self.press(&key).await {
-                            return left;
-                        }
+                    let pressed = keys.push(&bytes);
+                    close_at = keys.waits().map(|wait| tokio::time::Instant::now() + wait);
+                    if let Some(left) = self.press_all(&pressed).await {
+                        return left;
                     }
-                    self.draw();
                 }
-                () = tokio::time::sleep(ESCAPE), if escape => {
-                    for key in keys.close() {
-                        if let Some(left) = self.press(&key).await {
-                            return left;
-                        }
+                () = tokio::time::sleep_until(close_at.unwrap_or_else(tokio::time::Instant::now)), if close_at.is_some() => {
+                    close_at = None;
+                    if let Some(left) = self.press_all(&keys.close()).await {
+                        return left;
                     }
-                    self.draw();
                 }
                 Some(asked) = asked.recv() => {
                     if self.questions.add(asked) {
@@ -176,7 +184,8 @@ impl Chat {
                     }
                     self.draw();
                 }
-                update = self.talk.next() => {
+                () = self.screen.ready(), if !room => {}
+                update = self.talk.next(), if room => {
                     let Some(update) = update else { return Left::Agent };
                     self.update(update);
                     if !self.talk.is_ready() {
@@ -199,8 +208,10 @@ impl Chat {
                 let typed =
                     if self.editor.is_empty() { String::new() } else { format!(" · › {}", one_line(&self.editor.text())) };
                 let typed = fit(&typed, columns / 2).into_owned();
-                let hint = if self.interrupted.is_some() { " · interrupting (Ctrl-C again ends)" } else { "" };
-                self.screen.work(self.began.elapsed(), &format!("{hint}{typed}"));
+                let queued = self.under_way.len().saturating_sub(1);
+                let queued = if queued > 0 { format!(" · {queued} queued") } else { String::new() };
+                let hint = if self.interrupting { " · interrupting (Ctrl-C again ends)" } else { "" };
+                self.screen.work(self.began.elapsed(), &format!("{queued}{hint}{typed}"));
             }
         }
     }
@@ -221,7 +232,8 @@ impl Chat {
                     // It is asked below, with what there is to see; and what the person did need not be told to them.
                     let known = match &step.what {
                         What::Question(question) => question.kind == "can_use_tool",
-                        What::Prompt { text } => text.starts_with("[Request interrupted by user"),
+                        What::Denied(_) => true,
+                        What::Prompt { text } => text.starts_with("[Request interrupted by user") || self.command_said(text),
                         _ => false,
                     };
                     if known {
@@ -238,6 +250,7 @@ impl Chat {
                     self.screen.remark(red, "✗", turn.message.as_deref().unwrap_or("it ended without an answer"));
                 }
                 self.woken = false;
+                self.interrupting = false;
                 if self.under_way.is_empty() && self.mode == Mode::Working {
                     self.mode = Mode::Prompt;
                 }
@@ -248,13 +261,39 @@ impl Chat {
         }
     }
 
+    /// What a command of the agent's own said, in its wrapping.
+    fn command_said(&mut self, text: &str) -> bool {
+        let Some(said) = text.trim().strip_prefix("<local-command-stdout>") else { return false };
+        let said = said.trim_end_matches("</local-command-stdout>").trim();
+        // A model that is set is told already.
+        if !said.is_empty() && !said.starts_with("Set model to") {
+            self.screen.remark(self.screen.style().dim, "·", said);
+        }
+        true
+    }
+
     /// A turn begins, perhaps by itself.
     fn begin(&mut self, main: bool) {
+        self.woken |= main && self.under_way.is_empty();
         if main && self.mode == Mode::Prompt {
-            self.woken = self.under_way.is_empty();
             self.began = Instant::now();
             self.mode = Mode::Working;
         }
+    }
+
+    /// Takes keys that came at once; a question that one of them brought up is not answered by the rest.
+    async fn press_all(&mut self, keys: &[Key]) -> Option<Left> {
+        for key in keys {
+            let before = self.asked_at;
+            if let Some(left) = self.press(key).await {
+                return Some(left);
+            }
+            if self.asked_at != before {
+                break;
+            }
+        }
+        self.draw();
+        None
     }
 
     /// Takes a key; says why the chat is left, if it is.
@@ -269,11 +308,14 @@ impl Chat {
             _ => {}
         }
         match self.mode {
+            // Nobody reads a question that fast.
+            Mode::Question | Mode::Words if self.asked_at.is_some_and(|at| at.elapsed() < TOO_SOON) => {}
             Mode::Question => self.press_question(key),
             Mode::Words => {
-                if *key == Key::Escape {
-                    self.why.clear();
-                    self.mode = Mode::Question;
+                if *key == Key::Escape && self.questions.wants() == Wants::Text {
+                    let decided = self.questions.say("");
+                    self.decided(decided.as_ref());
+                } else if *key == Key::Escape {
                     self.ask(false);
                 } else if let Edited::Sent(text) = self.why.press(key, &[]) {
                     let decided = self.questions.say(&text);
@@ -294,15 +336,11 @@ impl Chat {
             Key::Char('w') => {
                 let dim = self.screen.style().dim;
                 self.screen.remark(dim, "·", "why not? (Enter without words: just no; Esc: back)");
-                self.mode = Mode::Words;
+                (self.mode, self.asked_at) = (Mode::Words, None);
             }
             Key::Char('v') => self.ask(true),
-            Key::Escape => {
-                let decided = self.questions.press('n');
-                self.decided(decided.as_ref());
-            }
             Key::Char(c) => {
-                if let Some(decided) = self.questions.press(c.to_ascii_lowercase()) {
+                if let Some(decided) = self.questions.press(*c) {
                     self.decided(Some(&decided));
                 }
             }
@@ -316,18 +354,20 @@ impl Chat {
         let text = self.questions.shown(style, columns, whole);
         self.screen.quiet();
         self.screen.say(&format!("\n{text}"));
+        self.why.clear();
+        self.asked_at = Some(Instant::now());
         self.mode = if self.questions.wants() == Wants::Text { Mode::Words } else { Mode::Question };
         self.draw();
     }
 
     /// An answer was given; none if there is more to say.
     fn decided(&mut self, decided: Option<&Decided>) {
-        let Style { green, red, .. } = self.screen.style();
+        let green = self.screen.style().green;
         match decided {
             Some(Decided::Allowed(how)) => self.screen.remark(green, "✓", &format!("allowed, {how}")),
             Some(Decided::Answered) => self.screen.remark(green, "✓", "answered"),
-            Some(Decided::Denied) => self.screen.remark(red, "✗", "denied"),
-            None => {}
+            // The agent says so itself.
+            Some(Decided::Denied) | None => {}
         }
         let more = self.questions.current().is_some();
         self.answered(more);
@@ -346,22 +386,21 @@ impl Chat {
 
     /// Ctrl-C: the turn ends; again, the chat.
     fn interrupt(&mut self) -> Option<Left> {
-        let again = self.interrupted.is_some_and(|at| at.elapsed() < AGAIN || self.mode != Mode::Prompt);
-        if again {
-            return Some(Left::InHaste);
-        }
-        if self.mode == Mode::Prompt {
-            if !self.editor.is_empty() {
-                self.editor.clear();
-                return None;
-            }
-            self.interrupted = Some(Instant::now());
-            let dim = self.screen.style().dim;
-            self.screen.remark(dim, "·", "Ctrl-C again ends the chat");
+        if self.mode == Mode::Prompt && !self.editor.is_empty() {
+            self.editor.clear();
             return None;
         }
+        // Twice in a moment, or again while the first has not ended the turn.
+        if self.interrupting || self.interrupted.is_some_and(|at| at.elapsed() < AGAIN) {
+            return Some(Left::InHaste);
+        }
         self.interrupted = Some(Instant::now());
-        self.talk.interrupt();
+        if self.mode == Mode::Prompt {
+            self.screen.remark(self.screen.style().dim, "·", "Ctrl-C again ends the chat");
+        } else {
+            self.interrupting = true;
+            self.talk.interrupt();
+        }
         None
     }
 
@@ -375,11 +414,16 @@ impl Chat {
             Some(Slash::Quit) => return Some(Left::Person),
             Some(slash) => {
                 self.screen.said(&text);
-                if let Slash::Model(Some(model)) = &slash {
-                    self.talk.set_model(Some(model.clone()));
+                if let Slash::Model(model) = &slash {
+                    self.talk.set_model(model.clone());
                 }
                 let (control, told) = (self.talk.control(), self.told.clone());
                 tokio::spawn(async move { told.send(slash::run(slash, control).await).is_ok() });
+            }
+            None if !self.talk.knows(&text) => {
+                self.screen.said(&text);
+                let why = "no such command, here or of the agent's (/help; a blank before it sends it as it is)";
+                self.screen.remark(self.screen.style().red, "✗", why);
             }
             None => self.say(text).await,
         }
@@ -391,7 +435,7 @@ impl Chat {
         match self.talk.say(text).await {
             Ok(name) => {
                 self.under_way.insert(name);
-                self.interrupted = None;
+                (self.interrupted, self.interrupting) = (None, false);
                 if self.mode == Mode::Prompt {
                     self.began = Instant::now();
                     self.mode = Mode::Working;
@@ -403,7 +447,9 @@ impl Chat {
 
     /// The agent ends, in order; a further Ctrl-C does not wait.
     async fn end(mut self, left: Left, signals: &mut Signals) -> Result<u8> {
-        self.screen.finish(None);
+        self.screen.finish();
+        // Whoever was asked is gone.
+        drop(self.questions);
         if left == Left::InHaste || matches!(left, Left::Signal(_)) {
             self.talk.stop();
         }
@@ -411,9 +457,14 @@ impl Chat {
         let stopper = self.talk.stopper();
         let finish = self.talk.finish();
         tokio::pin!(finish);
+        let mut patient = true;
         let report = loop {
             tokio::select! {
                 report = &mut finish => break report,
+                () = tokio::time::sleep(PATIENT), if patient => {
+                    patient = false;
+                    self.screen.remark(self.screen.style().dim, "·", "waiting for what is under way (Ctrl-C does not wait)");
+                }
                 _ = signals.next() => stopper.iter().for_each(tapline_runner::Stopper::terminate),
             }
         };
@@ -421,7 +472,10 @@ impl Chat {
         if let Some(report) = &report {
             let turns = report.turns.len();
             let cost = report.ledger.cost_usd.map(|cost| format!(" · {}", dollars(cost))).unwrap_or_default();
-            let mut text = format!("{dim}{turns} {}{cost}{reset}\n", if turns == 1 { "turn" } else { "turns" });
+            let mut text = format!("{dim}{}{cost}{reset}\n", count_of(turns, "prompt"));
+            if let Some(recording) = &report.run.recording {
+                let _ = writeln!(text, "{dim}recorded in {}{reset}", one_line(recording));
+            }
             if let (Some(id), true) = (&report.session.id, turns > 0) {
                 let _ = writeln!(text, "{dim}go on with: tapline chat --resume {}{reset}", one_line(id));
             }

@@ -1,5 +1,7 @@
 //! Bytes of a terminal to keys. Pure; a sequence may come in pieces, a paste may be of any size.
 
+use std::time::Duration;
+
 /// What was pressed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Key {
@@ -23,6 +25,11 @@ pub(super) enum Key {
     /// Text that was pasted.
     Paste(String),
 }
+
+/// An escape that nothing follows for this long is the key.
+const ESCAPE: Duration = Duration::from_millis(50);
+/// A paste of which nothing more comes for this long is all there is.
+const PASTE: Duration = Duration::from_secs(2);
 
 const PASTE_BEGINS: &[u8] = b"\x1b[200~";
 const PASTE_ENDS: &[u8] = b"\x1b[201~";
@@ -50,18 +57,24 @@ impl Keys {
         keys
     }
 
-    /// Whether an escape was pressed that may begin a sequence: after a moment it is itself.
-    pub(super) fn is_open(&self) -> bool {
-        self.pasting.is_none() && !self.bytes.is_empty()
+    /// How long more is waited for, if something has begun: an escape that nothing follows is the key, and a paste that does not
+    /// end has ended.
+    pub(super) fn waits(&self) -> Option<Duration> {
+        match (self.bytes.is_empty(), self.pasting) {
+            (true, _) => None,
+            (false, None) => Some(ESCAPE),
+            (false, Some(_)) => Some(PASTE),
+        }
     }
 
     /// Nothing followed.
     pub(super) fn close(&mut self) -> Vec<Key> {
-        let open = self.is_open() && self.bytes.first() == Some(&0x1b);
-        if self.pasting.is_none() {
-            self.bytes.clear();
+        let bytes = std::mem::take(&mut self.bytes);
+        match self.pasting.take() {
+            Some(_) => vec![Key::Paste(pasted(&bytes[PASTE_BEGINS.len()..]))],
+            None if bytes.first() == Some(&0x1b) => vec![Key::Escape],
+            None => Vec::new(),
         }
-        if open { vec![Key::Escape] } else { Vec::new() }
     }
 
     /// The key that begins here and how many bytes it takes; none if it is not whole.
@@ -107,9 +120,13 @@ impl Keys {
         };
         self.pasting = None;
         let end = from + found;
-        let text = String::from_utf8_lossy(&self.bytes[body..end]).replace("\r\n", "\n").replace('\r', "\n");
-        Some((Some(Key::Paste(text)), end + PASTE_ENDS.len() - at))
+        Some((Some(Key::Paste(pasted(&self.bytes[body..end]))), end + PASTE_ENDS.len() - at))
     }
+}
+
+/// A paste as text: a terminal sends Enter for its line ends.
+fn pasted(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).replace("\r\n", "\n").replace('\r', "\n")
 }
 
 /// A sequence that an escape begins.
@@ -184,9 +201,19 @@ mod tests {
     fn a_lone_escape_is_itself_after_a_moment() {
         let mut keys = Keys::default();
         assert_eq!(keys.push(b"\x1b"), []);
-        assert!(keys.is_open());
+        assert_eq!(keys.waits(), Some(ESCAPE));
         assert_eq!(keys.close(), [Key::Escape]);
         assert_eq!(keys.push(b"b"), [Key::Char('b')]);
+    }
+
+    #[test]
+    fn a_paste_that_never_ends_is_all_there_is() {
+        let mut keys = Keys::default();
+        assert_eq!(keys.push(b"\x1b[200~half\x03"), []);
+        assert_eq!(keys.waits(), Some(PASTE));
+        assert_eq!(keys.close(), [Key::Paste("half\x03".to_owned())]);
+        assert_eq!(keys.waits(), None);
+        assert_eq!(keys.push(b"\x03"), [Key::Ctrl('c')]);
     }
 
     #[test]

@@ -9,29 +9,36 @@ use serde_json::json;
 use tapline_protocol::{Json, Value};
 use tapline_runner::{Agent, Permission, PermissionQuestion};
 use tapline_session::permission::Call;
-use tapline_session::render::{Proposal, Style};
+use tapline_session::render::{Current, Proposal, Style};
 use tapline_session::text::{fit, one_line, visible};
 use tokio::sync::{mpsc, oneshot};
 
 /// So many lines of what a tool would do are shown.
 const LINES: usize = 24;
 
-/// A question and who waits for its answer.
+/// A question, the file that it is about as it is, and who waits for its answer.
 pub(super) struct Asked {
     pub(super) question: PermissionQuestion,
+    file: File,
     reply: oneshot::Sender<Permission>,
 }
 
 /// Lets the agent ask here; its questions come out of the channel.
 pub(super) fn asking(agent: Agent) -> (Agent, mpsc::UnboundedReceiver<Asked>) {
     let (ask, asked) = mpsc::unbounded_channel();
+    let cwd = agent.cwd.clone().unwrap_or_default();
     let agent = agent
         // A person may take as long as they like.
         .answer_within(Duration::MAX)
         .on_permission(move |question| {
-            let (reply, answer) = oneshot::channel();
-            let sent = ask.send(Asked { question, reply });
+            let (ask, cwd) = (ask.clone(), cwd.clone());
             async move {
+                let path = Proposal::writes(&question.tool, &question.input).map(|path| cwd.join(path));
+                let read = tokio::task::spawn_blocking(move || path.map_or(File::Absent, |path| read(&path)));
+                // What cannot be read in time is there, and cannot be shown.
+                let file = tokio::time::timeout(READ_WITHIN, read).await.ok().and_then(Result::ok).unwrap_or(File::NotShown);
+                let (reply, answer) = oneshot::channel();
+                let sent = ask.send(Asked { question, file, reply });
                 let nobody = || Permission::deny("nobody is there to ask any more");
                 if sent.is_err() { nobody() } else { answer.await.unwrap_or_else(|_| nobody()) }
             }
@@ -106,17 +113,14 @@ impl Questions {
         if question.tool == ASK {
             return self.asks(question, style, columns);
         }
-        let path = Proposal::writes(&question.tool, &question.input);
-        let file = path.and_then(|path| read(Path::new(&path)));
+        let file = self.waiting.front().map_or(Current::Absent, |asked| asked.file.current());
         let reason = question.decision.reason.as_deref().or(question.request.decision_reason.as_deref());
         let most = if whole { usize::MAX / 2 } else { LINES };
-        let proposal = Proposal { tool: &question.tool, input: &question.input, file: file.as_deref(), reason, most };
+        let proposal = Proposal { tool: &question.tool, input: &question.input, file, reason, most };
         let who = question.request.agent_id.as_ref().map(|_| format!("  {}(a sub-agent){}\n", style.dim, style.reset));
         let shown = proposal.render(style, columns) + &who.unwrap_or_default();
         let more = if shown.contains("… ") && !whole { " · v view all" } else { "" };
-        let (_, what) = about(question);
-        let always = what.map_or_else(|| question.tool.clone(), |what| one_line(&what));
-        let always = fit(&always, columns.saturating_sub(60).max(12)).into_owned();
+        let always = fit(&words(question), columns.saturating_sub(60).max(12)).into_owned();
         let Style { bold, reset, .. } = style;
         let key = |key: &str, text: &str| format!("{bold}{key}{reset} {text}");
         let keys = [
@@ -206,16 +210,58 @@ impl Questions {
 /// The tool by which the agent asks the person something.
 const ASK: &str = "AskUserQuestion";
 
-/// What a question is about, so that it is known again: the tool, and the very command or file.
+/// What a question is about, so that it is known again: the tool, and the very command with all its flags, or the very file.
 fn about(question: &PermissionQuestion) -> (String, Option<String>) {
     let call = Call::of(&question.tool, Some(&question.input), Some("/"));
-    (question.tool.clone(), call.command.or_else(|| call.paths.into_iter().next()))
+    let whole = || {
+        let mut input: serde_json::Map<String, serde_json::Value> = question.input.to().unwrap_or_default();
+        input.remove("description");
+        serde_json::Value::from(input).to_string()
+    };
+    // Of a tool that only writes one file, the file; of any other, all that it is called with.
+    let one_file = Proposal::writes(&question.tool, &question.input).and(call.paths.into_iter().next());
+    (question.tool.clone(), Some(one_file.unwrap_or_else(whole)))
 }
 
-/// A file as it is, if it is a text that can be shown.
-fn read(path: &Path) -> Option<String> {
-    let small = std::fs::metadata(path).ok()?.len() < 4 << 20;
-    if small { std::fs::read_to_string(path).ok() } else { None }
+/// The same in words.
+fn words(question: &PermissionQuestion) -> String {
+    let call = Call::of(&question.tool, Some(&question.input), Some("/"));
+    match call.command.or_else(|| Proposal::writes(&question.tool, &question.input)) {
+        Some(what) => one_line(&what),
+        None => "just this".to_owned(),
+    }
+}
+
+/// A larger file is not shown.
+const LARGEST: u64 = 4 << 20;
+/// Nor one that takes longer to read.
+const READ_WITHIN: Duration = Duration::from_secs(1);
+
+/// A file as it is.
+enum File {
+    Absent,
+    Text(String),
+    NotShown,
+}
+
+impl File {
+    fn current(&self) -> Current<'_> {
+        match self {
+            Self::Absent => Current::Absent,
+            Self::Text(text) => Current::Text(text),
+            Self::NotShown => Current::NotShown,
+        }
+    }
+}
+
+fn read(path: &Path) -> File {
+    let small = match std::fs::metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return File::Absent,
+        // A pipe or a device has no end.
+        meta => meta.is_ok_and(|meta| meta.is_file() && meta.len() <= LARGEST),
+    };
+    let text = small.then(|| std::fs::read_to_string(path).ok()).flatten();
+    text.map_or(File::NotShown, File::Text)
 }
 
 /// One thing that the person is asked.
@@ -246,4 +292,37 @@ fn things(input: &Json) -> Vec<Thing> {
         several: value.get("multiSelect").and_then(Value::as_bool) == Some(true),
     };
     input.with(|input| Some(input.get("questions")?.items()?.map(thing).collect())).flatten().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_absent_text_or_not_to_be_shown() {
+        let folder = std::env::temp_dir().join(format!("tapline-questions-{}", std::process::id()));
+        let made = std::fs::create_dir_all(&folder)
+            .and_then(|()| std::fs::write(folder.join("text"), "hello"))
+            .and_then(|()| std::fs::write(folder.join("binary"), b"\xff\x00"))
+            .and_then(|()| std::process::Command::new("mkfifo").arg(folder.join("pipe")).status());
+        assert!(made.is_ok_and(|status| status.success()));
+        let current = |name: &str| match read(&folder.join(name)) {
+            File::Absent => "absent".to_owned(),
+            File::Text(text) => text,
+            File::NotShown => "not shown".to_owned(),
+        };
+        let names = ["nothing", "text", "binary", "pipe", "."];
+        assert_eq!(names.map(current), ["absent", "hello", "not shown", "not shown", "not shown"]);
+        assert!(std::fs::remove_dir_all(&folder).is_ok());
+    }
+
+    #[test]
+    fn numbers_stand_for_what_they_number() {
+        let option = |label: &str| (label.to_owned(), String::new());
+        let thing = Thing { question: String::new(), options: vec![option("Red"), option("Blue")], several: true };
+        let cases = [("2", "Blue"), ("1, 2", "Red, Blue"), ("3", "3"), ("0", "0"), ("neither", "neither"), ("1,x", "1,x")];
+        for (typed, chosen) in cases {
+            assert_eq!(thing.chosen(typed), chosen);
+        }
+    }
 }

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use tapline_session::Step;
 use tapline_session::render::{Format, Render, Status, Style, TerminalOptions};
 use tapline_session::text::{one_line, visible, width};
-use tapline_session::{Step, Summary};
 
 use super::editor::Rows;
 use crate::output;
@@ -23,6 +23,8 @@ pub(super) struct Screen {
     working: bool,
     /// The agent waits for an answer: what it is doing is not shown.
     waits: bool,
+    /// What is said when the line that is being typed is whole.
+    held: String,
 }
 
 impl Screen {
@@ -35,6 +37,7 @@ impl Screen {
             drawn: None,
             working: false,
             waits: false,
+            held: String::new(),
         }
     }
 
@@ -55,10 +58,28 @@ impl Screen {
         let erased = self.erased();
         let text = erased + &self.renderer.step(step);
         self.out.write(text.as_bytes());
+        if !self.renderer.is_mid_line() {
+            self.say_held();
+        }
     }
 
-    /// A line of ours, or several.
+    fn say_held(&mut self) {
+        let held = std::mem::take(&mut self.held);
+        if !held.is_empty() {
+            self.say_now(&held);
+        }
+    }
+
+    /// A line of ours, or several; not in the middle of one of the agent's.
     pub(super) fn say(&mut self, text: &str) {
+        if self.renderer.is_mid_line() {
+            self.held.push_str(text);
+        } else {
+            self.say_now(text);
+        }
+    }
+
+    fn say_now(&mut self, text: &str) {
         let mut before = self.erased() + &self.renderer.pause();
         let running = if self.waits { String::new() } else { self.renderer.resume() };
         before += text;
@@ -125,6 +146,7 @@ impl Screen {
         (self.working, self.waits) = (false, true);
         let text = self.erased() + &self.renderer.status(None) + &self.renderer.pause();
         self.out.write(text.as_bytes());
+        self.say_held();
     }
 
     /// Takes the prompt away.
@@ -138,15 +160,22 @@ impl Screen {
         format!("{up}\r\x1b[J")
     }
 
-    /// The last words.
-    pub(super) fn finish(&mut self, summary: Option<&Summary>) {
-        let mut text = self.erased();
-        text += &self.renderer.status(None);
-        text += &self.renderer.pause();
-        if let Some(summary) = summary {
-            text += &self.renderer.finish(summary);
-        }
+    /// Nothing is drawn over any more.
+    pub(super) fn finish(&mut self) {
+        self.waits = true;
+        let text = self.erased() + &self.renderer.status(None) + &self.renderer.pause();
         self.out.write(text.as_bytes());
+        self.say_held();
+    }
+
+    /// Whether the terminal takes more.
+    pub(super) fn has_room(&self) -> bool {
+        self.out.has_room()
+    }
+
+    /// Waits until it does.
+    pub(super) async fn ready(&self) {
+        self.out.ready().await;
     }
 
     /// Waits until everything is out.

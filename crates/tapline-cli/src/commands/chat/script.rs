@@ -1,12 +1,14 @@
 //! A chat by a script: one prompt a line, all of them one conversation.
 
-use std::io::{BufRead as _, BufReader, Read, Write as _};
+use std::io::{BufReader, Read};
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use tapline_runner::{Agent, Update};
+use tapline_runner::{Agent, Stopper, Update};
 use tapline_session::What;
-use tapline_session::render::{Format, Render};
+use tapline_session::render::{Format, Render, TerminalOptions};
+use tapline_session::step::Turn;
 use tapline_session::text::{one_line, visible};
 
 use super::slash::{self, Slash};
@@ -14,39 +16,60 @@ use super::talk::Talk;
 use crate::args::chat::{Chat, ScriptFormat};
 use crate::commands::view;
 use crate::signals::Signals;
+use crate::sink::Sink;
 use crate::source::is_stdin;
 use crate::{exit, output};
 
 pub(super) async fn run(args: &Chat, agent: Agent) -> Result<u8> {
-    let format = args.format.unwrap_or(ScriptFormat::View);
-    let mut prompts = prompts(args)?;
+    let prompts = prompts(args)?;
     let kind = agent.kind;
     let mut signals = Signals::listen()?;
-    let talk = match Talk::start(agent).await {
-        Ok(talk) => talk,
-        Err(failure) => return Ok(super::not_started(kind, &failure)),
+    let talk = tokio::select! {
+        talk = Talk::start(agent) => match talk {
+            Ok(talk) => talk,
+            Err(failure) => return Ok(super::not_started(kind, &failure)),
+        },
+        signal = signals.next() => return Ok(code_of(signal)),
     };
-    let options = tapline_session::render::TerminalOptions { thinking: args.thinking, live: false, ..view::options(args.look) };
-    let mut script = Script { talk, format, renderer: Format::Terminal(options).renderer(), answers: 0 };
-    let mut failed = false;
-    let mut gone = false;
-    while let Some(prompt) = next(&mut prompts).await? {
-        let ended = tokio::select! {
-            ended = script.turn(prompt) => ended?,
-            signal = signals.next() => {
-                script.talk.stop();
-                script.finish().await?;
-                return Ok(u8::try_from(128 + signal).unwrap_or(exit::FAILED));
-            }
-        };
-        failed |= matches!(ended, Ended::Badly | Ended::Gone);
-        gone = ended == Ended::Gone;
-        if gone || failed && !args.keep_going || ended == Ended::Quit {
-            break;
+    let options = TerminalOptions { thinking: args.thinking, live: false, ..view::options(args.look) };
+    let mut script = Script {
+        talk,
+        format: args.format.unwrap_or(ScriptFormat::View),
+        keep_going: args.keep_going,
+        renderer: Format::Terminal(options).renderer(),
+        out: Sink::stdout(),
+        answers: 0,
+        asked: false,
+        failed: false,
+    };
+    let stopped = tokio::select! {
+        read = script.read(prompts) => {
+            read?;
+            None
         }
+        signal = signals.next() => Some(signal),
+    };
+    let stopper = script.talk.stopper();
+    if stopped.is_some() {
+        stopper.iter().for_each(Stopper::terminate);
     }
-    let code = script.finish().await?;
-    Ok(if failed && !gone { exit::FAILED.max(code) } else { code })
+    let finish = script.finish();
+    tokio::pin!(finish);
+    let mut stopped = stopped;
+    let code = loop {
+        tokio::select! {
+            code = &mut finish => break code,
+            signal = signals.next() => {
+                stopped.get_or_insert(signal);
+                stopper.iter().for_each(Stopper::terminate);
+            }
+        }
+    };
+    Ok(stopped.map_or(code, code_of))
+}
+
+fn code_of(signal: i32) -> u8 {
+    u8::try_from(128 + signal).unwrap_or(exit::FAILED)
 }
 
 /// How a turn of a script ended.
@@ -63,90 +86,140 @@ enum Ended {
 struct Script {
     talk: Talk,
     format: ScriptFormat,
+    keep_going: bool,
     renderer: Box<dyn Render>,
+    out: Sink,
     answers: u64,
+    /// Something was said to the agent.
+    asked: bool,
+    failed: bool,
 }
 
 impl Script {
+    /// Says one prompt after the other, until there is none, one fails, or the agent is gone.
+    async fn read(&mut self, mut prompts: Prompts) -> Result<()> {
+        loop {
+            let prompt = tokio::select! {
+                prompt = prompts.recv() => prompt,
+                // The agent may have something to say, or end, while nobody asks.
+                update = self.talk.next() => match update {
+                    Some(update) => {
+                        self.update(&update);
+                        continue;
+                    }
+                    None => {
+                        self.failed = true;
+                        return Ok(());
+                    }
+                },
+            };
+            let Some(prompt) = prompt.transpose().context("cannot read the script")? else { return Ok(()) };
+            let ended = self.turn(prompt).await?;
+            self.failed |= matches!(ended, Ended::Badly | Ended::Gone);
+            if ended == Ended::Gone || ended == Ended::Quit || self.failed && !self.keep_going || self.out.failure().is_some() {
+                return Ok(());
+            }
+        }
+    }
+
     async fn turn(&mut self, prompt: String) -> Result<Ended> {
         match slash::read(&prompt) {
             Some(Slash::Quit) => return Ok(Ended::Quit),
-            Some(slash) => {
-                if let Slash::Model(Some(model)) = &slash {
-                    self.talk.set_model(Some(model.clone()));
-                }
-                return Ok(match slash::run(slash, self.talk.control()).await {
-                    Ok(text) => {
-                        if self.format == ScriptFormat::View {
-                            put(&format!("{}\n", visible(&text)))?;
-                        }
-                        Ended::Well
-                    }
-                    Err(error) => {
-                        output::tell(&format!("{error:#}"));
-                        Ended::Badly
-                    }
-                });
-            }
+            Some(slash) => return Ok(self.slash(slash).await),
             None => {}
         }
         if self.format == ScriptFormat::View {
-            put(&format!("\n› {}\n", one_line(&prompt)))?;
+            self.put(&format!("\n› {}\n", one_line(&prompt)));
         }
+        self.asked = true;
         let name = self.talk.say(prompt).await?;
         let mut said = None;
         while let Some(update) = self.talk.next().await {
-            match update {
-                Update::Record(seen) => {
-                    for step in &seen.steps {
-                        if let (What::Text(text), None) = (&step.what, &step.parent) {
-                            said = Some(text.text.clone());
-                        }
-                        if self.format == ScriptFormat::View {
-                            let text = self.renderer.step(step);
-                            put(&text)?;
-                        }
-                    }
-                    if self.format == ScriptFormat::StreamJson {
-                        let mut out = output::raw_stdout();
-                        out.write_all(&seen.record.bytes)?;
-                        out.flush()?;
-                    }
-                }
-                Update::Stderr(line) => output::tell(&line),
-                Update::Lost(what) | Update::Trouble(what) => output::tell(&format!("WARNING: {what}")),
-                Update::Over(over) if over.messages.contains(&name) => return self.over(over.turn.as_deref(), said),
-                _ => {}
+            said = self.update(&update).or(said);
+            if let Update::Over(over) = update
+                && over.messages.contains(&name)
+            {
+                return Ok(self.over(over.turn.as_deref(), said));
             }
+            self.out.ready().await;
         }
         Ok(Ended::Gone)
     }
 
-    fn over(&mut self, turn: Option<&tapline_session::step::Turn>, said: Option<String>) -> Result<Ended> {
-        let Some(turn) = turn else { return Ok(Ended::Badly) };
+    async fn slash(&mut self, slash: Slash) -> Ended {
+        if let Slash::Model(model) = &slash {
+            self.talk.set_model(model.clone());
+        }
+        match slash::run(slash, self.talk.control()).await {
+            Ok(text) if self.format == ScriptFormat::View => self.put(&format!("{}\n", visible(&text))),
+            Ok(_) => {}
+            Err(error) => {
+                output::tell(&format!("{error:#}"));
+                return Ended::Badly;
+            }
+        }
+        Ended::Well
+    }
+
+    /// Shows what happened; what the main agent said in it, if it did.
+    fn update(&mut self, update: &Update) -> Option<String> {
+        let mut said = None;
+        match update {
+            Update::Record(seen) => {
+                for step in &seen.steps {
+                    if let (What::Text(text), None) = (&step.what, &step.parent) {
+                        said = Some(text.text.clone());
+                    }
+                    if self.format == ScriptFormat::View {
+                        let text = self.renderer.step(step);
+                        self.put(&text);
+                    }
+                }
+                if self.format == ScriptFormat::StreamJson {
+                    self.out.write(output::raw_bytes(&seen.record.bytes).as_ref());
+                }
+            }
+            Update::Stderr(line) => output::tell(line),
+            Update::Lost(what) | Update::Trouble(what) => output::tell(&format!("WARNING: {what}")),
+            _ => {}
+        }
+        said
+    }
+
+    fn over(&mut self, turn: Option<&Turn>, said: Option<String>) -> Ended {
+        let Some(turn) = turn else { return Ended::Badly };
         if turn.failed {
             let why = turn.message.as_deref().unwrap_or("the turn was cut short");
             // The view has said so.
             if self.format != ScriptFormat::View || turn.subtype.is_none() {
                 output::tell(why);
             }
-            return Ok(Ended::Badly);
+            return Ended::Badly;
         }
         if self.format == ScriptFormat::Text {
             let answer = turn.result.clone().filter(|text| !text.is_empty()).or(said).unwrap_or_default();
             let gap = if self.answers > 0 { "\n" } else { "" };
             self.answers += 1;
-            let mut out = output::stdout();
-            writeln!(out, "{gap}{}", output::raw(answer.trim_end()))?;
-            out.flush()?;
+            self.out.write(format!("{gap}{}\n", output::raw(answer.trim_end())).as_bytes());
         }
-        Ok(Ended::Well)
+        Ended::Well
+    }
+
+    fn put(&mut self, text: &str) {
+        self.out.write(output::human(text.to_owned()).as_bytes());
     }
 
     /// The last words: how it all ended, and how to go on.
-    async fn finish(self) -> Result<u8> {
-        let (format, report) = (self.format, self.talk.finish().await);
-        let Some(report) = report else { return Ok(0) };
+    async fn finish(self) -> u8 {
+        let Self { talk, format, out, asked, failed, .. } = self;
+        let report = talk.finish().await;
+        // A reader that does not read is not waited for long.
+        let _ = tokio::time::timeout(NOT_TAKEN, out.flushed()).await;
+        if let Some(error) = out.failure() {
+            output::tell(&format!("cannot write: {error}"));
+            return exit::USAGE;
+        }
+        let Some(report) = report else { return u8::from(failed) };
         if format == ScriptFormat::View {
             if let Some(recording) = &report.run.recording {
                 output::tell(&format!("recorded in {recording}"));
@@ -155,19 +228,22 @@ impl Script {
                 output::tell(&format!("go on with: tapline chat --resume {id}"));
             }
         }
-        Ok(if report.turns.is_empty() && report.verdict.exit_code() == exit::INCOMPLETE {
-            0
-        } else {
-            report.verdict.exit_code()
-        })
+        let code = report.verdict.exit_code();
+        match (asked, failed, code) {
+            // Nothing was asked, and nothing answered.
+            (false, false, exit::INCOMPLETE) => 0,
+            (_, true, 0) => exit::FAILED,
+            (true, true, exit::INCOMPLETE) => {
+                output::tell(report.verdict.error.as_deref().unwrap_or("the agent ended without a result"));
+                code
+            }
+            _ => code,
+        }
     }
 }
 
-fn put(text: &str) -> Result<()> {
-    let mut out = output::stdout();
-    out.write_all(output::human(text.to_owned()).as_bytes())?;
-    Ok(out.flush()?)
-}
+/// What nobody takes for this long is given up.
+const NOT_TAKEN: Duration = Duration::from_secs(10);
 
 type Prompts = tokio::sync::mpsc::Receiver<std::io::Result<String>>;
 
@@ -180,33 +256,10 @@ fn prompts(args: &Chat) -> Result<Prompts> {
     let (send, prompts) = tokio::sync::mpsc::channel(1);
     let first = args.prompt.clone();
     std::thread::spawn(move || {
-        if let Some(first) = first
-            && send.blocking_send(Ok(first)).is_err()
-        {
-            return;
-        }
-        let mut reader = BufReader::new(source);
-        let mut prompt = String::new();
-        loop {
-            let mut line = Vec::new();
-            let read = reader.read_until(b'\n', &mut line);
-            if let Err(error) = read {
-                let _ = send.blocking_send(Err(error));
-                return;
-            }
-            let text = String::from_utf8_lossy(&line);
-            let text = text.trim_end_matches(['\n', '\r']);
-            if let Some(goes_on) = text.strip_suffix('\\').filter(|_| !line.is_empty()) {
-                prompt += goes_on;
-                prompt.push('\n');
-                continue;
-            }
-            prompt += text;
-            if !prompt.trim().is_empty() && send.blocking_send(Ok(std::mem::take(&mut prompt))).is_err() {
-                return;
-            }
-            prompt.clear();
-            if line.is_empty() {
+        let first = first.into_iter().map(Ok);
+        for prompt in first.chain(Lines { reader: BufReader::new(source), ended: false }) {
+            let failed = prompt.is_err();
+            if send.blocking_send(prompt).is_err() || failed {
                 return;
             }
         }
@@ -214,10 +267,55 @@ fn prompts(args: &Chat) -> Result<Prompts> {
     Ok(prompts)
 }
 
-async fn next(prompts: &mut Prompts) -> Result<Option<String>> {
-    prompts.recv().await.transpose().context("cannot read the script")
+/// Prompts: a line each; `\` at its end goes on in the next.
+struct Lines<R> {
+    reader: R,
+    ended: bool,
+}
+
+impl<R: std::io::BufRead> Iterator for Lines<R> {
+    type Item = std::io::Result<String>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut prompt = String::new();
+        while !self.ended {
+            let mut line = Vec::new();
+            if let Err(error) = self.reader.read_until(b'\n', &mut line) {
+                return Some(Err(error));
+            }
+            self.ended = !line.ends_with(b"\n");
+            let text = String::from_utf8_lossy(&line);
+            let text = text.trim_end_matches(['\n', '\r']);
+            match text.strip_suffix('\\').filter(|_| !self.ended) {
+                Some(goes_on) => prompt += &format!("{goes_on}\n"),
+                None => {
+                    prompt += text;
+                    if !prompt.trim().is_empty() {
+                        return Some(Ok(prompt));
+                    }
+                    prompt.clear();
+                }
+            }
+        }
+        None
+    }
 }
 
 fn open(path: &Path) -> Result<std::fs::File> {
     std::fs::File::open(path).with_context(|| format!("cannot read the script {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prompt_a_line() {
+        let read =
+            |text: &str| Lines { reader: text.as_bytes(), ended: false }.map(Result::unwrap_or_default).collect::<Vec<_>>();
+        assert_eq!(read("one\n\n  \ntwo\r\nthree\\\ngoes on\nlast"), ["one", "two", "three\ngoes on", "last"]);
+        assert_eq!(read("ends with\\"), ["ends with\\"], "nothing follows");
+        assert_eq!(read("\n\n"), Vec::<String>::new());
+        assert_eq!(read(""), Vec::<String>::new());
+    }
 }

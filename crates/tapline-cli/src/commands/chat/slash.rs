@@ -11,6 +11,9 @@ use tapline_session::text::{dollars, one_line, short_count};
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Slash {
     Help,
+    /// Which there are.
+    Models,
+    /// Another; none: the default.
     Model(Option<String>),
     Mode(Option<String>),
     Cost,
@@ -28,7 +31,10 @@ pub(super) fn read(text: &str) -> Option<Slash> {
     let rest = words.next().map(str::trim).filter(|rest| !rest.is_empty()).map(str::to_owned);
     Some(match name {
         "/help" => Slash::Help,
-        "/model" => Slash::Model(rest),
+        "/model" => match rest {
+            None => Slash::Models,
+            Some(name) => Slash::Model(Some(name).filter(|name| name != "default")),
+        },
         "/mode" => Slash::Mode(rest),
         "/cost" => Slash::Cost,
         "/context" => Slash::Context,
@@ -42,7 +48,7 @@ pub(super) async fn run(slash: Slash, control: Result<Control>) -> Result<String
     let control = control.map(|control| control.within(WITHIN));
     Ok(match slash {
         Slash::Quit | Slash::Help => HELP.to_owned(),
-        Slash::Model(None) => {
+        Slash::Models => {
             let mut out = String::from("models (/model NAME chooses one):");
             for model in control?.list_models().await?.models {
                 let name = model.value.unwrap_or_default();
@@ -50,11 +56,13 @@ pub(super) async fn run(slash: Slash, control: Result<Control>) -> Result<String
             }
             out
         }
-        Slash::Model(Some(name)) => {
-            let name = (name != "default").then_some(name);
+        Slash::Model(name) => {
             // One that takes no requests has it from its next run on.
             if let Ok(control) = control {
-                control.set_model(name.clone()).await?;
+                match name.clone() {
+                    Some(name) => control.set_model(name).await?,
+                    None => control.reset_model().await?,
+                };
             }
             format!("the model is {} from now on", name.as_deref().unwrap_or("the default"))
         }

@@ -3,6 +3,7 @@
 use std::pin::Pin;
 
 use anyhow::{Result, bail};
+use tapline_protocol::claude::control::CommandInfo;
 use tapline_runner::{Agent, Control, Conversation, Failure, Over, Running, Session, Stopper, Update};
 use tapline_session::step::Turn;
 use tapline_session::{Outcome, Report, What};
@@ -32,7 +33,7 @@ enum State {
 impl Talk {
     pub(super) async fn start(agent: Agent) -> Result<Self, Failure> {
         match agent.kind {
-            tapline_protocol::Agent::Claude => Ok(Self::Claude(Box::new(agent.session().await?))),
+            tapline_protocol::Agent::Claude => Ok(Self::Claude(Box::new(agent.session().await?.collect_only("turns")))),
             tapline_protocol::Agent::Codex => {
                 let conversation = Conversation::new(agent);
                 Ok(Self::Codex(Box::new(Codex { conversation, state: State::Idle, turn: (0, None), last: None })))
@@ -77,6 +78,18 @@ impl Talk {
             Self::Claude(session) => Ok(session.control()),
             Self::Codex(_) => bail!("codex exec takes no requests while it runs"),
         }
+    }
+
+    /// Whether a text that looks like a command is one of the agent's; one that does not is a prompt.
+    pub(super) fn knows(&self, text: &str) -> bool {
+        let word = text.split_whitespace().next().unwrap_or_default();
+        let Some(name) = word.strip_prefix('/').filter(|name| !name.is_empty() && text.starts_with('/')) else { return true };
+        let Self::Claude(session) = self else { return true };
+        let commands = &session.initialized().commands;
+        // A path is no command; and an agent that names none may have some.
+        let known =
+            |command: &CommandInfo| command.name.as_deref() == Some(name) || command.aliases.iter().any(|known| known == name);
+        name.contains('/') || commands.is_empty() || commands.iter().any(known)
     }
 
     /// The model of the turns to come, where it is chosen a run a turn.

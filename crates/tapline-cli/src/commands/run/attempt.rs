@@ -71,12 +71,7 @@ impl Attempt<'_> {
         }
         match started {
             Ok(running) => Ok(self.follow(running, show, whole, folder).await),
-            Err(
-                error @ (StartError::NotFound { .. }
-                | StartError::NotExecutable { .. }
-                | StartError::System { .. }
-                | StartError::Initialize { .. }),
-            ) => {
+            Err(error @ (StartError::NotFound { .. } | StartError::NotExecutable { .. } | StartError::System { .. })) => {
                 let duration_ms = u64::try_from(self.started.elapsed().as_millis()).ok();
                 let run = RunFacts {
                     started_at,

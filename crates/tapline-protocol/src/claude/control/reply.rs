@@ -322,14 +322,32 @@ impl HookReply {
         }))
     }
 
+    /// Somebody is asked whether the tool may run, and why (`PreToolUse`).
+    pub fn ask_tool(reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        Self::specific(&serde_json::json!({
+            "hookEventName": "PreToolUse", "permissionDecision": "ask", "permissionDecisionReason": reason,
+        }))
+    }
+
     /// The tool may run unasked (`PreToolUse`).
     pub fn allow_tool() -> Self {
         Self::specific(&serde_json::json!({"hookEventName": "PreToolUse", "permissionDecision": "allow"}))
     }
 
-    /// The tool runs with other input (`PreToolUse`).
+    /// The hook has nothing to say: everything goes on as it would without it.
+    pub fn pass() -> Self {
+        Self::default()
+    }
+
+    /// The tool is called with other input; whether it may run is decided as ever (`PreToolUse`).
     pub fn rewrite_tool(input: &Json) -> Self {
-        Self::specific(&Rewritten { hook_event_name: "PreToolUse", permission_decision: "allow", updated_input: input })
+        Self::specific(&Rewritten { hook_event_name: "PreToolUse", permission_decision: None, updated_input: input })
+    }
+
+    /// The tool runs with other input, unasked (`PreToolUse`).
+    pub fn allow_tool_with(input: &Json) -> Self {
+        Self::specific(&Rewritten { hook_event_name: "PreToolUse", permission_decision: Some("allow"), updated_input: input })
     }
 
     /// The question is answered with no (`PermissionRequest`).
@@ -349,9 +367,9 @@ impl HookReply {
     }
 
     /// One more thing for the model to know, by the event it is told at.
-    pub fn add_context(event: &str, text: impl Into<String>) -> Self {
+    pub fn add_context(event: impl AsRef<str>, text: impl Into<String>) -> Self {
         let text = text.into();
-        Self::specific(&serde_json::json!({"hookEventName": event, "additionalContext": text}))
+        Self::specific(&serde_json::json!({"hookEventName": event.as_ref(), "additionalContext": text}))
     }
 
     fn specific(output: &impl serde::Serialize) -> Self {
@@ -363,6 +381,7 @@ impl HookReply {
 #[serde(rename_all = "camelCase")]
 struct Rewritten<'a> {
     hook_event_name: &'static str,
-    permission_decision: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    permission_decision: Option<&'static str>,
     updated_input: &'a Json,
 }
