@@ -11,6 +11,7 @@ const PRINTED: &[(&str, &str)] = &[
     ("tool", "There are 42 bolts.\n"),
     ("permission", "Bash: Deny by Rule\nWrite: Allow by Callback\nA note is there.\n"),
     ("hook", "success: It is gone.\n"),
+    ("steer", "interrupted: One, "),
     ("structured", "good: no tests, a typo\n"),
     ("many", "What could go wrong? The disk fills.\nWhat is missing? A bound.\nWhat could be removed? Nothing.\n"),
 ];
@@ -30,6 +31,7 @@ fn each_does_what_it_says() {
         match *name {
             "hook" => assert!(stage.work().join("draft.txt.old").exists(), "it was kept"),
             "permission" => assert!(stage.work().join("note.txt").exists()),
+            "steer" => assert!(text.ends_with("It is there.\nasked for permission 1 times\n"), "{text}"),
             "conversation" => assert!(text.contains("2 turns, $0.00"), "{text}"),
             _ => {}
         }

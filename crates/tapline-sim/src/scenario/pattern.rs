@@ -74,8 +74,10 @@ impl Facts {
     /// Whether a tool can be called, as far as that can be seen: some are offered only when they are looked for, and Codex's newest models
     /// are offered theirs in another way.
     pub(crate) fn may_call(&self, tool: &str) -> bool {
-        let known = |name: &String| name == tool;
-        self.tools.iter().any(known) || !self.tools.iter().any(|name| name == "Bash" || name == "exec_command")
+        let offers = |tool: &str| self.tools.iter().any(|name| name == tool);
+        offers(tool)
+            || (tool.starts_with("mcp__") && offers("ToolSearch"))
+            || !self.tools.iter().any(|name| name == "Bash" || name == "exec_command")
     }
 }
 

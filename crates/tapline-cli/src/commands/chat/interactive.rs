@@ -17,7 +17,7 @@ use super::history::History;
 use super::keys::{Key, Keys};
 use super::questions::{self, Asked, Decided, Questions, Wants};
 use super::screen::Screen;
-use super::slash::{self, Slash};
+use super::slash::{self, Now, Slash};
 use super::talk::Talk;
 use super::terminal::{self, Terminal};
 use crate::args::chat::Chat as Args;
@@ -66,7 +66,7 @@ pub(super) async fn run(args: &Args, agent: Agent) -> Result<u8> {
         asked_at: None,
         terminal,
         told,
-        model: None,
+        now: Now::default(),
     };
     let dim = chat.screen.style();
     chat.screen.say(&format!("{}{}{}\n", dim.dim, HINT, dim.reset));
@@ -127,7 +127,7 @@ struct Chat {
     asked_at: Option<Instant>,
     terminal: Terminal,
     told: mpsc::UnboundedSender<Result<String>>,
-    model: Option<String>,
+    now: Now,
 }
 
 impl Chat {
@@ -224,10 +224,11 @@ impl Chat {
                     if let What::Session(info) = &step.what {
                         self.begin(step.parent.is_none());
                         // It is told once; a further turn begins without a word.
-                        if self.model == info.setup.model {
+                        let same = self.now.model.is_some() && self.now.model == info.setup.model;
+                        self.now.accept(step);
+                        if same {
                             continue;
                         }
-                        self.model.clone_from(&info.setup.model);
                     }
                     // It is asked below, with what there is to see; and what the person did need not be told to them.
                     let known = match &step.what {
@@ -417,8 +418,8 @@ impl Chat {
                 if let Slash::Model(model) = &slash {
                     self.talk.set_model(model.clone());
                 }
-                let (control, told) = (self.talk.control(), self.told.clone());
-                tokio::spawn(async move { told.send(slash::run(slash, control).await).is_ok() });
+                let (control, told, now) = (self.talk.control(), self.told.clone(), self.now.clone());
+                tokio::spawn(async move { told.send(slash::run(slash, now, control).await).is_ok() });
             }
             None if !self.talk.knows(&text) => {
                 self.screen.said(&text);

@@ -11,7 +11,7 @@ use tapline_session::render::{Format, Render, TerminalOptions};
 use tapline_session::step::Turn;
 use tapline_session::text::{one_line, visible};
 
-use super::slash::{self, Slash};
+use super::slash::{self, Now, Slash};
 use super::talk::Talk;
 use crate::args::chat::{Chat, ScriptFormat};
 use crate::commands::view;
@@ -41,6 +41,7 @@ pub(super) async fn run(args: &Chat, agent: Agent) -> Result<u8> {
         answers: 0,
         asked: false,
         failed: false,
+        now: Now::default(),
     };
     let stopped = tokio::select! {
         read = script.read(prompts) => {
@@ -93,6 +94,7 @@ struct Script {
     /// Something was said to the agent.
     asked: bool,
     failed: bool,
+    now: Now,
 }
 
 impl Script {
@@ -150,7 +152,7 @@ impl Script {
         if let Slash::Model(model) = &slash {
             self.talk.set_model(model.clone());
         }
-        match slash::run(slash, self.talk.control()).await {
+        match slash::run(slash, self.now.clone(), self.talk.control()).await {
             Ok(text) if self.format == ScriptFormat::View => self.put(&format!("{}\n", visible(&text))),
             Ok(_) => {}
             Err(error) => {
@@ -167,6 +169,7 @@ impl Script {
         match update {
             Update::Record(seen) => {
                 for step in &seen.steps {
+                    self.now.accept(step);
                     if let (What::Text(text), None) = (&step.what, &step.parent) {
                         said = Some(text.text.clone());
                     }

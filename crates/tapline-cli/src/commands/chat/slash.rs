@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use tapline_runner::Control;
 use tapline_session::text::{dollars, one_line, short_count};
+use tapline_session::{Step, What};
 
 /// What a command is.
 #[derive(Debug, PartialEq, Eq)]
@@ -43,8 +44,25 @@ pub(super) fn read(text: &str) -> Option<Slash> {
     })
 }
 
+/// What is so now, as far as the agent has said.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Now {
+    pub(super) model: Option<String>,
+    pub(super) mode: Option<String>,
+}
+
+impl Now {
+    /// Takes a step that may say so.
+    pub(super) fn accept(&mut self, step: &Step) {
+        if let What::Session(info) = &step.what {
+            self.model = info.setup.model.clone().or(self.model.take());
+            self.mode = info.setup.permission_mode.clone().or(self.mode.take());
+        }
+    }
+}
+
 /// Does it, and says what came of it, in lines.
-pub(super) async fn run(slash: Slash, control: Result<Control>) -> Result<String> {
+pub(super) async fn run(slash: Slash, now: Now, control: Result<Control>) -> Result<String> {
     let control = control.map(|control| control.within(WITHIN));
     Ok(match slash {
         Slash::Quit | Slash::Help => HELP.to_owned(),
@@ -52,7 +70,8 @@ pub(super) async fn run(slash: Slash, control: Result<Control>) -> Result<String
             let mut out = String::from("models (/model NAME chooses one):");
             for model in control?.list_models().await?.models {
                 let name = model.value.unwrap_or_default();
-                let _ = write!(out, "\n  {:<22} {}", one_line(&name), one_line(&model.description.unwrap_or_default()));
+                let mark = if now.model.is_some() && model.resolved_model == now.model { "*" } else { " " };
+                let _ = write!(out, "\n {mark} {:<22} {}", one_line(&name), one_line(&model.description.unwrap_or_default()));
             }
             out
         }
@@ -67,7 +86,8 @@ pub(super) async fn run(slash: Slash, control: Result<Control>) -> Result<String
             format!("the model is {} from now on", name.as_deref().unwrap_or("the default"))
         }
         Slash::Mode(None) => {
-            "modes: default, acceptEdits, plan, auto, dontAsk, bypassPermissions (/mode NAME chooses one)".to_owned()
+            let now = now.mode.map(|mode| format!("it is {mode}; ")).unwrap_or_default();
+            format!("{now}modes: default, acceptEdits, plan, auto, dontAsk, bypassPermissions (/mode NAME chooses one)")
         }
         Slash::Mode(Some(mode)) => {
             let mode = control?.set_permission_mode(mode.clone()).await?.mode.unwrap_or(mode);
@@ -84,7 +104,9 @@ pub(super) async fn run(slash: Slash, control: Result<Control>) -> Result<String
             let usage = control?.context_usage().await?;
             let count = |count: Option<u64>| short_count(count.unwrap_or(0));
             let mut out = format!("{} of {} tokens in use", count(usage.total_tokens), count(usage.max_tokens));
-            for category in usage.categories.iter().filter(|category| category.tokens.unwrap_or(0) > 0) {
+            for category in
+                usage.categories.iter().filter(|category| category.kind.as_deref().is_none_or(|kind| kind == "used"))
+            {
                 let name = one_line(category.name.as_deref().unwrap_or_default());
                 let _ = write!(out, "\n  {:>7}  {name}", count(category.tokens));
             }
