@@ -203,9 +203,9 @@ impl Running {
         let (initialize, converses) = (agent.answers.initialize(), agent.converses);
         let mut running = Self::launch(agent).await?;
         if let Some(control) = running.control.clone() {
-            let (began, begun) = oneshot::channel();
+            let (tell, begun) = oneshot::channel();
             running.begun = Some(begun);
-            tokio::spawn(begin(control, running.stopper(), initialize, prompt, converses, began));
+            tokio::spawn(begin(control, running.stopper(), initialize, prompt, converses, tell));
         }
         Ok(running)
     }

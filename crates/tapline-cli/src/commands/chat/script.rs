@@ -43,7 +43,7 @@ pub(super) async fn run(args: &Chat, agent: Agent) -> Result<u8> {
         failed: false,
         now: Now::default(),
     };
-    let stopped = tokio::select! {
+    let mut signalled = tokio::select! {
         read = script.read(prompts) => {
             read?;
             None
@@ -51,22 +51,21 @@ pub(super) async fn run(args: &Chat, agent: Agent) -> Result<u8> {
         signal = signals.next() => Some(signal),
     };
     let stopper = script.talk.stopper();
-    if stopped.is_some() {
+    if signalled.is_some() {
         stopper.iter().for_each(Stopper::terminate);
     }
     let finish = script.finish();
     tokio::pin!(finish);
-    let mut stopped = stopped;
     let code = loop {
         tokio::select! {
             code = &mut finish => break code,
             signal = signals.next() => {
-                stopped.get_or_insert(signal);
+                signalled.get_or_insert(signal);
                 stopper.iter().for_each(Stopper::terminate);
             }
         }
     };
-    Ok(stopped.map_or(code, code_of))
+    Ok(signalled.map_or(code, code_of))
 }
 
 fn code_of(signal: i32) -> u8 {
@@ -104,16 +103,14 @@ impl Script {
             let prompt = tokio::select! {
                 prompt = prompts.recv() => prompt,
                 // The agent may have something to say, or end, while nobody asks.
-                update = self.talk.next() => match update {
-                    Some(update) => {
-                        self.update(&update);
-                        continue;
-                    }
-                    None => {
+                update = self.talk.next() => {
+                    let Some(update) = update else {
                         self.failed = true;
                         return Ok(());
-                    }
-                },
+                    };
+                    self.update(&update);
+                    continue;
+                }
             };
             let Some(prompt) = prompt.transpose().context("cannot read the script")? else { return Ok(()) };
             let ended = self.turn(prompt).await?;
@@ -289,16 +286,16 @@ impl<R: std::io::BufRead> Iterator for Lines<R> {
             self.ended = !line.ends_with(b"\n");
             let text = String::from_utf8_lossy(&line);
             let text = text.trim_end_matches(['\n', '\r']);
-            match text.strip_suffix('\\').filter(|_| !self.ended) {
-                Some(goes_on) => prompt += &format!("{goes_on}\n"),
-                None => {
-                    prompt += text;
-                    if !prompt.trim().is_empty() {
-                        return Some(Ok(prompt));
-                    }
-                    prompt.clear();
-                }
+            if let Some(goes_on) = text.strip_suffix('\\').filter(|_| !self.ended) {
+                prompt.push_str(goes_on);
+                prompt.push('\n');
+                continue;
             }
+            prompt += text;
+            if !prompt.trim().is_empty() {
+                return Some(Ok(prompt));
+            }
+            prompt.clear();
         }
         None
     }

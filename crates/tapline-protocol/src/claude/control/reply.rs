@@ -31,8 +31,8 @@ frame! {
         name: Option<String> = "name",
         description: Option<String> = "description",
         argument_hint: Option<String> = "argumentHint",
-        aliases: Vec<String> = "aliases";
-        also "builtin"
+        aliases: Vec<String> = "aliases",
+        builtin: Option<bool> = "builtin",
     }
 
     /// A kind of sub-agent.
@@ -137,8 +137,8 @@ frame! {
         name: Option<String> = "name",
         tokens: Option<u64> = "tokens",
         kind: Option<String> = "kind",
-        is_deferred: Option<bool> = "isDeferred";
-        also "color"
+        is_deferred: Option<bool> = "isDeferred",
+        color: Option<String> = "color",
     }
 
     /// The answer to `get_usage`.
@@ -179,8 +179,8 @@ frame! {
         supported_effort_levels: Vec<String> = "supportedEffortLevels",
         supports_adaptive_thinking: Option<bool> = "supportsAdaptiveThinking",
         supports_fast_mode: Option<bool> = "supportsFastMode",
-        supports_auto_mode: Option<bool> = "supportsAutoMode";
-        also "supportsThinkingOff"
+        supports_auto_mode: Option<bool> = "supportsAutoMode",
+        supports_thinking_off: Option<bool> = "supportsThinkingOff",
     }
 
     /// The answer to `get_settings`.
