@@ -50,7 +50,7 @@ pub(crate) fn invocation(agent: &Agent) -> Result<Invocation, StartError> {
         }
         Kind::Codex if agent.is_dialogue() => {
             let why = "codex exec takes one prompt and asks nothing: no messages, permission questions, hooks, tools of yours or \
-                       control requests; use Conversation (a run a turn), or claude";
+                       control requests (a chat with it, and a Conversation in Rust, is a run a turn); use claude";
             Err(StartError::Refused(why.to_owned()))
         }
         Kind::Codex => codex::invocation(&agent.options, messages),

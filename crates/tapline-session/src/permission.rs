@@ -51,13 +51,26 @@ impl std::error::Error for WrongRules {}
 #[serde(deny_unknown_fields)]
 pub struct Rule {
     /// The tool; `*` stands for any characters.
+    #[serde(deserialize_with = "some")]
     pub tool: Patterns,
     /// The command, for tools that run one.
+    #[serde(default, deserialize_with = "some_if_any")]
     pub command: Option<Patterns>,
     /// The file or folder, for tools that have one: `*` stops at a slash, `**` does not.
+    #[serde(default, deserialize_with = "some_if_any")]
     pub path: Option<Patterns>,
     /// Why; the agent is told, if it is denied.
     pub reason: Option<String>,
+}
+
+/// Patterns, at least one: a rule for nothing is a mistake.
+fn some<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Patterns, D::Error> {
+    let patterns = Patterns::deserialize(deserializer)?;
+    if patterns.is_empty() { Err(serde::de::Error::custom("an empty list is for nothing")) } else { Ok(patterns) }
+}
+
+fn some_if_any<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Patterns>, D::Error> {
+    some(deserializer).map(Some)
 }
 
 /// What is decided.
@@ -107,6 +120,31 @@ pub struct Call {
 /// Where a call's input has its path, and its command.
 const PATHS: &[&str] = &["file_path", "notebook_path", "path"];
 const COMMANDS: &[&str] = &["command", "cmd"];
+/// Tools whose paths are where they are looked for.
+const KNOWN: &[&str] = &[
+    "Bash",
+    "Read",
+    "Write",
+    "Edit",
+    "MultiEdit",
+    "NotebookEdit",
+    "NotebookRead",
+    "Glob",
+    "Grep",
+    "LS",
+    "WebFetch",
+    "WebSearch",
+    "Agent",
+    "Task",
+];
+
+/// A text that could name a file: of one line, with a slash, or where one begins.
+fn looks_like_a_path(text: &str) -> bool {
+    !text.contains('\n')
+        && !text.contains("://")
+        && (text.contains('/') || text == "." || text == ".." || text.starts_with('~'))
+}
+
 /// Tools that look at the folder they are in where they name none.
 const AT_HOME: &[&str] = &["Glob", "Grep", "LS"];
 
@@ -122,6 +160,18 @@ impl Call {
             input.and_then(|input| input.with(all)).unwrap_or_default()
         };
         let mut written = read(PATHS);
+        // Of a tool that nobody here knows, whatever looks like a path may be one.
+        if !KNOWN.contains(&tool) {
+            let texts = |value: Value<'_>| {
+                let others = value.entries().into_iter().flatten().filter(|(key, _)| !COMMANDS.contains(&&**key));
+                others
+                    .filter_map(|(_, value)| Some(value.as_str()?.into_owned()))
+                    .filter(|text| looks_like_a_path(text))
+                    .collect()
+            };
+            let found: Vec<String> = input.and_then(|input| input.with(texts)).unwrap_or_default();
+            written.extend(found.into_iter().map(Some));
+        }
         if written.is_empty() && AT_HOME.contains(&tool) {
             written.extend(cwd.map(|cwd| Some(cwd.to_owned())));
         }
@@ -212,6 +262,10 @@ impl Rule {
     /// What is allowed is allowed for every path; what is denied or asked about, for any.
     fn fits_path(&self, call: &Call, allows: bool) -> bool {
         let Some(patterns) = &self.path else { return true };
+        // A command may go anywhere: a path alone allows none.
+        if allows && self.command.is_none() && (call.command.is_some() || call.lost_command) {
+            return false;
+        }
         let fits = |path: &String| patterns.iter().any(|pattern| path::matches(pattern, path, call.cwd.as_deref()));
         if allows {
             !call.lost_path && !call.paths.is_empty() && call.paths.iter().all(fits)

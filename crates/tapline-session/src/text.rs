@@ -9,7 +9,14 @@ use unicode_width::UnicodeWidthChar;
 fn steers(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
-        '\u{61c}'
+        '\u{ad}'
+        | '\u{34f}'
+        | '\u{61c}'
+        | '\u{115f}'
+        | '\u{1160}'
+        | '\u{180e}'
+        | '\u{3164}'
+        | '\u{ffa0}'
         | '\u{200b}'..='\u{200f}'
         | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}'

@@ -9,7 +9,7 @@ use crate::session::Turn;
 #[non_exhaustive]
 pub enum SessionError {
     /// The agent gave no answer. It may yet do so: the answer is dropped.
-    #[error("{request}: the agent gave no answer within {within:?} (Control::within gives it longer)")]
+    #[error("{request}: the agent gave no answer within {within:?}")]
     NoAnswer {
         /// What was asked.
         request: String,
@@ -25,7 +25,7 @@ pub enum SessionError {
         error: String,
     },
     /// The agent has ended, or takes no more input.
-    #[error("{request}: the agent has ended, or takes no more (Session::finish says how it ended)")]
+    #[error("{request}: the agent has ended, or takes no more")]
     Ended {
         /// What was asked.
         request: String,

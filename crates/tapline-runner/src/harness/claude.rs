@@ -89,7 +89,7 @@ pub(super) fn invocation(options: &Options, messages: bool) -> Result<Invocation
 
 /// What makes it ask here.
 pub(super) fn answering(answers: &Answers, options: &Options, invocation: &mut Invocation) -> Result<(), StartError> {
-    if answers.asks_permission() {
+    if answers.permissions.is_some() {
         let flags = options.extra.iter().filter_map(|arg| arg.to_str()).map(flag_of);
         let elsewhere = ["--permission-prompt-tool", "--permission-prompts", "--dangerously-skip-permissions"];
         let unasked = options.permission_mode.as_deref() == Some("bypassPermissions");
@@ -98,6 +98,8 @@ pub(super) fn answering(answers: &Answers, options: &Options, invocation: &mut I
             let why = "nobody here would be asked for permission; leave it out, or the permission rules";
             return Err(StartError::Refused(format!("{flag}: {why}")));
         }
+    }
+    if answers.asks_permission() {
         invocation.args.push("--permission-prompt-tool=stdio".into());
     }
     if let Some(config) = answers.mcp_config() {

@@ -37,7 +37,7 @@ async fn no_answer() {
     let session = session(&scripted).await;
     let since = Instant::now();
     let error = words(session.control().within(SOON).mcp_status().await, since);
-    assert_eq!(error, "mcp_status: the agent gave no answer within 400ms (Control::within gives it longer)");
+    assert_eq!(error, "mcp_status: the agent gave no answer within 400ms");
     assert!(since.elapsed() >= SOON);
     // The agent was told that nobody waits, and another request has its answer.
     assert_eq!(session.binary_version().await.unwrap().version.as_deref(), Some("2.1.325"));
@@ -142,6 +142,24 @@ async fn a_stalled_agent() {
     let error = words(session.turn("go").await, since);
     assert!(error.starts_with("turn: the agent has ended"), "{error}");
     assert_eq!(session.finish().await.verdict.error.as_deref(), Some("timeout"));
+}
+
+/// Requests are no turns: no clock is stopped by them, and none starts.
+#[tokio::test]
+async fn requests_between_turns_stop_no_clock() {
+    let agent =
+        crate::fake::fake("session").again().linger(Duration::from_millis(300)).idle_timeout(Duration::from_millis(700));
+    let mut session = agent.session().await.unwrap();
+    // Nobody has spoken yet: it is right to be silent.
+    tokio::time::sleep(Duration::from_millis(900)).await;
+    assert_eq!(session.turn("go").await.unwrap().answer, "done");
+    session.context_usage().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(900)).await;
+    session.usage().await.unwrap();
+    let since = Instant::now();
+    let report = session.finish().await;
+    assert!(since.elapsed() < Duration::from_secs(5), "it stays when its input ends: {:?}", since.elapsed());
+    assert_eq!(report.verdict.outcome, Outcome::Success, "{:?}", report.verdict);
 }
 
 #[tokio::test]

@@ -26,7 +26,8 @@ fn roles(command: &str) -> (Vec<(usize, char, Role)>, bool) {
             quote = quote.filter(|_| c != '\'');
             Role::Plain
         } else if std::mem::take(&mut escaped) {
-            Role::Plain
+            // A line that goes on in the next is put together after we have looked: `$\` and `(` become `$(`.
+            if matches!(c, '\n' | '\r') { Role::Divides } else { Role::Plain }
         } else if c == '\\' {
             escaped = true;
             Role::Plain
@@ -62,6 +63,8 @@ pub(super) fn is_plain(command: &str) -> bool {
 
 /// The commands within it, as far as they can be told, with single blanks.
 pub(super) fn parts(command: &str) -> Vec<String> {
+    // As a shell puts lines together that go on.
+    let command = &command.replace("\\\n", "");
     let (roles, _) = roles(command);
     let (mut parts, mut from) = (Vec::new(), 0);
     for (at, c, _) in roles.iter().filter(|(_, _, role)| *role == Role::Divides) {
@@ -86,7 +89,9 @@ fn named(part: &str) -> String {
 pub(super) fn unwrapped(command: &str) -> &str {
     let inner = || {
         let (shell, rest) = command.trim().split_once(' ')?;
-        shell.rsplit('/').next().filter(|name| matches!(*name, "sh" | "bash" | "zsh"))?;
+        // Another program may be called so.
+        let name = ["/bin/", "/usr/bin/", "/usr/local/bin/"].iter().find_map(|folder| shell.strip_prefix(folder));
+        name.or(Some(shell)).filter(|name| matches!(*name, "sh" | "bash" | "zsh"))?;
         let word = rest.strip_prefix("-lc ").or_else(|| rest.strip_prefix("-c "))?.trim();
         let whole = |quote: char| {
             word.strip_prefix(quote)?.strip_suffix(quote).filter(|inner| !inner.contains([quote, '\\', '$', '`']))

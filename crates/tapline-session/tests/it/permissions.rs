@@ -1,5 +1,6 @@
 //! Permission rules: what is allowed is one plain command in a known place; deny wins; what nobody thought of is asked about.
 
+use serde_json::json;
 use tapline_protocol::Json;
 use tapline_session::permission::{Call, Permissions, Ruling, resolve};
 
@@ -35,6 +36,14 @@ fn an_allowed_command_is_one_plain_command() {
         assert_eq!(ruling(plain), Ruling::Allow, "{plain}");
     }
     for other in [
+        "git log \"$\\\n(touch x; id)\"",
+        "git log $\\\n'\\'' ; id #'",
+        "git log $\\\n{x}",
+        "git log \"$\\\r\n(id)\"",
+        "git \\\nlog",
+        "./sh -c 'git status'",
+        "src/bash -lc 'ls'",
+        "/tmp/bin/sh -c 'ls'",
         "git status; rm -rf /",
         "git status && rm x",
         "git status & rm x",
@@ -172,4 +181,36 @@ fn what_cannot_be_read_is_not_allowed_and_may_be_denied() {
     let codex = rules("[[allow]]\ntool = \"Bash\"\ncommand = \"git status\"\n");
     assert_eq!(codex.decide(&command("/bin/bash -lc 'git status'")).ruling, Ruling::Allow);
     assert_eq!(codex.decide(&command("/bin/bash -lc 'git status; rm x'")).ruling, Ruling::Ask);
+}
+
+#[test]
+fn what_could_be_a_path_of_a_tool_nobody_knows_is_one() {
+    let rules = rules("[[allow]]\ntool = \"*\"\npath = \"src/**\"\n[[deny]]\ntool = \"*\"\npath = \"/etc/**\"\n");
+    let ruling = |tool: &str, input: serde_json::Value| {
+        rules.decide(&Call::of(tool, Some(&input.into()), Some("/home/dev/project"))).ruling
+    };
+
+    assert_eq!(ruling("mcp__fs__move", json!({"path": "src/a", "destination": "src/b"})), Ruling::Allow);
+    assert_eq!(ruling("mcp__fs__move", json!({"path": "src/a", "destination": "/home/b"})), Ruling::Ask);
+    assert_eq!(ruling("mcp__fs__move", json!({"path": "src/a", "destination": "/etc/x"})), Ruling::Deny);
+    // Whose home that is, nobody knows: it may be what is denied.
+    assert_eq!(ruling("mcp__fs__move", json!({"path": "src/a", "to": "~/.ssh"})), Ruling::Deny);
+    // A command may go anywhere.
+    assert_eq!(ruling("Bash", json!({"command": "id", "file_path": "src/a"})), Ruling::Ask);
+    assert_eq!(ruling("Edit", json!({"file_path": "src/a", "old_string": "/etc/x", "new_string": "/etc/y"})), Ruling::Allow);
+}
+
+#[test]
+fn a_denied_command_is_found_across_lines_that_go_on() {
+    let rules = rules("[[deny]]\ntool = \"Bash\"\ncommand = \"rm *\"\n");
+    assert_eq!(rules.decide(&command("ls && r\\\nm x")).ruling, Ruling::Deny);
+}
+
+#[test]
+fn a_rule_for_nothing_is_a_mistake() {
+    for text in ["[[deny]]\ntool = []\n", "[[deny]]\ntool = \"Bash\"\ncommand = []\n", "[[deny]]\ntool = \"Read\"\npath = []\n"]
+    {
+        let error = text.parse::<Permissions>().unwrap_err().to_string();
+        assert!(error.contains("an empty list is for nothing") && error.contains("line "), "{error}");
+    }
 }
