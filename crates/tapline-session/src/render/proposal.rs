@@ -61,9 +61,22 @@ impl Proposal<'_> {
         out
     }
 
+    /// Whether what is shown of it is there, and text.
+    fn is_readable(&self) -> bool {
+        let needed: &[&str] = match self.tool {
+            tool if SHELLS.contains(&tool) => &["command"],
+            "Write" => &["file_path", "content"],
+            "Edit" => &["file_path", "old_string", "new_string"],
+            "NotebookEdit" => &["notebook_path"],
+            _ => &[],
+        };
+        needed.iter().all(|key| self.input.text_of(key).is_some())
+    }
+
     /// What else it would be called with: a flag may matter more than the command.
     fn rest(&self, style: Style, columns: usize) -> String {
         let told: &[&str] = match self.tool {
+            _ if !self.is_readable() => return String::new(),
             tool if SHELLS.contains(&tool) => &["command", "description"],
             "Write" => &["file_path", "content"],
             "Edit" => &["file_path", "old_string", "new_string"],
@@ -97,6 +110,7 @@ impl Proposal<'_> {
         let most = self.most;
         let text = |key: &str| self.input.text_of(key);
         match self.tool {
+            _ if !self.is_readable() => plain(&pairs(self.input, |_| true).join("\n"), style, columns, most),
             tool if SHELLS.contains(&tool) => plain(&text("command").unwrap_or_default(), style, columns, most),
             "Write" => {
                 let old = if let Current::Text(old) = self.file { old } else { "" };
@@ -137,7 +151,7 @@ fn pairs(input: &Json, wanted: impl Fn(&str) -> bool) -> Vec<String> {
 
 /// Lines of text, each made safe and cut into what fits.
 fn plain(text: &str, style: Style, columns: usize, most: usize) -> String {
-    let text = visible(text.trim_end());
+    let text = visible(text.trim_end()).replace('\r', "␍");
     let lines: Vec<_> = text.lines().flat_map(|line| rows(line, columns)).collect();
     shown(lines.into_iter().map(|line| ("", " ", line)).collect(), style, most)
 }
@@ -146,38 +160,61 @@ fn plain(text: &str, style: Style, columns: usize, most: usize) -> String {
 fn rows(line: &str, columns: usize) -> Vec<String> {
     let mut rows = Vec::new();
     for part in wrap(line, columns) {
-        let mut row = String::new();
+        let (mut row, mut used) = (String::new(), 0);
         for c in part.chars() {
-            if width(&row) + width(c.encode_utf8(&mut [0; 4])) > columns {
+            let wide = width(c.encode_utf8(&mut [0; 4]));
+            if used + wide > columns {
                 rows.push(std::mem::take(&mut row));
+                used = 0;
             }
             row.push(c);
+            used += wide;
         }
         rows.push(row);
     }
     rows
 }
 
+/// A line of a file with what cannot be seen of it: blanks at its end, and how it ends.
+fn exact(line: &str) -> String {
+    let (line, end) = match line.strip_suffix('\n') {
+        Some(line) => line.strip_suffix('\r').map_or((line, ""), |line| (line, "␍")),
+        None => (line, "␄"),
+    };
+    let text = line.trim_end_matches([' ', '\t']);
+    let blanks: String = line[text.len()..].chars().map(|blank| if blank == ' ' { '·' } else { '→' }).collect();
+    format!("{}{blanks}{end}", visible(text))
+}
+
 /// What changes from one text to the other: what both begin and end with is left out, but for a few lines.
 fn diff(old: &str, new: &str, style: Style, columns: usize, most: usize) -> String {
-    let (old, new): (Vec<_>, Vec<_>) = (old.lines().collect(), new.lines().collect());
-    let same = |(one, other): &(&&str, &&str)| one == other;
+    let lines_of = |text: &str| text.split_inclusive('\n').map(str::to_owned).collect::<Vec<_>>();
+    let (old, new) = (lines_of(old), lines_of(new));
+    let same = |(one, other): &(&String, &String)| one == other;
     let before = old.iter().zip(&new).take_while(same).count();
     let (rest_old, rest_new) = (&old[before..], &new[before..]);
     let after = rest_old.iter().rev().zip(rest_new.iter().rev()).take_while(same).count();
+    let (gone, come) = (&rest_old[..rest_old.len() - after], &rest_new[..rest_new.len() - after]);
+    // A text without an end of its last line is no file: only where it makes a difference is it said.
+    let matters = |lines: &[String]| lines.iter().any(|line| line.ends_with('\n'));
+    let said = |line: &String| {
+        let exact = exact(line);
+        if matters(gone) || matters(come) { exact } else { exact.trim_end_matches('␄').to_owned() }
+    };
     let mut lines = Vec::new();
-    let mut add = |colour: &'static str, mark: &'static str, texts: &[&str]| {
+    let mut add = |colour: &'static str, mark: &'static str, texts: Vec<String>| {
         for text in texts {
-            let shown = visible(text);
-            lines.extend(rows(&shown, columns).into_iter().map(|row| (colour, mark, row)));
+            lines.extend(rows(&text, columns).into_iter().map(|row| (colour, mark, row)));
         }
     };
-    add(style.dim, " ", &old[before.saturating_sub(AROUND)..before]);
-    add(style.red, "-", &rest_old[..rest_old.len() - after]);
-    add(style.green, "+", &rest_new[..rest_new.len() - after]);
-    add(style.dim, " ", &rest_old[rest_old.len() - after..][..after.min(AROUND)]);
-    if lines.is_empty() {
-        lines.push((style.dim, " ", "(nothing changes)".to_owned()));
+    let around =
+        |lines: &[String]| lines.iter().map(|line| visible(line.trim_end_matches(['\n', '\r'])).into_owned()).collect();
+    add(style.dim, " ", around(&old[before.saturating_sub(AROUND)..before]));
+    add(style.red, "-", gone.iter().map(said).collect());
+    add(style.green, "+", come.iter().map(said).collect());
+    add(style.dim, " ", around(&rest_old[rest_old.len() - after..][..after.min(AROUND)]));
+    if gone.is_empty() && come.is_empty() {
+        lines = vec![(style.dim, " ", "(nothing changes)".to_owned())];
     }
     shown(lines, style, most)
 }
@@ -223,7 +260,21 @@ mod tests {
         let write = serde_json::json!({"file_path": "a.rs", "content": "one\ntwo\n"});
         assert_eq!(render("Write", write.clone(), None), "? Write asks to write a.rs\n  + one\n  + two\n");
         assert_eq!(render("Write", write.clone(), Some("one\n")), "? Write asks to write over a.rs\n    one\n  + two\n");
-        assert_eq!(render("Write", write, Some("one\ntwo\n")), "? Write asks to write over a.rs\n    one\n    two\n");
+        assert_eq!(render("Write", write, Some("one\ntwo\n")), "? Write asks to write over a.rs\n    (nothing changes)\n");
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_shown() {
+        let edit = |old: &str, new: &str| {
+            let input = serde_json::json!({"file_path": "a", "old_string": old, "new_string": new});
+            render("Edit", input, None).lines().skip(1).collect::<Vec<_>>().join("|")
+        };
+        assert_eq!(edit("a\r\n", "a\n"), "  - a␍|  + a");
+        assert_eq!(edit("a", "a\n"), "  - a␄|  + a");
+        assert_eq!(edit("a \t\n", "a\n"), "  - a·→|  + a");
+        assert_eq!(edit("a", "b"), "  - a|  + b");
+        let odd = serde_json::json!({"file_path": "a", "old_string": 5, "new_string": "x"});
+        assert!(render("Edit", odd, None).contains("old_string: 5"));
     }
 
     #[test]

@@ -68,6 +68,13 @@ impl Editor {
         *self = Self::default();
     }
 
+    /// What could not be sent is there again, before what was typed meanwhile.
+    pub(super) fn put_back(&mut self, text: &str) {
+        let typed = std::mem::take(&mut self.cells);
+        self.show(text);
+        self.cells.extend(typed);
+    }
+
     /// What was typed.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();

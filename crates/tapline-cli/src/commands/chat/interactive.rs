@@ -9,6 +9,7 @@ use tapline_runner::{Agent, Update};
 use tapline_session::What;
 use tapline_session::render::{Style, TerminalOptions};
 use tapline_session::text::{count_of, dollars, fit, one_line, visible};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 
@@ -25,6 +26,8 @@ use crate::commands::view;
 use crate::signals::Signals;
 use crate::{exit, store};
 
+/// Ctrl-C, as a terminal sends it that leaves it to us.
+const CTRL_C: u8 = 3;
 /// What the agent is doing is shown this often.
 const TICK: Duration = Duration::from_millis(250);
 /// What takes longer than this is said.
@@ -39,16 +42,32 @@ pub(super) async fn run(args: &Args, agent: Agent) -> Result<u8> {
     let (agent, asked) =
         if kind == tapline_protocol::Agent::Claude { questions::asking(agent) } else { (agent, mpsc::unbounded_channel().1) };
     let mut signals = Signals::listen()?;
-    let talk = tokio::select! {
-        talk = Talk::start(agent) => match talk {
-            Ok(talk) => talk,
-            Err(failure) => return Ok(super::not_started(kind, &failure)),
-        },
-        signal = signals.next() => return Ok(u8::try_from(128 + signal).unwrap_or(exit::FAILED)),
+    // From the start: what is typed ahead is typed for the prompt.
+    let terminal = Terminal::open()?;
+    let mut typed = terminal::typed();
+    let mut ahead = Vec::new();
+    let start = Talk::start(agent);
+    tokio::pin!(start);
+    let talk = loop {
+        tokio::select! {
+            talk = &mut start => match talk {
+                Ok(talk) => break talk,
+                Err(failure) => {
+                    drop(terminal);
+                    return Ok(super::not_started(kind, &failure));
+                }
+            },
+            signal = signals.next() => return Ok(u8::try_from(128 + signal).unwrap_or(exit::FAILED)),
+            Some(bytes) = typed.recv() => {
+                if bytes.contains(&CTRL_C) {
+                    return Ok(130);
+                }
+                ahead.extend(bytes);
+            }
+        }
     };
     let history = if args.no_history { None } else { store::root().ok().map(|root| root.join("chat-history")) };
     let options = TerminalOptions { thinking: args.thinking, partial: true, ..view::options(args.look) };
-    let terminal = Terminal::open()?;
     let (told, tell) = mpsc::unbounded_channel();
     let mut chat = Chat {
         talk,
@@ -67,6 +86,8 @@ pub(super) async fn run(args: &Args, agent: Agent) -> Result<u8> {
         terminal,
         told,
         now: Now::default(),
+        prompts: 0,
+        kind,
     };
     let dim = chat.screen.style();
     chat.screen.say(&format!("{}{}{}\n", dim.dim, HINT, dim.reset));
@@ -74,7 +95,7 @@ pub(super) async fn run(args: &Args, agent: Agent) -> Result<u8> {
         chat.say(prompt.clone()).await;
     }
     chat.draw();
-    let ended = chat.talk(asked, tell, &mut signals).await;
+    let ended = chat.talk(asked, tell, &mut signals, typed, ahead).await;
     chat.end(ended, &mut signals).await
 }
 
@@ -128,6 +149,9 @@ struct Chat {
     terminal: Terminal,
     told: mpsc::UnboundedSender<Result<String>>,
     now: Now,
+    /// How often something was said to it.
+    prompts: usize,
+    kind: tapline_protocol::Agent,
 }
 
 impl Chat {
@@ -136,9 +160,14 @@ impl Chat {
         mut asked: mpsc::UnboundedReceiver<Asked>,
         mut tell: mpsc::UnboundedReceiver<Result<String>>,
         signals: &mut Signals,
+        mut typed: mpsc::Receiver<Vec<u8>>,
+        ahead: Vec<u8>,
     ) -> Left {
-        let mut typed = terminal::typed();
         let mut keys = Keys::default();
+        if let Some(left) = self.press_all(&keys.push(&ahead)).await {
+            return left;
+        }
+        let Ok(mut resized) = signal(SignalKind::window_change()) else { return Left::Person };
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // When what was begun with the last key is given up.
@@ -162,11 +191,6 @@ impl Chat {
                         return left;
                     }
                 }
-                Some(asked) = asked.recv() => {
-                    if self.questions.add(asked) {
-                        self.ask(false);
-                    }
-                }
                 () = self.questions.withdrawn() => {
                     let more = self.questions.drop_withdrawn();
                     self.screen.remark(self.screen.style().dim, "·", "the agent no longer asks");
@@ -185,16 +209,27 @@ impl Chat {
                     self.draw();
                 }
                 () = self.screen.ready(), if !room => {}
-                update = self.talk.next(), if room => {
+                // While a question is open, nothing pushes it away.
+                update = self.talk.next(), if room && !self.is_asking() => {
                     let Some(update) = update else { return Left::Agent };
                     self.update(update);
                     if !self.talk.is_ready() {
                         self.draw();
                     }
                 }
+                Some(asked) = asked.recv() => {
+                    if self.questions.add(asked) {
+                        self.ask(false);
+                    }
+                }
                 _ = tick.tick(), if self.mode == Mode::Working => self.draw(),
+                Some(()) = resized.recv() => self.draw(),
             }
         }
+    }
+
+    fn is_asking(&self) -> bool {
+        matches!(self.mode, Mode::Question | Mode::Words)
     }
 
     /// What is below is drawn anew.
@@ -252,6 +287,10 @@ impl Chat {
                 }
                 self.woken = false;
                 self.interrupting = false;
+                if self.kind == tapline_protocol::Agent::Codex {
+                    // What a run has left open stays open with it.
+                    self.screen.renew();
+                }
                 if self.under_way.is_empty() && self.mode == Mode::Working {
                     self.mode = Mode::Prompt;
                 }
@@ -282,15 +321,11 @@ impl Chat {
         }
     }
 
-    /// Takes keys that came at once; a question that one of them brought up is not answered by the rest.
+    /// Takes keys that came at once.
     async fn press_all(&mut self, keys: &[Key]) -> Option<Left> {
         for key in keys {
-            let before = self.asked_at;
             if let Some(left) = self.press(key).await {
                 return Some(left);
-            }
-            if self.asked_at != before {
-                break;
             }
         }
         self.draw();
@@ -303,14 +338,22 @@ impl Chat {
             Key::Ctrl('c') => return self.interrupt(),
             Key::Ctrl('z') => {
                 Terminal::suspend();
+                if self.mode == Mode::Question {
+                    self.ask(false);
+                }
                 return None;
             }
             Key::Ctrl('d') if self.editor.is_empty() && self.mode == Mode::Prompt => return Some(Left::Person),
             _ => {}
         }
         match self.mode {
-            // Nobody reads a question that fast.
-            Mode::Question | Mode::Words if self.asked_at.is_some_and(|at| at.elapsed() < TOO_SOON) => {}
+            // Whoever is typing has not read it: that was meant for the prompt, where it goes, until there is a pause.
+            Mode::Question | Mode::Words if self.asked_at.is_some_and(|at| at.elapsed() < TOO_SOON) => {
+                self.asked_at = Some(Instant::now());
+                if *key != Key::Enter {
+                    self.editor.press(key, &[]);
+                }
+            }
             Mode::Question => self.press_question(key),
             Mode::Words => {
                 if *key == Key::Escape && self.questions.wants() == Wants::Text {
@@ -433,16 +476,20 @@ impl Chat {
 
     async fn say(&mut self, text: String) {
         self.screen.said(&text);
-        match self.talk.say(text).await {
+        match self.talk.say(text.clone()).await {
             Ok(name) => {
                 self.under_way.insert(name);
+                self.prompts += 1;
                 (self.interrupted, self.interrupting) = (None, false);
                 if self.mode == Mode::Prompt {
                     self.began = Instant::now();
                     self.mode = Mode::Working;
                 }
             }
-            Err(error) => self.screen.remark(self.screen.style().red, "✗", &format!("{error:#}")),
+            Err(error) => {
+                self.screen.remark(self.screen.style().red, "✗", &format!("{error:#}"));
+                self.editor.put_back(&text);
+            }
         }
     }
 
@@ -471,14 +518,15 @@ impl Chat {
         };
         let Style { dim, reset, .. } = self.screen.style();
         if let Some(report) = &report {
-            let turns = report.turns.len();
+            let turns = self.prompts;
             let cost = report.ledger.cost_usd.map(|cost| format!(" · {}", dollars(cost))).unwrap_or_default();
             let mut text = format!("{dim}{}{cost}{reset}\n", count_of(turns, "prompt"));
             if let Some(recording) = &report.run.recording {
                 let _ = writeln!(text, "{dim}recorded in {}{reset}", one_line(recording));
             }
             if let (Some(id), true) = (&report.session.id, turns > 0) {
-                let _ = writeln!(text, "{dim}go on with: tapline chat --resume {}{reset}", one_line(id));
+                let agent = if self.kind == tapline_protocol::Agent::Codex { " --agent codex" } else { "" };
+                let _ = writeln!(text, "{dim}go on with: tapline chat{agent} --resume {}{reset}", one_line(id));
             }
             self.screen.say(&text);
         }

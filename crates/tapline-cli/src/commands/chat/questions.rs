@@ -8,7 +8,6 @@ use std::time::Duration;
 use serde_json::json;
 use tapline_protocol::{Json, Value};
 use tapline_runner::{Agent, Permission, PermissionQuestion};
-use tapline_session::permission::Call;
 use tapline_session::render::{Current, Proposal, Style};
 use tapline_session::text::{fit, one_line, visible};
 use tokio::sync::{mpsc, oneshot};
@@ -20,13 +19,15 @@ const LINES: usize = 24;
 pub(super) struct Asked {
     pub(super) question: PermissionQuestion,
     file: File,
+    /// What it is about, so that it is known again.
+    about: (String, String),
     reply: oneshot::Sender<Permission>,
 }
 
 /// Lets the agent ask here; its questions come out of the channel.
 pub(super) fn asking(agent: Agent) -> (Agent, mpsc::UnboundedReceiver<Asked>) {
     let (ask, asked) = mpsc::unbounded_channel();
-    let cwd = agent.cwd.clone().unwrap_or_default();
+    let cwd = agent.cwd.clone().or_else(|| std::env::current_dir().ok()).unwrap_or_default();
     let agent = agent
         // A person may take as long as they like.
         .answer_within(Duration::MAX)
@@ -34,11 +35,13 @@ pub(super) fn asking(agent: Agent) -> (Agent, mpsc::UnboundedReceiver<Asked>) {
             let (ask, cwd) = (ask.clone(), cwd.clone());
             async move {
                 let path = Proposal::writes(&question.tool, &question.input).map(|path| cwd.join(path));
-                let read = tokio::task::spawn_blocking(move || path.map_or(File::Absent, |path| read(&path)));
+                let look = move || (path.as_deref().map_or(File::Absent, read), path.as_deref().map(place));
+                let looked = tokio::time::timeout(READ_WITHIN, tokio::task::spawn_blocking(look)).await;
                 // What cannot be read in time is there, and cannot be shown.
-                let file = tokio::time::timeout(READ_WITHIN, read).await.ok().and_then(Result::ok).unwrap_or(File::NotShown);
+                let (file, place) = looked.ok().and_then(Result::ok).unwrap_or((File::NotShown, None));
+                let about = (question.tool.clone(), place.unwrap_or_else(|| whole(&question)));
                 let (reply, answer) = oneshot::channel();
-                let sent = ask.send(Asked { question, file, reply });
+                let sent = ask.send(Asked { question, file, about, reply });
                 let nobody = || Permission::deny("nobody is there to ask any more");
                 if sent.is_err() { nobody() } else { answer.await.unwrap_or_else(|_| nobody()) }
             }
@@ -50,7 +53,7 @@ pub(super) fn asking(agent: Agent) -> (Agent, mpsc::UnboundedReceiver<Asked>) {
 #[derive(Default)]
 pub(super) struct Questions {
     waiting: VecDeque<Asked>,
-    always: Vec<(String, Option<String>)>,
+    always: Vec<(String, String)>,
     /// The answers so far, where one question asks several things.
     answers: Vec<(String, String)>,
 }
@@ -74,7 +77,7 @@ pub(super) enum Decided {
 impl Questions {
     /// One more. What is always allowed is not asked; `true` if it is to be shown now.
     pub(super) fn add(&mut self, asked: Asked) -> bool {
-        if self.always.contains(&about(&asked.question)) {
+        if self.always.contains(&asked.about) {
             let _ = asked.reply.send(Permission::allow());
             return false;
         }
@@ -134,12 +137,11 @@ impl Questions {
 
     /// A key was pressed; none if it means nothing here.
     pub(super) fn press(&mut self, key: char) -> Option<Decided> {
-        let question = self.current()?;
+        self.current()?;
         let (answer, decided) = match key {
             'y' => (Permission::allow(), Decided::Allowed("once")),
             'a' => {
-                let about = about(question);
-                self.always.push(about);
+                self.always.extend(self.waiting.front().map(|asked| asked.about.clone()));
                 (Permission::allow(), Decided::Allowed("always"))
             }
             'n' => (Permission::deny("the person said no"), Decided::Denied),
@@ -170,7 +172,9 @@ impl Questions {
             return Some(Decided::Denied);
         }
         let thing = asked.get(self.answers.len())?;
-        self.answers.push((thing.question.clone(), thing.chosen(words)));
+        // A number that stands for nothing is a slip: it is asked again.
+        let chosen = thing.chosen(words)?;
+        self.answers.push((thing.question.clone(), chosen));
         if self.answers.len() < asked.len() {
             return None;
         }
@@ -210,23 +214,25 @@ impl Questions {
 /// The tool by which the agent asks the person something.
 const ASK: &str = "AskUserQuestion";
 
-/// What a question is about, so that it is known again: the tool, and the very command with all its flags, or the very file.
-fn about(question: &PermissionQuestion) -> (String, Option<String>) {
-    let call = Call::of(&question.tool, Some(&question.input), Some("/"));
-    let whole = || {
-        let mut input: serde_json::Map<String, serde_json::Value> = question.input.to().unwrap_or_default();
-        input.remove("description");
-        serde_json::Value::from(input).to_string()
-    };
-    // Of a tool that only writes one file, the file; of any other, all that it is called with.
-    let one_file = Proposal::writes(&question.tool, &question.input).and(call.paths.into_iter().next());
-    (question.tool.clone(), Some(one_file.unwrap_or_else(whole)))
+/// All that a tool is called with but the words for the person: what is always allowed is the very same call.
+fn whole(question: &PermissionQuestion) -> String {
+    let mut input: serde_json::Map<String, serde_json::Value> = question.input.to().unwrap_or_default();
+    input.remove("description");
+    serde_json::Value::from(input).to_string()
 }
 
-/// The same in words.
+/// Where a file is, behind all links, also one that is not there yet.
+fn place(path: &Path) -> String {
+    let there = path.canonicalize().or_else(|_| {
+        let folder = path.parent().unwrap_or(Path::new("/")).canonicalize()?;
+        Ok::<_, std::io::Error>(folder.join(path.file_name().unwrap_or_default()))
+    });
+    there.unwrap_or_else(|_| path.to_owned()).display().to_string()
+}
+
+/// What always would be for, in words.
 fn words(question: &PermissionQuestion) -> String {
-    let call = Call::of(&question.tool, Some(&question.input), Some("/"));
-    match call.command.or_else(|| Proposal::writes(&question.tool, &question.input)) {
+    match question.input.text_of("command").or_else(|| Proposal::writes(&question.tool, &question.input)) {
         Some(what) => one_line(&what),
         None => "just this".to_owned(),
     }
@@ -272,11 +278,12 @@ struct Thing {
 }
 
 impl Thing {
-    /// What was typed: numbers stand for what they number.
-    fn chosen(&self, words: &str) -> String {
-        let numbers = words.split(',').map(|part| part.trim().parse::<usize>().ok()?.checked_sub(1));
-        let labels = numbers.map(|number| self.options.get(number?).map(|(label, _)| label.clone()));
-        labels.collect::<Option<Vec<_>>>().map_or_else(|| words.to_owned(), |labels| labels.join(", "))
+    /// What was typed: numbers stand for what they number; none if one stands for nothing.
+    fn chosen(&self, words: &str) -> Option<String> {
+        let numbers: Option<Vec<usize>> = words.split(',').map(|part| part.trim().parse().ok()).collect();
+        let Some(numbers) = numbers else { return Some(words.to_owned()) };
+        let label = |number: usize| Some(self.options.get(number.checked_sub(1)?)?.0.clone());
+        Some(numbers.into_iter().map(label).collect::<Option<Vec<_>>>()?.join(", "))
     }
 }
 
@@ -320,9 +327,9 @@ mod tests {
     fn numbers_stand_for_what_they_number() {
         let option = |label: &str| (label.to_owned(), String::new());
         let thing = Thing { question: String::new(), options: vec![option("Red"), option("Blue")], several: true };
-        let cases = [("2", "Blue"), ("1, 2", "Red, Blue"), ("3", "3"), ("0", "0"), ("neither", "neither"), ("1,x", "1,x")];
+        let cases = [("2", Some("Blue")), ("1, 2", Some("Red, Blue")), ("3", None), ("0", None), ("1,x", Some("1,x"))];
         for (typed, chosen) in cases {
-            assert_eq!(thing.chosen(typed), chosen);
+            assert_eq!(thing.chosen(typed).as_deref(), chosen, "{typed}");
         }
     }
 }

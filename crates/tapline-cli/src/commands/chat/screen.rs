@@ -50,6 +50,13 @@ impl Screen {
         output::size()
     }
 
+    /// Begins anew below what is there.
+    pub(super) fn renew(&mut self) {
+        let text = self.erased() + &self.renderer.status(None) + &self.renderer.pause();
+        self.out.write(text.as_bytes());
+        self.renderer = Format::Terminal(self.options).renderer();
+    }
+
     /// A step of the agent's.
     pub(super) fn step(&mut self, step: &Step, elapsed: Duration) {
         self.status.accept(step, elapsed);

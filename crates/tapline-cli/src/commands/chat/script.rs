@@ -285,6 +285,9 @@ impl<R: std::io::BufRead> Iterator for Lines<R> {
             }
             self.ended = !line.ends_with(b"\n");
             let text = String::from_utf8_lossy(&line);
+            if matches!(text, std::borrow::Cow::Owned(_)) {
+                output::tell("WARNING: a prompt is not UTF-8: what is not stands as U+FFFD in it");
+            }
             let text = text.trim_end_matches(['\n', '\r']);
             if let Some(goes_on) = text.strip_suffix('\\').filter(|_| !self.ended) {
                 prompt.push_str(goes_on);
