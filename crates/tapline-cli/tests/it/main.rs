@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod architecture;
 #[cfg(test)]
+mod chatting;
+#[cfg(test)]
 mod checking;
 #[cfg(test)]
 mod converting;

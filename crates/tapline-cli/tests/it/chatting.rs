@@ -1,0 +1,125 @@
+//! `tapline chat` by a script and `run --permissions`, against an agent that misbehaves on demand. (In a terminal, and with the real
+//! programs: tests/e2e.)
+
+use std::io::Write as _;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use crate::running::{fake, run_command};
+use crate::tapline::{Bounded, Folder, Ran, command, ran, tapline};
+
+/// A script's output.
+fn chat(mode: &str, args: &[&str], lines: &str) -> Ran {
+    let mut command = command(&[&["chat", "--bin", &fake(), "--no-record"], args].concat());
+    command.env("FAKE", mode).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // An agent that is gone takes no more.
+    let _ = child.stdin.take().unwrap().write_all(lines.as_bytes());
+    ran(child.wait_with_output().unwrap())
+}
+
+/// One that answers and goes when its input ends.
+const SESSION: &str = "session-and-go";
+
+#[test]
+fn a_prompt_a_line() {
+    let ran = chat(SESSION, &["--format", "text"], "one\n\ntwo\r\nthree \\\ngoes on");
+    assert_eq!((ran.code, ran.out.as_str()), (0, "done\n\ndone\n\ndone\n"), "{}", ran.err);
+    let ran = chat(SESSION, &["--format", "stream-json"], "one\n");
+    assert!(ran.out.lines().any(|line| line.contains(r#""type":"result""#)), "{}", ran.out);
+    let ran = chat(SESSION, &[], "one\n");
+    assert!(ran.out.contains("› one") && ran.out.contains("✓ success"), "{}", ran.out);
+    assert!(ran.err.contains("go on with: tapline chat --resume fake-session"), "{}", ran.err);
+    for nothing in ["", "\n\n", "/quit\nnever\n"] {
+        let ran = chat(SESSION, &["--format", "text"], nothing);
+        assert_eq!((ran.code, ran.out.as_str()), (0, ""), "{nothing:?}: {}", ran.err);
+    }
+}
+
+#[test]
+fn what_is_not_utf_8_is_said() {
+    let folder = Folder::new("chat-utf8");
+    let script = folder.path("script");
+    std::fs::write(&script, b"caf\xe9\n").unwrap();
+    let ran = chat(SESSION, &["--format", "text", "--script", &script], "");
+    assert!(ran.code == 0 && ran.err.contains("not UTF-8"), "{}", ran.err);
+    let missing = folder.path("missing");
+    let ran = chat(SESSION, &["--script", &missing], "");
+    assert!(ran.code == 2 && ran.err.contains("cannot read the script"), "{}", ran.err);
+}
+
+#[test]
+fn agents_that_do_not_talk() {
+    // It ends at once, says nothing, or dies when it is spoken to.
+    let ran = chat("nothing", &[], "one\n");
+    assert_eq!(ran.code, 4, "{}", ran.err);
+    let ran = chat("dies-when-asked", &["--format", "text"], "one\ntwo\n");
+    assert_eq!((ran.code, ran.out.as_str()), (4, ""), "{}", ran.err);
+    assert!(!ran.err.is_empty(), "why is said");
+    let ran = ran_of(&["chat", "--no-record", "--bin", "/nowhere/claude"], "one\n");
+    assert!(ran.code == 127 && ran.err.contains("not found") && ran.err.contains("--bin PATH"), "{}", ran.err);
+}
+
+fn ran_of(args: &[&str], lines: &str) -> Ran {
+    let mut child = command(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let _ = child.stdin.take().unwrap().write_all(lines.as_bytes());
+    ran(child.wait_with_output().unwrap())
+}
+
+#[test]
+fn what_goes_with_what() {
+    let folder = Folder::new("chat-usage");
+    let rules = folder.file("rules.toml", "allow = [{ tool = \"Read\" }]\n");
+    let bypass = ["--permissions", &rules, "--permission-mode", "bypassPermissions"];
+    for args in [&bypass[..], &["--permissions", &rules, "--", "--dangerously-skip-permissions"]] {
+        let ran = chat(SESSION, args, "one\n");
+        assert!(ran.code == 2 && ran.err.contains("nobody here would be asked"), "{args:?}: {}", ran.err);
+    }
+    assert_eq!(chat(SESSION, &["--permission-mode", "bypassPermissions"], "one\n").code, 0);
+    let ran = tapline(&["run", "go", "--no-record", "--agent", "codex", "--bin", &fake(), "--permissions", &rules]);
+    assert!(ran.code == 2 && ran.err.contains("asks nothing"), "{}", ran.err);
+    let ran = tapline(&["run", "go", "--no-record", "--input", "stream-json", "--bin", &fake(), "--permissions", &rules]);
+    assert!(ran.code == 2 && ran.err.contains("whoever sends the messages"), "{}", ran.err);
+    let wrong = folder.file("wrong.toml", "deny = [{ tool = [] }]\n");
+    let ran = chat(SESSION, &["--permissions", &wrong], "one\n");
+    assert!(ran.code == 2 && ran.err.contains("an empty list is for nothing"), "{}", ran.err);
+}
+
+/// A recording is whole, also where the reader goes away.
+#[test]
+fn a_reader_that_goes_away() {
+    let folder = Folder::new("chat-pipe");
+    let recording = folder.path("recording");
+    let mut child = command(&["chat", "--bin", &fake(), "--record", &recording])
+        .env("FAKE", SESSION)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    child.stdin.take().unwrap().write_all(b"one\ntwo\n").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0), "a closed pipe is a quiet end");
+    assert!(std::path::Path::new(&recording).join("end.json").exists());
+}
+
+/// An agent that never answers the first request can be stopped like any other.
+#[test]
+fn a_mute_agent_is_stopped() {
+    let folder = Folder::new("mute");
+    let rules = folder.file("rules.toml", "allow = [{ tool = \"Read\" }]\n");
+    for (name, code) in [("INT", 130), ("TERM", 143)] {
+        let run = run_command("hang-silent", &["--permissions", &rules, "--format", "quiet"]);
+        let chat = command(&["chat", "--bin", &fake(), "--no-record"]);
+        for mut command in [run, chat] {
+            command.env("FAKE", "hang-silent").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+            let mut child = Bounded(command.spawn().unwrap());
+            std::thread::sleep(Duration::from_millis(500));
+            let since = Instant::now();
+            let told = std::process::Command::new("kill").args([&format!("-{name}"), &child.0.id().to_string()]).status();
+            assert!(told.unwrap().success());
+            assert_eq!(child.0.wait().unwrap().code(), Some(code), "{name}");
+            assert!(since.elapsed() < Duration::from_secs(10), "{name}");
+        }
+    }
+}
