@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::run::{Kept, Told};
-use super::{AgentName, Look};
+use super::Look;
+use super::run::{Kept, Told, Whose};
 
 /// Talk with an agent: answers as they come, its questions answered with a key
 ///
@@ -26,15 +26,8 @@ pub(crate) struct Chat {
     /// With a script: what to print
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) format: Option<ScriptFormat>,
-    /// Whose agent
-    #[arg(long, value_enum, default_value_t = AgentName::Claude)]
-    pub(crate) agent: AgentName,
-    /// Its program [default: $TAPLINE_CLAUDE_BIN or $TAPLINE_CODEX_BIN, else on PATH]
-    #[arg(long, value_name = "PATH")]
-    pub(crate) bin: Option<PathBuf>,
-    /// Work in this folder
-    #[arg(long, value_name = "DIR")]
-    pub(crate) cwd: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) whose: Whose,
     /// Show what the agent thinks
     #[arg(long)]
     pub(crate) thinking: bool,

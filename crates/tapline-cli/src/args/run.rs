@@ -30,15 +30,8 @@ pub(crate) struct Run {
     /// Pass messages (one JSON object a line) from stdin on to the agent as they come
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub(crate) input: Option<InputKind>,
-    /// Whose agent
-    #[arg(long, value_enum, default_value_t = AgentName::Claude)]
-    pub(crate) agent: AgentName,
-    /// Its program [default: $TAPLINE_CLAUDE_BIN or $TAPLINE_CODEX_BIN, else on PATH]
-    #[arg(long, value_name = "PATH")]
-    pub(crate) bin: Option<PathBuf>,
-    /// Work in this folder
-    #[arg(long, value_name = "DIR")]
-    pub(crate) cwd: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) whose: Whose,
     #[command(flatten)]
     pub(crate) told: Told,
     #[command(flatten)]
@@ -63,6 +56,20 @@ Examples:
 Exit codes: 0 success, 1 the agent failed (or --get found nothing), 2 bad usage or input,
 3 policy violated, 4 incomplete (no result), 124 timeout, 126 agent not executable,
 127 agent not found, 130 interrupted, 143 terminated.";
+
+/// Which agent, and where.
+#[derive(Debug, Args)]
+pub(crate) struct Whose {
+    /// Whose agent
+    #[arg(long, value_enum, default_value_t = AgentName::Claude)]
+    pub(crate) agent: AgentName,
+    /// Its program [default: $TAPLINE_CLAUDE_BIN or $TAPLINE_CODEX_BIN, else on PATH]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) bin: Option<PathBuf>,
+    /// Work in this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<PathBuf>,
+}
 
 /// What the agent is told.
 #[derive(Debug, Args)]

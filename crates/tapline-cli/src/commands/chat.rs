@@ -40,14 +40,14 @@ pub(crate) fn run(args: &Chat) -> Result<u8> {
 
 /// The agent that is spoken to.
 fn agent(args: &Chat, typed: bool) -> Result<Agent> {
-    let kind = tapline_protocol::Agent::from(args.agent);
+    let kind = tapline_protocol::Agent::from(args.whose.agent);
     let mut agent = Agent::new(kind);
     let partial = args.told.partial || typed && kind == tapline_protocol::Agent::Claude;
     agent.options = prepare::options(&args.told, &args.extra, partial)?;
     agent.answers.permissions = args.told.permissions.as_deref().map(read_permissions).transpose()?;
     agent.environment = prepare::environment(&args.told);
-    agent.bin.clone_from(&args.bin);
-    agent.cwd.clone_from(&args.cwd);
+    agent.bin.clone_from(&args.whose.bin);
+    agent.cwd.clone_from(&args.whose.cwd);
     agent.record = store::folder(&args.kept)?.map(|folder| store::record_to(&args.kept, folder));
     agent.guard = guard_program();
     Ok(agent)

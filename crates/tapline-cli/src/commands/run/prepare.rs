@@ -25,7 +25,7 @@ pub(super) struct Plan {
 
 /// Reads everything that the run needs from files and stdin.
 pub(super) fn plan(args: &Run) -> Result<Plan> {
-    let kind = tapline_protocol::Agent::from(args.agent);
+    let kind = tapline_protocol::Agent::from(args.whose.agent);
     let live = if output::is_capable() { Format::Live } else { Format::Lines };
     let format = args.shown.format.unwrap_or(live);
     if format == Format::Json && kind == tapline_protocol::Agent::Codex {
@@ -104,8 +104,8 @@ impl Plan {
             (None, None) => Input::Nothing,
         };
         agent.answers.permissions.clone_from(&self.permissions);
-        agent.bin.clone_from(&args.bin);
-        agent.cwd.clone_from(&args.cwd);
+        agent.bin.clone_from(&args.whose.bin);
+        agent.cwd.clone_from(&args.whose.cwd);
         agent.environment = environment(&args.told);
         let ending = &args.ending;
         agent.limits = Limits {
