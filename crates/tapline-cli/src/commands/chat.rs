@@ -31,8 +31,11 @@ pub(crate) fn run(args: &Chat) -> Result<u8> {
     );
     let agent = agent(args, typed)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start a thread")?;
-    let code =
-        runtime.block_on(async { if typed { interactive::run(args, agent).await } else { script::run(args, agent).await } });
+    let code = if typed {
+        runtime.block_on(Box::pin(interactive::run(args, agent)))
+    } else {
+        runtime.block_on(Box::pin(script::run(args, agent)))
+    };
     // A read of the terminal that is still waited for must not keep us.
     runtime.shutdown_background();
     code
