@@ -2,6 +2,8 @@
 //! programs and runs them.
 
 #[cfg(test)]
+mod asking;
+#[cfg(test)]
 mod chatting;
 #[cfg(test)]
 mod claude;
