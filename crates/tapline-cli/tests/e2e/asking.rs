@@ -111,7 +111,7 @@ for line in sys.stdin:
 async fn sessions_are_gone_on_with_copied_and_found_again() {
     let stage = Stage::new(
         &newest(),
-        "[[turn]]\nwhen = { count = 0 }\ntext = \"First.\"\n[[turn]]\nwhen = { count = 1 }\ntext = \"Second.\"\nrepeat = \"forever\"\n",
+        "[[turn]]\nwhen = { count = 0 }\ntext = \"First.\"\n[[turn]]\nwhen = { count = 1 }\ntext = \"Second.\"\nrepeat = 2\n[[turn]]\nexpect = { count = 2 }\ntext = \"Third.\"\n",
     );
     let mut session = agent(&stage).session().await.unwrap();
     session.turn("one").await.unwrap();
