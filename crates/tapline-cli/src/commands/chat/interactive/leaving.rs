@@ -1,0 +1,67 @@
+//! How a chat ends: the agent in order, the terminal as it was, and how to go on.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use anyhow::Result;
+use tapline_session::render::Style;
+use tapline_session::text::{count_of, dollars, one_line};
+
+use super::{Chat, Left};
+use crate::exit;
+use crate::signals::Signals;
+
+/// What takes longer than this is said.
+const PATIENT: Duration = Duration::from_secs(1);
+
+impl Chat {
+    /// The agent ends, in order; a further Ctrl-C does not wait.
+    pub(super) async fn end(mut self, left: Left, signals: &mut Signals) -> Result<u8> {
+        self.screen.finish();
+        // Whoever was asked is gone.
+        drop(self.questions);
+        if left == Left::InHaste || matches!(left, Left::Signal(_)) {
+            self.talk.stop();
+        }
+        drop(self.terminal);
+        let stopper = self.talk.stopper();
+        let finish = self.talk.finish();
+        tokio::pin!(finish);
+        let mut patient = true;
+        let report = loop {
+            tokio::select! {
+                report = &mut finish => break report,
+                () = tokio::time::sleep(PATIENT), if patient => {
+                    patient = false;
+                    self.screen.remark(self.screen.style().dim, "·", "waiting for what is under way (Ctrl-C does not wait)");
+                }
+                _ = signals.next() => stopper.iter().for_each(tapline_runner::Stopper::terminate),
+            }
+        };
+        let Style { dim, reset, .. } = self.screen.style();
+        if let Some(report) = &report {
+            let turns = self.prompts;
+            let cost = report.ledger.cost_usd.map(|cost| format!(" · {}", dollars(cost))).unwrap_or_default();
+            let mut text = format!("{dim}{}{cost}{reset}\n", count_of(turns, "prompt"));
+            if let Some(recording) = &report.run.recording {
+                let _ = writeln!(text, "{dim}recorded in {}{reset}", one_line(recording));
+            }
+            if let (Some(id), true) = (&report.session.id, turns > 0) {
+                let agent = if self.kind == tapline_protocol::Agent::Codex { " --agent codex" } else { "" };
+                let _ = writeln!(text, "{dim}go on with: tapline chat{agent} --resume {}{reset}", one_line(id));
+            }
+            self.screen.say(&text);
+        }
+        if left == Left::Agent
+            && let Some(error) = report.as_ref().and_then(|report| report.verdict.error.as_ref())
+        {
+            self.screen.remark(self.screen.style().red, "✗", &format!("the agent has ended: {error}"));
+        }
+        self.screen.flushed().await;
+        Ok(match left {
+            Left::Person | Left::InHaste => 0,
+            Left::Signal(number) => u8::try_from(128 + number).unwrap_or(exit::FAILED),
+            Left::Agent => report.map_or(exit::FAILED, |report| report.verdict.exit_code().max(exit::FAILED)),
+        })
+    }
+}

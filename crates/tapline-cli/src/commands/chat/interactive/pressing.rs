@@ -1,0 +1,184 @@
+//! What a person does: keys, prompts, commands, answers.
+
+use std::time::Instant;
+
+use super::super::editor::Edited;
+use super::super::keys::Key;
+use super::super::questions::{Decided, Wants};
+use super::super::slash::{self, Slash};
+use super::super::terminal::Terminal;
+use super::{AGAIN, Chat, Left, Mode, Screen, TOO_SOON};
+
+impl Chat {
+    /// Takes keys that came at once.
+    pub(super) async fn press_all(&mut self, keys: &[Key]) -> Option<Left> {
+        for key in keys {
+            if let Some(left) = self.press(key).await {
+                return Some(left);
+            }
+        }
+        self.draw();
+        None
+    }
+
+    /// Takes a key; says why the chat is left, if it is.
+    async fn press(&mut self, key: &Key) -> Option<Left> {
+        match key {
+            Key::Ctrl('c') => return self.interrupt(),
+            Key::Ctrl('z') => {
+                Terminal::suspend();
+                if self.mode == Mode::Question {
+                    self.ask(false);
+                }
+                return None;
+            }
+            Key::Ctrl('d') if self.editor.is_empty() && self.mode == Mode::Prompt => return Some(Left::Person),
+            _ => {}
+        }
+        match self.mode {
+            // Whoever is typing has not read it: that was meant for the prompt, where it goes, until there is a pause.
+            Mode::Question | Mode::Words if self.asked_at.is_some_and(|at| at.elapsed() < TOO_SOON) => {
+                self.asked_at = Some(Instant::now());
+                if *key != Key::Enter {
+                    self.editor.press(key, &[]);
+                }
+            }
+            Mode::Question => self.press_question(key),
+            Mode::Words => {
+                if *key == Key::Escape && self.questions.wants() == Wants::Text {
+                    let decided = self.questions.say("");
+                    self.decided(decided.as_ref());
+                } else if *key == Key::Escape {
+                    self.ask(false);
+                } else if let Edited::Sent(text) = self.why.press(key, &[]) {
+                    let decided = self.questions.say(&text);
+                    self.decided(decided.as_ref());
+                }
+            }
+            Mode::Prompt | Mode::Working => {
+                if let Edited::Sent(text) = self.editor.press(key, &self.history.entries) {
+                    return self.send(text).await;
+                }
+            }
+        }
+        None
+    }
+
+    fn press_question(&mut self, key: &Key) {
+        match key {
+            Key::Char('w') => {
+                let dim = self.screen.style().dim;
+                self.screen.remark(dim, "·", "why not? (Enter without words: just no; Esc: back)");
+                (self.mode, self.asked_at) = (Mode::Words, None);
+            }
+            Key::Char('v') => self.ask(true),
+            Key::Char(c) => {
+                if let Some(decided) = self.questions.press(*c) {
+                    self.decided(Some(&decided));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The question that is to be answered is shown.
+    pub(super) fn ask(&mut self, whole: bool) {
+        let (style, (columns, _)) = (self.screen.style(), Screen::size());
+        let text = self.questions.shown(style, columns, whole);
+        self.screen.quiet();
+        self.screen.say(&format!("\n{text}"));
+        self.why.clear();
+        self.asked_at = Some(Instant::now());
+        self.mode = if self.questions.wants() == Wants::Text { Mode::Words } else { Mode::Question };
+        self.draw();
+    }
+
+    /// An answer was given; none if there is more to say.
+    fn decided(&mut self, decided: Option<&Decided>) {
+        let green = self.screen.style().green;
+        match decided {
+            Some(Decided::Allowed(how)) => self.screen.remark(green, "✓", &format!("allowed, {how}")),
+            Some(Decided::Answered) => self.screen.remark(green, "✓", "answered"),
+            // The agent says so itself.
+            Some(Decided::Denied) | None => {}
+        }
+        let more = self.questions.current().is_some();
+        self.answered(more);
+    }
+
+    /// The next question, or back to work.
+    pub(super) fn answered(&mut self, more: bool) {
+        if more {
+            self.ask(false);
+        } else {
+            self.why.clear();
+            self.mode = if self.under_way.is_empty() && !self.woken { Mode::Prompt } else { Mode::Working };
+            self.draw();
+        }
+    }
+
+    /// Ctrl-C: the turn ends; again, the chat.
+    fn interrupt(&mut self) -> Option<Left> {
+        if self.mode == Mode::Prompt && !self.editor.is_empty() {
+            self.editor.clear();
+            return None;
+        }
+        // Twice in a moment, or again while the first has not ended the turn.
+        if self.interrupting || self.interrupted.is_some_and(|at| at.elapsed() < AGAIN) {
+            return Some(Left::InHaste);
+        }
+        self.interrupted = Some(Instant::now());
+        if self.mode == Mode::Prompt {
+            self.screen.remark(self.screen.style().dim, "·", "Ctrl-C again ends the chat");
+        } else {
+            self.interrupting = true;
+            self.talk.interrupt();
+        }
+        None
+    }
+
+    /// A prompt was typed.
+    async fn send(&mut self, text: String) -> Option<Left> {
+        if text.trim().is_empty() {
+            return None;
+        }
+        self.history.add(&text);
+        match slash::read(&text) {
+            Some(Slash::Quit) => return Some(Left::Person),
+            Some(slash) => {
+                self.screen.said(&text);
+                if let Slash::Model(model) = &slash {
+                    self.talk.set_model(model.clone());
+                }
+                let (control, told, now) = (self.talk.control(), self.told.clone(), self.now.clone());
+                tokio::spawn(async move { told.send(slash::run(slash, now, control).await).is_ok() });
+            }
+            None if !self.talk.knows(&text) => {
+                self.screen.said(&text);
+                let why = "no such command, here or of the agent's (/help; a blank before it sends it as it is)";
+                self.screen.remark(self.screen.style().red, "✗", why);
+            }
+            None => self.say(text).await,
+        }
+        None
+    }
+
+    pub(super) async fn say(&mut self, text: String) {
+        self.screen.said(&text);
+        match self.talk.say(text.clone()).await {
+            Ok(name) => {
+                self.under_way.insert(name);
+                self.prompts += 1;
+                (self.interrupted, self.interrupting) = (None, false);
+                if self.mode == Mode::Prompt {
+                    self.began = Instant::now();
+                    self.mode = Mode::Working;
+                }
+            }
+            Err(error) => {
+                self.screen.remark(self.screen.style().red, "✗", &format!("{error:#}"));
+                self.editor.put_back(&text);
+            }
+        }
+    }
+}
