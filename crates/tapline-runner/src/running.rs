@@ -218,6 +218,8 @@ impl Running {
         if agent.is_dialogue() {
             // It says when it is idle: the one sign that nothing more comes.
             environment.insert("CLAUDE_CODE_SDK_READS_SESSION_STATE".into(), "1".into());
+            // With it there are no hooks, and nobody would hold the rules against what is not asked.
+            environment.remove(std::ffi::OsStr::new("CLAUDE_CODE_SIMPLE"));
         }
         let program = locate(kind, agent.bin.as_deref(), environment::value(&environment, "PATH").as_deref())?;
         if let Some(cwd) = &agent.cwd {

@@ -66,7 +66,8 @@ pub struct Rule {
 /// Patterns, at least one: a rule for nothing is a mistake.
 fn some<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Patterns, D::Error> {
     let patterns = Patterns::deserialize(deserializer)?;
-    if patterns.is_empty() { Err(serde::de::Error::custom("an empty list is for nothing")) } else { Ok(patterns) }
+    let nothing = patterns.is_empty() || patterns.iter().any(str::is_empty);
+    if nothing { Err(serde::de::Error::custom("an empty list, or an empty pattern, is for nothing")) } else { Ok(patterns) }
 }
 
 fn some_if_any<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Patterns>, D::Error> {
@@ -138,6 +139,23 @@ const KNOWN: &[&str] = &[
     "Task",
 ];
 
+/// Nobody nests a path deeper.
+const DEEPEST: usize = 32;
+
+/// Every text that could name a file; nothing, where it is too deep to be looked at.
+fn texts_in(value: Value<'_>, depth: usize, texts: &mut Vec<Option<String>>) {
+    if let Some(text) = value.as_str() {
+        let text = text.strip_prefix("file://").unwrap_or(&text);
+        texts.extend(looks_like_a_path(text).then(|| Some(text.to_owned())));
+    } else if value.items().is_none() && value.entries().is_none() {
+    } else if depth == DEEPEST {
+        texts.push(None);
+    } else {
+        value.items().into_iter().flatten().for_each(|item| texts_in(item, depth + 1, texts));
+        value.entries().into_iter().flatten().for_each(|(_, value)| texts_in(value, depth + 1, texts));
+    }
+}
+
 /// A text that could name a file: of one line, with a slash, or where one begins.
 fn looks_like_a_path(text: &str) -> bool {
     !text.contains('\n')
@@ -163,21 +181,28 @@ impl Call {
         // Of a tool that nobody here knows, whatever looks like a path may be one.
         if !KNOWN.contains(&tool) {
             let texts = |value: Value<'_>| {
+                let mut texts = Vec::new();
                 let others = value.entries().into_iter().flatten().filter(|(key, _)| !COMMANDS.contains(&&**key));
-                others
-                    .filter_map(|(_, value)| Some(value.as_str()?.into_owned()))
-                    .filter(|text| looks_like_a_path(text))
-                    .collect()
+                others.for_each(|(_, value)| texts_in(value, 0, &mut texts));
+                texts
             };
-            let found: Vec<String> = input.and_then(|input| input.with(texts)).unwrap_or_default();
-            written.extend(found.into_iter().map(Some));
+            written.extend(input.and_then(|input| input.with(texts)).unwrap_or_default());
         }
-        if written.is_empty() && AT_HOME.contains(&tool) {
+        let looked_for = match tool {
+            "Glob" => read(&["pattern"]),
+            "Grep" => read(&["glob"]),
+            _ => Vec::new(),
+        };
+        // What is looked for says where, unless a folder is named.
+        if written.is_empty()
+            && AT_HOME.contains(&tool)
+            && !(tool == "Glob" && looked_for.iter().flatten().any(|text| text.contains('/')))
+        {
             written.extend(cwd.map(|cwd| Some(cwd.to_owned())));
         }
         let mut resolved: Vec<_> = written.iter().map(|path| resolve(path.as_deref()?, cwd)).collect();
         // What is looked for may lead elsewhere: `/etc/**`, `../*`; where it goes up behind a `*`, nobody knows where.
-        if let ("Glob", Some(Some(pattern))) = (tool, read(&["pattern"]).first()) {
+        if let Some(Some(pattern)) = looked_for.first() {
             let fixed = pattern.split(['*', '?', '[', '{']).next().unwrap_or_default();
             let from = resolved.first().cloned().flatten();
             let lost = pattern[fixed.len()..].contains("..");

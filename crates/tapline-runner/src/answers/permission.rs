@@ -230,7 +230,11 @@ pub(super) async fn hold(rules: &Permissions, id: String, hook: &HookInput) -> (
             let why = decision.reason.unwrap_or_else(|| "a permission rule wants it asked".to_owned());
             (HookReply::ask_tool(why), None)
         }
-        (Ruling::Ask, None) | (Ruling::Allow, _) => (HookReply::default(), None),
+        // An agent that would ask nothing asks about what no rule is for, too.
+        (Ruling::Ask, None) if hook.permission_mode.as_deref() == Some("bypassPermissions") => {
+            (HookReply::ask_tool("no permission rule allows it"), None)
+        }
+        (Ruling::Ask, None) | (Ruling::Allow, _) => (HookReply::pass(), None),
     }
 }
 

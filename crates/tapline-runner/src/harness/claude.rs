@@ -91,7 +91,7 @@ pub(super) fn invocation(options: &Options, messages: bool) -> Result<Invocation
 pub(super) fn answering(answers: &Answers, options: &Options, invocation: &mut Invocation) -> Result<(), StartError> {
     if answers.permissions.is_some() {
         let flags = options.extra.iter().filter_map(|arg| arg.to_str()).map(flag_of);
-        let elsewhere = ["--permission-prompt-tool", "--permission-prompts", "--dangerously-skip-permissions"];
+        let elsewhere = ["--permission-prompt-tool", "--permission-prompts", "--dangerously-skip-permissions", "--bare"];
         let unasked = options.permission_mode.as_deref() == Some("bypassPermissions");
         let unasked = unasked.then_some("--permission-mode bypassPermissions");
         if let Some(flag) = flags.into_iter().find(|flag| elsewhere.contains(flag)).or(unasked) {

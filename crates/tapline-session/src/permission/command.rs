@@ -18,7 +18,9 @@ fn roles(command: &str) -> (Vec<(usize, char, Role)>, bool) {
     let (mut roles, mut quote, mut escaped, mut comment, mut before) = (Vec::new(), None, false, false, ' ');
     let mut characters = command.char_indices().peekable();
     while let Some((at, c)) = characters.next() {
-        let expands = c == '$' && characters.peek().is_some_and(|(_, next)| "({['\"".contains(*next));
+        // Within double quotes a quote behind it is a quote.
+        let follows = if quote.is_some() { "({[" } else { "({['\"" };
+        let expands = c == '$' && characters.peek().is_some_and(|(_, next)| follows.contains(*next));
         let role = if comment {
             comment = c != '\n';
             if comment { Role::Turns } else { Role::Divides }
@@ -75,14 +77,20 @@ pub(super) fn parts(command: &str) -> Vec<String> {
     parts.into_iter().map(named).filter(|part| !part.is_empty()).collect()
 }
 
-/// A command without what stands before its name: brackets, and what is set for it alone (`FOO=1 rm x`).
+/// What may stand before a command.
+const BEFORE: &[&str] = &["if", "then", "else", "elif", "while", "until", "do", "time", "command", "builtin", "exec", "nohup"];
+
+/// A command without what stands before its name: brackets, a shell's own words, and what is set for it alone (`FOO=1 rm x`); the
+/// name without what hides it (`\rm`, `"rm"`).
 fn named(part: &str) -> String {
     let is_setting = |word: &&str| {
         let name = word.split_once('=').map_or("", |(name, _)| name);
         !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
     };
     let words = part.split_whitespace().map(|word| word.trim_start_matches(['{', '(', '!'])).filter(|word| !word.is_empty());
-    words.skip_while(is_setting).collect::<Vec<_>>().join(" ")
+    let mut words = words.skip_while(|word| is_setting(word) || BEFORE.contains(word));
+    let name = words.next().unwrap_or_default().replace(['\\', '"', '\''], "");
+    std::iter::once(name.as_str()).chain(words).collect::<Vec<_>>().join(" ").trim().to_owned()
 }
 
 /// The command that a shell is given as one word: `/bin/bash -lc 'ls'` is `ls`. Codex writes all of them so.

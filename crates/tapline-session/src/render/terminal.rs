@@ -261,6 +261,10 @@ impl Terminal {
 
     fn turn(&mut self, turn: &Turn) -> String {
         let mut out = self.end_line();
+        if turn.is_aborted() {
+            // What ran in it runs no more.
+            self.live.drain();
+        }
         // Of a turn that was cut short the agent's own diagnostics say nothing to anybody.
         let noise = |message: &String| turn.is_aborted() && message.starts_with("[ede_diagnostic]");
         if let Some(message) = turn.message.as_ref().filter(|message| !turn.repeats_text && !noise(message)) {

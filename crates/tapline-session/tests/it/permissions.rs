@@ -32,6 +32,9 @@ fn an_allowed_command_is_one_plain_command() {
         "git log a\\;b",
         "git log --format={a,b}",
         "git show $HEAD",
+        "git grep \"a$\"",
+        "git grep -E \"^(a|b)$\" src",
+        "git log \"$'x'\"",
     ] {
         assert_eq!(ruling(plain), Ruling::Allow, "{plain}");
     }
@@ -195,6 +198,17 @@ fn what_could_be_a_path_of_a_tool_nobody_knows_is_one() {
     assert_eq!(ruling("mcp__fs__move", json!({"path": "src/a", "destination": "/etc/x"})), Ruling::Deny);
     // Whose home that is, nobody knows: it may be what is denied.
     assert_eq!(ruling("mcp__fs__move", json!({"path": "src/a", "to": "~/.ssh"})), Ruling::Deny);
+    for hidden in
+        [json!({"paths": ["/etc/x"]}), json!({"files": [{"at": {"path": "/etc/x"}}]}), json!({"uri": "file:///etc/x"})]
+    {
+        assert_eq!(ruling("mcp__fs__read", hidden.clone()), Ruling::Deny, "{hidden}");
+    }
+    let deep = format!("{{\"x\":{}\"a/b\"{}}}", "[".repeat(10_000), "]".repeat(10_000));
+    assert_eq!(rules.decide(&Call::of("mcp__x", Some(&Json::parse(&deep).unwrap()), Some("/work"))).ruling, Ruling::Deny);
+    // What is searched for may lead elsewhere, or says where.
+    assert_eq!(ruling("Glob", json!({"pattern": "src/**/*.rs"})), Ruling::Allow);
+    assert_eq!(ruling("Glob", json!({"pattern": "*.rs"})), Ruling::Ask);
+    assert_eq!(ruling("Grep", json!({"pattern": "x", "path": "src", "glob": "../../../../etc/*"})), Ruling::Deny);
     // A command may go anywhere.
     assert_eq!(ruling("Bash", json!({"command": "id", "file_path": "src/a"})), Ruling::Ask);
     assert_eq!(ruling("Edit", json!({"file_path": "src/a", "old_string": "/etc/x", "new_string": "/etc/y"})), Ruling::Allow);
@@ -203,14 +217,22 @@ fn what_could_be_a_path_of_a_tool_nobody_knows_is_one() {
 #[test]
 fn a_denied_command_is_found_across_lines_that_go_on() {
     let rules = rules("[[deny]]\ntool = \"Bash\"\ncommand = \"rm *\"\n");
-    assert_eq!(rules.decide(&command("ls && r\\\nm x")).ruling, Ruling::Deny);
+    for hidden in
+        ["ls && r\\\nm x", "if true; then rm x; fi", "\\rm x", "\"rm\" x", "for f in a; do rm $f; done", "A=1 command rm x"]
+    {
+        assert_eq!(rules.decide(&command(hidden)).ruling, Ruling::Deny, "{hidden}");
+    }
 }
 
 #[test]
 fn a_rule_for_nothing_is_a_mistake() {
-    for text in ["[[deny]]\ntool = []\n", "[[deny]]\ntool = \"Bash\"\ncommand = []\n", "[[deny]]\ntool = \"Read\"\npath = []\n"]
-    {
+    for text in [
+        "[[deny]]\ntool = []\n",
+        "[[deny]]\ntool = \"Bash\"\ncommand = []\n",
+        "[[deny]]\ntool = \"Read\"\npath = []\n",
+        "[[deny]]\ntool = \"\"\n",
+    ] {
         let error = text.parse::<Permissions>().unwrap_err().to_string();
-        assert!(error.contains("an empty list is for nothing") && error.contains("line "), "{error}");
+        assert!(error.contains("is for nothing") && error.contains("line "), "{error}");
     }
 }

@@ -10,7 +10,7 @@ use anyhow::Result;
 use tapline_runner::{Agent, Update};
 use tapline_session::What;
 use tapline_session::render::{Style, TerminalOptions};
-use tapline_session::text::{fit, one_line, visible};
+use tapline_session::text::{fit, visible};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
@@ -83,6 +83,7 @@ pub(super) async fn run(args: &Args, agent: Agent) -> Result<u8> {
         interrupted: None,
         interrupting: false,
         asked_at: None,
+        armed: false,
         terminal,
         told,
         now: Now::default(),
@@ -144,8 +145,10 @@ struct Chat {
     /// When Ctrl-C was pressed last, and whether the turn that it was for still runs.
     interrupted: Option<Instant>,
     interrupting: bool,
-    /// When a question was shown last.
+    /// When a question was shown last, or somebody typed on.
     asked_at: Option<Instant>,
+    /// There is a draft, and the next key is for the question all the same.
+    armed: bool,
     terminal: Terminal,
     told: mpsc::UnboundedSender<Result<String>>,
     now: Now,
@@ -238,15 +241,23 @@ impl Chat {
         match self.mode {
             Mode::Prompt => self.screen.prompt(self.editor.rows(columns, rows.saturating_sub(2))),
             Mode::Words => self.screen.prompt(self.why.rows(columns, rows.saturating_sub(2))),
-            Mode::Question => {}
+            // A draft stands below the question, and the keys are its own.
+            Mode::Question if !self.editor.is_empty() => {
+                let hint = if self.armed { "y a n w answers" } else { "Esc, then y a n w answers" };
+                let mut rows = self.editor.rows(columns, rows.saturating_sub(3));
+                rows.rows.insert(0, fit(hint, columns.saturating_sub(1)).into_owned());
+                rows.cursor.0 += 1;
+                self.screen.below(rows);
+            }
+            Mode::Question => self.screen.nothing_below(),
             Mode::Working => {
-                let typed =
-                    if self.editor.is_empty() { String::new() } else { format!(" · › {}", one_line(&self.editor.text())) };
-                let typed = fit(&typed, columns / 2).into_owned();
                 let queued = self.under_way.len().saturating_sub(1);
                 let queued = if queued > 0 { format!(" · {queued} queued") } else { String::new() };
                 let hint = if self.interrupting { " · interrupting (Ctrl-C again ends)" } else { "" };
-                self.screen.work(self.began.elapsed(), &format!("{queued}{hint}{typed}"));
+                self.screen.work(self.began.elapsed(), &format!("{queued}{hint}"));
+                if !self.editor.is_empty() {
+                    self.screen.below(self.editor.rows(columns, rows.saturating_sub(3)));
+                }
             }
         }
     }

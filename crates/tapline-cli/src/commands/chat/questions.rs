@@ -1,8 +1,9 @@
 //! The agent asks the person: whether a tool may run, or something it wants to know.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
@@ -21,6 +22,8 @@ pub(super) struct Asked {
     file: File,
     /// What it is about, so that it is known again.
     about: (String, String),
+    /// Which question it is: what is looked at first takes longer with some.
+    number: u64,
     reply: oneshot::Sender<Permission>,
 }
 
@@ -28,11 +31,13 @@ pub(super) struct Asked {
 pub(super) fn asking(agent: Agent) -> (Agent, mpsc::UnboundedReceiver<Asked>) {
     let (ask, asked) = mpsc::unbounded_channel();
     let cwd = agent.cwd.clone().or_else(|| std::env::current_dir().ok()).unwrap_or_default();
+    let next = AtomicU64::new(0);
     let agent = agent
         // A person may take as long as they like.
         .answer_within(Duration::MAX)
         .on_permission(move |question| {
             let (ask, cwd) = (ask.clone(), cwd.clone());
+            let number = next.fetch_add(1, Ordering::Relaxed);
             async move {
                 let path = Proposal::writes(&question.tool, &question.input).map(|path| cwd.join(path));
                 let look = move || (path.as_deref().map_or(File::Absent, read), path.as_deref().map(place));
@@ -41,7 +46,7 @@ pub(super) fn asking(agent: Agent) -> (Agent, mpsc::UnboundedReceiver<Asked>) {
                 let (file, place) = looked.ok().and_then(Result::ok).unwrap_or((File::NotShown, None));
                 let about = (question.tool.clone(), place.unwrap_or_else(|| whole(&question)));
                 let (reply, answer) = oneshot::channel();
-                let sent = ask.send(Asked { question, file, about, reply });
+                let sent = ask.send(Asked { question, file, about, number, reply });
                 let nobody = || Permission::deny("nobody is there to ask any more");
                 if sent.is_err() { nobody() } else { answer.await.unwrap_or_else(|_| nobody()) }
             }
@@ -81,7 +86,10 @@ impl Questions {
             let _ = asked.reply.send(Permission::allow());
             return false;
         }
-        self.waiting.push_back(asked);
+        // Behind the one that is shown, in their order.
+        let behind = self.waiting.iter().skip(1).filter(|other| other.number < asked.number).count();
+        let place = self.waiting.len().min(1 + behind);
+        self.waiting.insert(place, asked);
         self.waiting.len() == 1
     }
 
@@ -133,6 +141,11 @@ impl Questions {
             key("w", "no, and say why"),
         ];
         format!("{shown}  {}{more}\n", keys.join(" · "))
+    }
+
+    /// Whether a key answers a question that wants one.
+    pub(super) fn is_answer(key: char) -> bool {
+        "yanwv".contains(key)
     }
 
     /// A key was pressed; none if it means nothing here.
@@ -232,7 +245,8 @@ fn place(path: &Path) -> String {
 
 /// What always would be for, in words.
 fn words(question: &PermissionQuestion) -> String {
-    match question.input.text_of("command").or_else(|| Proposal::writes(&question.tool, &question.input)) {
+    let command = question.input.text_of("command").filter(|_| question.tool == "Bash");
+    match command.or_else(|| Proposal::writes(&question.tool, &question.input)) {
         Some(what) => one_line(&what),
         None => "just this".to_owned(),
     }
@@ -280,7 +294,8 @@ struct Thing {
 impl Thing {
     /// What was typed: numbers stand for what they number; none if one stands for nothing.
     fn chosen(&self, words: &str) -> Option<String> {
-        let numbers: Option<Vec<usize>> = words.split(',').map(|part| part.trim().parse().ok()).collect();
+        let parts = words.split([',', ' ']).filter(|part| !part.is_empty());
+        let numbers: Option<BTreeSet<usize>> = parts.map(|part| part.parse().ok()).collect();
         let Some(numbers) = numbers else { return Some(words.to_owned()) };
         let label = |number: usize| Some(self.options.get(number.checked_sub(1)?)?.0.clone());
         Some(numbers.into_iter().map(label).collect::<Option<Vec<_>>>()?.join(", "))
@@ -327,7 +342,14 @@ mod tests {
     fn numbers_stand_for_what_they_number() {
         let option = |label: &str| (label.to_owned(), String::new());
         let thing = Thing { question: String::new(), options: vec![option("Red"), option("Blue")], several: true };
-        let cases = [("2", Some("Blue")), ("1, 2", Some("Red, Blue")), ("3", None), ("0", None), ("1,x", Some("1,x"))];
+        let cases = [
+            ("2", Some("Blue")),
+            ("1, 2", Some("Red, Blue")),
+            ("2 1 2", Some("Red, Blue")),
+            ("3", None),
+            ("0", None),
+            ("1,x", Some("1,x")),
+        ];
         for (typed, chosen) in cases {
             assert_eq!(thing.chosen(typed).as_deref(), chosen, "{typed}");
         }

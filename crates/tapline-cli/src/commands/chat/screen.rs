@@ -118,12 +118,22 @@ impl Screen {
 
     /// The prompt is shown, below everything else.
     pub(super) fn prompt(&mut self, rows: Rows) {
-        let mut text = self.erased();
         if std::mem::take(&mut self.working) {
-            text += &self.renderer.status(None);
-            text += &self.renderer.pause();
-            text += &self.renderer.resume();
+            let text = self.erased() + &self.renderer.status(None) + &self.renderer.pause() + &self.renderer.resume();
+            self.out.write(text.as_bytes());
         }
+        self.below(rows);
+    }
+
+    /// Nothing is typed.
+    pub(super) fn nothing_below(&mut self) {
+        let text = self.erased();
+        self.out.write(text.as_bytes());
+    }
+
+    /// What is typed is shown below what is there.
+    pub(super) fn below(&mut self, rows: Rows) {
+        let mut text = self.erased();
         text += &rows.rows.join("\n");
         let (row, column) = rows.cursor;
         let up = rows.rows.len() - 1 - row;

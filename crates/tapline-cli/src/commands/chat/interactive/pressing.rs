@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::super::editor::Edited;
 use super::super::keys::Key;
-use super::super::questions::{Decided, Wants};
+use super::super::questions::{Decided, Questions, Wants};
 use super::super::slash::{self, Slash};
 use super::super::terminal::Terminal;
 use super::{AGAIN, Chat, Left, Mode, Screen, TOO_SOON};
@@ -36,14 +36,10 @@ impl Chat {
             _ => {}
         }
         match self.mode {
-            // Whoever is typing has not read it: that was meant for the prompt, where it goes, until there is a pause.
-            Mode::Question | Mode::Words if self.asked_at.is_some_and(|at| at.elapsed() < TOO_SOON) => {
-                self.asked_at = Some(Instant::now());
-                if *key != Key::Enter {
-                    self.editor.press(key, &[]);
-                }
-            }
-            Mode::Question => self.press_question(key),
+            Mode::Question if self.answers(key) => self.press_question(key),
+            // Whoever is typing has not read the question: that is for the prompt, until there is a pause.
+            Mode::Question => return self.type_on(key).await,
+            Mode::Words if self.is_typing() => return self.type_on(key).await,
             Mode::Words => {
                 if *key == Key::Escape && self.questions.wants() == Wants::Text {
                     let decided = self.questions.say("");
@@ -64,7 +60,39 @@ impl Chat {
         None
     }
 
+    /// Whether somebody is in the middle of typing.
+    fn is_typing(&self) -> bool {
+        self.asked_at.is_some_and(|at| at.elapsed() < TOO_SOON)
+    }
+
+    /// Whether a key is for the question: not while somebody types, nor while there is a draft, unless Esc said so.
+    fn answers(&self, key: &Key) -> bool {
+        let answer = matches!(key, Key::Char(c) if Questions::is_answer(*c));
+        *key == Key::Escape || answer && (self.armed || self.editor.is_empty() && !self.is_typing())
+    }
+
+    /// A key for the prompt while there is a question.
+    async fn type_on(&mut self, key: &Key) -> Option<Left> {
+        (self.asked_at, self.armed) = (Some(Instant::now()), false);
+        match self.editor.press(key, &[]) {
+            Edited::Sent(text) => {
+                let left = self.send(text).await;
+                // The question stands last.
+                if self.mode == Mode::Question {
+                    self.ask(false);
+                }
+                left
+            }
+            Edited::Changed | Edited::Nothing => None,
+        }
+    }
+
     fn press_question(&mut self, key: &Key) {
+        if *key == Key::Escape {
+            self.armed = true;
+            return;
+        }
+        self.armed = false;
         match key {
             Key::Char('w') => {
                 let dim = self.screen.style().dim;
@@ -88,7 +116,7 @@ impl Chat {
         self.screen.quiet();
         self.screen.say(&format!("\n{text}"));
         self.why.clear();
-        self.asked_at = Some(Instant::now());
+        (self.asked_at, self.armed) = (Some(Instant::now()), false);
         self.mode = if self.questions.wants() == Wants::Text { Mode::Words } else { Mode::Question };
         self.draw();
     }
@@ -164,9 +192,9 @@ impl Chat {
     }
 
     pub(super) async fn say(&mut self, text: String) {
-        self.screen.said(&text);
         match self.talk.say(text.clone()).await {
             Ok(name) => {
+                self.screen.said(&text);
                 self.under_way.insert(name);
                 self.prompts += 1;
                 (self.interrupted, self.interrupting) = (None, false);
