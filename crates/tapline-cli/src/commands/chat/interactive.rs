@@ -84,6 +84,7 @@ pub(super) async fn run(args: &Args, agent: Agent) -> Result<u8> {
         interrupting: false,
         asked_at: None,
         armed: false,
+        leaves: false,
         terminal,
         told,
         now: Now::default(),
@@ -147,6 +148,8 @@ struct Chat {
     interrupting: bool,
     /// When a question was shown last, or somebody typed on.
     asked_at: Option<Instant>,
+    /// The chat ends with the turn.
+    leaves: bool,
     /// There is a draft, and the next key is for the question all the same.
     armed: bool,
     terminal: Terminal,
@@ -216,6 +219,9 @@ impl Chat {
                 update = self.talk.next(), if room && !self.is_asking() => {
                     let Some(update) = update else { return Left::Agent };
                     self.update(update);
+                    if self.leaves && self.mode == Mode::Prompt {
+                        return Left::Person;
+                    }
                     if !self.talk.is_ready() {
                         self.draw();
                     }
@@ -253,7 +259,11 @@ impl Chat {
             Mode::Working => {
                 let queued = self.under_way.len().saturating_sub(1);
                 let queued = if queued > 0 { format!(" · {queued} queued") } else { String::new() };
-                let hint = if self.interrupting { " · interrupting (Ctrl-C again ends)" } else { "" };
+                let hint = match (self.interrupting, self.leaves) {
+                    (true, _) => " · interrupting (Ctrl-C again ends)",
+                    (false, true) => " · ends with this turn",
+                    (false, false) => "",
+                };
                 self.screen.work(self.began.elapsed(), &format!("{queued}{hint}"));
                 if !self.editor.is_empty() {
                     self.screen.below(self.editor.rows(columns, rows.saturating_sub(3)));

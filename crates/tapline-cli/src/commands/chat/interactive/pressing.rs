@@ -33,6 +33,10 @@ impl Chat {
                 return None;
             }
             Key::Ctrl('d') if self.editor.is_empty() && self.mode == Mode::Prompt => return Some(Left::Person),
+            Key::Ctrl('d') if self.editor.is_empty() && self.mode == Mode::Working => {
+                self.leaves = true;
+                return None;
+            }
             _ => {}
         }
         match self.mode {
@@ -175,6 +179,7 @@ impl Chat {
             Some(Slash::Quit) => return Some(Left::Person),
             Some(slash) => {
                 self.screen.said(&text);
+                self.leaves = false;
                 if let Slash::Model(model) = &slash {
                     self.talk.set_model(model.clone());
                 }
