@@ -399,7 +399,7 @@ async fn deny_wins_over_a_hook_that_allows() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_turn_that_takes_too_long_is_interrupted() {
-    let stage = stage(&format!("[[turn]]\ntext = \"Slowly.\"\ndelay_ms = 30000\n{WENT_ON}"));
+    let stage = stage(&format!("{WENT_ON}[[turn]]\ntext = \"Slowly.\"\ndelay_ms = 30000\n"));
     let mut session = agent(&stage).session().await.unwrap();
     let error = session.turn("be slow").timeout(Duration::from_millis(300)).await.unwrap_err();
     assert!(matches!(error, SessionError::Interrupted(_)), "{error}");
