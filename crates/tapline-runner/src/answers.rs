@@ -23,6 +23,7 @@ use tapline_session::permission::Permissions;
 pub(crate) use callback::{Callback, Failed, callback, guarded};
 pub use elicitation::ElicitationReply;
 pub use hook::{HookEvent, HookQuestion};
+pub(crate) use permission::Places;
 pub use permission::{Permission, PermissionQuestion, Settled, SettledBy};
 pub use server::ToolServer;
 pub use tool::{Tool, ToolResult};
@@ -130,12 +131,16 @@ impl Answers {
         let mut hooks = BTreeMap::<&str, Vec<serde_json::Value>>::new();
         if self.permissions.is_some() {
             // Of all calls, not only those that are asked about.
-            hooks.insert("PreToolUse", vec![serde_json::json!({"hookCallbackIds": [RULES]})]);
+            hooks.insert("PreToolUse", vec![serde_json::json!({"hookCallbackIds": [RULES], "onFailure": "block"})]);
         }
         for (place, hook) in self.hooks.iter().enumerate() {
             let mut matcher = serde_json::json!({"hookCallbackIds": [hook::id(place)]});
             if let Some(tools) = &hook.matcher {
                 matcher["matcher"] = tools.as_str().into();
+            }
+            // Where it cannot be asked, the tool does not run.
+            if hook.event == HookEvent::PreToolUse {
+                matcher["onFailure"] = "block".into();
             }
             hooks.entry(hook.event.name()).or_default().push(matcher);
         }
@@ -147,17 +152,17 @@ impl Answers {
     }
 
     /// Answers a request of the agent's.
-    pub(crate) async fn answer(&self, id: String, request: Request, cwd: Option<String>) -> Answered {
+    pub(crate) async fn answer(&self, id: String, request: Request, places: Places) -> Answered {
         let unsupported = format!("Unsupported control request subtype: {}", request.subtype());
         match request {
             Request::CanUseTool(request) if self.asks_permission() => {
                 let (rules, callback) = (self.permissions.as_ref(), self.permission.as_ref());
-                let (reply, settled) = permission::settle(rules, callback, self.within, id, request, cwd).await;
+                let (reply, settled) = permission::settle(rules, callback, self.within, id, request, &places).await;
                 let failed = matches!(settled.by, SettledBy::Deadline | SettledBy::Panic);
                 let trouble = settled.reason.clone().filter(|_| failed);
                 Answered { settled: Some(settled), trouble, ..Answered::with(Json::of(&reply)) }
             }
-            Request::HookCallback(request) => self.run_hook(id, request).await,
+            Request::HookCallback(request) => self.run_hook(id, request, places.home).await,
             Request::McpMessage(request) => self.serve(request).await,
             Request::Elicitation(request) => self.elicit(request).await,
             Request::RequestUserDialog(request) => self.show(request).await,
@@ -166,20 +171,31 @@ impl Answers {
         }
     }
 
-    async fn run_hook(&self, request_id: String, request: HookCallback) -> Answered {
+    async fn run_hook(&self, request_id: String, request: HookCallback, home: Option<String>) -> Answered {
         let id = request.callback_id.unwrap_or_default();
         let all = request.input.unwrap_or_else(Json::null);
         let input = all.with(HookInput::read).flatten().unwrap_or_default();
         if let (RULES, Some(rules)) = (id.as_str(), &self.permissions) {
-            let (reply, settled) = permission::hold(rules, request_id, &input).await;
+            let (reply, settled) = permission::hold(rules, request_id, &input, home, self.within).await;
             return Answered { settled, ..Answered::with(Json::of(&reply)) };
         }
         let Some((_, hook)) = self.hooks.iter().enumerate().find(|(place, _)| hook::id(*place) == id) else {
             return Answered::error(format!("there is no hook `{id}`"));
         };
-        let question = HookQuestion { input, all, tool_use_id: request.tool_use_id };
+        let question = HookQuestion { input: input.clone(), all, tool_use_id: request.tool_use_id };
         match guarded(&hook.callback, question, self.within).await {
-            Ok(reply) => Answered::with(Json::of(&reply)),
+            Ok(reply) => {
+                // What is denied is denied, also where a hook wrote it.
+                let other = reply.hook_specific_output.as_ref().and_then(|output| output.get("updatedInput"));
+                if let (Some(rules), Some(other)) = (&self.permissions, other) {
+                    let rewritten = HookInput { tool_input: Some(other), ..input };
+                    let (held, settled) = permission::hold(rules, request_id, &rewritten, home, self.within).await;
+                    if settled.is_some() {
+                        return Answered { settled, ..Answered::with(Json::of(&held)) };
+                    }
+                }
+                Answered::with(Json::of(&reply))
+            }
             Err(failed) => {
                 let name = hook.event.name();
                 let refusal = hook::refusal(name, &failed).map(|reply| Json::of(&reply));

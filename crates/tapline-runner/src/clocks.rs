@@ -33,6 +33,8 @@ pub(crate) struct Clocks {
     input_open: bool,
     /// It waits for an answer of ours.
     asked: bool,
+    /// It owes us a turn, whatever has ended.
+    owes: bool,
     tasks: BTreeSet<String>,
 }
 
@@ -47,6 +49,7 @@ impl Clocks {
             silent: None,
             input_open,
             asked: false,
+            owes: false,
             tasks: BTreeSet::new(),
         }
     }
@@ -86,12 +89,12 @@ impl Clocks {
         self.ended = None;
     }
 
-    /// Whether the agent waits for an answer of ours: then it is right to be silent.
-    pub(crate) fn ask(&mut self, asked: bool, now: Instant) {
-        if self.asked && !asked {
+    /// Whether the agent waits for an answer of ours: then it is right to be silent. And whether it owes us a turn: then it is not.
+    pub(crate) fn ask(&mut self, asked: bool, owes: bool, now: Instant) {
+        if self.asked && !asked || owes && !self.owes {
             self.heard = now;
         }
-        self.asked = asked;
+        (self.asked, self.owes) = (asked, owes);
     }
 
     /// Tasks in the background were waited for long enough.
@@ -113,7 +116,7 @@ impl Clocks {
 
     /// What is due next, and when. An agent that is not read is not silent.
     pub(crate) fn next(&self, reading: bool) -> Option<(Instant, Alarm)> {
-        let waiting = self.ended.is_some() && self.input_open;
+        let waiting = self.ended.is_some() && self.input_open && !self.owes;
         let over = self.ended.filter(|_| !self.input_open);
         let background = self.limits.background.unwrap_or(Duration::MAX);
         let wait = if self.tasks.is_empty() { self.limits.linger } else { self.limits.linger.max(background) };

@@ -39,6 +39,10 @@ impl Control {
         Self { within: deadline, ..self.clone() }
     }
 
+    pub(crate) fn deadline(&self) -> Duration {
+        self.within
+    }
+
     /// Says something to the agent. It does not wait: what becomes of it is in [`Sent`], and in the records.
     pub fn send(&self, message: impl Into<Message>) -> Result<Sent, SessionError> {
         let message = message.into();
@@ -136,7 +140,7 @@ impl Sent {
         &self.uuid
     }
 
-    /// What the agent has said of it so far. Versions before 2.1 say nothing, unless it is to write messages back
+    /// What the agent has said of it so far. Versions before 2.1.325 may say nothing, unless it is to write messages back
     /// (`--replay-user-messages`).
     pub fn delivery(&self) -> Option<Delivery> {
         self.delivery.borrow().clone()

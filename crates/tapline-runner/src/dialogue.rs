@@ -14,7 +14,7 @@ use tapline_session::{Step, What};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-use crate::answers::{Answered, Answers, Settled};
+use crate::answers::{Answered, Answers, Places, Settled};
 use crate::running::Update;
 pub(crate) use lifecycle::Need;
 pub use lifecycle::{Delivery, Over};
@@ -45,13 +45,6 @@ pub(crate) enum Spoken {
     Answered(String, Box<Answered>),
 }
 
-impl Spoken {
-    /// Whether it is the agent's turn from here on.
-    pub(crate) fn begins_turn(&self) -> bool {
-        matches!(self, Self::Said(Say::Message { .. }))
-    }
-}
-
 /// How long what is left open is waited for when no more messages come.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
@@ -78,8 +71,8 @@ pub(crate) struct Dialogue {
     /// The names of all that were sent.
     used: HashSet<String>,
     lifecycle: Lifecycle,
-    cwd: Option<String>,
-    finishing: bool,
+    places: Places,
+    finishing: Option<Instant>,
     patience: Patience,
 }
 
@@ -138,8 +131,8 @@ impl Dialogue {
             deliveries: HashMap::new(),
             used: HashSet::new(),
             lifecycle: Lifecycle::new(),
-            cwd,
-            finishing: false,
+            places: Places { home: cwd.clone(), cwd },
+            finishing: None,
             patience,
         };
         (dialogue, Lines::new(out))
@@ -177,10 +170,10 @@ impl Dialogue {
                     self.write(ControlCancelRequest { request_id: Some(id) }.to_line());
                 }
             }
-            Spoken::Said(Say::Finish) => self.finishing = true,
+            Spoken::Said(Say::Finish) => drop(self.finishing.get_or_insert_with(Instant::now)),
             Spoken::Silent => {
                 self.nobody_speaks = true;
-                self.finishing = true;
+                self.finishing.get_or_insert_with(Instant::now);
             }
             Spoken::Answered(id, answered) => return self.settle(id, *answered),
         }
@@ -213,7 +206,7 @@ impl Dialogue {
     pub(crate) fn accept(&mut self, record: &Record, steps: &[Step], now: Instant) -> Vec<Update> {
         for step in steps {
             if let What::Session(info) = &step.what {
-                self.cwd = info.setup.cwd.clone().or(self.cwd.take());
+                self.places.cwd = info.setup.cwd.clone().or(self.places.cwd.take());
             }
         }
         let event = &record.event;
@@ -246,16 +239,20 @@ impl Dialogue {
     fn ask(&mut self, asked: &ControlRequest) {
         // Without an id, or once its input is closed, nobody could be told.
         let Some(id) = asked.request_id.clone().filter(|_| self.lines.is_some()) else { return };
+        // One that is asked twice has one answer.
+        if self.open.contains_key(&id) {
+            return;
+        }
         let request = asked.request.clone().unwrap_or_else(|| Request::Other(None, Json::null()));
         let call = match &request {
             Request::McpMessage(message) => self.mcp(message),
             _ => None,
         };
-        let (answers, answer, cwd) = (Arc::clone(&self.answers), self.answer.clone(), self.cwd.clone());
+        let (answers, answer, places) = (Arc::clone(&self.answers), self.answer.clone(), self.places.clone());
         let asked = id.clone();
         let task = tokio::spawn(async move {
             let mut owed = Owed { answer, id: Some(asked.clone()) };
-            let answered = answers.answer(asked, request, cwd).await;
+            let answered = answers.answer(asked, request, places).await;
             owed.pay(answered);
         });
         self.open.insert(id, Asked { task, call });
@@ -282,6 +279,11 @@ impl Dialogue {
         self.pending.clear();
         self.deliveries.clear();
         self.lines = None;
+    }
+
+    /// Whether the agent owes us a turn.
+    pub(crate) fn is_owed(&self) -> bool {
+        self.lifecycle.has_sent()
     }
 
     /// Whether the agent waits for an answer of ours.
@@ -317,10 +319,10 @@ impl Dialogue {
     }
 
     fn need(&self) -> Need {
-        if !self.finishing || !self.open.is_empty() || !self.pending.is_empty() {
-            return Need::Open;
+        match self.finishing {
+            Some(since) if self.open.is_empty() && self.pending.is_empty() => self.lifecycle.need(self.patience, since),
+            _ => Need::Open,
         }
-        self.lifecycle.need(self.patience.background, self.patience.linger)
     }
 
     /// `false` once the agent takes no more.

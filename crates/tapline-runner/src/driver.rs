@@ -195,8 +195,8 @@ impl Driver {
                 self.state.exited_at = Some(Instant::now());
                 self.state.look_at = Some(Instant::now());
             }
-            // In a dialogue most of what is sent begins no turn: requests, answers.
-            Next::Fed(Fed::Sent) if self.dialogue.is_some() => self.clocks.hear(Instant::now()),
+            // In a dialogue most of what is sent begins no turn: requests, answers. And what we say is no sign of the agent's life.
+            Next::Fed(Fed::Sent) if self.dialogue.is_some() => {}
             Next::Fed(Fed::Sent) => self.clocks.sent(Instant::now()),
             Next::Fed(Fed::Closed) => self.clocks.input_closed(Instant::now()),
             // Until now it could not be heard.
@@ -211,10 +211,11 @@ impl Driver {
     /// The program said something, or a question of the agent's has its answer.
     fn speak(&mut self, spoken: Spoken) {
         let Some(dialogue) = &mut self.dialogue else { return };
-        if spoken.begins_turn() {
+        let owed = dialogue.is_owed();
+        let (updates, settled) = dialogue.speak(spoken);
+        if dialogue.is_owed() && !owed {
             self.clocks.sent(Instant::now());
         }
-        let (updates, settled) = dialogue.speak(spoken);
         if let Some(settled) = &settled {
             self.journal.decide(settled);
         }
@@ -233,7 +234,7 @@ impl Driver {
         if dialogue.close_if_over(now) {
             self.clocks.forget_tasks();
         }
-        self.clocks.ask(dialogue.is_asked(), now);
+        self.clocks.ask(dialogue.is_asked(), dialogue.is_owed(), now);
         for update in over {
             self.tell(update);
         }

@@ -111,8 +111,20 @@ impl Message {
     }
 }
 
-impl<T: Into<String>> From<T> for Message {
-    fn from(text: T) -> Self {
+impl From<&str> for Message {
+    fn from(text: &str) -> Self {
+        Self::text(text)
+    }
+}
+
+impl From<String> for Message {
+    fn from(text: String) -> Self {
+        Self::text(text)
+    }
+}
+
+impl From<&String> for Message {
+    fn from(text: &String) -> Self {
         Self::text(text)
     }
 }

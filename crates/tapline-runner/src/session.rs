@@ -104,7 +104,7 @@ impl Session {
     /// Says something and waits for the answer: `.await` gives the turn, [`next`](Turning::next) what happens on the way.
     pub fn turn(&mut self, message: impl Into<Message>) -> Turning<'_> {
         let sent = self.control.send(message).map(|sent| sent.uuid().to_owned());
-        Turning { session: self, sent, steps: Vec::new(), over: None }
+        Turning { session: self, sent, steps: Vec::new(), others: 0, over: None }
     }
 
     /// The agent's next line; none after the last.
@@ -149,6 +149,9 @@ impl futures_core::Stream for Session {
     }
 }
 
+/// An agent that can take a message back does so at once.
+const TAKES_BACK: Duration = Duration::from_secs(2);
+
 /// A turn that is under way: it was begun when this was made. Dropping it leaves the turn to itself: interrupt it if it is to end.
 #[derive(Debug)]
 #[must_use = "the turn has begun: await it, or take what happens with `next`"]
@@ -156,6 +159,8 @@ pub struct Turning<'a> {
     session: &'a mut Session,
     sent: Result<String, SessionError>,
     steps: Vec<Step>,
+    /// How many of the steps belong to turns of others.
+    others: usize,
     over: Option<Over>,
 }
 
@@ -172,6 +177,7 @@ impl Turning<'_> {
                 self.over = Some(Over::clone(over));
                 return None;
             }
+            Update::Over(_) => self.others = self.steps.len(),
             Update::Record(seen) => {
                 self.steps.extend(seen.steps.iter().filter(|step| !matches!(step.what, What::Partial(_))).cloned());
             }
@@ -180,11 +186,19 @@ impl Turning<'_> {
         Some(update)
     }
 
-    /// Waits no longer than this: then the turn is interrupted, which is an error.
+    /// Waits no longer than this: then the message is taken back, or its turn interrupted, which is an error.
     pub async fn timeout(mut self, limit: Duration) -> Result<Turn, SessionError> {
         let ended = tokio::time::timeout(limit, async { while self.next().await.is_some() {} }).await;
-        if ended.is_err() {
-            self.session.control.interrupt().await?;
+        if let (Err(_), Ok(uuid)) = (ended, &self.sent) {
+            let control = self.session.control.clone();
+            // One that waits for its turn must not cost another its own. Versions that cannot take back say so, or nothing.
+            let taken_back = control.within(TAKES_BACK).cancel_message(uuid).await;
+            if !taken_back.is_ok_and(|reply| reply.cancelled == Some(true)) {
+                control.interrupt().await?;
+            }
+            let within = control.deadline();
+            let rest = tokio::time::timeout(within, async { while self.next().await.is_some() {} }).await;
+            rest.map_err(|_| SessionError::NoAnswer { request: "turn".to_owned(), within })?;
         }
         self.end().await
     }
@@ -196,7 +210,7 @@ impl Turning<'_> {
             None => Err(SessionError::Ended { request: "turn".to_owned() }),
             Some(Over { turn: None, .. }) => Err(SessionError::Cancelled),
             Some(Over { turn: Some(end), .. }) => {
-                let turn = Turn::new(message, *end, self.steps);
+                let turn = Turn::new(message, *end, self.steps, self.others);
                 // One that a later message cut short has no answer, whatever it is called.
                 match (turn.is_aborted(), turn.end.failed) {
                     (true, _) => Err(SessionError::Interrupted(Box::new(turn))),
@@ -245,8 +259,8 @@ impl std::fmt::Debug for Turn {
 }
 
 impl Turn {
-    fn new(message: String, end: step::Turn, steps: Vec<Step>) -> Self {
-        let said = steps.iter().rev().find_map(|step| match &step.what {
+    fn new(message: String, end: step::Turn, steps: Vec<Step>, others: usize) -> Self {
+        let said = steps[others..].iter().rev().find_map(|step| match &step.what {
             What::Text(said) if step.parent.is_none() => Some(said.text.clone()),
             _ => None,
         });

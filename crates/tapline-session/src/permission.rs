@@ -114,8 +114,8 @@ pub struct Call {
     pub lost_path: bool,
     /// It has a command that is no text, or more than one.
     pub lost_command: bool,
-    /// The folder that the paths of rules are resolved from.
-    pub cwd: Option<String>,
+    /// The folder that the paths of rules are resolved from: where the agent was started, wherever it has gone since.
+    pub home: Option<String>,
 }
 
 /// Where a call's input has its path, and its command.
@@ -141,26 +141,63 @@ const KNOWN: &[&str] = &[
 
 /// Nobody nests a path deeper.
 const DEEPEST: usize = 32;
+/// No system takes a longer one.
+const LONGEST: usize = 4096;
 
-/// Every text that could name a file; nothing, where it is too deep to be looked at.
-fn texts_in(value: Value<'_>, depth: usize, texts: &mut Vec<Option<String>>) {
-    if let Some(text) = value.as_str() {
-        let text = text.strip_prefix("file://").unwrap_or(&text);
-        texts.extend(looks_like_a_path(text).then(|| Some(text.to_owned())));
-    } else if value.items().is_none() && value.entries().is_none() {
-    } else if depth == DEEPEST {
-        texts.push(None);
-    } else {
-        value.items().into_iter().flatten().for_each(|item| texts_in(item, depth + 1, texts));
-        value.entries().into_iter().flatten().for_each(|(_, value)| texts_in(value, depth + 1, texts));
+/// The texts of a tool that nobody here knows.
+#[derive(Default)]
+struct Texts {
+    /// Those that look like a path; none for one that cannot be told.
+    paths: Vec<Option<String>>,
+    /// Those of one word: a file, perhaps.
+    words: Vec<String>,
+}
+
+impl Texts {
+    fn read(&mut self, value: Value<'_>, depth: usize) {
+        if let Some(text) = value.as_str() {
+            self.text(&text);
+        } else if depth == DEEPEST && (value.items().is_some() || value.entries().is_some()) {
+            self.paths.push(None);
+        } else {
+            value.items().into_iter().flatten().for_each(|item| self.read(item, depth + 1));
+            for (key, value) in value.entries().into_iter().flatten() {
+                // A command is looked at as one.
+                if depth > 0 || !COMMANDS.contains(&&*key) {
+                    self.text(&key);
+                    self.read(value, depth + 1);
+                }
+            }
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        let text = text.trim();
+        if text.contains('\n') {
+            return;
+        }
+        let scheme = text.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
+        let is_scheme =
+            |scheme: &str| !scheme.is_empty() && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+        match scheme.filter(|scheme| is_scheme(scheme)) {
+            Some(scheme) if scheme == "file" => {
+                let path = text[5..].strip_prefix("//").map_or(&text[5..], |path| path.trim_start_matches("localhost"));
+                // What is written in another way, nobody here reads.
+                self.paths.push((!path.contains('%') && path.starts_with('/')).then(|| path.to_owned()));
+            }
+            Some(scheme) if text[scheme.len() + 1..].starts_with("//") => {}
+            _ if text.len() > LONGEST => self.paths.extend(text.contains('/').then_some(None)),
+            _ if text.contains('/') || text == "." || text == ".." || is_a_home(text) => self.paths.push(Some(text.to_owned())),
+            _ if !text.is_empty() && !text.contains(char::is_whitespace) => self.words.push(text.to_owned()),
+            _ => {}
+        }
     }
 }
 
-/// A text that could name a file: of one line, with a slash, or where one begins.
-fn looks_like_a_path(text: &str) -> bool {
-    !text.contains('\n')
-        && !text.contains("://")
-        && (text.contains('/') || text == "." || text == ".." || text.starts_with('~'))
+/// `~`, `~/x`, `~name`.
+fn is_a_home(text: &str) -> bool {
+    let name = text.strip_prefix('~').map(|rest| rest.split('/').next().unwrap_or_default());
+    name.is_some_and(|name| name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c)))
 }
 
 /// Tools that look at the folder they are in where they name none.
@@ -178,15 +215,13 @@ impl Call {
             input.and_then(|input| input.with(all)).unwrap_or_default()
         };
         let mut written = read(PATHS);
-        // Of a tool that nobody here knows, whatever looks like a path may be one.
+        // Of a tool that nobody here knows, whatever looks like a path may be one; and any word may be what is denied.
+        let mut words = Vec::new();
         if !KNOWN.contains(&tool) {
-            let texts = |value: Value<'_>| {
-                let mut texts = Vec::new();
-                let others = value.entries().into_iter().flatten().filter(|(key, _)| !COMMANDS.contains(&&**key));
-                others.for_each(|(_, value)| texts_in(value, 0, &mut texts));
-                texts
-            };
-            written.extend(input.and_then(|input| input.with(texts)).unwrap_or_default());
+            let mut texts = Texts::default();
+            input.and_then(|input| input.with(|value| texts.read(value, 0)));
+            written.extend(texts.paths);
+            words = texts.words;
         }
         let looked_for = match tool {
             "Glob" => read(&["pattern"]),
@@ -218,9 +253,16 @@ impl Call {
             command: commands.into_iter().flatten().next(),
             paths: resolved.into_iter().flatten().collect(),
             written: written.iter().flatten().filter_map(whole).collect(),
-            aliases: Vec::new(),
-            cwd: cwd.map(str::to_owned),
+            aliases: words.iter().filter_map(|word| resolve(word, cwd)).collect(),
+            home: cwd.map(str::to_owned),
         }
+    }
+
+    /// The same with the paths of rules resolved from here.
+    #[must_use]
+    pub fn at_home(mut self, home: Option<&str>) -> Self {
+        self.home = home.map(str::to_owned).or(self.home);
+        self
     }
 
     /// The same with its paths as they are behind all links, by who can see the files: behind `link/..` is not where the words
@@ -230,7 +272,8 @@ impl Call {
         let mut behind: Vec<_> = self.paths.iter().chain(&self.written).map(|path| real(path)).collect();
         behind.sort();
         behind.dedup();
-        self.aliases = std::mem::replace(&mut self.paths, behind);
+        self.aliases.append(&mut self.paths);
+        self.paths = behind;
         self
     }
 }
@@ -277,11 +320,15 @@ impl Rule {
             return !allows;
         }
         let Some(command) = &call.command else { return false };
-        let command = command::unwrapped(command);
+        let inner = command::unwrapped(command);
         if allows {
-            return command::is_plain(command) && patterns.match_any(command.trim());
+            return command::is_plain(inner) && patterns.match_any(inner.trim());
         }
-        command::parts(command).iter().any(|part| patterns.match_any(part)) || patterns.match_any(command.trim())
+        // The shell that runs it may be what is meant, or what it runs.
+        let found = |command: &str| {
+            patterns.match_any(command.trim()) || command::parts(command).iter().any(|part| patterns.match_any(part))
+        };
+        found(command) || found(inner)
     }
 
     /// What is allowed is allowed for every path; what is denied or asked about, for any.
@@ -291,7 +338,7 @@ impl Rule {
         if allows && self.command.is_none() && (call.command.is_some() || call.lost_command) {
             return false;
         }
-        let fits = |path: &String| patterns.iter().any(|pattern| path::matches(pattern, path, call.cwd.as_deref()));
+        let fits = |path: &String| patterns.iter().any(|pattern| path::matches(pattern, path, call.home.as_deref()));
         if allows {
             !call.lost_path && !call.paths.is_empty() && call.paths.iter().all(fits)
         } else {
@@ -320,22 +367,26 @@ pub struct Decided {
 #[derive(Clone, Debug)]
 pub struct PermissionChecker {
     permissions: Permissions,
+    /// Where the agent was started, and where it is.
+    home: Option<String>,
     cwd: Option<String>,
 }
 
 impl PermissionChecker {
     /// A checker for one run.
     pub fn new(permissions: Permissions) -> Self {
-        Self { permissions, cwd: None }
+        Self { permissions, home: None, cwd: None }
     }
 
     /// Takes the next step; a call is decided.
     pub fn accept(&mut self, step: &Step) -> Option<Decided> {
         if let What::Session(info) = &step.what {
             self.cwd.clone_from(&info.setup.cwd);
+            self.home = self.home.take().or_else(|| self.cwd.clone());
         }
         let What::Call(call) = &step.what else { return None };
-        let decision = self.permissions.decide(&Call::of(&call.name, call.input.as_ref(), self.cwd.as_deref()));
+        let asked = Call::of(&call.name, call.input.as_ref(), self.cwd.as_deref()).at_home(self.home.as_deref());
+        let decision = self.permissions.decide(&asked);
         Some(Decided { line: step.line, id: call.id.clone(), tool: call.name.clone(), title: call.title.clone(), decision })
     }
 }

@@ -3,27 +3,34 @@
 use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
-use tapline::{Agent, Permission, SessionError};
+use tapline::session::step::Partial;
+use tapline::{Agent, Permission, SessionError, Update, What};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut out = std::io::stdout();
     let asked = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&asked);
-    let agent = Agent::claude().on_permission(move |_| {
+    let agent = Agent::claude().partial().on_permission(move |_| {
         counted.fetch_add(1, Ordering::Relaxed);
         async { Permission::allow() }
     });
 
     let mut session = agent.again().session().await?;
     let control = session.control();
-    tokio::spawn(async move {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        control.interrupt().await
-    });
-    match session.turn("Count very slowly.").await {
+    let mut turn = session.turn("Count very slowly.");
+    let mut told = false;
+    while let Some(update) = turn.next().await {
+        let Update::Record(seen) = update else { continue };
+        let typed = seen.steps.iter().any(|step| matches!(step.what, What::Partial(Partial::Delta { .. })));
+        if typed && !std::mem::replace(&mut told, true) {
+            // From another task, as a button would: whoever waits for the turn goes on waiting.
+            let control = control.clone();
+            tokio::spawn(async move { control.interrupt().await });
+        }
+    }
+    match turn.await {
         Ok(turn) => writeln!(out, "{}", turn.answer)?,
         Err(SessionError::Interrupted(turn)) => writeln!(out, "interrupted: {}…", turn.answer)?,
         Err(error) => return Err(error.into()),

@@ -16,6 +16,8 @@ use std::io::IsTerminal as _;
 use anyhow::{Context as _, Result, ensure};
 use tapline_runner::{Agent, Failure, StartError, bin_variable, package};
 
+use tapline_session::text::one_line;
+
 use crate::args::chat::Chat;
 use crate::commands::check::read_permissions;
 use crate::commands::guard_program;
@@ -54,6 +56,12 @@ fn agent(args: &Chat, typed: bool) -> Result<Agent> {
     agent.record = store::folder(&args.kept)?.map(|folder| store::record_to(&args.kept, folder));
     agent.guard = guard_program();
     Ok(agent)
+}
+
+/// How to go on later.
+fn go_on(kind: tapline_protocol::Agent, id: &str) -> String {
+    let agent = if kind == tapline_protocol::Agent::Codex { " --agent codex" } else { "" };
+    format!("go on with: tapline chat{agent} --resume {}", one_line(id))
 }
 
 /// Why it did not start, with what to do about it, and the exit code.

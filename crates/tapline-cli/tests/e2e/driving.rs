@@ -381,6 +381,32 @@ fn rules_are_held_against_every_call() {
     }
 }
 
+/// Wherever the agent goes, and whatever its settings say, a rule is where it was written.
+#[tokio::test(flavor = "multi_thread")]
+async fn rules_stay_where_they_are() {
+    let read = "[[turn]]\ntool = [{ name = \"Read\", input = { file_path = \"WORK/secrets/key\" } }]\n[[turn]]\nexpect = { last = \"stays secret\" }\ntext = \"Denied.\"\n";
+    let folder = std::env::temp_dir().join(format!("tapline-stay-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("secrets")).unwrap();
+    std::fs::create_dir_all(folder.join("src")).unwrap();
+    let folder = folder.canonicalize().unwrap();
+    std::fs::write(folder.join("secrets/key"), "the key\n").unwrap();
+    let scenario = (bash("cd src") + read).replace("WORK", folder.to_str().unwrap());
+    for settings in ["{}", r#"{"env":{"CLAUDE_CODE_SIMPLE":"1"}}"#, r#"{"disableAllHooks":true}"#] {
+        let stage = stage(&scenario);
+        let home = stage.sim.environment().into_iter().find(|(name, _)| name == "HOME").unwrap().1;
+        let config = std::path::Path::new(&home).join(".claude");
+        std::fs::create_dir_all(&config).unwrap();
+        std::fs::write(config.join("settings.json"), settings).unwrap();
+        let rules = "allow = [{ tool = \"Bash\", command = \"cd *\" }]\ndeny = [{ tool = \"Read\", path = \"secrets/**\", reason = \"it stays secret\" }]";
+        let agent = agent(&stage).cwd(&folder).env("CLAUDE_CODE_SIMPLE", "1").permissions(rules.parse().unwrap());
+        let mut session = agent.session().await.unwrap();
+        assert_eq!(session.turn("look").await.unwrap().answer, "Denied.", "{settings}");
+        session.finish().await;
+        stage.is_as_written();
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
 /// No hook lets through what a rule denies.
 #[tokio::test(flavor = "multi_thread")]
 async fn deny_wins_over_a_hook_that_allows() {

@@ -127,12 +127,12 @@ pub(super) async fn settle(
     within: Duration,
     id: String,
     request: CanUseTool,
-    cwd: Option<String>,
+    places: &Places,
 ) -> (PermissionReply, Settled) {
     let tool = request.tool_name.clone().unwrap_or_default();
     let input = request.input.clone();
     let decision = match rules {
-        Some(rules) => decide(rules, &tool, input.as_ref(), cwd).await,
+        Some(rules) => decide(rules, &tool, input.as_ref(), places, within).await,
         None => Decision { ruling: Ruling::Ask, rule: None, reason: None },
     };
     let Decision { ruling, rule, reason } = decision.clone();
@@ -151,6 +151,20 @@ pub(super) async fn settle(
             let asked = input.clone().unwrap_or_else(|| serde_json::json!({}).into());
             let question = PermissionQuestion { tool: tool.clone(), input: asked, decision, request };
             match guarded(callback, question, within).await {
+                Ok(Permission::Allow { input: Some(other), remember }) => {
+                    // What is denied is denied, also where somebody else wrote it.
+                    let again = match rules {
+                        Some(rules) => Some(decide(rules, &tool, Some(&other), places, within).await),
+                        None => None,
+                    };
+                    match again.filter(|decision| decision.ruling == Ruling::Deny) {
+                        Some(denied) => {
+                            let why = denied.reason.unwrap_or_else(|| DENIED.to_owned());
+                            (Permission::deny(why), SettledBy::Rule)
+                        }
+                        None => (Permission::Allow { input: Some(other), remember }, SettledBy::Callback),
+                    }
+                }
                 Ok(answer) => (answer, SettledBy::Callback),
                 Err(failed) => {
                     let by = if matches!(failed, super::Failed::Panicked(_)) { SettledBy::Panic } else { SettledBy::Deadline };
@@ -193,23 +207,48 @@ pub(super) async fn settle(
     }
 }
 
-/// What the rules decide. The disk is looked at, which may take a while.
-pub(super) async fn decide(rules: &Permissions, tool: &str, input: Option<&Json>, cwd: Option<String>) -> Decision {
-    let (rules, tool, input) = (rules.clone(), tool.to_owned(), input.cloned());
-    let decide = move || {
-        let cwd = cwd.map(|cwd| real(&cwd));
-        let call = Call::of(&tool, input.as_ref(), cwd.as_deref()).behind_links(real);
-        rules.behind_links(cwd.as_deref(), real).decide(&call)
-    };
-    let lost = || Decision { ruling: Ruling::Deny, rule: None, reason: Some("the rules could not be read".to_owned()) };
-    tokio::task::spawn_blocking(decide).await.unwrap_or_else(|_| lost())
+/// Where an agent was started, and where it is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Places {
+    pub(crate) home: Option<String>,
+    pub(crate) cwd: Option<String>,
 }
+
+/// What the rules decide. The disk is looked at, which may take a while: one that does not answer in time denies.
+pub(super) async fn decide(
+    rules: &Permissions,
+    tool: &str,
+    input: Option<&Json>,
+    places: &Places,
+    within: Duration,
+) -> Decision {
+    let (rules, tool, input, places) = (rules.clone(), tool.to_owned(), input.cloned(), places.clone());
+    let decide = move || {
+        let [home, cwd] = [places.home, places.cwd].map(|folder| folder.map(|folder| real(&folder)));
+        let call = Call::of(&tool, input.as_ref(), cwd.as_deref()).at_home(home.as_deref()).behind_links(real);
+        rules.behind_links(home.as_deref(), real).decide(&call)
+    };
+    let decided = tokio::time::timeout(within.min(LOOKS_WITHIN), tokio::task::spawn_blocking(decide)).await;
+    let lost =
+        || Decision { ruling: Ruling::Deny, rule: None, reason: Some("the rules could not be held against it".to_owned()) };
+    decided.ok().and_then(Result::ok).unwrap_or_else(lost)
+}
+
+/// A disk that takes longer does not answer.
+const LOOKS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Holds the rules against a call before anybody is asked: the agent runs much that it never asks about. What is denied or to be
 /// asked about is; the rest is left to it.
-pub(super) async fn hold(rules: &Permissions, id: String, hook: &HookInput) -> (HookReply, Option<Settled>) {
+pub(super) async fn hold(
+    rules: &Permissions,
+    id: String,
+    hook: &HookInput,
+    home: Option<String>,
+    within: Duration,
+) -> (HookReply, Option<Settled>) {
     let tool = hook.tool_name.clone().unwrap_or_default();
-    let decision = decide(rules, &tool, hook.tool_input.as_ref(), hook.cwd.clone()).await;
+    let places = Places { home, cwd: hook.cwd.clone() };
+    let decision = decide(rules, &tool, hook.tool_input.as_ref(), &places, within).await;
     match (decision.ruling, decision.rule) {
         (Ruling::Deny, rule) => {
             let why = decision.reason.unwrap_or_else(|| DENIED.to_owned());
@@ -303,8 +342,9 @@ mod tests {
         let folder = tree()?;
         let at = |name: &str| folder.join(name).to_string_lossy().into_owned();
         let rules = |text: String| toml::from_str::<Permissions>(&text).unwrap_or_default();
+        let here = Places { home: Some(at("")), cwd: Some(at("")) };
         let decide = async |rules: &Permissions, input: serde_json::Value| {
-            decide(rules, "Read", Some(&input.into()), Some(at(""))).await.ruling
+            decide(rules, "Read", Some(&input.into()), &here, LOOKS_WITHIN).await.ruling
         };
         let allow = rules(format!("allow = [{{ tool = \"Read\", path = \"{}/**\" }}]", at("inside")));
         let read = |name: &str| serde_json::json!({"file_path": at(name)});

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use super::Patience;
 use tapline_protocol::Record;
 use tapline_session::step::Turn;
 use tapline_session::{Step, What};
@@ -224,11 +225,17 @@ impl Lifecycle {
         taken.map(|sent| sent.uuid).collect()
     }
 
-    /// Whether the agent's input may be closed: the ceiling is how long tasks in the background are waited for between two turns,
-    /// the linger how long the agent may take to say that it is idle.
-    pub(crate) fn need(&self, ceiling: Option<Duration>, linger: Duration) -> Need {
+    /// Whether a message waits for its turn, or has it.
+    pub(crate) fn has_sent(&self) -> bool {
+        !self.sent.is_empty()
+    }
+
+    /// Whether the agent's input may be closed, when it was wanted so at this time: tasks in the background are waited for from then on,
+    /// or from the last turn; so is an agent that has not said that it is idle.
+    pub(crate) fn need(&self, patience: Patience, since: Instant) -> Need {
+        let Patience { background: ceiling, linger } = patience;
         // A time that no clock can tell never comes.
-        let until = |wait: Duration| self.ended.and_then(|ended| ended.checked_add(wait));
+        let until = |wait: Duration| self.ended.unwrap_or(since).max(since).checked_add(wait);
         let after = |wait: Duration| until(wait).map_or(Need::Open, Need::Until);
         if !self.sent.is_empty() || self.in_turn {
             return Need::Open;
@@ -294,7 +301,8 @@ mod tests {
 
         /// Whether the input is needed: until which second, for ever (`None`), or not (0).
         fn needed(&self) -> Option<u64> {
-            match self.lifecycle.need(Some(600 * SECOND), 30 * SECOND) {
+            let patience = Patience { background: Some(600 * SECOND), linger: 30 * SECOND };
+            match self.lifecycle.need(patience, self.zero) {
                 Need::Open => None,
                 Need::Until(until) => Some((until - self.zero).as_secs()),
                 Need::Nothing => Some(0),

@@ -92,6 +92,13 @@ pub(super) fn answering(answers: &Answers, options: &Options, invocation: &mut I
     if answers.permissions.is_some() {
         let flags = options.extra.iter().filter_map(|arg| arg.to_str()).map(flag_of);
         let elsewhere = ["--permission-prompt-tool", "--permission-prompts", "--dangerously-skip-permissions", "--bare"];
+        let mine = options.extra.iter().filter_map(|arg| arg.to_str()).any(|arg| flag_of(arg) == "--settings");
+        if mine {
+            let why = "with permission rules it could take their hook away; write it into a settings file of the agent's";
+            return Err(StartError::Refused(format!("--settings behind `--`: {why}")));
+        }
+        // A setting of this name would do so, too.
+        invocation.args.push(r#"--settings={"env":{"CLAUDE_CODE_SIMPLE":""}}"#.into());
         let unasked = options.permission_mode.as_deref() == Some("bypassPermissions");
         let unasked = unasked.then_some("--permission-mode bypassPermissions");
         if let Some(flag) = flags.into_iter().find(|flag| elsewhere.contains(flag)).or(unasked) {

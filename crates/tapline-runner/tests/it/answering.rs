@@ -148,7 +148,7 @@ async fn what_is_declared_at_the_start() {
     session.finish().await;
     let hooks = json!({
         "NewEvent": [{"hookCallbackIds": ["hook_2"]}],
-        "PreToolUse": [{"matcher": "Bash|Write", "hookCallbackIds": ["hook_1"]}],
+        "PreToolUse": [{"matcher": "Bash|Write", "hookCallbackIds": ["hook_1"], "onFailure": "block"}],
         "Stop": [{"hookCallbackIds": ["hook_0"]}],
     });
     let wanted = json!({"subtype": "initialize", "hooks": hooks, "supportedDialogKinds": ["pick"]});
@@ -231,10 +231,51 @@ async fn rules_decide_then_somebody_then_nobody() {
     assert_eq!(answer["response"]["message"], "no permission rule allows it, and nobody is there to ask");
 }
 
+/// A call that is taken back is dropped where it waits; a question that is asked twice has one answer.
+#[tokio::test]
+async fn what_is_taken_back_and_what_is_asked_twice() {
+    let call = |id: &str, method: &str, more: &str| {
+        format!(
+            "< {{\"type\":\"control_request\",\"request_id\":\"{id}\",\"request\":{{\"subtype\":\"mcp_message\",\"server_name\":\"house\",\"message\":{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\",{more}}}}}}}\n"
+        )
+    };
+    let answer = |id: &str| {
+        format!("> {{\"type\":\"control_response\",\"response\":{{\"subtype\":\"success\",\"request_id\":\"{id}\"}}}}\n")
+    };
+    let asked = format!("< {{\"type\":\"control_request\",\"request_id\":\"q9\",\"request\":{MAY_I}}}\n");
+    let lines = [
+        PROMPT,
+        &call("q1", "tools/call", "\"id\":7,\"params\":{\"name\":\"wait\",\"arguments\":{}}"),
+        &call("q2", "notifications/cancelled", "\"params\":{\"requestId\":7}"),
+        &answer("q1"),
+        &answer("q2"),
+        &asked,
+        &asked,
+        &answer("q9"),
+        RESULT,
+    ];
+    let scripted = Scripted::new(&lines.concat(), ReplayOptions::default());
+    let wait = Tool::new("wait", "Waits", json!({"type": "object"}), |_: serde_json::Value| std::future::pending::<String>());
+    let agent = scripted.claude().tools(ToolServer::new("house").tool(wait)).on_permission(|_| async {
+        // Long enough to be asked again.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        Permission::allow()
+    });
+    let mut session = agent.session().await.unwrap();
+    assert_eq!(session.turn("go").await.unwrap().answer, "done");
+    session.finish().await;
+    let said = scripted.said();
+    let answers: Vec<_> = said.iter().filter(|line| line["type"] == "control_response").map(|line| &line["response"]).collect();
+    let of = |id: &str| answers.iter().filter(|answer| answer["request_id"] == id).collect::<Vec<_>>();
+    assert_eq!(of("q1")[0]["error"], "the call was cancelled");
+    assert_eq!((of("q1").len(), of("q2").len(), of("q9").len()), (1, 1, 1), "{answers:?}");
+    assert_eq!(of("q9")[0]["response"]["behavior"], "allow");
+}
+
 /// The agent runs much that it never asks about: the rules are held against every call.
 #[tokio::test]
 async fn what_is_denied_is_denied_unasked() {
-    let rules = "deny = [{ tool = \"Read\", path = \"**/.env\" }]\nask = [{ tool = \"Read\", path = \"/etc/**\", reason = \"look twice\" }]\nallow = [{ tool = \"*\" }]";
+    let rules = "deny = [{ tool = \"Read\", path = \"/**/.env\" }]\nask = [{ tool = \"Read\", path = \"/etc/**\", reason = \"look twice\" }]\nallow = [{ tool = \"*\" }]";
     let held = |path: &str| {
         let input = json!({"hook_event_name": "PreToolUse", "cwd": "/work", "tool_name": "Read", "tool_use_id": "t1", "tool_input": {"file_path": path}});
         json!({"subtype": "hook_callback", "callback_id": "rules", "input": input}).to_string()
@@ -269,8 +310,8 @@ async fn two_hundred_sessions_are_asked_fifty_questions_each() {
             let id = id_of(&agent);
             let agent = agent.on_permission(|question| async move {
                 // Some take longer than others.
-                let turn = question.request.tool_use_id.as_deref().map_or(0, str::len) as u64;
-                tokio::time::sleep(Duration::from_millis(turn % 7)).await;
+                let number = question.request.tool_use_id.as_deref().and_then(|id| id.strip_prefix("t-")?.parse::<u64>().ok());
+                tokio::time::sleep(Duration::from_millis(number.unwrap_or(0) * 5 % 7)).await;
                 Permission::allow()
             });
             let mut session = agent.again().session().await.unwrap();

@@ -148,17 +148,38 @@ async fn a_stalled_agent() {
 #[tokio::test]
 async fn requests_between_turns_stop_no_clock() {
     let agent =
-        crate::fake::fake("session").again().linger(Duration::from_millis(300)).idle_timeout(Duration::from_millis(700));
+        crate::fake::fake("session").again().linger(Duration::from_millis(300)).idle_timeout(Duration::from_millis(1_500));
     let mut session = agent.session().await.unwrap();
     // Nobody has spoken yet: it is right to be silent.
-    tokio::time::sleep(Duration::from_millis(900)).await;
+    tokio::time::sleep(Duration::from_millis(1_800)).await;
     assert_eq!(session.turn("go").await.unwrap().answer, "done");
     session.context_usage().await.unwrap();
-    tokio::time::sleep(Duration::from_millis(900)).await;
+    tokio::time::sleep(Duration::from_millis(1_800)).await;
     session.usage().await.unwrap();
     let since = Instant::now();
     let report = session.finish().await;
     assert!(since.elapsed() < Duration::from_secs(5), "it stays when its input ends: {:?}", since.elapsed());
+    assert_eq!(report.verdict.outcome, Outcome::Success, "{:?}", report.verdict);
+}
+
+/// A task in the background is waited for as long as was said, counted from the wish to finish; then it is not.
+#[tokio::test]
+async fn tasks_in_the_background_have_their_time() {
+    let lines = r#"
+        > {"type":"user","message":{"role":"user","content":"go"},"uuid":"3c5b1f2e-0000-4000-8000-000000000001"}
+        < {"type":"system","subtype":"init","session_id":"s","model":"m"}
+        < {"type":"system","subtype":"task_started","task_id":"t","task_type":"local_bash","description":"d"}
+        < {"type":"result","subtype":"success","is_error":false,"result":"done","session_id":"s","num_turns":1}
+    "#;
+    let scripted = plain(lines);
+    let wait = Duration::from_millis(800);
+    let mut session = scripted.claude().background_timeout(wait).session().await.unwrap();
+    assert_eq!(session.turn("go").await.unwrap().answer, "done");
+    // Longer than that: it is not what is counted.
+    tokio::time::sleep(wait).await;
+    let since = Instant::now();
+    let report = session.finish().await;
+    assert!((wait..Duration::from_secs(10)).contains(&since.elapsed()), "{:?}", since.elapsed());
     assert_eq!(report.verdict.outcome, Outcome::Success, "{:?}", report.verdict);
 }
 

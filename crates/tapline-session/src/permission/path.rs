@@ -5,6 +5,9 @@ use crate::policy::matches as name_matches;
 /// A path without `.` and `..`, absolute; none if it is relative and nobody says to what.
 pub fn resolve(path: &str, cwd: Option<&str>) -> Option<String> {
     let path = path.trim();
+    if path.len() > 4096 {
+        return None;
+    }
     // Whose home it is, the words do not say.
     if path.starts_with('~') {
         return None;

@@ -88,9 +88,25 @@ impl Proposal<'_> {
             // All of it is shown.
             _ => return String::new(),
         };
-        let lines = pairs(self.input, |key| !told.contains(&key));
-        let line = |line: &String| format!("  {}{}{}\n", style.yellow, fit(line, columns.saturating_sub(3)), style.reset);
-        lines.iter().map(line).collect()
+        // What is told is text, or it is not told.
+        let is_text = |key: &str| key != "edits" && self.input.text_of(key).is_some();
+        let is_told = |key: &str| told.contains(&key) && (is_text(key) || self.has_edits(key));
+        let lines = pairs(self.input, |key| !is_told(key));
+        let line = |line: &String| {
+            let rows = rows(line, columns.saturating_sub(3).max(16));
+            rows.iter().map(|row| format!("  {}{row}{}\n", style.yellow, style.reset)).collect::<String>()
+        };
+        let hidden = lines.len().saturating_sub(self.most);
+        let more = if hidden > 0 {
+            format!("  {}… {}{}\n", style.yellow, count_of(hidden, "line"), style.reset)
+        } else {
+            String::new()
+        };
+        lines.iter().take(self.most).map(line).collect::<String>() + &more
+    }
+
+    fn has_edits(&self, key: &str) -> bool {
+        key == "edits" && self.input.with(|input| input.get(key).and_then(Value::items).is_some()) == Some(true)
     }
 
     fn words(&self) -> (&'static str, Option<String>) {
@@ -124,7 +140,9 @@ impl Proposal<'_> {
             "MultiEdit" => {
                 let edit = |edit: Value<'_>| {
                     let text = |key| edit.get(key).and_then(Value::as_str).unwrap_or_default();
-                    diff(&text("old_string"), &text("new_string"), style, columns, most)
+                    let all =
+                        if edit.get("replace_all").and_then(Value::as_bool) == Some(true) { "(everywhere)\n" } else { "" };
+                    plain(all, style, columns, most) + &diff(&text("old_string"), &text("new_string"), style, columns, most)
                 };
                 let edits = self.input.with(|input| Some(input.get("edits")?.items()?.map(edit).collect::<String>()));
                 edits.flatten().unwrap_or_default()
@@ -140,13 +158,18 @@ impl Proposal<'_> {
     }
 }
 
-/// Keys and values, a line each.
+/// Keys and values; a value of several lines stands below its key, marked, so that none of them looks like another key.
 fn pairs(input: &Json, wanted: impl Fn(&str) -> bool) -> Vec<String> {
-    let line = |(key, value): (Cow<'_, str>, Value<'_>)| {
+    let lines = |(key, value): (Cow<'_, str>, Value<'_>)| {
         let value = value.as_str().map_or_else(|| value.raw().to_owned(), Cow::into_owned);
-        wanted(&key).then(|| one_line(&format!("{key}: {value}")))
+        let (key, value) = (one_line(&key), visible(value.trim_end()).into_owned());
+        match value.contains('\n') {
+            _ if !wanted(&key) => Vec::new(),
+            true => std::iter::once(format!("{key}:")).chain(value.lines().map(|line| format!("│ {line}"))).collect(),
+            false => vec![format!("{key}: {value}")],
+        }
     };
-    input.with(|input| Some(input.entries()?.filter_map(line).collect())).flatten().unwrap_or_default()
+    input.with(|input| Some(input.entries()?.flat_map(lines).collect())).flatten().unwrap_or_default()
 }
 
 /// Lines of text, each made safe and cut into what fits.
@@ -301,6 +324,8 @@ mod tests {
     #[test]
     fn any_other_tool() {
         let text = render("mcp__calc__add", serde_json::json!({"a": 2, "why": "two\nlines"}), None);
-        assert_eq!(text, "? mcp__calc__add asks to be called with\n    a: 2\n    why: two lines\n");
+        assert_eq!(text, "? mcp__calc__add asks to be called with\n    a: 2\n    why:\n    │ two\n    │ lines\n");
+        let edits = serde_json::json!({"file_path": "a", "edits": "no list"});
+        assert!(render("MultiEdit", edits, None).contains("edits: no list"));
     }
 }

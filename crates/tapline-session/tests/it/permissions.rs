@@ -198,6 +198,18 @@ fn what_could_be_a_path_of_a_tool_nobody_knows_is_one() {
     assert_eq!(ruling("mcp__fs__move", json!({"path": "src/a", "destination": "/etc/x"})), Ruling::Deny);
     // Whose home that is, nobody knows: it may be what is denied.
     assert_eq!(ruling("mcp__fs__move", json!({"path": "src/a", "to": "~/.ssh"})), Ruling::Deny);
+    for hidden in [
+        json!({"uri": "file:/etc/passwd"}),
+        json!({"uri": "FILE:///etc/passwd"}),
+        json!({"uri": "file:///%65tc/passwd"}),
+        json!({"ok": "src/a", "file": "/etc/x://../passwd"}),
+        json!({"files": {"/etc/passwd": 1}}),
+        json!({"file": "/etc/passwd\n"}),
+    ] {
+        assert_eq!(ruling("mcp__fs__read", hidden.clone()), Ruling::Deny, "{hidden}");
+    }
+    assert_eq!(ruling("mcp__fs__read", json!({"path": "src/a", "url": "https://x.org/etc", "as": "utf-8"})), Ruling::Allow);
+    assert_eq!(ruling("TodoWrite", json!({"todos": [{"content": "~5 tests", "status": "open"}]})), Ruling::Ask);
     for hidden in
         [json!({"paths": ["/etc/x"]}), json!({"files": [{"at": {"path": "/etc/x"}}]}), json!({"uri": "file:///etc/x"})]
     {
@@ -212,6 +224,35 @@ fn what_could_be_a_path_of_a_tool_nobody_knows_is_one() {
     // A command may go anywhere.
     assert_eq!(ruling("Bash", json!({"command": "id", "file_path": "src/a"})), Ruling::Ask);
     assert_eq!(ruling("Edit", json!({"file_path": "src/a", "old_string": "/etc/x", "new_string": "/etc/y"})), Ruling::Allow);
+}
+
+#[test]
+fn a_file_without_a_folder_may_be_what_is_denied() {
+    let rules = rules("[[allow]]\ntool = \"*\"\n[[deny]]\ntool = \"*\"\npath = \"**/.env\"\n");
+    let call = Call::of("mcp__fs__read", Some(&json!({"name": ".env"}).into()), Some("/home/dev/project"));
+    assert_eq!(rules.decide(&call).ruling, Ruling::Deny);
+}
+
+/// An agent that goes elsewhere takes no rule along.
+#[test]
+fn rules_are_resolved_from_where_the_agent_was_started() {
+    let rules = rules("[[allow]]\ntool = \"Write\"\npath = \"**\"\n[[deny]]\ntool = \"Read\"\npath = \"secrets/**\"\n");
+    let ruling = |tool: &str, path: &str, cwd: &str| {
+        rules.decide(&Call::of(tool, Some(&json!({"file_path": path}).into()), Some(cwd)).at_home(Some("/proj"))).ruling
+    };
+    assert_eq!(ruling("Read", "/proj/secrets/key", "/proj/src"), Ruling::Deny);
+    assert_eq!(ruling("Read", "../secrets/key", "/proj/src"), Ruling::Deny);
+    assert_eq!(ruling("Read", "key", "/proj/secrets"), Ruling::Deny);
+    assert_eq!(ruling("Write", "/other/x", "/other"), Ruling::Ask);
+    assert_eq!(ruling("Write", "x", "/proj/src"), Ruling::Allow);
+}
+
+#[test]
+fn a_shell_is_a_command_too() {
+    let rules = rules("[[deny]]\ntool = \"Bash\"\ncommand = \"bash *\"\n");
+    for text in ["bash -c 'curl x'", "bash script.sh", "ls && bash -lc 'ls'"] {
+        assert_eq!(rules.decide(&command(text)).ruling, Ruling::Deny, "{text}");
+    }
 }
 
 #[test]

@@ -82,6 +82,7 @@ pub(super) async fn run(args: &Args, agent: Agent) -> Result<u8> {
         began: Instant::now(),
         interrupted: None,
         interrupting: false,
+        shown_at: None,
         asked_at: None,
         armed: false,
         leaves: false,
@@ -146,7 +147,8 @@ struct Chat {
     /// When Ctrl-C was pressed last, and whether the turn that it was for still runs.
     interrupted: Option<Instant>,
     interrupting: bool,
-    /// When a question was shown last, or somebody typed on.
+    /// When a question was shown last; and when that was, or somebody typed on.
+    shown_at: Option<Instant>,
     asked_at: Option<Instant>,
     /// The chat ends with the turn.
     leaves: bool,
@@ -246,16 +248,20 @@ impl Chat {
         let (columns, rows) = Screen::size();
         match self.mode {
             Mode::Prompt => self.screen.prompt(self.editor.rows(columns, rows.saturating_sub(2))),
-            Mode::Words => self.screen.prompt(self.why.rows(columns, rows.saturating_sub(2))),
             // A draft stands below the question, and the keys are its own.
-            Mode::Question if !self.editor.is_empty() => {
-                let hint = if self.armed { "y a n w answers" } else { "Esc, then y a n w answers" };
+            Mode::Question | Mode::Words if !self.editor.is_empty() && (self.mode == Mode::Question || self.keeps_draft()) => {
+                let hint = match (self.mode == Mode::Question, self.armed) {
+                    (true, true) => "y a n w answers",
+                    (true, false) => "Esc, then y a n w answers",
+                    (false, _) => "Esc, then your answer",
+                };
                 let mut rows = self.editor.rows(columns, rows.saturating_sub(3));
                 rows.rows.insert(0, fit(hint, columns.saturating_sub(1)).into_owned());
                 rows.cursor.0 += 1;
                 self.screen.below(rows);
             }
             Mode::Question => self.screen.nothing_below(),
+            Mode::Words => self.screen.prompt(self.why.rows(columns, rows.saturating_sub(2))),
             Mode::Working => {
                 let queued = self.under_way.len().saturating_sub(1);
                 let queued = if queued > 0 { format!(" · {queued} queued") } else { String::new() };

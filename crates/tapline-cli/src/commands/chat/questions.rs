@@ -15,6 +15,8 @@ use tokio::sync::{mpsc, oneshot};
 
 /// So many lines of what a tool would do are shown.
 const LINES: usize = 24;
+/// As many as there are.
+const ALL: usize = usize::MAX / 2;
 
 /// A question, the file that it is about as it is, and who waits for its answer.
 pub(super) struct Asked {
@@ -126,11 +128,13 @@ impl Questions {
         }
         let file = self.waiting.front().map_or(Current::Absent, |asked| asked.file.current());
         let reason = question.decision.reason.as_deref().or(question.request.decision_reason.as_deref());
-        let most = if whole { usize::MAX / 2 } else { LINES };
+        let most = if whole { ALL } else { LINES };
         let proposal = Proposal { tool: &question.tool, input: &question.input, file, reason, most };
         let who = question.request.agent_id.as_ref().map(|_| format!("  {}(a sub-agent){}\n", style.dim, style.reset));
-        let shown = proposal.render(style, columns) + &who.unwrap_or_default();
-        let more = if shown.contains("… ") && !whole { " · v view all" } else { "" };
+        let shown = proposal.render(style, columns);
+        let all = Proposal { most: ALL, ..proposal }.render(style, columns);
+        let more = if shown == all { "" } else { " · v view all" };
+        let shown = shown + &who.unwrap_or_default();
         let always = fit(&words(question), columns.saturating_sub(60).max(12)).into_owned();
         let Style { bold, reset, .. } = style;
         let key = |key: &str, text: &str| format!("{bold}{key}{reset} {text}");
@@ -230,7 +234,10 @@ const ASK: &str = "AskUserQuestion";
 /// All that a tool is called with but the words for the person: what is always allowed is the very same call.
 fn whole(question: &PermissionQuestion) -> String {
     let mut input: serde_json::Map<String, serde_json::Value> = question.input.to().unwrap_or_default();
-    input.remove("description");
+    // Of a command it is only words.
+    if question.tool == "Bash" {
+        input.remove("description");
+    }
     serde_json::Value::from(input).to_string()
 }
 

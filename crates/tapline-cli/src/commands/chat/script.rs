@@ -34,6 +34,7 @@ pub(super) async fn run(args: &Chat, agent: Agent) -> Result<u8> {
     let options = TerminalOptions { thinking: args.thinking, live: false, ..view::options(args.look) };
     let mut script = Script {
         talk,
+        kind,
         format: args.format.unwrap_or(ScriptFormat::View),
         keep_going: args.keep_going,
         renderer: Format::Terminal(options).renderer(),
@@ -85,6 +86,7 @@ enum Ended {
 
 struct Script {
     talk: Talk,
+    kind: tapline_protocol::Agent,
     format: ScriptFormat,
     keep_going: bool,
     renderer: Box<dyn Render>,
@@ -211,7 +213,7 @@ impl Script {
 
     /// The last words: how it all ended, and how to go on.
     async fn finish(self) -> u8 {
-        let Self { talk, format, out, asked, failed, .. } = self;
+        let Self { talk, kind, format, out, asked, failed, .. } = self;
         let report = talk.finish().await;
         // A reader that does not read is not waited for long.
         let _ = tokio::time::timeout(NOT_TAKEN, out.flushed()).await;
@@ -225,7 +227,7 @@ impl Script {
                 output::tell(&format!("recorded in {recording}"));
             }
             if let Some(id) = &report.session.id {
-                output::tell(&format!("go on with: tapline chat --resume {id}"));
+                output::tell(&super::go_on(kind, id));
             }
         }
         let code = report.verdict.exit_code();

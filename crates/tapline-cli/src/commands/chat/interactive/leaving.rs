@@ -47,8 +47,7 @@ impl Chat {
                 let _ = writeln!(text, "{dim}recorded in {}{reset}", one_line(recording));
             }
             if let (Some(id), true) = (&report.session.id, turns > 0) {
-                let agent = if self.kind == tapline_protocol::Agent::Codex { " --agent codex" } else { "" };
-                let _ = writeln!(text, "{dim}go on with: tapline chat{agent} --resume {}{reset}", one_line(id));
+                let _ = writeln!(text, "{dim}{}{reset}", super::super::go_on(self.kind, id));
             }
             self.screen.say(&text);
         }

@@ -43,7 +43,12 @@ impl Chat {
             Mode::Question if self.answers(key) => self.press_question(key),
             // Whoever is typing has not read the question: that is for the prompt, until there is a pause.
             Mode::Question => return self.type_on(key).await,
-            Mode::Words if self.is_typing() => return self.type_on(key).await,
+            Mode::Words if self.keeps_draft() => {
+                if *key != Key::Escape {
+                    return self.type_on(key).await;
+                }
+                self.arm();
+            }
             Mode::Words => {
                 if *key == Key::Escape && self.questions.wants() == Wants::Text {
                     let decided = self.questions.say("");
@@ -52,7 +57,12 @@ impl Chat {
                     self.ask(false);
                 } else if let Edited::Sent(text) = self.why.press(key, &[]) {
                     let decided = self.questions.say(&text);
+                    let goes_on = decided.is_none();
                     self.decided(decided.as_ref());
+                    if goes_on {
+                        // The next thing of the same question: whoever answers is reading.
+                        (self.asked_at, self.armed) = (None, true);
+                    }
                 }
             }
             Mode::Prompt | Mode::Working => {
@@ -91,10 +101,19 @@ impl Chat {
         }
     }
 
+    /// Whether what is typed is for the draft, though an answer is wanted.
+    pub(super) fn keeps_draft(&self) -> bool {
+        self.questions.wants() == Wants::Text && !self.armed && (self.is_typing() || !self.editor.is_empty())
+    }
+
+    /// The next key is for the question. Whoever saw it come up a moment ago did not mean that.
+    fn arm(&mut self) {
+        self.armed = self.shown_at.is_some_and(|at| at.elapsed() >= TOO_SOON);
+    }
+
     fn press_question(&mut self, key: &Key) {
         if *key == Key::Escape {
-            self.armed = true;
-            return;
+            return self.arm();
         }
         self.armed = false;
         match key {
@@ -120,7 +139,7 @@ impl Chat {
         self.screen.quiet();
         self.screen.say(&format!("\n{text}"));
         self.why.clear();
-        (self.asked_at, self.armed) = (Some(Instant::now()), false);
+        (self.asked_at, self.shown_at, self.armed) = (Some(Instant::now()), Some(Instant::now()), false);
         self.mode = if self.questions.wants() == Wants::Text { Mode::Words } else { Mode::Question };
         self.draw();
     }
@@ -144,7 +163,10 @@ impl Chat {
             self.ask(false);
         } else {
             self.why.clear();
-            self.mode = if self.under_way.is_empty() && !self.woken { Mode::Prompt } else { Mode::Working };
+            let idle = self.under_way.is_empty() && !self.woken;
+            self.mode = if idle { Mode::Prompt } else { Mode::Working };
+            // Between two turns no result says that an interrupt is over.
+            self.interrupting &= !idle;
             self.draw();
         }
     }
