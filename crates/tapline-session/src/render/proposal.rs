@@ -92,17 +92,17 @@ impl Proposal<'_> {
         let is_text = |key: &str| key != "edits" && self.input.text_of(key).is_some();
         let is_told = |key: &str| told.contains(&key) && (is_text(key) || self.has_edits(key));
         let lines = pairs(self.input, |key| !is_told(key));
-        let line = |line: &String| {
-            let rows = rows(line, columns.saturating_sub(3).max(16));
-            rows.iter().map(|row| format!("  {}{row}{}\n", style.yellow, style.reset)).collect::<String>()
-        };
+        let mut out = String::new();
+        for line in lines.iter().take(self.most) {
+            for row in rows(line, columns.saturating_sub(3).max(16)) {
+                let _ = writeln!(out, "  {}{row}{}", style.yellow, style.reset);
+            }
+        }
         let hidden = lines.len().saturating_sub(self.most);
-        let more = if hidden > 0 {
-            format!("  {}… {}{}\n", style.yellow, count_of(hidden, "line"), style.reset)
-        } else {
-            String::new()
-        };
-        lines.iter().take(self.most).map(line).collect::<String>() + &more
+        if hidden > 0 {
+            let _ = writeln!(out, "  {}… {}{}", style.yellow, count_of(hidden, "line"), style.reset);
+        }
+        out
     }
 
     fn has_edits(&self, key: &str) -> bool {
