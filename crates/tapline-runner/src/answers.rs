@@ -8,6 +8,7 @@ mod hook;
 mod permission;
 #[cfg(feature = "rmcp")]
 mod rmcp;
+mod rules;
 mod server;
 mod tool;
 
@@ -23,8 +24,8 @@ use tapline_session::permission::Permissions;
 pub(crate) use callback::{Callback, Failed, callback, guarded};
 pub use elicitation::ElicitationReply;
 pub use hook::{HookEvent, HookQuestion};
-pub(crate) use permission::Places;
 pub use permission::{Permission, PermissionQuestion, Settled, SettledBy};
+pub(crate) use rules::Places;
 pub use server::ToolServer;
 pub use tool::{Tool, ToolResult};
 

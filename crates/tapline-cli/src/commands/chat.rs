@@ -1,6 +1,8 @@
 //! `tapline chat`: a conversation with an agent, at a terminal or by a script.
 
+mod choices;
 mod editor;
+mod file;
 mod history;
 mod interactive;
 mod keys;

@@ -1,18 +1,21 @@
 //! The agent asks the person: whether a tool may run, or something it wants to know.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::fmt::Write as _;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
-use tapline_protocol::{Json, Value};
 use tapline_runner::{Agent, Permission, PermissionQuestion};
 use tapline_session::render::{Current, Proposal, Style};
 use tapline_session::text::{fit, one_line, visible};
 use tokio::sync::{mpsc, oneshot};
 
+use super::choices::things;
+use super::file::{self, File};
+
+/// A file that takes longer to read is not shown.
+const READ_WITHIN: Duration = Duration::from_secs(1);
 /// So many lines of what a tool would do are shown.
 const LINES: usize = 24;
 /// As many as there are.
@@ -42,7 +45,7 @@ pub(super) fn asking(agent: Agent) -> (Agent, mpsc::UnboundedReceiver<Asked>) {
             let number = next.fetch_add(1, Ordering::Relaxed);
             async move {
                 let path = Proposal::writes(&question.tool, &question.input).map(|path| cwd.join(path));
-                let look = move || (path.as_deref().map_or(File::Absent, read), path.as_deref().map(place));
+                let look = move || (path.as_deref().map_or(File::Absent, file::read), path.as_deref().map(file::place));
                 let looked = tokio::time::timeout(READ_WITHIN, tokio::task::spawn_blocking(look)).await;
                 // What cannot be read in time is there, and cannot be shown.
                 let (file, place) = looked.ok().and_then(Result::ok).unwrap_or((File::NotShown, None));
@@ -241,124 +244,11 @@ fn whole(question: &PermissionQuestion) -> String {
     serde_json::Value::from(input).to_string()
 }
 
-/// Where a file is, behind all links, also one that is not there yet.
-fn place(path: &Path) -> String {
-    let there = path.canonicalize().or_else(|_| {
-        let folder = path.parent().unwrap_or(Path::new("/")).canonicalize()?;
-        Ok::<_, std::io::Error>(folder.join(path.file_name().unwrap_or_default()))
-    });
-    there.unwrap_or_else(|_| path.to_owned()).display().to_string()
-}
-
 /// What always would be for, in words.
 fn words(question: &PermissionQuestion) -> String {
     let command = question.input.text_of("command").filter(|_| question.tool == "Bash");
     match command.or_else(|| Proposal::writes(&question.tool, &question.input)) {
         Some(what) => one_line(&what),
         None => "just this".to_owned(),
-    }
-}
-
-/// A larger file is not shown.
-const LARGEST: u64 = 4 << 20;
-/// Nor one that takes longer to read.
-const READ_WITHIN: Duration = Duration::from_secs(1);
-
-/// A file as it is.
-enum File {
-    Absent,
-    Text(String),
-    NotShown,
-}
-
-impl File {
-    fn current(&self) -> Current<'_> {
-        match self {
-            Self::Absent => Current::Absent,
-            Self::Text(text) => Current::Text(text),
-            Self::NotShown => Current::NotShown,
-        }
-    }
-}
-
-fn read(path: &Path) -> File {
-    let small = match std::fs::metadata(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return File::Absent,
-        // A pipe or a device has no end.
-        meta => meta.is_ok_and(|meta| meta.is_file() && meta.len() <= LARGEST),
-    };
-    let text = small.then(|| std::fs::read_to_string(path).ok()).flatten();
-    text.map_or(File::NotShown, File::Text)
-}
-
-/// One thing that the person is asked.
-struct Thing {
-    question: String,
-    options: Vec<(String, String)>,
-    several: bool,
-}
-
-impl Thing {
-    /// What was typed: numbers stand for what they number; none if one stands for nothing.
-    fn chosen(&self, words: &str) -> Option<String> {
-        let parts = words.split([',', ' ']).filter(|part| !part.is_empty());
-        let numbers: Option<BTreeSet<usize>> = parts.map(|part| part.parse().ok()).collect();
-        let Some(numbers) = numbers else { return Some(words.to_owned()) };
-        let label = |number: usize| Some(self.options.get(number.checked_sub(1)?)?.0.clone());
-        Some(numbers.into_iter().map(label).collect::<Option<Vec<_>>>()?.join(", "))
-    }
-}
-
-fn things(input: &Json) -> Vec<Thing> {
-    let text = |value: Value<'_>, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().into_owned();
-    let thing = |value: Value<'_>| Thing {
-        question: text(value, "question"),
-        options: value
-            .get("options")
-            .and_then(Value::items)
-            .map(|items| items.map(|option| (text(option, "label"), text(option, "description"))).collect())
-            .unwrap_or_default(),
-        several: value.get("multiSelect").and_then(Value::as_bool) == Some(true),
-    };
-    input.with(|input| Some(input.get("questions")?.items()?.map(thing).collect())).flatten().unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_is_absent_text_or_not_to_be_shown() {
-        let folder = std::env::temp_dir().join(format!("tapline-questions-{}", std::process::id()));
-        let made = std::fs::create_dir_all(&folder)
-            .and_then(|()| std::fs::write(folder.join("text"), "hello"))
-            .and_then(|()| std::fs::write(folder.join("binary"), b"\xff\x00"))
-            .and_then(|()| std::process::Command::new("mkfifo").arg(folder.join("pipe")).status());
-        assert!(made.is_ok_and(|status| status.success()));
-        let current = |name: &str| match read(&folder.join(name)) {
-            File::Absent => "absent".to_owned(),
-            File::Text(text) => text,
-            File::NotShown => "not shown".to_owned(),
-        };
-        let names = ["nothing", "text", "binary", "pipe", "."];
-        assert_eq!(names.map(current), ["absent", "hello", "not shown", "not shown", "not shown"]);
-        assert!(std::fs::remove_dir_all(&folder).is_ok());
-    }
-
-    #[test]
-    fn numbers_stand_for_what_they_number() {
-        let option = |label: &str| (label.to_owned(), String::new());
-        let thing = Thing { question: String::new(), options: vec![option("Red"), option("Blue")], several: true };
-        let cases = [
-            ("2", Some("Blue")),
-            ("1, 2", Some("Red, Blue")),
-            ("2 1 2", Some("Red, Blue")),
-            ("3", None),
-            ("0", None),
-            ("1,x", Some("1,x")),
-        ];
-        for (typed, chosen) in cases {
-            assert_eq!(thing.chosen(typed).as_deref(), chosen, "{typed}");
-        }
     }
 }

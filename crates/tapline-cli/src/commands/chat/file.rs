@@ -1,0 +1,67 @@
+//! The file that a tool would write, as it is now, and where it is.
+
+use std::path::Path;
+
+use tapline_session::render::Current;
+
+/// A larger file is not shown.
+const LARGEST: u64 = 4 << 20;
+
+/// A file as it is.
+pub(super) enum File {
+    Absent,
+    Text(String),
+    NotShown,
+}
+
+impl File {
+    pub(super) fn current(&self) -> Current<'_> {
+        match self {
+            Self::Absent => Current::Absent,
+            Self::Text(text) => Current::Text(text),
+            Self::NotShown => Current::NotShown,
+        }
+    }
+}
+
+pub(super) fn read(path: &Path) -> File {
+    let small = match std::fs::metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return File::Absent,
+        // A pipe or a device has no end.
+        meta => meta.is_ok_and(|meta| meta.is_file() && meta.len() <= LARGEST),
+    };
+    let text = small.then(|| std::fs::read_to_string(path).ok()).flatten();
+    text.map_or(File::NotShown, File::Text)
+}
+
+/// Where a file is, behind all links, also one that is not there yet.
+pub(super) fn place(path: &Path) -> String {
+    let there = path.canonicalize().or_else(|_| {
+        let folder = path.parent().unwrap_or(Path::new("/")).canonicalize()?;
+        Ok::<_, std::io::Error>(folder.join(path.file_name().unwrap_or_default()))
+    });
+    there.unwrap_or_else(|_| path.to_owned()).display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_absent_text_or_not_to_be_shown() {
+        let folder = std::env::temp_dir().join(format!("tapline-questions-{}", std::process::id()));
+        let made = std::fs::create_dir_all(&folder)
+            .and_then(|()| std::fs::write(folder.join("text"), "hello"))
+            .and_then(|()| std::fs::write(folder.join("binary"), b"\xff\x00"))
+            .and_then(|()| std::process::Command::new("mkfifo").arg(folder.join("pipe")).status());
+        assert!(made.is_ok_and(|status| status.success()));
+        let current = |name: &str| match read(&folder.join(name)) {
+            File::Absent => "absent".to_owned(),
+            File::Text(text) => text,
+            File::NotShown => "not shown".to_owned(),
+        };
+        let names = ["nothing", "text", "binary", "pipe", "."];
+        assert_eq!(names.map(current), ["absent", "hello", "not shown", "not shown", "not shown"]);
+        assert!(std::fs::remove_dir_all(&folder).is_ok());
+    }
+}

@@ -1,0 +1,123 @@
+//! What the rules decide of a call, by who can see the files: paths are what is behind their links.
+
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
+
+use tapline_protocol::Json;
+use tapline_session::permission::{Call, Decision, Permissions, Ruling};
+
+/// Where an agent was started, and where it is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Places {
+    pub(crate) home: Option<String>,
+    pub(crate) cwd: Option<String>,
+}
+
+/// What the rules decide. The disk is looked at, which may take a while: one that does not answer in time denies.
+pub(super) async fn decide(
+    rules: &Permissions,
+    tool: &str,
+    input: Option<&Json>,
+    places: &Places,
+    within: Duration,
+) -> Decision {
+    let (rules, tool, input, places) = (rules.clone(), tool.to_owned(), input.cloned(), places.clone());
+    let decide = move || {
+        let [home, cwd] = [places.home, places.cwd].map(|folder| folder.map(|folder| real(&folder)));
+        let call = Call::of(&tool, input.as_ref(), cwd.as_deref()).at_home(home.as_deref()).behind_links(real);
+        rules.behind_links(home.as_deref(), real).decide(&call)
+    };
+    let decided = tokio::time::timeout(within.min(LOOKS_WITHIN), tokio::task::spawn_blocking(decide)).await;
+    let lost =
+        || Decision { ruling: Ruling::Deny, rule: None, reason: Some("the rules could not be held against it".to_owned()) };
+    decided.ok().and_then(Result::ok).unwrap_or_else(lost)
+}
+
+/// A disk that takes longer does not answer.
+const LOOKS_WITHIN: Duration = Duration::from_secs(10);
+
+/// The system follows no more links than this in one path.
+const LINKS: usize = 40;
+
+/// A path as it is behind all links, also those to what is not there yet.
+fn real(path: &str) -> String {
+    fn follow(path: &Path, left: &mut usize) -> PathBuf {
+        let mut there = PathBuf::new();
+        for part in path.components() {
+            match part {
+                Component::CurDir => {}
+                Component::ParentDir => drop(there.pop()),
+                Component::Prefix(_) | Component::RootDir | Component::Normal(_) => there.push(part),
+            }
+            if matches!(part, Component::Normal(_))
+                && *left > 0
+                && let Ok(target) = there.read_link()
+            {
+                *left -= 1;
+                there.pop();
+                there = follow(&there.join(target), left);
+            }
+        }
+        there
+    }
+    follow(Path::new(path), &mut LINKS.clone()).to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder with `inside`, `outside/deep`, and links.
+    fn tree() -> std::io::Result<PathBuf> {
+        let folder = std::env::temp_dir().join(format!("tapline-links-{}", crate::marker::random()));
+        std::fs::create_dir_all(folder.join("inside"))?;
+        std::fs::create_dir_all(folder.join("outside/deep"))?;
+        let folder = folder.canonicalize()?;
+        let link = |to: &str, name: &str| std::os::unix::fs::symlink(to, folder.join(name));
+        link("inside", "link")?;
+        link("link/new", "dangling")?;
+        link("../outside/deep", "inside/out")?;
+        link("outside", "alias")?;
+        Ok(folder)
+    }
+
+    #[test]
+    fn a_path_is_what_is_behind_its_links() -> std::io::Result<()> {
+        let folder = tree()?;
+        let at = |name: &str| real(&folder.join(name).to_string_lossy());
+        let wanted = |name: &str| folder.join(name).to_string_lossy().into_owned();
+        assert_eq!(at("link/new.txt"), wanted("inside/new.txt"));
+        assert_eq!(at("nothing/here"), wanted("nothing/here"));
+        assert_eq!(at("dangling"), wanted("inside/new"), "a link to what is not there yet is followed, too");
+        assert_eq!(at("inside/out/../secret"), wanted("outside/secret"), "up from where it leads");
+        std::fs::remove_dir_all(&folder)
+    }
+
+    #[tokio::test]
+    async fn no_link_leads_around_a_rule() -> std::io::Result<()> {
+        let folder = tree()?;
+        let at = |name: &str| folder.join(name).to_string_lossy().into_owned();
+        let rules = |text: String| toml::from_str::<Permissions>(&text).unwrap_or_default();
+        let here = Places { home: Some(at("")), cwd: Some(at("")) };
+        let decide = async |rules: &Permissions, input: serde_json::Value| {
+            decide(rules, "Read", Some(&input.into()), &here, LOOKS_WITHIN).await.ruling
+        };
+        let allow = rules(format!("allow = [{{ tool = \"Read\", path = \"{}/**\" }}]", at("inside")));
+        let read = |name: &str| serde_json::json!({"file_path": at(name)});
+        assert_eq!(decide(&allow, read("inside/x")).await, Ruling::Allow);
+        assert_eq!(decide(&allow, read("link/x")).await, Ruling::Allow, "it is where it is");
+        for name in ["inside/out/x", "inside/out/../secret", "inside/../outside/x", "alias/x"] {
+            assert_eq!(decide(&allow, read(name)).await, Ruling::Ask, "{name}");
+        }
+        let decoy = serde_json::json!({"file_path": at("inside/x"), "path": at("outside/x")});
+        assert_eq!(decide(&allow, decoy).await, Ruling::Ask, "which of the two it reads, nobody knows");
+        // A rule that is written with a link's name holds behind it, too.
+        let deny =
+            rules(format!("allow = [{{ tool = \"*\" }}]\ndeny = [{{ tool = \"Read\", path = \"{}/**\" }}]", at("alias")));
+        for name in ["alias/key", "outside/key", "inside/out/../key"] {
+            assert_eq!(decide(&deny, read(name)).await, Ruling::Deny, "{name}");
+        }
+        assert_eq!(decide(&deny, read("inside/key")).await, Ruling::Allow);
+        std::fs::remove_dir_all(&folder)
+    }
+}
