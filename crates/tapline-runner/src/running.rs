@@ -221,6 +221,10 @@ impl Running {
             // With it there are no hooks, and nobody would hold the rules against what is not asked.
             environment.remove(std::ffi::OsStr::new("CLAUDE_CODE_SIMPLE"));
         }
+        if let Some(home) = environment::value(&environment, "HOME") {
+            let rules = agent.answers.permissions.take();
+            agent.answers.permissions = rules.map(|rules| rules.with_home(&home.to_string_lossy()));
+        }
         let program = locate(kind, agent.bin.as_deref(), environment::value(&environment, "PATH").as_deref())?;
         if let Some(cwd) = &agent.cwd {
             let found = std::fs::read_dir(cwd).map(drop);

@@ -56,8 +56,8 @@ pub struct Rule {
     /// The command, for tools that run one.
     #[serde(default, deserialize_with = "some_if_any")]
     pub command: Option<Patterns>,
-    /// The file or folder, for tools that have one: `*` stops at a slash, `**` does not.
-    #[serde(default, deserialize_with = "some_if_any")]
+    /// The file or folder, for tools that have one: `*` stops at a slash, `**` does not; `~/` is the home of whoever runs the agent.
+    #[serde(default, deserialize_with = "some_paths")]
     pub path: Option<Patterns>,
     /// Why; the agent is told, if it is denied.
     pub reason: Option<String>,
@@ -72,6 +72,18 @@ fn some<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Patterns, D
 
 fn some_if_any<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Patterns>, D::Error> {
     some(deserializer).map(Some)
+}
+
+fn some_paths<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Patterns>, D::Error> {
+    let patterns = some(deserializer)?;
+    let of_another = |pattern: &str| pattern.starts_with('~') && pattern != "~" && !pattern.starts_with("~/");
+    let unknown = patterns.iter().find(|pattern| of_another(pattern)).map(str::to_owned);
+    match unknown {
+        Some(pattern) => {
+            Err(serde::de::Error::custom(format!("whose home `{pattern}` is in is not known: write the whole path")))
+        }
+        None => Ok(Some(patterns)),
+    }
 }
 
 /// What is decided.
@@ -293,6 +305,17 @@ impl Permissions {
 }
 
 impl Permissions {
+    /// The same with `~/` in its paths as this folder.
+    #[must_use]
+    pub fn with_home(mut self, home: &str) -> Self {
+        for rule in self.allow.iter_mut().chain(&mut self.deny).chain(&mut self.ask) {
+            if let Some(patterns) = &mut rule.path {
+                patterns.change(|pattern| Some(format!("{}{}", home.trim_end_matches('/'), pattern.strip_prefix('~')?)));
+            }
+        }
+        self
+    }
+
     /// The same with what is denied or asked about under a link's name denied behind it, too. What is allowed is not: a link
     /// may be the agent's.
     #[must_use]

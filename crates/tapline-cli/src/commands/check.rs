@@ -20,7 +20,11 @@ use crate::{exit, output};
 
 pub(crate) fn run(args: &Check) -> Result<u8> {
     let mut policy = args.policy.as_deref().map(read_policy).transpose()?.map(PolicyChecker::new);
-    let mut rules = args.permissions.as_deref().map(read_permissions).transpose()?.map(PermissionChecker::new);
+    let rules = args.permissions.as_deref().map(read_permissions).transpose()?;
+    // As far as that can be known: whose run it was, it does not say.
+    let home = std::env::var("HOME").ok();
+    let rules = rules.map(|rules| home.map_or_else(|| rules.clone(), |home| rules.clone().with_home(&home)));
+    let mut rules = rules.map(PermissionChecker::new);
     let mut decided = Vec::new();
     let settled = args.stream.file.as_deref().filter(|_| rules.is_some()).map(settled).unwrap_or_default();
     let mut source = Source::open(args.stream.file.as_ref(), &args.facts)?;

@@ -63,34 +63,87 @@ pub(super) fn is_plain(command: &str) -> bool {
     closed && roles.iter().all(|(_, _, role)| *role == Role::Plain)
 }
 
-/// The commands within it, as far as they can be told, with single blanks.
+/// The commands within it, as far as they can be told: what is denied is looked for in all of them. With single blanks, without
+/// quotes, each by its name and by the file that it is.
 pub(super) fn parts(command: &str) -> Vec<String> {
+    let mut parts = Vec::new();
+    collect(command, 0, &mut parts);
+    parts
+}
+
+/// Nobody nests shells deeper.
+const NESTED: usize = 4;
+
+fn collect(command: &str, depth: usize, parts: &mut Vec<String>) {
     // As a shell puts lines together that go on.
     let command = &command.replace("\\\n", "");
     let (roles, _) = roles(command);
-    let (mut parts, mut from) = (Vec::new(), 0);
-    for (at, c, _) in roles.iter().filter(|(_, _, role)| *role == Role::Divides) {
-        parts.push(&command[from..*at]);
-        from = at + c.len_utf8();
+    let (mut from, mut redirected) = (0, false);
+    let ends = roles.iter().filter(|(_, _, role)| *role != Role::Plain);
+    let ends = ends.map(|(at, c, role)| (*at, at + c.len_utf8(), *role)).chain([(command.len(), command.len(), Role::Divides)]);
+    for (at, next, role) in ends {
+        let words = words(&command[from..at], redirected);
+        if let Some((name, rest)) = words.split_first() {
+            let file = name.rsplit('/').next().unwrap_or_default();
+            for name in [name.as_str(), file] {
+                parts.push([&[name], &*rest.iter().map(String::as_str).collect::<Vec<_>>()].concat().join(" "));
+            }
+            if depth < NESTED && SHELLS.contains(&file) {
+                // What it is given to run, or the whole of it: `-c`, `-ec`, `-o x -c`, `--`.
+                let given = rest.iter().position(|word| word.starts_with('-') && word.contains('c') && !word.starts_with("--"));
+                let inner = given.map(|at| rest[at + 1..].join(" ")).unwrap_or_default();
+                collect(inner.trim_start_matches("-- "), depth + 1, parts);
+            }
+        }
+        (from, redirected) = (next, role == Role::Turns);
     }
-    parts.push(&command[from..]);
-    parts.into_iter().map(named).filter(|part| !part.is_empty()).collect()
 }
 
-/// What may stand before a command.
-const BEFORE: &[&str] = &["if", "then", "else", "elif", "while", "until", "do", "time", "command", "builtin", "exec", "nohup"];
+const SHELLS: &[&str] = &["sh", "bash", "zsh", "dash", "ksh"];
 
-/// A command without what stands before its name: brackets, a shell's own words, and what is set for it alone (`FOO=1 rm x`); the
-/// name without what hides it (`\rm`, `"rm"`).
-fn named(part: &str) -> String {
-    let is_setting = |word: &&str| {
-        let name = word.split_once('=').map_or("", |(name, _)| name);
-        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-    };
-    let words = part.split_whitespace().map(|word| word.trim_start_matches(['{', '(', '!'])).filter(|word| !word.is_empty());
-    let mut words = words.skip_while(|word| is_setting(word) || BEFORE.contains(word));
-    let name = words.next().unwrap_or_default().replace(['\\', '"', '\''], "");
-    std::iter::once(name.as_str()).chain(words).collect::<Vec<_>>().join(" ").trim().to_owned()
+/// What may stand before a command: a shell's own words, and programs that run another.
+const BEFORE: &[&str] = &[
+    "if", "then", "else", "elif", "while", "until", "do", "time", "command", "builtin", "exec", "nohup", "env", "nice",
+    "timeout", "setsid", "coproc", "eval", "xargs", "stdbuf", "ionice",
+];
+
+/// The words of a command from its name on: without brackets, what is set for it alone (`FOO=1 rm x`), what hides it (`\\rm`,
+/// `"rm"`), what is redirected before it, and what runs it.
+fn words(part: &str, redirected: bool) -> Vec<String> {
+    let words = split(part);
+    let words = words.iter().map(|word| word.trim_start_matches(['{', '(', '!'])).filter(|word| !word.is_empty());
+    let mut words = words.skip(usize::from(redirected)).peekable();
+    let mut runs_another = false;
+    while let Some(word) = words.peek() {
+        let is_setting = word
+            .split_once('=')
+            .is_some_and(|(name, _)| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'));
+        let of_another = runs_another && (word.starts_with('-') || word.starts_with(|c: char| c.is_ascii_digit()));
+        let before = BEFORE.contains(word);
+        if !is_setting && !of_another && !before {
+            break;
+        }
+        runs_another |= before;
+        words.next();
+    }
+    words.map(str::to_owned).collect()
+}
+
+/// Words as a shell splits them, without their quotes.
+fn split(part: &str) -> Vec<String> {
+    let (mut words, mut word, mut quote, mut escaped) = (Vec::new(), String::new(), None, false);
+    for c in part.chars() {
+        match (quote, c) {
+            _ if std::mem::take(&mut escaped) => word.push(c),
+            (Some('\''), '\'') | (Some('"'), '"') => quote = None,
+            (None | Some('"'), '\\') => escaped = true,
+            (None, '\'' | '"') => quote = Some(c),
+            (None, c) if c.is_whitespace() => words.extend(Some(std::mem::take(&mut word)).filter(|word| !word.is_empty())),
+            (_, c) => word.push(c),
+        }
+    }
+    words.extend(Some(word).filter(|word| !word.is_empty()));
+    words
 }
 
 /// The command that a shell is given as one word: `/bin/bash -lc 'ls'` is `ls`. Codex writes all of them so.
@@ -99,7 +152,7 @@ pub(super) fn unwrapped(command: &str) -> &str {
         let (shell, rest) = command.trim().split_once(' ')?;
         // Another program may be called so.
         let name = ["/bin/", "/usr/bin/", "/usr/local/bin/"].iter().find_map(|folder| shell.strip_prefix(folder));
-        name.or(Some(shell)).filter(|name| matches!(*name, "sh" | "bash" | "zsh"))?;
+        name.or(Some(shell)).filter(|name| matches!(*name, "sh" | "bash" | "zsh" | "dash"))?;
         let word = rest.strip_prefix("-lc ").or_else(|| rest.strip_prefix("-c "))?.trim();
         let whole = |quote: char| {
             word.strip_prefix(quote)?.strip_suffix(quote).filter(|inner| !inner.contains([quote, '\\', '$', '`']))

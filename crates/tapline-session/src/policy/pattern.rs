@@ -20,6 +20,15 @@ impl Patterns {
         self.0.iter().map(String::as_str)
     }
 
+    /// Each as what is made of it, if something is.
+    pub(crate) fn change(&mut self, to: impl Fn(&str) -> Option<String>) {
+        for pattern in &mut self.0 {
+            if let Some(other) = to(pattern) {
+                *pattern = other;
+            }
+        }
+    }
+
     /// With each of them what is made of it.
     pub(crate) fn extend_with(&mut self, also: impl Fn(&str) -> Option<String>) {
         let more: Vec<_> = self.0.iter().filter_map(|pattern| also(pattern)).collect();

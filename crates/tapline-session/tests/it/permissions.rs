@@ -258,11 +258,40 @@ fn a_shell_is_a_command_too() {
 #[test]
 fn a_denied_command_is_found_across_lines_that_go_on() {
     let rules = rules("[[deny]]\ntool = \"Bash\"\ncommand = \"rm *\"\n");
-    for hidden in
-        ["ls && r\\\nm x", "if true; then rm x; fi", "\\rm x", "\"rm\" x", "for f in a; do rm $f; done", "A=1 command rm x"]
-    {
+    for hidden in [
+        "ls && r\\\nm x",
+        "if true; then rm x; fi",
+        "\\rm x",
+        "\"rm\" x",
+        "for f in a; do rm $f; done",
+        "A=1 command rm x",
+        "sh -ec 'rm x'",
+        "sh -e -c 'rm x'",
+        "sh -o errexit -c 'rm x'",
+        "dash -c -- 'rm x'",
+        "sh -c 'sh -c \"rm x\"'",
+        "X='a b' rm x",
+        "2>/dev/null rm x",
+        ">f rm x",
+        "/bin/rm x",
+        "env -i rm x",
+        "timeout 5 rm x",
+        "nice -n 5 rm x",
+        "'r'm x",
+    ] {
         assert_eq!(rules.decide(&command(hidden)).ruling, Ruling::Deny, "{hidden}");
     }
+}
+
+#[test]
+fn a_home_in_a_rule_is_whose_runs_it() {
+    let text = "[[allow]]\ntool = \"*\"\n[[deny]]\ntool = \"*\"\npath = [\"~/.ssh/**\", \"~\"]\n";
+    let rules = text.parse::<Permissions>().unwrap().with_home("/home/eve/");
+    assert_eq!(rules.decide(&file("Read", "/home/eve/.ssh/key")).ruling, Ruling::Deny);
+    assert_eq!(rules.decide(&file("Read", "/home/eve")).ruling, Ruling::Deny);
+    assert_eq!(rules.decide(&file("Read", "/home/adam/.ssh/key")).ruling, Ruling::Allow);
+    let error = "[[deny]]\ntool = \"*\"\npath = \"~adam/x\"\n".parse::<Permissions>().unwrap_err().to_string();
+    assert!(error.contains("whose home"), "{error}");
 }
 
 #[test]

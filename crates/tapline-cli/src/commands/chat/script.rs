@@ -127,6 +127,12 @@ impl Script {
         match slash::read(&prompt) {
             Some(Slash::Quit) => return Ok(Ended::Quit),
             Some(slash) => return Ok(self.slash(slash).await),
+            None if !self.talk.knows(&prompt) => {
+                output::tell(&format!(
+                    "no such command, here or of the agent's: {prompt} (a blank before it sends it as it is)"
+                ));
+                return Ok(Ended::Badly);
+            }
             None => {}
         }
         if self.format == ScriptFormat::View {

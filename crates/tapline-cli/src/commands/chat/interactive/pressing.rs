@@ -92,7 +92,7 @@ impl Chat {
             Edited::Sent(text) => {
                 let left = self.send(text).await;
                 // The question stands last.
-                if self.mode == Mode::Question {
+                if matches!(self.mode, Mode::Question | Mode::Words) {
                     self.ask(false);
                 }
                 left
