@@ -173,7 +173,6 @@ accessors! {
     as_control_response => ControlResponse(ControlResponse);
     as_control_cancel_request => ControlCancelRequest(ControlCancelRequest);
     as_result => Result(TurnResult);
-    as_init => Init(Init);
     as_user => User(User);
     as_command_lifecycle => CommandLifecycle(CommandLifecycle);
     as_session_state => SessionStateChanged(SessionStateChanged);

@@ -133,12 +133,6 @@ impl Session {
         self.control.finish();
         self.running.finish().await
     }
-
-    /// The run behind it, which goes on until it has ended; for those who want its summary.
-    pub fn into_running(self) -> Running {
-        self.control.finish();
-        self.running
-    }
 }
 
 impl futures_core::Stream for Session {
@@ -264,8 +258,7 @@ impl Turn {
             What::Text(said) if step.parent.is_none() => Some(said.text.clone()),
             _ => None,
         });
-        let answer = end.result.clone().filter(|text| !text.is_empty()).or(said).unwrap_or_default();
-        Self { message, answer, end, steps }
+        Self { message, answer: end.answer_or(said), end, steps }
     }
 
     /// The answer by schema, where one was asked for.

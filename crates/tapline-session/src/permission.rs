@@ -1,4 +1,4 @@
-//! Permission rules: what an agent may do unasked, what never, and what only if somebody says so. Read from TOML by the caller;
+//! Permission rules: what an agent may do unasked, what never, and what only if somebody says so. Read from TOML;
 //! docs/PERMISSIONS.md describes them.
 
 mod command;
@@ -302,9 +302,7 @@ impl Permissions {
         }
         Decision { ruling: Ruling::Ask, rule: None, reason: None }
     }
-}
 
-impl Permissions {
     /// The same with `~/` in its paths as this folder.
     #[must_use]
     pub fn with_home(mut self, home: &str) -> Self {
@@ -348,10 +346,9 @@ impl Rule {
             return command::is_plain(inner) && patterns.match_any(inner.trim());
         }
         // The shell that runs it may be what is meant, or what it runs.
-        let found = |command: &str| {
-            patterns.match_any(command.trim()) || command::parts(command).iter().any(|part| patterns.match_any(part))
-        };
-        found(command) || found(inner)
+        let whole = [command.trim(), inner.trim()];
+        whole.iter().any(|whole| patterns.match_any(whole))
+            || command::parts(command).iter().any(|part| patterns.match_any(part))
     }
 
     /// What is allowed is allowed for every path; what is denied or asked about, for any.

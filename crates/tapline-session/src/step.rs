@@ -389,6 +389,11 @@ impl Turn {
         self.terminal_reason.as_deref().is_some_and(|reason| reason.starts_with("aborted_"))
     }
 
+    /// What the agent said at its end: the result's words, or else these.
+    pub fn answer_or(&self, said: Option<String>) -> String {
+        self.result.clone().filter(|text| !text.is_empty()).or(said).unwrap_or_default()
+    }
+
     /// What the result says, where it says something new.
     pub fn news(&self) -> Option<&str> {
         self.result.as_deref().map(str::trim).filter(|text| !text.is_empty() && !self.repeats_text && !self.failed)

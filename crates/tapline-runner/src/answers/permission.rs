@@ -135,7 +135,7 @@ pub(super) async fn settle(
         Some(rules) => decide(rules, &tool, input.as_ref(), places, within).await,
         None => Decision { ruling: Ruling::Ask, rule: None, reason: None },
     };
-    let Decision { ruling, rule, reason } = decision.clone();
+    let Decision { ruling, mut rule, reason } = decision.clone();
     let tool_use_id = request.tool_use_id.clone();
     let (answer, by) = match (ruling, callback) {
         (Ruling::Allow, _) => (Permission::allow(), SettledBy::Rule),
@@ -157,8 +157,9 @@ pub(super) async fn settle(
                         Some(rules) => Some(decide(rules, &tool, Some(&other), places, within).await),
                         None => None,
                     };
-                    match again.filter(|decision| decision.ruling == Ruling::Deny) {
+                    match again.filter(|again| again.ruling == Ruling::Deny) {
                         Some(denied) => {
+                            rule = denied.rule;
                             let why = denied.reason.unwrap_or_else(|| DENIED.to_owned());
                             (Permission::deny(why), SettledBy::Rule)
                         }

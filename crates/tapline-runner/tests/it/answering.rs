@@ -289,6 +289,22 @@ async fn what_is_denied_is_denied_unasked() {
     assert_eq!(answers[1]["response"]["hookSpecificOutput"]["permissionDecisionReason"], "look twice");
 }
 
+/// Whoever rewrites a call, what is denied stays denied.
+#[tokio::test]
+async fn what_is_rewritten_is_held_to_the_rules() {
+    let rules = "deny = [{ tool = \"Bash\", command = \"rm *\", reason = \"nothing goes\" }]";
+    let worse = || json!({"command": "rm x"});
+    let agent = |agent: Agent| agent.permissions(rules.parse().unwrap());
+    let (answer, _) =
+        asked_once(MAY_I, |built| agent(built).on_permission(move |_| async move { Permission::allow_with(worse()) })).await;
+    assert_eq!((&answer["response"]["behavior"], &answer["response"]["message"]), (&json!("deny"), &json!("nothing goes")));
+    let input = json!({"hook_event_name": "PreToolUse", "cwd": "/work", "tool_name": "Bash", "tool_input": {"command": "ls"}});
+    let hook = json!({"subtype": "hook_callback", "callback_id": "hook_0", "input": input}).to_string();
+    let rewrites = move |_| async move { HookReply::allow_tool_with(&worse().into()) };
+    let (answer, _) = asked_once(&hook, |built| agent(built).hook(HookEvent::PreToolUse, rewrites)).await;
+    assert_eq!(answer["response"]["hookSpecificOutput"]["permissionDecision"], "deny");
+}
+
 #[tokio::test]
 async fn a_name_that_was_used_before_has_no_turn() {
     let scripted = Scripted::new(&[PROMPT, RESULT].concat(), ReplayOptions::default());

@@ -118,7 +118,7 @@ async fn the_agent_ends_in_the_middle() {
     let (since, control) = (Instant::now(), session.control());
     let mut turning = session.turn("go");
     while let Some(update) = turning.next().await {
-        if matches!(&update, tapline_runner::Update::Record(seen) if seen.record.event.as_init().is_some()) {
+        if matches!(&update, tapline_runner::Update::Record(seen) if seen.record.tag().as_deref() == Some("system/init")) {
             break;
         }
     }

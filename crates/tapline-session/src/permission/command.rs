@@ -85,8 +85,9 @@ fn collect(command: &str, depth: usize, parts: &mut Vec<String>) {
         let words = words(&command[from..at], redirected);
         if let Some((name, rest)) = words.split_first() {
             let file = name.rsplit('/').next().unwrap_or_default();
-            for name in [name.as_str(), file] {
-                parts.push([&[name], &*rest.iter().map(String::as_str).collect::<Vec<_>>()].concat().join(" "));
+            parts.push(words.join(" "));
+            if file != name {
+                parts.push(format!("{file} {}", rest.join(" ")).trim_end().to_owned());
             }
             if depth < NESTED && SHELLS.contains(&file) {
                 // What it is given to run, or the whole of it: `-c`, `-ec`, `-o x -c`, `--`.
@@ -152,7 +153,7 @@ pub(super) fn unwrapped(command: &str) -> &str {
         let (shell, rest) = command.trim().split_once(' ')?;
         // Another program may be called so.
         let name = ["/bin/", "/usr/bin/", "/usr/local/bin/"].iter().find_map(|folder| shell.strip_prefix(folder));
-        name.or(Some(shell)).filter(|name| matches!(*name, "sh" | "bash" | "zsh" | "dash"))?;
+        name.or(Some(shell)).filter(|name| SHELLS.contains(name))?;
         let word = rest.strip_prefix("-lc ").or_else(|| rest.strip_prefix("-c "))?.trim();
         let whole = |quote: char| {
             word.strip_prefix(quote)?.strip_suffix(quote).filter(|inner| !inner.contains([quote, '\\', '$', '`']))

@@ -205,7 +205,7 @@ impl Script {
             return Ended::Badly;
         }
         if self.format == ScriptFormat::Text {
-            let answer = turn.result.clone().filter(|text| !text.is_empty()).or(said).unwrap_or_default();
+            let answer = turn.answer_or(said);
             let gap = if self.answers > 0 { "\n" } else { "" };
             self.answers += 1;
             self.out.write(format!("{gap}{}\n", output::raw(answer.trim_end())).as_bytes());
