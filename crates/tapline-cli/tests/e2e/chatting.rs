@@ -4,7 +4,7 @@ use std::io::{BufRead as _, Write as _};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::stage::{Stage, TAPLINE, codex, newest};
+use crate::stage::{HANG, Stage, TAPLINE, codex, newest};
 
 /// A chat in a terminal of its own.
 struct Terminal<'a> {
@@ -67,7 +67,7 @@ impl<'a> Terminal<'a> {
 
     /// Waits until this is on the screen so often.
     fn shows_times(&self, text: &str, times: usize) -> String {
-        let until = Instant::now() + Duration::from_secs(20);
+        let until = Instant::now() + HANG;
         loop {
             let screen = self.screen();
             if screen.matches(text).count() >= times {
@@ -105,7 +105,7 @@ fn says(when: &str, text: &str) -> String {
 #[test]
 fn questions_are_answered_with_a_key() {
     let scenario = [
-        bash("make one", "touch one && echo made-one") + "delay_ms = 2000\n",
+        bash("make one", "touch one && echo made-one") + "delay_ms = 6000\n",
         says("made-one", "One is there."),
         bash("make two", "touch two && echo made-two"),
         bash("made-two", "touch two && echo made-two"),
@@ -158,7 +158,7 @@ fn questions_are_answered_with_a_key() {
     stage.is_as_written();
 }
 
-const SLOWLY: &str = "[[turn]]\nwhen = { last = \"slowly\" }\ntext = \"One two three four five six seven eight nine ten eleven twelve.\"\nchunk = 4\npace_ms = 300\nrepeat = \"forever\"\n";
+const SLOWLY: &str = "[[turn]]\nwhen = { last = \"slowly\" }\ntext = \"One two three four five six seven eight nine ten eleven twelve.\"\nchunk = 4\npace_ms = 600\nrepeat = \"forever\"\n";
 
 #[test]
 fn ctrl_c_interrupts_the_turn_and_twice_ends() {
@@ -285,6 +285,8 @@ fn commands_of_the_chat_and_several_lines() {
     terminal.shows("what fills its context");
     terminal.says("more");
     terminal.shows("Faster.");
+    // While the turn goes on, Ctrl-C would interrupt it.
+    terminal.shows_times("✓ success", 2);
     terminal.press("C-c");
     terminal.shows("Ctrl-C again ends the chat");
     terminal.press("C-c");
@@ -368,10 +370,8 @@ fn a_script_ends_with_a_signal() {
     let mut line = String::new();
     std::io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert_eq!(line, "Yes.\n", "the answer is put out before the next prompt is there");
-    let since = Instant::now();
     crate::stage::signal(&child, "TERM");
     assert_eq!(child.wait().unwrap().code(), Some(143));
-    assert!(since.elapsed() < Duration::from_secs(20));
     assert!(recording.join("end.json").exists());
     drop(stdin);
 }

@@ -211,19 +211,11 @@ fn half_an_emoji() {
 #[test]
 fn session_after_session() {
     let rounds: usize = crate::stage::setting("TAPLINE_E2E_ROUNDS").parse().unwrap();
-    let mut times = Vec::new();
     for round in 0..rounds {
-        let begun = std::time::Instant::now();
         let stage = Stage::new(&newest(), &with_usage(TOOLS));
         let run = stage.run(&["Work", "--permission-mode", "bypassPermissions"]);
         assert_eq!(run.verdict(), "success/-", "round {round}: {run:?}");
         stage.same_tokens(&run);
         stage.is_as_written();
-        times.push(begun.elapsed());
     }
-    times.sort();
-    let (median, most) = (times[times.len() / 2], times[times.len() - 1]);
-    let figures = format!("{rounds} sessions with two tools, one after another: median {median:.2?}, longest {most:.2?}");
-    std::io::Write::write_all(&mut std::io::stderr(), format!("{figures}\n").as_bytes()).unwrap();
-    assert!(median < std::time::Duration::from_secs(3), "{times:?}");
 }

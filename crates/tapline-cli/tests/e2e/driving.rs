@@ -17,7 +17,7 @@ use crate::stage::{Stage, newest};
 
 /// The newest program, asked by this scenario, with nothing of this environment.
 pub(crate) fn agent(stage: &Stage) -> Agent {
-    let agent = Agent::claude().bin(&stage.program.path).clean_env().cwd(stage.work()).timeout(Duration::from_secs(60));
+    let agent = Agent::claude().bin(&stage.program.path).clean_env().cwd(stage.work()).timeout(5 * crate::stage::HANG);
     agent.envs(stage.sim.environment()).env("CLAUDE_CODE_MAX_RETRIES", "1")
 }
 

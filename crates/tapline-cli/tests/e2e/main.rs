@@ -28,4 +28,7 @@ mod requesting;
 #[cfg(test)]
 mod sessions;
 #[cfg(test)]
+#[path = "../it/signals.rs"]
+mod signals;
+#[cfg(test)]
 mod stage;

@@ -4,9 +4,13 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use serde_json::Value;
 use tapline_sim::Sim;
+
+/// Whoever takes longer hangs. No speed is tested by it: a busy machine may be slow.
+pub(crate) const HANG: Duration = Duration::from_secs(180);
 
 /// The binary under test.
 pub(crate) const TAPLINE: &str = env!("CARGO_BIN_EXE_tapline");
@@ -113,6 +117,7 @@ impl Outcome {
 impl Stage {
     pub(crate) fn new(program: &Program, scenario: &str) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
+        crate::signals::catch_ignored();
         let name = format!("tapline-e2e-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir_all(folder.join("work")).unwrap();
@@ -153,7 +158,7 @@ impl Stage {
         let own = args.iter().position(|arg| *arg == "--").unwrap_or(args.len());
         command.args(&args[..own]);
         if !args.contains(&"--timeout") {
-            command.args(["--timeout", "60s"]);
+            command.args(["--timeout", "10m"]);
         }
         let mut behind: Vec<&str> = args[own..].iter().skip(1).copied().collect();
         if self.program.agent == "codex" {
@@ -232,10 +237,10 @@ impl Stage {
 
     /// Waits until the model was asked so often.
     pub(crate) fn asked(&self, times: usize) {
-        let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        let until = std::time::Instant::now() + HANG;
         while self.sim.requests().iter().filter(|request| request.facts.is_some()).count() < times {
             assert!(std::time::Instant::now() < until, "the model was not asked");
-            std::thread::sleep(std::time::Duration::from_millis(5));
+            std::thread::sleep(Duration::from_millis(5));
         }
     }
 }

@@ -3,10 +3,10 @@
 
 use std::io::Write as _;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
 use crate::running::{fake, run_command};
-use crate::tapline::{Bounded, Folder, Ran, command, ran, tapline};
+use crate::stopping::{left_of, unique};
+use crate::tapline::{Bounded, Folder, Ran, command, ran, tapline, wait_until};
 
 /// A script's output.
 fn chat(mode: &str, args: &[&str], lines: &str) -> Ran {
@@ -112,14 +112,16 @@ fn a_mute_agent_is_stopped() {
         let run = run_command("hang-silent", &["--permissions", &rules, "--format", "quiet"]);
         let chat = command(&["chat", "--bin", &fake(), "--no-record"]);
         for mut command in [run, chat] {
-            command.env("FAKE", "hang-silent").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+            let id = unique(&format!("mute-{name}"));
+            command.env("FAKE", "hang-silent").env("FAKE_ID", &id);
+            command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
             let mut child = Bounded(command.spawn().unwrap());
-            std::thread::sleep(Duration::from_millis(500));
-            let since = Instant::now();
+            // Tapline, who has the word too, listens for signals before the agent is there.
+            wait_until("the agent was started", || left_of(&id, child.0.id()) > 0);
             let told = std::process::Command::new("kill").args([&format!("-{name}"), &child.0.id().to_string()]).status();
             assert!(told.unwrap().success());
             assert_eq!(child.0.wait().unwrap().code(), Some(code), "{name}");
-            assert!(since.elapsed() < Duration::from_secs(10), "{name}");
+            wait_until("nothing is left", || left_of(&id, 0) == 0);
         }
     }
 }

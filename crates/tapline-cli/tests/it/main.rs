@@ -27,6 +27,8 @@ mod passing;
 #[cfg(test)]
 mod running;
 #[cfg(test)]
+mod signals;
+#[cfg(test)]
 mod stopping;
 #[cfg(test)]
 mod tapline;

@@ -79,7 +79,8 @@ fn signals_reach_the_command_once() {
     let scenario = folder.file("s.toml", TURN);
     for name in ["INT", "TERM", "HUP"] {
         let script = format!(
-            "n=0; trap 'n=$((n+1))' {name}; echo ready; i=0; while [ $i -lt 20 ]; do sleep 0.02; i=$((i+1)); done; exit $n"
+            "n=0; trap 'n=$((n+1))' {name}; echo ready; while [ $n = 0 ]; do sleep 0.02; done; \
+             i=0; while [ $i -lt 20 ]; do sleep 0.02; i=$((i+1)); done; exit $n"
         );
         let mut child = command(&["sim", &scenario, "--", "sh", "-c", &script]).stdout(Stdio::piped()).spawn().unwrap();
         std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0; 6]).unwrap();

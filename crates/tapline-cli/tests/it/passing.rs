@@ -4,9 +4,8 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
-use crate::tapline::{Bounded, Folder, command, ran};
+use crate::tapline::{Bounded, Folder, command, ran, wait_until};
 
 /// An agent that is this shell script.
 fn agent(folder: &Folder, name: &str, script: &str) -> String {
@@ -122,11 +121,8 @@ fn killed_it_takes_the_agent_along() {
     std::io::BufRead::read_line(&mut std::io::BufReader::new(child.0.stdout.as_mut().unwrap()), &mut line).unwrap();
     child.0.kill().unwrap();
     child.0.wait().unwrap();
-    let until = Instant::now() + Duration::from_secs(10);
-    while std::fs::read_to_string(format!("/proc/{}/stat", line.trim())).is_ok_and(|stat| !stat.contains(") Z")) {
-        assert!(Instant::now() < until, "the agent lives on");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let lives = || std::fs::read_to_string(format!("/proc/{}/stat", line.trim())).is_ok_and(|stat| !stat.contains(") Z"));
+    wait_until("the agent has ended", || !lives());
 }
 
 #[test]
@@ -152,12 +148,10 @@ fn whoever_leaves_is_found_gone() {
     // The host does not read, and the agent has ended: a signal ends us.
     let program = agent(&folder, "agent", "head -c 200000 /dev/zero & exit 5");
     let mut child = Bounded(tee(&program, &folder.path("stuck")).spawn().unwrap());
-    let until = Instant::now() + Duration::from_secs(10);
-    while child.0.try_wait().unwrap().is_none() {
-        assert!(Instant::now() < until, "it cannot be ended");
+    wait_until("a signal has ended it", || {
         Command::new("kill").args(["-TERM", &child.0.id().to_string()]).status().unwrap();
-        std::thread::sleep(Duration::from_millis(20));
-    }
+        child.0.try_wait().unwrap().is_some()
+    });
 }
 
 #[test]

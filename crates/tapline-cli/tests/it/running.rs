@@ -232,7 +232,6 @@ fn warnings_are_told_as_they_happen_marked_with_the_label() {
 #[test]
 fn a_policy_stops_the_run_at_once() {
     let folder = Folder::new("policy");
-    let started = std::time::Instant::now();
     for (rules, rule) in [
         ("[tools]\nforbid = [\"Bash\"]", "tools.forbid"),
         ("[mcp]\nconnected = [\"db\"]", "mcp.connected"),
@@ -260,7 +259,6 @@ fn a_policy_stops_the_run_at_once() {
     let args = ["run", "go", "--bin", &fake(), "--grace", "300ms", "--policy", &policy, "--record", &recording];
     command(&args).env("FAKE", "calls").output().unwrap();
     assert_eq!(tapline(&["inspect", "--get", "verdict.category", &recording]).out, "policy\n");
-    assert!(started.elapsed() < std::time::Duration::from_secs(20), "the agent would have stayed");
     let policy = folder.file("rules.toml", "[limits]\ncost_usd = 0.001");
     assert_eq!(run("ok", &["--policy", &policy]).code, 3, "a ceiling that is crossed");
     let policy = folder.file("rules.toml", "[limits]\ncost_usd = 1.0");

@@ -5,15 +5,15 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::running::{fake, run_command};
-use crate::tapline::{Bounded, Folder, command, tapline};
+use crate::tapline::{Bounded, Folder, HANG, command, tapline, wait_until};
 
 /// A word that no other process has in its environment.
-fn unique(name: &str) -> String {
+pub(crate) fn unique(name: &str) -> String {
     format!("stopping-{}-{name}", std::process::id())
 }
 
 /// The processes that carry it, but for tapline itself.
-fn left_of(id: &str, tapline: u32) -> usize {
+pub(crate) fn left_of(id: &str, tapline: u32) -> usize {
     let wanted = format!("FAKE_ID={id}").into_bytes();
     let pids = std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse::<u32>().ok());
     let carries = |pid: &u32| {
@@ -55,11 +55,7 @@ fn signals_stop_the_agent_in_order_and_finish_the_recording() {
         let mut child =
             command.env("FAKE", mode).env("FAKE_ID", &id).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         // The recording tells when the agent has begun.
-        let until = Instant::now() + Duration::from_secs(10);
-        while std::fs::metadata(format!("{recording}/stdout")).map_or(0, |meta| meta.len()) == 0 {
-            assert!(Instant::now() < until, "it never began");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        wait_until("it began", || std::fs::metadata(format!("{recording}/stdout")).is_ok_and(|meta| meta.len() > 0));
         signal(&child, name);
         let mut report = String::new();
         child.stdout.take().unwrap().read_to_string(&mut report).unwrap();
@@ -78,14 +74,14 @@ fn signals_stop_the_agent_in_order_and_finish_the_recording() {
 #[test]
 fn told_twice_it_hurries() {
     let id = unique("twice");
-    let mut child = start(&id, "stubborn", &["--grace", "60s"]);
+    let mut child = start(&id, "stubborn", &["--grace", "20m"]);
     let started = Instant::now();
     for _ in 0..2 {
         signal(&child.0, "INT");
         std::thread::sleep(Duration::from_millis(200));
     }
     assert_eq!(child.0.wait().unwrap().code(), Some(130));
-    assert!(started.elapsed() < Duration::from_secs(10));
+    assert!(started.elapsed() < HANG);
     assert_eq!(left_of(&id, 0), 0);
 }
 
@@ -97,11 +93,7 @@ fn if_tapline_is_killed_the_agent_does_not_live_on() {
         assert!(left_of(&id, child.0.id()) > 0);
         signal(&child.0, "KILL");
         child.0.wait().unwrap();
-        let until = Instant::now() + Duration::from_secs(8);
-        while left_of(&id, 0) > 0 {
-            assert!(Instant::now() < until, "{mode}: {} left", left_of(&id, 0));
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        wait_until(&format!("nothing is left of {mode}"), || left_of(&id, 0) == 0);
     }
 }
 
@@ -113,18 +105,16 @@ fn a_reader_that_does_not_read_stops_no_clock() {
         let mode = if lines == "3000" { "lines-and-stay" } else { "lines" };
         let mut command = run_command(mode, &["--format", format, "--timeout", "500ms"]);
         command.env("FAKE_ID", &id).env("LINES_WANTED", lines);
-        let started = Instant::now();
         let mut child = Bounded(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
         let status = child.0.wait().unwrap();
         assert_eq!(status.code(), Some(124), "{format}");
-        assert!(started.elapsed() < Duration::from_secs(20), "{format}: {:?}", started.elapsed());
         assert_eq!(left_of(&id, 0), 0);
     }
 }
 
 #[test]
 fn a_slow_reader_of_a_good_run_gets_all_of_it() {
-    let mut command = run_command("lines", &["--format", "stream-json", "--timeout", "60s"]);
+    let mut command = run_command("lines", &["--format", "stream-json", "--timeout", "20m"]);
     command.env("LINES_WANTED", "20000");
     let mut child = Bounded(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
     // Longer than a stopped run would be waited for.
@@ -160,7 +150,5 @@ fn a_good_run_whose_output_nobody_takes_can_be_interrupted() {
     std::thread::sleep(Duration::from_secs(2));
     assert!(child.0.try_wait().unwrap().is_none(), "it waits for its reader");
     signal(&child.0, "INT");
-    let started = Instant::now();
     assert_eq!(child.0.wait().unwrap().code(), Some(130));
-    assert!(started.elapsed() < Duration::from_secs(10));
 }

@@ -3,6 +3,9 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::signals;
 
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -24,7 +27,20 @@ pub(crate) fn streams() -> Vec<PathBuf> {
     files
 }
 
+/// Whoever takes longer hangs. No speed is tested by it: a busy machine may be slow.
+pub(crate) const HANG: Duration = Duration::from_secs(120);
+
+/// Waits until this is so.
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let until = Instant::now() + HANG;
+    while !is_so() {
+        assert!(Instant::now() < until, "it never came to this: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 pub(crate) fn command(args: &[&str]) -> Command {
+    signals::catch_ignored();
     let mut command = Command::new(env!("CARGO_BIN_EXE_tapline"));
     command.args(args).env_clear().env("PATH", "/usr/bin:/bin").stdin(Stdio::null());
     command

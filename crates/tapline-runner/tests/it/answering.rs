@@ -1,6 +1,7 @@
 //! What an agent asks: answered by whoever is there, at once where nobody is, and with no where a callback fails.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
@@ -9,7 +10,7 @@ use tapline_runner::{Agent, ElicitationReply, HookEvent, Permission, PermissionQ
 use tapline_session::permission::Permissions;
 use tapline_sim::ReplayOptions;
 
-use crate::fake::{fake, id_of, left_of};
+use crate::fake::{HANG, fake, id_of, left_of};
 use crate::scripted::Scripted;
 
 const PROMPT: &str = r#"
@@ -256,13 +257,25 @@ async fn what_is_taken_back_and_what_is_asked_twice() {
     ];
     let scripted = Scripted::new(&lines.concat(), ReplayOptions::default());
     let wait = Tool::new("wait", "Waits", json!({"type": "object"}), |_: serde_json::Value| std::future::pending::<String>());
-    let agent = scripted.claude().tools(ToolServer::new("house").tool(wait)).on_permission(|_| async {
-        // Long enough to be asked again.
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        Permission::allow()
+    let asked_twice = Arc::new(tokio::sync::Notify::new());
+    let told = Arc::clone(&asked_twice);
+    let agent = scripted.claude().tools(ToolServer::new("house").tool(wait)).on_permission(move |_| {
+        let told = Arc::clone(&told);
+        async move {
+            told.notified().await;
+            Permission::allow()
+        }
     });
     let mut session = agent.session().await.unwrap();
-    assert_eq!(session.turn("go").await.unwrap().answer, "done");
+    let mut turning = session.turn("go");
+    let mut times = 0;
+    while let Some(update) = turning.next().await {
+        times += usize::from(matches!(&update, Update::Record(seen) if seen.record.text().contains("\"q9\"")));
+        if times == 2 {
+            asked_twice.notify_one();
+        }
+    }
+    assert_eq!(turning.await.unwrap().answer, "done");
     session.finish().await;
     let said = scripted.said();
     let answers: Vec<_> = said.iter().filter(|line| line["type"] == "control_response").map(|line| &line["response"]).collect();
@@ -322,7 +335,7 @@ async fn a_name_that_was_used_before_has_no_turn() {
 async fn two_hundred_sessions_are_asked_fifty_questions_each() {
     let sessions = (0..200).map(|_| {
         tokio::spawn(async {
-            let agent = fake("ask").timeout(Duration::from_secs(120));
+            let agent = fake("ask").timeout(5 * HANG);
             let id = id_of(&agent);
             let agent = agent.on_permission(|question| async move {
                 // Some take longer than others.

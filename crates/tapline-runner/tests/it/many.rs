@@ -1,7 +1,5 @@
 //! Many agents at once from one program: no line lost, no descriptor left open. (A thousand: scripts/bench.)
 
-use std::time::Duration;
-
 use crate::fake::{fake, id_of, left_of};
 
 fn descriptors() -> usize {
@@ -21,7 +19,7 @@ fn forty_at_once() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let round = || async {
         let runs = (0..40).map(|_| {
-            let agent = fake("lines").env("LINES_WANTED", "500").timeout(Duration::from_secs(60));
+            let agent = fake("lines").env("LINES_WANTED", "500").timeout(crate::fake::HANG);
             tokio::spawn(async move {
                 let id = id_of(&agent);
                 let mut run = agent.start().await.unwrap().collect_only("");

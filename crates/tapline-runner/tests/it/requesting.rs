@@ -6,10 +6,10 @@ use tapline_runner::Session;
 use tapline_session::Outcome;
 use tapline_sim::ReplayOptions;
 
+use crate::fake::HANG;
 use crate::scripted::Scripted;
 
 const SOON: Duration = Duration::from_millis(400);
-const NEVER: Duration = Duration::from_secs(15);
 
 fn plain(lines: &str) -> Scripted {
     Scripted::new(lines, ReplayOptions::default())
@@ -21,7 +21,7 @@ async fn session(scripted: &Scripted) -> Session {
 
 /// The request and the words of an error that came in time.
 fn words<T: std::fmt::Debug>(answer: Result<T, impl std::error::Error>, since: Instant) -> String {
-    assert!(since.elapsed() < NEVER, "it took {:?}", since.elapsed());
+    assert!(since.elapsed() < HANG, "it took {:?}", since.elapsed());
     answer.unwrap_err().to_string()
 }
 
@@ -134,9 +134,9 @@ async fn the_agent_ends_in_the_middle() {
 #[tokio::test]
 async fn a_stalled_agent() {
     let scripted = Scripted::new(VERSION, ReplayOptions { hang_at: Some(1), ..ReplayOptions::default() });
-    let mut session = scripted.claude().request_timeout(SOON).idle_timeout(Duration::from_secs(1)).session().await.unwrap();
+    let mut session = scripted.claude().idle_timeout(Duration::from_secs(1)).session().await.unwrap();
     let since = Instant::now();
-    let error = words(session.binary_version().await, since);
+    let error = words(session.control().within(SOON).binary_version().await, since);
     assert!(error.starts_with("get_binary_version: the agent gave no answer within"), "{error}");
     // And a turn ends with the watchdog.
     let error = words(session.turn("go").await, since);
@@ -147,18 +147,18 @@ async fn a_stalled_agent() {
 /// Requests are no turns: no clock is stopped by them, and none starts.
 #[tokio::test]
 async fn requests_between_turns_stop_no_clock() {
-    let agent =
-        crate::fake::fake("session").again().linger(Duration::from_millis(300)).idle_timeout(Duration::from_millis(1_500));
+    const IDLE: Duration = Duration::from_secs(3);
+    let agent = crate::fake::fake("session").again().linger(Duration::from_millis(300)).idle_timeout(IDLE);
     let mut session = agent.session().await.unwrap();
     // Nobody has spoken yet: it is right to be silent.
-    tokio::time::sleep(Duration::from_millis(1_800)).await;
+    tokio::time::sleep(IDLE + SOON).await;
     assert_eq!(session.turn("go").await.unwrap().answer, "done");
     session.context_usage().await.unwrap();
-    tokio::time::sleep(Duration::from_millis(1_800)).await;
+    tokio::time::sleep(IDLE + SOON).await;
     session.usage().await.unwrap();
     let since = Instant::now();
     let report = session.finish().await;
-    assert!(since.elapsed() < Duration::from_secs(5), "it stays when its input ends: {:?}", since.elapsed());
+    assert!(since.elapsed() < HANG, "it stays when its input ends: {:?}", since.elapsed());
     assert_eq!(report.verdict.outcome, Outcome::Success, "{:?}", report.verdict);
 }
 
@@ -179,7 +179,7 @@ async fn tasks_in_the_background_have_their_time() {
     tokio::time::sleep(wait).await;
     let since = Instant::now();
     let report = session.finish().await;
-    assert!((wait..Duration::from_secs(10)).contains(&since.elapsed()), "{:?}", since.elapsed());
+    assert!((wait..HANG).contains(&since.elapsed()), "{:?}", since.elapsed());
     assert_eq!(report.verdict.outcome, Outcome::Success, "{:?}", report.verdict);
 }
 

@@ -44,7 +44,7 @@ impl Scripted {
             .record(self.folder.0.join("session"))
             .grace(Duration::from_millis(300))
             .linger(Duration::from_millis(500))
-            .timeout(Duration::from_secs(20))
+            .timeout(crate::fake::HANG)
     }
 
     /// What the session has said to it so far.

@@ -33,18 +33,25 @@ impl Drop for Folder {
 
 /// What is said between host and agent: `>` to the agent, `<` from it, `!` from it beside.
 pub(crate) fn record(folder: &Path, said: &[(char, String)], end: &End) {
+    record_every(Duration::from_millis(10), folder, said, end);
+}
+
+/// The same, with so much time between what is said.
+pub(crate) fn record_every(gap: Duration, folder: &Path, said: &[(char, String)], end: &End) {
     let meta = Meta { schema: 1, agent: Some("claude".to_owned()), ..Meta::default() };
     let mut recorder = Recorder::create(folder, &meta, Sync::EverySecond).unwrap();
-    for (at, (who, text)) in said.iter().enumerate() {
+    let mut at = Duration::ZERO;
+    for (who, text) in said {
         let stream = match who {
             '>' => Stream::Stdin,
             '<' => Stream::Stdout,
             _ => Stream::Stderr,
         };
-        recorder.write_at(stream, text.as_bytes(), Duration::from_millis(10 * at as u64));
+        recorder.write_at(stream, text.as_bytes(), at);
+        at += gap;
     }
     if said.iter().any(|(who, _)| *who == '>') {
-        recorder.close_at(Stream::Stdin, Duration::from_millis(10 * said.len() as u64));
+        recorder.close_at(Stream::Stdin, at);
     }
     recorder.finish(end).unwrap();
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tapline_recording::{End, Stream};
 use tapline_sim::{Played, ReplayOptions, Speed};
 
-use crate::recordings::{Folder, conversation, converse, play, record};
+use crate::recordings::{Folder, conversation, converse, play, record, record_every};
 
 fn simple() -> Vec<(char, String)> {
     let line = |who, text: &str| (who, format!("{text}\n"));
@@ -59,7 +59,10 @@ fn it_takes_its_time() {
     };
     assert!(timed(Speed::Times(1.0)) >= Duration::from_millis(40));
     assert!(timed(Speed::Times(0.25)) >= Duration::from_millis(160));
-    assert!(timed(Speed::Instant) < Duration::from_millis(40));
+    // An hour of silence is passed over: this would not end today.
+    record_every(Duration::from_secs(3600), &folder.join("slow"), &simple(), &ended(0));
+    let options = ReplayOptions { speed: Speed::Instant, ..ReplayOptions::default() };
+    assert_eq!(play(&folder.join("slow"), &options, "").stdout, all(&simple(), '<'));
 }
 
 #[test]
