@@ -72,14 +72,17 @@ pub(crate) fn latency(tapline: &str, folder: &Path) -> std::io::Result<String> {
     for round in 0..3 {
         direct.extend(delays(Command::new(&agent))?);
         let mut command = Command::new(tapline);
-        command.args(["run", "go", "--format", "stream-json", "--record"]).arg(new_recording(folder, &format!("latency-{round}")));
+        command
+            .args(["run", "go", "--format", "stream-json", "--record"])
+            .arg(new_recording(folder, &format!("latency-{round}")));
         command.arg("--bin").arg(&agent);
         through.extend(delays(command)?);
     }
     for (name, delays) in [("the pipe directly", &mut direct), ("through tapline, recorded", &mut through)] {
         delays.sort_unstable();
         let at = |part: f64| delays[((delays.len() - 1) as f64 * part) as usize];
-        let _ = writeln!(text, "  {name:<28} p50 {:>5}  p99 {:>5}  p99.9 {:>6}  of {}", at(0.5), at(0.99), at(0.999), delays.len());
+        let _ =
+            writeln!(text, "  {name:<28} p50 {:>5}  p99 {:>5}  p99.9 {:>6}  of {}", at(0.5), at(0.99), at(0.999), delays.len());
     }
     Ok(text)
 }
@@ -110,7 +113,9 @@ pub(crate) fn overhead(tapline: &str, folder: &Path) -> std::io::Result<String> 
         command.arg("-c").arg(format!("'{}' | cat", agent.display()));
         alone.push(timed(command)?.0);
         let mut command = Command::new(tapline);
-        command.args(["run", "go", "--format", "stream-json", "--record"]).arg(new_recording(folder, &format!("overhead-{round}")));
+        command
+            .args(["run", "go", "--format", "stream-json", "--record"])
+            .arg(new_recording(folder, &format!("overhead-{round}")));
         command.arg("--bin").arg(&agent);
         let (time, peak) = timed(command)?;
         run.push(time);
@@ -120,7 +125,13 @@ pub(crate) fn overhead(tapline: &str, folder: &Path) -> std::io::Result<String> 
     run.sort_unstable();
     let part = run[1].as_secs_f64() / alone[1].as_secs_f64() - 1.0;
     let _ = writeln!(text, "  the agent | cat             {:>8.3} s", alone[1].as_secs_f64());
-    let _ = writeln!(text, "  tapline run, recorded       {:>8.3} s  (+{:.2} %), peak {:.1} MB", run[1].as_secs_f64(), part * 100.0, memory as f64 * 1.024 / 1e3);
+    let _ = writeln!(
+        text,
+        "  tapline run, recorded       {:>8.3} s  (+{:.2} %), peak {:.1} MB",
+        run[1].as_secs_f64(),
+        part * 100.0,
+        memory as f64 * 1.024 / 1e3
+    );
     Ok(text)
 }
 
@@ -134,7 +145,8 @@ pub(crate) fn many(count: u64, folder: &Path, stream: &Path) -> std::io::Result<
     let gate = folder.join("gate");
     let _ = std::fs::remove_file(&gate);
     Command::new("mkfifo").arg(&gate).status()?;
-    let agent = script(folder, "gated-agent", &format!("sh -c 'read x < \"{}\"; exec cat \"{}\"'", gate.display(), stream.display()))?;
+    let agent =
+        script(folder, "gated-agent", &format!("sh -c 'read x < \"{}\"; exec cat \"{}\"'", gate.display(), stream.display()))?;
     let mut text = format!("{count} agents at once, {lines} lines and {:.1} MB each\n", bytes as f64 / 1e6);
 
     // Held for writing from the start, so that nobody waits for a writer; closed, it lets all of them through.
@@ -183,8 +195,16 @@ pub(crate) fn many(count: u64, folder: &Path, stream: &Path) -> std::io::Result<
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or("?").trim().to_owned();
     let took = took.as_secs_f64();
-    let _ = writeln!(text, "  tapline, decoded and folded {took:>8.2} s from the gate to the end, {seen} lines, {clean} of {count} with exit code 0");
-    let _ = writeln!(text, "    started in {:.2} s, peak memory {peak}, descriptors before {before}, after {}", started_in.as_secs_f64(), descriptors());
+    let _ = writeln!(
+        text,
+        "  tapline, decoded and folded {took:>8.2} s from the gate to the end, {seen} lines, {clean} of {count} with exit code 0"
+    );
+    let _ = writeln!(
+        text,
+        "    started in {:.2} s, peak memory {peak}, descriptors before {before}, after {}",
+        started_in.as_secs_f64(),
+        descriptors()
+    );
     let _ = writeln!(text, "  tapline / cat: {:.2}×", took / plain);
     if seen != lines * count || clean != count {
         text += "  LINES WERE LOST\n";

@@ -75,14 +75,20 @@ pub(crate) fn tee(tapline: &str, folder: &Path) -> std::io::Result<String> {
     let (micros, size, lines) = (1_000, 16_000, 3_125);
     let me = std::env::current_exe()?;
     let agent = script(folder, "tee-agent", &format!("'{}' converse {micros} {size} {lines}", me.display()))?;
-    let mut text = format!("both ways at once, a line of {size} bytes every ms each way, {lines} of them (100 MB in all); µs\n");
+    let mut text =
+        format!("both ways at once, a line of {size} bytes every ms each way, {lines} of them (100 MB in all); µs\n");
     let mut all = [[Vec::new(), Vec::new()], [Vec::new(), Vec::new()]];
     for round in 0..3 {
         for (way, through) in [false, true].into_iter().enumerate() {
             let mut command = Command::new(&agent);
             if through {
                 command = Command::new(tapline);
-                command.args(["tee", "--bin"]).arg(&agent).arg("--record").arg(new_recording(folder, &format!("tee-{round}"))).arg("--");
+                command
+                    .args(["tee", "--bin"])
+                    .arg(&agent)
+                    .arg("--record")
+                    .arg(new_recording(folder, &format!("tee-{round}")))
+                    .arg("--");
             }
             let (out, into) = both_ways(command, micros, usize::try_from(size).unwrap_or(0), lines)?;
             all[way][0].extend(out);
@@ -93,7 +99,14 @@ pub(crate) fn tee(tapline: &str, folder: &Path) -> std::io::Result<String> {
         for (way, delays) in ["to the host", "to the agent"].into_iter().zip(ways) {
             delays.sort_unstable();
             let at = |part: f64| delays.get(((delays.len().max(1) - 1) as f64 * part) as usize).copied().unwrap_or(0);
-            let _ = writeln!(text, "  {name:<22} {way:<13} p50 {:>5}  p99 {:>5}  p99.9 {:>6}  of {}", at(0.5), at(0.99), at(0.999), delays.len());
+            let _ = writeln!(
+                text,
+                "  {name:<22} {way:<13} p50 {:>5}  p99 {:>5}  p99.9 {:>6}  of {}",
+                at(0.5),
+                at(0.99),
+                at(0.999),
+                delays.len()
+            );
         }
     }
     Ok(text)
@@ -108,7 +121,10 @@ pub(crate) fn replay(tapline: &str, folder: &Path) -> std::io::Result<String> {
     for (name, converses) in [("a run", false), ("a conversation", true)] {
         let path = new_recording(folder, &format!("replay-{converses}"));
         std::fs::create_dir_all(&path)?;
-        let line = format!("{{\"type\":\"assistant\",\"message\":{{\"content\":[{{\"type\":\"text\",\"text\":\"{}\"}}]}}}}\n", "x".repeat(300));
+        let line = format!(
+            "{{\"type\":\"assistant\",\"message\":{{\"content\":[{{\"type\":\"text\",\"text\":\"{}\"}}]}}}}\n",
+            "x".repeat(300)
+        );
         let answer = "{\"type\":\"control_response\",\"response\":{\"subtype\":\"success\",\"request_id\":\"recorded\"}}\n";
         let (mut stdout, mut times) = (std::io::BufWriter::new(std::fs::File::create(path.join("stdout"))?), String::new());
         let mut end = 0;
@@ -142,7 +158,13 @@ pub(crate) fn replay(tapline: &str, folder: &Path) -> std::io::Result<String> {
         }
         cat.sort_by(f64::total_cmp);
         played.sort_by(f64::total_cmp);
-        let _ = writeln!(text, "  {name:<16} replay {:>6.0} MB/s   cat {:>6.0} MB/s   ratio {:.2}", played[2], cat[2], played[2] / cat[2]);
+        let _ = writeln!(
+            text,
+            "  {name:<16} replay {:>6.0} MB/s   cat {:>6.0} MB/s   ratio {:.2}",
+            played[2],
+            cat[2],
+            played[2] / cat[2]
+        );
         let _ = std::fs::remove_dir_all(&path);
     }
     Ok(text)

@@ -96,3 +96,8 @@ pub fn read_report(source: impl BufRead, ending: &Ending) -> io::Result<Report> 
     let format = Format::of(input.shape(), summary.agent);
     Ok(collector.report(summary, format, Run::default(), ending))
 }
+
+/// The README's example compiles.
+#[cfg(all(doctest, feature = "run"))]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
