@@ -18,3 +18,4 @@ mod permissions;
 mod properties;
 #[cfg(test)]
 mod snapshots;
+mod ways;
