@@ -31,7 +31,9 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
     let mut checker = Checker::default();
     let mut violations = Vec::new();
     while let Some((record, steps)) = source.next()? {
-        checker.accept(&record, &steps);
+        if let Some(record) = &record {
+            checker.accept(record, &steps);
+        }
         if let Some(rules) = &mut rules {
             decided.extend(steps.iter().filter_map(|step| rules.accept(step)));
         }
