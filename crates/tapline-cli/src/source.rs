@@ -5,6 +5,7 @@ mod sent;
 use std::fs::File;
 use std::io::{self, BufReader, IsTerminal as _, Read};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, Record};
@@ -173,6 +174,16 @@ impl Source {
         let Some(record) = self.held.take() else { return Ok(None) };
         let steps = self.fold.apply(&record);
         Ok(Some((Some(record), steps)))
+    }
+
+    /// The rule that the run was stopped for, which no longer counts.
+    pub(crate) fn take_violation(&mut self) -> Option<String> {
+        self.ending.violated.take()
+    }
+
+    /// How long the run took, if that is known.
+    pub(crate) fn took(&self) -> Option<Duration> {
+        self.run.duration_ms.map(Duration::from_millis)
     }
 
     /// What a message that was never finished has said so far.
