@@ -4,6 +4,7 @@
 mod around;
 mod claude;
 mod codex;
+mod prompts;
 mod recent;
 mod spoken;
 mod threads;
@@ -22,6 +23,7 @@ use crate::step::{Level, Notice, Odd, Said, SessionInfo, Step, Task, Turn, What}
 use crate::text::{head, one_line};
 use crate::verdict::{Ending, Evidence, TextFacts, TurnFacts, Verdict, Warnings, judge};
 use codex::CodexState;
+use prompts::Prompts;
 use spoken::Spoken;
 use threads::{Calls, Messages};
 
@@ -196,6 +198,7 @@ pub struct Fold {
     calls: Calls,
     messages: Messages,
     asked: TextFacts,
+    prompts: Prompts,
     turn_facts: TurnFacts,
     spoken: Spoken,
     turns: Turns,

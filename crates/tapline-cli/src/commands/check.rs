@@ -8,9 +8,10 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use tapline_protocol::Json;
 use tapline_recording::Recording;
+use tapline_session::Outcome;
 use tapline_session::check::{CheckReport, Checker};
 use tapline_session::permission::{Decided, PermissionChecker, Permissions, Ruling};
-use tapline_session::policy::{Policy, PolicyChecker};
+use tapline_session::policy::{LIMIT_OF_TIME, Policy, PolicyChecker};
 use tapline_session::render::Style;
 use tapline_session::text::{count_of, one_line};
 
@@ -28,10 +29,15 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
     let mut decided = Vec::new();
     let settled = args.stream.file.as_deref().filter(|_| rules.is_some()).map(settled).unwrap_or_default();
     let mut source = Source::open(args.stream.file.as_ref(), &args.facts)?;
+    // Whether the run kept this policy is judged here, not taken from the run.
+    let stopped_for = source.take_violation().filter(|_| policy.is_some());
+    let took = source.took();
     let mut checker = Checker::default();
     let mut violations = Vec::new();
     while let Some((record, steps)) = source.next()? {
-        checker.accept(&record, &steps);
+        if let Some(record) = &record {
+            checker.accept(record, &steps);
+        }
         if let Some(rules) = &mut rules {
             decided.extend(steps.iter().filter_map(|step| rules.accept(step)));
         }
@@ -39,8 +45,19 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
             violations.extend(steps.iter().flat_map(|step| policy.accept(step)));
         }
     }
-    violations.extend(policy.iter().flat_map(PolicyChecker::finish));
-    let (summary, ..) = source.finish();
+    let (summary, _, _, run) = source.finish();
+    let late = stopped_for.is_some_and(|rule| rule.starts_with(LIMIT_OF_TIME));
+    violations.extend(
+        policy
+            .iter()
+            .flat_map(|policy| match run.recording {
+                // As `run` does it.
+                Some(_) if late && violations.is_empty() => policy.too_long().into_iter().collect(),
+                Some(_) => policy.conclude(!violations.is_empty(), summary.verdict.outcome == Outcome::Success, took),
+                None => policy.finish(),
+            })
+            .collect::<Vec<_>>(),
+    );
     let report = checker.finish(&summary, violations, args.strict);
     let mut out = output::stdout();
     if args.json {

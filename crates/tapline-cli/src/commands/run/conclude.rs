@@ -4,6 +4,8 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use tapline_protocol::Json;
+use tapline_recording::Recording;
 use tapline_runner::{StartError, report_not_started};
 use tapline_session::render::digest;
 use tapline_session::text::{one_line, visible};
@@ -63,6 +65,9 @@ pub(super) fn conclude(args: &Run, plan: &Plan, mut ended: Ended, show: &mut Sho
         }
         ended.report.ledger = ledger;
     }
+    if let Err(error) = amend(&ended) {
+        show.note(&format!("WARNING: the recording does not say how the run ended: {error:#}"));
+    }
     if is_grouped(args, plan) {
         show.line("::endgroup::");
     }
@@ -111,6 +116,32 @@ pub(super) fn conclude(args: &Run, plan: &Plan, mut ended: Ended, show: &mut Sho
         code = if code == 0 { exit::USAGE } else { code };
     }
     code
+}
+
+/// Tells the recording what was found out after it was closed, so that it is read as the run was told.
+fn amend(ended: &Ended) -> Result<()> {
+    let Some(folder) = ended.recorded.as_ref().filter(|_| ended.started) else { return Ok(()) };
+    let mut recording = Recording::open(folder)?;
+    let Some(mut end) = recording.end.clone() else { return Ok(()) };
+    let (run, verdict) = (&ended.report.run, &ended.report.verdict);
+    if run.attempts > 1 {
+        end.attempts = Some(run.attempts);
+        end.started_at.clone_from(&run.started_at);
+        end.duration_ms = run.duration_ms;
+        end.ledger = Json::parse(&serde_json::to_string(&ended.report.ledger)?).ok();
+    }
+    if let Some(rule) = verdict.error.as_deref().and_then(|error| error.strip_prefix("policy violated: "))
+        && verdict.category == Some(Category::Policy)
+    {
+        end.violated = Some(rule.to_owned());
+    }
+    // Somebody interrupted the wait for the next attempt.
+    end.interrupted |= verdict.outcome == Outcome::Interrupted && ended.summary.is_none();
+    if recording.end.as_ref() != Some(&end) {
+        end.verdict = verdict.to_json();
+        recording.amend(end)?;
+    }
+    Ok(())
 }
 
 /// What went wrong, in the words a person should read.
