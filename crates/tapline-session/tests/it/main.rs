@@ -10,6 +10,7 @@ mod corners;
 mod fixtures;
 #[cfg(test)]
 mod hostile;
+mod oracle;
 #[cfg(test)]
 mod page;
 #[cfg(test)]
