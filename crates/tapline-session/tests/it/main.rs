@@ -18,5 +18,6 @@ mod permissions;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
+mod rules;
 mod snapshots;
 mod ways;

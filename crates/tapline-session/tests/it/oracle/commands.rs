@@ -161,6 +161,9 @@ fn node(chance: &mut Chance, depth: usize) -> String {
             ]),
             simple(chance, depth - 1)
         ),
+        20 => {
+            format!("find . -maxdepth 0 -exec {} {}", simple(chance, depth - 1), chance.one(&["{} +", "\\;", "';'", "{} ';'"]))
+        }
         18 => format!("trap {} EXIT", quoted(chance, depth - 1)),
         19 => format!(
             "{} 'a[$(rm x)]'",

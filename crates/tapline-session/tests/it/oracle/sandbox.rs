@@ -71,13 +71,13 @@ exec env -i PATH=/bin HOME=/work LC_ALL=C "$chroot" "$root" /bin/bash /driver
 
 /// Runs what comes, one at a time, and tells what each has run; it is the first process in there, so that it can end all others.
 const DRIVER: &str = r#"
-ulimit -c 0 -t 5 -f 2048 -v 4000000
+ulimit -c 0 -f 2048 -v 4000000
 [ "$UID" = 0 ] || ulimit -u 256
 exec 8<>/log/clock
 while IFS= read -r -d '' command; do
   : >/log/ran
   cd /work
-  /bin/bash -c "$command" </dev/null >/dev/null 2>&1 8<&- &
+  { ulimit -t 5; exec /bin/bash -c "$command"; } </dev/null >/dev/null 2>&1 8<&- &
   polls=0
   while kill -0 -1 2>/dev/null; do
     read -r -t 0.001 -u 8
