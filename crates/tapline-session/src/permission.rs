@@ -207,8 +207,8 @@ impl Rule {
     /// Found in any part of a command, and behind what runs it.
     fn holds_command(&self, call: &Call, runs: &Result<Runs, Unreadable>) -> bool {
         let Some(patterns) = &self.command else { return true };
-        // What cannot be read may be what is denied.
-        let Ok(runs) = runs else { return true };
+        // What cannot be read may be what is denied; of a tool that the rule does not name, it may be no shell's command at all.
+        let Ok(runs) = runs else { return tools::names(&call.tool).any(|name| self.tool.match_any(name)) };
         let Some(command) = &call.command else { return false };
         // A pattern for a command with more words is for the command without, too.
         let is_for = |text: &str| patterns.match_any(text) || patterns.match_any(&format!("{text} "));

@@ -206,15 +206,15 @@ impl Covering<'_> {
             return None;
         }
         let relative = |path: &str| path.contains('/') && !path.starts_with('/');
-        let here = place.at_home && !(place.wrapped && exact.is_none());
+        // What runs it may go elsewhere first.
+        let here = place.at_home && !place.wrapped;
         if relative(&name) && !here {
             return None;
         }
         used.push(exact.or_else(|| rule(false))?.0);
         // Without its words nobody knows what it runs.
         let Some(words) = words else {
-            let unsure = SHELLS.contains(&file) || !runs::inner(file, &[String::from("x"), "x".into()]).is_empty();
-            return (!unsure || exact.is_some()).then_some(());
+            return (!runs::runs_others(file) || exact.is_some()).then_some(());
         };
         for inner in runs::inner(file, &words[1..]) {
             self.inner(inner, exact.is_some(), place, used)?;
@@ -281,7 +281,7 @@ fn commands<'a>(script: &'a Script, found: &mut Vec<(&'a Simple, bool)>) -> Opti
 
 /// The name of a command, if that is written plainly.
 fn name(simple: &Simple) -> Option<String> {
-    simple.words.first()?.literal().filter(|name| !name.is_empty())
+    simple.words.first()?.literal().filter(|name| !name.is_empty() && !name.contains(char::is_whitespace))
 }
 
 /// Codex gives every command to a shell: `/bin/bash -lc 'ls'` is `ls`. A shell that lies elsewhere is another program.

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use super::shell::{self, Node, Piece, Redirect, Script, Simple, Unreadable, Word};
 use expand::{SPLIT, UNKNOWN, unmarked};
 pub(super) use expand::{could_be, literal_name};
-pub(super) use wrappers::{Inner, SHELLS, inner};
+pub(super) use wrappers::{Inner, SHELLS, inner, runs_others};
 
 /// Commands that run others in more steps are too much to follow.
 const STEPS: usize = 50_000;
@@ -138,7 +138,7 @@ impl Walk {
             Node::Function { name, body } => {
                 self.functions.insert(name.clone(), Rc::new((**body).clone()));
                 let before = std::mem::replace(&mut self.uncalled, true);
-                self.step()?;
+                self.step(0)?;
                 self.node(body, &Input::Inherited)?;
                 self.uncalled = before;
                 Ok(Some(String::new()))
@@ -146,8 +146,8 @@ impl Walk {
         }
     }
 
-    fn step(&mut self) -> Result<(), Unreadable> {
-        self.steps += 1;
+    fn step(&mut self, bytes: usize) -> Result<(), Unreadable> {
+        self.steps += 1 + bytes / 16;
         if self.steps > STEPS { Err(Unreadable) } else { Ok(()) }
     }
 
@@ -181,16 +181,12 @@ impl Walk {
         let mut all: Values = vec![Vec::new()];
         for word in &simple.words {
             let fields = self.fields(word)?;
-            all = match fields.as_slice() {
-                [] => all,
+            if fields.len() > 1 && all.len() * fields.len() <= 16 {
                 // Each with each, as long as these are few.
-                fields if all.len() * fields.len() <= 16 => {
-                    all.iter().flat_map(|one| fields.iter().map(|other| [one.as_slice(), other].concat())).collect()
-                }
-                fields => {
-                    all.iter().enumerate().map(|(at, one)| [one.as_slice(), &fields[at % fields.len()]].concat()).collect()
-                }
-            };
+                all = all.iter().flat_map(|one| fields.iter().map(|other| [one.as_slice(), other].concat())).collect();
+            } else if !fields.is_empty() {
+                all.iter_mut().enumerate().for_each(|(at, one)| one.extend_from_slice(&fields[at % fields.len()]));
+            }
         }
         if !simple.words.is_empty() {
             self.found.written.push(simple.words.iter().map(|word| word.raw.as_str()).collect::<Vec<_>>().join(" "));
@@ -205,7 +201,7 @@ impl Walk {
 
     /// Runs a command; what it writes, if that is known.
     fn run(&mut self, fields: Vec<String>, input: &Input) -> Result<Option<String>, Unreadable> {
-        self.step()?;
+        self.step(fields.iter().map(String::len).sum())?;
         let Some(name) = fields.first().cloned() else { return Ok(None) };
         if self.depth >= NESTED {
             return Err(Unreadable);
@@ -245,9 +241,15 @@ impl Walk {
         }
         self.remember(&name, args, input);
         let file = file.strip_prefix('=').unwrap_or(file);
-        for inner in inner(file, args).into_iter().chain(wrappers::perhaps(file, args)) {
+        for inner in inner(file, args) {
             self.inner(inner, input)?;
         }
+        // What is only a guess leaves nothing open.
+        let unknown = self.found.unknown;
+        for inner in wrappers::perhaps(file, args) {
+            self.inner(inner, input)?;
+        }
+        self.found.unknown = unknown;
         Ok(output::of(file, args, input))
     }
 
@@ -317,6 +319,7 @@ impl Walk {
                     Input::Known(text) => text.split_whitespace().collect::<Vec<_>>().join(" "),
                     Input::Inherited | Input::Unknown => UNKNOWN.to_string(),
                 };
+                self.step(words.iter().map(|word| word.len().saturating_mul(more.len())).sum())?;
                 let words = match &replaced {
                     Some(mark) => words
                         .iter()
@@ -350,7 +353,7 @@ impl Walk {
 
     /// A text that is given to a shell.
     fn given(&mut self, text: &str, args: Vec<String>, input: &Input) -> Result<(), Unreadable> {
-        self.step()?;
+        self.step(text.len())?;
         if text.trim_matches([UNKNOWN, ' ', '\n', '"']).is_empty() && text.contains(UNKNOWN) {
             self.found.unknown |= !self.uncalled;
             return Ok(());
@@ -428,7 +431,7 @@ impl Walk {
         if !text.contains("$(") && !text.contains('`') {
             return Ok(());
         }
-        self.step()?;
+        self.step(text.len())?;
         if self.depth >= NESTED {
             return Err(Unreadable);
         }
@@ -449,8 +452,9 @@ impl Walk {
     }
 
     fn pieces(&mut self, pieces: &[Piece]) -> Result<Vec<String>, Unreadable> {
-        self.step()?;
-        expand::pieces(self, pieces)
+        let texts = expand::pieces(self, pieces)?;
+        self.step(texts.iter().map(String::len).sum())?;
+        Ok(texts)
     }
 }
 

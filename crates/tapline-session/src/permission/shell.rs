@@ -114,19 +114,23 @@ pub(super) enum Piece {
 impl Word {
     /// Its text, if nothing in it is expanded or matched.
     pub(super) fn literal(&self) -> Option<String> {
-        let mut whole = String::new();
+        let (mut whole, mut unquoted) = (String::new(), String::new());
         for piece in &self.pieces {
             match piece {
-                Piece::Text { text, quoted } if *quoted || !text.contains(['*', '?', '[', '{', '~']) => whole.push_str(text),
-                Piece::Text { .. }
-                | Piece::Variable { .. }
+                Piece::Text { text, quoted } => {
+                    whole.push_str(text);
+                    unquoted.push_str(if *quoted { "" } else { text });
+                }
+                Piece::Variable { .. }
                 | Piece::Output { .. }
                 | Piece::Process(_)
                 | Piece::Arithmetic(_)
                 | Piece::Pattern(_) => return None,
             }
         }
-        Some(whole)
+        // `{}` alone is no list.
+        let list = unquoted.contains('{') && (unquoted.contains(',') || unquoted.contains(".."));
+        (!list && !unquoted.contains(['*', '?', '[', '~'])).then_some(whole)
     }
 }
 

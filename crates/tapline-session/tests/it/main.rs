@@ -10,6 +10,7 @@ mod corners;
 mod fixtures;
 #[cfg(test)]
 mod hostile;
+mod oracle;
 #[cfg(test)]
 mod page;
 #[cfg(test)]
@@ -17,5 +18,6 @@ mod permissions;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
+mod rules;
 mod snapshots;
 mod ways;

@@ -107,7 +107,7 @@ impl Walk {
     /// A value as it stands in a word: where it is not quoted it falls into words.
     fn unquoted(&self, value: &str) -> String {
         let between = self.variables.get("IFS").into_iter().flatten().flatten();
-        let between: String = between.flat_map(|text| text.chars()).chain([' ', '\t', '\n']).collect();
+        let between: String = between.flat_map(|text| text.chars()).take(64).chain([' ', '\t', '\n']).collect();
         let split = |c| if between.contains(c) { SPLIT } else { c };
         marked(value, false).chars().map(split).collect()
     }
@@ -174,7 +174,7 @@ impl Walk {
             "/" | "//" | "/#" | "/%" => {
                 let (from, to) = first.split_once('/').unwrap_or((&first, ""));
                 change(&|value| match operator {
-                    _ if from.is_empty() => value.to_owned(),
+                    _ if from.is_empty() || value.len().saturating_mul(to.len()) > LONGEST => UNKNOWN.to_string(),
                     "//" => value.replace(from, to),
                     _ => value.replacen(from, to, 1),
                 })
@@ -261,6 +261,13 @@ pub(super) fn pieces(walk: &mut Walk, pieces: &[Piece]) -> Result<Vec<String>, U
 
 /// `a{b,c}` as `ab` and `ac`.
 fn in_braces(text: &str) -> Result<Vec<String>, Unreadable> {
+    // Without a list they are braces; so many are none, and would take long.
+    if !text.contains(COMMA) && !text.contains("..") {
+        return Ok(vec![text.to_owned()]);
+    }
+    if text.matches([OPEN, CLOSE]).count() > MOST {
+        return Err(Unreadable);
+    }
     let (mut done, mut open) = (Vec::new(), vec![text.to_owned()]);
     while let Some(text) = open.pop() {
         if done.len() + open.len() > MOST {

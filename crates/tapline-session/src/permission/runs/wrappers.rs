@@ -103,8 +103,50 @@ const EVALUATING: &[&str] = &[
 #[rustfmt::skip]
 const INTERPRETERS: &[(&str, &str)] = &[
     ("python python2 python3 pypy pypy3", "c"), ("perl", "eE"), ("ruby", "e"), ("node nodejs bun deno", "ep"), ("php", "r"), ("lua luajit", "e"),
-    ("awk gawk mawk nawk", ""), ("osascript", "e"), ("tclsh expect", "c"), ("Rscript", "e"), ("emacs", ""), ("sed", "e"),
+    ("awk gawk mawk nawk", ""), ("osascript", "e"), ("tclsh expect", "c"), ("Rscript", "e"), ("emacs", ""),
 ];
+
+/// Whether a program, or a builtin, is there to run what it is given.
+pub(in super::super) fn runs_others(name: &str) -> bool {
+    const MORE: &[&str] = &[
+        "env",
+        "genv",
+        "command",
+        "builtin",
+        "exec",
+        "-",
+        "coproc",
+        "eval",
+        "trap",
+        "source",
+        ".",
+        "xargs",
+        "gxargs",
+        "parallel",
+        "rush",
+        "find",
+        "gfind",
+        "fd",
+        "fdfind",
+        "su",
+        "runuser",
+        "sg",
+        "script",
+        "flock",
+        "capsh",
+        "nix-shell",
+        "newgrp",
+        "jobs",
+        "at",
+        "batch",
+    ];
+    let of = |list: &str| list.split(' ').any(|known| known == name);
+    MORE.contains(&name)
+        || SHELLS.contains(&name)
+        || EVALUATING.contains(&name)
+        || ROWS.iter().any(|row| of(row.0))
+        || SUBCOMMANDS.iter().any(|(names, _, _)| of(names))
+}
 
 /// What of its words a program runs: that is what it is for.
 pub(in super::super) fn inner(name: &str, args: &[String]) -> Vec<Inner> {
@@ -429,7 +471,7 @@ fn code(name: &str, args: &[String]) -> Vec<String> {
         }
         let mut strings = Vec::new();
         let mut rest = code.as_str();
-        while let Some(at) = rest.find(['"', '\'', '`', '{', '/']) {
+        while let Some(at) = rest.find(['"', '\'', '`', '{']) {
             let close = match rest.as_bytes()[at] {
                 b'{' => '}',
                 c => char::from(c),
