@@ -1,17 +1,23 @@
 //! Permission rules: what an agent may do unasked, what never, and what only if somebody says so. Read from TOML;
 //! docs/PERMISSIONS.md describes them.
 
-mod command;
+mod call;
+mod covers;
 mod path;
-
-use std::borrow::Cow;
+mod runs;
+mod shell;
+mod tools;
+mod unasked;
 
 use serde::{Deserialize, Serialize};
-use tapline_protocol::{Json, Kind, Value};
 
 use crate::policy::Patterns;
 use crate::step::{Step, What};
+pub use call::Call;
+use covers::Covering;
 pub use path::resolve;
+use runs::Runs;
+use shell::Unreadable;
 
 /// Rules. A call that none is for is asked about.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -109,198 +115,53 @@ pub struct Decision {
     pub reason: Option<String>,
 }
 
-/// A call that is asked about.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Call {
-    /// The tool.
-    pub tool: String,
-    /// The command that it would run.
-    pub command: Option<String>,
-    /// The paths that it would touch, resolved: absolute, without `.`, `..` or links, as far as the caller knows.
-    pub paths: Vec<String>,
-    /// The same as they were written, absolute, with `..` and all.
-    pub written: Vec<String>,
-    /// Other names of these paths, by links: what is denied under one of them is denied.
-    pub aliases: Vec<String>,
-    /// It names a path that cannot be resolved.
-    pub lost_path: bool,
-    /// It has a command that is no text, or more than one.
-    pub lost_command: bool,
-    /// The folder that the paths of rules are resolved from: where the agent was started, wherever it has gone since.
-    pub home: Option<String>,
-}
-
-/// Where a call's input has its path, and its command.
-const PATHS: &[&str] = &["file_path", "notebook_path", "path"];
-const COMMANDS: &[&str] = &["command", "cmd"];
-/// Tools whose paths are where they are looked for.
-const KNOWN: &[&str] = &[
-    "Bash",
-    "Read",
-    "Write",
-    "Edit",
-    "MultiEdit",
-    "NotebookEdit",
-    "NotebookRead",
-    "Glob",
-    "Grep",
-    "LS",
-    "WebFetch",
-    "WebSearch",
-    "Agent",
-    "Task",
-];
-
-/// Nobody nests a path deeper.
-const DEEPEST: usize = 32;
-/// No system takes a longer one.
-const LONGEST: usize = 4096;
-
-/// The texts of a tool that nobody here knows.
-#[derive(Default)]
-struct Texts {
-    /// Those that look like a path; none for one that cannot be told.
-    paths: Vec<Option<String>>,
-    /// Those of one word: a file, perhaps.
-    words: Vec<String>,
-}
-
-impl Texts {
-    fn read(&mut self, value: Value<'_>, depth: usize) {
-        if let Some(text) = value.as_str() {
-            self.text(&text);
-        } else if depth == DEEPEST && (value.items().is_some() || value.entries().is_some()) {
-            self.paths.push(None);
-        } else {
-            value.items().into_iter().flatten().for_each(|item| self.read(item, depth + 1));
-            for (key, value) in value.entries().into_iter().flatten() {
-                // A command is looked at as one.
-                if depth > 0 || !COMMANDS.contains(&&*key) {
-                    self.text(&key);
-                    self.read(value, depth + 1);
-                }
-            }
-        }
-    }
-
-    fn text(&mut self, text: &str) {
-        let text = text.trim();
-        if text.contains('\n') {
-            return;
-        }
-        let scheme = text.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
-        let is_scheme =
-            |scheme: &str| !scheme.is_empty() && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
-        match scheme.filter(|scheme| is_scheme(scheme)) {
-            Some(scheme) if scheme == "file" => {
-                let path = text[5..].strip_prefix("//").map_or(&text[5..], |path| path.trim_start_matches("localhost"));
-                // What is written in another way, nobody here reads.
-                self.paths.push((!path.contains('%') && path.starts_with('/')).then(|| path.to_owned()));
-            }
-            Some(scheme) if text[scheme.len() + 1..].starts_with("//") => {}
-            _ if text.len() > LONGEST => self.paths.extend(text.contains('/').then_some(None)),
-            _ if text.contains('/') || text == "." || text == ".." || is_a_home(text) => self.paths.push(Some(text.to_owned())),
-            _ if !text.is_empty() && !text.contains(char::is_whitespace) => self.words.push(text.to_owned()),
-            _ => {}
-        }
-    }
-}
-
-/// `~`, `~/x`, `~name`.
-fn is_a_home(text: &str) -> bool {
-    let name = text.strip_prefix('~').map(|rest| rest.split('/').next().unwrap_or_default());
-    name.is_some_and(|name| name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c)))
-}
-
-/// Tools that look at the folder they are in where they name none.
-const AT_HOME: &[&str] = &["Glob", "Grep", "LS"];
-
-impl Call {
-    /// What a call's input says. Paths are resolved by their words alone; who can see the files resolves links, too.
-    pub fn of(tool: &str, input: Option<&Json>, cwd: Option<&str>) -> Self {
-        // Every one of them: a tool may go by another than the first.
-        let read = |keys: &[&str]| {
-            let all = |value: Value<'_>| {
-                let given = keys.iter().filter_map(|key| value.get(key)).filter(|value| value.kind() != Kind::Null);
-                given.map(|value| value.as_str().map(Cow::into_owned)).collect::<Vec<_>>()
-            };
-            input.and_then(|input| input.with(all)).unwrap_or_default()
-        };
-        let mut written = read(PATHS);
-        // Of a tool that nobody here knows, whatever looks like a path may be one; and any word may be what is denied.
-        let mut words = Vec::new();
-        if !KNOWN.contains(&tool) {
-            let mut texts = Texts::default();
-            input.and_then(|input| input.with(|value| texts.read(value, 0)));
-            written.extend(texts.paths);
-            words = texts.words;
-        }
-        let looked_for = match tool {
-            "Glob" => read(&["pattern"]),
-            "Grep" => read(&["glob"]),
-            _ => Vec::new(),
-        };
-        // What is looked for says where, unless a folder is named.
-        if written.is_empty()
-            && AT_HOME.contains(&tool)
-            && !(tool == "Glob" && looked_for.iter().flatten().any(|text| text.contains('/')))
-        {
-            written.extend(cwd.map(|cwd| Some(cwd.to_owned())));
-        }
-        let mut resolved: Vec<_> = written.iter().map(|path| resolve(path.as_deref()?, cwd)).collect();
-        // What is looked for may lead elsewhere: `/etc/**`, `../*`; where it goes up behind a `*`, nobody knows where.
-        if let Some(Some(pattern)) = looked_for.first() {
-            let fixed = pattern.split(['*', '?', '[', '{']).next().unwrap_or_default();
-            let from = resolved.first().cloned().flatten();
-            let lost = pattern[fixed.len()..].contains("..");
-            resolved.push(if lost { None } else { resolve(fixed, from.as_deref().or(cwd)) });
-        }
-        let commands = read(COMMANDS);
-        let whole = |path: &String| if path.starts_with('/') { Some(path.clone()) } else { Some(format!("{}/{path}", cwd?)) };
-        Self {
-            tool: tool.to_owned(),
-            lost_path: resolved.iter().any(Option::is_none),
-            // Which of two would run, nobody knows.
-            lost_command: commands.len() > 1 || commands.iter().any(Option::is_none),
-            command: commands.into_iter().flatten().next(),
-            paths: resolved.into_iter().flatten().collect(),
-            written: written.iter().flatten().filter_map(whole).collect(),
-            aliases: words.iter().filter_map(|word| resolve(word, cwd)).collect(),
-            home: cwd.map(str::to_owned),
-        }
-    }
-
-    /// The same with the paths of rules resolved from here.
-    #[must_use]
-    pub fn at_home(mut self, home: Option<&str>) -> Self {
-        self.home = home.map(str::to_owned).or(self.home);
-        self
-    }
-
-    /// The same with its paths as they are behind all links, by who can see the files: behind `link/..` is not where the words
-    /// lead.
-    #[must_use]
-    pub fn behind_links(mut self, real: impl Fn(&str) -> String) -> Self {
-        let mut behind: Vec<_> = self.paths.iter().chain(&self.written).map(|path| real(path)).collect();
-        behind.sort();
-        behind.dedup();
-        self.aliases.append(&mut self.paths);
-        self.paths = behind;
-        self
-    }
-}
-
 impl Permissions {
     /// What is decided of a call: deny wins over ask, ask over allow; what no rule is for is asked about.
     pub fn decide(&self, call: &Call) -> Decision {
-        let lists =
-            [("deny", &self.deny, Ruling::Deny), ("ask", &self.ask, Ruling::Ask), ("allow", &self.allow, Ruling::Allow)];
-        for (name, rules, ruling) in lists {
-            if let Some((at, rule)) = rules.iter().enumerate().find(|(_, rule)| rule.is_for(call, ruling)) {
+        let runs = match &call.command {
+            Some(_) if call.lost_command => Err(Unreadable),
+            Some(command) => runs::runs(command),
+            None if call.lost_command => Err(Unreadable),
+            None => Ok(Runs::default()),
+        };
+        let held = [("deny", &self.deny, Ruling::Deny), ("ask", &self.ask, Ruling::Ask)];
+        for (name, rules, ruling) in held {
+            if let Some((at, rule)) = rules.iter().enumerate().find(|(_, rule)| rule.holds(call, &runs)) {
                 return Decision { ruling, rule: Some(format!("{name}[{at}]")), reason: rule.reason.clone() };
             }
         }
-        Decision { ruling: Ruling::Ask, rule: None, reason: None }
+        // What it runs may be what is denied.
+        if runs.as_ref().is_ok_and(|runs| runs.unknown) {
+            let about = |rule: &Rule| rule.command.is_some() && rule.is_of(call, false);
+            for (name, rules, _) in held {
+                if let Some(at) = rules.iter().position(about) {
+                    let rule = format!("{name}[{at}]");
+                    let reason = format!("what the command runs cannot be known beforehand: it may be what {rule} is for");
+                    return Decision { ruling: Ruling::Ask, rule: Some(rule), reason: Some(reason) };
+                }
+            }
+        }
+        self.allows(call, runs.is_ok())
+    }
+
+    /// What is allowed; what is not is asked about.
+    fn allows(&self, call: &Call, readable: bool) -> Decision {
+        let open = |reason: Option<&str>| Decision { ruling: Ruling::Ask, rule: None, reason: reason.map(str::to_owned) };
+        if !readable {
+            return open(Some("the command cannot be read"));
+        }
+        let fitting = || self.allow.iter().enumerate().filter(|(_, rule)| rule.is_of(call, true) && rule.allows_path(call));
+        if let Some((at, rule)) = fitting().find(|(_, rule)| rule.command.is_none()) {
+            return Decision { ruling: Ruling::Allow, rule: Some(format!("allow[{at}]")), reason: rule.reason.clone() };
+        }
+        let Some(command) = &call.command else { return open(None) };
+        let rules = fitting().filter_map(|(at, rule)| Some((at, rule.command.as_ref()?))).collect();
+        let covering = Covering { rules, at_home: call.cwd == call.home };
+        let covered = if tools::is_powershell(&call.tool) { covering.cover_words(command) } else { covering.cover(command) };
+        let Some(used) = covered else { return open(None) };
+        let names: Vec<_> = used.iter().map(|at| format!("allow[{at}]")).collect();
+        let reason = used.first().and_then(|at| self.allow.get(*at)?.reason.clone());
+        Decision { ruling: Ruling::Allow, rule: Some(names.join(", ")), reason }
     }
 
     /// The same with `~/` in its paths as this folder.
@@ -328,43 +189,70 @@ impl Permissions {
 }
 
 impl Rule {
-    fn is_for(&self, call: &Call, ruling: Ruling) -> bool {
-        let allows = ruling == Ruling::Allow;
-        self.tool.match_any(&call.tool) && self.fits_command(call, allows) && self.fits_path(call, allows)
+    /// Whether it is for this tool. A rule about commands is held against every tool that runs one.
+    fn is_of(&self, call: &Call, allows: bool) -> bool {
+        let runs_one = call.command.is_some() || call.lost_command;
+        tools::names(&call.tool).any(|name| self.tool.match_any(name))
+            || (!allows
+                && runs_one
+                && self.command.is_some()
+                && tools::of_commands().iter().any(|name| self.tool.match_any(name)))
     }
 
-    /// What is allowed is one plain command; what is denied or asked about is found in any part of a longer one.
-    fn fits_command(&self, call: &Call, allows: bool) -> bool {
+    /// Whether what it denies, or wants asked, is in the call.
+    fn holds(&self, call: &Call, runs: &Result<Runs, Unreadable>) -> bool {
+        self.is_of(call, false) && self.holds_command(call, runs) && self.holds_path(call)
+    }
+
+    /// Found in any part of a command, and behind what runs it.
+    fn holds_command(&self, call: &Call, runs: &Result<Runs, Unreadable>) -> bool {
         let Some(patterns) = &self.command else { return true };
-        // What cannot be read is not allowed, and may be what is denied.
-        if call.lost_command {
-            return !allows;
-        }
+        // What cannot be read may be what is denied.
+        let Ok(runs) = runs else { return true };
         let Some(command) = &call.command else { return false };
-        let inner = command::unwrapped(command);
-        if allows {
-            return command::is_plain(inner) && patterns.match_any(inner.trim());
-        }
-        // The shell that runs it may be what is meant, or what it runs.
-        let whole = [command.trim(), inner.trim()];
-        whole.iter().any(|whole| patterns.match_any(whole))
-            || command::parts(command).iter().any(|part| patterns.match_any(part))
+        // A pattern for a command with more words is for the command without, too.
+        let is_for = |text: &str| patterns.match_any(text) || patterns.match_any(&format!("{text} "));
+        is_for(command.trim())
+            || runs.written.iter().any(|text| is_for(text))
+            || runs.commands.iter().any(|words| names(words, patterns).iter().any(|name| is_for(&with_name(name, words))))
     }
 
-    /// What is allowed is allowed for every path; what is denied or asked about, for any.
-    fn fits_path(&self, call: &Call, allows: bool) -> bool {
+    /// Whether it is about any path of the call.
+    fn holds_path(&self, call: &Call) -> bool {
         let Some(patterns) = &self.path else { return true };
+        let fits = |path: &String| patterns.iter().any(|pattern| path::matches(pattern, path, call.home.as_deref()));
+        call.lost_path || call.paths.iter().chain(&call.aliases).any(fits)
+    }
+
+    /// Whether it allows every path of the call. What runs code unasked is allowed only by its name.
+    fn allows_path(&self, call: &Call) -> bool {
+        let Some(patterns) = &self.path else {
+            return !tools::writes(&call.tool) || !call.paths.iter().any(|path| unasked::is_unnamed(path, ""));
+        };
         // A command may go anywhere: a path alone allows none.
-        if allows && self.command.is_none() && (call.command.is_some() || call.lost_command) {
+        if self.command.is_none() && (call.command.is_some() || call.lost_command) {
             return false;
         }
-        let fits = |path: &String| patterns.iter().any(|pattern| path::matches(pattern, path, call.home.as_deref()));
-        if allows {
-            !call.lost_path && !call.paths.is_empty() && call.paths.iter().all(fits)
-        } else {
-            call.lost_path || call.paths.iter().chain(&call.aliases).any(fits)
-        }
+        let home = call.home.as_deref();
+        let named = |pattern: &str, path: &str| tools::only_reads(&call.tool) || !unasked::is_unnamed(path, pattern);
+        let fits = |path: &String| patterns.iter().any(|pattern| path::matches(pattern, path, home) && named(pattern, path));
+        !call.lost_path && !call.paths.is_empty() && call.paths.iter().all(fits)
     }
+}
+
+/// The names that a command may go by: as written, its file's, in small letters (as some file systems see it), what a pattern of files may be.
+fn names(words: &[String], patterns: &Patterns) -> Vec<String> {
+    let Some(name) = words.first() else { return Vec::new() };
+    let file = name.rsplit('/').next().unwrap_or_default();
+    let file = file.strip_prefix('=').unwrap_or(file);
+    let mut names = vec![name.clone(), file.to_owned(), file.to_lowercase()];
+    names.dedup();
+    names.extend(patterns.iter().filter_map(runs::literal_name).filter(|known| runs::could_be(name, known)).map(str::to_owned));
+    names
+}
+
+fn with_name(name: &str, words: &[String]) -> String {
+    [name].into_iter().chain(words.iter().skip(1).map(String::as_str)).collect::<Vec<_>>().join(" ")
 }
 
 /// What the rules would have decided of a call that was made.

@@ -39,16 +39,31 @@ pub(super) fn behind_links(pattern: &str, cwd: Option<&str>, real: impl Fn(&str)
 /// Whether a resolved path is meant by a pattern: `*` stands for part of a name, `**` for any number of folders.
 pub(super) fn matches(pattern: &str, path: &str, cwd: Option<&str>) -> bool {
     let Some(pattern) = resolve(pattern, cwd) else { return false };
-    let parts = |text: &str| text.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect::<Vec<_>>();
+    let parts = |text: &'_ str| text.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect::<Vec<_>>();
     folders_match(&parts(&pattern), &parts(path))
 }
 
+/// Only the last `**` takes more when a name does not fit: earlier ones need not, and it takes no longer than both multiplied.
 fn folders_match(pattern: &[String], path: &[String]) -> bool {
-    match pattern.split_first() {
-        None => path.is_empty(),
-        Some((first, rest)) if first == "**" => (0..=path.len()).any(|skipped| folders_match(rest, &path[skipped..])),
-        Some((first, rest)) => {
-            path.split_first().is_some_and(|(name, inner)| name_matches(first, name) && folders_match(rest, inner))
+    let (mut part, mut at, mut last) = (0, 0, None);
+    while at < path.len() {
+        match pattern.get(part) {
+            Some(first) if first == "**" => {
+                last = Some((part, at));
+                part += 1;
+            }
+            Some(name) if name_matches(name, &path[at]) => {
+                part += 1;
+                at += 1;
+            }
+            _ => match &mut last {
+                Some((stars, from)) => {
+                    *from += 1;
+                    (part, at) = (*stars + 1, *from);
+                }
+                None => return false,
+            },
         }
     }
+    pattern[part..].iter().all(|part| part == "**")
 }

@@ -10,6 +10,7 @@ mod corners;
 mod fixtures;
 #[cfg(test)]
 mod hostile;
+mod oracle;
 #[cfg(test)]
 mod page;
 #[cfg(test)]
@@ -18,3 +19,4 @@ mod permissions;
 mod properties;
 #[cfg(test)]
 mod snapshots;
+mod ways;

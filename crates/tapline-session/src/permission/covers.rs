@@ -1,0 +1,323 @@
+//! What rules allow: a command of which every part is covered by a pattern, read as every shell reads it. What is not plainly that is
+//! not covered, so that nothing does more than its rule says.
+
+use super::runs::{self, Inner, SHELLS};
+use super::shell::{self, Node, Piece, Redirect, Script, Simple, Word};
+use crate::policy::{Patterns, matches};
+
+/// Builtins that `*` may cover: they do no more than any program. Whatever else a shell has built in evaluates what it is given, or
+/// changes what runs later.
+const HARMLESS: &[&str] = &[
+    ":", "true", "false", "echo", "pwd", "cd", "pushd", "popd", "dirs", "kill", "exit", "return", "break", "continue", "type",
+    "umask", "times",
+];
+
+/// What bash and zsh have built in, apart from those.
+const BUILTINS: &[&str] = &[
+    ".",
+    "[",
+    "[[",
+    "alias",
+    "autoload",
+    "bg",
+    "bind",
+    "bindkey",
+    "builtin",
+    "caller",
+    "chdir",
+    "command",
+    "compadd",
+    "compctl",
+    "compgen",
+    "complete",
+    "compopt",
+    "coproc",
+    "declare",
+    "disable",
+    "disown",
+    "echotc",
+    "emulate",
+    "enable",
+    "eval",
+    "exec",
+    "export",
+    "fc",
+    "fg",
+    "float",
+    "functions",
+    "getln",
+    "getopts",
+    "hash",
+    "help",
+    "history",
+    "integer",
+    "jobs",
+    "let",
+    "limit",
+    "local",
+    "log",
+    "logout",
+    "mapfile",
+    "nocorrect",
+    "noglob",
+    "print",
+    "printf",
+    "pushln",
+    "r",
+    "read",
+    "readarray",
+    "readonly",
+    "rehash",
+    "repeat",
+    "sched",
+    "set",
+    "setopt",
+    "shift",
+    "shopt",
+    "source",
+    "suspend",
+    "test",
+    "time",
+    "trap",
+    "ttyctl",
+    "typeset",
+    "ulimit",
+    "unalias",
+    "unfunction",
+    "unhash",
+    "unlimit",
+    "unset",
+    "unsetopt",
+    "vared",
+    "wait",
+    "whence",
+    "where",
+    "which",
+    "zcompile",
+    "zformat",
+    "zle",
+    "zmodload",
+    "zparseopts",
+    "zpty",
+    "zregexparse",
+    "zsocket",
+    "zstat",
+    "zstyle",
+    "ztcp",
+    "zsystem",
+    "zselect",
+    "syswrite",
+    "sysopen",
+    "sysread",
+    "-",
+    "function",
+    "select",
+];
+
+/// Shells in shells, wrappers in wrappers.
+const NESTED: usize = 8;
+
+/// The rules that may cover a command: each with its number.
+pub(super) struct Covering<'a> {
+    pub(super) rules: Vec<(usize, &'a Patterns)>,
+    /// The call is where the agent was started.
+    pub(super) at_home: bool,
+}
+
+/// How a simple command stands in the whole.
+#[derive(Clone, Copy)]
+struct Place {
+    /// It is the only one.
+    alone: bool,
+    /// It is in the folder where the agent was started.
+    at_home: bool,
+    /// Another command feeds it.
+    fed: bool,
+    /// Another runs it.
+    wrapped: bool,
+    depth: usize,
+}
+
+impl Covering<'_> {
+    /// The rules that cover every part of a command, if they do.
+    pub(super) fn cover(&self, command: &str) -> Option<Vec<usize>> {
+        let mut used = Vec::new();
+        self.text(command, self.at_home, 0, &mut used)?;
+        used.sort_unstable();
+        used.dedup();
+        Some(used)
+    }
+
+    /// The same for a command that is no shell's: nothing but words.
+    pub(super) fn cover_words(&self, command: &str) -> Option<Vec<usize>> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || " -_=:,".contains(c);
+        let rule = self.rules.iter().find(|(_, patterns)| patterns.match_any(command.trim()));
+        rule.filter(|_| command.chars().all(plain)).map(|(at, _)| vec![*at])
+    }
+
+    fn text(&self, text: &str, at_home: bool, depth: usize, used: &mut Vec<usize>) -> Option<()> {
+        // Lines that go on are joined before they are read; what else is not seen is not allowed.
+        if depth > NESTED || text.contains("\\\n") || text.chars().any(|c| c.is_control() && c != '\n' && c != '\t') {
+            return None;
+        }
+        let script = shell::read(text).ok()?;
+        (!script.odd && !script.nodes.is_empty()).then_some(())?;
+        if let [Node::Simple(simple)] = script.nodes.as_slice()
+            && let Some(inner) = given_to_a_shell(simple)
+        {
+            return self.text(&inner, at_home, depth + 1, used);
+        }
+        let mut found = Vec::new();
+        commands(&script, &mut found)?;
+        let moves = |(simple, _): &(&Simple, bool)| name(simple).is_none_or(|name| matches!(&*name, "cd" | "pushd" | "popd"));
+        let moved = found.iter().any(moves);
+        let alone = found.len() == 1;
+        for (simple, fed) in found {
+            let place = Place { alone, at_home: at_home && !moved, fed, wrapped: false, depth };
+            self.simple(simple, place, used)?;
+        }
+        Some(())
+    }
+
+    fn simple(&self, simple: &Simple, place: Place, used: &mut Vec<usize>) -> Option<()> {
+        let name = name(simple)?;
+        simple.redirects.iter().all(is_harmless).then_some(())?;
+        simple.words.iter().all(is_plain).then_some(())?;
+        let raw = simple.words.iter().map(|word| word.raw.as_str()).collect::<Vec<_>>().join(" ");
+        let settings: String = simple.assigns.iter().map(|assign| format!("{} ", assign.raw)).collect();
+        simple.assigns.iter().flat_map(|assign| &assign.values).all(|value| value.literal().is_some()).then_some(())?;
+        let words: Option<Vec<_>> = simple.words.iter().map(Word::literal).collect();
+        let clear = |words: &&Vec<String>| words.iter().all(|word| !word.is_empty() && !word.contains(char::is_whitespace));
+        let plain = words.as_ref().filter(clear).map(|words| words.join(" "));
+        let covers = |pattern: &str, exact: bool| {
+            let literal = pattern.split('*').next().unwrap_or_default();
+            // What is set for it changes what runs: no `*` covers that.
+            let is_for = |text: &str| {
+                let text = format!("{settings}{text}");
+                if exact { pattern == text } else { literal.len() >= settings.len() && matches(pattern, &text) }
+            };
+            is_for(&raw) || plain.as_ref().is_some_and(|plain| is_for(plain))
+        };
+        let rule = |exact: bool| self.rules.iter().find(|(_, patterns)| patterns.iter().any(|pattern| covers(pattern, exact)));
+        let exact = rule(true);
+        let file = name.rsplit('/').next().unwrap_or_default();
+        let evaluates = BUILTINS.contains(&&*name) && !HARMLESS.contains(&&*name);
+        if evaluates && (exact.is_none() || !place.alone || place.wrapped) {
+            return None;
+        }
+        let relative = |path: &str| path.contains('/') && !path.starts_with('/');
+        let here = place.at_home && !(place.wrapped && exact.is_none());
+        if relative(&name) && !here {
+            return None;
+        }
+        used.push(exact.or_else(|| rule(false))?.0);
+        // Without its words nobody knows what it runs.
+        let Some(words) = words else {
+            let unsure = SHELLS.contains(&file) || !runs::inner(file, &[String::from("x"), "x".into()]).is_empty();
+            return (!unsure || exact.is_some()).then_some(());
+        };
+        for inner in runs::inner(file, &words[1..]) {
+            self.inner(inner, exact.is_some(), place, used)?;
+        }
+        Some(())
+    }
+
+    /// What another command runs is covered by itself, unless that is what the rule says, to the letter.
+    fn inner(&self, inner: Inner, exact: bool, place: Place, used: &mut Vec<usize>) -> Option<()> {
+        let place = Place { wrapped: true, depth: place.depth + 1, ..place };
+        let relative = |path: &str| path.contains('/') && !path.starts_with('/');
+        match inner {
+            Inner::Words(words) | Inner::InputWords(words, _) if exact => {
+                (place.at_home || !words.iter().any(|word| relative(word))).then_some(())
+            }
+            Inner::Words(words) => self.words(words, false, place, used),
+            Inner::InputWords(words, _) => self.words(words, true, place, used),
+            Inner::Text(_, _) if exact => place.at_home.then_some(()),
+            Inner::Text(text, args) if args.is_empty() => self.text(&text, false, place.depth, used),
+            Inner::Text(..) => None,
+            // A script from somewhere: a file of the folder where the agent was started, never what another command writes.
+            Inner::Input(None) => (!place.fed).then_some(()),
+            Inner::Input(Some(file)) => {
+                (place.at_home && !file.starts_with("/dev/") && !file.starts_with("/proc/")).then_some(())
+            }
+            Inner::Expanded(_) => exact.then_some(()),
+        }
+    }
+
+    fn words(&self, words: Vec<String>, more: bool, place: Place, used: &mut Vec<usize>) -> Option<()> {
+        if words.is_empty() || place.depth > NESTED {
+            return (!more && words.is_empty()).then_some(());
+        }
+        let word = |text: String| Word { raw: text.clone(), pieces: vec![Piece::Text { text, quoted: true }] };
+        let mut words: Vec<_> = words.into_iter().map(word).collect();
+        if more {
+            let unknown = Piece::Text { text: "*".to_owned(), quoted: false };
+            words.push(Word { raw: "…".to_owned(), pieces: vec![unknown] });
+        }
+        self.simple(&Simple { words, ..Simple::default() }, place, used)
+    }
+}
+
+/// The simple commands of a list of commands and pipes, and of what is expanded in them; each with whether another feeds it. None if there
+/// is anything else.
+fn commands<'a>(script: &'a Script, found: &mut Vec<(&'a Simple, bool)>) -> Option<()> {
+    for node in &script.nodes {
+        let stages = match node {
+            Node::Pipe(stages) => stages.as_slice(),
+            Node::Simple(_) | Node::Group { .. } | Node::Function { .. } => std::slice::from_ref(node),
+        };
+        for (at, stage) in stages.iter().enumerate() {
+            let Node::Simple(simple) = stage else { return None };
+            found.push((simple, at > 0));
+            for piece in simple.words.iter().flat_map(|word| &word.pieces) {
+                if let Piece::Output { script, .. } = piece {
+                    commands(script, found)?;
+                }
+            }
+        }
+    }
+    Some(())
+}
+
+/// The name of a command, if that is written plainly.
+fn name(simple: &Simple) -> Option<String> {
+    simple.words.first()?.literal().filter(|name| !name.is_empty())
+}
+
+/// Codex gives every command to a shell: `/bin/bash -lc 'ls'` is `ls`. A shell that lies elsewhere is another program.
+fn given_to_a_shell(simple: &Simple) -> Option<String> {
+    let plain = simple.assigns.is_empty() && simple.redirects.is_empty();
+    let [shell, option, text] = simple.words.as_slice() else { return None };
+    let (shell, option) = (shell.literal()?, option.literal()?);
+    let name = ["/bin/", "/usr/bin/", "/usr/local/bin/"].iter().find_map(|folder| shell.strip_prefix(folder)).unwrap_or(&shell);
+    let runs = plain && SHELLS.contains(&name) && name != "fish" && matches!(&*option, "-c" | "-lc");
+    text.literal().filter(|_| runs)
+}
+
+/// Whether a word is made of nothing but text, plain variables and the output of commands.
+fn is_plain(word: &Word) -> bool {
+    let mut after_variable = false;
+    word.pieces.iter().all(|piece| {
+        let index_follows = std::mem::take(&mut after_variable);
+        match piece {
+            // What zsh takes as an index is evaluated.
+            Piece::Text { text, .. } => !(index_follows && text.starts_with('[')),
+            Piece::Variable { index, operator, .. } => {
+                after_variable = true;
+                index.is_none() && operator.is_empty()
+            }
+            Piece::Output { .. } => true,
+            Piece::Process(_) | Piece::Arithmetic(_) | Piece::Pattern(_) => false,
+        }
+    })
+}
+
+/// Nothing is written or read by it.
+fn is_harmless(redirect: &Redirect) -> bool {
+    let target = redirect.target.literal().unwrap_or_default();
+    match redirect.operator {
+        ">" | ">>" | ">|" | "&>" | "&>>" | "<" => target == "/dev/null",
+        ">&" => matches!(&*target, "1" | "2"),
+        _ => false,
+    }
+}

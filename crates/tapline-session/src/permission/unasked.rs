@@ -1,0 +1,109 @@
+//! Files that run code unasked: merely to look at a folder with git, a shell, an editor or an agent runs what stands in them. A rule
+//! allows to write one only if it names it.
+
+/// Names of files and folders, in small letters; one with a slash is both, one behind the other.
+pub(super) const UNASKED: &[&str] = &[
+    // git and others: configuration and hooks.
+    ".git",
+    ".gitconfig",
+    ".gitmodules",
+    ".config/git",
+    ".hg",
+    ".hgrc",
+    ".svn",
+    ".jj",
+    ".husky",
+    // Agents: settings, hooks, servers.
+    ".claude",
+    ".claude.json",
+    ".codex",
+    ".mcp.json",
+    ".cursor",
+    ".gemini",
+    ".config/tapline",
+    // Shells.
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    ".bash_logout",
+    ".bash_aliases",
+    ".profile",
+    ".zshrc",
+    ".zshenv",
+    ".zprofile",
+    ".zlogin",
+    ".zlogout",
+    ".kshrc",
+    ".cshrc",
+    ".tcshrc",
+    ".login",
+    ".inputrc",
+    ".config/fish",
+    ".envrc",
+    ".direnv",
+    ".tmux.conf",
+    ".screenrc",
+    // Editors.
+    ".vscode",
+    ".idea",
+    ".zed",
+    ".devcontainer",
+    ".devcontainer.json",
+    ".vimrc",
+    ".exrc",
+    ".nvimrc",
+    ".nvim.lua",
+    ".vim",
+    ".config/nvim",
+    ".emacs",
+    ".emacs.d",
+    ".dir-locals.el",
+    // What a package manager or compiler reads before anything else.
+    ".npmrc",
+    ".yarnrc",
+    ".yarnrc.yml",
+    ".pnp.cjs",
+    ".pnp.loader.mjs",
+    ".pnpmfile.cjs",
+    ".cargo",
+    ".pypirc",
+    ".config/pip",
+    ".gdbinit",
+    ".lldbinit",
+    // Keys, sessions.
+    ".ssh",
+    ".gnupg",
+    ".pam_environment",
+    ".xinitrc",
+    ".xprofile",
+    ".xsession",
+    ".config/autostart",
+    ".config/systemd",
+    ".local/bin",
+];
+
+/// Characters that a Mac's file system does not see in names.
+fn is_unseen(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{ad}')
+}
+
+/// A name as file systems compare it that do not look at every letter: `.GIT`, `.git.`, `.git::$DATA` and `GIT~1` are `.git`.
+fn folded(name: &str) -> String {
+    let name: String = name.chars().filter(|c| !is_unseen(*c)).flat_map(char::to_lowercase).collect();
+    let name = name.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']);
+    if name.strip_prefix("git~").is_some_and(|number| number.bytes().all(|c| c.is_ascii_digit())) {
+        return ".git".to_owned();
+    }
+    name.to_owned()
+}
+
+/// Whether a path holds one of them that the pattern does not name.
+pub(super) fn is_unnamed(path: &str, pattern: &str) -> bool {
+    let parts = |text: &str| text.split('/').map(folded).filter(|part| !part.is_empty()).collect::<Vec<_>>();
+    let (path, pattern) = (parts(path), parts(pattern));
+    UNASKED.iter().any(|name| {
+        let name: Vec<_> = name.split('/').collect();
+        let holds = |parts: &[String]| parts.windows(name.len()).any(|part| part == name);
+        holds(&path) && !holds(&pattern)
+    })
+}

@@ -1,0 +1,35 @@
+//! The oracle: commands run in a bash with stub programs, and what ran is held against what the rules said of them. `scripts/fuzz rules`
+//! does the same with millions.
+
+mod commands;
+mod sandbox;
+mod verdicts;
+
+use sandbox::Sandbox;
+
+use crate::ways::ways;
+
+/// The list is honest: bash runs `rm` for each of them.
+#[test]
+fn every_way_to_say_rm_runs_it() {
+    let ways: Vec<_> = ways().into_iter().filter(|way| way.sandbox).collect();
+    let mut wrong = Vec::new();
+    let mut at = 0;
+    Sandbox::new().run(ways.iter().map(|way| way.command.as_str()), |ran| {
+        let rm = |word: &str| word.rsplit('/').next() == Some("rm");
+        if !ran.iter().any(|ran| ran.words.first().is_some_and(|name| rm(name))) {
+            wrong.push(format!("{:?}: {ran:?}", ways[at].command));
+        }
+        at += 1;
+    });
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), ways.len(), wrong.join("\n"));
+}
+
+#[test]
+fn what_is_allowed_runs_nothing_else_and_what_is_denied_is_not_missed() {
+    let tally = verdicts::hold(11, 10_000, 700);
+    assert!(tally.more.is_empty(), "{} did more than their rule says:\n{}", tally.more.len(), tally.more.join("\n"));
+    assert!(tally.missed.is_empty(), "{} of {} missed:\n{}", tally.missed.len(), tally.ran_rm, tally.missed.join("\n"));
+    let enough = tally.made == 10_000 && tally.allowed > 100 && tally.denied > 100;
+    assert!(enough, "{tally:?}");
+}

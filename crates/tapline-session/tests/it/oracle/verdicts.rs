@@ -1,0 +1,99 @@
+//! Holds what ran against what the rules had said: what they allowed runs nothing else; what they deny is not missed.
+
+use std::collections::HashSet;
+
+use tapline_session::permission::{Call, Permissions, Ruling};
+
+use super::commands::{Chance, command};
+use super::sandbox::{Ran, Sandbox};
+
+/// Rules that allow much: each `*` is a chance to do more than it says.
+pub(crate) const ALLOW: &str = r#"
+[[allow]]
+tool = "Bash"
+command = ["git *", "ls", "ls *", "cargo test", "./test.sh", "cd *", "echo *", "true"]
+
+[[allow]]
+tool = "Bash"
+command = ["cat *", "test *", "[ *", "printf *", "timeout *", "env *", "xargs *", "find *", "bash *", "sh *", "nice *", "nohup *", "setsid *",
+    "export *", "declare *", "read *", "command *", "eval *", "trap *", "exec *", "let *", "unset *", "stdbuf *", ": *", ":"]
+"#;
+pub(crate) const DENY: &str = "[[deny]]\ntool = \"Bash\"\ncommand = \"rm *\"\n[[allow]]\ntool = \"Bash\"\n";
+
+/// How it went.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    /// Commands that the rules were held against.
+    pub(crate) made: usize,
+    /// Of these, allowed ones, each counted once: all were run.
+    pub(crate) allowed: usize,
+    /// Others that were run.
+    pub(crate) others: usize,
+    /// Commands that ran `rm`, and of these, denied and asked ones.
+    pub(crate) ran_rm: usize,
+    pub(crate) denied: usize,
+    pub(crate) asked: usize,
+    /// Allowed, and did more than the rule says.
+    pub(crate) more: Vec<String>,
+    /// Ran `rm` where it is denied, and was not found.
+    pub(crate) missed: Vec<String>,
+    /// Denied, and did not run it: it may have been in a branch that was not taken.
+    pub(crate) too_much: usize,
+}
+
+pub(crate) fn ruling(rules: &Permissions, command: &str) -> Ruling {
+    let input = serde_json::json!({ "command": command });
+    rules.decide(&Call::of("Bash", Some(&input.into()), Some("/work"))).ruling
+}
+
+/// Makes commands from a seed on, runs all that are allowed and this many others.
+pub(crate) fn hold(seed: u64, made: usize, others: usize) -> Tally {
+    let (allow, deny): (Permissions, Permissions) = (ALLOW.parse().expect("rules"), DENY.parse().expect("rules"));
+    let mut tally = Tally { made, ..Tally::default() };
+    let mut chance = Chance::new(seed);
+    let (mut seen, mut chosen) = (HashSet::new(), Vec::new());
+    for _ in 0..made {
+        let command = command(&mut chance);
+        if command.contains('\0') {
+            continue;
+        }
+        let allowed = ruling(&allow, &command) == Ruling::Allow;
+        if !allowed && tally.others >= others {
+            // Not run, but read all the same.
+            ruling(&deny, &command);
+        } else if seen.insert(command.clone()) {
+            tally.allowed += usize::from(allowed);
+            tally.others += usize::from(!allowed);
+            chosen.push((command, allowed));
+        }
+    }
+    let mut commands = chosen.iter();
+    Sandbox::new().run(chosen.iter().map(|(command, _)| command.as_str()), |ran| {
+        let Some((command, allowed)) = commands.next() else { return };
+        if *allowed && !ran.iter().all(is_allowed) {
+            tally.more.push(format!("{command:?} ran {ran:?}"));
+        }
+        let rm = ran.iter().any(|ran| ran.words.first().is_some_and(|name| name.rsplit('/').next() == Some("rm")));
+        let ruling = ruling(&deny, command);
+        tally.ran_rm += usize::from(rm);
+        match (rm, ruling) {
+            (true, Ruling::Deny) => tally.denied += 1,
+            (true, Ruling::Ask) => tally.asked += 1,
+            (true, Ruling::Allow) => tally.missed.push(format!("{command:?}")),
+            (false, Ruling::Deny) => tally.too_much += 1,
+            (false, _) => {}
+        }
+    });
+    tally
+}
+
+/// What the rules above say, in words of their own.
+fn is_allowed(ran: &Ran) -> bool {
+    let words: Vec<_> = ran.words.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["./test.sh"] => ran.folder == "/work",
+        ["/bin/git" | "/usr/bin/git", ..] | ["/bin/ls" | "/usr/bin/ls", ..] => true,
+        ["/bin/cargo" | "/usr/bin/cargo", "test"] => true,
+        _ => false,
+    }
+}

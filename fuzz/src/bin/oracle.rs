@@ -1,0 +1,45 @@
+//! Commands made by chance, held against rules and then run in the sandbox of the session crate's tests: `oracle [MADE] [OTHERS] [SEED]`.
+//! It ends with 1 if an allowed command did more than its rule says.
+
+#[path = "../../../crates/tapline-session/tests/it/oracle/commands.rs"]
+mod commands;
+#[path = "../../../crates/tapline-session/tests/it/oracle/sandbox.rs"]
+mod sandbox;
+#[path = "../../../crates/tapline-session/tests/it/oracle/verdicts.rs"]
+mod verdicts;
+
+use std::process::ExitCode;
+
+/// Commands that are made at a time.
+const AT_ONCE: usize = 100_000;
+
+fn main() -> ExitCode {
+    let mut numbers = std::env::args().skip(1).filter_map(|text| text.parse::<usize>().ok());
+    let [made, others, seed] = [10_000_000, 100_000, 1].map(|usual| numbers.next().unwrap_or(usual));
+    let mut sum = verdicts::Tally::default();
+    for (round, from) in (0..made).step_by(AT_ONCE).enumerate() {
+        let count = AT_ONCE.min(made - from);
+        // Others are taken from every round.
+        let share = (others * (from + count)).div_ceil(made).saturating_sub(sum.others);
+        let mut tally = verdicts::hold((seed + round) as u64, count, share);
+        sum.made += tally.made;
+        sum.allowed += tally.allowed;
+        sum.others += tally.others;
+        sum.ran_rm += tally.ran_rm;
+        sum.denied += tally.denied;
+        sum.asked += tally.asked;
+        sum.too_much += tally.too_much;
+        for line in tally.more.iter().chain(&tally.missed) {
+            println!("{line}");
+        }
+        sum.more.append(&mut tally.more);
+        sum.missed.append(&mut tally.missed);
+        if round % 10 == 9 || sum.made == made {
+            println!(
+                "{} made, {} allowed and run ({} did more), {} others run; {} ran rm: {} denied, {} asked, {} missed; {} denied that did not",
+                sum.made, sum.allowed, sum.more.len(), sum.others, sum.ran_rm, sum.denied, sum.asked, sum.missed.len(), sum.too_much
+            );
+        }
+    }
+    if sum.more.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
