@@ -326,7 +326,10 @@ impl Dialogue {
         if let Some(call) = question.as_ref().filter(|_| waiting.is_none()).and_then(|question| question.call.as_deref()) {
             self.around.others.goes_on(call);
         }
-        let (answers, answer, around) = (Arc::clone(&self.answers), self.answer.clone(), self.around.clone());
+        let (answers, answer, mut around) = (Arc::clone(&self.answers), self.answer.clone(), self.around.clone());
+        // A question does not say where the agent has gone since its turn began; the hook before it did.
+        let cwd = question.as_ref().and_then(|question| self.around.others.cwd_of(question.call.as_deref()?));
+        around.places.cwd = cwd.or(around.places.cwd);
         let asked = id.clone();
         let task = tokio::spawn(async move {
             let mut owed = Owed { answer, id: Some(asked.clone()) };

@@ -194,6 +194,11 @@ impl Others {
         calls.insert(call.clone(), held);
     }
 
+    /// Where the agent was when it made a call.
+    pub(crate) fn cwd_of(&self, call: &str) -> Option<String> {
+        self.state().calls.get(call)?.cwd.clone()
+    }
+
     /// What was said of a call in the end.
     pub(super) fn settle(&self, call: Option<&String>, now: Standing) {
         let mut state = self.state();
