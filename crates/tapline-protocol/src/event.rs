@@ -177,6 +177,8 @@ accessors! {
     as_command_lifecycle => CommandLifecycle(CommandLifecycle);
     as_session_state => SessionStateChanged(SessionStateChanged);
     as_background_tasks => BackgroundTasksChanged(BackgroundTasksChanged);
+    as_hook_started => HookStarted(Hook);
+    as_hook_response => HookResponse(Hook);
 }
 
 /// What is wrong with a core field.

@@ -4,7 +4,9 @@
 mod builder;
 mod callback;
 mod elicitation;
+mod hold;
 mod hook;
+mod others;
 mod permission;
 #[cfg(feature = "rmcp")]
 mod rmcp;
@@ -19,11 +21,14 @@ use tapline_protocol::claude::control::{
     Elicitation, HookCallback, HookInput, Initialize, McpMessage, McpMessageReply, Request, RequestUserDialog,
 };
 use tapline_protocol::{Json, Read as _};
-use tapline_session::permission::Permissions;
+use tapline_session::permission::{Permissions, Ruling};
 
 pub(crate) use callback::{Callback, Failed, callback, guarded};
 pub use elicitation::ElicitationReply;
+use hold::Bench;
 pub use hook::{HookEvent, HookQuestion};
+use others::Standing;
+pub(crate) use others::{Others, Rewrite, Waiting};
 pub use permission::{Permission, PermissionQuestion, Settled, SettledBy};
 pub(crate) use rules::Places;
 pub use server::ToolServer;
@@ -31,6 +36,8 @@ pub use tool::{Tool, ToolResult};
 
 /// The hook that holds the rules against every call.
 const RULES: &str = "rules";
+/// No hook takes longer, in seconds.
+const WEEK: u64 = 7 * 24 * 3600;
 /// The server of tools that name none.
 const OWN_SERVER: &str = "tapline";
 
@@ -86,11 +93,27 @@ pub(crate) struct Answered {
     pub(crate) settled: Option<Settled>,
     /// A callback failed: which, and how.
     pub(crate) trouble: Option<String>,
+    /// What the rules do not let run runs: the run is stopped at once.
+    pub(crate) violated: Option<String>,
+}
+
+/// Where a question is asked: what is known there besides.
+#[derive(Clone)]
+pub(crate) struct Around {
+    pub(crate) places: Places,
+    pub(crate) others: Others,
 }
 
 impl Answered {
     fn with(reply: Json) -> Self {
         Self { reply: Some(Ok(reply)), ..Self::default() }
+    }
+
+    /// The answer to a permission question, and how it came about.
+    fn settled(reply: Json, settled: Settled) -> Self {
+        let failed = matches!(settled.by, SettledBy::Deadline | SettledBy::Panic);
+        let trouble = settled.reason.clone().filter(|_| failed);
+        Self { settled: Some(settled), trouble, ..Self::with(reply) }
     }
 
     fn error(text: impl Into<String>) -> Self {
@@ -100,6 +123,12 @@ impl Answered {
     fn troubled(self, who: &str, failed: &Failed) -> Self {
         Self { trouble: Some(format!("{who} {failed}")), ..self }
     }
+}
+
+/// What a hook is told. Earlier versions say beside it which call it is about.
+fn hook_input(request: &HookCallback) -> HookInput {
+    let input = request.input.as_ref().and_then(|input| input.with(HookInput::read).flatten()).unwrap_or_default();
+    HookInput { tool_use_id: input.tool_use_id.clone().or_else(|| request.tool_use_id.clone()), ..input }
 }
 
 impl Answers {
@@ -130,9 +159,16 @@ impl Answers {
     /// What the agent is told at the start: which hooks and dialogs there are.
     pub(crate) fn initialize(&self) -> Initialize {
         let mut hooks = BTreeMap::<&str, Vec<serde_json::Value>>::new();
+        if self.asks_permission() {
+            // Of all calls, not only those that are asked about; somebody may be asked, and others' hooks waited for.
+            let patience = self.within.as_secs().saturating_add(60).min(WEEK);
+            let rules = serde_json::json!({"hookCallbackIds": [RULES], "onFailure": "block", "timeout": patience});
+            hooks.insert("PreToolUse", vec![rules]);
+        }
         if self.permissions.is_some() {
-            // Of all calls, not only those that are asked about.
-            hooks.insert("PreToolUse", vec![serde_json::json!({"hookCallbackIds": [RULES], "onFailure": "block"})]);
+            for event in ["PostToolUse", "PostToolUseFailure"] {
+                hooks.insert(event, vec![serde_json::json!({"hookCallbackIds": [RULES]})]);
+            }
         }
         for (place, hook) in self.hooks.iter().enumerate() {
             let mut matcher = serde_json::json!({"hookCallbackIds": [hook::id(place)]});
@@ -153,17 +189,18 @@ impl Answers {
     }
 
     /// Answers a request of the agent's.
-    pub(crate) async fn answer(&self, id: String, request: Request, places: Places) -> Answered {
+    pub(crate) async fn answer(&self, id: String, request: Request, around: Around, waiting: Option<Waiting>) -> Answered {
         let unsupported = format!("Unsupported control request subtype: {}", request.subtype());
         match request {
             Request::CanUseTool(request) if self.asks_permission() => {
                 let (rules, callback) = (self.permissions.as_ref(), self.permission.as_ref());
-                let (reply, settled) = permission::settle(rules, callback, self.within, id, request, &places).await;
-                let failed = matches!(settled.by, SettledBy::Deadline | SettledBy::Panic);
-                let trouble = settled.reason.clone().filter(|_| failed);
-                Answered { settled: Some(settled), trouble, ..Answered::with(Json::of(&reply)) }
+                let call = request.tool_use_id.clone();
+                let (reply, settled) = permission::settle(rules, callback, self.within, id, request, &around.places).await;
+                let allowed = settled.ruling == Ruling::Allow;
+                around.others.settle(call.as_ref(), if allowed { Standing::Asked } else { Standing::Denied });
+                Answered::settled(Json::of(&reply), settled)
             }
-            Request::HookCallback(request) => self.run_hook(id, request, places.home).await,
+            Request::HookCallback(request) => self.run_hook(id, request, around, waiting).await,
             Request::McpMessage(request) => self.serve(request).await,
             Request::Elicitation(request) => self.elicit(request).await,
             Request::RequestUserDialog(request) => self.show(request).await,
@@ -172,13 +209,40 @@ impl Answers {
         }
     }
 
-    async fn run_hook(&self, request_id: String, request: HookCallback, home: Option<String>) -> Answered {
+    /// Who decides of a call.
+    fn bench<'a>(&'a self, places: Places, others: &'a Others) -> Bench<'a> {
+        Bench { rules: self.permissions.as_ref(), callback: self.permission.as_ref(), within: self.within, places, others }
+    }
+
+    /// A hook rewrote a call that was left to the agent already, or answered in our place: do the rules let it?
+    pub(crate) async fn too_late(&self, tool: &str, rewrite: &Rewrite, around: &Around) -> Answered {
+        let bench = self.bench(around.places.clone(), &around.others);
+        match rewrite {
+            Rewrite::Input(input) => bench.too_late(tool, Some(input)).await,
+            // What has run is looked back at.
+            Rewrite::Unreadable => Answered::default(),
+        }
+    }
+
+    /// Whether a request is the one that holds the rules against a call: of which tool, and which call.
+    pub(crate) fn holds(&self, request: &Request) -> Option<(String, Option<String>)> {
+        let Request::HookCallback(request) = request else { return None };
+        let input = hook_input(request);
+        let is_one = request.callback_id.as_deref() == Some(RULES) && input.hook_event_name.as_deref() == Some("PreToolUse");
+        is_one.then(|| (input.tool_name.unwrap_or_default(), input.tool_use_id))
+    }
+
+    async fn run_hook(&self, request_id: String, request: HookCallback, around: Around, waiting: Option<Waiting>) -> Answered {
+        let input = hook_input(&request);
         let id = request.callback_id.unwrap_or_default();
         let all = request.input.unwrap_or_else(Json::null);
-        let input = all.with(HookInput::read).flatten().unwrap_or_default();
-        if let (RULES, Some(rules)) = (id.as_str(), &self.permissions) {
-            let (reply, settled) = permission::hold(rules, request_id, &input, home, self.within).await;
-            return Answered { settled, ..Answered::with(Json::of(&reply)) };
+        let Around { places: Places { home, .. }, others } = around;
+        let bench = self.bench(Places { home, cwd: input.cwd.clone() }, &others);
+        if id == RULES && self.asks_permission() {
+            return match input.hook_event_name.as_deref() {
+                Some("PostToolUse" | "PostToolUseFailure") => bench.look_back(&input).await,
+                _ => bench.hold(request_id, &input, waiting).await,
+            };
         }
         let Some((_, hook)) = self.hooks.iter().enumerate().find(|(place, _)| hook::id(*place) == id) else {
             return Answered::error(format!("there is no hook `{id}`"));
@@ -188,11 +252,10 @@ impl Answers {
             Ok(reply) => {
                 // What is denied is denied, also where a hook wrote it.
                 let other = reply.hook_specific_output.as_ref().and_then(|output| output.get("updatedInput"));
-                if let (Some(rules), Some(other)) = (&self.permissions, other) {
+                if let (Some(_), Some(other)) = (&self.permissions, other) {
                     let rewritten = HookInput { tool_input: Some(other), ..input };
-                    let (held, settled) = permission::hold(rules, request_id, &rewritten, home, self.within).await;
-                    if settled.is_some() {
-                        return Answered { settled, ..Answered::with(Json::of(&held)) };
+                    if bench.holds_back(&rewritten).await {
+                        return bench.hold(request_id, &rewritten, None).await;
                     }
                 }
                 Answered::with(Json::of(&reply))

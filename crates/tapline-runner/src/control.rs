@@ -26,11 +26,18 @@ pub struct Control {
     say: UnboundedSender<Say>,
     next: Arc<AtomicU64>,
     within: Duration,
+    /// Its requests need no answer: nobody waits for one before the agent's input is closed.
+    in_passing: bool,
 }
 
 impl Control {
     pub(crate) fn new(say: UnboundedSender<Say>, within: Duration) -> Self {
-        Self { say, next: Arc::default(), within }
+        Self { say, next: Arc::default(), within, in_passing: false }
+    }
+
+    /// The same for requests that hold up nothing.
+    pub(crate) fn in_passing(&self) -> Self {
+        Self { in_passing: true, ..self.clone() }
     }
 
     /// The same with another deadline for its requests.
@@ -58,7 +65,7 @@ impl Control {
         let id = format!("tapline_{}", self.next.fetch_add(1, Ordering::Relaxed) + 1);
         let line = ControlRequest { request_id: Some(id.clone()), request: Some(request) }.to_line();
         let (reply, answer) = oneshot::channel();
-        self.say(Say::Request { id: id.clone(), line, reply }, &name)?;
+        self.say(Say::Request { id: id.clone(), line, reply, in_passing: self.in_passing }, &name)?;
         let mut wanted = Wanted { say: &self.say, id: Some(id) };
         let answer = tokio::time::timeout(self.within, answer).await;
         let response = match answer {

@@ -1,6 +1,7 @@
 //! The other direction, within the driver: what this program says and asks, what the agent asks and gets, and when nothing more
 //! can be needed of either.
 
+mod calls;
 mod lifecycle;
 mod lines;
 
@@ -14,8 +15,9 @@ use tapline_session::{Step, What};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-use crate::answers::{Answered, Answers, Places, Settled};
+use crate::answers::{Answered, Answers, Around, Others, Places, Rewrite, Settled};
 use crate::running::Update;
+use calls::{Calls, Question};
 pub(crate) use lifecycle::Need;
 pub use lifecycle::{Delivery, Over};
 use lifecycle::{Heard, Lifecycle};
@@ -26,8 +28,8 @@ pub(crate) use lines::Lines;
 pub(crate) enum Say {
     /// A message for the agent.
     Message { uuid: String, line: String, delivery: watch::Sender<Option<Delivery>> },
-    /// A request, and who wants the answer.
-    Request { id: String, line: String, reply: oneshot::Sender<Response> },
+    /// A request, and who wants the answer; one in passing holds up nothing.
+    Request { id: String, line: String, reply: oneshot::Sender<Response>, in_passing: bool },
     /// The answer is no longer wanted.
     Withdraw { id: String },
     /// No more messages come: the agent's input is closed as soon as nothing needs it.
@@ -65,15 +67,23 @@ pub(crate) struct Dialogue {
     /// The agent's questions that have no answer yet.
     open: HashMap<String, Asked>,
     /// Our requests that have none.
-    pending: HashMap<String, oneshot::Sender<Response>>,
+    pending: HashMap<String, Pending>,
     /// Messages that more may be said of.
     deliveries: HashMap<String, watch::Sender<Option<Delivery>>>,
     /// The names of all that were sent.
     used: HashSet<String>,
     lifecycle: Lifecycle,
-    places: Places,
+    around: Around,
+    /// Which calls were decided, and by whom.
+    calls: Calls,
     finishing: Option<Instant>,
     patience: Patience,
+}
+
+/// A request of ours.
+struct Pending {
+    reply: oneshot::Sender<Response>,
+    in_passing: bool,
 }
 
 /// Somebody is finding an answer, until nobody wants it.
@@ -81,6 +91,31 @@ struct Asked {
     task: JoinHandle<()>,
     /// A call of a tool of ours: the server, and the call's id there, by which it is taken back.
     call: Option<(String, Json)>,
+    /// Whether a call may run.
+    question: Option<Question>,
+}
+
+/// What follows from what was said or heard.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) updates: Vec<Update>,
+    /// Decisions, for the recording.
+    pub(crate) settled: Vec<Settled>,
+    /// What the rules do not let run runs: the run is to be stopped at once, and why.
+    pub(crate) violated: Option<String>,
+}
+
+impl Outcome {
+    fn settle(&mut self, settled: Settled) {
+        self.updates.push(Update::Settled(Box::new(settled.clone())));
+        self.settled.push(settled);
+    }
+}
+
+impl From<Vec<Update>> for Outcome {
+    fn from(updates: Vec<Update>) -> Self {
+        Self { updates, ..Self::default() }
+    }
 }
 
 impl Drop for Asked {
@@ -114,12 +149,14 @@ impl Dialogue {
     pub(crate) fn new(
         answers: Answers,
         cwd: Option<String>,
+        others: Others,
         said: mpsc::UnboundedReceiver<Say>,
         patience: Patience,
     ) -> (Self, Lines) {
         let (lines, out) = mpsc::unbounded_channel();
         let (answer, answered) = mpsc::unbounded_channel();
         let dialogue = Self {
+            calls: Calls::new(answers.asks_permission()),
             answers: Arc::new(answers),
             lines: Some(lines),
             said,
@@ -131,7 +168,7 @@ impl Dialogue {
             deliveries: HashMap::new(),
             used: HashSet::new(),
             lifecycle: Lifecycle::new(),
-            places: Places { home: cwd.clone(), cwd },
+            around: Around { places: Places { home: cwd.clone(), cwd }, others },
             finishing: None,
             patience,
         };
@@ -148,21 +185,21 @@ impl Dialogue {
     }
 
     /// Sees to what came, and says how a question of the agent's was settled.
-    pub(crate) fn speak(&mut self, spoken: Spoken) -> (Vec<Update>, Option<Settled>) {
+    pub(crate) fn speak(&mut self, spoken: Spoken) -> Outcome {
         match spoken {
             Spoken::Said(Say::Message { uuid, line, delivery }) => {
                 // The agent passes over a name that it knows: no turn would ever come.
                 if !self.used.insert(uuid.clone()) || !self.write(line) {
                     let over = Over { messages: vec![uuid], turn: None };
-                    return (vec![Update::Over(Box::new(over))], None);
+                    return vec![Update::Over(Box::new(over))].into();
                 }
                 self.lifecycle.send(uuid.clone());
                 self.deliveries.insert(uuid, delivery);
             }
-            Spoken::Said(Say::Request { id, line, reply }) => {
+            Spoken::Said(Say::Request { id, line, reply, in_passing }) => {
                 // Who waits is told by the end of the channel.
                 if self.write(line) {
-                    self.pending.insert(id, reply);
+                    self.pending.insert(id, Pending { reply, in_passing });
                 }
             }
             Spoken::Said(Say::Withdraw { id }) => {
@@ -177,14 +214,12 @@ impl Dialogue {
             }
             Spoken::Answered(id, answered) => return self.settle(id, *answered),
         }
-        (Vec::new(), None)
+        Outcome::default()
     }
 
     /// The answer to a question goes out, unless the agent has taken it back.
-    fn settle(&mut self, id: String, answered: Answered) -> (Vec<Update>, Option<Settled>) {
-        if self.open.remove(&id).is_none() {
-            return (Vec::new(), None);
-        }
+    fn settle(&mut self, id: String, answered: Answered) -> Outcome {
+        let Some(asked) = self.open.remove(&id) else { return Outcome::default() };
         let mut reached = true;
         if let Some(reply) = answered.reply {
             let (subtype, response, error) = match reply {
@@ -195,33 +230,56 @@ impl Dialogue {
                 Response { subtype: Some(subtype.to_owned()), request_id: Some(id), response, error, ..Response::default() };
             reached = self.write(ControlResponse { response: Some(response) }.to_line());
         }
+        let mut outcome = Outcome::from(answered.trouble.map(Update::Trouble).into_iter().collect::<Vec<_>>());
+        outcome.violated = answered.violated;
         // What never reached the agent was never decided.
-        let settled = answered.settled.filter(|_| reached);
-        let mut updates: Vec<_> = answered.trouble.map(Update::Trouble).into_iter().collect();
-        updates.extend(settled.clone().map(|settled| Update::Settled(Box::new(settled))));
-        (updates, settled)
+        if let Some(mut settled) = answered.settled.filter(|_| reached) {
+            // Earlier versions do not say which call they ask about.
+            settled.tool_use_id = settled.tool_use_id.or_else(|| asked.question.as_ref()?.call.clone());
+            self.calls.decide(&settled);
+            outcome.settle(settled);
+        }
+        outcome
     }
 
     /// A line of the agent's came.
-    pub(crate) fn accept(&mut self, record: &Record, steps: &[Step], now: Instant) -> Vec<Update> {
+    pub(crate) fn accept(&mut self, record: &Record, steps: &[Step], now: Instant) -> Outcome {
         for step in steps {
             if let What::Session(info) = &step.what {
-                self.places.cwd = info.setup.cwd.clone().or(self.places.cwd.take());
+                let places = &mut self.around.places;
+                places.cwd = info.setup.cwd.clone().or(places.cwd.take());
             }
         }
         let event = &record.event;
+        if let Some(hook) = event.as_hook_started() {
+            self.around.others.begins(hook);
+        }
+        if let Some((tool, rewrite)) = event.as_hook_response().and_then(|hook| self.around.others.ends(hook)) {
+            self.look_into(tool, rewrite);
+        }
         if let Some(asked) = event.as_control_request() {
             self.ask(asked);
         }
+        let mut outcome = Outcome::default();
         if let Some(cancelled) = event.as_control_cancel_request() {
             // The callback is dropped where it waits.
-            self.open.remove(cancelled.request_id.as_deref().unwrap_or_default());
+            let asked = self.open.remove(cancelled.request_id.as_deref().unwrap_or_default());
+            if let Some(question) = asked.and_then(|mut asked| asked.question.take()) {
+                self.calls.withdraw(question);
+            }
+        }
+        let (settled, taken) = self.calls.accept(record, steps);
+        settled.into_iter().for_each(|settled| outcome.settle(settled));
+        for question in taken {
+            let words = format!("a hook of somebody else's let {} run before anybody here had answered", question.tool);
+            outcome.updates.push(Update::Trouble(words));
+            self.look_into(question.tool, Rewrite::Input(question.input.unwrap_or_else(Json::null)));
         }
         if let Some(response) = event.as_control_response().and_then(|frame| frame.response.as_ref())
             && let Some(wanted) = response.request_id.as_ref().and_then(|id| self.pending.remove(id))
         {
             // One that comes late, twice or unasked is nobody's.
-            let _ = wanted.send(response.clone());
+            let _ = wanted.reply.send(response.clone());
         }
         let Heard { over, delivered } = self.lifecycle.accept(record, steps, now);
         for (uuid, delivery) in delivered {
@@ -232,7 +290,20 @@ impl Dialogue {
         // Of one that is over and done with, nothing more is said.
         let lifecycle = &self.lifecycle;
         self.deliveries.retain(|uuid, told| lifecycle.is_open(uuid, told.borrow().as_ref()));
-        over.into_iter().map(|over| Update::Over(Box::new(over))).collect()
+        outcome.updates.extend(over.into_iter().map(|over| Update::Over(Box::new(over))));
+        outcome
+    }
+
+    /// Somebody else's hook changed what runs, and nobody here can hold it back: is it what the rules let run?
+    fn look_into(&mut self, tool: String, rewrite: Rewrite) {
+        let (answers, answer, around) = (Arc::clone(&self.answers), self.answer.clone(), self.around.clone());
+        let id = format!("look-{}", crate::marker::random());
+        let asked = id.clone();
+        let task = tokio::spawn(async move {
+            let answered = answers.too_late(&tool, &rewrite, &around).await;
+            let _ = answer.send((asked, answered));
+        });
+        self.open.insert(id, Asked { task, call: None, question: None });
     }
 
     /// Finds an answer, beside everything else.
@@ -248,14 +319,24 @@ impl Dialogue {
             Request::McpMessage(message) => self.mcp(message),
             _ => None,
         };
-        let (answers, answer, places) = (Arc::clone(&self.answers), self.answer.clone(), self.places.clone());
+        let mut question = Question::of(&request);
+        self.calls.find(question.as_mut());
+        // From here on, before the next line of the agent's is read.
+        let waiting = self.answers.holds(&request).map(|(tool, call)| self.around.others.wait(&tool, call.as_deref()));
+        if let Some(call) = question.as_ref().filter(|_| waiting.is_none()).and_then(|question| question.call.as_deref()) {
+            self.around.others.goes_on(call);
+        }
+        let (answers, answer, mut around) = (Arc::clone(&self.answers), self.answer.clone(), self.around.clone());
+        // A question does not say where the agent has gone since its turn began; the hook before it did.
+        let cwd = question.as_ref().and_then(|question| self.around.others.cwd_of(question.call.as_deref()?));
+        around.places.cwd = cwd.or(around.places.cwd);
         let asked = id.clone();
         let task = tokio::spawn(async move {
             let mut owed = Owed { answer, id: Some(asked.clone()) };
-            let answered = answers.answer(asked, request, places).await;
+            let answered = answers.answer(asked, request, around, waiting).await;
             owed.pay(answered);
         });
-        self.open.insert(id, Asked { task, call });
+        self.open.insert(id, Asked { task, call, question });
     }
 
     /// A message to a server of ours: the call that it is, by which it can be taken back; one that takes a call back does so.
@@ -273,12 +354,19 @@ impl Dialogue {
         Some((server, message.get("id")?))
     }
 
-    /// The agent says nothing more: nobody waits for it.
-    pub(crate) fn agent_gone(&mut self) {
-        self.open.clear();
+    /// The agent says nothing more: nobody waits for it. What it asked last it no longer wants to know.
+    pub(crate) fn agent_gone(&mut self) -> Outcome {
+        for (_, mut asked) in self.open.drain() {
+            if let Some(question) = asked.question.take() {
+                self.calls.withdraw(question);
+            }
+        }
+        let mut outcome = Outcome::default();
+        self.calls.end().into_iter().for_each(|settled| outcome.settle(settled));
         self.pending.clear();
         self.deliveries.clear();
         self.lines = None;
+        outcome
     }
 
     /// Whether the agent owes us a turn.
@@ -320,7 +408,9 @@ impl Dialogue {
 
     fn need(&self) -> Need {
         match self.finishing {
-            Some(since) if self.open.is_empty() && self.pending.is_empty() => self.lifecycle.need(self.patience, since),
+            Some(since) if self.open.is_empty() && self.pending.values().all(|pending| pending.in_passing) => {
+                self.lifecycle.need(self.patience, since)
+            }
             _ => Need::Open,
         }
     }

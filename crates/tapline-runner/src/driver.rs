@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::clocks::Clocks;
-use crate::dialogue::{Dialogue, Spoken};
+use crate::dialogue::{Dialogue, Outcome, Spoken};
 use crate::guard::Guard;
 use crate::input::Fed;
 use crate::journal::Journal;
@@ -235,18 +235,26 @@ impl Driver {
     fn speak(&mut self, spoken: Spoken) {
         let Some(dialogue) = &mut self.dialogue else { return };
         let owed = dialogue.is_owed();
-        let (updates, settled) = dialogue.speak(spoken);
+        let outcome = dialogue.speak(spoken);
         if dialogue.is_owed() && !owed {
             self.clocks.sent(Instant::now());
         }
-        if let Some(settled) = &settled {
-            self.journal.decide(settled);
-        }
-        for update in updates {
-            self.tell(update);
-        }
+        self.follow(outcome);
         self.tell_losses();
         self.after_dialogue();
+    }
+
+    /// Keeps and tells what follows from a dialogue; what breaks the rules is stopped at once.
+    fn follow(&mut self, outcome: Outcome) {
+        for settled in &outcome.settled {
+            self.journal.decide(settled);
+        }
+        for update in outcome.updates {
+            self.tell(update);
+        }
+        if let Some(why) = outcome.violated {
+            self.kill(why);
+        }
     }
 
     /// The agent's input is open as long as something needs it, and no clock runs while it waits for us.
@@ -336,7 +344,8 @@ impl Driver {
         if bytes.is_empty() {
             self.clocks.output_closed(now);
             if let Some(dialogue) = &mut self.dialogue {
-                dialogue.agent_gone();
+                let outcome = dialogue.agent_gone();
+                self.follow(outcome);
             }
         } else {
             self.clocks.hear(now);
@@ -348,8 +357,8 @@ impl Driver {
             }
             let heard = self.dialogue.as_mut().map(|dialogue| dialogue.accept(&record, &steps, now));
             self.tell(Update::Record(Box::new(Seen { record, steps })));
-            for update in heard.into_iter().flatten() {
-                self.tell(update);
+            if let Some(outcome) = heard {
+                self.follow(outcome);
             }
         }
         self.after_dialogue();

@@ -3,6 +3,8 @@
 mod claude;
 mod codex;
 
+pub(crate) use claude::{TELL_OF_HOOKS, tells_of_hooks};
+
 use std::ffi::OsString;
 
 use tapline_protocol::Agent as Kind;

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::agent::{Agent, Input};
-use crate::answers::Settled;
+use crate::answers::{Others, Settled};
 use crate::clocks::Clocks;
 use crate::control::{Control, SessionError};
 use crate::dialogue::{Dialogue, Over, Patience};
@@ -159,6 +159,8 @@ pub struct Running {
     about: About,
     session_id: Option<String>,
     control: Option<Control>,
+    /// What is known of hooks that are not ours.
+    others: Others,
     /// What the agent says of itself, once it does.
     begun: Option<oneshot::Receiver<InitializeReply>>,
     /// Lives as long as the run.
@@ -203,11 +205,13 @@ impl Running {
             }
         };
         let (initialize, converses) = (agent.answers.initialize(), agent.converses);
+        let asks = agent.answers.asks_permission();
         let mut running = Self::launch(agent).await?;
         if let Some(control) = running.control.clone() {
             let (tell, begun) = oneshot::channel();
             running.begun = Some(begun);
-            tokio::spawn(begin(control, running.stopper(), initialize, prompt, converses, tell));
+            let others = asks.then(|| running.others.clone());
+            tokio::spawn(begin(control, running.stopper(), initialize, others, prompt, converses, tell));
         }
         Ok(running)
     }
@@ -215,7 +219,7 @@ impl Running {
     async fn launch(mut agent: Agent) -> Result<Self, StartError> {
         let (started, kind) = (Instant::now(), agent.kind);
         let started_at = now();
-        let invocation = harness::invocation(&agent)?;
+        let mut invocation = harness::invocation(&agent)?;
         let mut environment = environment::of(&agent.environment);
         if agent.is_dialogue() {
             // It says when it is idle: the one sign that nothing more comes.
@@ -232,6 +236,11 @@ impl Running {
             let found = std::fs::read_dir(cwd).map(drop);
             found.map_err(|error| StartError::Cwd { path: cwd.clone(), error })?;
         }
+        let tells = agent.answers.permissions.is_some() && harness::tells_of_hooks(&program, &environment).await;
+        if tells {
+            invocation.args.push(harness::TELL_OF_HOOKS.into());
+        }
+        let others = Others::new(tells);
         let mark = marker::random();
         let recorder = recorder(&agent, &program, &invocation, &environment, started_at.as_ref())?;
 
@@ -263,7 +272,7 @@ impl Running {
         let ((report_fed, fed), (order, orders)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
         let (send, updates) = mpsc::channel(WAITING);
         let (over, when_over) = watch::channel(None);
-        let (control, dialogue) = dialogue(&mut agent).unzip();
+        let (control, dialogue) = dialogue(&mut agent, others.clone()).unzip();
         let takes_more = matches!(agent.input, Input::Messages { .. });
         let input = std::mem::take(&mut agent.input);
         let feeder = stdin.map(|stdin| tokio::spawn(feed(stdin, input, journal.clone(), report_fed)));
@@ -310,6 +319,7 @@ impl Running {
             },
             session_id: None,
             control,
+            others,
             begun: None,
             _invocation: invocation,
         })
@@ -466,12 +476,17 @@ async fn begin(
     control: Control,
     stopper: Stopper,
     initialize: Initialize,
+    others: Option<Others>,
     prompt: Option<String>,
     converses: bool,
     began: oneshot::Sender<InitializeReply>,
 ) {
     match control.initialize(initialize).await {
         Ok(reply) => {
+            // Versions that do not say which they are do not answer this either.
+            if let Some(others) = others.filter(|_| reply.claude_code_version.is_some()) {
+                tokio::spawn(look_for_hooks(control.clone(), others));
+            }
             let _ = began.send(reply);
         }
         // How it ended is in its report.
@@ -486,8 +501,17 @@ async fn begin(
     }
 }
 
+/// Finds out whether hooks of others answer permission questions; it is known long before the first call.
+async fn look_for_hooks(control: Control, others: Others) {
+    let Ok(listing) = control.in_passing().hooks_listing().await else { return };
+    let events = listing.events.and_then(|events| events.to::<Vec<serde_json::Value>>().ok()).unwrap_or_default();
+    if events.iter().any(|event| event["name"] == "PermissionRequest") {
+        others.set_answer_questions();
+    }
+}
+
 /// The other direction, if there is one: the agent's input is then what it says.
-fn dialogue(agent: &mut Agent) -> Option<(Control, Dialogue)> {
+fn dialogue(agent: &mut Agent, others: Others) -> Option<(Control, Dialogue)> {
     if !agent.is_dialogue() {
         return None;
     }
@@ -495,7 +519,7 @@ fn dialogue(agent: &mut Agent) -> Option<(Control, Dialogue)> {
     let patience = Patience { background: agent.limits.background, linger: agent.limits.linger };
     let cwd = agent.cwd.clone().or_else(|| std::env::current_dir().ok());
     let cwd = cwd.map(|cwd| cwd.to_string_lossy().into_owned());
-    let (dialogue, lines) = Dialogue::new(agent.answers.clone(), cwd, said, patience);
+    let (dialogue, lines) = Dialogue::new(agent.answers.clone(), cwd, others, said, patience);
     agent.input = Input::Messages { prompt: None, lines: Box::pin(lines) };
     Some((Control::new(say, agent.limits.request), dialogue))
 }

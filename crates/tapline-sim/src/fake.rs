@@ -129,6 +129,8 @@ fn script(folder: &Path) -> String {
     let folder = folder.display().to_string().replace('\'', r"'\''");
     format!(
         "#!/bin/sh\n# A fake agent of tapline-sim's: what it says comes from the test that made it.\n\
+         # What it can do may be asked before: what the newest can.\n\
+         [ \"$*\" = --help ] && {{ echo '  --include-hook-events'; exit; }}\n\
          call=$(mktemp -d '{folder}/call.XXXXXX') && cd \"$call\" && mkfifo in out err end || exit 126\n\
          exec 3<&0\n\
          cat <&3 >in & in=$!\n\

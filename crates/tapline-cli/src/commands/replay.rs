@@ -118,6 +118,10 @@ fn version(recording: &Recording) -> Result<u8> {
     let version = recorded_version(recording).unwrap_or_else(|| "0.0.0".to_owned());
     let mut out = output::stdout();
     writeln!(out, "{} (tapline replay)", output::raw(&version))?;
+    // A host that goes by what the agent can do does again what it did.
+    for flag in recording.meta.argv.iter().filter(|flag| *flag == "--include-hook-events") {
+        writeln!(out, "  {flag}")?;
+    }
     out.flush()?;
     Ok(0)
 }

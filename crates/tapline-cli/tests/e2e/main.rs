@@ -26,6 +26,8 @@ mod hosts;
 #[cfg(test)]
 mod requesting;
 #[cfg(test)]
+mod ruling;
+#[cfg(test)]
 mod sessions;
 #[cfg(test)]
 #[path = "../it/signals.rs"]

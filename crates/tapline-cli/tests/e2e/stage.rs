@@ -116,11 +116,17 @@ impl Outcome {
 
 impl Stage {
     pub(crate) fn new(program: &Program, scenario: &str) -> Self {
+        Self::at_work(program, |_| scenario.to_owned())
+    }
+
+    /// The same with a scenario that knows the folder the agent works in.
+    pub(crate) fn at_work(program: &Program, scenario: impl FnOnce(&str) -> String) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         crate::signals::catch_ignored();
         let name = format!("tapline-e2e-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir_all(folder.join("work")).unwrap();
+        let scenario = &scenario(folder.join("work").to_str().unwrap());
         let sim = Sim::start(scenario).unwrap_or_else(|error| panic!("{error}: {scenario}"));
         let made = Command::new(TAPLINE)
             .args(["shim", "--agent", program.agent, "--bin"])

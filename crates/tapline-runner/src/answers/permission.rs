@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use tapline_protocol::claude::control::{CanUseTool, HookInput, HookReply, PermissionReply, PermissionUpdate};
+use tapline_protocol::claude::control::{CanUseTool, PermissionReply, PermissionUpdate};
 use tapline_protocol::{Json, Read};
 use tapline_session::permission::{Decision, Permissions, Ruling};
 
@@ -92,14 +92,20 @@ pub enum SettledBy {
     Deadline,
     /// The callback panicked.
     Panic,
+    /// The agent itself: its settings, its mode, or because the tool does no harm. Nobody here was asked.
+    Agent,
+    /// A hook of somebody else's.
+    Hook,
+    /// The agent took the question back: the turn was interrupted.
+    Withdrawn,
 }
 
 /// How a permission question was settled: what a recording keeps of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Settled {
-    /// The question.
-    pub request_id: String,
+    /// The question; none where nobody here was asked.
+    pub request_id: Option<String>,
     /// The call.
     pub tool_use_id: Option<String>,
     /// The tool.
@@ -175,7 +181,7 @@ pub(super) async fn settle(
         }
     };
     let settled = |ruling, reason, rewritten, remembered| Settled {
-        request_id: id.clone(),
+        request_id: Some(id.clone()),
         tool_use_id: tool_use_id.clone(),
         tool: tool.clone(),
         ruling,
@@ -208,45 +214,5 @@ pub(super) async fn settle(
     }
 }
 
-/// Holds the rules against a call before anybody is asked: the agent runs much that it never asks about. What is denied or to be
-/// asked about is; the rest is left to it.
-pub(super) async fn hold(
-    rules: &Permissions,
-    id: String,
-    hook: &HookInput,
-    home: Option<String>,
-    within: Duration,
-) -> (HookReply, Option<Settled>) {
-    let tool = hook.tool_name.clone().unwrap_or_default();
-    let places = Places { home, cwd: hook.cwd.clone() };
-    let decision = decide(rules, &tool, hook.tool_input.as_ref(), &places, within).await;
-    match (decision.ruling, decision.rule) {
-        (Ruling::Deny, rule) => {
-            let why = decision.reason.unwrap_or_else(|| DENIED.to_owned());
-            let settled = Settled {
-                request_id: id,
-                tool_use_id: hook.tool_use_id.clone(),
-                tool,
-                ruling: Ruling::Deny,
-                by: SettledBy::Rule,
-                rule,
-                reason: Some(why.clone()),
-                rewritten: false,
-                remembered: false,
-            };
-            (HookReply::deny_tool(why), Some(settled))
-        }
-        (Ruling::Ask, Some(_)) => {
-            let why = decision.reason.unwrap_or_else(|| "a permission rule wants it asked".to_owned());
-            (HookReply::ask_tool(why), None)
-        }
-        // An agent that would ask nothing asks about what no rule is for, too.
-        (Ruling::Ask, None) if hook.permission_mode.as_deref() == Some("bypassPermissions") => {
-            (HookReply::ask_tool("no permission rule allows it"), None)
-        }
-        (Ruling::Ask, None) | (Ruling::Allow, _) => (HookReply::pass(), None),
-    }
-}
-
 /// Why, where a rule does not say.
-const DENIED: &str = "a permission rule denies it";
+pub(super) const DENIED: &str = "a permission rule denies it";

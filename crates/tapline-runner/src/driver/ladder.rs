@@ -133,6 +133,22 @@ impl Driver {
         }
     }
 
+    /// What may not run runs: everything is killed at once.
+    pub(super) fn kill(&mut self, why: String) {
+        if self.ending.violated.is_none() {
+            self.tell(Update::Trouble(why.clone()));
+            self.ending.violated = Some(why);
+        }
+        if self.state.exited {
+            return;
+        }
+        if self.ladder.reason.replace(StopReason::Stopped).is_none() {
+            self.tell(Update::Stopping(StopReason::Stopped));
+        }
+        self.ladder.climb(Rung::Killed);
+        self.ladder.until = Some(Instant::now());
+    }
+
     /// Nobody is there any more who could want the run: everything is killed at once.
     pub(super) fn abandon(&mut self) {
         self.give_up_updates();

@@ -1,11 +1,17 @@
 //! Claude Code. Every value is in the `--flag=value` form, so that none can be taken for a flag and no variadic
 //! flag can swallow another; the prompt goes by standard input.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use super::{Invocation, flag_of};
 use crate::agent::Options;
 use crate::answers::Answers;
+use crate::environment::Variables;
 use crate::error::StartError;
 use crate::schema;
 
@@ -85,6 +91,28 @@ pub(super) fn invocation(options: &Options, messages: bool) -> Result<Invocation
     args.extend(switches.iter().filter(|(_, on)| *on).map(|(flag, _)| OsString::from(flag)));
     args.extend(extra);
     Ok(Invocation { args, _schema: None })
+}
+
+/// Makes it tell when a hook begins and what it answered.
+pub(crate) const TELL_OF_HOOKS: &str = "--include-hook-events";
+
+/// It says what it can do quickly, or it is not asked.
+const SAYS_WITHIN: Duration = Duration::from_secs(10);
+
+/// Whether it can: by its own help, because a flag that it does not know ends it.
+pub(crate) async fn tells_of_hooks(program: &Path, environment: &Variables) -> bool {
+    static KNOWN: Mutex<BTreeMap<(PathBuf, Option<SystemTime>), bool>> = Mutex::new(BTreeMap::new());
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let key = (program.to_owned(), program.metadata().and_then(|meta| meta.modified()).ok());
+    if let Some(tells) = known().get(&key) {
+        return *tells;
+    }
+    let mut command = tokio::process::Command::new(program);
+    command.arg("--help").env_clear().envs(environment).stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    let Ok(Ok(help)) = tokio::time::timeout(SAYS_WITHIN, command.output()).await else { return false };
+    let tells = String::from_utf8_lossy(&help.stdout).contains(TELL_OF_HOOKS);
+    known().insert(key, tells);
+    tells
 }
 
 /// What makes it ask here.

@@ -13,11 +13,11 @@ use tapline_sim::ReplayOptions;
 use crate::fake::{HANG, fake, id_of, left_of};
 use crate::scripted::Scripted;
 
-const PROMPT: &str = r#"
+pub(crate) const PROMPT: &str = r#"
 > {"type":"user","message":{"role":"user","content":"go"},"uuid":"3c5b1f2e-0000-4000-8000-000000000001"}
 < {"type":"system","subtype":"init","session_id":"s","model":"m","cwd":"/work"}
 "#;
-const RESULT: &str =
+pub(crate) const RESULT: &str =
     r#"< {"type":"result","subtype":"success","is_error":false,"result":"done","session_id":"s","num_turns":1}"#;
 
 /// The agent asks these, waits for each answer, and ends its turn; the answers, and what was told besides.
@@ -48,12 +48,12 @@ pub(crate) async fn asked(requests: &[&str], answers: impl FnOnce(Agent) -> Agen
 }
 
 /// The same for one.
-async fn asked_once(request: &str, answers: impl FnOnce(Agent) -> Agent) -> (serde_json::Value, Vec<String>) {
+pub(crate) async fn asked_once(request: &str, answers: impl FnOnce(Agent) -> Agent) -> (serde_json::Value, Vec<String>) {
     let (mut all, told) = asked(&[request], answers).await;
     (all.remove(0), told)
 }
 
-const MAY_I: &str = r#"{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"ls"},"tool_use_id":"t1"}"#;
+pub(crate) const MAY_I: &str = r#"{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"ls"},"tool_use_id":"t1"}"#;
 
 #[tokio::test]
 async fn an_unknown_request_is_answered_with_an_error_at_once() {
@@ -283,39 +283,6 @@ async fn what_is_taken_back_and_what_is_asked_twice() {
     assert_eq!(of("q1")[0]["error"], "the call was cancelled");
     assert_eq!((of("q1").len(), of("q2").len(), of("q9").len()), (1, 1, 1), "{answers:?}");
     assert_eq!(of("q9")[0]["response"]["behavior"], "allow");
-}
-
-/// The agent runs much that it never asks about: the rules are held against every call.
-#[tokio::test]
-async fn what_is_denied_is_denied_unasked() {
-    let rules = "deny = [{ tool = \"Read\", path = \"/**/.env\" }]\nask = [{ tool = \"Read\", path = \"/etc/**\", reason = \"look twice\" }]\nallow = [{ tool = \"*\" }]";
-    let held = |path: &str| {
-        let input = json!({"hook_event_name": "PreToolUse", "cwd": "/work", "tool_name": "Read", "tool_use_id": "t1", "tool_input": {"file_path": path}});
-        json!({"subtype": "hook_callback", "callback_id": "rules", "input": input}).to_string()
-    };
-    let requests = [held("/work/a/../.env"), held("/etc/passwd"), held("/work/src")];
-    let requests: Vec<_> = requests.iter().map(String::as_str).collect();
-    let (answers, _) = asked(&requests, |agent| agent.permissions(toml::from_str(rules).unwrap())).await;
-    let decisions: Vec<_> =
-        answers.iter().map(|answer| answer["response"]["hookSpecificOutput"]["permissionDecision"].clone()).collect();
-    assert_eq!(decisions, [json!("deny"), json!("ask"), json!(null)]);
-    assert_eq!(answers[1]["response"]["hookSpecificOutput"]["permissionDecisionReason"], "look twice");
-}
-
-/// Whoever rewrites a call, what is denied stays denied.
-#[tokio::test]
-async fn what_is_rewritten_is_held_to_the_rules() {
-    let rules = "deny = [{ tool = \"Bash\", command = \"rm *\", reason = \"nothing goes\" }]";
-    let worse = || json!({"command": "rm x"});
-    let agent = |agent: Agent| agent.permissions(rules.parse().unwrap());
-    let (answer, _) =
-        asked_once(MAY_I, |built| agent(built).on_permission(move |_| async move { Permission::allow_with(worse()) })).await;
-    assert_eq!((&answer["response"]["behavior"], &answer["response"]["message"]), (&json!("deny"), &json!("nothing goes")));
-    let input = json!({"hook_event_name": "PreToolUse", "cwd": "/work", "tool_name": "Bash", "tool_input": {"command": "ls"}});
-    let hook = json!({"subtype": "hook_callback", "callback_id": "hook_0", "input": input}).to_string();
-    let rewrites = move |_| async move { HookReply::allow_tool_with(&worse().into()) };
-    let (answer, _) = asked_once(&hook, |built| agent(built).hook(HookEvent::PreToolUse, rewrites)).await;
-    assert_eq!(answer["response"]["hookSpecificOutput"]["permissionDecision"], "deny");
 }
 
 #[tokio::test]

@@ -17,6 +17,8 @@ mod official;
 #[cfg(test)]
 mod requesting;
 #[cfg(test)]
+mod ruling;
+#[cfg(test)]
 mod scripted;
 #[cfg(test)]
 mod starting;

@@ -1,0 +1,244 @@
+//! The rules are held against every call before it runs, whoever would let it: the agent runs much that it never asks about, and
+//! hooks of others rewrite calls. What has run is looked back at.
+
+use std::time::Duration;
+
+use tapline_protocol::Json;
+use tapline_protocol::claude::control::{CanUseTool, HookInput, HookReply};
+use tapline_session::permission::{Decision, Permissions, Ruling};
+
+use super::callback::Callback;
+use super::others::{Held, Others, Rewrite, Standing, Waiting};
+use super::permission::{DENIED, settle};
+use super::rules::{Places, decide};
+use super::{Answered, Permission, PermissionQuestion, Settled, SettledBy};
+
+/// Who decides.
+pub(super) struct Bench<'a> {
+    pub(super) rules: Option<&'a Permissions>,
+    pub(super) callback: Option<&'a Callback<PermissionQuestion, Permission>>,
+    pub(super) within: Duration,
+    pub(super) places: Places,
+    pub(super) others: &'a Others,
+}
+
+/// Why a call is asked about that a rule allows: only so the agent says what it will run.
+const SHOW: &str = "the permission rules want to see what will run";
+
+impl Bench<'_> {
+    async fn decide(&self, tool: &str, input: Option<&Json>) -> Decision {
+        match self.rules {
+            Some(rules) => decide(rules, tool, input, &self.places, self.within).await,
+            None => Decision { ruling: Ruling::Ask, rule: None, reason: None },
+        }
+    }
+
+    /// What is decided of a call, and of what others would make of it: the strictest. And whether it is known what will run.
+    async fn strictest(&self, hook: &HookInput, waiting: Option<Waiting>) -> (Decision, bool, bool) {
+        let tool = hook.tool_name.as_deref().unwrap_or_default();
+        let mut decision = self.decide(tool, hook.tool_input.as_ref()).await;
+        let rewrites = match &waiting {
+            // Nobody gets past a deny.
+            Some(waiting) if self.rules.is_some() && decision.ruling != Ruling::Deny => waiting.rewrites().await,
+            _ => Some(Vec::new()),
+        };
+        // Where the agent says nothing of hooks, it says what it will run when it asks.
+        let mut known = rewrites.is_some() && (self.others.are_told() || decision.ruling != Ruling::Allow);
+        let mut rewritten = false;
+        for rewrite in rewrites.into_iter().flatten() {
+            let other = match rewrite {
+                Rewrite::Input(input) => self.decide(tool, Some(&input)).await,
+                Rewrite::Unreadable => {
+                    let reason = Some("a hook rewrites the call, and what it says cannot be read".to_owned());
+                    Decision { ruling: Ruling::Deny, rule: None, reason }
+                }
+            };
+            known &= other.ruling == Ruling::Allow;
+            if severity(&other) > severity(&decision) {
+                (decision, rewritten) = (other, true);
+            }
+        }
+        (decision, known, rewritten)
+    }
+
+    /// Holds the rules against a call. What is denied or to be asked about is; the rest is left to the agent.
+    pub(super) async fn hold(&self, id: String, hook: &HookInput, waiting: Option<Waiting>) -> Answered {
+        let (decision, known, rewritten) = self.strictest(hook, waiting).await;
+        let tool = hook.tool_name.clone().unwrap_or_default();
+        let call = hook.tool_use_id.as_ref();
+        let keep = |standing| {
+            let held = Held { input: hook.tool_input.clone(), cwd: self.places.cwd.clone(), standing };
+            self.others.hold(call, held);
+        };
+        let unasked = hook.permission_mode.as_deref() == Some("bypassPermissions") && self.rules.is_some();
+        let to_be_asked = match (decision.ruling, &decision.rule) {
+            (Ruling::Deny, _) => {
+                keep(Standing::Denied);
+                let why = decision.reason.unwrap_or_else(|| DENIED.to_owned());
+                let why = if rewritten { format!("{why} (a hook would run it in place of this call)") } else { why };
+                return self.refuse(id, tool, call, why, (SettledBy::Rule, decision.rule, rewritten));
+            }
+            (Ruling::Ask, Some(_)) => true,
+            // An agent that would ask nothing asks about what no rule is for, too.
+            (Ruling::Ask, None) => unasked || !known || self.agent_would_ask(&tool, hook),
+            (Ruling::Allow, _) => !known,
+        };
+        if !to_be_asked {
+            keep(Standing::Left);
+            return Answered::with(Json::of(&HookReply::pass()));
+        }
+        let why = decision.reason.clone();
+        if known && self.callback.is_none() {
+            keep(Standing::Denied);
+            let why = why.unwrap_or_else(|| "no permission rule allows it".to_owned());
+            let why = format!("{why}, and nobody is there to ask");
+            return self.refuse(id, tool, call, why, (SettledBy::Nobody, decision.rule, rewritten));
+        }
+        keep(Standing::Asked);
+        if known && self.others.answer_questions() {
+            return self.ask_here(id, hook).await;
+        }
+        let fallback = if decision.ruling == Ruling::Allow { SHOW } else { "a permission rule wants it asked" };
+        Answered::with(Json::of(&HookReply::ask_tool(why.unwrap_or_else(|| fallback.to_owned()))))
+    }
+
+    /// Whether a question about this call would go to a hook of others before anybody here: then it is asked here first. What is
+    /// only looked at below the folder of the agent it runs unasked, and so it does what its mode lets it.
+    fn agent_would_ask(&self, tool: &str, hook: &HookInput) -> bool {
+        if self.callback.is_none() || !self.others.answer_questions() {
+            return false;
+        }
+        let mode = hook.permission_mode.as_deref().unwrap_or_default();
+        let edits = EDITS.contains(&tool) && mode == "acceptEdits";
+        !(edits || mode == "bypassPermissions" || LOOKS.contains(&tool))
+    }
+
+    fn refuse(
+        &self,
+        id: String,
+        tool: String,
+        call: Option<&String>,
+        why: String,
+        (by, rule, rewritten): (SettledBy, Option<String>, bool),
+    ) -> Answered {
+        let settled = Settled {
+            request_id: Some(id),
+            tool_use_id: call.cloned(),
+            tool,
+            ruling: Ruling::Deny,
+            by,
+            rule,
+            reason: Some(why.clone()),
+            rewritten,
+            remembered: false,
+        };
+        Answered { settled: Some(settled), ..Answered::with(Json::of(&HookReply::deny_tool(why))) }
+    }
+
+    /// Asks about a call before the agent does, because somebody else's hook would answer it.
+    async fn ask_here(&self, id: String, hook: &HookInput) -> Answered {
+        let request = CanUseTool {
+            tool_name: hook.tool_name.clone(),
+            input: hook.tool_input.clone(),
+            tool_use_id: hook.tool_use_id.clone(),
+            ..CanUseTool::default()
+        };
+        let (answer, settled) = settle(self.rules, self.callback, self.within, id, request, &self.places).await;
+        let reply = if settled.ruling == Ruling::Allow {
+            HookReply::allow_tool_with(&answer.updated_input.unwrap_or_else(|| serde_json::json!({}).into()))
+        } else {
+            self.others.settle(hook.tool_use_id.as_ref(), Standing::Denied);
+            let why = answer.message.unwrap_or_default();
+            let stop = if answer.interrupt == Some(true) { HookReply::stop(why.clone()) } else { HookReply::pass() };
+            HookReply { hook_specific_output: HookReply::deny_tool(why).hook_specific_output, ..stop }
+        };
+        Answered::settled(Json::of(&reply), settled)
+    }
+
+    /// Whether a rule denies a call, or wants it asked about.
+    pub(super) async fn holds_back(&self, hook: &HookInput) -> bool {
+        let tool = hook.tool_name.as_deref().unwrap_or_default();
+        severity(&self.decide(tool, hook.tool_input.as_ref()).await) >= 2
+    }
+
+    /// Looks back at a call that has run: with what, is only sure now.
+    pub(super) async fn look_back(&self, hook: &HookInput) -> Answered {
+        let passed = || Answered::with(Json::of(&HookReply::pass()));
+        let Some(held) = hook.tool_use_id.as_ref().and_then(|call| self.others.take(call)) else { return passed() };
+        let tool = hook.tool_name.clone().unwrap_or_default();
+        let same = hook.tool_input == held.input;
+        let broken = match held.standing {
+            Standing::Denied => Some(format!("{tool} was denied and has run all the same: a hook of somebody else's let it")),
+            Standing::Left | Standing::Asked if same || self.rules.is_none() => None,
+            standing @ (Standing::Left | Standing::Asked) => {
+                let places = Places { cwd: held.cwd, ..self.places.clone() };
+                let there = Bench { places, ..*self };
+                there.broken(&tool, hook.tool_input.as_ref(), standing).await
+            }
+        };
+        match broken {
+            Some(why) => Answered { violated: Some(why.clone()), ..Answered::with(Json::of(&HookReply::stop(why))) },
+            None => passed(),
+        }
+    }
+
+    /// Why a call that runs, or has run, breaks the rules, if it does.
+    async fn broken(&self, tool: &str, input: Option<&Json>, standing: Standing) -> Option<String> {
+        let decision = self.decide(tool, input).await;
+        let is_broken = match decision.ruling {
+            Ruling::Deny => true,
+            Ruling::Ask => decision.rule.is_some() && standing == Standing::Left,
+            Ruling::Allow => false,
+        };
+        let rule = decision.rule.unwrap_or_else(|| "a rule".to_owned());
+        let why = decision.reason.map(|why| format!(": {why}")).unwrap_or_default();
+        is_broken.then(|| format!("a hook of somebody else's made {tool} run what {rule} does not let run{why}"))
+    }
+
+    /// A hook rewrote a call that was left to the agent already, or took a question that was asked here.
+    pub(super) async fn too_late(&self, tool: &str, input: Option<&Json>) -> Answered {
+        let violated = self.broken(tool, input, Standing::Left).await;
+        Answered { violated, ..Answered::default() }
+    }
+}
+
+/// Tools that change files.
+const EDITS: &[&str] = &["Write", "Edit", "MultiEdit", "NotebookEdit"];
+
+/// Tools that an agent asks about at most where they look outside of its folder, or that ask the person themselves.
+const LOOKS: &[&str] = &[
+    "Read",
+    "Glob",
+    "Grep",
+    "LS",
+    "NotebookRead",
+    "TodoWrite",
+    "TodoRead",
+    "Task",
+    "Agent",
+    "AskUserQuestion",
+    "ExitPlanMode",
+    "EnterPlanMode",
+    "ToolSearch",
+    "BashOutput",
+    "TaskOutput",
+    "TaskCreate",
+    "TaskGet",
+    "TaskList",
+    "TaskUpdate",
+    "TaskStop",
+    "KillShell",
+    "KillBash",
+    "ListMcpResources",
+    "StructuredOutput",
+];
+
+/// How much a decision holds back.
+fn severity(decision: &Decision) -> u8 {
+    match (decision.ruling, &decision.rule) {
+        (Ruling::Allow, _) => 0,
+        (Ruling::Ask, None) => 1,
+        (Ruling::Ask, Some(_)) => 2,
+        (Ruling::Deny, _) => 3,
+    }
+}

@@ -1,0 +1,159 @@
+//! Every call is decided by somebody: by us, by the agent itself, by a hook of others'; or the question is taken back. Here it is
+//! known which calls have a decision, so that each is kept once, by whoever took it.
+
+use std::collections::{HashMap, HashSet};
+
+use tapline_protocol::claude::control::{HookInput, Request};
+use tapline_protocol::{Json, Read as _, Record};
+use tapline_session::permission::Ruling;
+use tapline_session::step::{Answer, CallStatus};
+use tapline_session::{Step, What};
+
+use crate::answers::{Settled, SettledBy};
+
+/// So many calls are kept that have no answer.
+const KEPT: usize = 16_384;
+
+/// The agent asks whether a call may run.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Question {
+    pub(super) tool: String,
+    pub(super) call: Option<String>,
+    pub(super) input: Option<Json>,
+}
+
+impl Question {
+    /// What a request asks, if it asks that.
+    pub(super) fn of(request: &Request) -> Option<Self> {
+        match request {
+            Request::CanUseTool(request) => Some(Self {
+                tool: request.tool_name.clone().unwrap_or_default(),
+                call: request.tool_use_id.clone(),
+                input: request.input.clone(),
+            }),
+            Request::HookCallback(request) => {
+                let input = request.input.as_ref().and_then(|input| input.with(HookInput::read).flatten())?;
+                (input.hook_event_name.as_deref() != Some("PermissionRequest")).then_some(())?;
+                Some(Self {
+                    tool: input.tool_name?,
+                    call: input.tool_use_id.or_else(|| request.tool_use_id.clone()),
+                    input: input.tool_input,
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Calls {
+    /// Whether anybody here decides anything.
+    are_kept: bool,
+    /// Calls without an answer: the tool, and its input.
+    open: HashMap<String, (String, Option<Json>)>,
+    decided: HashSet<String>,
+    withdrawn: HashMap<String, Question>,
+}
+
+impl Calls {
+    pub(super) fn new(are_kept: bool) -> Self {
+        Self { are_kept, ..Self::default() }
+    }
+
+    /// Finds out which call a question is about, where it does not say.
+    pub(super) fn find(&self, question: Option<&mut Question>) {
+        if let Some(question) = question
+            && question.call.is_none()
+        {
+            let is_it = |id: &&String, (tool, input): &(String, Option<Json>)| {
+                !self.decided.contains(*id) && *tool == question.tool && *input == question.input
+            };
+            question.call = self.open.iter().find(|(id, call)| is_it(id, call)).map(|(id, _)| id.clone());
+        }
+    }
+
+    /// A question was answered here.
+    pub(super) fn decide(&mut self, settled: &Settled) {
+        if let Some(call) = settled.tool_use_id.as_ref().filter(|_| self.are_kept) {
+            self.decided.insert(call.clone());
+            self.withdrawn.remove(call);
+        }
+    }
+
+    /// The agent took a question back: somebody else has answered it, or nobody wants to know any more.
+    pub(super) fn withdraw(&mut self, question: Question) {
+        if let Some(call) = question.call.clone().filter(|call| self.are_kept && !self.decided.contains(call)) {
+            self.withdrawn.insert(call, question);
+        }
+    }
+
+    /// What a line says of decisions that were not taken here, and which of our questions somebody else has answered.
+    pub(super) fn accept(&mut self, record: &Record, steps: &[Step]) -> (Vec<Settled>, Vec<Question>) {
+        let (mut settled, mut taken) = (Vec::new(), Vec::new());
+        if !self.are_kept {
+            return (settled, taken);
+        }
+        for step in steps {
+            match &step.what {
+                What::Call(call) => {
+                    if self.open.len() >= KEPT {
+                        self.open.clear();
+                        self.decided.clear();
+                    }
+                    if let Some(id) = &call.id {
+                        self.open.insert(id.clone(), (call.name.clone(), call.input.clone()));
+                    }
+                }
+                What::Answer(answer) => {
+                    let (decision, question) = self.answered(record, answer);
+                    settled.extend(decision);
+                    taken.extend(question);
+                }
+                What::Turn(_) => settled.extend(self.end()),
+                _ => {}
+            }
+        }
+        (settled, taken)
+    }
+
+    /// A call has its answer: who decided that it runs, or does not?
+    fn answered(&mut self, record: &Record, answer: &Answer) -> (Option<Settled>, Option<Question>) {
+        let Some(id) = &answer.id else { return (None, None) };
+        let Some((tool, _)) = self.open.remove(id) else { return (None, None) };
+        let question = self.withdrawn.remove(id);
+        if self.decided.remove(id) {
+            return (None, None);
+        }
+        let meta =
+            record.event.as_user().and_then(|user| user.tool_result_meta.iter().find(|meta| meta.id.as_ref() == Some(id)));
+        let decision = meta.and_then(|meta| meta.permission_decision.as_ref());
+        let by_a_hook = decision.and_then(|decision| decision.source.as_deref()) == Some("hook");
+        let denied = answer.status == CallStatus::Denied;
+        // One that was wrong in itself was never decided.
+        let was_wrong = meta.is_some_and(|meta| meta.non_execution_kind.is_some() && meta.permission_decision.is_none())
+            || answer.text.starts_with("<tool_use_error>");
+        let ran = !denied && !was_wrong && (decision.is_some() || question.is_none() || answer.status == CallStatus::Ok);
+        let by = match (&question, ran) {
+            (Some(_), false) => SettledBy::Withdrawn,
+            (Some(_), true) => SettledBy::Hook,
+            (None, _) if was_wrong => return (None, None),
+            (None, _) if by_a_hook => SettledBy::Hook,
+            (None, _) => SettledBy::Agent,
+        };
+        let reason = denied.then(|| answer.text.clone());
+        let ruling = if ran { Ruling::Allow } else { Ruling::Deny };
+        (Some(elsewhere(id.clone(), tool, ruling, by, reason)), question.filter(|_| ran))
+    }
+
+    /// No more answers come: what was taken back and has none did not run.
+    pub(super) fn end(&mut self) -> Vec<Settled> {
+        let withdrawn = self.withdrawn.drain();
+        withdrawn.map(|(id, question)| elsewhere(id, question.tool, Ruling::Deny, SettledBy::Withdrawn, None)).collect()
+    }
+}
+
+/// A decision that nobody here took.
+fn elsewhere(call: String, tool: String, ruling: Ruling, by: SettledBy, reason: Option<String>) -> Settled {
+    let (request_id, tool_use_id) = (None, Some(call));
+    Settled { request_id, tool_use_id, tool, ruling, by, rule: None, reason, rewritten: false, remembered: false }
+}
