@@ -5,7 +5,7 @@ use std::io::{self, BufReader, IsTerminal as _, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, Record};
+use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, Record, Transcript};
 use tapline_recording::{Meta, Recording, redact, redact_line};
 use tapline_session::{Ending, Fold, Format, Run, Step, Summary};
 
@@ -24,7 +24,12 @@ pub(crate) struct Source {
     run: Run,
     /// What is read is decoded again without its secrets.
     redactor: Option<Decoder>,
+    /// It may still turn out to be no stream.
+    unsure: bool,
 }
+
+/// What a file is shows in its first lines.
+const SHOWS_WITHIN: u64 = 64;
 
 /// Whether a path means stdin.
 pub(crate) fn is_stdin(path: Option<&Path>) -> bool {
@@ -102,12 +107,17 @@ impl Source {
         let input =
             Input::open(reader, format, Decoder::with_line_limit(limit)).with_context(|| format!("cannot read {name}"))?;
         let (fold, ending) = (Fold::for_agent(agent), ending(facts)?);
-        Ok(Self { name, input, fold, ending, run: Run::default(), redactor: None })
+        Ok(Self { name, input, fold, ending, run: Run::default(), redactor: None, unsure: true })
     }
 
     /// The next record, for those who pass it on unread.
     pub(crate) fn next_record(&mut self) -> Result<Option<Record>> {
         let record = self.input.next().transpose().with_context(|| format!("cannot read {}", self.name))?;
+        if let Some(transcript) = record.as_ref().filter(|_| self.unsure).and_then(Transcript::of) {
+            self.unsure = false;
+            output::tell(&format!("{} is {}", self.name, transcript.about()));
+        }
+        self.unsure &= record.as_ref().is_some_and(|record| record.line < SHOWS_WITHIN);
         Ok(match (record, &mut self.redactor) {
             (Some(record), Some(decoder)) => Some(decoder.decode_line(record.line, redact_line(&record))),
             (record, _) => record,

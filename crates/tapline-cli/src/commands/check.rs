@@ -10,13 +10,13 @@ use tapline_protocol::Json;
 use tapline_recording::Recording;
 use tapline_session::check::{CheckReport, Checker};
 use tapline_session::permission::{Decided, PermissionChecker, Permissions, Ruling};
-use tapline_session::policy::{Policy, PolicyChecker};
+use tapline_session::policy::{Policy, PolicyChecker, Violation};
 use tapline_session::render::Style;
 use tapline_session::text::{count_of, one_line};
 
 use crate::args::Check;
 use crate::source::Source;
-use crate::{exit, output};
+use crate::{ci, exit, output};
 
 pub(crate) fn run(args: &Check) -> Result<u8> {
     let mut policy = args.policy.as_deref().map(read_policy).transpose()?.map(PolicyChecker::new);
@@ -39,10 +39,22 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
             violations.extend(steps.iter().flat_map(|step| policy.accept(step)));
         }
     }
-    violations.extend(policy.iter().flat_map(PolicyChecker::finish));
-    let (summary, ..) = source.finish();
+    let (summary, _, ending, run) = source.finish();
+    if let Some(policy) = &policy {
+        // As the run itself counted them, if this is a recording of one. Elsewhere what the stream does not say is always a violation.
+        let is_over = run.recording.is_some() && run.duration_ms.is_some();
+        let stopped = ending.violated.as_deref().and_then(|rule| rule.strip_prefix("limits.seconds: "));
+        match stopped {
+            // Only the run had a clock; and it was the first rule to be broken.
+            Some(message) if is_over && policy.seconds().is_some() => {
+                violations.insert(0, Violation { rule: "limits.seconds", message: message.to_owned(), line: None });
+            }
+            _ if is_over && (!violations.is_empty() || summary.verdict.exit_code() != 0) => {}
+            _ => violations.extend(policy.finish()),
+        }
+    }
     let report = checker.finish(&summary, violations, args.strict);
-    let mut out = output::stdout();
+    let mut out = if args.json { output::json_stdout() } else { output::stdout() };
     if args.json {
         let mut report = serde_json::to_value(&report)?;
         if rules.is_some() {
@@ -52,9 +64,15 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
     } else {
         let style = if output::colour(args.look) { Style::ansi() } else { Style::plain() };
         let text = render_decisions(&decided, &settled, style) + &render(&report, args.policy.is_some(), style);
-        out.write_all(output::human(text).as_bytes())?;
+        out.write_all(text.as_bytes())?;
     }
     out.flush()?;
+    for violation in report.violations.iter().take(SHOWN) {
+        ci::annotate(&format!("policy violated: {}: {}", violation.rule, violation.message));
+    }
+    if !report.ok && report.violations.is_empty() {
+        ci::annotate("something is odd about the stream (check --strict)");
+    }
     Ok(if report.ok { 0 } else { exit::VIOLATED })
 }
 

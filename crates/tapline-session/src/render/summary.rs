@@ -15,15 +15,27 @@ use crate::verdict::{Advice, Outcome, Verdict};
 
 /// What a turn's end says of the run so far: the line that ends a view, unless something follows.
 pub(super) fn turn_line(turn: &Turn, style: Style) -> String {
-    let (colour, mark, word) = match (turn.failed, turn.so_far.turns) {
-        (true, _) if turn.is_aborted() => (style.yellow, "!", "interrupted"),
-        (true, _) => (style.red, "✗", "failure"),
-        (false, _) => (style.green, "✓", "success"),
+    let denied = denied(if turn.failed { 0 } else { turn.permission_denials.len() });
+    let (colour, mark, word) = match turn.failed {
+        true if turn.is_aborted() => (style.yellow, "!", "interrupted"),
+        true => (style.red, "✗", "failure"),
+        false if denied.is_empty() => (style.green, "✓", "success"),
+        false => (style.yellow, "!", "success"),
     };
     let category = turn.category.filter(|_| word == "failure").map(|category| format!(" ({})", category.word()));
-    let judged = format!("{}{word}{}{} ·", style.bold, style.reset, category.unwrap_or_default());
+    let judged = format!("{}{word}{}{}{denied} ·", style.bold, style.reset, category.unwrap_or_default());
     let SoFar { turns, duration_ms, ledger } = &turn.so_far;
     format!("{colour}{mark}{} {judged} {}\n", style.reset, figures(*turns, *duration_ms, ledger))
+}
+
+/// `, 2 calls denied`: a success that has done less than it was asked does not look like one.
+fn denied(count: usize) -> String {
+    if count > 0 { format!(", {} denied", count_of(count, "call")) } else { String::new() }
+}
+
+/// How many calls were denied, as far as they are told apart.
+fn denials(verdict: &Verdict) -> usize {
+    verdict.warnings.iter().filter(|warning| warning.code == "permission-denied").count()
 }
 
 /// `5 turns · 3.2 s · 48 in · 160 out · $0.0123`
@@ -66,7 +78,7 @@ pub(super) fn verdict_lines(summary: &Summary, style: Style, width: Option<usize
 
 fn mark(verdict: &Verdict, style: Style) -> String {
     let (colour, mark) = match verdict.outcome {
-        Outcome::Success if verdict.clean => (style.green, "✓"),
+        Outcome::Success if verdict.clean && denials(verdict) == 0 => (style.green, "✓"),
         Outcome::Success | Outcome::Interrupted => (style.yellow, "!"),
         Outcome::Failure | Outcome::Incomplete => (style.red, "✗"),
     };
@@ -79,7 +91,8 @@ fn judged(verdict: &Verdict, style: Style) -> String {
         // `interrupted (interrupted)` says nothing more.
         verdict.outcome != Outcome::Interrupted
     });
-    format!("{}{}{}{} ·", style.bold, verdict.outcome.word(), style.reset, category.unwrap_or_default())
+    let denied = denied(if verdict.outcome == Outcome::Success { denials(verdict) } else { 0 });
+    format!("{}{}{}{}{denied} ·", style.bold, verdict.outcome.word(), style.reset, category.unwrap_or_default())
 }
 
 /// `48 in · 160 out · 8.0k cached`, with `~` where it is not exact.
