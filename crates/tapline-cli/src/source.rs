@@ -137,7 +137,7 @@ impl Source {
     }
 
     /// Whose stream it is, as far as it is known.
-    pub(crate) fn agent(&self) -> Agent {
+    pub(crate) fn agent(&self) -> Option<Agent> {
         self.fold.agent()
     }
 

@@ -11,7 +11,7 @@ wire! {
     TurnStarted {; also "turn_id" }
 
     /// `turn.completed`: its usage is cumulative over the thread, resumes included.
-    TurnCompleted { usage: CodexUsage = "usage" }
+    TurnCompleted { usage: Option<CodexUsage> = "usage" }
 
     /// `turn.failed`
     TurnFailed { error: Option<Json> = "error" }

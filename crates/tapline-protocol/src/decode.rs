@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::dialect::is_claudes_result;
 use crate::event::{Event, Malformed, NOTICES};
 use crate::json::{Kind, SyntaxError, Tape, Value};
 use crate::lines::{Line, Piece, Splitter};
@@ -116,6 +117,12 @@ fn read_object(value: Value<'_>) -> (Envelope, Event) {
     }
     let event = match (kind.as_deref(), subtype.as_deref()) {
         (Some("system"), subtype) => read_system(subtype, value),
+        // The type is compared whole: one that is written like `system/init` is none that we know.
+        (Some(kind), _) if kind.starts_with("system/") => Event::Unknown { kind: kind.to_owned() },
+        (Some("result"), _) if !is_claudes_result(value) => Event::Invalid {
+            event: Box::new(Event::Result(Box::new(Read::read(value).unwrap_or_default()))),
+            error: "nothing of it is as in Claude's `result`".to_owned(),
+        },
         (Some(kind), _) => Event::read(kind, value).unwrap_or_else(|| Event::Unknown { kind: kind.to_owned() }),
         (None, _) => Event::Untyped,
     };

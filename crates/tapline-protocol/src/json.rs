@@ -2,9 +2,11 @@
 //! escaped keys, lone surrogates. One pass checks the text and writes down where each value stands; views
 //! ([`Value`]) then read what they need. No general JSON crate keeps all of this (see ARCHITECTURE.md).
 
+mod fingerprint;
 mod fragment;
 mod value;
 
+pub(crate) use fingerprint::{fingerprint, fingerprint_of};
 pub use fragment::{Json, Number, without_lone_surrogates};
 pub use value::{Entries, Items, Kind, Value};
 

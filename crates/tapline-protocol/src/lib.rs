@@ -28,6 +28,7 @@
 pub mod claude;
 pub mod codex;
 mod decode;
+mod dialect;
 mod event;
 mod input;
 mod json;
@@ -38,6 +39,7 @@ mod transcript;
 mod wire;
 
 pub use decode::{Decoder, check_text};
+pub use dialect::Sign;
 pub use event::{Agent, Event, LineKind, Malformed, NOTICES};
 pub use input::{Input, InputFormat, Shape as InputShape};
 pub use json::{Entries, Items, Json, Kind, Number, SyntaxError, Value, without_lone_surrogates};

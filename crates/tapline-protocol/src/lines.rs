@@ -4,6 +4,9 @@
 /// The largest line that is read as one, unless told otherwise: 64 MiB.
 pub const DEFAULT_LINE_LIMIT: usize = 64 << 20;
 
+/// The byte order mark that some programs write first.
+pub(crate) const BOM: &[u8] = b"\xEF\xBB\xBF";
+
 /// What a piece of the input is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
@@ -71,7 +74,11 @@ impl Splitter {
 
     /// The input has ended: an unterminated last line is a line.
     pub fn finish(&mut self, mut each: impl FnMut(Line<'_>)) {
-        if !self.pending.is_empty() {
+        if self.number == 1 && self.pending == BOM {
+            // A byte order mark alone is no line: it belongs to none.
+            let bytes = std::mem::take(&mut self.pending).into();
+            each(Line { piece: Piece::Rest, number: 0, bytes });
+        } else if !self.pending.is_empty() {
             self.flush(&mut each);
             self.number += 1;
         }

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use crate::event::Event;
-use crate::json::{Json, Tape, Value};
+use crate::json::{Json, Tape, Value, fingerprint, fingerprint_of};
+use crate::lines::BOM;
 use crate::wire::Read;
 
 /// What nearly every event carries at its top.
@@ -39,9 +40,14 @@ pub struct Record {
 }
 
 impl Record {
+    /// The line's bytes without its terminator, blanks and byte order mark.
+    pub fn trimmed(&self) -> &[u8] {
+        trim(&self.bytes, self.line == 1)
+    }
+
     /// The line's text without its terminator and blanks; bytes that are not UTF-8 become U+FFFD.
     pub fn text(&self) -> Cow<'_, str> {
-        String::from_utf8_lossy(trim(&self.bytes, self.line == 1))
+        String::from_utf8_lossy(self.trimmed())
     }
 
     /// A top-level field as it came, for those that no shape keeps.
@@ -54,11 +60,18 @@ impl Record {
         Tape::default().parse(&self.text()).ok().map(read)
     }
 
+    /// A fingerprint of what the line says: the same for two lines whose JSON is the same value, whatever stands around it.
+    /// A line that is not JSON is compared by its text.
+    pub fn fingerprint(&self) -> u64 {
+        self.with(fingerprint).unwrap_or_else(|| fingerprint_of(&*self.text()))
+    }
+
     /// The tag this event is known under: a type, or `system/<subtype>`.
     pub fn tag(&self) -> Option<String> {
         let kind = self.envelope.kind.as_deref()?;
         if kind != "system" {
-            return Some(kind.to_owned());
+            // A type that only looks like a tag is not the event of that tag.
+            return (!kind.starts_with("system/")).then(|| kind.to_owned());
         }
         Some(format!("system/{}", self.envelope.subtype.as_deref().unwrap_or_default()))
     }
@@ -81,7 +94,7 @@ impl Record {
 
 /// Strips ASCII blanks and carriage returns at the ends, and the byte order mark at the start of a stream.
 pub(crate) fn trim(bytes: &[u8], first: bool) -> &[u8] {
-    let bytes = if first { bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes) } else { bytes };
+    let bytes = if first { bytes.strip_prefix(BOM).unwrap_or(bytes) } else { bytes };
     let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
     let start = bytes.iter().position(|byte| !blank(byte)).unwrap_or(bytes.len());
     let end = bytes.iter().rposition(|byte| !blank(byte)).map_or(start, |at| at + 1);

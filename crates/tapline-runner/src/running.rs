@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant, SystemTime};
 
 use tapline_protocol::claude::control::{Initialize, InitializeReply};
-use tapline_protocol::{Agent as Kind, Decoder, Record};
+use tapline_protocol::{Agent as Kind, Decoder, InputShape, Record};
 use tapline_recording::{Meta, Recorder, redact_args};
 use tapline_session::{Collector, Ending, Fold, Format, Report, Run, Step, Summary, What, rfc3339};
 use tokio::process::Command;
@@ -444,10 +444,7 @@ impl Drop for Running {
 /// The report of a run that has ended.
 pub fn report(collector: Collector, conclusion: &Conclusion, run: Run) -> Report {
     let summary = conclusion.summary.clone();
-    let format = match summary.agent {
-        Kind::Claude => Format::StreamJson,
-        Kind::Codex => Format::ExecJson,
-    };
+    let format = Format::of(InputShape::Lines, summary.agent);
     collector.report(summary, format, run, &conclusion.ending)
 }
 

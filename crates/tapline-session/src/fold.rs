@@ -5,13 +5,14 @@ mod around;
 mod claude;
 mod codex;
 mod recent;
+mod spoken;
 mod threads;
 mod turns;
 
-use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde::Serialize;
-use tapline_protocol::{Agent, Event, InputShape, LineKind, Malformed, Record, SyntaxError};
+use tapline_protocol::{Agent, Event, InputShape, LineKind, Malformed, Record, Sign, SyntaxError};
 
 pub(crate) use codex::{NO_DETAIL, dropped_events, item_ok, merge, words_of};
 pub(crate) use recent::Recent;
@@ -21,6 +22,7 @@ use crate::step::{Level, Notice, Odd, Said, SessionInfo, Step, Task, Turn, What}
 use crate::text::{head, one_line};
 use crate::verdict::{Ending, Evidence, TextFacts, TurnFacts, Verdict, Warnings, judge};
 use codex::CodexState;
+use spoken::Spoken;
 use threads::{Calls, Messages};
 
 /// Which shape of output a stream is.
@@ -35,16 +37,19 @@ pub enum Format {
     JsonVerbose,
     /// `codex exec --json`
     ExecJson,
+    /// None that we know.
+    Unknown,
 }
 
 impl Format {
     /// The format of an input of this shape from this agent.
-    pub fn of(shape: InputShape, agent: Agent) -> Self {
+    pub fn of(shape: InputShape, agent: Option<Agent>) -> Self {
         match (shape, agent) {
+            (_, None) => Self::Unknown,
             (InputShape::Document, _) => Self::Json,
             (InputShape::VerboseDocument, _) => Self::JsonVerbose,
-            (InputShape::Lines, Agent::Claude) => Self::StreamJson,
-            (InputShape::Lines, Agent::Codex) => Self::ExecJson,
+            (InputShape::Lines, Some(Agent::Claude)) => Self::StreamJson,
+            (InputShape::Lines, Some(Agent::Codex)) => Self::ExecJson,
         }
     }
 }
@@ -95,7 +100,6 @@ const EXCERPT: usize = 120;
 pub struct SessionFacts {
     /// Every id, in order of appearance (at most 65,536).
     pub ids: Vec<String>,
-    seen: HashSet<String>,
     /// The one that started last.
     pub current: Option<String>,
     /// How often it started.
@@ -104,17 +108,24 @@ pub struct SessionFacts {
     pub info: SessionInfo,
 }
 
-impl SessionFacts {
+/// Ids in order of appearance, each once.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ids {
+    list: Vec<String>,
+    seen: HashSet<String>,
+}
+
+impl Ids {
     /// No more ids are listed.
     const LISTED: usize = 1 << 16;
 
     /// An id appeared.
     fn see(&mut self, id: &str) {
-        if self.ids.last().is_some_and(|last| last == id) || self.ids.len() >= Self::LISTED {
+        if self.list.last().is_some_and(|last| last == id) || self.list.len() >= Self::LISTED {
             return;
         }
         if self.seen.insert(id.to_owned()) {
-            self.ids.push(id.to_owned());
+            self.list.push(id.to_owned());
         }
     }
 }
@@ -122,8 +133,8 @@ impl SessionFacts {
 /// What a run was, without its texts: all that a verdict line needs.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// Whose stream it is.
-    pub agent: Agent,
+    /// Whose stream it is; `None` for one of no agent that we know.
+    pub agent: Option<Agent>,
     /// The session.
     pub session: SessionFacts,
     /// What became of it.
@@ -144,6 +155,8 @@ pub struct Summary {
     pub num_turns: u64,
     /// Calls that start a task in the background.
     pub background_launches: u64,
+    /// Calls that were not permitted.
+    pub denials: u64,
     /// What the stream was like.
     pub stream: StreamStats,
 }
@@ -168,63 +181,34 @@ pub struct Summary {
 /// ```
 #[derive(Debug, Default)]
 pub struct Fold {
+    /// Whose stream it is, as somebody said or a line has told.
     agent: Option<Agent>,
     forced: bool,
-    guessed: Option<Agent>,
+    /// Whose it may be, unless it has lines of somebody else.
+    likely: Option<Agent>,
+    foreign: bool,
     session: SessionFacts,
+    /// Every `session_id`.
+    ids: Ids,
     stats: StreamStats,
     ledger: LedgerBuilder,
     warnings: Warnings,
     calls: Calls,
     messages: Messages,
-    texts: TextFacts,
+    asked: TextFacts,
     turn_facts: TurnFacts,
     spoken: Spoken,
     turns: Turns,
     tasks: BTreeMap<String, Task>,
     launched: BTreeSet<String>,
     denied: Recent,
+    /// Calls that were not permitted.
+    denials: u64,
     limit_resets_at: Option<String>,
     /// Text that is being written and has not come whole, by thread.
     typing: BTreeMap<Option<String>, String>,
     codex: CodexState,
     in_document: bool,
-}
-
-/// The last words: a few, because some may be withdrawn.
-#[derive(Debug, Default)]
-struct Spoken(VecDeque<Words>);
-
-#[derive(Debug)]
-struct Words {
-    text: String,
-    uuid: Option<String>,
-    main: bool,
-}
-
-impl Spoken {
-    const KEPT: usize = 16;
-
-    fn add(&mut self, words: Words) {
-        self.0.push_back(words);
-        if self.0.len() > Self::KEPT {
-            // The last of the main thread stays, however much its sub-agents say.
-            let last_main = self.0.iter().rposition(|words| words.main);
-            self.0.remove(usize::from(last_main == Some(0)));
-        }
-    }
-
-    fn retract(&mut self, uuids: &[String]) {
-        self.0.retain(|words| words.uuid.as_ref().is_none_or(|uuid| !uuids.contains(uuid)));
-    }
-
-    fn last(&self) -> &str {
-        self.0.back().map_or("", |words| &words.text)
-    }
-
-    fn last_of_main(&self) -> Option<&str> {
-        self.0.iter().rev().find(|words| words.main).map(|words| words.text.as_str())
-    }
 }
 
 /// The turns so far.
@@ -234,6 +218,8 @@ struct Turns {
     failed: usize,
     last: Option<Turn>,
     answer: Option<String>,
+    /// The result named no answer: it is the last of so many texts.
+    answered_by: Option<u64>,
     failure: Option<(crate::verdict::Category, String)>,
     num_turns: Option<u64>,
     all_num_turns: u64,
@@ -252,8 +238,8 @@ impl Fold {
     }
 
     /// The agent, as far as it is known.
-    pub fn agent(&self) -> Agent {
-        self.agent.or(self.guessed).unwrap_or(Agent::Claude)
+    pub fn agent(&self) -> Option<Agent> {
+        self.agent.or(self.likely.filter(|_| !self.foreign))
     }
 
     /// The ledger so far.
@@ -277,7 +263,7 @@ impl Fold {
     fn count(&mut self, record: &Record) {
         self.stats.bytes += record.bytes.len() as u64;
         let lines = &mut self.stats.lines;
-        lines.total = record.line;
+        lines.total = lines.total.max(record.line);
         match record.event.line_kind() {
             LineKind::Object => lines.objects += 1,
             LineKind::NotObject => lines.non_object += 1,
@@ -285,11 +271,14 @@ impl Fold {
             LineKind::Blank => lines.blank += 1,
             LineKind::Rest => {}
         }
-        // Both agents write `error`.
-        if self.agent.is_none() && record.envelope.kind.as_deref() != Some("error") {
-            self.agent = record.event.agent();
+        if self.agent.is_none() {
+            match record.event.sign() {
+                Sign::Sure(agent) => self.agent = Some(agent),
+                Sign::Likely(agent) => self.likely = self.likely.or(Some(agent)),
+                Sign::Foreign => self.foreign = true,
+                Sign::Nothing => {}
+            }
         }
-        self.guessed = self.guessed.or(record.event.agent());
         self.stats.known += u64::from(record.event.agent().is_some());
         if let Some(kind) = &record.envelope.kind {
             if let Some(count) = self.stats.types.get_mut(kind.as_ref()) {
@@ -298,10 +287,8 @@ impl Fold {
                 self.stats.types.insert(kind.to_string(), 1);
             }
         }
-        if let Some(id) = &record.envelope.session_id
-            && record.event.agent() != Some(Agent::Codex)
-        {
-            self.session.see(id);
+        if let Some(id) = &record.envelope.session_id {
+            self.ids.see(id);
         }
     }
 
@@ -315,10 +302,7 @@ impl Fold {
                 out.odd("untyped", "an object without a type");
             }
             Event::Unknown { kind } => self.unknown(kind, out),
-            Event::Invalid { event, error } => {
-                out.odd("changed-shape", format!("{}: {error}", out.kind()));
-                self.event(event, out);
-            }
+            Event::Invalid { event, error } => self.changed_shape(event, error, out),
             Event::Document(document) => {
                 self.stats.lines.untyped += 1;
                 self.document(document, out);
@@ -414,6 +398,15 @@ impl Fold {
         }
     }
 
+    fn changed_shape(&mut self, event: &Event, error: &str, out: &mut Steps<'_>) {
+        // Until it is known that Claude writes here, a `result` that is not like Claude's is somebody else's.
+        if event.as_result().is_some() && self.agent != Some(Agent::Claude) {
+            return self.unknown("result", out);
+        }
+        out.odd("changed-shape", format!("{}: {error}", out.kind()));
+        self.event(event, out);
+    }
+
     fn malformed(&mut self, why: &Malformed, out: &mut Steps<'_>) {
         if self.stats.malformed_at.len() < MALFORMED_LISTED {
             self.stats.malformed_at.push(out.record.line);
@@ -455,10 +448,18 @@ impl Fold {
         self.typing.iter().filter(|(_, text)| !text.trim().is_empty()).map(said).collect()
     }
 
+    /// Whether something went wrong, even if the last turn did not.
+    fn is_blemished(&self) -> bool {
+        self.turns.failed > 0 || self.denials > 0 || self.codex.recovered()
+    }
+
     /// Everything that is known at the end.
     pub fn finish(self, ending: &Ending) -> Summary {
-        let Self { mut warnings, turns, spoken, session, codex, texts, tasks, launched, calls, .. } = self;
-        let agent = self.agent.or(self.guessed).unwrap_or(Agent::Claude);
+        let (agent, blemished) = (self.agent(), self.is_blemished());
+        let Self { mut warnings, turns, spoken, mut session, codex, tasks, launched, calls, .. } = self;
+        let texts = TextFacts { last_of_main: spoken.ends_with(), waiting: spoken.is_waiting(), ..self.asked };
+        // Codex has no name for a session but its thread's.
+        session.ids = if agent == Some(Agent::Codex) { codex.ids.list.clone() } else { self.ids.list };
         for (id, line) in calls.orphans() {
             warnings.add("orphan-result", Some(line), format!("an answer to {id}, a call that was never seen"));
         }
@@ -482,18 +483,19 @@ impl Fold {
             && (tasks.len() >= launched.len() || launched.iter().all(|call| calls_of_tasks.contains(call.as_str())));
         let aborted = turns.last.as_ref().is_some_and(Turn::is_aborted);
         let (answer, last_text) = match agent {
-            Agent::Claude => {
+            Some(Agent::Claude) | None => {
                 let words = (turns.count == 0).then(|| spoken.last().to_owned());
                 (Some(turns.answer.or(words).unwrap_or_default()), spoken.last().to_owned())
             }
-            Agent::Codex => codex.answer(spoken.last().to_owned(), ending, &mut warnings),
+            Some(Agent::Codex) => codex.answer(spoken.last().to_owned(), ending, &mut warnings),
         };
         let evidence = Evidence {
+            known: agent.is_some() || self.stats.lines.objects == 0,
             objects: self.stats.lines.objects > 0,
-            result: turns.count > 0 && !codex.is_turn_open(),
-            failure: turns.failure.or_else(|| codex.failure().filter(|_| agent == Agent::Codex)),
+            result: agent.is_some() && turns.count > 0 && !codex.is_turn_open(),
+            failure: turns.failure.or_else(|| codex.failure().filter(|_| agent == Some(Agent::Codex))),
             aborted,
-            any_failed: turns.failed > 0,
+            blemished,
             texts,
             num_turns: turns.num_turns,
             stop_reason: turns.stop_reason.as_deref(),
@@ -506,8 +508,12 @@ impl Fold {
             answer,
             last_text,
             background_launches: evidence.texts.launches,
+            denials: self.denials,
             verdict: judge(&evidence, ending, warnings),
-            ledger: self.ledger.ledger(),
+            ledger: match agent {
+                Some(_) => self.ledger.ledger(),
+                None => Ledger { unreported: true, ..Ledger::default() },
+            },
             turns: turns.count,
             last_turn: turns.last,
             duration_ms: turns.duration_ms,

@@ -123,7 +123,7 @@ pub enum Basis {
 }
 
 /// What a run used and cost.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ledger {
     /// Dollars; null where the stream does not say.
     pub cost_usd: Option<f64>,
@@ -137,6 +137,28 @@ pub struct Ledger {
     pub by_model: BTreeMap<String, ModelTotals>,
     /// What the counts were taken from.
     pub basis: Basis,
+    /// Nothing is known of what the agent used, not even that it was nothing: it is none that we can read.
+    pub unreported: bool,
+}
+
+impl Serialize for Ledger {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeStruct as _;
+        const KINDS: [&str; 5] = ["input", "output", "cache_read", "cache_write", "reasoning"];
+
+        let mut ledger = serializer.serialize_struct("Ledger", 6)?;
+        ledger.serialize_field("cost_usd", &self.cost_usd)?;
+        if self.unreported {
+            ledger.serialize_field("tokens", &BTreeMap::from(KINDS.map(|kind| (kind, None::<u64>))))?;
+        } else {
+            ledger.serialize_field("tokens", &self.tokens)?;
+        }
+        ledger.serialize_field("web_searches", &self.web_searches)?;
+        ledger.serialize_field("exact", &self.exact)?;
+        ledger.serialize_field("by_model", &self.by_model)?;
+        ledger.serialize_field("basis", &self.basis)?;
+        ledger.end()
+    }
 }
 
 /// Two runs together are exact if both are.
@@ -164,8 +186,8 @@ fn add_costs(one: Option<f64>, other: Option<f64>) -> Option<f64> {
     }
 }
 
-/// Dollars without the noise that binary fractions add: no price is finer than a billionth of a cent.
+/// Dollars without the noise that binary fractions add: no price is finer than 1e-10 dollars a token.
 pub(crate) fn exact_dollars(usd: f64) -> f64 {
-    let rounded = (usd * 1e12).round() / 1e12;
+    let rounded = (usd * 1e10).round() / 1e10;
     if rounded.is_finite() { rounded } else { usd }
 }

@@ -26,7 +26,8 @@ use crate::verdict::Verdict;
 #[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct Report {
     pub schema: u32,
-    pub agent: Agent,
+    #[serde(serialize_with = "agent_name")]
+    pub agent: Option<Agent>,
     pub format: Format,
     pub run: Run,
     pub session: Session,
@@ -49,7 +50,18 @@ pub struct Report {
     pub partial: PartialTexts,
     pub background_launches: u64,
     pub codex: Option<CodexPart>,
+    pub structured: Option<Json>,
     pub stream: StreamStats,
+}
+
+/// An agent's name, or `unknown`.
+pub(crate) fn name_of(agent: Option<Agent>) -> &'static str {
+    agent.map_or("unknown", Agent::name)
+}
+
+#[expect(clippy::ref_option, clippy::trivially_copy_pass_by_ref, reason = "serde hands it over so")]
+fn agent_name<S: serde::Serializer>(agent: &Option<Agent>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(name_of(*agent))
 }
 
 impl Report {

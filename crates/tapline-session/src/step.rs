@@ -381,12 +381,16 @@ pub struct SoFar {
     pub duration_ms: Option<f64>,
     /// What they cost.
     pub ledger: Ledger,
+    /// Calls that were not permitted.
+    pub denials: u64,
+    /// Something went wrong on the way: see [`Verdict::clean`](crate::Verdict).
+    pub blemished: bool,
 }
 
 impl Turn {
-    /// Whether somebody cut it short.
+    /// Whether it failed because somebody cut it short.
     pub fn is_aborted(&self) -> bool {
-        self.terminal_reason.as_deref().is_some_and(|reason| reason.starts_with("aborted_"))
+        self.failed && self.terminal_reason.as_deref().is_some_and(|reason| reason.starts_with("aborted_"))
     }
 
     /// What the agent said at its end: the result's words, or else these.
@@ -475,6 +479,9 @@ pub struct Denied {
     pub id: Option<String>,
     /// The tool.
     pub name: Option<String>,
+    /// Its key input, on one line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
     /// Why.
     pub message: Option<String>,
     /// The call waits for its answer, which will carry the refusal.

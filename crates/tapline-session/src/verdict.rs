@@ -8,7 +8,7 @@ use serde::Serialize;
 
 pub use category::Category;
 pub(crate) use category::{CodexFailure, TurnFacts};
-pub(crate) use heuristics::TextFacts;
+pub(crate) use heuristics::{TextFacts, says_waiting};
 pub(crate) use judge::{Evidence, judge};
 
 /// What a file alone cannot know of a run.
@@ -148,7 +148,7 @@ pub struct Verdict {
     pub category: Option<Category>,
     /// The text a person should read; at most 4096 characters, then ` ... (truncated)`.
     pub error: Option<String>,
-    /// Success, and no category, no failed turn.
+    /// Success, and no category, no failed turn, no denied call, no error on the way.
     pub clean: bool,
     /// Whether trying again can help.
     pub retry: Retry,

@@ -91,7 +91,7 @@ fn render(mut source: Source, format: Format, out: &mut dyn Write) -> Result<()>
 fn array(mut source: Source, out: &mut dyn Write) -> Result<()> {
     let mut before = "[";
     while let Some((record, _)) = source.next()? {
-        if source.agent() == Agent::Codex {
+        if source.agent() == Some(Agent::Codex) {
             return Err(OutputError::NotCodex.into());
         }
         if let Some(item) = verbose_item(&record) {

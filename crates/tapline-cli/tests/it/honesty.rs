@@ -38,12 +38,12 @@ fn a_success_with_denied_calls_does_not_end_like_one_without() {
     for format in ["live", "lines"] {
         let out = run("denied", &["--format", format]).out;
         let last = out.lines().next_back().unwrap();
-        assert!(last.contains("! success, 3 calls denied · ") && !out.contains("✓ success"), "{out}");
+        assert!(last.contains("! success · 3 calls denied · ") && !out.contains("✓ success"), "{out}");
     }
     let fixture = fixture("claude-2.1.325/tools-denied.jsonl");
     for command in ["view", "inspect"] {
         let out = tapline(&[command, fixture.to_str().unwrap()]).out;
-        assert!(out.contains("! success, 2 calls denied · ") && !out.contains("✓ success"), "{out}");
+        assert!(out.contains("! success · 2 calls denied · ") && !out.contains("✓ success"), "{out}");
     }
 }
 
@@ -81,11 +81,13 @@ fn fail_on_makes_a_warning_an_exit_code() {
         ("malformed", &["--fail-on", "malformed-line"], 1),
         ("no-result", &["--fail-on", "no-result"], 4),
     ] {
-        for format in FORMATS {
-            let ended = run(mode, &[codes, format].concat());
-            assert_eq!(ended.code, code, "{mode} {codes:?} {format:?}: {}", ended.err);
-            assert_eq!(ended.err.contains("(--fail-on)"), code == 1, "{mode} {codes:?}: {}", ended.err);
-        }
+        let ended = run(mode, codes);
+        assert_eq!(ended.code, code, "{mode} {codes:?}: {}", ended.err);
+        assert_eq!(ended.err.contains("(--fail-on)"), code == 1, "{mode} {codes:?}: {}", ended.err);
+    }
+    for format in FORMATS {
+        let ended = run("denied", &[&["--fail-on", "denied"], format].concat());
+        assert_eq!((ended.code, ended.err.contains("(--fail-on)")), (1, true), "{format:?}: {}", ended.err);
     }
     assert_eq!(
         run("denied", &["--fail-on", "denied", "--format", "text"]).out,
@@ -154,6 +156,20 @@ fn several_values_are_printed_in_order_and_one_that_is_missing_keeps_its_line() 
 }
 
 #[test]
+fn structured_output_is_reached_into() {
+    for (path, value) in [
+        ("structured.verdict", "good\n"),
+        ("structured.list[-1]", "2\n"),
+        ("structured", "{\"verdict\":\"good\",\"list\":[1,2]}\n"),
+    ] {
+        let found = run("structured", &["--get", path]);
+        assert_eq!((found.code, found.out.as_str()), (0, value), "{path}: {}", found.err);
+    }
+    let both = run("structured", &["--get", "structured.verdict", "--get", "structured.nope"]);
+    assert_eq!((both.code, both.out.as_str()), (1, "good\n\n"), "{}", both.err);
+}
+
+#[test]
 fn every_path_of_every_report_passes_the_check() {
     fn paths(value: &serde_json::Value, path: &str, all: &mut Vec<String>) {
         match value {
@@ -166,7 +182,9 @@ fn every_path_of_every_report_passes_the_check() {
                 }
             }
             serde_json::Value::Array(list) => {
-                list.iter().enumerate().for_each(|(at, value)| paths(value, &format!("{path}[{at}]"), all))
+                for (at, value) in list.iter().enumerate() {
+                    paths(value, &format!("{path}[{at}]"), all);
+                }
             }
             _ => {}
         }
@@ -191,17 +209,14 @@ fn timeouts_say_which_clock_and_how_long() {
         (&["--timeout", "200ms"][..], "timeout: 200ms passed (--timeout)"),
         (&["--idle-timeout", "200ms"], "timeout: no output for 200ms (--idle-timeout)"),
     ] {
-        for format in FORMATS {
-            let late = run("hang", &[args, format].concat());
-            assert_eq!(late.code, 124, "{format:?}: {}", late.err);
-            assert!(late.err.contains(told), "{format:?}: {}", late.err);
-        }
         let text = run("hang", &[args, &["--format", "text"]].concat());
+        assert_eq!(text.code, 124);
         assert!(text.err.contains(&format!("Error: {told}\n")), "{}", text.err);
         let lines = run("hang", args);
         assert!(lines.out.contains(told), "the view says it, too: {}", lines.out);
         let report = run("hang", &[args, &["--format", "report"]].concat());
         assert!(report.out.contains(r#""category":"timeout","error":"timeout""#), "{}", report.out);
+        assert!(report.err.contains(told), "{}", report.err);
     }
     let lingers = run("lingers", &["--linger", "200ms", "--format", "text"]);
     assert_eq!((lingers.code, lingers.out.as_str()), (0, "done\n"));
@@ -267,7 +282,7 @@ fn check_agrees_with_what_the_run_said_under_the_same_policy() {
         "[limits]\nseconds = 600\ncost_usd = 1.0\nturns = 10\n[session]\nmodel = [\"fake-*\"]",
     ];
     let mut broken = 0;
-    for mode in ["ok", "denied", "no-result", "auth", "exits-late", "dies", "calls", "two-turns", "malformed"] {
+    for mode in ["ok", "denied", "no-result", "auth", "calls"] {
         for (at, rule) in rules.iter().enumerate() {
             // An agent that stays is stopped by the policy, or at last by a clock.
             let policy = folder.file("rules.toml", rule);
@@ -288,7 +303,7 @@ fn check_agrees_with_what_the_run_said_under_the_same_policy() {
             broken += found.len();
         }
     }
-    assert!(broken > 50, "{broken}: the rules are broken often");
+    assert!(broken > 30, "{broken}: the rules are broken often");
 }
 
 /// A violation as `run` tells it.

@@ -9,10 +9,7 @@ use crate::reading::{joined, read, read_chunks, read_one};
 const ALIVE: &[u8] = br#"{"type":"keep_alive"}"#;
 
 fn result(line: impl AsRef<[u8]>) -> TurnResult {
-    match read_one(line) {
-        Event::Result(turn) => *turn,
-        other => panic!("{other:?}"),
-    }
+    read_one(line).as_result().unwrap().clone()
 }
 
 fn string(text: &str) -> String {

@@ -7,9 +7,12 @@ use tapline_protocol::claude::system::{ModelRefusal, PermissionDenied};
 use tapline_protocol::{Envelope, Json, Kind, Value};
 
 use super::recent::hash;
-use super::{Fold, Steps, Words};
+use super::{Fold, Steps};
 use crate::call::describe;
 use crate::step::{Answer, Call, CallStatus, DeltaKind, Denied, Level, Partial, Said, ServerAnswer, ServerCall, What};
+
+/// The tool by which the model asks a person.
+const ASKS: &str = "AskUserQuestion";
 
 /// No more of a message that is being written is kept.
 const TYPED_KEPT: usize = 1 << 20;
@@ -18,7 +21,7 @@ impl Fold {
     pub(super) fn assistant(&mut self, event: &Assistant, out: &mut Steps<'_>) {
         if let Some(uuid) = &out.record.envelope.uuid
             && !self.in_document
-            && !self.turns.seen.insert((uuid, hash(&out.record.bytes)))
+            && !self.turns.seen.insert((uuid, hash(out.record.trimmed())))
         {
             return out.quiet(None);
         }
@@ -88,15 +91,15 @@ impl Fold {
     /// Something was said: remembered as the last words.
     pub(super) fn say(&mut self, text: &str, out: &Steps<'_>) {
         self.typing.remove(&out.record.envelope.parent);
-        self.texts.text(text, out.is_main());
-        if !text.is_empty() {
-            let uuid = out.record.envelope.uuid.clone();
-            self.spoken.add(Words { text: text.to_owned(), uuid, main: out.is_main() });
-        }
+        self.spoken.add(text, out.record.envelope.uuid.as_ref(), out.is_main());
     }
 
     fn retract(&mut self, uuids: &[String], out: &mut Steps<'_>) {
         self.spoken.retract(uuids);
+        // It may have been the answer of the turn before.
+        if let Some(count) = self.turns.answered_by {
+            self.turns.answer = self.spoken.answer(count).map(str::to_owned);
+        }
         out.push(What::Retracted { uuids: uuids.to_vec() });
     }
 
@@ -129,11 +132,13 @@ impl Fold {
         if !self.calls.start(&call, out.record.line, out.depth()) {
             return;
         }
-        self.texts.asked |= call.name == "AskUserQuestion";
+        self.asked.asked |= call.name == ASKS;
         if matches!(call.name.as_str(), "Task" | "Agent") && in_background(call.input.as_ref()) {
-            self.texts.launches += 1;
+            self.asked.launches += 1;
             self.launched.extend(call.id.clone());
         }
+        let is_denied = call.id.as_ref().is_some_and(|id| self.denied.contains(id));
+        self.asked.refused |= is_denied && call.name == ASKS;
         out.push(What::Call(call.clone()));
         self.claim_orphan(&call, out);
     }
@@ -141,7 +146,7 @@ impl Fold {
     pub(super) fn answer(&mut self, block: &ToolResult, index: usize, out: &mut Steps<'_>) {
         let text = block.content.joined_text();
         let is_error = block.is_error == Some(true);
-        let failed = is_error || block.is_error.is_none() && text.starts_with("Error:");
+        let failed = is_error || block.is_error.is_none() && says_error(&text);
         let seen = self.calls.answer(block.tool_use_id.as_ref());
         let denied = block.tool_use_id.as_ref().is_some_and(|id| self.denied.contains(id));
         let status = if denied {
@@ -158,7 +163,9 @@ impl Fold {
             return out.push(What::Orphan(answer));
         };
         if again {
-            return out.odd("repeated-answer", format!("{} was answered before", call.name));
+            let id = answer.id.as_deref().unwrap_or_default();
+            self.warnings.add("orphan-result", Some(out.record.line), format!("{} ({id}) was answered before", call.name));
+            return out.push(What::Orphan(answer));
         }
         answer.name = Some(call.name);
         answer.title = Some(call.title);
@@ -168,8 +175,11 @@ impl Fold {
 
     /// The order is not strict: an answer may come before its call.
     fn claim_orphan(&mut self, call: &Call, out: &mut Steps<'_>) {
-        if let Some((answer, line)) = self.calls.take_orphan(call.id.as_ref()) {
+        if let Some((mut answer, line)) = self.calls.take_orphan(call.id.as_ref()) {
             self.calls.answer(call.id.as_ref());
+            if call.id.as_ref().is_some_and(|id| self.denied.contains(id)) {
+                answer.status = CallStatus::Denied;
+            }
             let (name, title) = (Some(call.name.clone()), Some(call.title.clone()));
             out.push_at(line, What::Answer(Answer { name, title, done: Some(call.done), ..answer }));
         }
@@ -178,16 +188,18 @@ impl Fold {
     pub(super) fn user(&mut self, event: &User, out: &mut Steps<'_>) {
         if let Some(uuid) = out.record.envelope.uuid.as_ref().filter(|_| !self.in_document) {
             let new = self.turns.seen.insert(("user", uuid));
-            let same = !self.turns.seen.insert((uuid, hash(&out.record.bytes)));
+            let same = !self.turns.seen.insert((uuid, hash(out.record.trimmed())));
             if same || event.is_replay && !new {
-                return out.quiet(None);
+                // Nothing is said twice, but an answer that comes twice is told.
+                out.quiet(None);
+                return self.answers_again(event, out);
             }
         }
         // A refusal is told before the answer that carries it, so that the answer is known as denied.
         for meta in &event.tool_result_meta {
             let refused = meta.permission_decision.as_ref().is_some_and(|said| said.decision.as_deref() == Some("reject"));
             if refused && let Some(id) = &meta.id {
-                self.denied.insert(id);
+                self.deny(Some(id.clone()), None, None, None, out);
             }
         }
         match event.body() {
@@ -204,22 +216,46 @@ impl Fold {
         }
     }
 
+    /// The answers in an event that came before.
+    fn answers_again(&mut self, event: &User, out: &mut Steps<'_>) {
+        for (index, block) in event.body().blocks().iter().enumerate() {
+            if let Block::ToolResult(block) = block {
+                self.answer(block, index, out);
+            }
+        }
+    }
+
     pub(super) fn permission_denied(&mut self, event: &PermissionDenied, out: &mut Steps<'_>) {
-        self.deny(event.tool_use_id.clone(), event.tool_name.clone(), event.message.clone(), out);
+        self.deny(event.tool_use_id.clone(), event.tool_name.clone(), None, event.message.clone(), out);
     }
 
     /// Each refusal is told once, whoever tells it.
-    pub(super) fn deny(&mut self, id: Option<String>, name: Option<String>, message: Option<String>, out: &mut Steps<'_>) {
-        let fresh = id.as_ref().is_none_or(|id| self.denied.insert(("told", id)));
-        if let Some(id) = &id {
-            self.denied.insert(id);
+    pub(super) fn deny(
+        &mut self,
+        id: Option<String>,
+        name: Option<String>,
+        input: Option<&Json>,
+        message: Option<String>,
+        out: &mut Steps<'_>,
+    ) {
+        let id = id.filter(|id| !id.is_empty());
+        let known = id.as_ref().and_then(|id| self.calls.get(id));
+        let name = name.or_else(|| known.map(|call| call.name.clone()));
+        self.asked.refused |= name.as_deref() == Some(ASKS);
+        if id.as_ref().is_some_and(|id| !self.denied.insert(id)) {
+            return;
         }
-        if fresh {
-            let tool = name.as_deref().unwrap_or("a tool");
-            self.warnings.add("permission-denied", Some(out.record.line), format!("{tool} was not permitted"));
-            let answer_follows = self.calls.is_pending(id.as_ref());
-            out.push(What::Denied(Denied { id, name, message, answer_follows }));
-        }
+        self.denials += 1;
+        let tool = name.as_deref().unwrap_or("a tool");
+        let title = match known {
+            Some(call) => call.title.clone(),
+            None => input.map(|input| describe(tool, Some(input)).title).unwrap_or_default(),
+        };
+        let title = Some(title).filter(|title| !title.is_empty() && title != tool);
+        let about = title.as_ref().map(|title| format!(": {title}")).unwrap_or_default();
+        self.warnings.add("permission-denied", Some(out.record.line), format!("{tool} was not permitted{about}"));
+        let answer_follows = self.calls.is_pending(id.as_ref());
+        out.push(What::Denied(Denied { id, name, title, message, answer_follows }));
     }
 
     pub(super) fn partial(&mut self, event: &StreamEvent, out: &mut Steps<'_>) {
@@ -273,6 +309,18 @@ impl Fold {
         };
         out.push(What::Partial(part));
     }
+}
+
+/// Whether an answer that does not say so itself tells of an error.
+fn says_error(text: &str) -> bool {
+    let code = text.strip_prefix("Exit code").and_then(|rest| {
+        let rest = rest.trim_start_matches([' ', ':']);
+        let digits = rest.strip_prefix('-').unwrap_or(rest);
+        digits.split(|c: char| !c.is_ascii_digit()).next().filter(|digits| !digits.is_empty())
+    });
+    text.starts_with("Error:")
+        || text.starts_with("<tool_use_error>")
+        || code.is_some_and(|code| code.bytes().any(|digit| digit != b'0'))
 }
 
 /// A block's fingerprint.

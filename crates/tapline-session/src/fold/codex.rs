@@ -10,7 +10,7 @@ use tapline_protocol::codex::{
 };
 use tapline_protocol::{Agent, Json, Number, Read, Tokens};
 
-use super::{Fold, Steps};
+use super::{Fold, Ids, Steps};
 use crate::call::describe;
 use crate::step::{Answer, Call, CallStatus, Item, Level, Retry, Said, SessionInfo, Turn, What};
 use crate::verdict::{Category, CodexFailure, Ending, Warnings};
@@ -20,31 +20,44 @@ use crate::verdict::{Category, CodexFailure, Ending, Warnings};
 pub(crate) struct CodexState {
     thread: Option<String>,
     threads: usize,
+    /// Every thread's id.
+    pub(super) ids: Ids,
     final_answer: Option<String>,
     plain_answer: Option<String>,
-    spoke: bool,
     /// The first failure that no completed turn has made good.
     failure: Option<CodexFailure>,
-    /// The turn under way, if one is, and whether it has failed.
+    /// Errors that came beside the turns since the last of them ended, and whether there were any that a turn has outlived.
+    errors: Vec<(u64, String)>,
+    recovered: bool,
+    /// The turn under way, if one is.
     turn_open: bool,
-    turn_failed: bool,
     /// Calls by item id, with the fields merged so far.
     open: HashMap<String, WireItem>,
 }
+
+/// No more errors of one turn are told.
+const ERRORS: usize = 1_000;
 
 /// What stands where a failure has no words.
 pub(crate) const NO_DETAIL: &str = "API error (no detail)";
 
 impl CodexState {
-    /// The answer and the last text; without any message, the file that Codex was told to write.
+    /// The answer and the last text; where the stream has none, that of the file that Codex was told to write.
     pub(super) fn answer(&self, last: String, ending: &Ending, warnings: &mut Warnings) -> (Option<String>, String) {
-        if !self.spoke
+        let answer = self.final_answer.as_ref().or(self.plain_answer.as_ref());
+        if answer.is_none_or(|answer| answer.trim().is_empty())
             && let Some(text) = ending.last_message.as_ref().filter(|text| !text.trim().is_empty())
         {
             warnings.add("last-message-fallback", None, "the answer is from the last-message file: the stream has none");
-            return (Some(text.clone()), text.clone());
+            let last = if last.trim().is_empty() { text.clone() } else { last };
+            return (Some(text.clone()), last);
         }
-        (self.final_answer.clone().or_else(|| self.plain_answer.clone()), last)
+        (answer.cloned(), last)
+    }
+
+    /// An error came, and the turn was completed all the same.
+    pub(super) fn recovered(&self) -> bool {
+        self.recovered
     }
 
     /// A turn was started and never ended.
@@ -67,7 +80,7 @@ impl Fold {
             self.session.info = info.clone();
         }
         if let Some(id) = &id {
-            self.session.see(id);
+            self.codex.ids.see(id);
         }
         self.codex.thread = id;
         self.codex.threads += 1;
@@ -78,15 +91,18 @@ impl Fold {
     pub(super) fn turn_started(&mut self, out: &mut Steps<'_>) {
         self.codex.final_answer = None;
         self.codex.turn_open = true;
-        self.codex.turn_failed = false;
+        self.ledger.codex_started();
         out.quiet(None);
     }
 
     pub(super) fn turn_completed(&mut self, event: &TurnCompleted, out: &mut Steps<'_>) {
-        if !self.codex.turn_failed {
-            self.codex.failure = None;
+        // What went wrong on the way did not stop it.
+        self.codex.failure = None;
+        for (line, text) in std::mem::take(&mut self.codex.errors) {
+            self.codex.recovered = true;
+            self.warnings.add("stream-error", Some(line), text);
         }
-        let used = self.ledger.codex_turn(self.codex.thread.as_deref(), &event.usage);
+        let used = self.ledger.codex_turn(self.codex.thread.as_deref(), event.usage.as_ref());
         let counts = Usage {
             input_tokens: Tokens(used.input),
             output_tokens: Tokens(used.output),
@@ -95,19 +111,18 @@ impl Fold {
             ..Usage::default()
         };
         let used = RawUsage { counts, entries: Vec::new() };
-        let turn = Turn { usage: used, thread_usage: Some(event.usage.clone()), ..self.turn("completed") };
+        let turn = Turn { usage: used, thread_usage: Some(event.usage.clone().unwrap_or_default()), ..self.turn("completed") };
         self.end_turn(Turn { repeats_text: true, ..turn }, out);
     }
 
     pub(super) fn turn_failed(&mut self, event: &TurnFailed, out: &mut Steps<'_>) {
         // A fatal error is written twice: by itself, then as the turn's.
-        let told = self.codex.turn_failed;
+        let told = !std::mem::take(&mut self.codex.errors).is_empty();
         self.fail(event.error.as_ref().and_then(words_of));
         self.end_turn(Turn { error: event.error.clone(), repeats_text: told, ..self.turn("failed") }, out);
     }
 
     fn fail(&mut self, message: Option<String>) -> String {
-        self.codex.turn_failed = true;
         let text = message.filter(|text| !text.trim().is_empty()).unwrap_or_else(|| NO_DETAIL.to_owned());
         match &mut self.codex.failure {
             Some(known) if known.text != NO_DETAIL => {}
@@ -133,7 +148,6 @@ impl Fold {
 
     fn end_turn(&mut self, turn: Turn, out: &mut Steps<'_>) {
         self.codex.turn_open = false;
-        self.codex.turn_failed = false;
         self.turns.failure = self.codex.failure();
         self.turns.count += 1;
         self.turns.failed += usize::from(turn.failed);
@@ -156,6 +170,9 @@ impl Fold {
             }));
         }
         let text = self.fail(message);
+        if self.codex.errors.len() < ERRORS {
+            self.codex.errors.push((out.record.line, text.clone()));
+        }
         out.push(What::Error { text });
     }
 
@@ -169,7 +186,6 @@ impl Fold {
                 let Some(text) = item.text("text") else {
                     return;
                 };
-                self.codex.spoke |= !text.trim().is_empty();
                 match item.text("phase").as_deref() {
                     Some("final_answer") => self.codex.final_answer = Some(text.clone()),
                     None => self.codex.plain_answer = Some(text.clone()),
@@ -184,10 +200,15 @@ impl Fold {
                 }
             }
             "" | "agent_message" | "reasoning" => {}
+            // One that has only started is not an error yet.
             "error" => {
-                if let Some(message) = item.text("message") {
+                if let Some(message) = item.text("message").filter(|_| completed) {
                     self.item_error(message, out);
                 }
+            }
+            "collab_tool_call" => {
+                self.ledger.codex_sub_agents();
+                self.item_call(&kind, item, completed, out);
             }
             "todo_list" => {
                 let todos = item.get("items").and_then(|items| items.with(Vec::<Todo>::read).flatten()).unwrap_or_default();
@@ -244,16 +265,19 @@ impl Fold {
             if let Some(id) = &id {
                 self.codex.open.remove(id);
             }
-            let again = self.calls.answer(key.as_ref()).is_some_and(|(_, again)| again);
-            if again {
-                return out.odd("repeated-answer", format!("{name} was answered before"));
-            }
             let ok = item_ok(&merged, true);
             let status = match (ok, merged.text("status").as_deref()) {
                 (_, Some("declined")) => CallStatus::Denied,
                 (true, _) => CallStatus::Ok,
                 (false, _) => CallStatus::Error,
             };
+            if status == CallStatus::Denied {
+                self.deny(key.clone(), Some(name.clone()), None, None, out);
+            }
+            let again = self.calls.answer(key.as_ref()).is_some_and(|(_, again)| again);
+            if again {
+                return out.odd("repeated-answer", format!("{name} was answered before"));
+            }
             out.push(What::Answer(Answer {
                 id: key,
                 name: Some(name),

@@ -55,6 +55,11 @@ impl Calls {
         true
     }
 
+    /// A call that was seen.
+    pub(crate) fn get(&self, id: &str) -> Option<&Seen> {
+        self.seen.get(id)
+    }
+
     /// Finds the call that this answers; `again` tells whether it was answered before.
     pub(crate) fn answer(&mut self, id: Option<&String>) -> Option<(Seen, bool)> {
         let seen = self.seen.get_mut(id?)?;

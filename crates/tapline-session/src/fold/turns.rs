@@ -6,7 +6,6 @@ use tapline_protocol::claude::message::{Assistant, User};
 use tapline_protocol::claude::result::TurnResult;
 
 use super::codex::words_of;
-use super::recent::hash;
 use super::{Fold, Steps};
 use crate::step::{SoFar, Turn, What};
 use crate::verdict::Category;
@@ -38,14 +37,7 @@ impl Fold {
 
     pub(super) fn result(&mut self, turn: &TurnResult, out: &mut Steps<'_>) {
         let uuid = &out.record.envelope.uuid;
-        let said = hash(turn.result.as_deref().unwrap_or_default().as_bytes());
-        let usage = turn.usage.as_ref().map(|usage| usage.counts.output_tokens.0);
-        let repeated = match uuid {
-            Some(uuid) => {
-                !self.turns.seen.insert(("result", uuid, said, usage, turn.total_cost().map(|cost| cost.usd.to_bits())))
-            }
-            None => !self.turns.seen.insert(("result", hash(&out.record.bytes))),
-        };
+        let repeated = !self.turns.seen.insert(("result", out.record.fingerprint()));
         let line = Some(out.record.line);
         if repeated {
             self.warnings.add("duplicate-result", line, "the same result was written before");
@@ -58,7 +50,7 @@ impl Fold {
             self.turns.result_index = Some(index);
         }
         for denial in turn.denials() {
-            self.deny(denial.tool_use_id, denial.tool_name, None, out);
+            self.deny(denial.tool_use_id, denial.tool_name, denial.tool_input.as_ref(), None, out);
         }
         let cost_usd = self.ledger.result(turn, out.record.envelope.session_id.as_deref(), repeated);
         let subtype = turn.subtype.as_deref().unwrap_or_default();
@@ -98,11 +90,9 @@ impl Fold {
         let last = typed.or(self.spoken.last_of_main()).map(str::trim);
         let repeats_text = turn.result.as_deref().is_some_and(|text| Some(text.trim()) == last);
         let said = turn.result.clone().filter(|text| !text.is_empty());
-        let words = || {
-            let last = self.spoken.last_of_main().unwrap_or(self.spoken.last());
-            (!last.is_empty()).then(|| last.to_owned())
-        };
-        turns.answer = if failed { Some(String::new()) } else { said.or_else(words) };
+        turns.answered_by = (!failed && said.is_none()).then(|| self.spoken.count());
+        let words = |count| self.spoken.answer(count).map(str::to_owned);
+        turns.answer = if failed { Some(String::new()) } else { said.or_else(|| turns.answered_by.and_then(words)) };
         turns.failed += usize::from(failed);
         let ended = Turn {
             index: turns.count,
@@ -139,9 +129,16 @@ impl Fold {
 
     /// Tells of a turn's end, with what all of them add up to.
     pub(super) fn push_turn(&mut self, mut turn: Turn, out: &mut Steps<'_>) {
+        let blemished = self.is_blemished();
         let turns = &mut self.turns;
         let count = if turns.all_num_turns > 0 { turns.all_num_turns } else { turns.count as u64 };
-        turn.so_far = SoFar { turns: count, duration_ms: turns.duration_ms, ledger: self.ledger.ledger() };
+        turn.so_far = SoFar {
+            turns: count,
+            duration_ms: turns.duration_ms,
+            ledger: self.ledger.ledger(),
+            denials: self.denials,
+            blemished,
+        };
         turns.last = Some(turn.clone());
         out.push(What::Turn(Box::new(turn)));
     }

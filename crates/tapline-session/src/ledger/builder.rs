@@ -40,6 +40,8 @@ pub(crate) struct LedgerBuilder {
     unstarted: bool,
     /// Codex's usage is cumulative over each thread.
     threads: BTreeMap<Option<String>, CodexUsage>,
+    /// Codex counts its own tokens, not those of the agents it starts.
+    sub_agents: bool,
 }
 
 /// One process of the agent: its totals are cumulative.
@@ -49,18 +51,19 @@ struct Process {
     models: BTreeMap<String, ModelUsage>,
     turns: TokenCounts,
     turn_searches: u64,
-    /// A turn was counted that the totals by model do not have.
-    partly: bool,
+    /// What was counted is all that was used: it is the total by model, or nothing was used.
+    whole: bool,
 }
 
 impl Process {
     fn ledger(&self) -> Ledger {
-        let mut ledger = Ledger { cost_usd: self.total, exact: !self.partly, basis: Basis::Results, ..Ledger::default() };
+        let mut ledger =
+            Ledger { cost_usd: self.total.map(exact_dollars), exact: self.whole, basis: Basis::Results, ..Ledger::default() };
         for (model, usage) in &self.models {
             let tokens = TokenCounts::from(usage);
             ledger.tokens += tokens;
             ledger.web_searches = ledger.web_searches.saturating_add(usage.web_search_requests.0);
-            let cost_usd = usage.cost_usd.as_ref().map(|cost| cost.usd);
+            let cost_usd = usage.cost_usd.as_ref().map(|cost| exact_dollars(cost.usd));
             ledger.by_model.insert(model.clone(), ModelTotals { tokens, cost_usd });
         }
         if self.models.is_empty() {
@@ -105,9 +108,11 @@ impl LedgerBuilder {
                 self.processes.insert(self.session.clone(), process);
             }
         }
+        let mut fresh = !self.processes.contains_key(&self.session);
         let process = self.processes.entry(self.session.clone()).or_default();
         if matches!((total, process.total), (Some(now), Some(before)) if now < before - 1e-9) {
             self.past += &std::mem::take(process).ledger();
+            fresh = true;
         }
         let before = process.total.unwrap_or(0.0);
         process.total = total.or(process.total);
@@ -115,10 +120,13 @@ impl LedgerBuilder {
         if let Some(usage) = &turn.usage {
             self.counted = true;
             process.turns += TokenCounts::from(&usage.counts);
-            process.partly = models.is_none() && !process.models.is_empty() && TokenCounts::from(&usage.counts).total() > 0;
             let searches = usage.counts.server_tool_use.as_ref().map_or(0, |counts| counts.web_search_requests.0);
             process.turn_searches = process.turn_searches.saturating_add(searches);
         }
+        // A total by model that has no model is whole where the turn used nothing.
+        let idle = turn.usage.as_ref().is_none_or(|usage| TokenCounts::from(&usage.counts).total() == 0);
+        let was_whole = process.whole || fresh;
+        process.whole = models.is_some() || turn.model_usage.is_some() && idle && was_whole;
         if let Some(models) = models {
             self.counted = true;
             process.models.clone_from(&models.by_model);
@@ -178,9 +186,23 @@ impl LedgerBuilder {
         }
     }
 
-    /// Codex's cumulative usage. Returns what this turn used.
-    pub(crate) fn codex_turn(&mut self, thread: Option<&str>, usage: &CodexUsage) -> TokenCounts {
+    /// A turn of Codex's began: until it is completed, what it uses is not known.
+    pub(crate) fn codex_started(&mut self) {
+        self.since_result = true;
+    }
+
+    /// Codex started agents of its own.
+    pub(crate) fn codex_sub_agents(&mut self) {
+        self.sub_agents = true;
+    }
+
+    /// Codex's cumulative usage, where it is told. Returns what this turn used.
+    pub(crate) fn codex_turn(&mut self, thread: Option<&str>, usage: Option<&CodexUsage>) -> TokenCounts {
         self.results = true;
+        let Some(usage) = usage else {
+            self.since_result = true;
+            return TokenCounts::default();
+        };
         self.counted = true;
         self.since_result = false;
         let now = TokenCounts::from(usage);
@@ -204,7 +226,7 @@ impl LedgerBuilder {
             }
             for usage in self.threads.values() {
                 let tokens = TokenCounts::from(usage);
-                ledger += &Ledger { tokens, exact: true, basis: Basis::Results, ..Ledger::default() };
+                ledger += &Ledger { tokens, exact: !self.sub_agents, basis: Basis::Results, ..Ledger::default() };
             }
             ledger.basis = Basis::Results;
             ledger.exact &= self.counted && !self.since_result;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::markdown::{code_block, inline, prose};
-use crate::report::Report;
+use crate::report::{Report, name_of};
 use crate::step::CallStatus;
 use crate::text::{count_of, dollars, grouped, head};
 use crate::time::duration;
@@ -32,7 +32,7 @@ pub fn digest(report: &Report) -> String {
     let mut row = |name: &str, value: String| {
         let _ = writeln!(out, "| {name} | {} |", value.replace('|', "\\|"));
     };
-    let agent = report.agent.name();
+    let agent = name_of(report.agent);
     let version = report.session.setup.cli_version.as_ref().map(|version| format!(" {}", inline(version)));
     row("agent", agent.to_owned() + &version.unwrap_or_default());
     for (name, value) in [("model", &report.session.setup.model), ("session", &report.session.id)] {

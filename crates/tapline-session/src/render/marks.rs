@@ -161,7 +161,8 @@ fn hook_text(hook: &Hook) -> Option<Remark> {
 
 fn denied_text(denied: &Denied) -> String {
     let why = denied.message.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-    format!("denied: {}{why}", denied.name.as_deref().unwrap_or("a tool"))
+    let title = denied.title.as_ref().map(|title| format!(" {title}")).unwrap_or_default();
+    format!("denied: {}{title}{why}", denied.name.as_deref().unwrap_or("a tool"))
 }
 
 fn question_text(question: &Question) -> String {

@@ -59,10 +59,10 @@ impl Outputs {
     }
 
     /// What `--output-format text` prints, to the byte.
-    pub fn text(&self, agent: Agent, answer: Option<&str>) -> Result<String, OutputError> {
+    pub fn text(&self, agent: Option<Agent>, answer: Option<&str>) -> Result<String, OutputError> {
         let Some((_, turn)) = &self.result else { return Err(OutputError::NoResult) };
         let ended = |text: &str| if text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") };
-        if agent == Agent::Codex {
+        if agent == Some(Agent::Codex) {
             return match answer.or(turn.message.as_deref()) {
                 Some(text) => Ok(ended(text)),
                 None => Err(OutputError::NoResult),
@@ -82,8 +82,8 @@ impl Outputs {
     }
 
     /// What `--output-format json` prints.
-    pub fn json(&self, agent: Agent) -> Result<String, OutputError> {
-        if agent == Agent::Codex {
+    pub fn json(&self, agent: Option<Agent>) -> Result<String, OutputError> {
+        if agent == Some(Agent::Codex) {
             return Err(OutputError::NotCodex);
         }
         let (line, _) = self.result.as_ref().ok_or(OutputError::NoResult)?;

@@ -7,7 +7,7 @@ use super::Style;
 use super::marks::session_lines;
 use crate::fold::Summary;
 use crate::ledger::Ledger;
-use crate::report::Report;
+use crate::report::{Report, name_of};
 use crate::step::{CallStatus, SoFar, Turn};
 use crate::text::{count_of, dollars, fit, grouped, one_line, short_count};
 use crate::time::duration;
@@ -15,32 +15,23 @@ use crate::verdict::{Advice, Outcome, Verdict};
 
 /// What a turn's end says of the run so far: the line that ends a view, unless something follows.
 pub(super) fn turn_line(turn: &Turn, style: Style) -> String {
-    let denied = denied(if turn.failed { 0 } else { turn.permission_denials.len() });
     let (colour, mark, word) = match turn.failed {
         true if turn.is_aborted() => (style.yellow, "!", "interrupted"),
         true => (style.red, "✗", "failure"),
-        false if denied.is_empty() => (style.green, "✓", "success"),
-        false => (style.yellow, "!", "success"),
+        false if turn.so_far.blemished => (style.yellow, "!", "success"),
+        false => (style.green, "✓", "success"),
     };
     let category = turn.category.filter(|_| word == "failure").map(|category| format!(" ({})", category.word()));
-    let judged = format!("{}{word}{}{}{denied} ·", style.bold, style.reset, category.unwrap_or_default());
-    let SoFar { turns, duration_ms, ledger } = &turn.so_far;
-    format!("{colour}{mark}{} {judged} {}\n", style.reset, figures(*turns, *duration_ms, ledger))
+    let judged = format!("{}{word}{}{} ·", style.bold, style.reset, category.unwrap_or_default());
+    let SoFar { turns, duration_ms, ledger, denials, .. } = &turn.so_far;
+    format!("{colour}{mark}{} {judged} {}\n", style.reset, figures(*denials, *turns, *duration_ms, ledger))
 }
 
-/// `, 2 calls denied`: a success that has done less than it was asked does not look like one.
-fn denied(count: usize) -> String {
-    if count > 0 { format!(", {} denied", count_of(count, "call")) } else { String::new() }
-}
-
-/// How many calls were denied, as far as they are told apart.
-fn denials(verdict: &Verdict) -> usize {
-    verdict.warnings.iter().filter(|warning| warning.code == "permission-denied").count()
-}
-
-/// `5 turns · 3.2 s · 48 in · 160 out · $0.0123`
-fn figures(turns: u64, duration_ms: Option<f64>, ledger: &Ledger) -> String {
-    let mut parts = vec![count_of(usize::try_from(turns).unwrap_or(usize::MAX), "turn")];
+/// `2 calls denied · 5 turns · 3.2 s · 48 in · 160 out · $0.0123`
+fn figures(denials: u64, turns: u64, duration_ms: Option<f64>, ledger: &Ledger) -> String {
+    let count = |count, what| count_of(usize::try_from(count).unwrap_or(usize::MAX), what);
+    let mut parts: Vec<_> = (denials > 0).then(|| count(denials, "call") + " denied").into_iter().collect();
+    parts.push(count(turns, "turn"));
     parts.extend(duration_ms.map(duration));
     parts.extend(tokens(ledger));
     parts.extend(ledger.cost_usd.map(dollars));
@@ -51,7 +42,7 @@ fn figures(turns: u64, duration_ms: Option<f64>, ledger: &Ledger) -> String {
 pub(super) fn verdict_line(summary: &Summary, style: Style) -> String {
     let verdict = &summary.verdict;
     let turns = if summary.num_turns > 0 { summary.num_turns } else { summary.turns as u64 };
-    let figures = figures(turns, summary.duration_ms, &summary.ledger);
+    let figures = figures(summary.denials, turns, summary.duration_ms, &summary.ledger);
     format!("{} {} {figures}\n", mark(verdict, style), judged(verdict, style))
 }
 
@@ -78,7 +69,7 @@ pub(super) fn verdict_lines(summary: &Summary, style: Style, width: Option<usize
 
 fn mark(verdict: &Verdict, style: Style) -> String {
     let (colour, mark) = match verdict.outcome {
-        Outcome::Success if verdict.clean && denials(verdict) == 0 => (style.green, "✓"),
+        Outcome::Success if verdict.clean => (style.green, "✓"),
         Outcome::Success | Outcome::Interrupted => (style.yellow, "!"),
         Outcome::Failure | Outcome::Incomplete => (style.red, "✗"),
     };
@@ -91,8 +82,7 @@ fn judged(verdict: &Verdict, style: Style) -> String {
         // `interrupted (interrupted)` says nothing more.
         verdict.outcome != Outcome::Interrupted
     });
-    let denied = denied(if verdict.outcome == Outcome::Success { denials(verdict) } else { 0 });
-    format!("{}{}{}{}{denied} ·", style.bold, verdict.outcome.word(), style.reset, category.unwrap_or_default())
+    format!("{}{}{}{} ·", style.bold, verdict.outcome.word(), style.reset, category.unwrap_or_default())
 }
 
 /// `48 in · 160 out · 8.0k cached`, with `~` where it is not exact.
@@ -126,7 +116,7 @@ pub fn render_summary(report: &Report, summary: &Summary, style: Style, width: O
         let more = report.session.ids.len() - 1;
         row("session", if more > 0 { format!("{id} (and {more} more)") } else { id.clone() });
     }
-    let agent = report.agent.name();
+    let agent = name_of(report.agent);
     row("agent", info.setup.cli_version.as_ref().map_or_else(|| agent.to_owned(), |version| format!("{agent} {version}")));
     for (name, value) in [
         ("model", &info.setup.model),

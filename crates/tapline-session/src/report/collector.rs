@@ -20,6 +20,8 @@ pub struct Collector {
     prompts: Vec<String>,
     tools: Tools,
     calls: HashMap<String, usize>,
+    /// Calls that were not permitted before they were seen.
+    denied: HashSet<String>,
     turns: Vec<Turn>,
     retries: Vec<Retry>,
     rate_limit: Option<Json>,
@@ -112,8 +114,11 @@ impl Collector {
                 }
             }
             What::Denied(denied) => {
-                if let Some(at) = denied.id.as_ref().and_then(|id| self.calls.get(id)) {
-                    self.tools.calls[*at].status = CallStatus::Denied;
+                if let Some(id) = denied.id.as_ref().filter(|_| self.wants("tools")) {
+                    match self.calls.get(id) {
+                        Some(at) => self.tools.calls[*at].status = CallStatus::Denied,
+                        None => drop(self.denied.insert(id.clone())),
+                    }
                 }
             }
             What::Partial(Partial::Delta { kind, text, .. }) => {
@@ -167,17 +172,20 @@ impl Collector {
         if let Some(id) = &call.id {
             self.calls.insert(id.clone(), self.tools.calls.len());
             // Its answer came first, and is told again now.
-            if self.orphans.remove(id) {
-                self.tools.orphan_results.retain(|orphan| orphan.tool_use_id.as_ref() != Some(id));
+            if self.orphans.remove(id)
+                && let Some(at) = self.tools.orphan_results.iter().position(|orphan| orphan.tool_use_id.as_ref() == Some(id))
+            {
+                self.tools.orphan_results.remove(at);
             }
         }
+        let is_denied = call.id.as_ref().is_some_and(|id| self.denied.contains(id));
         self.tools.calls.push(CallEntry {
             id: call.id.clone(),
             name: call.name.clone(),
             input: call.input.clone(),
             parent: step.parent.clone(),
             title: call.title.clone(),
-            status: CallStatus::Pending,
+            status: if is_denied { CallStatus::Denied } else { CallStatus::Pending },
             result: None,
         });
     }
@@ -187,7 +195,10 @@ impl Collector {
             return;
         };
         let call = &mut self.tools.calls[*at];
-        call.status = answer.status;
+        // What was not permitted stays so, whatever is answered.
+        if call.status != CallStatus::Denied {
+            call.status = answer.status;
+        }
         call.result =
             Some(ResultEntry { text: answer.text.clone(), is_error: answer.is_error, line: step.line, block: answer.block });
     }
@@ -236,7 +247,7 @@ impl Collector {
 
     fn item(&mut self, item: &Item) {
         let news = WireItem { fields: item.item.clone() };
-        if news.kind().as_deref() == Some("error") {
+        if news.kind().as_deref() == Some("error") && item.phase == "completed" {
             let message = news.text("message");
             let dropped = message.as_deref().and_then(dropped_events).unwrap_or(0);
             self.codex.dropped_events = self.codex.dropped_events.saturating_add(dropped);
@@ -259,9 +270,9 @@ impl Collector {
         };
         let (mut text, mut main_text) =
             (join(&mut self.texts.iter()), join(&mut self.texts.iter().filter(|passage| passage.main)));
-        let codex = summary.agent == Agent::Codex;
-        if codex && self.texts.is_empty() && self.wants("text") {
-            text = ending.last_message.clone().filter(|text| !text.trim().is_empty()).unwrap_or_default();
+        let codex = summary.agent == Some(Agent::Codex);
+        if codex && text.trim().is_empty() && self.wants("text") {
+            text = ending.last_message.clone().filter(|text| !text.trim().is_empty()).unwrap_or(text);
             main_text.clone_from(&text);
         }
         if codex {
@@ -299,6 +310,7 @@ impl Collector {
             partial: self.partial,
             background_launches: summary.background_launches,
             codex: codex.then_some(self.codex),
+            structured: summary.last_turn.and_then(|turn| turn.structured_output),
             stream: summary.stream,
         }
     }

@@ -131,6 +131,10 @@ impl TurnFacts {
         by_status
             // A bad request says least: a name says more.
             .filter(|category| *category != Category::InvalidRequest)
+            .or_else(|| names.into_iter().flatten().filter_map(Category::of_name).find(|category| says_more(*category)))
+            .or_else(|| {
+                by_status.and_then(|_| named_in(error).or_else(|| of_billing(error))).filter(|category| says_more(*category))
+            })
             .or_else(|| names.into_iter().flatten().find_map(Category::of_name))
             .or(by_status)
             .or_else(|| startup.then_some(Category::Startup))
@@ -145,37 +149,73 @@ impl TurnFacts {
     }
 }
 
+/// Whether it is more than that the request was wrong.
+fn says_more(category: Category) -> bool {
+    category != Category::InvalidRequest
+}
+
+/// The one cause that the API calls a bad request and names in words alone.
+fn of_billing(error: &str) -> Option<Category> {
+    of_words(error).filter(|category| *category == Category::Billing)
+}
+
 /// The model was not reached at all: no HTTP status, and words to that effect.
 fn connection_error(turn: &TurnResult, error: &str) -> bool {
-    const WORDS: &[&str] = &[
-        "connection error",
-        "connection refused",
-        "connection reset",
-        "unable to connect",
-        "econnrefused",
-        "econnreset",
-        "enotfound",
-        "etimedout",
-        "eai_again",
-        "epipe",
-        "socket hang up",
-        "fetch failed",
-        "network error",
-    ];
     let error = error.to_lowercase();
-    turn.api_error_status.is_none() && WORDS.iter().any(|words| error.contains(words))
+    turn.api_error_status.is_none() && CONNECTION.iter().any(|words| error.contains(words))
 }
+
+/// Words of those who did not reach the model.
+const CONNECTION: &[&str] = &[
+    "connection error",
+    "connection refused",
+    "connection reset",
+    "unable to connect",
+    "econnrefused",
+    "econnreset",
+    "enotfound",
+    "etimedout",
+    "eai_again",
+    "epipe",
+    "socket hang up",
+    "fetch failed",
+    "network error",
+];
+
+/// What the words of an error say, whichever version says it. The first row that fits counts.
+const WORDS: &[(&[&str], Category)] = &[
+    (&["429", "rate limit", "rate-limit"], Category::RateLimit),
+    (&["529", "overloaded", "high demand"], Category::Overloaded),
+    (
+        &[
+            "401",
+            "403",
+            "unauthorized",
+            "authentication",
+            "auth error",
+            "anthropic_api_key",
+            "invalid api key",
+            "oauth token has expired",
+            "oauth token revoked",
+            "please run /login",
+        ],
+        Category::Auth,
+    ),
+    (&["credit balance", "billing_error"], Category::Billing),
+    (&["usage limit", "session limit", "weekly limit", "hour limit", "hit your limit"], Category::RateLimit),
+    (&["internal server error", "last status: 5", "api error: 5"], Category::Server),
+];
 
 fn of_words(error: &str) -> Option<Category> {
     let error = error.to_lowercase();
-    let says = |words: &[&str]| words.iter().any(|words| error.contains(words));
-    if says(&["429", "rate limit", "rate-limit"]) {
-        Some(Category::RateLimit)
-    } else if says(&["401", "403", "unauthorized", "authentication", "auth error", "anthropic_api_key"]) {
-        Some(Category::Auth)
-    } else {
-        None
-    }
+    WORDS.iter().find(|(words, _)| words.iter().any(|words| error.contains(words))).map(|(_, category)| *category)
+}
+
+/// The name that the API gave an error, where its answer stands in the text: `{"type":"error","error":{"type":"billing_error",…`
+fn named_in(error: &str) -> Option<Category> {
+    let (_, behind) = error.split_once("\"error\":")?;
+    let (_, name) = behind.split_once("\"type\":")?;
+    Category::of_name(name.trim_start().strip_prefix('"')?.split('"').next()?)
 }
 
 /// A subtype or terminal reason.
@@ -201,16 +241,21 @@ impl CodexFailure {
     pub(crate) fn category(&self) -> Category {
         let text = head(&self.text, ERROR_LIMIT).0.to_lowercase();
         let says = |words: &[&str]| words.iter().any(|words| text.contains(words));
-        let status = text.split("unexpected status ").nth(1).and_then(|rest| rest.get(..3)?.parse().ok());
+        let behind = |words: &str| text.split(words).nth(1).and_then(|rest| rest.get(..3)?.parse().ok());
+        let status = behind("unexpected status ").or_else(|| behind("last status: "));
         if let Some(category) = status.and_then(Category::of_status) {
             return category;
         }
         if says(&["429", "rate limit", "rate-limit", "quota"]) {
             Category::RateLimit
-        } else if says(&["openai_api_key", "invalid api key", "chatgpt account"]) {
+        } else if says(&["openai_api_key", "chatgpt account"]) {
             Category::Auth
+        } else if let Some(category) = of_words(&text) {
+            category
+        } else if says(CONNECTION) || says(&["stream disconnected before completion", "error sending request"]) {
+            Category::Network
         } else {
-            of_words(&text).unwrap_or(Category::Api)
+            Category::Api
         }
     }
 }

@@ -1,15 +1,17 @@
 //! Advisory signs that a run only looks like a success: it asked a question, or left work in the background.
-//! Both are judged from facts kept while the text goes by, so that the text itself need not be kept.
+//! Both are judged from facts kept while the text goes by.
 
-/// What the texts of a run say to the heuristics.
-#[derive(Clone, Debug, Default)]
+/// What a run says to the heuristics.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TextFacts {
     /// The last character of the main thread's text that is no blank.
-    last_of_main: Option<char>,
+    pub(crate) last_of_main: Option<char>,
     /// A phrase that says work goes on.
-    waiting: bool,
+    pub(crate) waiting: bool,
     /// `AskUserQuestion` was called.
     pub(crate) asked: bool,
+    /// `AskUserQuestion` was called, and not permitted: nobody was there to answer.
+    pub(crate) refused: bool,
     /// Calls that start a task in the background.
     pub(crate) launches: u64,
 }
@@ -17,16 +19,10 @@ pub(crate) struct TextFacts {
 const WAITING: &[&str] = &["waiting on", "still waiting", "continuing", "in progress", "in the background"];
 
 impl TextFacts {
-    pub(crate) fn text(&mut self, text: &str, main: bool) {
-        if main && let Some(last) = text.trim_end().chars().next_back() {
-            self.last_of_main = Some(last);
-        }
-        self.waiting = self.waiting || says_waiting(text);
-    }
-
-    /// One turn that ended by asking something.
+    /// One turn that ended by asking something, or any that ended with a question that nobody could answer.
     pub(crate) fn interactive(&self, num_turns: Option<u64>, stop_reason: Option<&str>) -> bool {
-        num_turns == Some(1) && stop_reason == Some("end_turn") && (self.asked || self.last_of_main == Some('?'))
+        let asked = self.refused || num_turns == Some(1) && (self.asked || self.last_of_main == Some('?'));
+        asked && stop_reason == Some("end_turn")
     }
 
     /// Tasks in the background that nobody waited for.
@@ -36,7 +32,7 @@ impl TextFacts {
 }
 
 /// Whether one of the phrases stands in the text, in any case, between word boundaries. Looks at each byte once.
-fn says_waiting(text: &str) -> bool {
+pub(crate) fn says_waiting(text: &str) -> bool {
     let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     let bytes = text.as_bytes();
     let mut before = b' ';

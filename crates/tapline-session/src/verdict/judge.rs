@@ -7,6 +7,8 @@ use crate::text::head;
 /// What the stream says.
 #[derive(Debug, Default)]
 pub(crate) struct Evidence<'f> {
+    /// It is the stream of an agent that we know.
+    pub(crate) known: bool,
     /// Any object was read.
     pub(crate) objects: bool,
     /// Any result (Codex: any ended turn) was seen.
@@ -15,7 +17,8 @@ pub(crate) struct Evidence<'f> {
     pub(crate) failure: Option<(Category, String)>,
     /// The last turn failed because it was aborted.
     pub(crate) aborted: bool,
-    pub(crate) any_failed: bool,
+    /// Something else went wrong: an earlier turn failed, a call was denied, an error came before the turn was completed.
+    pub(crate) blemished: bool,
     pub(crate) texts: TextFacts,
     pub(crate) num_turns: Option<u64>,
     pub(crate) stop_reason: Option<&'f str>,
@@ -59,7 +62,7 @@ pub(crate) fn judge(evidence: &Evidence<'_>, ending: &Ending, mut warnings: Warn
         outcome,
         category,
         error: error.map(|text| cut(&text)),
-        clean: outcome == Outcome::Success && category.is_none() && !evidence.any_failed,
+        clean: outcome == Outcome::Success && category.is_none() && !evidence.blemished,
         retry: advise(outcome, category, evidence.resets_at.clone()),
         warnings: warnings.finish(),
         exit: Exit { code: ending.exit_code, signal: ending.signal.clone(), class: class(ending) },
@@ -69,7 +72,9 @@ pub(crate) fn judge(evidence: &Evidence<'_>, ending: &Ending, mut warnings: Warn
 fn weigh(evidence: &Evidence<'_>, ending: &Ending, stderr: Option<&str>) -> (Outcome, Option<Category>, Option<String>) {
     let failed = |category, text: Option<String>| (Outcome::Failure, Some(category), text);
     let exit = ending.exit_code.filter(|code| *code != 0);
-    let signal = if ending.lingered { None } else { signal(ending) };
+    // What another agent means by its exit codes is not known: 128 + n may be one of them.
+    let signal = if evidence.known { signal(ending) } else { ending.signal.clone() };
+    let signal = signal.filter(|_| !ending.lingered);
     let exit_text = |code: i32| stderr.map_or_else(|| format!("exited with code {code}"), str::to_owned);
 
     if let Some(why) = &ending.not_started {

@@ -51,13 +51,19 @@ fn what_is_odd_is_found() {
         ["spliced-line"]
     );
     assert_eq!(
-        codes(b"{\"type\":\"assis{\"type\":\"keep_alive\"}\nwords\n{\"type\":\"result\"}\n"),
+        codes(b"{\"type\":\"assis{\"type\":\"keep_alive\"}\nwords\n{\"type\":\"result\",\"subtype\":\"success\"}\n"),
         ["spliced-line", "malformed-line"]
     );
-    assert_eq!(codes(b"{\"type\":\"result\",\"uuid\":\"a\"}\n{\"type\":\"result\",\"uuid\":\"a\"}\n"), ["duplicate-result"]);
-    assert_eq!(codes(b"{\"type\":\"result\",\"result_index\":0}\n{\"type\":\"result\",\"result_index\":2}\n"), ["result-gap"]);
-    assert_eq!(codes(b"{\"type\":\"assistant\",\"message\":7}\n{\"type\":\"result\"}\n"), ["changed-shape"]);
-    assert_eq!(codes(b"{\"type\":\"result\"}\n{\"type\":\"resu"), ["malformed-line", "truncated-tail"]);
+    assert_eq!(
+        codes(b"{\"type\":\"result\",\"result\":\"a\"}\n{\"result\": \"a\", \"type\":\"result\"}"),
+        ["duplicate-result"]
+    );
+    assert_eq!(codes(b"{\"type\":\"result\",\"result\":\"\",\"result_index\":0}\n{\"type\":\"result\",\"result\":\"\",\"result_index\":2}\n"), ["result-gap"]);
+    assert_eq!(
+        codes(b"{\"type\":\"assistant\",\"message\":7}\n{\"type\":\"result\",\"subtype\":\"success\"}\n"),
+        ["changed-shape"]
+    );
+    assert_eq!(codes(b"{\"type\":\"result\",\"subtype\":\"success\"}\n{\"type\":\"resu"), ["malformed-line", "truncated-tail"]);
 }
 
 #[test]
@@ -72,7 +78,7 @@ fn deltas_must_fit_the_message() {
         )
     };
     let stop = event(r#"{"type":"content_block_stop","index":0}"#) + &event(r#"{"type":"message_stop"}"#);
-    let result = "{\"type\":\"result\"}\n";
+    let result = "{\"type\":\"result\",\"subtype\":\"success\"}\n";
     let run = |parts: &[&str]| codes((parts.concat() + result).as_bytes());
     assert_eq!(run(&[&start, &delta, &said("Hel"), &stop]), [""; 0]);
     assert_eq!(run(&[&start, &delta, &said("Hello"), &stop]), ["delta-differs"]);
@@ -144,7 +150,7 @@ fn policies() {
         ]
     );
     assert_eq!(violations("[limits]\ndenials = 1", &fixture("claude-2.1.325/tools-denied.jsonl")).len(), 1);
-    assert_eq!(violations("[session]\nmodel = \"x\"", b"{\"type\":\"result\"}\n").len(), 1);
+    assert_eq!(violations("[session]\nmodel = \"x\"", b"{\"type\":\"result\",\"subtype\":\"success\"}\n").len(), 1);
     let blind = violations("[limits]\ncost_usd = 1\nturns = 1\nseconds = 1", &fixture("claude-2.1.325/sigterm.jsonl"));
     assert_eq!(blind.len(), 3, "what cannot be seen is not kept: {blind:?}");
     let sharp = "[session]\nagents = [\"Explore\"]\nskills = []\nplugins = []\n[mcp]\nall_connected = true\nallow = []";

@@ -111,7 +111,7 @@ pub(super) fn conclude(args: &Run, plan: &Plan, mut ended: Ended, show: &mut Sho
 
 /// What to do about a failure, where we know.
 fn advise(report: &Report, args: &Run) -> Option<String> {
-    let agent = report.agent.name();
+    let agent = report.agent.map_or("the agent", |agent| agent.name());
     match report.verdict.category? {
         Category::Auth => {
             Some(format!("log in by starting `{agent}` once, or set its API key (--env NAME=VALUE){}", key(report)))

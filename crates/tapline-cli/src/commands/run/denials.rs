@@ -1,16 +1,14 @@
 //! What a run was not permitted to do, and what would permit it: a success with denied calls has done less than it was asked.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
 
 use tapline_protocol::Agent;
-use tapline_session::step::{CallStatus, Step, What};
+use tapline_session::step::{Step, What};
 use tapline_session::text::{count_of, fit, one_line};
 
 use crate::args::run::Run;
 use crate::output;
 
-/// So many calls are remembered by name.
-const REMEMBERED: usize = 16_384;
 /// So many different denials are told apart.
 const DIFFERENT: usize = 256;
 /// No more denials are told.
@@ -21,8 +19,6 @@ const COLUMNS: usize = 240;
 /// What was denied so far.
 #[derive(Debug, Default)]
 pub(super) struct Denials {
-    titles: HashMap<String, String>,
-    seen: HashSet<String>,
     denied: Vec<Denial>,
     /// All of them.
     count: usize,
@@ -38,34 +34,14 @@ struct Denial {
 
 impl Denials {
     pub(super) fn accept(&mut self, step: &Step) {
-        match &step.what {
-            What::Call(call) => {
-                if let Some(id) = call.id.clone().filter(|_| self.titles.len() < REMEMBERED) {
-                    self.titles.insert(id, fit(&one_line(&call.title), COLUMNS).into_owned());
-                }
-            }
-            What::Denied(denied) => self.add(denied.id.as_ref(), denied.name.as_deref(), None, denied.message.as_deref()),
-            What::Answer(answer) if answer.status == CallStatus::Denied => {
-                self.add(answer.id.as_ref(), answer.name.as_deref(), answer.title.as_deref(), Some(&answer.text));
-            }
-            _ => {}
-        }
-    }
-
-    fn add(&mut self, id: Option<&String>, tool: Option<&str>, title: Option<&str>, why: Option<&str>) {
-        // It is told by an event, an answer and the result.
-        if let Some(id) = id
-            && (self.seen.len() >= REMEMBERED || !self.seen.insert(id.clone()))
-        {
-            return;
-        }
+        let What::Denied(denied) = &step.what else { return };
         self.count += 1;
-        let title = id.and_then(|id| self.titles.get(id)).cloned().or_else(|| title.map(one_line));
-        let tool = one_line(tool.unwrap_or("a tool"));
+        let tool = one_line(denied.name.as_deref().unwrap_or("a tool"));
+        let title = denied.title.as_deref().map(one_line);
         if let Some(same) = self.denied.iter_mut().find(|denial| denial.tool == tool && denial.title == title) {
             same.times += 1;
         } else if self.denied.len() < DIFFERENT {
-            let why = why.map(one_line).filter(|why| !why.is_empty());
+            let why = denied.message.as_deref().map(one_line).filter(|why| !why.is_empty());
             self.denied.push(Denial { tool, title, why, times: 1 });
         }
     }
