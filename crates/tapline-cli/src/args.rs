@@ -327,7 +327,7 @@ fn told_visibly(words: impl Iterator<Item = OsString>) -> Option<clap::Error> {
 }
 
 /// Refuses what `tapline replay` would refuse.
-pub(crate) fn check_replay(recording: &std::path::Path, args: &[std::ffi::OsString]) -> anyhow::Result<()> {
+pub(crate) fn check_replay(recording: &std::path::Path, args: &[OsString]) -> anyhow::Result<()> {
     let words = ["tapline".into(), "replay".into(), recording.into()].into_iter().chain(args.iter().cloned());
     Cli::try_parse_from(words).map(drop).map_err(|error| anyhow::anyhow!("{}", error.to_string().trim_end()))
 }

@@ -75,6 +75,25 @@ text = "I did what I could."
 }
 
 #[test]
+fn what_rules_deny_is_told_once_with_its_rule() {
+    let scenario = newest().runs("rm -r made") + &newest().runs("make all") + "[[turn]]\ntext = \"I did what I could.\"\n";
+    for format in ["text", "lines"] {
+        let stage = Stage::new(&newest(), &scenario);
+        let rules = stage.folder.join("rules.toml");
+        std::fs::write(&rules, "[[deny]]\ntool = \"Bash\"\ncommand = \"rm *\"\nreason = \"nothing is removed here\"\n")
+            .unwrap();
+        let mut command = stage.command(TAPLINE);
+        command.args(["run", "Clean up", "--no-record", "--format", format, "--bin"]).arg(&newest().path);
+        let ended = command.arg("--permissions").arg(&rules).output().unwrap();
+        let told = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(told.matches("denied: ").count(), 2, "{told}");
+        assert!(told.contains("denied: Bash `rm -r made`: nothing is removed here (deny[0])"), "{told}");
+        assert!(told.contains("denied: Bash `make all`"), "{told}");
+        assert!(told.contains(&format!("add a rule to {}: [[allow]] tool = [\"Bash\"]", rules.display())), "{told}");
+    }
+}
+
+#[test]
 fn what_the_agents_keep_of_a_session_is_called_by_its_name() {
     for (program, folder, name) in [
         (newest(), ".claude/projects", "a transcript that Claude Code keeps"),

@@ -32,6 +32,7 @@ fn a_pipe_or_file_goes_behind_the_prompt_as_the_agent_itself_does_it() {
         (&["--prompt-file", &prompt], "review this\nPIPED\nTEXT\n"),
         (&["review this", "--agent", "codex"], "review this\n\n<stdin>\nPIPED\nTEXT\n</stdin>"),
         (&["review this", "--no-stdin"], "review this"),
+        (&[""], "PIPED\nTEXT\n"),
         (&["-"], "PIPED\nTEXT\n"),
         (&[], "PIPED\nTEXT\n"),
         (&["review this", "--context", "-"], "<earlier-run>\nPIPED\nTEXT\n</earlier-run>\n\nreview this"),

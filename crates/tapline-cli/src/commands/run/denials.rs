@@ -1,9 +1,11 @@
 //! What a run was not permitted to do, and what would permit it: a success with denied calls has done less than it was asked.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tapline_protocol::Agent;
-use tapline_session::step::{Step, What};
+use tapline_runner::Settled;
+use tapline_session::permission::Ruling;
+use tapline_session::step::{Answer, Denied, Step, What};
 use tapline_session::text::{count_of, fit, one_line};
 
 use crate::args::run::Run;
@@ -22,6 +24,9 @@ pub(super) struct Denials {
     denied: Vec<Denial>,
     /// All of them.
     count: usize,
+    /// What a rule has denied, by the call: its tool, and why. The stream may say so too, or only give an answer that failed.
+    settled: BTreeMap<String, (String, String)>,
+    told: BTreeSet<String>,
 }
 
 #[derive(Debug)]
@@ -33,21 +38,51 @@ struct Denial {
 }
 
 impl Denials {
+    /// A question of the agent's was settled.
+    pub(super) fn settle(&mut self, settled: &Settled) {
+        if let (Ruling::Deny, Some(id)) = (settled.ruling, &settled.tool_use_id) {
+            let rule = settled.rule.as_ref().map(|rule| format!(" ({rule})")).unwrap_or_default();
+            let why = format!("{}{rule}", settled.reason.as_deref().unwrap_or("no rule allows it"));
+            self.settled.insert(id.clone(), (settled.tool.clone(), why));
+        }
+    }
+
+    /// Something happened.
     pub(super) fn accept(&mut self, step: &Step) {
-        let What::Denied(denied) = &step.what else { return };
+        match &step.what {
+            What::Denied(Denied { id, name, title, message, .. }) => {
+                if id.as_ref().is_some_and(|id| self.told.contains(id)) {
+                    return;
+                }
+                let rule = id.as_ref().and_then(|id| self.settled.remove(id)).map(|(_, why)| why);
+                self.add(name.as_deref(), title.as_deref(), rule.as_deref().or(message.as_deref()));
+            }
+            What::Answer(Answer { id: Some(id), title, .. }) => {
+                if let Some((tool, why)) = self.settled.remove(id) {
+                    self.told.insert(id.clone());
+                    self.add(Some(&tool), title.as_deref(), Some(&why));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn add(&mut self, tool: Option<&str>, title: Option<&str>, why: Option<&str>) {
         self.count += 1;
-        let tool = one_line(denied.name.as_deref().unwrap_or("a tool"));
-        let title = denied.title.as_deref().map(one_line);
+        let (tool, title) = (one_line(tool.unwrap_or("a tool")), title.map(one_line));
         if let Some(same) = self.denied.iter_mut().find(|denial| denial.tool == tool && denial.title == title) {
             same.times += 1;
         } else if self.denied.len() < DIFFERENT {
-            let why = denied.message.as_deref().map(one_line).filter(|why| !why.is_empty());
+            let why = why.map(one_line).filter(|why| !why.is_empty());
             self.denied.push(Denial { tool, title, why, times: 1 });
         }
     }
 
     /// Lines that name each denied call, and the flag that would allow them.
-    pub(super) fn told(&self, args: &Run) -> Vec<String> {
+    pub(super) fn told(&mut self, args: &Run) -> Vec<String> {
+        for (tool, why) in std::mem::take(&mut self.settled).into_values() {
+            self.add(Some(&tool), None, Some(&why));
+        }
         let mut lines: Vec<String> = self.denied.iter().take(TOLD).map(Denial::told).collect();
         let shown: usize = self.denied.iter().take(TOLD).map(|denial| denial.times).sum();
         if self.count > shown {

@@ -226,6 +226,8 @@ fn prompt(args: &Run) -> Result<(Option<Vec<u8>>, Stdin)> {
         (None, Some(file)) => Some(std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?),
         (None, None) => None,
     };
+    // A prompt of nothing leaves the word to stdin, as the agents do it.
+    let given = given.filter(|text| !text.trim_ascii().is_empty());
     let piped = taken == 0 && !args.no_stdin && !std::io::stdin().is_terminal();
     let stdin = match &given {
         None if prompt_on_stdin || piped => Stdin::Prompt,

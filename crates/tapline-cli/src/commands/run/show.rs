@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use tapline_runner::{StopReason, Update, now};
-use tapline_session::permission::Ruling;
 use tapline_session::render::{Format as Rendering, Outputs, Render, Status, TerminalOptions};
 use tapline_session::step::{Odd, Step, What};
 use tapline_session::text::{one_line, visible};
@@ -72,7 +71,7 @@ impl Show {
         Self {
             format,
             only_value,
-            label: args.shown.label.clone(),
+            label: args.shown.label.as_deref().map(one_line),
             out: Sink::stdout(),
             err: Sink::stderr(),
             renderer: rendering.renderer(),
@@ -131,11 +130,7 @@ impl Show {
             Update::Left(count) => {
                 self.note(&format!("WARNING: {count} of the agent's processes cannot be ended: the system holds them"));
             }
-            Update::Settled(settled) if settled.ruling == Ruling::Deny && self.is_human() => {
-                let rule = settled.rule.as_ref().map(|rule| format!(" ({rule})")).unwrap_or_default();
-                let why = settled.reason.as_deref().unwrap_or_default();
-                self.note(&format!("denied: {}: {why}{rule}", settled.tool));
-            }
+            Update::Settled(settled) => self.denials.settle(settled),
             Update::Stopping(reason) => {
                 let by_a_person = matches!(reason, StopReason::Interrupted | StopReason::Terminated);
                 let again = if by_a_person { " (again to stop it at once)" } else { "" };
