@@ -4,10 +4,13 @@ pub(crate) mod chat;
 pub(crate) mod offline;
 pub(crate) mod run;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use tapline_session::text::visible;
 
 /// Run headless coding agents; read, convert, query and check what they write.
 ///
@@ -22,7 +25,7 @@ pub(crate) struct Cli {
 }
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 success, 1 the agent failed (or --get found nothing), 2 bad usage or input,
+Exit codes: 0 success, 1 the agent failed (or --get found nothing, or --fail-on), 2 bad usage or input,
 3 policy violated (or what sim and replay --strict expect), 4 incomplete, 124 timeout, 126 agent not executable, 127 agent not found,
 130 interrupted, 143 terminated.";
 
@@ -59,12 +62,15 @@ pub(crate) struct Inspect {
     /// Print the report, one JSON object (docs/REPORT.md describes it)
     #[arg(long, conflicts_with = "get")]
     pub(crate) json: bool,
-    /// Print one value of the report, raw: session.id, answer, ledger.cost_usd, tools.calls[].name
+    /// Print one value of the report, raw: session.id, answer, ledger.cost_usd, tools.calls[].name; given often, each on its own line
     #[arg(long, value_name = "PATH")]
-    pub(crate) get: Option<String>,
+    pub(crate) get: Vec<String>,
     /// Exit with the verdict: 1 the agent failed, 4 no result, 124 timeout, 130 interrupted
     #[arg(long)]
     pub(crate) exit_status: bool,
+    /// With --exit-status: 1 for a success with one of these warnings, separated by commas: denied, max-tokens, …
+    #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = warning_code, requires = "exit_status")]
+    pub(crate) fail_on: Vec<&'static str>,
     #[command(flatten)]
     pub(crate) look: Look,
     #[command(flatten)]
@@ -235,6 +241,15 @@ pub(crate) struct Facts {
     pub(crate) last_message: Option<PathBuf>,
 }
 
+/// A warning's code; `denied` is short for `permission-denied`.
+fn warning_code(text: &str) -> Result<&'static str, String> {
+    let text = if text == "denied" { "permission-denied" } else { text };
+    let known = tapline_session::WARNING_CODES.iter().find(|code| **code == text);
+    known.copied().ok_or_else(|| {
+        format!("no such warning; there are denied (permission-denied), {}", tapline_session::WARNING_CODES.join(", "))
+    })
+}
+
 /// `TERM`, `SIGTERM`, `sigterm` or `15`.
 fn signal_name(text: &str) -> Result<String, String> {
     let known = tapline_session::parse_signal(text).map(str::to_owned);
@@ -288,15 +303,31 @@ pub(crate) enum When {
 pub(crate) fn parse() -> Result<Command, ExitCode> {
     match Cli::try_parse() {
         Ok(cli) => Ok(cli.command),
-        Err(error) => {
+        // Help and version are ours alone; what is wrong has words of somebody else's in it.
+        Err(error) if !error.use_stderr() => {
             let _ = error.print();
-            Err(ExitCode::from(if error.use_stderr() { crate::exit::USAGE } else { 0 }))
+            Err(ExitCode::SUCCESS)
+        }
+        Err(error) => {
+            let error = told_visibly(std::env::args_os()).unwrap_or(error);
+            let text = error.to_string();
+            let why = match error.kind() {
+                ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "no command was given",
+                _ => text.lines().next().unwrap_or_default().trim_start_matches("error: "),
+            };
+            crate::output::refuse(&text, why);
+            Err(ExitCode::from(crate::exit::USAGE))
         }
     }
 }
 
+/// What is wrong with a command line, with its words made visible: an error's text leaves out what steers a terminal.
+fn told_visibly(words: impl Iterator<Item = OsString>) -> Option<clap::Error> {
+    Cli::try_parse_from(words.map(|word| visible(&word.to_string_lossy()).into_owned())).err()
+}
+
 /// Refuses what `tapline replay` would refuse.
-pub(crate) fn check_replay(recording: &std::path::Path, args: &[std::ffi::OsString]) -> anyhow::Result<()> {
+pub(crate) fn check_replay(recording: &std::path::Path, args: &[OsString]) -> anyhow::Result<()> {
     let words = ["tapline".into(), "replay".into(), recording.into()].into_iter().chain(args.iter().cloned());
     Cli::try_parse_from(words).map(drop).map_err(|error| anyhow::anyhow!("{}", error.to_string().trim_end()))
 }

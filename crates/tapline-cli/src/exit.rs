@@ -3,13 +3,16 @@
 use std::io;
 use std::process::ExitCode;
 
+use tapline_session::text::one_line;
+use tapline_session::{Category, Outcome, Verdict};
+
 /// Bad usage or input.
 pub(crate) const USAGE: u8 = 2;
 /// A policy is violated, or `check --strict` found something.
 pub(crate) const VIOLATED: u8 = 3;
 /// There is no result.
 pub(crate) const INCOMPLETE: u8 = 4;
-/// `--get` found nothing; the agent failed.
+/// `--get` found nothing; the agent failed, or what it did is to count as failed (`--fail-on`).
 pub(crate) const FAILED: u8 = 1;
 
 /// Tells an error on stderr. A reader that has gone is no error: a closed pipe is a quiet, successful end.
@@ -18,7 +21,7 @@ pub(crate) fn code_of(result: anyhow::Result<u8>) -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            crate::output::tell(&format!("{error:#}"));
+            crate::output::fail(&format!("{error:#}"));
             ExitCode::from(USAGE)
         }
     }
@@ -26,6 +29,26 @@ pub(crate) fn code_of(result: anyhow::Result<u8>) -> ExitCode {
 
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe))
+}
+
+/// What went wrong, in the words a person should read.
+pub(crate) fn failure(verdict: &Verdict) -> Option<String> {
+    if verdict.outcome == Outcome::Success {
+        return None;
+    }
+    let word = verdict.category.map_or(verdict.outcome.word(), |category| category.word());
+    let error = verdict.error.as_deref().map(|error| error.strip_prefix("Error: ").unwrap_or(error));
+    Some(match error {
+        Some(error) if error == word || verdict.category == Some(Category::Timeout) => error.to_owned(),
+        Some(error) => format!("{error} ({word})"),
+        None => "there is no result: the run did not end, or its end was lost".to_owned(),
+    })
+}
+
+/// Why a success counts as a failure: it has one of these warnings.
+pub(crate) fn warned(verdict: &Verdict, codes: &[&str]) -> Option<String> {
+    let warning = verdict.warnings.iter().find(|warning| codes.contains(&warning.code))?;
+    Some(format!("{}: {} (--fail-on)", warning.code, one_line(&warning.message)))
 }
 
 /// Ends this process by a signal, as the one that it stands for was ended. Returns only if that cannot be done.

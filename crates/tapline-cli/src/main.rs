@@ -4,6 +4,7 @@
 
 #[expect(clippy::doc_markdown, reason = "its comments are help texts, printed as they are")]
 mod args;
+mod ci;
 mod commands;
 mod exit;
 mod follow;
@@ -13,10 +14,12 @@ mod signals;
 mod sink;
 mod source;
 mod store;
+mod values;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    ci::watch_panics();
     // Called by the name of an agent, it stands in for it.
     if let Some((agent, args)) = commands::tee::called_as() {
         return exit::code_of(commands::tee::run(&args::offline::Tee::standing_in(agent, args)));
@@ -25,5 +28,7 @@ fn main() -> ExitCode {
         Ok(command) => command,
         Err(code) => return code,
     };
-    exit::code_of(commands::run(command))
+    let ended = commands::run(command);
+    ci::close_group();
+    exit::code_of(ended)
 }

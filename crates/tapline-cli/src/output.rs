@@ -5,13 +5,27 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use tapline_session::text::{json_without_commands, visible, without_commands};
+use tapline_session::text::visible;
 
 use crate::args::{Look, When};
+use crate::ci::{self, Filtered, Kind};
 
 /// stdout, buffered. Who may have to wait for input flushes first.
-pub(crate) fn stdout() -> BufWriter<io::StdoutLock<'static>> {
-    BufWriter::with_capacity(64 << 10, io::stdout().lock())
+pub(crate) type Stdout = BufWriter<Filtered<io::StdoutLock<'static>>>;
+
+/// stdout for text.
+pub(crate) fn stdout() -> Stdout {
+    stdout_for(Kind::Text)
+}
+
+/// stdout for JSON: in a CI log it stays the same JSON.
+pub(crate) fn json_stdout() -> Stdout {
+    stdout_for(Kind::Json)
+}
+
+/// stdout for either.
+pub(crate) fn stdout_for(kind: Kind) -> Stdout {
+    BufWriter::with_capacity(64 << 10, Filtered::new(io::stdout().lock(), kind))
 }
 
 /// Whether stdout is a terminal.
@@ -38,14 +52,26 @@ pub(crate) fn size() -> (usize, usize) {
     terminal_size::terminal_size().map_or((80, 24), |(width, height)| (usize::from(width.0), usize::from(height.0)))
 }
 
-/// Writes a line to stderr, quietly if nobody reads it. File names and policies may hold anything.
+/// Writes a line to stderr, quietly if nobody reads it. File names, arguments and policies may hold anything.
 pub(crate) fn tell(text: &str) {
-    let _ = writeln!(io::stderr(), "tapline: {}", visible(text));
+    say(&format!("tapline: {text}"));
 }
 
-/// Text of ours with the agent's in it, for people: in a CI log no line of it may be a command.
-pub(crate) fn human(text: String) -> String {
-    if is_ci_log() { without_commands(&text) } else { text }
+/// Tells an error: in a CI log it is an annotation, too.
+pub(crate) fn fail(text: &str) {
+    tell(text);
+    ci::annotate(text);
+}
+
+/// The same for bad usage, in the words of whoever read the command line.
+pub(crate) fn refuse(text: &str, why: &str) {
+    say(text.trim_end());
+    ci::annotate(why);
+}
+
+fn say(text: &str) {
+    let mut stderr = Filtered::new(io::stderr(), Kind::Text);
+    let _ = stderr.write_all(format!("{}\n", visible(text)).as_bytes());
 }
 
 /// A word as a shell reads it.
@@ -54,31 +80,10 @@ pub(crate) fn quoted(text: &str) -> String {
     if !text.is_empty() && text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
-/// Whether stdout is the log of a CI run that reads commands from it.
-pub(crate) fn is_ci_log() -> bool {
-    std::env::var_os("GITHUB_ACTIONS").is_some()
-}
-
-/// JSON for a program to read. Where it may end in a CI log it is written so that nothing in it is a command there.
-pub(crate) fn json(text: &str) -> std::borrow::Cow<'_, str> {
-    if is_ci_log() && !is_file() { json_without_commands(text) } else { text.into() }
-}
-
-/// Whether stdout goes to a file: whatever stands there, no log is.
-fn is_file() -> bool {
-    #[cfg(unix)]
-    {
-        use std::os::fd::AsFd as _;
-        let clone = io::stdout().as_fd().try_clone_to_owned().map(File::from);
-        clone.and_then(|file| file.metadata()).is_ok_and(|meta| meta.is_file())
-    }
-    #[cfg(not(unix))]
-    false
-}
-
 /// stdout for what is passed on as it came: unchanged where it is no terminal, made visible where it is one.
-pub(crate) fn raw_stdout() -> Box<dyn Write> {
-    if is_terminal() { Box::new(Visible::new(stdout())) } else { Box::new(stdout()) }
+pub(crate) fn raw_stdout(kind: Kind) -> Box<dyn Write> {
+    let out = stdout_for(kind);
+    if is_terminal() { Box::new(Visible::new(out)) } else { Box::new(out) }
 }
 
 /// Makes visible what is written. A character may come in pieces.

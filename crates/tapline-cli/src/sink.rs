@@ -11,10 +11,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::sync::Notify;
 
+use crate::ci::{self, Filter, Kind};
+
 /// So much may wait to be written; then whoever writes waits too.
 const BACKLOG: usize = 1 << 20;
 /// A pipe that is ready takes this much without blocking.
 const AT_ONCE: usize = 4 << 10;
+/// So much is put together before it is written.
+const BUFFER: usize = 64 << 10;
 
 /// A stream that is written without waiting.
 pub(crate) struct Sink {
@@ -23,6 +27,9 @@ pub(crate) struct Sink {
     is_file: bool,
     waiting: Arc<Waiting>,
     queue: Option<Sender<Vec<u8>>>,
+    filter: Filter,
+    /// What is to be written at the next flush.
+    buffer: Vec<u8>,
 }
 
 #[derive(Default)]
@@ -55,11 +62,58 @@ impl Sink {
         let waiting = Arc::new(Waiting::default());
         let file = stream.try_clone_to_owned().map(File::from).map_err(|error| waiting.fail(error)).ok();
         let is_file = file.as_ref().is_some_and(|file| file.metadata().is_ok_and(|meta| meta.is_file()));
-        Self { file: file.map(Arc::new), is_file, waiting, queue: None }
+        Self { file: file.map(Arc::new), is_file, waiting, queue: None, filter: Filter::of(stream), buffer: Vec::new() }
     }
 
-    /// Writes it, now or as soon as it can be. A failure is kept; nothing more is written then.
-    pub(crate) fn write(&mut self, mut bytes: &[u8]) {
+    /// Writes text, now or as soon as it can be. A failure is kept; nothing more is written then.
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
+        self.put(bytes, Kind::Text);
+        self.flush();
+    }
+
+    /// Writes it at the next flush.
+    pub(crate) fn put(&mut self, bytes: &[u8], kind: Kind) {
+        self.buffer.extend_from_slice(&self.filter.pass(bytes, kind));
+        if self.buffer.len() > BUFFER {
+            self.flush();
+        }
+    }
+
+    /// What was put must be seen now.
+    pub(crate) fn flush(&mut self) {
+        let bytes = std::mem::take(&mut self.buffer);
+        self.write_out(&bytes);
+        // Its room is used again.
+        self.buffer = bytes;
+        self.buffer.clear();
+    }
+
+    /// In a CI log: what follows can be folded.
+    pub(crate) fn group(&mut self, name: &str) {
+        let line = ci::group(&self.filter, name);
+        self.own(&line);
+    }
+
+    /// The group is closed, if one is open.
+    pub(crate) fn end_group(&mut self) {
+        let line = ci::end_group(&self.filter);
+        self.own(&line);
+    }
+
+    /// In a CI log: an annotation.
+    pub(crate) fn annotate(&mut self, title: &str, text: &str) {
+        let line = ci::annotation(&self.filter, title, text);
+        self.own(&line);
+    }
+
+    /// A command of our own: the filter only takes note of it.
+    fn own(&mut self, line: &str) {
+        let _ = self.filter.pass(line.as_bytes(), Kind::Text);
+        self.buffer.extend_from_slice(line.as_bytes());
+        self.flush();
+    }
+
+    fn write_out(&mut self, mut bytes: &[u8]) {
         let Some(file) = self.file.clone().filter(|_| !self.waiting.has_failed()) else { return };
         while !bytes.is_empty() && self.waiting.bytes.load(Ordering::Acquire) == 0 {
             let most = if self.is_file { bytes.len() } else { bytes.len().min(AT_ONCE) };

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, Record};
+use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, Record, Transcript};
 use tapline_recording::{Recording, redact, redact_line};
 use tapline_session::{Ending, Fold, Format, Ledger, Run, Step, Summary, Warning, What};
 
@@ -36,7 +36,12 @@ pub(crate) struct Source {
     lost: Vec<String>,
     /// What is read is decoded again without its secrets.
     redactor: Option<Decoder>,
+    /// It may still turn out to be no stream.
+    unsure: bool,
 }
+
+/// What a file is shows in its first lines.
+const SHOWS_WITHIN: u64 = 64;
 
 /// Whether a path means stdin.
 pub(crate) fn is_stdin(path: Option<&Path>) -> bool {
@@ -142,6 +147,7 @@ impl Source {
             whole: None,
             lost: Vec::new(),
             redactor: None,
+            unsure: true,
         })
     }
 
@@ -151,6 +157,11 @@ impl Source {
         if let (Some(sent), Some(record)) = (&mut self.sent, &record) {
             sent.received(record.bytes.len());
         }
+        if let Some(transcript) = record.as_ref().filter(|_| self.unsure).and_then(Transcript::of) {
+            self.unsure = false;
+            output::tell(&format!("{} is {}", self.name, transcript.about()));
+        }
+        self.unsure &= record.as_ref().is_some_and(|record| record.line < SHOWS_WITHIN);
         Ok(match (record, &mut self.redactor) {
             (Some(record), Some(decoder)) => Some(decoder.decode_line(record.line, redact_line(&record))),
             (record, _) => record,

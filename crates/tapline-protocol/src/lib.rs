@@ -35,6 +35,7 @@ mod json;
 mod lines;
 mod reader;
 mod record;
+mod transcript;
 mod wire;
 
 pub use decode::{Decoder, check_text};
@@ -45,4 +46,5 @@ pub use json::{Entries, Items, Json, Kind, Number, SyntaxError, Value, without_l
 pub use lines::{DEFAULT_LINE_LIMIT, Line, Piece, Splitter};
 pub use reader::Reader;
 pub use record::{Envelope, Record};
+pub use transcript::Transcript;
 pub use wire::{Field, Frame, Nullable, Read, Shape, Tokens};

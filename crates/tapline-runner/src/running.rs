@@ -339,8 +339,14 @@ impl Running {
     /// Collects for the report only what the value at this path needs; with an empty path nothing, so that a run of any
     /// length takes little memory.
     #[must_use]
-    pub fn collect_only(mut self, path: &str) -> Self {
-        self.collector = Collector::for_path(path);
+    pub fn collect_only(self, path: &str) -> Self {
+        self.collect_for([path])
+    }
+
+    /// The same for several paths.
+    #[must_use]
+    pub fn collect_for<'p>(mut self, paths: impl IntoIterator<Item = &'p str>) -> Self {
+        self.collector = Collector::for_paths(paths);
         self
     }
 

@@ -48,9 +48,9 @@ pub use host::Host;
 pub use ledger::{Basis, Ledger, ModelTotals, TokenCounts};
 pub use report::{
     CallEntry, CodexPart, Collector, GetError, ItemEntry, OrphanEntry, PartialTexts, Report, ResultEntry, Run, Session,
-    TaskEntry, Tools, TurnCounts, get,
+    TaskEntry, Tools, TurnCounts, check_path, get,
 };
 pub use signals::{parse_signal, signal_name};
 pub use step::{Step, What};
 pub use time::{duration, parse_rfc3339, rfc3339};
-pub use verdict::{Advice, Category, Ending, Exit, Outcome, Retry, Verdict, Warning};
+pub use verdict::{Advice, Category, Ending, Exit, Outcome, Retry, Verdict, WARNING_CODES, Warning};

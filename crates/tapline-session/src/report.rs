@@ -3,6 +3,7 @@
 
 mod collector;
 mod path;
+mod shape;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use tapline_protocol::{Agent, Json, Number, without_lone_surrogates};
 
 pub use collector::Collector;
 pub use path::{GetError, get};
+pub use shape::check_path;
 
 use crate::fold::{Format, StreamStats};
 use crate::ledger::Ledger;

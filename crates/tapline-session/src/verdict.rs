@@ -91,6 +91,32 @@ pub enum Advice {
     Later,
 }
 
+/// The codes of [`Warning`]s that this version gives. The set is open: a later version has more.
+pub const WARNING_CODES: &[&str] = &[
+    "malformed-line",
+    "truncated-tail",
+    "line-too-long",
+    "unknown-type",
+    "no-result",
+    "result-gap",
+    "duplicate-result",
+    "earlier-turn-failed",
+    "zero-turns",
+    "max-tokens",
+    "permission-denied",
+    "orphan-result",
+    "pending-call",
+    "interactive-hang",
+    "background-task",
+    "stderr",
+    "recording-incomplete",
+    "dropped-events",
+    "last-message-fallback",
+    "deprecation",
+    "reconnect",
+    "stream-error",
+];
+
 /// Something that deserves a look, whatever the outcome.
 #[derive(Clone, Debug, Serialize)]
 pub struct Warning {

@@ -78,7 +78,7 @@ pub use tapline_runner::{
 };
 pub use tapline_session::{
     Advice, Category, Collector, Ending, Fold, Format, Ledger, Outcome, Report, Run, Step, Summary, TokenCounts, Verdict,
-    Warning, What, get,
+    Warning, What, check_path, get,
 };
 
 pub use tapline_session::permission::{Permissions, Rule, Ruling};

@@ -10,8 +10,8 @@ use super::{AgentName, Look};
 
 /// Run an agent headless: live progress, one honest verdict, everything recorded, nothing left behind
 ///
-/// The prompt is PROMPT, `-` (stdin) or --prompt-file; without any of them stdin is read if it is piped.
-/// What follows `--` is passed on to the agent as it is.
+/// The prompt is PROMPT, `-` (stdin) or --prompt-file; without any of them stdin is read if it is piped. A pipe or file on
+/// stdin beside a prompt goes to the agent behind the prompt, as the agent itself does it. What follows `--` is passed on to the agent as it is.
 #[derive(Debug, Args)]
 #[command(after_help = super::EXIT_CODES, after_long_help = EXAMPLES)]
 pub(crate) struct Run {
@@ -30,6 +30,12 @@ pub(crate) struct Run {
     /// Pass messages (one JSON object a line) from stdin on to the agent as they come
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub(crate) input: Option<InputKind>,
+    /// Leave stdin alone: by default a pipe or file there goes behind the prompt
+    #[arg(long, conflicts_with_all = ["input", "stdin_wait"])]
+    pub(crate) no_stdin: bool,
+    /// Wait this long for the first byte of a pipe, then go on without it
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "3s")]
+    pub(crate) stdin_wait: Duration,
     #[command(flatten)]
     pub(crate) whose: Whose,
     #[command(flatten)]
@@ -49,11 +55,12 @@ const EXAMPLES: &str = "\
 Examples:
   tapline run \"fix the failing test\"
   SESSION=$(tapline run \"start\" --get session.id) && tapline run \"go on\" --resume \"$SESSION\"
-  tapline run \"review this\" --format text --timeout 10m --retry 2 > review.txt
+  git diff | tapline run \"review this\" --format text --timeout 10m --retry 2 > review.txt
+  tapline run \"fix it\" --fail-on denied
   tapline run \"A\" --format stream-json | tapline run \"Summarize\" --context -
   tapline run \"…\" --policy rules.toml --allowed-tools Read,Grep -- --effort high
 
-Exit codes: 0 success, 1 the agent failed (or --get found nothing), 2 bad usage or input,
+Exit codes: 0 success, 1 the agent failed (or --get found nothing, or --fail-on), 2 bad usage or input,
 3 policy violated, 4 incomplete (no result), 124 timeout, 126 agent not executable,
 127 agent not found, 130 interrupted, 143 terminated.";
 
@@ -144,9 +151,9 @@ pub(crate) struct Shown {
     /// What to print [default: live on a terminal, else lines]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) format: Option<Format>,
-    /// Print one value of the report and nothing else: session.id, answer, ledger.cost_usd
+    /// Print one value of the report and nothing else: session.id, answer, ledger.cost_usd; given often, each on its own line
     #[arg(long, value_name = "PATH", conflicts_with = "format")]
-    pub(crate) get: Option<String>,
+    pub(crate) get: Vec<String>,
     /// Show what the agent thinks
     #[arg(long)]
     pub(crate) thinking: bool,
@@ -207,6 +214,9 @@ pub(crate) struct Ending {
     /// Rules that the run must keep; it is stopped at the first that is broken (docs/POLICY.md)
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
+    /// Exit 1 for a success with one of these warnings, separated by commas: denied, max-tokens, … (docs/REPORT.md lists them)
+    #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = super::warning_code)]
+    pub(crate) fail_on: Vec<&'static str>,
     /// No advisory categories (interactive, background_task)
     #[arg(long)]
     pub(crate) no_heuristics: bool,
@@ -262,12 +272,24 @@ fn duration(text: &str) -> Result<Duration, String> {
     if valid { Ok(Duration::from_secs_f64(total)) } else { Err(wrong()) }
 }
 
+/// A time as it is written: `1h30m`, `90s` as `1m30s`, `500ms`.
+pub(crate) fn span(time: Duration) -> String {
+    let (seconds, ms) = (time.as_secs(), time.subsec_millis());
+    let parts = [(seconds / 3_600, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s"), (u64::from(ms), "ms")];
+    let parts: Vec<_> = parts.iter().filter(|(count, _)| *count > 0).map(|(count, unit)| format!("{count}{unit}")).collect();
+    if parts.is_empty() { "0s".to_owned() } else { parts.concat() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn times() {
+        for (ms, text) in [(300, "300ms"), (5_000, "5s"), (300_000, "5m"), (5_400_000, "1h30m"), (1_500, "1s500ms"), (0, "0s")]
+        {
+            assert_eq!(span(Duration::from_millis(ms)), text);
+        }
         for (text, ms) in [("90", 90_000), ("90s", 90_000), ("1.5m", 90_000), ("1h30m", 5_400_000), ("500ms", 500), ("0", 0)] {
             assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
         }

@@ -10,6 +10,7 @@ mod questions;
 mod screen;
 mod script;
 mod slash;
+mod spent;
 mod talk;
 mod terminal;
 
@@ -60,6 +61,11 @@ fn agent(args: &Chat, typed: bool) -> Result<Agent> {
     Ok(agent)
 }
 
+/// Whether it goes on with a session that has cost something already.
+fn is_resumed(args: &Chat) -> bool {
+    args.told.resume.is_some() || args.told.continue_last
+}
+
 /// How to go on later.
 fn go_on(kind: tapline_protocol::Agent, id: &str) -> String {
     let agent = if kind == tapline_protocol::Agent::Codex { " --agent codex" } else { "" };
@@ -73,7 +79,7 @@ fn not_started(kind: tapline_protocol::Agent, failure: &Failure) -> u8 {
         let (package, variable) = (package(kind), bin_variable(kind));
         text = format!("{text}; install it (npm install -g {package}), or say where it is with --bin PATH or {variable}");
     }
-    output::tell(&text);
+    output::fail(&text);
     match failure {
         Failure::NotStarted(error) => error.exit_code(),
         Failure::Failed(report) => report.verdict.exit_code(),

@@ -17,7 +17,7 @@ use tapline_session::text::{count_of, one_line};
 
 use crate::args::Check;
 use crate::source::Source;
-use crate::{exit, output};
+use crate::{ci, exit, output};
 
 pub(crate) fn run(args: &Check) -> Result<u8> {
     let mut policy = args.policy.as_deref().map(read_policy).transpose()?.map(PolicyChecker::new);
@@ -47,19 +47,17 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
     }
     let (summary, _, _, run) = source.finish();
     let late = stopped_for.is_some_and(|rule| rule.starts_with(LIMIT_OF_TIME));
-    violations.extend(
-        policy
-            .iter()
-            .flat_map(|policy| match run.recording {
-                // As `run` does it.
-                Some(_) if late && violations.is_empty() => policy.too_long().into_iter().collect(),
-                Some(_) => policy.conclude(!violations.is_empty(), summary.verdict.outcome == Outcome::Success, took),
-                None => policy.finish(),
-            })
-            .collect::<Vec<_>>(),
-    );
+    if let Some(policy) = &policy {
+        let at_the_end = match run.recording {
+            // As `run` does it. Only the run had a clock: what that has stopped was told before what followed.
+            Some(_) if late => policy.too_long().into_iter().collect(),
+            Some(_) => policy.conclude(!violations.is_empty(), summary.verdict.outcome == Outcome::Success, took),
+            None => policy.finish(),
+        };
+        violations.splice(0..0, at_the_end);
+    }
     let report = checker.finish(&summary, violations, args.strict);
-    let mut out = output::stdout();
+    let mut out = if args.json { output::json_stdout() } else { output::stdout() };
     if args.json {
         let mut report = serde_json::to_value(&report)?;
         if rules.is_some() {
@@ -69,9 +67,15 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
     } else {
         let style = if output::colour(args.look) { Style::ansi() } else { Style::plain() };
         let text = render_decisions(&decided, &settled, style) + &render(&report, args.policy.is_some(), style);
-        out.write_all(output::human(text).as_bytes())?;
+        out.write_all(text.as_bytes())?;
     }
     out.flush()?;
+    for violation in report.violations.iter().take(SHOWN) {
+        ci::annotate(&format!("policy violated: {}: {}", violation.rule, violation.message));
+    }
+    if !report.ok && report.violations.is_empty() {
+        ci::annotate("something is odd about the stream (check --strict)");
+    }
     Ok(if report.ok { 0 } else { exit::VIOLATED })
 }
 

@@ -8,6 +8,7 @@ use tapline_protocol::Agent;
 use tapline_session::render::{Format, OutputError, Outputs, verbose_item};
 
 use crate::args::{Convert, Target};
+use crate::ci::Kind;
 use crate::source::Source;
 use crate::{exit, output};
 
@@ -19,7 +20,13 @@ pub(crate) fn run(args: &Convert) -> Result<u8> {
     }
     let source = Source::open(args.stream.file.as_ref(), &args.facts)?.redacted(args.redact);
     match args.output.as_deref().filter(|path| *path != Path::new("-")) {
-        None => write(source, args, &mut *output::raw_stdout()),
+        None => {
+            let kind = match args.to {
+                Target::Json | Target::JsonVerbose | Target::StreamJson | Target::Steps => Kind::Json,
+                Target::Text | Target::Markdown | Target::Html => Kind::Text,
+            };
+            write(source, args, &mut *output::raw_stdout(kind))
+        }
         Some(path) => {
             let mut file = output::Replacement::of(path)?;
             let code = write(source, args, &mut file)?;
@@ -43,7 +50,7 @@ fn write(source: Source, args: &Convert, out: &mut dyn Write) -> Result<u8> {
     if let Err(error) = &done
         && error.downcast_ref() == Some(&OutputError::NoResult)
     {
-        output::tell(&error.to_string());
+        output::fail(&error.to_string());
         return Ok(exit::INCOMPLETE);
     }
     done?;

@@ -14,7 +14,7 @@ const SESSION: &[u8] = include_bytes!("demo/session.jsonl");
 
 pub(crate) fn run(args: &Demo) -> Result<u8> {
     if args.raw {
-        let mut out = output::stdout();
+        let mut out = output::json_stdout();
         out.write_all(SESSION)?;
         out.flush()?;
         return Ok(0);

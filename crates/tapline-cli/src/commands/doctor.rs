@@ -15,7 +15,7 @@ use tapline_session::render::Style;
 use tapline_session::text::one_line;
 
 use crate::args::Doctor;
-use crate::{exit, output, store};
+use crate::{ci, exit, output, store};
 
 /// No program needs longer to say its version.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -50,15 +50,18 @@ pub(crate) fn run(args: &Doctor) -> Result<u8> {
     }
     findings.extend([folder(), processes(), terminal(args)]);
     let ok = findings.iter().all(|finding| finding.mood != Mood::Bad);
-    let mut out = output::stdout();
+    let mut out = if args.json { output::json_stdout() } else { output::stdout() };
     if args.json {
         let list: serde_json::Map<_, _> = findings.iter().map(|finding| (finding.about.to_owned(), facts(finding))).collect();
         writeln!(out, "{}", json!({ "ok": ok, "tapline": env!("CARGO_PKG_VERSION"), "findings": list }))?;
     } else {
         let style = if output::colour(args.look) { Style::ansi() } else { Style::plain() };
-        out.write_all(output::human(render(&findings, style)).as_bytes())?;
+        out.write_all(render(&findings, style).as_bytes())?;
     }
     out.flush()?;
+    for finding in findings.iter().filter(|finding| finding.mood == Mood::Bad) {
+        ci::annotate(&format!("{}: {}", finding.about, finding.text));
+    }
     Ok(if ok { 0 } else { exit::FAILED })
 }
 

@@ -3,18 +3,19 @@
 use std::io::Write as _;
 
 use anyhow::Result;
+use tapline_session::Collector;
 use tapline_session::render::{Style, render_summary};
-use tapline_session::{Collector, GetError, get};
 
 use crate::args::Inspect;
 use crate::source::Source;
-use crate::{exit, output};
+use crate::{ci, exit, output, values};
 
 pub(crate) fn run(args: &Inspect) -> Result<u8> {
+    values::check(&args.get)?;
     let mut source = Source::open(args.stream.file.as_ref(), &args.facts)?;
-    let mut collector = match &args.get {
-        Some(path) => Collector::for_path(path),
-        None => Collector::default(),
+    let mut collector = match args.get.as_slice() {
+        [] => Collector::default(),
+        paths => Collector::for_paths(paths.iter().map(String::as_str)),
     };
     while let Some((_, steps)) = source.next()? {
         for step in &steps {
@@ -23,26 +24,35 @@ pub(crate) fn run(args: &Inspect) -> Result<u8> {
     }
     let (summary, format, ending, run) = source.finish();
     let report = collector.report(summary.clone(), format, run, &ending);
-    let mut out = output::stdout();
     let mut code = if args.exit_status { report.verdict.exit_code() } else { 0 };
-    if let Some(path) = &args.get {
-        match get(&report.to_json(), path) {
-            // A list with nothing in it is no line.
-            Ok(value) if value.is_empty() => {}
-            Ok(value) => writeln!(out, "{}", output::raw(&value))?,
-            Err(error) => {
-                output::tell(&format!("no value at `{path}`: {error}"));
-                let failed = if error == GetError::Syntax { exit::USAGE } else { exit::FAILED };
-                code = if code == 0 { failed } else { code };
-            }
+    if let Some(why) = exit::failure(&report.verdict).filter(|_| code != 0) {
+        ci::annotate(&why);
+    }
+    if let Some(why) = exit::warned(&report.verdict, &args.fail_on).filter(|_| code == 0) {
+        output::fail(&why);
+        code = exit::FAILED;
+    }
+    if !args.get.is_empty() {
+        let found = values::of(&report, &args.get);
+        for value in &found.lines {
+            let mut out = output::stdout_for(values::kind_of(value));
+            writeln!(out, "{}", output::raw(value))?;
+            out.flush()?;
+        }
+        for why in &found.missing {
+            output::fail(why);
+            code = if code == 0 { exit::FAILED } else { code };
         }
     } else if args.json {
+        let mut out = output::json_stdout();
         writeln!(out, "{}", output::raw(&report.to_json()))?;
+        out.flush()?;
     } else {
+        let mut out = output::stdout();
         let style = if output::colour(args.look) { Style::ansi() } else { Style::plain() };
         let width = output::is_terminal().then(|| output::size().0);
-        out.write_all(output::human(render_summary(&report, &summary, style, width)).as_bytes())?;
+        out.write_all(render_summary(&report, &summary, style, width).as_bytes())?;
+        out.flush()?;
     }
-    out.flush()?;
     Ok(code)
 }

@@ -20,7 +20,7 @@ pub(crate) fn run(args: &Replay) -> Result<u8> {
     }
     let recording = choose(&args.recording, &args.args)?;
     if let Some(why) = args.strict.then(|| other_arguments(&recording, &args.args)).flatten() {
-        output::tell(&format!("replay: the host departs from the recording: {why}"));
+        output::fail(&format!("replay: the host departs from the recording: {why}"));
         return Ok(exit::VIOLATED);
     }
     let options = ReplayOptions {
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Replay) -> Result<u8> {
         }
         Played::NoEnd => exit::INCOMPLETE,
         Played::Departed(why) => {
-            output::tell(&format!("replay: the host departs from the recording: {why}"));
+            output::fail(&format!("replay: the host departs from the recording: {why}"));
             exit::VIOLATED
         }
         Played::Unread => 0,

@@ -3,9 +3,11 @@
 mod attempt;
 mod conclude;
 mod context;
+mod denials;
 pub(super) mod prepare;
 mod show;
 mod signals;
+mod stdin;
 
 use std::time::{Duration, Instant};
 
@@ -32,13 +34,19 @@ pub(crate) fn run(args: &Run) -> Result<u8> {
 
 /// Tries until it is done, cannot be helped, or has been tried often enough.
 async fn attempts(args: &Run) -> Result<u8> {
-    let plan = prepare::plan(args)?;
+    let (started, started_at) = (Instant::now(), tapline_runner::now());
     conclude::check(args)?;
     let mut policy = args.ending.policy.as_deref().map(read_policy).transpose()?.map(PolicyChecker::new);
+    let mut plan = prepare::plan(args)?;
     let signals = Signals::listen()?;
+    let until = args.ending.timeout.and_then(|timeout| started.checked_add(timeout));
+    let piped = plan.read_stdin(args, until, &signals).await?;
+    let folder = store::folder(&args.kept)?;
     let mut show = Show::new(args, plan.format, plan.kind);
     conclude::open_group(args, &plan, &mut show);
-    let (started, started_at, folder) = (Instant::now(), tapline_runner::now(), store::folder(&args.kept)?);
+    if let Ok(Some(note)) = &piped {
+        show.note(note);
+    }
     // What all attempts cost: a resumed session goes on counting where it stopped, so that no sum would be right.
     let mut whole = Fold::for_agent(Some(plan.kind));
     let (mut number, mut session) = (1, None::<String>);
@@ -53,7 +61,10 @@ async fn attempts(args: &Run) -> Result<u8> {
             folder: folder.as_deref(),
             policy: policy.as_mut(),
         };
-        let mut ended = attempt.run(session.clone().filter(|_| number > 1), &mut show, &mut whole).await?;
+        let mut ended = match piped {
+            Ok(_) => attempt.run(session.clone().filter(|_| number > 1), &mut show, &mut whole).await?,
+            Err(why) => attempt.unread(why, &show),
+        };
         // An attempt that died before it said a word had the session of the one before.
         session = ended.report.session.id.clone().or(session);
         let wait = retry_in(args, &ended, number).filter(|_| signals.code().is_none());
@@ -71,7 +82,7 @@ async fn attempts(args: &Run) -> Result<u8> {
             show.waited(!goes_on);
             if goes_on {
                 show.flushed().await;
-                show = Show::new(args, plan.format, plan.kind);
+                show.again(args, plan.kind);
                 number += 1;
                 continue;
             }

@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Sim) -> Result<u8> {
     }
     let failures = sim.failures();
     for failure in &failures {
-        output::tell(&format!("sim: {failure}"));
+        output::fail(&format!("sim: {failure}"));
     }
     drop(sim);
     if interrupted {
@@ -130,7 +130,7 @@ async fn accompany(command: &[OsString], environment: Vec<(OsString, OsString)>)
                 std::io::ErrorKind::NotFound => (127, "is it installed, and on PATH?"),
                 _ => (126, "is it a program?"),
             };
-            output::tell(&format!("sim: cannot start {}: {error} ({advice})", program.to_string_lossy()));
+            output::fail(&format!("sim: cannot start {}: {error} ({advice})", program.to_string_lossy()));
             return Ok((code, false));
         }
     };

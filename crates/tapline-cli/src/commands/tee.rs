@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Tee) -> Result<u8> {
     let program = match locate_other(kind, args.bin.as_deref(), path.as_deref(), |path| stands_in(path) || chain.has(path)) {
         Ok(program) => program,
         Err(error) => {
-            output::tell(&error.to_string());
+            output::fail(&error.to_string());
             return Ok(if matches!(error, StartError::NotFound { .. }) { 127 } else { 126 });
         }
     };
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Tee) -> Result<u8> {
             output::tell("not recorded: this is a terminal, and a recording is of a host");
         }
         let error = Command::new(&program).args(&args.args).env(CHAIN, chain.handed_on(&program)).exec();
-        output::tell(&format!("cannot start {}: {error}", program.display()));
+        output::fail(&format!("cannot start {}: {error}", program.display()));
         return Ok(126);
     }
     let recorder = match begin(args, kind, &program) {

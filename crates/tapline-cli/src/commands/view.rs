@@ -4,13 +4,14 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
+use tapline_session::Verdict;
 use tapline_session::render::{Format, Style, TerminalOptions};
 use tapline_session::text::visible;
 
 use crate::args::{Look, View};
 use crate::follow::Follow;
 use crate::source::{Source, is_stdin};
-use crate::{exit, output};
+use crate::{ci, exit, output};
 
 pub(crate) fn run(args: &View) -> Result<u8> {
     let options = TerminalOptions { thinking: args.thinking, partial: args.partial, ..options(args.look) };
@@ -33,12 +34,15 @@ pub(crate) fn run(args: &View) -> Result<u8> {
         };
         match source {
             Ok(source) => {
-                let code = show(source, options)?;
-                worst = if worst == 0 && args.exit_status { code } else { worst };
+                let verdict = show(source, options)?;
+                if let Some(why) = exit::failure(&verdict).filter(|_| args.exit_status) {
+                    ci::annotate(&why);
+                    worst = if worst == 0 { verdict.exit_code() } else { worst };
+                }
             }
             // The others are shown all the same.
             Err(error) if files.len() > 1 => {
-                output::tell(&format!("{error:#}"));
+                output::fail(&format!("{error:#}"));
                 worst = exit::USAGE;
             }
             Err(error) => return Err(error),
@@ -56,12 +60,12 @@ pub(crate) fn options(look: Look) -> TerminalOptions {
         live: output::is_capable(),
         thinking: false,
         partial: false,
-        ci_log: output::is_ci_log(),
+        ci_log: ci::is_job(),
     }
 }
 
-/// Shows a stream as it comes, and returns the exit code of its verdict.
-pub(crate) fn show(mut source: Source, options: TerminalOptions) -> Result<u8> {
+/// Shows a stream as it comes, and returns its verdict.
+pub(crate) fn show(mut source: Source, options: TerminalOptions) -> Result<Verdict> {
     let mut renderer = Format::Terminal(options).renderer();
     let mut out = output::stdout();
     while let Some((_, steps)) = source.next()? {
@@ -84,5 +88,5 @@ pub(crate) fn show(mut source: Source, options: TerminalOptions) -> Result<u8> {
     let (summary, ..) = source.finish();
     out.write_all(renderer.finish(&summary).as_bytes())?;
     out.flush()?;
-    Ok(summary.verdict.exit_code())
+    Ok(summary.verdict)
 }

@@ -22,6 +22,8 @@ mod failing;
 #[cfg(test)]
 mod fixtures;
 #[cfg(test)]
+mod honesty;
+#[cfg(test)]
 mod hosts;
 #[cfg(test)]
 mod requesting;

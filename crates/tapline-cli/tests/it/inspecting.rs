@@ -27,8 +27,8 @@ fn a_value_that_is_not_there() {
     assert_eq!((ran.code, ran.out.as_str()), (1, ""));
     assert!(ran.err.contains("no value at `rate_limit.status`: nothing is there"), "{}", ran.err);
     let ran = tapline(&["inspect", "--get", "session.idd", &tools()]);
-    assert_eq!(ran.code, 1);
-    assert!(ran.err.contains("there is no `idd` beside id, ids, inits"), "{}", ran.err);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("there is no `idd`: did you mean `session.id`?"), "{}", ran.err);
     for wrong in ["turns[", "tools.calls[]name", "a..b", ""] {
         assert_eq!(tapline(&["inspect", "--get", wrong, &tools()]).code, 2, "{wrong}");
     }

@@ -1,6 +1,8 @@
 //! Tests of the binary, as people and scripts use it, and of the architecture.
 
 #[cfg(test)]
+mod actions;
+#[cfg(test)]
 mod architecture;
 #[cfg(test)]
 mod chatting;
@@ -17,6 +19,8 @@ mod following;
 #[cfg(test)]
 mod help;
 #[cfg(test)]
+mod honesty;
+#[cfg(test)]
 mod inspecting;
 #[cfg(test)]
 mod live;
@@ -24,6 +28,8 @@ mod live;
 mod offline;
 #[cfg(test)]
 mod passing;
+#[cfg(test)]
+mod piping;
 #[cfg(test)]
 mod retelling;
 #[cfg(test)]

@@ -23,7 +23,7 @@ fn run(mode: &str, args: &[&str]) -> Ran {
 #[test]
 fn every_format_of_a_good_run() {
     let text = run("ok", &["--format", "text"]);
-    assert_eq!((text.code, text.out.as_str(), text.err.as_str()), (0, "done\n", "tapline: apiKeySource=none\n"));
+    assert_eq!((text.code, text.out.as_str(), text.err.as_str()), (0, "done\n", ""));
     let value = run("ok", &["--get", "session.id"]);
     assert_eq!((value.code, value.out.as_str()), (0, "fake-session\n"));
     let quiet = run("ok", &["--format", "quiet"]);
@@ -33,7 +33,7 @@ fn every_format_of_a_good_run() {
     let report = run("ok", &["--format", "report", "--label", "nightly"]);
     assert!(report.out.starts_with(r#"{"schema":1,"agent":"claude""#), "{}", report.out);
     assert!(report.out.contains(r#""attempts":1,"label":"nightly""#));
-    assert_eq!(report.err, "tapline[nightly]: apiKeySource=none\n");
+    assert_eq!(report.err, "");
     let lines = run("ok", &[]);
     assert_eq!(lines.out.lines().count(), 3, "{}", lines.out);
     for line in lines.out.lines() {

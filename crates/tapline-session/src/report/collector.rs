@@ -13,8 +13,8 @@ use crate::verdict::Ending;
 /// Collects steps for a report.
 #[derive(Debug, Default)]
 pub struct Collector {
-    /// The one part of the report that is wanted, if not all of it.
-    only: Option<String>,
+    /// The parts of the report that are wanted, if not all of it.
+    only: Option<Vec<String>>,
     texts: Vec<Passage>,
     thinking: Vec<Passage>,
     prompts: Vec<String>,
@@ -52,13 +52,18 @@ impl Collector {
     /// Collects only what the value at this path needs (see [`get`](super::get)), so that one value of a huge
     /// stream takes little memory.
     pub fn for_path(path: &str) -> Self {
-        let path = path.strip_prefix('.').unwrap_or(path);
-        let root = path.split(['.', '[']).next().unwrap_or(path);
-        Self { only: Some(root.to_owned()), ..Self::default() }
+        Self::for_paths([path])
+    }
+
+    /// The same for several.
+    pub fn for_paths<'p>(paths: impl IntoIterator<Item = &'p str>) -> Self {
+        let root = |path: &str| path.trim_start_matches('.').split(['.', '[']).next().unwrap_or_default().to_owned();
+        Self { only: Some(paths.into_iter().map(root).collect()), ..Self::default() }
     }
 
     fn wants(&self, part: &str) -> bool {
-        self.only.as_deref().is_none_or(|only| only == part || part == "text" && only == "main_text")
+        let wanted = |only: &String| only == part || part == "text" && only == "main_text";
+        self.only.as_ref().is_none_or(|only| only.iter().any(wanted))
     }
 
     /// Takes the next step.

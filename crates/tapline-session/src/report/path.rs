@@ -17,6 +17,20 @@ pub enum GetError {
         key: String,
         /// What stands beside it.
         known: Vec<String>,
+        /// The path that was probably meant.
+        meant: Option<String>,
+    },
+    /// A list was meant, or one of its items: this path has it.
+    List {
+        /// Where the list stands.
+        path: String,
+        /// The path for every item.
+        meant: String,
+    },
+    /// What stands there is no list.
+    NoList {
+        /// Where.
+        path: String,
     },
 }
 
@@ -25,7 +39,10 @@ impl fmt::Display for GetError {
         match self {
             Self::Syntax => f.write_str("a path is like session.id, turns[0].result, turns[-1].is_error or tools.calls[].name"),
             Self::Nothing => f.write_str("nothing is there"),
-            Self::NoKey { key, known } => write!(f, "there is no `{key}` beside {}", known.join(", ")),
+            Self::NoKey { key, meant: Some(meant), .. } => write!(f, "there is no `{key}`: did you mean `{meant}`?"),
+            Self::NoKey { key, known, meant: None } => write!(f, "there is no `{key}` beside {}", known.join(", ")),
+            Self::List { path, meant } => write!(f, "`{path}` is a list: write {meant} for every item, [0] or [-1] for one"),
+            Self::NoList { path } => write!(f, "`{path}` is no list"),
         }
     }
 }
@@ -56,14 +73,14 @@ pub fn get(report: &str, path: &str) -> Result<String, GetError> {
 }
 
 #[derive(Debug, PartialEq)]
-enum Part<'p> {
+pub(super) enum Part<'p> {
     Key(&'p str),
     At(usize),
     FromEnd(usize),
     Each,
 }
 
-fn parse(path: &str) -> Option<Vec<Part<'_>>> {
+pub(super) fn parse(path: &str) -> Option<Vec<Part<'_>>> {
     let mut parts = Vec::new();
     for piece in path.strip_prefix('.').unwrap_or(path).split('.') {
         let (key, mut rest) = piece.split_at(piece.find('[').unwrap_or(piece.len()));
@@ -103,7 +120,7 @@ fn follow(value: Value<'_>, path: &[Part<'_>], found: &mut Vec<String>) -> Resul
         Part::Key(key) => match (value.get(key), value.entries()) {
             (None, Some(entries)) => {
                 let known = entries.map(|(key, _)| key.into_owned()).collect();
-                return Err(GetError::NoKey { key: (*key).to_owned(), known });
+                return Err(GetError::NoKey { key: (*key).to_owned(), known, meant: None });
             }
             (next, _) => next,
         },

@@ -21,6 +21,7 @@ use super::keys::Keys;
 use super::questions::{self, Asked, Questions};
 use super::screen::Screen;
 use super::slash::Now;
+use super::spent::Spent;
 use super::talk::Talk;
 use super::terminal::{self, Terminal};
 use crate::args::chat::Chat as Args;
@@ -89,6 +90,7 @@ pub(super) async fn run(args: &Args, agent: Agent) -> Result<u8> {
         terminal,
         told,
         now: Now::default(),
+        spent: Spent::new(super::is_resumed(args)),
         prompts: 0,
         kind,
     };
@@ -157,6 +159,7 @@ struct Chat {
     terminal: Terminal,
     told: mpsc::UnboundedSender<Result<String>>,
     now: Now,
+    spent: Spent,
     /// How often something was said to it.
     prompts: usize,
     kind: tapline_protocol::Agent,
@@ -303,6 +306,11 @@ impl Chat {
                         continue;
                     }
                     self.screen.step(step, self.began.elapsed());
+                    if let What::Turn(turn) = &step.what
+                        && let Some(spent) = self.spent.turn(turn)
+                    {
+                        self.screen.remark(self.screen.style().dim, "·", &spent);
+                    }
                 }
             }
             Update::Over(over) => {

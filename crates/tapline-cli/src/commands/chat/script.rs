@@ -6,19 +6,21 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use tapline_runner::{Agent, Stopper, Update};
-use tapline_session::What;
-use tapline_session::render::{Format, Render, TerminalOptions};
+use tapline_session::render::{Format, Render, Style, TerminalOptions};
 use tapline_session::step::Turn;
 use tapline_session::text::{one_line, visible};
+use tapline_session::{Step, What};
 
 use super::slash::{self, Now, Slash};
+use super::spent::Spent;
 use super::talk::Talk;
 use crate::args::chat::{Chat, ScriptFormat};
+use crate::ci::Kind;
 use crate::commands::view;
 use crate::signals::Signals;
 use crate::sink::Sink;
 use crate::source::is_stdin;
-use crate::{exit, output};
+use crate::{ci, exit, output};
 
 pub(super) async fn run(args: &Chat, agent: Agent) -> Result<u8> {
     let prompts = prompts(args)?;
@@ -43,6 +45,8 @@ pub(super) async fn run(args: &Chat, agent: Agent) -> Result<u8> {
         asked: false,
         failed: false,
         now: Now::default(),
+        spent: Spent::new(super::is_resumed(args)),
+        style: options.style,
     };
     let mut signalled = tokio::select! {
         read = script.read(prompts) => {
@@ -96,6 +100,8 @@ struct Script {
     asked: bool,
     failed: bool,
     now: Now,
+    spent: Spent,
+    style: Style,
 }
 
 impl Script {
@@ -128,7 +134,7 @@ impl Script {
             Some(Slash::Quit) => return Ok(Ended::Quit),
             Some(slash) => return Ok(self.slash(slash).await),
             None if !self.talk.knows(&prompt) => {
-                output::tell(&format!(
+                output::fail(&format!(
                     "no such command, here or of the agent's: {prompt} (a blank before it sends it as it is)"
                 ));
                 return Ok(Ended::Badly);
@@ -161,7 +167,7 @@ impl Script {
             Ok(text) if self.format == ScriptFormat::View => self.put(&format!("{}\n", visible(&text))),
             Ok(_) => {}
             Err(error) => {
-                output::tell(&format!("{error:#}"));
+                output::fail(&format!("{error:#}"));
                 return Ended::Badly;
             }
         }
@@ -181,10 +187,12 @@ impl Script {
                     if self.format == ScriptFormat::View {
                         let text = self.renderer.step(step);
                         self.put(&text);
+                        self.tell_spent(step);
                     }
                 }
                 if self.format == ScriptFormat::StreamJson {
-                    self.out.write(output::raw_bytes(&seen.record.bytes).as_ref());
+                    self.out.put(output::raw_bytes(&seen.record.bytes).as_ref(), Kind::Json);
+                    self.out.flush();
                 }
             }
             Update::Stderr(line) => output::tell(line),
@@ -192,6 +200,16 @@ impl Script {
             _ => {}
         }
         said
+    }
+
+    /// What a turn took, below its end.
+    fn tell_spent(&mut self, step: &Step) {
+        let Style { dim, reset, .. } = self.style;
+        if let What::Turn(turn) = &step.what
+            && let Some(spent) = self.spent.turn(turn)
+        {
+            self.put(&format!("{dim}· {spent}{reset}\n"));
+        }
     }
 
     fn over(&mut self, turn: Option<&Turn>, said: Option<String>) -> Ended {
@@ -202,6 +220,7 @@ impl Script {
             if self.format != ScriptFormat::View || turn.subtype.is_none() {
                 output::tell(why);
             }
+            ci::annotate(why);
             return Ended::Badly;
         }
         if self.format == ScriptFormat::Text {
@@ -214,7 +233,7 @@ impl Script {
     }
 
     fn put(&mut self, text: &str) {
-        self.out.write(output::human(text.to_owned()).as_bytes());
+        self.out.write(text.as_bytes());
     }
 
     /// The last words: how it all ended, and how to go on.
@@ -224,7 +243,7 @@ impl Script {
         // A reader that does not read is not waited for long.
         let _ = tokio::time::timeout(NOT_TAKEN, out.flushed()).await;
         if let Some(error) = out.failure() {
-            output::tell(&format!("cannot write: {error}"));
+            output::fail(&format!("cannot write: {error}"));
             return exit::USAGE;
         }
         let Some(report) = report else { return u8::from(failed) };
@@ -242,7 +261,7 @@ impl Script {
             (false, false, exit::INCOMPLETE) => 0,
             (_, true, 0) => exit::FAILED,
             (true, true, exit::INCOMPLETE) => {
-                output::tell(report.verdict.error.as_deref().unwrap_or("the agent ended without a result"));
+                output::fail(report.verdict.error.as_deref().unwrap_or("the agent ended without a result"));
                 code
             }
             _ => code,

@@ -14,6 +14,7 @@ use super::NOT_TAKEN;
 use super::prepare::Plan;
 use super::show::Show;
 use super::signals::Signals;
+use super::stdin::Unread;
 use crate::args::run::{Format, Run};
 use crate::commands::guard_program;
 use crate::{exit, store};
@@ -45,6 +46,8 @@ pub(super) struct Ended {
     pub(super) violations: Vec<Violation>,
     pub(super) code: u8,
     pub(super) recorded: Option<PathBuf>,
+    /// The clock that has stopped it, in words.
+    pub(super) clock: Option<String>,
 }
 
 impl Ended {
@@ -54,6 +57,7 @@ impl Ended {
         verdict.fail(Category::Interrupted, "interrupted".to_owned());
         verdict.outcome = Outcome::Interrupted;
         self.summary = None;
+        self.clock = None;
         self.code = code.unwrap_or(130);
     }
 }
@@ -61,7 +65,6 @@ impl Ended {
 impl Attempt<'_> {
     pub(super) async fn run(mut self, resume: Option<String>, show: &mut Show, whole: &mut Fold) -> Result<Ended> {
         let mut folder = self.folder.map(|folder| store::of_attempt(folder.to_owned(), self.number));
-        let started_at = self.started_at.clone();
         let mut started = self.agent(resume.clone(), folder.clone()).start().await;
         if let (true, Err(StartError::Recording(error))) = (self.number > 1, &started) {
             // The first attempt could be kept; what happens to the disk later does not end the run.
@@ -72,27 +75,45 @@ impl Attempt<'_> {
         match started {
             Ok(running) => Ok(self.follow(running, show, whole, folder).await),
             Err(error @ (StartError::NotFound { .. } | StartError::NotExecutable { .. } | StartError::System { .. })) => {
-                let duration_ms = u64::try_from(self.started.elapsed().as_millis()).ok();
-                let run = RunFacts {
-                    started_at,
-                    duration_ms,
-                    attempts: self.number,
-                    label: self.args.shown.label.clone(),
-                    recording: None,
-                };
-                Ok(Ended {
-                    report: report_not_started(self.plan.kind, &error, run),
-                    summary: None,
-                    started: false,
-                    advice: Some(advice(self.plan.kind, &error)),
-                    violations: Vec::new(),
-                    code: error.exit_code(),
-                    recorded: None,
-                })
+                Ok(self.not_started(&error))
             }
             // Nothing of the agent's: bad usage.
             Err(error) => bail!(error),
         }
+    }
+
+    fn not_started(&self, error: &StartError) -> Ended {
+        let run = RunFacts {
+            started_at: self.started_at.clone(),
+            duration_ms: u64::try_from(self.started.elapsed().as_millis()).ok(),
+            attempts: self.number,
+            label: self.args.shown.label.clone(),
+            recording: None,
+        };
+        Ended {
+            report: report_not_started(self.plan.kind, error, run),
+            summary: None,
+            started: false,
+            advice: Some(advice(self.plan.kind, error)),
+            violations: Vec::new(),
+            code: error.exit_code(),
+            recorded: None,
+            clock: None,
+        }
+    }
+
+    /// The agent could not be told all of its prompt.
+    pub(super) fn unread(&self, why: Unread, show: &Show) -> Ended {
+        let mut ended = self.not_started(&StartError::Refused(String::new()));
+        ended.advice = None;
+        if why == Unread::Interrupted {
+            ended.interrupt(self.signals.code());
+            return ended;
+        }
+        ended.report.verdict.fail(Category::Timeout, "timeout".to_owned());
+        let clock = show.clock(StopReason::Timeout).unwrap_or_default();
+        ended.clock = Some(format!("{clock} while stdin was read: the agent was not started"));
+        Ended { code: ended.report.verdict.exit_code(), ..ended }
     }
 
     fn agent(&self, resume: Option<String>, folder: Option<PathBuf>) -> Agent {
@@ -105,11 +126,11 @@ impl Attempt<'_> {
     }
 
     async fn follow(&mut self, running: Running, show: &mut Show, whole: &mut Fold, recorded: Option<PathBuf>) -> Ended {
-        let mut running = match (&self.args.shown.get, self.plan.format) {
-            (Some(path), _) => running.collect_only(path),
-            (None, Format::Report) => running,
-            (None, _) if self.wants_summary() => running,
-            (None, _) => running.collect_only(""),
+        let paths = &self.args.shown.get;
+        let mut running = match self.plan.format {
+            _ if self.wants_summary() => running,
+            Format::Report if paths.is_empty() => running,
+            _ => running.collect_for(paths.iter().map(String::as_str)),
         };
         self.signals.watch(running.stopper());
         let (mut violations, mut lost) = (Vec::new(), Vec::new());
@@ -171,6 +192,12 @@ impl Attempt<'_> {
         }
         let mut summary = conclusion.summary.clone();
         let mut report = report(collector, &conclusion, run);
+        let timed_out = summary.verdict.category == Some(Category::Timeout);
+        let clock = conclusion.stopped.filter(|_| timed_out).and_then(|reason| show.clock(reason));
+        if clock.is_some() {
+            // The report has its own words for it; people want to know more.
+            summary.verdict.error.clone_from(&clock);
+        }
         if let Some(first) = violations.first() {
             // Where it was found too late to be stopped for it.
             for verdict in [&mut report.verdict, &mut summary.verdict] {
@@ -182,7 +209,8 @@ impl Attempt<'_> {
             message,
             line: None,
         }));
-        Ended { report, summary: Some(summary), started: true, advice: None, violations, code, recorded }
+        let clock = clock.filter(|_| violations.is_empty());
+        Ended { report, summary: Some(summary), started: true, advice: None, violations, code, recorded, clock }
     }
 
     fn wants_summary(&self) -> bool {

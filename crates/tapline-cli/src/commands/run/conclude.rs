@@ -3,35 +3,23 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, bail};
 use tapline_protocol::Json;
 use tapline_recording::Recording;
-use tapline_runner::{StartError, report_not_started};
 use tapline_session::render::digest;
 use tapline_session::text::{one_line, visible};
-use tapline_session::{Advice, Category, GetError, Ledger, Outcome, Report, get};
+use tapline_session::{Advice, Category, Ledger, Outcome, Report};
 
 use super::attempt::Ended;
 use super::prepare::Plan;
 use super::show::Show;
 use crate::args::run::{Format, Run};
-use crate::{exit, output, store};
+use crate::ci::Kind;
+use crate::{exit, output, store, values};
 
 /// What would be found wrong only when the run is paid for.
 pub(super) fn check(args: &Run) -> Result<()> {
-    if let Some(path) = args.shown.get.as_deref() {
-        ensure!(
-            get("{}", path) != Err(GetError::Syntax),
-            "--get: `{path}` is no path: write it like session.id or tools.calls[].name"
-        );
-        // A report of nothing has every key that a report can have at its top.
-        let nothing = StartError::Refused(String::new());
-        let report = report_not_started(tapline_protocol::Agent::Codex, &nothing, tapline_session::Run::default()).to_json();
-        let root = path.split(['.', '[']).next().unwrap_or_default();
-        if let Err(error @ GetError::NoKey { .. }) = get(&report, root) {
-            bail!("--get: no value at `{path}`: {error}");
-        }
-    }
+    values::check(&args.shown.get)?;
     if let Some(path) = &args.shown.summary {
         let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
         opened.with_context(|| format!("cannot write the summary {}", path.display()))?;
@@ -49,12 +37,12 @@ pub(super) fn check(args: &Run) -> Result<()> {
 pub(super) fn open_group(args: &Run, plan: &Plan, show: &mut Show) {
     if is_grouped(args, plan) {
         let name = args.shown.label.as_deref().unwrap_or("tapline run");
-        show.line(&format!("::group::{}", escaped(name)));
+        show.group(name);
     }
 }
 
 fn is_grouped(args: &Run, plan: &Plan) -> bool {
-    output::is_ci_log() && args.shown.get.is_none() && matches!(plan.format, Format::Live | Format::Lines)
+    args.shown.get.is_empty() && matches!(plan.format, Format::Live | Format::Lines)
 }
 
 /// Prints what is to be printed at the end, and returns the exit code.
@@ -68,27 +56,29 @@ pub(super) fn conclude(args: &Run, plan: &Plan, mut ended: Ended, show: &mut Sho
     if let Err(error) = amend(&ended) {
         show.note(&format!("WARNING: the recording does not say how the run ended: {error:#}"));
     }
-    if is_grouped(args, plan) {
-        show.line("::endgroup::");
-    }
+    show.end_group();
     if let Some(summary) = &ended.summary {
         show.finish(summary);
     }
-    let Ended { report, advice, mut code, recorded, started, .. } = ended;
-    let failure = failure(&report);
-    let human = matches!(plan.format, Format::Live | Format::Lines) && args.shown.get.is_none();
-    match (&args.shown.get, plan.format) {
-        (Some(path), _) => code = print_value(&report, path, code, show),
-        (None, Format::Text) if failure.is_none() => print_text(&report, show),
-        (None, Format::Json) => print_json(&report, show),
-        (None, Format::Report) => show.line(&output::json(&output::raw(&report.to_json()))),
-        (None, Format::Text | Format::Live | Format::Lines | Format::StreamJson | Format::Quiet) => {}
+    let Ended { report, advice, mut code, recorded, started, clock, .. } = ended;
+    let mut failure = clock.or_else(|| exit::failure(&report.verdict));
+    let human = matches!(plan.format, Format::Live | Format::Lines) && args.shown.get.is_empty();
+    match (args.shown.get.as_slice(), plan.format) {
+        ([], Format::Text) if failure.is_none() => print_text(&report, show),
+        ([], Format::Json) => print_json(&report, show),
+        ([], Format::Report) => show.line(&output::raw(&report.to_json()), Kind::Json),
+        ([], Format::Text | Format::Live | Format::Lines | Format::StreamJson | Format::Quiet) => {}
+        (paths, _) => code = print_values(&report, paths, code, show),
     }
+    for line in show.denials.told(args) {
+        show.note(&line);
+    }
+    let warned = exit::warned(&report.verdict, &args.ending.fail_on).filter(|_| code == 0);
+    code = if warned.is_some() { exit::FAILED } else { code };
     if let Some(failure) = failure.as_ref().filter(|_| plan.format != Format::Quiet) {
         match plan.format {
             Format::Text => {
-                let text = output::human(format!("Error: {}", visible(failure)));
-                show.error_line(&text);
+                show.error_line(&format!("Error: {}", visible(failure)));
             }
             // The view has told it.
             _ if human && started => {}
@@ -97,7 +87,13 @@ pub(super) fn conclude(args: &Run, plan: &Plan, mut ended: Ended, show: &mut Sho
         if let Some(advice) = advice.or_else(|| advise(&report, args)) {
             show.note(&advice);
         }
-        annotate(&report, failure, show);
+    }
+    if let Some(why) = warned {
+        show.note(&why);
+        failure = Some(why);
+    }
+    if let Some(failure) = failure.as_ref().filter(|_| plan.format != Format::Quiet) {
+        show.annotate(title(&report), failure);
     }
     if let Some(folder) = recorded.filter(|_| human || failure.is_some()) {
         show.note(&format!("recorded in {}", folder.display()));
@@ -144,26 +140,14 @@ fn amend(ended: &Ended) -> Result<()> {
     Ok(())
 }
 
-/// What went wrong, in the words a person should read.
-fn failure(report: &Report) -> Option<String> {
-    let verdict = &report.verdict;
-    if verdict.outcome == Outcome::Success {
-        return None;
-    }
-    let word = verdict.category.map_or(verdict.outcome.word(), |category| category.word());
-    let error = verdict.error.as_deref().map(|error| error.strip_prefix("Error: ").unwrap_or(error));
-    Some(match error {
-        Some(error) if error == word => error.to_owned(),
-        Some(error) => format!("{error} ({word})"),
-        None => "there is no result: the run did not end, or its end was lost".to_owned(),
-    })
-}
-
 /// What to do about a failure, where we know.
 fn advise(report: &Report, args: &Run) -> Option<String> {
     let agent = report.agent.map_or("the agent", |agent| agent.name());
     match report.verdict.category? {
-        Category::Auth => Some(format!("log in by starting `{agent}` once, or set its API key (--env NAME=VALUE)")),
+        Category::Auth => {
+            Some(format!("log in by starting `{agent}` once, or set its API key (--env NAME=VALUE){}", key(report)))
+        }
+        Category::Billing => Some(format!("look at the account that pays{}", key(report))).filter(|_| !key(report).is_empty()),
         _ if report.verdict.retry.advice != Advice::No && args.ending.retry == 0 => {
             Some("trying again can help: --retry N waits as long as it takes".to_owned())
         }
@@ -171,46 +155,39 @@ fn advise(report: &Report, args: &Run) -> Option<String> {
     }
 }
 
-fn print_value(report: &Report, path: &str, code: u8, show: &mut Show) -> u8 {
-    match get(&report.to_json(), path) {
-        // A list with nothing in it is no line.
-        Ok(value) if value.is_empty() => code,
-        Ok(value) => {
-            show.line(&output::human(output::raw(&value).into_owned()));
-            code
-        }
-        Err(error) => {
-            show.note(&format!("no value at `{path}`: {error}"));
-            let failed = if error == GetError::Syntax { exit::USAGE } else { exit::FAILED };
-            if code == 0 { failed } else { code }
-        }
+/// Which key the agent used, as it says: a label.
+fn key(report: &Report) -> String {
+    let source = report.session.setup.api_key_source.as_deref().filter(|source| *source != "none");
+    source.map(|source| format!("; it used the key of: {}", one_line(source))).unwrap_or_default()
+}
+
+fn print_values(report: &Report, paths: &[String], code: u8, show: &mut Show) -> u8 {
+    let found = values::of(report, paths);
+    for value in &found.lines {
+        show.line(&output::raw(value), values::kind_of(value));
     }
+    for why in &found.missing {
+        show.note(why);
+        show.annotate(title(report), why);
+    }
+    if code == 0 && !found.missing.is_empty() { exit::FAILED } else { code }
 }
 
 fn print_text(report: &Report, show: &mut Show) {
     let answer = report.answer.as_deref().unwrap_or_default();
-    show.line(&output::human(output::raw(answer.strip_suffix('\n').unwrap_or(answer)).into_owned()));
+    show.line(&output::raw(answer.strip_suffix('\n').unwrap_or(answer)), Kind::Text);
 }
 
 fn print_json(report: &Report, show: &mut Show) {
     // Without a result there is nothing to print, and the failure is told.
     if let Ok(json) = show.outputs.json(report.agent) {
-        show.line(&output::json(&output::raw(json.trim_end())));
+        show.line(&output::raw(json.trim_end()), Kind::Json);
     }
 }
 
-/// In GitHub Actions a failure is an annotation.
-fn annotate(report: &Report, failure: &str, show: &mut Show) {
-    if output::is_ci_log() {
-        let title = report.run.label.as_deref().unwrap_or("tapline run");
-        let title = escaped(title).replace(':', "%3A").replace(',', "%2C");
-        show.error_line(&format!("::error title={title}::{}", escaped(&one_line(failure))));
-    }
-}
-
-/// Text in a workflow command.
-fn escaped(text: &str) -> String {
-    one_line(text).replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+/// What an annotation is about.
+fn title(report: &Report) -> &str {
+    report.run.label.as_deref().unwrap_or("tapline run")
 }
 
 /// Sums the run up for the job, where the CI system wants it: unasked, so that a failure fails nothing.

@@ -9,8 +9,8 @@ use tapline_session::render::Format;
 use crate::args::Facts;
 use crate::source::{Source, is_stdin};
 
-/// The prompt with this before it. A stream or recording is told as a transcript, text as it is.
-pub(super) fn before(path: &PathBuf, prompt: &[u8]) -> Result<Vec<u8>> {
+/// What goes before the prompt. A stream or recording is told as a transcript, text as it is.
+pub(super) fn told(path: &PathBuf) -> Result<Vec<u8>> {
     let facts = Facts::default();
     let told = if path.is_dir() {
         transcript(Source::open(Some(path), &facts)?)?.unwrap_or_default()
@@ -21,9 +21,7 @@ pub(super) fn before(path: &PathBuf, prompt: &[u8]) -> Result<Vec<u8>> {
     };
     // The context ends where we say it ends.
     let told = told.replace("</earlier-run", "<\\/earlier-run");
-    let mut all = format!("<earlier-run>\n{}\n</earlier-run>\n\n", told.trim()).into_bytes();
-    all.extend_from_slice(prompt);
-    Ok(all)
+    Ok(format!("<earlier-run>\n{}\n</earlier-run>\n\n", told.trim()).into_bytes())
 }
 
 fn bytes_of(path: &Path) -> std::io::Result<Vec<u8>> {

@@ -1,15 +1,18 @@
 //! The command line to an agent that can be started.
 
 use std::ffi::OsString;
-use std::io::{IsTerminal as _, Read as _};
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use tapline_runner::{Agent, Environment, Input, Limits, Options};
 use tapline_session::permission::Permissions;
 
 use super::context;
-use crate::args::run::{Format, InputKind, Run, Told};
+use super::signals::Signals;
+use super::stdin::{self, Piped, Unread};
+use crate::args::run::{Format, InputKind, Run, Told, span};
 use crate::commands::check::read_permissions;
 use crate::{output, source};
 
@@ -17,13 +20,25 @@ use crate::{output, source};
 pub(super) struct Plan {
     pub(super) kind: tapline_protocol::Agent,
     pub(super) format: Format,
-    /// The prompt, with the context before it.
+    /// The prompt, with the context before it and what was piped behind it.
     pub(super) prompt: Option<Vec<u8>>,
+    stdin: Stdin,
     options: Options,
     permissions: Option<Permissions>,
 }
 
-/// Reads everything that the run needs from files and stdin.
+/// What stdin is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stdin {
+    /// The prompt itself.
+    Prompt,
+    /// What goes behind the prompt, if there is something.
+    Beside,
+    /// Nothing, or something that is read elsewhere.
+    Other,
+}
+
+/// Reads everything that the run needs from files.
 pub(super) fn plan(args: &Run) -> Result<Plan> {
     let kind = tapline_protocol::Agent::from(args.whose.agent);
     let live = if output::is_capable() { Format::Live } else { Format::Lines };
@@ -32,14 +47,14 @@ pub(super) fn plan(args: &Run) -> Result<Plan> {
         bail!("--format json: codex has no such output; use --format report or text");
     }
     ensure!(args.input.is_none() || args.ending.retry == 0, "--retry: messages from stdin cannot be sent a second time");
-    let prompt = prompt(args)?;
     let told = &args.told;
-    let watched = args.shown.get.is_none() && format == Format::Live && output::is_capable();
+    let watched = args.shown.get.is_empty() && format == Format::Live && output::is_capable();
     let options = options(told, &args.extra, told.partial || watched && kind == tapline_protocol::Agent::Claude)?;
     let permissions = told.permissions.as_deref().map(read_permissions).transpose()?;
     let why = "whoever sends the messages answers the questions";
     ensure!(permissions.is_none() || args.input.is_none(), "--permissions with --input stream-json: {why}");
-    Ok(Plan { kind, format, prompt, options, permissions })
+    let (prompt, stdin) = prompt(args)?;
+    Ok(Plan { kind, format, prompt, stdin, options, permissions })
 }
 
 /// What the agent is told by flags; what it needs is looked for here.
@@ -83,6 +98,53 @@ pub(in crate::commands) fn options(told: &Told, extra: &[OsString], partial: boo
 }
 
 impl Plan {
+    /// Reads what stdin has for the prompt: what is to be told of it, or why it could not be read to its end.
+    pub(super) async fn read_stdin(
+        &mut self,
+        args: &Run,
+        until: Option<Instant>,
+        signals: &Signals,
+    ) -> Result<Result<Option<String>, Unread>> {
+        let stdin = match self.stdin {
+            Stdin::Other => None,
+            Stdin::Prompt => Some(stdin::any().context("cannot read the prompt from stdin")?),
+            Stdin::Beside => stdin::meant(),
+        };
+        let Some(stdin) = stdin else { return Ok(Ok(None)) };
+        let wait = Some(args.stdin_wait).filter(|_| self.stdin == Stdin::Beside);
+        let reading = tokio::task::spawn_blocking(move || stdin::read(&stdin, wait, until));
+        let piped = tokio::select! {
+            piped = reading => piped.context("cannot read stdin")?,
+            () = signals.came() => return Ok(Err(Unread::Interrupted)),
+        };
+        let prompt = self.prompt.take().unwrap_or_default();
+        let without = |why: &str, advice: &str| Ok(Ok(Some(format!("{why}: going on without it ({advice})"))));
+        if self.stdin == Stdin::Prompt {
+            let text = match piped.context("cannot read the prompt from stdin")? {
+                Piped::All(text) => text,
+                Piped::Endless => bail!("the prompt on stdin does not end (over 1 GiB)"),
+                Piped::Late | Piped::Silent => return Ok(Err(Unread::Late)),
+            };
+            refuse_empty(&text)?;
+            self.prompt = Some([prompt, text].concat());
+            return Ok(Ok(None));
+        }
+        if let Ok(Piped::All(piped)) = &piped {
+            self.prompt = Some(stdin::behind(self.kind, &prompt, piped));
+            return Ok(Ok(None));
+        }
+        self.prompt = Some(prompt);
+        match piped {
+            Ok(Piped::Late) => Ok(Err(Unread::Late)),
+            Ok(Piped::Endless) => without("WARNING: stdin does not end", "over 1 GiB; --no-stdin leaves it alone"),
+            Err(error) => without("WARNING: stdin cannot be read", &error.to_string()),
+            Ok(Piped::Silent | Piped::All(_)) => {
+                let why = format!("nothing came on stdin within {}", span(args.stdin_wait));
+                without(&why, "--stdin-wait TIME waits longer, --no-stdin not at all")
+            }
+        }
+    }
+
     /// An agent for the next attempt. A resumed one is told what the task was.
     pub(super) fn agent(&self, args: &Run, resume: Option<String>) -> Agent {
         let mut agent = Agent::new(self.kind);
@@ -152,32 +214,38 @@ pub(in crate::commands) fn variable(text: &str) -> (OsString, Option<OsString>) 
     }
 }
 
-/// The prompt, from wherever it comes, with the context before it.
-fn prompt(args: &Run) -> Result<Option<Vec<u8>>> {
+/// The prompt as it was given, if it was, with the context before it; and what stdin is for.
+fn prompt(args: &Run) -> Result<(Option<Vec<u8>>, Stdin)> {
     let context_on_stdin = args.context.as_ref().is_some_and(|path| source::is_stdin(Some(path)));
     let prompt_on_stdin = args.prompt.as_deref() == Some("-");
     let taken = [context_on_stdin, prompt_on_stdin, args.input.is_some()].into_iter().filter(|taken| *taken).count();
     ensure!(taken < 2, "stdin can be one thing only: the prompt (-), --context -, or --input stream-json");
-    let prompt = match (args.any_prompt.as_ref().or(args.prompt.as_ref().filter(|text| *text != "-")), &args.prompt_file) {
+    ensure!(taken == 0 || !args.no_stdin, "--no-stdin: the prompt (-) or --context - is to be read from stdin");
+    let given = match (args.any_prompt.as_ref().or(args.prompt.as_ref().filter(|text| *text != "-")), &args.prompt_file) {
         (Some(text), _) => Some(text.clone().into_bytes()),
         (None, Some(file)) => Some(std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?),
-        _ if prompt_on_stdin || (taken == 0 && !std::io::stdin().is_terminal()) => Some(from_stdin()?),
-        _ => None,
+        (None, None) => None,
     };
-    let empty = prompt.as_ref().is_none_or(|prompt| prompt.trim_ascii().is_empty());
-    if args.input.is_none() && empty {
-        bail!("no prompt: give it as an argument, with --prompt-file, or on stdin (tapline run --help)");
+    // A prompt of nothing leaves the word to stdin, as the agents do it.
+    let given = given.filter(|text| !text.trim_ascii().is_empty());
+    let piped = taken == 0 && !args.no_stdin && !std::io::stdin().is_terminal();
+    let stdin = match &given {
+        None if prompt_on_stdin || piped => Stdin::Prompt,
+        Some(_) if piped => Stdin::Beside,
+        _ => Stdin::Other,
+    };
+    if args.input.is_none() && stdin != Stdin::Prompt {
+        refuse_empty(given.as_deref().unwrap_or_default())?;
     }
-    match &args.context {
-        Some(path) => Ok(Some(context::before(path, &prompt.unwrap_or_default())?)),
-        None => Ok(prompt),
-    }
+    let Some(path) = &args.context else { return Ok((given, stdin)) };
+    let context = context::told(path)?;
+    Ok((Some([context, given.unwrap_or_default()].concat()), stdin))
 }
 
-fn from_stdin() -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    std::io::stdin().read_to_end(&mut bytes).context("cannot read the prompt from stdin")?;
-    Ok(bytes)
+fn refuse_empty(prompt: &[u8]) -> Result<()> {
+    let advice = "give it as an argument, with --prompt-file, or on stdin (tapline run --help)";
+    ensure!(!prompt.trim_ascii().is_empty(), "no prompt: {advice}");
+    Ok(())
 }
 
 /// A schema: itself, or the file that holds it.

@@ -3,15 +3,15 @@
 
 use std::time::Duration;
 
-use tapline_protocol::Record;
 use tapline_runner::{StopReason, Update, now};
-use tapline_session::permission::Ruling;
 use tapline_session::render::{Format as Rendering, Outputs, Render, Status, TerminalOptions};
 use tapline_session::step::{Odd, Step, What};
 use tapline_session::text::{one_line, visible};
 use tapline_session::{Summary, duration};
 
-use crate::args::run::{Format, Run};
+use super::denials::Denials;
+use crate::args::run::{Ending, Format, Run, span};
+use crate::ci::Kind;
 use crate::commands::view;
 use crate::output;
 use crate::sink::Sink;
@@ -24,20 +24,46 @@ pub(super) struct Show {
     label: Option<String>,
     out: Sink,
     err: Sink,
-    /// What is to be written at the next flush.
-    buffer: Vec<u8>,
     renderer: Box<dyn Render>,
     live: bool,
     status: Status,
     pub(super) outputs: Outputs,
-    key_told: bool,
+    pub(super) denials: Denials,
+    /// Nobody needs to be told whose key the agent uses: it was said, or given.
+    key_known: bool,
+    clocks: Clocks,
     stopping: bool,
     agent: &'static str,
 }
 
+/// How long the clocks run that may stop the agent.
+#[derive(Clone, Copy)]
+struct Clocks {
+    timeout: Option<Duration>,
+    idle: Option<Duration>,
+    linger: Duration,
+}
+
+impl Clocks {
+    fn of(ending: &Ending) -> Self {
+        Self { timeout: ending.timeout, idle: ending.idle_timeout, linger: ending.linger }
+    }
+
+    /// Which clock has stopped the agent, and after how long.
+    fn told(self, reason: StopReason) -> Option<String> {
+        let after = |limit: Option<Duration>| limit.map(span).unwrap_or_default();
+        match reason {
+            StopReason::Timeout => Some(format!("timeout: {} passed (--timeout)", after(self.timeout))),
+            StopReason::Idle => Some(format!("timeout: no output for {} (--idle-timeout)", after(self.idle))),
+            StopReason::Linger => Some(format!("the agent stayed for {} after its last word (--linger)", span(self.linger))),
+            StopReason::Interrupted | StopReason::Terminated | StopReason::Stopped => None,
+        }
+    }
+}
+
 impl Show {
     pub(super) fn new(args: &Run, format: Format, kind: tapline_protocol::Agent) -> Self {
-        let only_value = args.shown.get.is_some();
+        let only_value = !args.shown.get.is_empty();
         let live = format == Format::Live && output::is_capable() && !only_value;
         let terminal = view::options(args.shown.look);
         let options = TerminalOptions { thinking: args.shown.thinking, partial: live || args.told.partial, live, ..terminal };
@@ -45,18 +71,30 @@ impl Show {
         Self {
             format,
             only_value,
-            label: args.shown.label.clone(),
+            label: args.shown.label.as_deref().map(one_line),
             out: Sink::stdout(),
             err: Sink::stderr(),
-            buffer: Vec::new(),
             renderer: rendering.renderer(),
             live,
             status: Status::default(),
             outputs: Outputs::default(),
-            key_told: false,
+            denials: Denials::default(),
+            key_known: args.told.env.iter().any(|text| text.split('=').next() == Some(KEY)),
+            clocks: Clocks::of(&args.ending),
             stopping: false,
             agent: kind.name(),
         }
+    }
+
+    /// The same for the next attempt: what was said of the run is said.
+    pub(super) fn again(&mut self, args: &Run, kind: tapline_protocol::Agent) {
+        let (denials, key_known) = (std::mem::take(&mut self.denials), self.key_known);
+        *self = Self { denials, key_known, ..Self::new(args, self.format, kind) };
+    }
+
+    /// Which clock has stopped the agent, and after how long.
+    pub(super) fn clock(&self, reason: StopReason) -> Option<String> {
+        self.clocks.told(reason)
     }
 
     /// Whether there is a status line.
@@ -73,7 +111,7 @@ impl Show {
         match update {
             Update::Record(seen) => {
                 if self.format == Format::StreamJson && !self.only_value {
-                    self.pass_on(&seen.record);
+                    self.out.put(output::raw_bytes(&seen.record.bytes).as_ref(), Kind::Json);
                 }
                 if self.format == Format::Json {
                     self.outputs.accept(&seen.record, &seen.steps);
@@ -92,21 +130,13 @@ impl Show {
             Update::Left(count) => {
                 self.note(&format!("WARNING: {count} of the agent's processes cannot be ended: the system holds them"));
             }
-            Update::Settled(settled) if settled.ruling == Ruling::Deny && self.is_human() => {
-                let rule = settled.rule.as_ref().map(|rule| format!(" ({rule})")).unwrap_or_default();
-                let why = settled.reason.as_deref().unwrap_or_default();
-                self.note(&format!("denied: {}: {why}{rule}", settled.tool));
-            }
+            Update::Settled(settled) => self.denials.settle(settled),
             Update::Stopping(reason) => {
-                let why = match reason {
-                    StopReason::Timeout => "timeout (--timeout): stopping the agent",
-                    StopReason::Idle => "no sign of life (--idle-timeout): stopping the agent",
-                    StopReason::Linger => "the agent stayed after its last word: stopping it",
-                    StopReason::Interrupted | StopReason::Terminated => "stopping the agent (again to stop it at once)",
-                    StopReason::Stopped => "stopping the agent",
-                };
+                let by_a_person = matches!(reason, StopReason::Interrupted | StopReason::Terminated);
+                let again = if by_a_person { " (again to stop it at once)" } else { "" };
+                let why = self.clock(*reason).map(|clock| format!("{clock}: ")).unwrap_or_default();
                 self.stopping = true;
-                self.note(why);
+                self.note(&format!("{why}stopping the agent{again}"));
             }
             _ => {}
         }
@@ -114,10 +144,11 @@ impl Show {
 
     fn step(&mut self, step: &Step, elapsed: Duration) {
         match &step.what {
-            What::Session(info) if !self.key_told => {
-                self.key_told = true;
-                if let Some(source) = &info.setup.api_key_source {
-                    self.note(&format!("apiKeySource={source}"));
+            // A key that was found in the environment is used before any login, and may be somebody's who did not mean it.
+            What::Session(info) if !self.key_known && self.is_human() => {
+                self.key_known = true;
+                if info.setup.api_key_source.as_deref() == Some(KEY) {
+                    self.note(&format!("the agent uses the API key in {KEY}: the run is billed to it"));
                 }
             }
             // On a terminal the view itself shows it.
@@ -126,6 +157,7 @@ impl Show {
             }
             _ => {}
         }
+        self.denials.accept(step);
         if !self.is_human() {
             return;
         }
@@ -136,17 +168,6 @@ impl Show {
         }
         let text = self.renderer.step(step);
         self.write_lines(&text);
-    }
-
-    /// The line as it is. In a CI log it could be a command: then, and only then, it is changed.
-    fn pass_on(&mut self, record: &Record) {
-        if output::is_ci_log() {
-            let text = String::from_utf8_lossy(&record.bytes);
-            let is_event = record.envelope.kind.is_some();
-            let safe = if is_event { output::json(&text).into_owned() } else { output::human(text.into_owned()) };
-            return self.write(safe.as_bytes());
-        }
-        self.write(output::raw_bytes(&record.bytes).as_ref());
     }
 
     /// Text for people: in a log every line has its time.
@@ -161,16 +182,12 @@ impl Show {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        self.buffer.extend_from_slice(bytes);
-        if self.buffer.len() > BUFFER {
-            self.flush();
-        }
+        self.out.put(bytes, Kind::Text);
     }
 
     /// What was put out must be seen now.
     pub(super) fn flush(&mut self) {
-        self.out.write(&self.buffer);
-        self.buffer.clear();
+        self.out.flush();
     }
 
     /// Waits until more can be put out.
@@ -242,8 +259,7 @@ impl Show {
         let room = if self.live { self.renderer.pause() } else { String::new() };
         self.write(room.as_bytes());
         self.flush();
-        let text = output::human(format!("{who}{name}: {}\n", visible(text)));
-        self.err.write(text.as_bytes());
+        self.err.write(format!("{who}{}: {}\n", visible(&name), visible(text)).as_bytes());
         let back = if self.live { self.renderer.resume() } else { String::new() };
         self.write(back.as_bytes());
         self.flush();
@@ -258,11 +274,25 @@ impl Show {
         self.flush();
     }
 
-    /// A line of tapline's own on stdout.
-    pub(super) fn line(&mut self, text: &str) {
-        self.write(text.as_bytes());
-        self.write(b"\n");
+    /// A line on stdout.
+    pub(super) fn line(&mut self, text: &str, kind: Kind) {
+        self.out.put(format!("{text}\n").as_bytes(), kind);
         self.flush();
+    }
+
+    /// In a CI log, what follows can be folded.
+    pub(super) fn group(&mut self, name: &str) {
+        self.out.group(name);
+    }
+
+    /// What follows cannot.
+    pub(super) fn end_group(&mut self) {
+        self.out.end_group();
+    }
+
+    /// In a CI log, an annotation.
+    pub(super) fn annotate(&mut self, title: &str, text: &str) {
+        self.err.annotate(title, text);
     }
 
     /// A line of tapline's own on stderr, in every format.
@@ -276,5 +306,5 @@ impl Show {
     }
 }
 
-/// So much is put together before it is written.
-const BUFFER: usize = 64 << 10;
+/// Where Claude Code looks for a key of the API first.
+const KEY: &str = "ANTHROPIC_API_KEY";

@@ -1,0 +1,308 @@
+//! The log of GitHub Actions, which takes commands (`::error::…`, `##[group]…`) from whatever a program prints. One filter for
+//! all that tapline prints, in every command; and the commands that tapline itself gives: groups and annotations.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use tapline_session::text::one_line;
+
+use crate::sink::Sink;
+
+/// Whether this is a job of GitHub Actions.
+pub(crate) fn is_job() -> bool {
+    std::env::var_os("GITHUB_ACTIONS").is_some()
+}
+
+/// Whether what is written there may be read by the log: all but a file, as nobody knows where a pipe ends.
+fn is_log(stream: BorrowedFd<'_>) -> bool {
+    let is_file = |stream: BorrowedFd<'_>| {
+        stream.try_clone_to_owned().and_then(|own| File::from(own).metadata()).map(|meta| meta.is_file())
+    };
+    is_job() && !is_file(stream).unwrap_or(false)
+}
+
+/// What is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A blank takes a command apart.
+    Text,
+    /// JSON stays the same JSON: an escape takes a command apart.
+    Json,
+}
+
+/// Takes commands apart in what is written to one stream, in whatever pieces that comes. Where nothing reads commands,
+/// everything passes as it is.
+///
+/// The runner ends a line at LF or CR. A command is `::` at the start of a line, behind blanks of any kind, or `##[` anywhere.
+#[derive(Debug)]
+pub(crate) struct Filter {
+    active: bool,
+    stream: usize,
+    place: Place,
+    /// The start of a character of several bytes, where the line has only blanks so far.
+    part: Vec<u8>,
+    /// How many `#` came last.
+    hashes: u8,
+    /// Nothing was written, or a line end was written last.
+    at_start: bool,
+}
+
+/// What of the line was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Only blanks.
+    Start,
+    /// Then a colon.
+    Colon,
+    /// Something that no command starts with.
+    Inside,
+}
+
+/// The filters so far, and which of them passed something last.
+static FILTERS: AtomicUsize = AtomicUsize::new(1);
+static LAST: AtomicUsize = AtomicUsize::new(0);
+
+impl Filter {
+    pub(crate) fn of(stream: BorrowedFd<'_>) -> Self {
+        Self::new(is_log(stream))
+    }
+
+    fn new(active: bool) -> Self {
+        let stream = FILTERS.fetch_add(1, Ordering::Relaxed);
+        Self { active, stream, place: Place::Start, part: Vec::new(), hashes: 0, at_start: true }
+    }
+
+    /// What to write for this.
+    pub(crate) fn pass<'b>(&mut self, bytes: &'b [u8], kind: Kind) -> Cow<'b, [u8]> {
+        if let Some(last) = bytes.last() {
+            self.at_start = *last == b'\n';
+        }
+        if !self.active || bytes.is_empty() {
+            return bytes.into();
+        }
+        // Where stdout and stderr are one, the other may have ended the line.
+        if LAST.swap(self.stream, Ordering::Relaxed) != self.stream && self.place == Place::Inside {
+            self.place = Place::Start;
+        }
+        let (mut out, mut done) = (Vec::new(), 0);
+        for (at, &byte) in bytes.iter().enumerate() {
+            if let Some(instead) = self.step(byte, kind) {
+                out.extend_from_slice(&bytes[done..at]);
+                out.extend_from_slice(instead);
+                done = at + 1;
+            }
+        }
+        if done == 0 {
+            return bytes.into();
+        }
+        out.extend_from_slice(&bytes[done..]);
+        out.into()
+    }
+
+    /// What to write instead of this byte.
+    fn step(&mut self, byte: u8, kind: Kind) -> Option<&'static [u8]> {
+        let opens = byte == b'[' && self.hashes >= 2;
+        self.hashes = if byte == b'#' { self.hashes.saturating_add(1) } else { 0 };
+        let twice = byte == b':' && self.place == Place::Colon;
+        self.place = match (self.place, byte) {
+            (_, b'\n' | b'\r') => {
+                self.part.clear();
+                Place::Start
+            }
+            (Place::Start, b' ' | b'\t' | 0x0b | 0x0c) => Place::Start,
+            (Place::Start, b':') if self.part.is_empty() => Place::Colon,
+            (Place::Start, 0x80..) => self.start(byte),
+            (Place::Start | Place::Colon | Place::Inside, _) => Place::Inside,
+        };
+        match (opens, twice, kind) {
+            (true, _, Kind::Json) => Some(b"\\u005b"),
+            (true, _, Kind::Text) => Some(b" ["),
+            // No line of JSON starts like that: one that does is none.
+            (_, true, _) => Some(b" :"),
+            _ => None,
+        }
+    }
+
+    /// A byte of a character that may be a blank, too. A byte order mark at the start of a stream is not seen by its reader.
+    fn start(&mut self, byte: u8) -> Place {
+        self.part.push(byte);
+        let blank = match std::str::from_utf8(&self.part) {
+            Ok(text) => text.chars().all(|c| c.is_whitespace() || c == '\u{feff}'),
+            Err(error) if error.error_len().is_none() => return Place::Start,
+            Err(_) => false,
+        };
+        self.part.clear();
+        if blank { Place::Start } else { Place::Inside }
+    }
+}
+
+/// A writer behind a filter.
+pub(crate) struct Filtered<W> {
+    to: W,
+    filter: Filter,
+    kind: Kind,
+}
+
+impl<W: AsFd> Filtered<W> {
+    pub(crate) fn new(to: W, kind: Kind) -> Self {
+        let filter = Filter::of(to.as_fd());
+        Self { to, filter, kind }
+    }
+}
+
+impl<W: Write> Write for Filtered<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.to.write_all(&self.filter.pass(bytes, self.kind))?;
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
+/// A command of our own, on a line of its own.
+fn command(filter: &Filter, name: &str, properties: &str, data: &str) -> Option<String> {
+    let gap = if filter.at_start { "" } else { "\n" };
+    filter.active.then(|| format!("{gap}::{name}{properties}::{}\n", escaped(data)))
+}
+
+/// Text in a command: one line, and no command of the older kind in it.
+fn escaped(text: &str) -> String {
+    one_line(text).replace("##[", "## [").replace('%', "%25")
+}
+
+/// An error that is shown beside the job, not in its log alone.
+pub(crate) fn annotation(filter: &Filter, title: &str, text: &str) -> String {
+    let title = escaped(title).replace(':', "%3A").replace(',', "%2C");
+    command(filter, "error", &format!(" title={title}"), text).unwrap_or_default()
+}
+
+/// The same, from wherever an error is told.
+pub(crate) fn annotate(text: &str) {
+    let mut stderr = io::stderr();
+    let line = annotation(&Filter::of(stderr.as_fd()), "tapline", text);
+    let _ = stderr.write_all(line.as_bytes());
+}
+
+/// A group is open.
+static GROUP: AtomicBool = AtomicBool::new(false);
+
+/// What is printed from here on can be folded, under this name.
+pub(crate) fn group(filter: &Filter, name: &str) -> String {
+    let line = command(filter, "group", "", name).unwrap_or_default();
+    GROUP.store(!line.is_empty(), Ordering::Release);
+    line
+}
+
+/// What closes the group, if one is open.
+pub(crate) fn end_group(filter: &Filter) -> String {
+    if !GROUP.swap(false, Ordering::AcqRel) {
+        return String::new();
+    }
+    command(filter, "endgroup", "", "").unwrap_or_default()
+}
+
+/// Closes a group that was left open, whatever has happened. It does not wait for whoever reads.
+pub(crate) fn close_group() {
+    let mut out = Sink::stdout();
+    out.end_group();
+}
+
+/// A fault in tapline itself closes the group, too, and is an annotation.
+pub(crate) fn watch_panics() {
+    if !is_job() {
+        return;
+    }
+    let told = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |fault| {
+        told(fault);
+        close_group();
+        annotate(&fault.to_string());
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the runner would take for a command: see ActionCommand in github.com/actions/runner.
+    fn is_command(line: &str) -> bool {
+        line.trim_start().trim_start_matches('\u{feff}').trim_start().starts_with("::") || line.contains("##[")
+    }
+
+    fn pass(text: &str, kind: Kind, piece: usize) -> String {
+        let mut filter = Filter::new(true);
+        let mut out = Vec::new();
+        for piece in text.as_bytes().chunks(piece) {
+            // No other filter writes between them.
+            LAST.store(filter.stream, Ordering::Relaxed);
+            out.extend_from_slice(&filter.pass(piece, kind));
+        }
+        String::from_utf8(out).unwrap_or_default()
+    }
+
+    #[test]
+    fn no_command_passes_in_whatever_pieces() {
+        let hostile = [
+            "::error::x",
+            "a\n::error::x",
+            "a\r::error::x\r\n::set-env name=A::b",
+            "  \t ::error::x",
+            "\u{a0}\u{3000}\u{2028}\u{85}::error::x",
+            "\u{feff}::error::x",
+            "\u{feff} ::stop-commands::x",
+            "text ##[group]x ###[error]y",
+            ":::error::x",
+            "é::not a command\n\u{a0}é::nor this",
+        ];
+        for text in hostile {
+            let whole = pass(text, Kind::Text, text.len());
+            assert!(whole.split(['\n', '\r']).all(|line| !is_command(line)), "{text:?} → {whole:?}");
+            let without = |text: &str| text.replace(' ', "");
+            assert_eq!(without(&whole), without(text), "only blanks are put in");
+            for piece in 1..6 {
+                assert_eq!(pass(text, Kind::Text, piece), whole, "{text:?} in pieces of {piece}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_command_stays_as_it_is() {
+        for text in ["std::io::Result\n", "a ::b\n", ": :x", "#[test]\n# [x]", "é ::x", "::"] {
+            let expected = if text == "::" { ": :" } else { text };
+            assert_eq!(pass(text, Kind::Text, 1), expected);
+        }
+        let mut off = Filter::new(false);
+        assert_eq!(off.pass(b"::error::x ##[y]", Kind::Text).as_ref(), b"::error::x ##[y]");
+    }
+
+    #[test]
+    fn json_stays_the_same_json() {
+        let line = "{\"text\":\"::error::x ##[group]y ##[\"}\n";
+        assert_eq!(pass("::error::no JSON\n", Kind::Json, 3), ": :error::no JSON\n");
+        let passed = pass(line, Kind::Json, 3);
+        assert!(passed.split('\n').all(|line| !is_command(line)), "{passed}");
+        let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap_or_default();
+        assert_eq!(read(&passed), read(line));
+    }
+
+    #[test]
+    fn a_line_that_another_stream_ended_is_ended() {
+        let (mut out, mut err) = (Filter::new(true), Filter::new(true));
+        assert_eq!(out.pass(b"half a line", Kind::Text).as_ref(), b"half a line");
+        assert_eq!(err.pass(b"a line\n", Kind::Text).as_ref(), b"a line\n");
+        assert_eq!(out.pass(b"::error::x\n", Kind::Text).as_ref(), b": :error::x\n");
+    }
+
+    #[test]
+    fn our_own_commands_stand_on_lines_of_their_own() {
+        let mut filter = Filter::new(true);
+        assert_eq!(annotation(&filter, "a: b, c", "50%\nof it"), "::error title=a%3A b%2C c::50%25 of it\n");
+        filter.pass(b"half a line", Kind::Text);
+        assert!(annotation(&filter, "t", "x").starts_with("\n::error "));
+        assert_eq!(annotation(&Filter::new(false), "t", "x"), "", "nobody reads it");
+    }
+}

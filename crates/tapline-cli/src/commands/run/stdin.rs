@@ -1,0 +1,146 @@
+//! What is piped in beside a prompt: read as the agents themselves read it, and put behind the prompt in their own way.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::FileTypeExt as _;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tapline_protocol::Agent;
+
+/// No more is put behind a prompt: whatever writes that much never ends.
+const LIMIT: usize = 1 << 30;
+
+/// What stdin had.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Piped {
+    /// All of it, up to its end.
+    All(Vec<u8>),
+    /// It stayed open, and nothing came.
+    Silent,
+    /// The time of the run was over before its end.
+    Late,
+    /// It has no end.
+    Endless,
+}
+
+/// Why stdin was not read to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unread {
+    /// The time of the run was over.
+    Late,
+    /// A signal came.
+    Interrupted,
+}
+
+/// stdin, whatever it is.
+pub(super) fn any() -> io::Result<File> {
+    io::stdin().as_fd().try_clone_to_owned().map(File::from)
+}
+
+/// stdin, if somebody may have meant it for the agent: a pipe, a socket or a file. A terminal or `/dev/null` is not.
+pub(super) fn meant() -> Option<File> {
+    let stdin = any().ok()?;
+    let kind = stdin.metadata().ok()?.file_type();
+    (kind.is_fifo() || kind.is_socket() || kind.is_file()).then_some(stdin)
+}
+
+/// Reads to the end. The first byte must come within `wait`, if that is limited; all of it before `until`.
+pub(super) fn read(stdin: &File, wait: Option<Duration>, until: Option<Instant>) -> io::Result<Piped> {
+    read_up_to(LIMIT, stdin, wait, until)
+}
+
+fn read_up_to(limit: usize, mut stdin: &File, wait: Option<Duration>, until: Option<Instant>) -> io::Result<Piped> {
+    let first = wait.and_then(|wait| Instant::now().checked_add(wait));
+    let (mut all, mut piece) = (Vec::new(), vec![0; 256 << 10]);
+    while all.len() <= limit {
+        let next = if all.is_empty() { first.into_iter().chain(until).min() } else { until };
+        if !is_ready(stdin, next)? {
+            let late = until.is_some_and(|until| until <= Instant::now());
+            return Ok(if late { Piped::Late } else { Piped::Silent });
+        }
+        match stdin.read(&mut piece) {
+            Ok(0) => return Ok(Piped::All(all)),
+            Ok(count) => all.extend_from_slice(&piece[..count]),
+            // Whoever shares the pipe has made it non-blocking, or was quicker.
+            Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Piped::Endless)
+}
+
+/// Waits for more, or the end. `false` if the time is over.
+fn is_ready(stdin: &File, until: Option<Instant>) -> io::Result<bool> {
+    loop {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let left = left.and_then(|left| Timespec::try_from(left).ok());
+        match poll(&mut [PollFd::new(stdin, PollFlags::IN)], left.as_ref()) {
+            Ok(0) => return Ok(false),
+            Ok(_) => return Ok(true),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// The prompt with what was piped behind it, as this agent joins them (seen on claude 1.0.128 and 2.1.325, codex 0.166.0).
+pub(super) fn behind(agent: Agent, prompt: &[u8], piped: &[u8]) -> Vec<u8> {
+    if agent == Agent::Codex {
+        let gap: &[u8] = if piped.ends_with(b"\n") { b"" } else { b"\n" };
+        let blank = piped.trim_ascii().is_empty();
+        return if blank { prompt.to_vec() } else { [prompt, b"\n\n<stdin>\n", piped, gap, b"</stdin>"].concat() };
+    }
+    if piped.is_empty() { prompt.to_vec() } else { [prompt, b"\n", piped].concat() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    fn pipe() -> (File, File) {
+        let (read, write) = io::pipe().unwrap_or_else(|error| panic!("{error}"));
+        (File::from(std::os::fd::OwnedFd::from(read)), File::from(std::os::fd::OwnedFd::from(write)))
+    }
+
+    #[test]
+    fn as_the_agents_join_them() {
+        let joined = |agent, piped: &str| String::from_utf8(behind(agent, b"my prompt", piped.as_bytes())).unwrap_or_default();
+        for (agent, piped, expected) in [
+            (Agent::Claude, "PIPED\nTEXT\n", "my prompt\nPIPED\nTEXT\n"),
+            (Agent::Claude, "PIPED", "my prompt\nPIPED"),
+            (Agent::Claude, "  \n", "my prompt\n  \n"),
+            (Agent::Claude, "", "my prompt"),
+            (Agent::Codex, "PIPED\nTEXT\n", "my prompt\n\n<stdin>\nPIPED\nTEXT\n</stdin>"),
+            (Agent::Codex, "PIPED", "my prompt\n\n<stdin>\nPIPED\n</stdin>"),
+            (Agent::Codex, "  \n", "my prompt"),
+            (Agent::Codex, "", "my prompt"),
+        ] {
+            assert_eq!(joined(agent, piped), expected);
+        }
+    }
+
+    #[test]
+    fn a_silent_pipe_is_not_waited_for_a_slow_one_is_read_to_its_end() -> io::Result<()> {
+        let (read_end, mut write_end) = pipe();
+        assert_eq!(read(&read_end, Some(Duration::ZERO), None)?, Piped::Silent);
+        write_end.write_all(b"a")?;
+        let writer = std::thread::spawn(move || write_end.write_all(b"b"));
+        assert_eq!(read(&read_end, Some(Duration::from_secs(60)), None)?, Piped::All(b"ab".to_vec()));
+        assert!(writer.join().is_ok_and(|written| written.is_ok()));
+        assert_eq!(read(&read_end, None, None)?, Piped::All(Vec::new()), "closed");
+        Ok(())
+    }
+
+    #[test]
+    fn a_pipe_without_an_end() -> io::Result<()> {
+        let (read_end, mut write_end) = pipe();
+        write_end.write_all(b"more")?;
+        assert_eq!(read(&read_end, None, Some(Instant::now()))?, Piped::Late);
+        write_end.write_all(b"more")?;
+        assert_eq!(read_up_to(3, &read_end, None, None)?, Piped::Endless);
+        Ok(())
+    }
+}

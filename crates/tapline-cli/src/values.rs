@@ -1,0 +1,45 @@
+//! `--get PATH`: values of a report, for scripts. Paths are checked before anything starts.
+
+use anyhow::{Result, bail};
+use tapline_protocol::Json;
+use tapline_session::{Report, check_path, get};
+
+use crate::ci::Kind;
+
+/// What to print, and what could not be found.
+#[derive(Debug, Default)]
+pub(crate) struct Values {
+    pub(crate) lines: Vec<String>,
+    pub(crate) missing: Vec<String>,
+}
+
+/// Refuses a path that no report has.
+pub(crate) fn check(paths: &[String]) -> Result<()> {
+    for path in paths {
+        if let Err(error) = check_path(path) {
+            bail!("--get: no value at `{path}`: {error}");
+        }
+    }
+    Ok(())
+}
+
+/// The values in the order of their paths. One that is not there, or a list with nothing in it, prints nothing; among several it
+/// is an empty line, so that none takes another's place.
+pub(crate) fn of(report: &Report, paths: &[String]) -> Values {
+    let (report, mut values) = (report.to_json(), Values::default());
+    for path in paths {
+        let value = get(&report, path).unwrap_or_else(|error| {
+            values.missing.push(format!("no value at `{path}`: {error}"));
+            String::new()
+        });
+        if !value.is_empty() || paths.len() > 1 {
+            values.lines.push(value);
+        }
+    }
+    values
+}
+
+/// How a value is kept from being a command in a CI log: what is JSON stays the same JSON.
+pub(crate) fn kind_of(value: &str) -> Kind {
+    if Json::parse(value).is_ok() { Kind::Json } else { Kind::Text }
+}

@@ -1,0 +1,114 @@
+//! What the real programs do with a pipe beside their prompt, `run` does too; and what `run` advises after a denial helps.
+
+use std::io::Write as _;
+use std::process::{Command, Output, Stdio};
+
+use crate::stage::{Program, Stage, TAPLINE, claudes, codex, newest};
+
+fn with_stdin(mut command: Command, input: &[u8]) -> Output {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+/// What the model was asked in the end.
+fn asked(program: &Program, input: &[u8], command: impl FnOnce(&Stage) -> Command) -> String {
+    let stage = Stage::new(program, "turn = [{ text = \"Fine.\" }]");
+    let ended = with_stdin(command(&stage), input);
+    assert!(ended.status.success(), "{} {ended:?}", program.version);
+    let requests = stage.sim.requests();
+    requests.iter().rev().find_map(|request| request.facts.as_ref()).unwrap().last.clone()
+}
+
+#[test]
+fn a_pipe_goes_behind_the_prompt_as_the_agent_itself_does_it() {
+    for program in claudes().into_iter().chain([codex()]) {
+        for input in ["PIPED\nTEXT\n", "PIPED", "", "  \n", "ünïcode \u{2028}\r\n"] {
+            let itself = asked(&program, input.as_bytes(), |stage| {
+                let mut command = stage.command(&program.path);
+                match program.agent {
+                    "codex" => command.args(["exec", "--json", "--skip-git-repo-check", "review this"]),
+                    _ => command.args(["-p", "review this"]),
+                };
+                command
+            });
+            let through = asked(&program, input.as_bytes(), |stage| {
+                let mut command = stage.command(TAPLINE);
+                command.args(["run", "review this", "--no-record", "--format", "text", "--agent", program.agent, "--bin"]);
+                command.arg(&program.path);
+                if program.agent == "codex" {
+                    command.args(["--", "--skip-git-repo-check"]);
+                }
+                command
+            });
+            assert!(itself.starts_with("review this"), "{} {itself}", program.version);
+            assert_eq!(through, itself, "{} {input:?}", program.version);
+        }
+    }
+}
+
+#[test]
+fn the_flag_that_is_advised_allows_what_was_denied() {
+    let scenario = r#"
+[[turn]]
+tool = [{ name = "Write", input = { file_path = "made.txt", content = "made" } }]
+[[turn]]
+text = "I did what I could."
+"#;
+    for program in claudes() {
+        let run = |args: &[&str]| {
+            let stage = Stage::new(&program, scenario);
+            let mut command = stage.command(TAPLINE);
+            command.args(["run", "Make a file", "--no-record", "--format", "text", "--bin"]).arg(&program.path).args(args);
+            let ended = command.output().unwrap();
+            (ended.status.code(), String::from_utf8(ended.stderr).unwrap(), stage.work().join("made.txt").exists())
+        };
+        let (code, told, made) = run(&[]);
+        assert_eq!((code, made), (Some(0), false), "{} {told}", program.version);
+        assert!(told.contains("denied: Write ") && told.contains("made.txt"), "{} {told}", program.version);
+        assert!(told.contains(r#"--allowed-tools "Write", or --permission-mode acceptEdits"#), "{} {told}", program.version);
+        assert_eq!(run(&["--fail-on", "denied"]).0, Some(1), "{}", program.version);
+        for advised in [["--allowed-tools", "Write"], ["--permission-mode", "acceptEdits"]] {
+            assert_eq!(run(&advised), (Some(0), String::new(), true), "{} {advised:?}", program.version);
+        }
+    }
+}
+
+#[test]
+fn what_rules_deny_is_told_once_with_its_rule() {
+    let scenario = newest().runs("rm -r made") + &newest().runs("make all") + "[[turn]]\ntext = \"I did what I could.\"\n";
+    for format in ["text", "lines"] {
+        let stage = Stage::new(&newest(), &scenario);
+        let rules = stage.folder.join("rules.toml");
+        std::fs::write(&rules, "[[deny]]\ntool = \"Bash\"\ncommand = \"rm *\"\nreason = \"nothing is removed here\"\n")
+            .unwrap();
+        let mut command = stage.command(TAPLINE);
+        command.args(["run", "Clean up", "--no-record", "--format", format, "--bin"]).arg(&newest().path);
+        let ended = command.arg("--permissions").arg(&rules).output().unwrap();
+        let told = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(told.matches("denied: ").count(), 2, "{told}");
+        assert!(told.contains("denied: Bash `rm -r made`: nothing is removed here (deny[0])"), "{told}");
+        assert!(told.contains("denied: Bash `make all`"), "{told}");
+        assert!(told.contains(&format!("add a rule to {}: [[allow]] tool = [\"Bash\"]", rules.display())), "{told}");
+    }
+}
+
+#[test]
+fn what_the_agents_keep_of_a_session_is_called_by_its_name() {
+    for (program, folder, name) in [
+        (newest(), ".claude/projects", "a transcript that Claude Code keeps"),
+        (codex(), ".codex/sessions", "a rollout that Codex keeps"),
+    ] {
+        let stage = Stage::new(&program, &(program.runs("ls") + "[[turn]]\ntext = \"Fine.\"\n"));
+        assert_eq!(stage.run(&[&["Look"], program.unasked()].concat()).code, 0);
+        let home = stage.sim.environment().into_iter().find(|(name, _)| *name == "HOME").unwrap().1;
+        let found =
+            Command::new("find").arg(std::path::Path::new(&home).join(folder)).args(["-name", "*.jsonl"]).output().unwrap();
+        let found = String::from_utf8(found.stdout).unwrap();
+        let file = found.lines().next().unwrap_or_else(|| panic!("{} keeps nothing", program.version));
+        let told = Command::new(TAPLINE).args(["inspect", "--json", file]).output().unwrap();
+        assert!(String::from_utf8_lossy(&told.stderr).contains(name), "{told:?}");
+        let report: serde_json::Value = serde_json::from_slice(&told.stdout).unwrap();
+        assert_ne!(report["verdict"]["outcome"], "success");
+    }
+}

@@ -1,0 +1,218 @@
+//! In GitHub Actions: nothing that any command prints is a command to the log; groups are closed and errors annotated on every path.
+
+use std::process::{Command, Stdio};
+
+use crate::running::{fake, run_command};
+use crate::tapline::{Bounded, Folder, Ran, command, ran, tapline_on};
+
+const HOSTILE: &str = concat!(
+    r###"{"type":"system","subtype":"init","session_id":"s","model":"m\n::error::pwn","cwd":"/##[group]x","tools":[]}"###,
+    "\n",
+    r###"{"type":"assistant","message":{"id":"m1","content":[{"type":"text","text":"::error::pwn\n  ::set-output name=a::b\n\u00a0::warning::x\r::error::y ##[error]x"}]}}"###,
+    "\n",
+    "::error::not JSON ##[error]at all\n",
+    r###"{"type":"result","subtype":"success","is_error":false,"result":"::error::pwn\n\ufeff::error::x ##[error]z","session_id":"s","num_turns":1}"###,
+    "\n"
+);
+
+/// What the runner takes for a command: it ends lines at LF and CR, and trims blanks (ActionCommand.cs of actions/runner).
+fn commands(text: &str) -> Vec<&str> {
+    let is_one = |line: &&str| line.trim_start().trim_start_matches('\u{feff}').starts_with("::") || line.contains("##[");
+    text.split(['\n', '\r']).filter(is_one).collect()
+}
+
+fn in_actions(args: &[&str], input: &str) -> Ran {
+    let mut command = command(args);
+    command.env("GITHUB_ACTIONS", "true").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), input.as_bytes()).unwrap();
+    ran(child.wait_with_output().unwrap())
+}
+
+#[test]
+fn every_command_keeps_workflow_commands_out() {
+    let folder = Folder::new("keeps-out");
+    let all = [
+        &["view"][..],
+        &["view", "--partial"],
+        &["inspect"],
+        &["inspect", "--json"],
+        &["inspect", "--get", "answer"],
+        &["inspect", "--get", "answer", "--get", "session.model", "--get", "session.cwd"],
+        &["inspect", "--get", "turns"],
+        &["check"],
+        &["check", "--json"],
+        &["convert", "--to", "text"],
+        &["convert", "--to", "json"],
+        &["convert", "--to", "json-verbose"],
+        &["convert", "--to", "stream-json"],
+        &["convert", "--to", "markdown"],
+        &["convert", "--to", "html"],
+        &["convert", "--to", "steps"],
+    ];
+    for args in all {
+        let shown = in_actions(args, HOSTILE);
+        assert_eq!(shown.code, 0, "{args:?}: {}", shown.err);
+        assert!(!shown.out.is_empty(), "{args:?}");
+        assert_eq!((commands(&shown.out), commands(&shown.err)), (vec![], vec![]), "{args:?}: {}", shown.out);
+        let elsewhere = tapline_on(HOSTILE.as_bytes(), args).out;
+        let same = |text: &str| text.split_whitespace().collect::<String>().replace("\\u005b", "[");
+        assert_eq!(same(&shown.out), same(&elsewhere), "{args:?}: nothing else is changed");
+        // A file is no log: it has what was asked for, to the byte.
+        let path = folder.path("out");
+        let mut to_file = command(args);
+        to_file.env("GITHUB_ACTIONS", "true").stdin(Stdio::piped()).stdout(std::fs::File::create(&path).unwrap());
+        let mut child = to_file.spawn().unwrap();
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), HOSTILE.as_bytes()).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{args:?}");
+        // A view is made for a log there all the same.
+        if args[0] != "view" {
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), elsewhere, "{args:?}");
+        }
+    }
+}
+
+#[test]
+fn json_stays_the_same_json() {
+    for args in [
+        &["inspect", "--json"][..],
+        &["inspect", "--get", "turns"],
+        &["check", "--json"],
+        &["convert", "--to", "json"],
+        &["convert", "--to", "json-verbose"],
+    ] {
+        let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        assert_eq!(read(&in_actions(args, HOSTILE).out), read(&tapline_on(HOSTILE.as_bytes(), args).out), "{args:?}");
+    }
+}
+
+#[test]
+fn chats_and_runs_keep_them_out_too() {
+    for format in ["view", "text", "stream-json"] {
+        let folder = Folder::new("hostile-chat");
+        let agent = folder.file("agent", &format!("#!/bin/sh\nread -r line; id=${{line#*'\"request_id\":\"'}}; id=${{id%%'\"'*}}\nprintf '%s\\n' '{{\"type\":\"control_response\",\"response\":{{\"subtype\":\"success\",\"request_id\":\"'\"$id\"'\",\"response\":{{}}}}}}'\nread -r prompt\ncat <<'E'\n{HOSTILE}E\ncat >/dev/null\n"));
+        Command::new("chmod").args(["+x", &agent]).status().unwrap();
+        let said = in_actions(&["chat", "--bin", &agent, "--no-record", "--format", format], "go\n");
+        assert!(said.out.contains("pwn"), "{format}: {} {}", said.out, said.err);
+        assert_eq!((commands(&said.out), commands(&said.err)), (vec![], vec![]), "{format}: {}", said.out);
+    }
+    for args in [
+        &["--format", "text"][..],
+        &["--format", "json"],
+        &["--format", "stream-json"],
+        &["--format", "report"],
+        &["--get", "answer"],
+    ] {
+        let said = ran(run_command("hostile-answer", args).env("GITHUB_ACTIONS", "true").output().unwrap());
+        assert_eq!((commands(&said.out), commands(&said.err)), (vec![], vec![]), "{args:?}: {}", said.out);
+    }
+}
+
+#[test]
+fn argument_errors_pass_through_the_same_filter_and_are_annotated() {
+    let odd = "\u{1b}[31mx\u{202e}\n::error::pwn ##[error]y";
+    for args in [
+        &["inspect", odd][..],
+        &["view", odd],
+        &["check", odd],
+        &["convert", odd, "--to", "text"],
+        &["inspect", "--get", odd],
+        &["inspect", "--agent", odd],
+        &["run", "go", "--timeout", odd],
+        &["run", "go", "--fail-on", odd],
+        &["run", "go", "--cwd", odd, "--no-record", "--bin", "/bin/true"],
+        &["run", "go", "--policy", odd],
+        &["replay", odd],
+        &["sim", odd, "--", "true"],
+        &[odd],
+    ] {
+        let refused = ran(command(args).output().unwrap());
+        assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{args:?}");
+        assert!(!refused.err.contains(['\u{1b}', '\u{202e}']), "{args:?}: {}", refused.err);
+        assert!(refused.err.contains("␛[31mx<U+202E>"), "{args:?}: it is shown: {}", refused.err);
+        let in_a_job = in_actions(args, "");
+        assert_eq!(in_a_job.code, 2, "{args:?}");
+        let [annotation] = commands(&in_a_job.err)[..] else { panic!("{args:?}: {}", in_a_job.err) };
+        assert!(annotation.starts_with("::error title=tapline::") && !annotation.contains("##["), "{annotation}");
+    }
+    assert_eq!(commands(&in_actions(&[], "").err).len(), 1);
+}
+
+#[test]
+fn failures_are_annotated_whatever_the_command() {
+    let folder = Folder::new("annotated");
+    let policy = folder.file("rules.toml", "[session]\nmodel = [\"x\"]");
+    let no_result = r#"{"type":"system","subtype":"init","session_id":"s","model":"m"}"#;
+    for (args, code) in [
+        (&["inspect", "--exit-status"][..], 4),
+        (&["view", "--exit-status"], 4),
+        (&["inspect", "--get", "verdict.retry.at"], 1),
+        (&["convert", "--to", "json"], 4),
+        (&["check", "--policy", &policy], 3),
+    ] {
+        let failed = in_actions(args, no_result);
+        assert_eq!(failed.code, code, "{args:?}: {}", failed.err);
+        assert!(commands(&failed.err).iter().any(|line| line.starts_with("::error title=")), "{args:?}: {}", failed.err);
+    }
+    assert_eq!(commands(&in_actions(&["inspect"], no_result).err).len(), 0, "nothing failed: it was asked what happened");
+}
+
+fn groups(out: &str) -> (usize, usize) {
+    let count = |what: &str| out.lines().filter(|line| line.starts_with(what)).count();
+    (count("::group::"), count("::endgroup::"))
+}
+
+#[test]
+fn groups_are_closed_and_errors_annotated_on_every_path_of_a_run() {
+    let folder = Folder::new("groups");
+    let policy = folder.file("rules.toml", "[limits]\ncalls = 0");
+    for (mode, args, code) in [
+        ("ok", &[][..], 0),
+        ("auth", &[], 1),
+        ("no-result", &[], 4),
+        ("half-line", &[], 4),
+        ("dies", &[], 1),
+        ("hang", &["--timeout", "200ms"], 124),
+        ("hang", &["--idle-timeout", "200ms"], 124),
+        ("calls", &["--policy", &policy], 3),
+        ("ok", &["--bin", "/no/such/agent"], 127),
+        ("denied", &["--fail-on", "denied"], 1),
+        ("ok", &["--cwd", "/no/such/folder"], 2),
+        ("ok", &["--", "--output-format", "text"], 2),
+    ] {
+        let mut args = args.to_vec();
+        if !args.contains(&"--bin") {
+            args.splice(0..0, ["--bin", "fake"]);
+        }
+        let fake = fake();
+        let args: Vec<&str> = args.iter().map(|arg| if *arg == "fake" { fake.as_str() } else { *arg }).collect();
+        let all = [&["run", "go", "--no-record", "--grace", "300ms"], args.as_slice()].concat();
+        let ended = ran(command(&all).env("FAKE", mode).env("GITHUB_ACTIONS", "true").output().unwrap());
+        assert_eq!(ended.code, code, "{mode} {args:?}: {}", ended.err);
+        let (opened, closed) = groups(&ended.out);
+        assert!(opened == closed && opened <= 1, "{mode} {args:?}: {}", ended.out);
+        assert!(opened == 1 || code == 2, "{mode} {args:?}: {}", ended.out);
+        assert_eq!(commands(&ended.err).len(), usize::from(code != 0), "{mode} {args:?}: {}", ended.err);
+    }
+}
+
+#[test]
+fn a_signal_closes_the_group_too() {
+    for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
+        let mut command = run_command("hang", &[]);
+        command.env("GITHUB_ACTIONS", "true").stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = Bounded(command.spawn().unwrap());
+        let mut out = std::io::BufReader::new(child.0.stdout.take().unwrap());
+        let mut seen = String::new();
+        while !seen.contains("session started") {
+            assert_ne!(std::io::BufRead::read_line(&mut out, &mut seen).unwrap(), 0, "{seen}");
+        }
+        Command::new("kill").args([signal, &child.0.id().to_string()]).status().unwrap();
+        std::io::Read::read_to_string(&mut out, &mut seen).unwrap();
+        let mut err = String::new();
+        std::io::Read::read_to_string(&mut child.0.stderr.take().unwrap(), &mut err).unwrap();
+        assert_eq!(child.0.wait().unwrap().code(), Some(code), "{err}");
+        assert_eq!(groups(&seen), (1, 1), "{seen}");
+        assert_eq!(commands(&err).len(), 1, "{err}");
+    }
+}
