@@ -185,7 +185,6 @@ pub struct Summary {
 pub struct Fold {
     /// Whose stream it is, as somebody said or a line has told.
     agent: Option<Agent>,
-    forced: bool,
     /// Whose it may be, unless it has lines of somebody else.
     likely: Option<Agent>,
     foreign: bool,
@@ -212,7 +211,12 @@ pub struct Fold {
     typing: BTreeMap<Option<String>, String>,
     codex: CodexState,
     in_document: bool,
+    /// Codex before 0.44 writes here.
+    old_codex: bool,
 }
+
+/// Its lines have no type, and nothing in them says how a turn ended: it exits with 0 when it fails.
+const OLD_CODEX: &str = "this is the output of Codex before 0.44, which tapline does not read: use Codex 0.44 or newer";
 
 /// The turns so far.
 #[derive(Debug, Default)]
@@ -237,7 +241,7 @@ struct Turns {
 impl Fold {
     /// A fold for a stream of a known agent.
     pub fn for_agent(agent: Option<Agent>) -> Self {
-        Self { agent, forced: agent.is_some(), ..Self::default() }
+        Self { agent, ..Self::default() }
     }
 
     /// The agent, as far as it is known.
@@ -254,8 +258,8 @@ impl Fold {
     pub fn apply(&mut self, record: &Record) -> Vec<Step> {
         self.count(record);
         let mut out = Steps { record, depth: self.calls.depth_in(record.envelope.parent.as_deref()), steps: Vec::new() };
-        // Where the caller says whose stream it is, the other agent's events mean nothing in it.
-        let foreign = self.forced && record.event.agent().is_some_and(|agent| Some(agent) != self.agent);
+        // Where it is known whose stream it is, the other agent's events mean nothing in it.
+        let foreign = self.agent.is_some() && record.event.agent().is_some_and(|agent| Some(agent) != self.agent);
         match &record.envelope.kind {
             Some(kind) if foreign && kind != "error" => self.unknown(kind, &mut out),
             _ => self.event(&record.event, &mut out),
@@ -300,10 +304,7 @@ impl Fold {
             Event::Blank | Event::Rest => {}
             Event::Malformed(why) => self.malformed(why, out),
             Event::NotObject => out.odd("non-object", "JSON, but no object"),
-            Event::Untyped => {
-                self.stats.lines.untyped += 1;
-                out.odd("untyped", "an object without a type");
-            }
+            Event::Untyped => self.untyped(out),
             Event::Unknown { kind } => self.unknown(kind, out),
             Event::Invalid { event, error } => self.changed_shape(event, error, out),
             Event::Document(document) => {
@@ -399,6 +400,19 @@ impl Fold {
             Event::ItemCompleted(event) => self.item("completed", event, out),
             Event::Error(event) => self.stream_error(event, out),
         }
+    }
+
+    fn untyped(&mut self, out: &mut Steps<'_>) {
+        self.stats.lines.untyped += 1;
+        if self.old_codex {
+            return out.quiet(None);
+        }
+        if self.agent != Some(Agent::Claude) && out.record.is_of_old_codex() {
+            self.old_codex = true;
+            self.warnings.add("unsupported-version", Some(out.record.line), OLD_CODEX);
+            return out.notice(Level::Error, OLD_CODEX.to_owned());
+        }
+        out.odd("untyped", "an object without a type");
     }
 
     fn changed_shape(&mut self, event: &Event, error: &str, out: &mut Steps<'_>) {
@@ -504,6 +518,7 @@ impl Fold {
             stop_reason: turns.stop_reason.as_deref(),
             tasks_ended: launched_ended,
             resets_at: self.limit_resets_at,
+            unsupported: self.old_codex.then_some(OLD_CODEX),
         };
         Summary {
             agent,

@@ -12,6 +12,8 @@ mod fixtures;
 mod hostile;
 mod oracle;
 #[cfg(test)]
+mod mutations;
+#[cfg(test)]
 mod page;
 #[cfg(test)]
 mod permissions;
