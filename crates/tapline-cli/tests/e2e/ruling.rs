@@ -1,7 +1,6 @@
 //! Permission rules on the real Claude Code: against hooks of a project that rewrite calls and answer questions, wherever the agent
 //! has gone, for every tool that runs a command, and beside the agent's own matcher.
 
-use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -217,7 +216,7 @@ fn rules_for_commands_and_tools_hold_under_other_names() {
 fn every_decision_is_in_the_recording_whoever_took_it() {
     for program in claudes() {
         let settings = json!({
-            "permissions": {"allow": ["Bash(touch own)"], "deny": ["Bash(touch refused)"]},
+            "permissions": {"deny": ["Bash(touch refused)"]},
             "hooks": {"PreToolUse": [{"matcher": "Write", "hooks": [{"type": "command", "command": "echo no >&2; exit 2"}]}]},
         });
         let scenario = |work: &str| {
@@ -226,27 +225,19 @@ fn every_decision_is_in_the_recording_whoever_took_it() {
         };
         let stage = Stage::at_work(&program, scenario);
         prepare(&stage, &[(".claude/settings.json", &settings.to_string())]);
-        let outcome = run_with(&stage, "allow = [{ tool = \"Bash\", command = \"touch ruled\" }]", &[]);
-        let kept = decisions(&outcome.recording);
-        let mut by: BTreeMap<[&str; 2], u32> = BTreeMap::new();
-        for [_, ruling, who] in &kept {
-            *by.entry([ruling, who]).or_default() += 1;
-        }
-        assert_eq!(kept.len(), 6, "{}: {kept:?}", program.version);
-        assert_eq!(by.get(&["allow", "rule"]), Some(&1), "{}: {kept:?}", program.version);
-        assert_eq!(by.get(&["deny", "nobody"]), Some(&1), "{}: {kept:?}", program.version);
-        // Which of its settings, and whose hook, only the newest says.
-        if program.is_at_least("2.1.300") {
-            let wanted = [
-                (["allow", "agent"], 1),
-                (["allow", "rule"], 1),
-                (["deny", "agent"], 1),
-                (["deny", "hook"], 1),
-                (["deny", "nobody"], 1),
-            ];
-            let elsewhere: BTreeMap<_, _> = wanted.into_iter().collect();
-            assert_eq!(by.len(), elsewhere.len(), "{kept:?}");
-        }
+        let rules = "allow = [{ tool = \"Bash\", command = \"touch ruled\" }]";
+        let outcome = run_with(&stage, rules, &["--allowed-tools", "Bash(touch own)"]);
+        let mut kept = decisions(&outcome.recording);
+        kept.sort();
+        let wanted = [
+            ["Bash", "allow", "agent"],
+            ["Bash", "allow", "agent"],
+            ["Bash", "allow", "rule"],
+            ["Bash", "deny", "agent"],
+            ["Bash", "deny", "nobody"],
+            ["Write", "deny", "hook"],
+        ];
+        assert_eq!(kept, wanted, "{}", program.version);
     }
 }
 

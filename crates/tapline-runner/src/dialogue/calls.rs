@@ -127,8 +127,12 @@ impl Calls {
         let meta =
             record.event.as_user().and_then(|user| user.tool_result_meta.iter().find(|meta| meta.id.as_ref() == Some(id)));
         let decision = meta.and_then(|meta| meta.permission_decision.as_ref());
-        let by_a_hook = decision.and_then(|decision| decision.source.as_deref()) == Some("hook");
-        let denied = answer.status == CallStatus::Denied;
+        // Earlier versions say it in words alone.
+        let words = answer.is_error && meta.is_none();
+        let blocked = words && (answer.text.contains("blocked by hook") || answer.text.contains(" hook error: "));
+        let refused = words && answer.text.starts_with("Permission to use ") && answer.text.contains(" denied");
+        let by_a_hook = blocked || decision.and_then(|decision| decision.source.as_deref()) == Some("hook");
+        let denied = answer.status == CallStatus::Denied || blocked || refused;
         // One that was wrong in itself was never decided.
         let was_wrong = meta.is_some_and(|meta| meta.non_execution_kind.is_some() && meta.permission_decision.is_none())
             || answer.text.starts_with("<tool_use_error>");
