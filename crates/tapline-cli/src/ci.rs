@@ -228,7 +228,7 @@ pub(crate) fn watch_panics() {
 mod tests {
     use super::*;
 
-    /// What the runner would take for a command: see ActionCommand in github.com/actions/runner.
+    /// What the runner would take for a command: see `ActionCommand` in github.com/actions/runner.
     fn is_command(line: &str) -> bool {
         line.trim_start().trim_start_matches('\u{feff}').trim_start().starts_with("::") || line.contains("##[")
     }

@@ -373,6 +373,20 @@ fn a_script_is_one_conversation_in_one_process() {
     );
 }
 
+/// What this turn took, not the session.
+#[test]
+fn each_turn_says_what_it_took() {
+    let scenario = "usage = { input_tokens = 12, output_tokens = 42, cache_read_input_tokens = 2000 }\nturn = [{ text = \"One.\" }, { text = \"Two.\" }, { text = \"Three.\" }]";
+    for (program, args) in [(newest(), &[][..]), (codex(), &["--", "--skip-git-repo-check"])] {
+        let (view, code) = script(&Stage::new(&program, scenario), args, "first\nsecond\nthird\n");
+        let took: Vec<&str> = view.lines().filter(|line| line.starts_with("· this turn: ")).collect();
+        assert_eq!((took.len(), code), (3, 0), "{} {view}", program.version);
+        assert!(took.iter().all(|line| *line == took[0]), "{} {took:?}", program.version);
+        assert!(took[0].ends_with(" 12 in · 42 out"), "{} {took:?}", program.version);
+        assert_eq!(took[0].contains('$'), program.agent == "claude", "{} {took:?}", program.version);
+    }
+}
+
 #[test]
 fn a_script_ends_with_the_first_turn_that_fails() {
     let scenario = "[[turn]]\nwhen = { last = \"good\" }\ntext = \"Good.\"\nrepeat = \"forever\"\n[[turn]]\ntext = \"never\"\nfault = [{ kind = \"error\", status = 400, times = \"forever\" }]\n";
