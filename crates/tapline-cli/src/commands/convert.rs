@@ -21,7 +21,7 @@ pub(crate) fn run(args: &Convert) -> Result<u8> {
     match args.output.as_deref().filter(|path| *path != Path::new("-")) {
         None => write(source, args, &mut *output::raw_stdout()),
         Some(path) => {
-            let mut file = output::Replacement::of(path)?;
+            let mut file = output::OutputFile::open(path)?;
             let code = write(source, args, &mut file)?;
             if code == 0 {
                 file.keep()?;

@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Run) -> Result<u8> {
 /// Tries until it is done, cannot be helped, or has been tried often enough.
 async fn attempts(args: &Run) -> Result<u8> {
     let plan = prepare::plan(args)?;
-    conclude::check(args)?;
+    let mut summary = conclude::check(args)?;
     let mut policy = args.ending.policy.as_deref().map(read_policy).transpose()?.map(PolicyChecker::new);
     let signals = Signals::listen()?;
     let mut show = Show::new(args, plan.format, plan.kind);
@@ -78,7 +78,7 @@ async fn attempts(args: &Run) -> Result<u8> {
             ended.interrupt(signals.code());
         }
         let stopped = matches!(ended.code, 124 | 130 | 143 | exit::VIOLATED);
-        let code = conclude::conclude(args, &plan, ended, &mut show, whole.ledger());
+        let code = conclude::conclude(args, &plan, ended, &mut show, whole.ledger(), summary.take());
         return Ok(if flush(&mut show, &signals, stopped).await { code } else { signals.code().unwrap_or(code) });
     }
 }

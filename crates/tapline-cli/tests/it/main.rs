@@ -23,6 +23,8 @@ mod live;
 #[cfg(test)]
 mod offline;
 #[cfg(test)]
+mod outputs;
+#[cfg(test)]
 mod passing;
 #[cfg(test)]
 mod running;

@@ -1,7 +1,8 @@
 //! The end of a run: what is printed of it, where it is summed up, and the exit code.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use tapline_runner::{StartError, report_not_started};
@@ -13,10 +14,13 @@ use super::attempt::Ended;
 use super::prepare::Plan;
 use super::show::Show;
 use crate::args::run::{Format, Run};
+use crate::output::OutputFile;
 use crate::{exit, output, store};
 
 /// What would be found wrong only when the run is paid for.
-pub(super) fn check(args: &Run) -> Result<()> {
+///
+/// Returns the summary's file where it is none that can be opened again: whoever reads a FIFO finds its end when it is closed.
+pub(super) fn check(args: &Run) -> Result<Option<OutputFile>> {
     if let Some(path) = args.shown.get.as_deref() {
         ensure!(
             get("{}", path) != Err(GetError::Syntax),
@@ -30,17 +34,14 @@ pub(super) fn check(args: &Run) -> Result<()> {
             bail!("--get: no value at `{path}`: {error}");
         }
     }
-    if let Some(path) = &args.shown.summary {
-        let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
-        opened.with_context(|| format!("cannot write the summary {}", path.display()))?;
-    }
+    let summary = args.shown.summary.as_deref().map(OutputFile::open).transpose().context("--summary")?;
     for attempt in 2..=u64::from(args.ending.retry).min(100) + 1 {
         let further = args.kept.record.clone().map(|folder| store::of_attempt(folder, attempt));
         if let Some(taken) = further.filter(|folder| folder.exists()) {
             bail!("{} is there already: a further attempt would be recorded there; give another --record", taken.display());
         }
     }
-    Ok(())
+    Ok(summary.filter(|file| !file.is_regular()))
 }
 
 /// In a CI log the agent's work is a group that can be folded.
@@ -56,7 +57,14 @@ fn is_grouped(args: &Run, plan: &Plan) -> bool {
 }
 
 /// Prints what is to be printed at the end, and returns the exit code.
-pub(super) fn conclude(args: &Run, plan: &Plan, mut ended: Ended, show: &mut Show, ledger: Ledger) -> u8 {
+pub(super) fn conclude(
+    args: &Run,
+    plan: &Plan,
+    mut ended: Ended,
+    show: &mut Show,
+    ledger: Ledger,
+    summary: Option<OutputFile>,
+) -> u8 {
     if ended.report.run.attempts > 1 {
         if let Some(summary) = &mut ended.summary {
             summary.ledger = ledger.clone();
@@ -101,9 +109,9 @@ pub(super) fn conclude(args: &Run, plan: &Plan, mut ended: Ended, show: &mut Sho
         show.note(&format!("{error:#}"));
     }
     if let Some(path) = &args.shown.summary
-        && let Err(error) = std::fs::write(path, digest(&report))
+        && let Err(error) = write_summary(path, summary, &report)
     {
-        show.note(&format!("cannot write the summary {}: {error}", path.display()));
+        show.note(&format!("--summary: {error:#}"));
         code = if code == 0 { exit::USAGE } else { code };
     }
     if let Some(error) = show.failure() {
@@ -111,6 +119,12 @@ pub(super) fn conclude(args: &Run, plan: &Plan, mut ended: Ended, show: &mut Sho
         code = if code == 0 { exit::USAGE } else { code };
     }
     code
+}
+
+fn write_summary(path: &Path, opened: Option<OutputFile>, report: &Report) -> Result<()> {
+    let mut file = opened.map_or_else(|| OutputFile::open(path), Ok)?;
+    file.write_all(digest(report).as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
+    file.keep()
 }
 
 /// What went wrong, in the words a person should read.
@@ -187,7 +201,9 @@ fn job_summary(report: &Report) -> Result<()> {
     let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty()).map(PathBuf::from) else {
         return Ok(());
     };
-    let file = std::fs::OpenOptions::new().append(true).create(true).open(&path);
+    // Unasked: a FIFO that nobody reads is not waited for.
+    let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
+    let file = std::fs::OpenOptions::new().append(true).create(true).custom_flags(nonblocking).open(&path);
     let written = file.and_then(|mut file| file.write_all(digest(report).as_bytes()));
     written.with_context(|| format!("cannot write the job's summary {}", path.display()))
 }
