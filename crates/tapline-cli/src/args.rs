@@ -109,7 +109,8 @@ pub(crate) struct Convert {
     /// The format to write
     #[arg(long, value_enum)]
     pub(crate) to: Target,
-    /// Write to this file instead of stdout; it is replaced only when all went well
+    /// Write to this file instead of stdout. A regular file is replaced only when all went well; a device, FIFO or socket is
+    /// written into
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// With `--to json`: add the conversation as `messages`

@@ -1,14 +1,14 @@
 //! Where output goes: stdout or a file, buffered, and how it may look there.
 
-use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+mod file;
 
-use anyhow::{Context as _, Result};
+use std::io::{self, BufWriter, IsTerminal, Write};
+
 use tapline_session::text::visible;
 
 use crate::args::{Look, When};
 use crate::ci::{self, Filtered, Kind};
+pub(crate) use file::OutputFile;
 
 /// stdout, buffered. Who may have to wait for input flushes first.
 pub(crate) type Stdout = BufWriter<Filtered<io::StdoutLock<'static>>>;
@@ -124,46 +124,4 @@ pub(crate) fn raw_bytes(bytes: &[u8]) -> std::borrow::Cow<'_, [u8]> {
 /// A raw value of the agent's: as it is where stdout is no terminal, made visible where it is one.
 pub(crate) fn raw(text: &str) -> std::borrow::Cow<'_, str> {
     if is_terminal() { visible(text) } else { text.into() }
-}
-
-/// A file that takes another's place only when all of it is written: a failure leaves what was there.
-pub(crate) struct Replacement {
-    path: PathBuf,
-    part: PathBuf,
-    file: BufWriter<File>,
-    kept: bool,
-}
-
-impl Replacement {
-    pub(crate) fn of(path: &Path) -> Result<Self> {
-        let mut part = path.as_os_str().to_owned();
-        part.push(format!(".{}.part", std::process::id()));
-        let part = PathBuf::from(part);
-        let file = File::create(&part).with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(Self { path: path.to_owned(), part, file: BufWriter::new(file), kept: false })
-    }
-
-    pub(crate) fn keep(mut self) -> Result<()> {
-        self.file.flush()?;
-        std::fs::rename(&self.part, &self.path).with_context(|| format!("cannot write {}", self.path.display()))?;
-        self.kept = true;
-        Ok(())
-    }
-}
-
-impl Write for Replacement {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes)
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
-    }
-}
-
-impl Drop for Replacement {
-    fn drop(&mut self) {
-        if !self.kept {
-            let _ = std::fs::remove_file(&self.part);
-        }
-    }
 }

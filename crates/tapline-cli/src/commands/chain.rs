@@ -66,6 +66,10 @@ pub(super) fn stands_in(path: &Path) -> bool {
     if own.is_some() && path.canonicalize().ok() == own {
         return true;
     }
+    // A FIFO would keep whoever opens it waiting.
+    if !path.is_file() {
+        return false;
+    }
     let mut head = [0; 128];
     let read = std::fs::File::open(path).and_then(|mut file| std::io::Read::read(&mut file, &mut head)).unwrap_or(0);
     String::from_utf8_lossy(&head[..read]).lines().nth(1) == Some(MARK)

@@ -28,7 +28,7 @@ pub(crate) fn run(args: &Convert) -> Result<u8> {
             write(source, args, &mut *output::raw_stdout(kind))
         }
         Some(path) => {
-            let mut file = output::Replacement::of(path)?;
+            let mut file = output::OutputFile::open(path)?;
             let code = write(source, args, &mut file)?;
             if code == 0 {
                 file.keep()?;

@@ -157,7 +157,7 @@ fn folder() -> Finding {
     };
     let probe = folder.join(format!(".probe-{}", std::process::id()));
     let tried = tapline_recording::create_private_folder(&folder).and_then(|()| {
-        std::fs::write(&probe, b"probe")?;
+        std::fs::File::create_new(&probe)?.write_all(b"probe")?;
         std::fs::remove_file(&probe)
     });
     if let Err(error) = tried {

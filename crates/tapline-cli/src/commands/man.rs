@@ -1,6 +1,5 @@
 //! `tapline man` and `tapline completions`: made from the command line itself, so that they cannot disagree.
 
-use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 
@@ -25,8 +24,9 @@ pub(crate) fn run(folder: Option<&Path>) -> Result<u8> {
     for sub in subcommands.chain([command.clone()]) {
         let man = Man::new(sub);
         let path = folder.join(man.get_filename());
-        let mut file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+        let mut file = output::OutputFile::open(&path)?;
         man.render(&mut file)?;
+        file.keep()?;
     }
     Ok(0)
 }

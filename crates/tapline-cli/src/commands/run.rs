@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Run) -> Result<u8> {
 /// Tries until it is done, cannot be helped, or has been tried often enough.
 async fn attempts(args: &Run) -> Result<u8> {
     let (started, started_at) = (Instant::now(), tapline_runner::now());
-    conclude::check(args)?;
+    let mut summary = conclude::check(args)?;
     let mut policy = args.ending.policy.as_deref().map(read_policy).transpose()?.map(PolicyChecker::new);
     let mut plan = prepare::plan(args)?;
     let signals = Signals::listen()?;
@@ -89,7 +89,7 @@ async fn attempts(args: &Run) -> Result<u8> {
             ended.interrupt(signals.code());
         }
         let stopped = matches!(ended.code, 124 | 130 | 143 | exit::VIOLATED);
-        let code = conclude::conclude(args, &plan, ended, &mut show, whole.ledger());
+        let code = conclude::conclude(args, &plan, ended, &mut show, whole.ledger(), summary.take());
         return Ok(if flush(&mut show, &signals, stopped).await { code } else { signals.code().unwrap_or(code) });
     }
 }

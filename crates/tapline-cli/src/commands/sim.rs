@@ -32,8 +32,8 @@ pub(crate) fn run(args: &Sim) -> Result<u8> {
     let scenario = read(args.scenario.as_deref().unwrap_or(Path::new("-")))?;
     let extra = args.env.iter().map(|entry| variable(entry)).collect::<Result<Vec<_>>>()?;
     let on_request = args.verbose.then_some(tell_request as fn(&Logged));
-    let options =
-        SimOptions { log: args.log.clone(), keep: false, on_request, home: args.home.clone(), ..SimOptions::default() };
+    let log = args.log.clone().map(|path| if path == Path::new("-") { "/dev/stdout".into() } else { path });
+    let options = SimOptions { log, keep: false, on_request, home: args.home.clone(), ..SimOptions::default() };
     let options = SimOptions { listen: args.listen.unwrap_or(options.listen), ..options };
     let sim = tapline_sim::Sim::start_with(scenario, options)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;

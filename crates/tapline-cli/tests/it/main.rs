@@ -27,6 +27,8 @@ mod live;
 #[cfg(test)]
 mod offline;
 #[cfg(test)]
+mod outputs;
+#[cfg(test)]
 mod passing;
 #[cfg(test)]
 mod piping;

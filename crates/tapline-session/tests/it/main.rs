@@ -10,9 +10,9 @@ mod corners;
 mod fixtures;
 #[cfg(test)]
 mod hostile;
-mod oracle;
 #[cfg(test)]
 mod mutations;
+mod oracle;
 #[cfg(test)]
 mod page;
 #[cfg(test)]

@@ -5,6 +5,8 @@ use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::PathBuf;
 
+use crate::output::OutputFile;
+
 /// No more entries are kept.
 const KEPT: usize = 1_000;
 /// A longer one is not kept: it was pasted.
@@ -32,11 +34,11 @@ impl History {
     }
 
     /// Only what is kept stays: whole or not at all.
-    fn shorten(&self) -> std::io::Result<()> {
+    fn shorten(&self) -> anyhow::Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
-        let part = Self { path: Some(path.with_extension(format!("{}.part", std::process::id()))), entries: Vec::new() };
-        part.write(&self.entries, |options| options.write(true).truncate(true))?;
-        part.path.map_or(Ok(()), |part| std::fs::rename(part, path))
+        let mut file = OutputFile::open(path)?;
+        file.write_all(lines(&self.entries)?.as_bytes())?;
+        file.keep()
     }
 
     /// One more, unless it is the same again.
@@ -46,22 +48,24 @@ impl History {
         }
         self.entries.push(text.to_owned());
         if text.len() <= LONGEST {
-            let _ = self.write(&[text.to_owned()], |options| options.append(true));
+            let _ = self.append(text);
         }
     }
 
-    fn write(&self, entries: &[String], how: impl Fn(&mut OpenOptions) -> &mut OpenOptions) -> std::io::Result<()> {
+    fn append(&self, text: &str) -> std::io::Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
         if let Some(folder) = path.parent() {
             std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         }
-        let mut lines = String::new();
-        for text in entries {
-            lines += &(serde_json::to_string(text)? + "\n");
+        let mut file = OpenOptions::new().create(true).mode(0o600).append(true).open(path)?;
+        // One that was there may be open to others; what a link leads to may be a device, which is not ours to close.
+        if file.metadata()?.is_file() {
+            file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
         }
-        let mut file = how(OpenOptions::new().create(true).mode(0o600)).open(path)?;
-        // One that was there may be open to others.
-        file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
-        file.write_all(lines.as_bytes())
+        file.write_all(lines(&[text.to_owned()])?.as_bytes())
     }
+}
+
+fn lines(entries: &[String]) -> serde_json::Result<String> {
+    entries.iter().map(|text| Ok(serde_json::to_string(text)? + "\n")).collect()
 }

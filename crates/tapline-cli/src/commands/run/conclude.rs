@@ -1,7 +1,8 @@
 //! The end of a run: what is printed of it, where it is summed up, and the exit code.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use tapline_protocol::Json;
@@ -15,22 +16,22 @@ use super::prepare::Plan;
 use super::show::Show;
 use crate::args::run::{Format, Run};
 use crate::ci::Kind;
+use crate::output::OutputFile;
 use crate::{exit, output, store, values};
 
 /// What would be found wrong only when the run is paid for.
-pub(super) fn check(args: &Run) -> Result<()> {
+///
+/// Returns the summary's file where it is none that can be opened again: whoever reads a FIFO finds its end when it is closed.
+pub(super) fn check(args: &Run) -> Result<Option<OutputFile>> {
     values::check(&args.shown.get)?;
-    if let Some(path) = &args.shown.summary {
-        let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
-        opened.with_context(|| format!("cannot write the summary {}", path.display()))?;
-    }
+    let summary = args.shown.summary.as_deref().map(OutputFile::open).transpose().context("--summary")?;
     for attempt in 2..=u64::from(args.ending.retry).min(100) + 1 {
         let further = args.kept.record.clone().map(|folder| store::of_attempt(folder, attempt));
         if let Some(taken) = further.filter(|folder| folder.exists()) {
             bail!("{} is there already: a further attempt would be recorded there; give another --record", taken.display());
         }
     }
-    Ok(())
+    Ok(summary.filter(|file| !file.is_regular()))
 }
 
 /// In a CI log the agent's work is a group that can be folded.
@@ -46,7 +47,14 @@ fn is_grouped(args: &Run, plan: &Plan) -> bool {
 }
 
 /// Prints what is to be printed at the end, and returns the exit code.
-pub(super) fn conclude(args: &Run, plan: &Plan, mut ended: Ended, show: &mut Show, ledger: Ledger) -> u8 {
+pub(super) fn conclude(
+    args: &Run,
+    plan: &Plan,
+    mut ended: Ended,
+    show: &mut Show,
+    ledger: Ledger,
+    summary: Option<OutputFile>,
+) -> u8 {
     if ended.report.run.attempts > 1 {
         if let Some(summary) = &mut ended.summary {
             summary.ledger = ledger.clone();
@@ -102,9 +110,9 @@ pub(super) fn conclude(args: &Run, plan: &Plan, mut ended: Ended, show: &mut Sho
         show.note(&format!("{error:#}"));
     }
     if let Some(path) = &args.shown.summary
-        && let Err(error) = std::fs::write(path, digest(&report))
+        && let Err(error) = write_summary(path, summary, &report)
     {
-        show.note(&format!("cannot write the summary {}: {error}", path.display()));
+        show.note(&format!("--summary: {error:#}"));
         code = if code == 0 { exit::USAGE } else { code };
     }
     if let Some(error) = show.failure() {
@@ -112,6 +120,12 @@ pub(super) fn conclude(args: &Run, plan: &Plan, mut ended: Ended, show: &mut Sho
         code = if code == 0 { exit::USAGE } else { code };
     }
     code
+}
+
+fn write_summary(path: &Path, opened: Option<OutputFile>, report: &Report) -> Result<()> {
+    let mut file = opened.map_or_else(|| OutputFile::open(path), Ok)?;
+    file.write_all(digest(report).as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
+    file.keep()
 }
 
 /// Tells the recording what was found out after it was closed, so that it is read as the run was told.
@@ -195,7 +209,9 @@ fn job_summary(report: &Report) -> Result<()> {
     let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty()).map(PathBuf::from) else {
         return Ok(());
     };
-    let file = std::fs::OpenOptions::new().append(true).create(true).open(&path);
+    // Unasked: a FIFO that nobody reads is not waited for.
+    let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
+    let file = std::fs::OpenOptions::new().append(true).create(true).custom_flags(nonblocking).open(&path);
     let written = file.and_then(|mut file| file.write_all(digest(report).as_bytes()));
     written.with_context(|| format!("cannot write the job's summary {}", path.display()))
 }

@@ -1,0 +1,258 @@
+//! A file that a command writes as a whole. A regular file is replaced only when all of it is written, with its mode and owner
+//! kept; links are followed; a device, a FIFO or a socket is written into. Nothing else that stands there is ever replaced.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, IsTerminal as _, Write};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use anyhow::{Context as _, Result};
+
+use super::Visible;
+use crate::exit;
+use crate::signals::Signals;
+use crate::store::recording_name;
+
+/// An output that is being written. Dropped before [`OutputFile::keep`], it leaves a regular file as it was.
+pub(crate) struct OutputFile {
+    /// As it was given, for messages.
+    name: PathBuf,
+    way: Way,
+}
+
+enum Way {
+    /// What is written goes there at once.
+    Into(Box<dyn Write + Send>),
+    /// It is written beside the file and takes its place.
+    Beside { part: Part, file: BufWriter<File>, path: PathBuf, there: Option<File> },
+    /// A file whose place cannot be taken: it is written over, when all is known.
+    Over { file: File, bytes: Vec<u8> },
+}
+
+impl OutputFile {
+    /// Opens what stands at this path, or will; `-` is stdout.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let way = Self::way(path).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Self { name: path.to_owned(), way })
+    }
+
+    fn way(path: &Path) -> io::Result<Way> {
+        let path = match resolve(path)? {
+            Place::Descriptor(file) => return Ok(into(file)),
+            Place::Path(path) => path,
+        };
+        let there = match fs::metadata(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let (part, file) = Part::create(&path, 0o666)?;
+                return Ok(Way::Beside { part, file: BufWriter::new(file), path, there: None });
+            }
+            there => there?,
+        };
+        if there.file_type().is_socket() {
+            return Ok(Way::Into(Box::new(UnixStream::connect(&path)?)));
+        }
+        // Who may not write the file may not replace it either.
+        let file = OpenOptions::new().write(true).open(&path)?;
+        if !file.metadata()?.is_file() {
+            return Ok(into(file));
+        }
+        // A file of several names keeps them all.
+        let replaced = if there.nlink() == 1 { Part::like(&path, &there).ok() } else { None };
+        Ok(match replaced {
+            Some((part, beside)) => Way::Beside { part, file: BufWriter::new(beside), path, there: Some(file) },
+            None => Way::Over { file, bytes: Vec::new() },
+        })
+    }
+
+    /// Whether a regular file stands there, or nothing.
+    pub(crate) fn is_regular(&self) -> bool {
+        !matches!(self.way, Way::Into(_))
+    }
+
+    /// All is written: from now on it stands there.
+    pub(crate) fn keep(self) -> Result<()> {
+        self.way.keep().with_context(|| format!("cannot write {}", self.name.display()))
+    }
+}
+
+impl Way {
+    fn keep(self) -> io::Result<()> {
+        match self {
+            Self::Into(mut to) => to.flush(),
+            Self::Beside { part, mut file, path, there } => {
+                file.flush()?;
+                // Meanwhile something else may have come there.
+                if fs::symlink_metadata(&path).is_ok_and(|there| !there.is_file()) {
+                    return Err(io::Error::other("it is no regular file any more"));
+                }
+                match (fs::rename(&part.path, &path), there) {
+                    // A file that something is mounted on gives its place to none.
+                    (Err(_), Some(there)) => write_over(there, &mut File::open(&part.path)?),
+                    (renamed, _) => renamed,
+                }
+            }
+            Self::Over { file, bytes } => write_over(file, &mut bytes.as_slice()),
+        }
+    }
+}
+
+fn write_over(mut file: File, from: &mut impl io::Read) -> io::Result<()> {
+    let length = io::copy(from, &mut file)?;
+    file.set_len(length)
+}
+
+impl Write for OutputFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.way {
+            Way::Into(to) => to.write(bytes),
+            Way::Beside { file, .. } => file.write(bytes),
+            Way::Over { bytes: kept, .. } => kept.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.way {
+            Way::Into(to) => to.flush(),
+            Way::Beside { file, .. } => file.flush(),
+            Way::Over { .. } => Ok(()),
+        }
+    }
+}
+
+/// What is no regular file is written into; a terminal sees nothing but text.
+fn into(file: File) -> Way {
+    let is_terminal = file.is_terminal();
+    let file = BufWriter::with_capacity(64 << 10, file);
+    Way::Into(if is_terminal { Box::new(Visible::new(file)) } else { Box::new(file) })
+}
+
+/// Where a path leads.
+enum Place {
+    /// To what this process has open.
+    Descriptor(File),
+    /// To this path, which is no link.
+    Path(PathBuf),
+}
+
+/// So many links are followed, as the kernel does.
+const LINKS: usize = 40;
+
+/// Follows links, also one to what is not there yet.
+fn resolve(path: &Path) -> io::Result<Place> {
+    if path == Path::new("-") {
+        return Ok(Place::Descriptor(io::stdout().as_fd().try_clone_to_owned()?.into()));
+    }
+    let mut path = path.to_owned();
+    for _ in 0..LINKS {
+        let Ok(to) = fs::read_link(&path) else { return Ok(Place::Path(path)) };
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if let Ok(inside) = fs::canonicalize(folder)
+            && inside.starts_with("/proc")
+        {
+            // The kernel's own links: what they read like is no path.
+            return Ok(descriptor(&inside, &path).map_or(Place::Path(path), Place::Descriptor));
+        }
+        path = folder.join(to);
+    }
+    Err(io::Error::other("too many links"))
+}
+
+/// What `/dev/stdout`, `/dev/fd/3` and the like lead to: this process's own descriptor, at the place where it stands.
+fn descriptor(folder: &Path, path: &Path) -> Option<File> {
+    if folder != Path::new(&format!("/proc/{}/fd", std::process::id())) {
+        return None;
+    }
+    let number: i32 = path.file_name()?.to_str()?.parse().ok()?;
+    let own = match number {
+        1 => io::stdout().as_fd().try_clone_to_owned().ok()?,
+        2 => io::stderr().as_fd().try_clone_to_owned().ok()?,
+        _ => other(number)?,
+    };
+    Some(own.into())
+}
+
+#[cfg(target_os = "linux")]
+fn other(number: i32) -> Option<std::os::fd::OwnedFd> {
+    use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
+    let own = pidfd_open(getpid(), PidfdFlags::empty()).ok()?;
+    pidfd_getfd(own, number, PidfdGetfdFlags::empty()).ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn other(_: i32) -> Option<std::os::fd::OwnedFd> {
+    None
+}
+
+/// A file beside another, until it takes its place; gone if it does not, also when a signal ends this program.
+struct Part {
+    path: PathBuf,
+}
+
+impl Part {
+    fn create(beside: &Path, mode: u32) -> io::Result<(Self, File)> {
+        // Not made of the other's name, which may be as long as a name can be.
+        let path = beside.with_file_name(format!(".tapline-{}.part", recording_name()));
+        LazyLock::force(&SIGNALS);
+        parts().push(path.clone());
+        let part = Self { path };
+        let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&part.path)?;
+        Ok((part, file))
+    }
+
+    /// One with the owner and the mode of the file that it will replace.
+    fn like(path: &Path, there: &fs::Metadata) -> io::Result<(Self, File)> {
+        let (part, file) = Self::create(path, 0o600)?;
+        let own = file.metadata()?;
+        if (own.uid(), own.gid()) != (there.uid(), there.gid()) {
+            fchown(&file, Some(there.uid()), Some(there.gid()))?;
+        }
+        file.set_permissions(fs::Permissions::from_mode(there.mode() & 0o7777))?;
+        Ok((part, file))
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // Where it has taken its place, nothing is there to be removed.
+        let _ = fs::remove_file(&self.path);
+        parts().retain(|path| *path != self.path);
+    }
+}
+
+/// The parts that are being written.
+static PARTS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn parts() -> MutexGuard<'static, Vec<PathBuf>> {
+    PARTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A signal that ends this program takes the parts with it. A command that listens for signals itself (it has a runtime)
+/// ends by dropping them.
+static SIGNALS: LazyLock<()> = LazyLock::new(|| {
+    if tokio::runtime::Handle::try_current().is_ok() {
+        return;
+    }
+    let (ready, listening) = std::sync::mpsc::channel();
+    let listen = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let signals = Signals::listen();
+            let _ = ready.send(());
+            if let Ok(mut signals) = signals {
+                let number = signals.next().await;
+                for part in &*parts() {
+                    let _ = fs::remove_file(part);
+                }
+                exit::die_of(number);
+            }
+        });
+        io::Result::Ok(())
+    };
+    // Without the thread a signal may leave a part behind: nothing else depends on it.
+    if std::thread::Builder::new().name("tapline-signals".to_owned()).spawn(listen).is_ok() {
+        let _ = listening.recv();
+    }
+});
