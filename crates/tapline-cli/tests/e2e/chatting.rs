@@ -204,7 +204,8 @@ fn a_permission_request_hook_does_not_answer_for_the_person() {
     let allow = r#"{"hookSpecificOutput":{"hookEventName":"PermissionRequest","decision":{"behavior":"allow"}}}"#;
     let command = serde_json::json!({"type": "command", "command": format!("echo '{allow}'")});
     let settings = serde_json::json!({"hooks": {"PermissionRequest": [{"matcher": "*", "hooks": [command]}]}});
-    let scenario = [bash("make it", "touch made"), says("said no", "Not made."), bash("once more", "touch made"), says("", "Made.")];
+    let scenario =
+        [bash("make it", "touch made"), says("said no", "Not made."), bash("once more", "touch made"), says("", "Made.")];
     let stage = Stage::new(&newest(), &scenario.concat());
     std::fs::create_dir_all(stage.work().join(".claude")).unwrap();
     std::fs::write(stage.work().join(".claude/settings.json"), settings.to_string()).unwrap();
