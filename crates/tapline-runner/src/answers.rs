@@ -197,7 +197,7 @@ impl Answers {
                 let call = request.tool_use_id.clone();
                 let (reply, settled) = permission::settle(rules, callback, self.within, id, request, &around.places).await;
                 let allowed = settled.ruling == Ruling::Allow;
-                around.others.settle(call.as_ref(), if allowed { Standing::Asked } else { Standing::Denied });
+                around.others.settle(call.as_ref(), if allowed { Standing::Allowed } else { Standing::Denied });
                 Answered::settled(Json::of(&reply), settled)
             }
             Request::HookCallback(request) => self.run_hook(id, request, around, waiting).await,

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use tapline_runner::{Permission, SettledBy, Update};
+use tapline_protocol::claude::control::HookReply;
+use tapline_runner::{HookEvent, Permission, SettledBy, Update};
 use tapline_session::permission::{Call, Permissions, Ruling};
 
 use crate::driving::agent;
@@ -79,7 +80,7 @@ fn a_project_hook_that_rewrites_a_call_runs_nothing_that_rules_deny() {
                 let ran = stage.work().join("denied").exists();
                 if ran && is_blind(&program) {
                     let violated = outcome.report["verdict"].to_string();
-                    assert!(violated.contains("a hook of somebody else's made Bash run what deny[0]"), "{what}: {violated}");
+                    assert!(violated.contains("Bash ran what deny[0] does not let run"), "{what}: {violated}");
                 } else {
                     assert!(!ran, "{what}");
                     assert_eq!(outcome.verdict(), "success/-", "{what}");
@@ -221,12 +222,12 @@ fn every_decision_is_in_the_recording_whoever_took_it() {
         });
         let scenario = |work: &str| {
             let write = ("Write", json!({"file_path": format!("{work}/new"), "content": "x"}));
-            calls(&[bash("ls"), bash("touch own"), bash("touch refused"), write, bash("touch asked"), bash("touch ruled")])
+            calls(&[bash("ls"), bash("make own"), bash("touch refused"), write, bash("touch asked"), bash("touch ruled")])
         };
         let stage = Stage::at_work(&program, scenario);
         prepare(&stage, &[(".claude/settings.json", &settings.to_string())]);
         let rules = "allow = [{ tool = \"Bash\", command = \"touch ruled\" }]";
-        let outcome = run_with(&stage, rules, &["--allowed-tools", "Bash(touch own)"]);
+        let outcome = run_with(&stage, rules, &["--allowed-tools", "Bash(make own)"]);
         let mut kept = decisions(&outcome.recording);
         kept.sort();
         let wanted = [
@@ -274,7 +275,7 @@ async fn no_command_that_the_agents_own_matcher_denies_is_missed_by_ours() {
         let mut session = agent(&stage)
             .timeout(std::time::Duration::from_secs(600))
             .disallowed_tools(["Bash(rm:*)"])
-            .permissions("ask = [{ tool = \"Bash\" }]".parse().unwrap())
+            .hook_for(HookEvent::PreToolUse, "Bash", |_| async { HookReply::ask_tool("only looked at") })
             .on_permission(move |question| {
                 seen.lock().unwrap().push(question.input.text_of("command").unwrap_or_default());
                 async { Permission::deny("only looked at") }
@@ -283,21 +284,29 @@ async fn no_command_that_the_agents_own_matcher_denies_is_missed_by_ours() {
             .await
             .unwrap();
         let mut turning = session.turn("do it");
-        let (mut caught, mut allowed) = (0, 0);
+        let (mut caught, mut ran) = (Vec::new(), 0);
         while let Some(update) = turning.next().await {
-            if let Update::Settled(settled) = update {
-                caught += u32::from(settled.ruling == Ruling::Deny && settled.by == SettledBy::Agent);
-                allowed += u32::from(settled.ruling == Ruling::Allow);
+            if let Update::Settled(settled) = update
+                && settled.by == SettledBy::Agent
+            {
+                ran += usize::from(settled.ruling == Ruling::Allow);
+                caught.extend(settled.tool_use_id.filter(|_| settled.ruling == Ruling::Deny));
             }
         }
         turning.await.unwrap();
         session.finish().await;
-        assert_eq!(allowed, 0, "{}: something ran", program.version);
-        let asked = asked.lock().unwrap();
-        assert_eq!(asked.len() + usize::try_from(caught).unwrap(), commands.len(), "{}", program.version);
-        let by_the_agent = commands.iter().filter(|command| !asked.contains(command));
-        let missed: Vec<_> = by_the_agent.filter(|command| ruling(command) != Ruling::Deny).collect();
-        assert!(missed.is_empty(), "{} denies what we do not: {missed:#?}", program.version);
+        // 2.0.76 runs what it misreads (`>f rm x`), whatever a hook says.
+        assert!(ran == 0 || is_blind(&program), "{}: {ran} ran", program.version);
+        assert_eq!(asked.lock().unwrap().len() + caught.len() + ran, commands.len(), "{}", program.version);
+        // `toolu_sim_2_17` is the 18th call of the second turn.
+        let command = |id: &String| {
+            let mut numbers = id.rsplit('_').map(|number| number.parse::<usize>().unwrap());
+            let (call, turn) = (numbers.next().unwrap(), numbers.next().unwrap());
+            &commands[(turn - 1) * 100 + call]
+        };
+        let missed: Vec<_> = caught.iter().map(command).filter(|command| ruling(command) != Ruling::Deny).collect();
+        assert!(!caught.is_empty() && missed.is_empty(), "{} denies what we do not: {missed:#?}", program.version);
+        let caught = caught.len();
         let we_catch = commands.iter().filter(|command| ruling(command) == Ruling::Deny).count();
         println!("{}: of {} commands its matcher denies {caught}, ours {we_catch}", program.version, commands.len());
     }

@@ -95,7 +95,8 @@ impl Bench<'_> {
             return self.refuse(id, tool, call, why, (SettledBy::Nobody, decision.rule, rewritten));
         }
         keep(Standing::Asked);
-        if known && self.others.answer_questions() {
+        // Some versions that do not tell of hooks run commands they misread although a hook wants them asked (2.0.76: `>f rm x`).
+        if known && (self.others.answer_questions() || !self.others.are_told() && decision.rule.is_some()) {
             return self.ask_here(id, hook).await;
         }
         let fallback = if decision.ruling == Ruling::Allow { SHOW } else { "a permission rule wants it asked" };
@@ -145,6 +146,7 @@ impl Bench<'_> {
         };
         let (answer, settled) = settle(self.rules, self.callback, self.within, id, request, &self.places).await;
         let reply = if settled.ruling == Ruling::Allow {
+            self.others.settle(hook.tool_use_id.as_ref(), Standing::Allowed);
             HookReply::allow_tool_with(&answer.updated_input.unwrap_or_else(|| serde_json::json!({}).into()))
         } else {
             self.others.settle(hook.tool_use_id.as_ref(), Standing::Denied);
@@ -169,8 +171,8 @@ impl Bench<'_> {
         let same = hook.tool_input == held.input;
         let broken = match held.standing {
             Standing::Denied => Some(format!("{tool} was denied and has run all the same: a hook of somebody else's let it")),
-            Standing::Left | Standing::Asked if same || self.rules.is_none() => None,
-            standing @ (Standing::Left | Standing::Asked) => {
+            Standing::Left | Standing::Allowed if same => None,
+            standing => {
                 let places = Places { cwd: held.cwd, ..self.places.clone() };
                 let there = Bench { places, ..*self };
                 there.broken(&tool, hook.tool_input.as_ref(), standing).await
@@ -187,12 +189,12 @@ impl Bench<'_> {
         let decision = self.decide(tool, input).await;
         let is_broken = match decision.ruling {
             Ruling::Deny => true,
-            Ruling::Ask => decision.rule.is_some() && standing == Standing::Left,
+            Ruling::Ask => decision.rule.is_some() && standing != Standing::Allowed,
             Ruling::Allow => false,
         };
         let rule = decision.rule.unwrap_or_else(|| "a rule".to_owned());
         let why = decision.reason.map(|why| format!(": {why}")).unwrap_or_default();
-        is_broken.then(|| format!("a hook of somebody else's made {tool} run what {rule} does not let run{why}"))
+        is_broken.then(|| format!("{tool} ran what {rule} does not let run, by a hook of somebody else's or unasked{why}"))
     }
 
     /// A hook rewrote a call that was left to the agent already, or took a question that was asked here.

@@ -65,8 +65,10 @@ pub(crate) struct Held {
 pub(crate) enum Standing {
     /// Nothing: the agent decides.
     Left,
-    /// It is to be asked about.
+    /// It is to be asked about, and has no answer yet.
     Asked,
+    /// Somebody here let it run.
+    Allowed,
     /// It may not run.
     Denied,
 }

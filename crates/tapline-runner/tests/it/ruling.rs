@@ -179,11 +179,15 @@ async fn what_ran_although_rules_deny_it_stops_the_run() {
         let played = played(&lines, |agent| agent).await;
         assert_eq!(played.outcome, Outcome::Failure, "{ran}");
         let told = played.told.join("\n");
-        assert!(told.contains("a hook of somebody else's made Bash run what"), "{told}");
+        assert!(told.contains("Bash ran what"), "{told}");
     }
     // What was denied and ran all the same.
     let lines = [before("q1", "rm x"), answer_to("q1"), asks("q2", "PostToolUse", "rm x"), answer_to("q2")];
     assert_eq!(played(&lines, |agent| agent).await.outcome, Outcome::Failure);
+    // What was to be asked about, and was not.
+    let lines = [before("q1", "git push"), answer_to("q1"), asks("q2", "PostToolUse", "git push"), answer_to("q2")];
+    let unasked = played(&lines, |agent| agent.on_permission(|_| async { Permission::allow() })).await;
+    assert_eq!((unasked.said(), unasked.outcome), ("ask", Outcome::Failure));
     let lines = [before("q1", "ls"), answer_to("q1"), asks("q2", "PostToolUse", "ls -la"), answer_to("q2")];
     assert_eq!(played(&lines, |agent| agent).await.outcome, Outcome::Success);
 }
