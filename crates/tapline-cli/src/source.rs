@@ -1,16 +1,20 @@
 //! Where records come from: a file, a recording or stdin, of any shape.
 
+mod sent;
+
 use std::fs::File;
 use std::io::{self, BufReader, IsTerminal as _, Read};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, Record, Transcript};
-use tapline_recording::{Meta, Recording, redact, redact_line};
-use tapline_session::{Ending, Fold, Format, Run, Step, Summary};
+use tapline_recording::{Recording, redact, redact_line};
+use tapline_session::{Ending, Fold, Format, Ledger, Run, Step, Summary, Warning, What};
 
 use crate::args::{Facts, Shape};
 use crate::output;
+use sent::SentBefore;
 
 /// Large reads: fewer system calls, and still every line at once.
 const CHUNK: usize = 256 << 10;
@@ -22,6 +26,14 @@ pub(crate) struct Source {
     fold: Fold,
     ending: Ending,
     run: Run,
+    /// A record that was read, but what was sent before it has not been handed out.
+    held: Option<Record>,
+    /// What was sent to the agent, where a recording has it.
+    sent: Option<SentBefore>,
+    /// Of a run that was tried more than once: what all attempts cost.
+    whole: Option<Ledger>,
+    /// Where the recording is incomplete.
+    lost: Vec<String>,
     /// What is read is decoded again without its secrets.
     redactor: Option<Decoder>,
     /// It may still turn out to be no stream.
@@ -65,22 +77,34 @@ impl Source {
             None => output::tell(&format!("{name} has no end: who recorded it did not live to see it, or still does")),
             Some(end) => end.lost.iter().for_each(|loss| output::tell(&format!("{name}: {loss}"))),
         }
-        let mut source = Self::of(name, Box::new(file), facts)?;
+        let named = recording.meta.agent.as_deref();
+        let agent = [Agent::Claude, Agent::Codex].into_iter().find(|agent| named == Some(agent.name()));
+        let format = if recording.writes_lines() { InputFormat::Lines } else { InputFormat::Auto };
+        let mut source = Self::with(name, Box::new(file), facts, agent, format)?;
         let end = recording.end.clone().unwrap_or_default();
         let given = source.ending;
         source.ending = Ending {
             exit_code: given.exit_code.or(end.exit_code),
             signal: given.signal.or(end.signal),
-            stderr: given.stderr.or(recording.stderr().ok().map(|text| redact(&text).into_owned())),
+            stderr: given.stderr.or(recording.stderr_head(STDERR_KEPT).ok().map(|text| redact(&text).into_owned())),
             timed_out: given.timed_out || end.timed_out,
             interrupted: end.interrupted,
             lingered: end.lingered,
             violated: end.violated,
+            no_heuristics: given.no_heuristics || recording.meta.no_heuristics,
+            no_background_tasks: given.no_background_tasks || recording.meta.no_background_tasks,
             ..given
         };
-        let Meta { started_at, label, .. } = recording.meta;
-        let recording = Some(path.display().to_string());
-        source.run = Run { started_at, duration_ms: end.duration_ms, label, recording, ..Run::default() };
+        source.run = Run {
+            started_at: end.started_at.or_else(|| recording.meta.started_at.clone()),
+            duration_ms: end.duration_ms,
+            attempts: end.attempts.unwrap_or(1),
+            label: recording.meta.label.clone(),
+            recording: Some(path.display().to_string()),
+        };
+        source.whole = end.ledger.as_ref().and_then(Ledger::from_json);
+        source.lost = end.lost.iter().map(ToString::to_string).collect();
+        source.sent = SentBefore::of(&recording);
         Ok(source)
     }
 
@@ -91,8 +115,13 @@ impl Source {
 
     /// Reads from anything.
     pub(crate) fn of(name: String, reader: Box<dyn Read>, facts: &Facts) -> Result<Self> {
+        Self::with(name, reader, facts, None, InputFormat::Auto)
+    }
+
+    /// Reads from anything of which somebody knows the agent or the format, unless the caller knows better.
+    fn with(name: String, reader: Box<dyn Read>, facts: &Facts, agent: Option<Agent>, format: InputFormat) -> Result<Self> {
         let format = match facts.input_format {
-            Shape::Auto => InputFormat::Auto,
+            Shape::Auto => format,
             Shape::StreamJson | Shape::ExecJson => InputFormat::Lines,
             Shape::Json => InputFormat::Document,
         };
@@ -100,14 +129,26 @@ impl Source {
             (Some(name), _) => Some(Agent::from(name)),
             (None, Shape::StreamJson | Shape::Json) => Some(Agent::Claude),
             (None, Shape::ExecJson) => Some(Agent::Codex),
-            (None, Shape::Auto) => None,
+            (None, Shape::Auto) => agent,
         };
         let limit = facts.line_limit.map_or(DEFAULT_LINE_LIMIT, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
         let reader = BufReader::with_capacity(CHUNK, reader);
         let input =
             Input::open(reader, format, Decoder::with_line_limit(limit)).with_context(|| format!("cannot read {name}"))?;
         let (fold, ending) = (Fold::for_agent(agent), ending(facts)?);
-        Ok(Self { name, input, fold, ending, run: Run::default(), redactor: None, unsure: true })
+        Ok(Self {
+            name,
+            input,
+            fold,
+            ending,
+            run: Run::default(),
+            held: None,
+            sent: None,
+            whole: None,
+            lost: Vec::new(),
+            redactor: None,
+            unsure: true,
+        })
     }
 
     /// The next record, for those who pass it on unread.
@@ -118,17 +159,42 @@ impl Source {
             output::tell(&format!("{} is {}", self.name, transcript.about()));
         }
         self.unsure &= record.as_ref().is_some_and(|record| record.line < SHOWS_WITHIN);
+        if let (Some(sent), Some(record)) = (&mut self.sent, &record) {
+            sent.received(record.bytes.len());
+        }
         Ok(match (record, &mut self.redactor) {
             (Some(record), Some(decoder)) => Some(decoder.decode_line(record.line, redact_line(&record))),
             (record, _) => record,
         })
     }
 
-    /// The next record and what happened in it.
-    pub(crate) fn next(&mut self) -> Result<Option<(Record, Vec<Step>)>> {
-        let Some(record) = self.next_record()? else { return Ok(None) };
+    /// The next record and what happened in it; no record where it was the host that said something.
+    pub(crate) fn next(&mut self) -> Result<Option<(Option<Record>, Vec<Step>)>> {
+        if self.held.is_none() {
+            self.held = self.next_record()?;
+        }
+        if let Some(sent) = &mut self.sent {
+            let mut steps = sent.before(self.held.is_some(), &mut self.fold);
+            if !steps.is_empty() {
+                if self.redactor.is_some() {
+                    steps.iter_mut().for_each(redact_prompt);
+                }
+                return Ok(Some((None, steps)));
+            }
+        }
+        let Some(record) = self.held.take() else { return Ok(None) };
         let steps = self.fold.apply(&record);
-        Ok(Some((record, steps)))
+        Ok(Some((Some(record), steps)))
+    }
+
+    /// The rule that the run was stopped for, which no longer counts.
+    pub(crate) fn take_violation(&mut self) -> Option<String> {
+        self.ending.violated.take()
+    }
+
+    /// How long the run took, if that is known.
+    pub(crate) fn took(&self) -> Option<Duration> {
+        self.run.duration_ms.map(Duration::from_millis)
     }
 
     /// What a message that was never finished has said so far.
@@ -148,9 +214,23 @@ impl Source {
 
     /// Everything that is known at the end.
     pub(crate) fn finish(self) -> (Summary, Format, Ending, Run) {
-        let summary = self.fold.finish(&self.ending);
+        let mut summary = self.fold.finish(&self.ending);
+        if let Some(whole) = self.whole {
+            summary.ledger = whole;
+        }
+        let lost = self.lost.into_iter().map(|message| Warning { code: "recording-incomplete", message, line: None });
+        summary.verdict.warnings.extend(lost);
         let format = Format::of(self.input.shape(), summary.agent);
         (summary, format, self.ending, self.run)
+    }
+}
+
+/// What the verdict of a run looks at; a recording may have more of it.
+const STDERR_KEPT: u64 = 64 << 10;
+
+fn redact_prompt(step: &mut Step) {
+    if let What::Prompt { text } = &mut step.what {
+        *text = redact(text).into_owned();
     }
 }
 

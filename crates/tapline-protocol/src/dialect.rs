@@ -3,7 +3,8 @@
 
 use crate::claude::system::Init;
 use crate::event::{Agent, Event};
-use crate::json::Value;
+use crate::json::{Kind, Value};
+use crate::record::Record;
 
 /// What a line says about who wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,12 +32,26 @@ impl Event {
             // A new `system` event is as likely Claude's as not.
             return if kind.starts_with("system/") { Sign::Nothing } else { Sign::Foreign };
         }
+        if matches!(self, Self::Invalid { .. }) && self.as_result().is_some() {
+            return Sign::Foreign;
+        }
         match self.agent() {
             Some(agent) if matches!(self, Self::ToolUse(_) | Self::ToolResult(_) | Self::Invalid { .. }) => Sign::Likely(agent),
             Some(agent) => Sign::Sure(agent),
             None if matches!(self, Self::Untyped) => Sign::Foreign,
             None => Sign::Nothing,
         }
+    }
+}
+
+impl Record {
+    /// Whether Codex before 0.44 wrote this line: `{"id":"0","msg":{"type":…}}`.
+    pub fn is_of_old_codex(&self) -> bool {
+        let reads = |value: Value<'_>| {
+            let kind = value.get("msg").and_then(|message| message.get("type")).map(Value::kind);
+            value.get("id").is_some() && kind == Some(Kind::String)
+        };
+        self.event == Event::Untyped && self.with(reads).unwrap_or(false)
     }
 }
 

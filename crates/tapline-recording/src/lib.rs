@@ -30,10 +30,12 @@
 mod error;
 mod reading;
 mod redact;
+mod sent;
 mod syncing;
 mod writing;
 
 pub use error::RecordingError;
 pub use reading::{Piece, Recording};
 pub use redact::{LineRedactor, REDACTED, redact, redact_args, redact_line};
+pub use sent::{Sent, SentPieces};
 pub use writing::{End, Loss, Meta, Recorder, Stream, Sync, create_private_folder};

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tapline_protocol::{Json, Read as _, Value};
 
 use crate::error::RecordingError;
+use crate::sent::SentPieces;
 use crate::writing::{DECISIONS, End, Loss, Meta, Stream};
 
 /// A recording that was opened.
@@ -96,6 +97,43 @@ impl Recording {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
+    /// The first so many bytes of it, which are all that a verdict looks at.
+    pub fn stderr_head(&self, limit: u64) -> Result<String, RecordingError> {
+        use std::io::Read as _;
+        let path = self.file(Stream::Stderr);
+        let mut bytes = Vec::new();
+        let read = std::fs::File::open(&path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
+        read.map_err(|error| RecordingError::Read { path, error })?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// What was sent to the agent, and when; none if that cannot be read.
+    pub fn sent(&self) -> Option<SentPieces> {
+        SentPieces::open(&self.folder).ok()
+    }
+
+    /// Whether the agent was sent messages, one a line, and not a prompt as plain text.
+    pub fn takes_messages(&self) -> bool {
+        let args = &self.meta.argv;
+        args.iter().any(|arg| arg == "--input-format=stream-json")
+            || args.windows(2).any(|pair| pair[0] == "--input-format" && pair[1] == "stream-json")
+    }
+
+    /// Whether the agent was told to write lines of JSON; one that was not may have written a document.
+    pub fn writes_lines(&self) -> bool {
+        let args = &self.meta.argv;
+        args.iter().any(|arg| ["--output-format=stream-json", "--json", "--experimental-json"].contains(&arg.as_str()))
+            || args.windows(2).any(|pair| pair[0] == "--output-format" && pair[1] == "stream-json")
+    }
+
+    /// Writes anew how it ended: what only its caller knows, once all attempts are over.
+    pub fn amend(&mut self, end: End) -> Result<(), RecordingError> {
+        let path = self.folder.join("end.json");
+        crate::writing::replace_end(&self.folder, &end).map_err(|error| RecordingError::Finish { path, error })?;
+        self.end = Some(end);
+        Ok(())
+    }
+
     /// How permission questions were settled, one object each; none if there were none. A line that is cut is passed over.
     pub fn decisions(&self) -> Vec<Json> {
         let text = std::fs::read_to_string(self.folder.join(DECISIONS)).unwrap_or_default();
@@ -114,7 +152,7 @@ impl Recording {
 }
 
 /// A line of `times`, whole: `o 5321 1045123`.
-fn piece(line: &[u8]) -> Option<Piece> {
+pub(crate) fn piece(line: &[u8]) -> Option<Piece> {
     let (letter, rest) = line.strip_suffix(b"\n")?.split_first()?;
     let stream = Stream::ALL.into_iter().find(|stream| stream.letter() == char::from(*letter))?;
     let rest = rest.strip_prefix(b" ")?;
@@ -138,6 +176,10 @@ fn list(value: Value<'_>, key: &str) -> Vec<String> {
     value.get(key).and_then(Vec::read).unwrap_or_default()
 }
 
+fn flag(value: Value<'_>, key: &str) -> bool {
+    value.get(key).and_then(bool::read).unwrap_or(false)
+}
+
 fn read_meta(value: Value<'_>) -> Meta {
     Meta {
         schema: value.get("schema").and_then(u64::read).and_then(|schema| u32::try_from(schema).ok()).unwrap_or_default(),
@@ -148,21 +190,25 @@ fn read_meta(value: Value<'_>) -> Meta {
         started_at: text(value, "started_at"),
         label: text(value, "label"),
         tapline: text(value, "tapline"),
+        no_heuristics: flag(value, "no_heuristics"),
+        no_background_tasks: flag(value, "no_background_tasks"),
     }
 }
 
 fn read_end(value: Value<'_>) -> End {
-    let flag = |key| value.get(key).and_then(bool::read).unwrap_or(false);
     let losses = value.get("lost").and_then(Value::items).into_iter().flatten();
     End {
         exit_code: value.get("exit_code").and_then(|code| code.as_number()?.parse().ok()),
         signal: text(value, "signal"),
-        timed_out: flag("timed_out"),
-        interrupted: flag("interrupted"),
-        lingered: flag("lingered"),
+        timed_out: flag(value, "timed_out"),
+        interrupted: flag(value, "interrupted"),
+        lingered: flag(value, "lingered"),
         violated: text(value, "violated"),
         duration_ms: value.get("duration_ms").and_then(u64::read),
         verdict: value.get("verdict").and_then(Json::read),
+        attempts: value.get("attempts").and_then(u64::read),
+        started_at: text(value, "started_at"),
+        ledger: value.get("ledger").and_then(Json::read),
         lost: losses
             .filter_map(|loss| {
                 let from = loss.get("from").and_then(u64::read)?;

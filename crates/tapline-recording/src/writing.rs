@@ -67,6 +67,10 @@ pub struct Meta {
     pub started_at: Option<String>,
     pub label: Option<String>,
     pub tapline: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub no_heuristics: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub no_background_tasks: bool,
 }
 
 /// How it ended.
@@ -88,6 +92,15 @@ pub struct End {
     pub duration_ms: Option<u64>,
     /// The verdict, as the report words it.
     pub verdict: Option<tapline_protocol::Json>,
+    /// Of the last attempt of several: how many there were.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u64>,
+    /// Of the last attempt of several: when the first started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<String>,
+    /// Of the last attempt of several: what all of them used and cost, as the report words it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ledger: Option<tapline_protocol::Json>,
     /// Where the recording is incomplete.
     pub lost: Vec<Loss>,
 }
@@ -343,6 +356,18 @@ impl Recorder {
         }
         Ok(())
     }
+}
+
+/// Writes how a recording ended, in the place of what was written.
+pub(crate) fn replace_end(folder: &Path, end: &End) -> io::Result<()> {
+    let part = folder.join(END_PART);
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    private(&mut options);
+    let mut file = options.open(&part)?;
+    file.write_all((serde_json::to_string(end)? + "\n").as_bytes())?;
+    file.sync_data()?;
+    std::fs::rename(part, folder.join("end.json"))
 }
 
 /// The end before it is known.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tapline_protocol::Decoder;
 use tapline_recording::{End, LineRedactor, Stream, redact};
-use tapline_session::{Ending, Fold, signal_name};
+use tapline_session::{Ending, Fold, Host, Step, signal_name};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, ChildStderr, ChildStdout};
 use tokio::sync::{mpsc, watch};
@@ -60,6 +60,8 @@ pub(crate) struct Driver {
     pub(crate) ladder: Ladder,
     pub(crate) decoder: Decoder,
     pub(crate) fold: Fold,
+    /// What is sent to the agent is part of the conversation.
+    pub(crate) host: Host,
     pub(crate) journal: Journal,
     /// What is said the other way, where something is.
     pub(crate) dialogue: Option<Dialogue>,
@@ -195,16 +197,37 @@ impl Driver {
                 self.state.exited_at = Some(Instant::now());
                 self.state.look_at = Some(Instant::now());
             }
-            // In a dialogue most of what is sent begins no turn: requests, answers. And what we say is no sign of the agent's life.
-            Next::Fed(Fed::Sent) if self.dialogue.is_some() => {}
-            Next::Fed(Fed::Sent) => self.clocks.sent(Instant::now()),
-            Next::Fed(Fed::Closed) => self.clocks.input_closed(Instant::now()),
+            Next::Fed(fed) => self.take_fed(fed),
             // Until now it could not be heard.
             Next::HandedOver => self.clocks.hear(Instant::now()),
             Next::Output(count) => self.take_output(count),
             Next::ErrorOutput(count) => self.take_error_output(count),
             Next::Alarm => self.ring().await,
             Next::Spoken(spoken) => self.speak(spoken),
+        }
+    }
+
+    fn take_fed(&mut self, fed: Fed) {
+        let steps = match fed {
+            Fed::Sent(bytes) => {
+                // In a dialogue most of what is sent begins no turn: requests, answers. And what we say is no sign of the agent's
+                // life.
+                if self.dialogue.is_none() {
+                    self.clocks.sent(Instant::now());
+                }
+                self.host.push(&bytes, &mut self.fold)
+            }
+            Fed::Closed => {
+                self.clocks.input_closed(Instant::now());
+                self.host.close(&mut self.fold)
+            }
+        };
+        self.tell_sent(steps);
+    }
+
+    fn tell_sent(&mut self, steps: Vec<Step>) {
+        if !steps.is_empty() {
+            self.tell(Update::Sent(steps));
         }
     }
 
@@ -377,6 +400,11 @@ impl Driver {
     async fn conclude(mut self) -> Conclusion {
         // Whoever asks from here on is told at once that nobody is there.
         self.dialogue = None;
+        while let Ok(fed) = self.fed.try_recv() {
+            self.take_fed(fed);
+        }
+        let steps = self.host.close(&mut self.fold);
+        self.tell_sent(steps);
         self.ending.stderr = Some(redact(&String::from_utf8_lossy(&self.state.stderr_kept)).into_owned());
         self.close_input();
         self.ending.exit_code = self.state.exit.and_then(|status| status.code());
@@ -396,7 +424,7 @@ impl Driver {
             violated: self.ending.violated.clone(),
             duration_ms: u64::try_from(duration.as_millis()).ok(),
             verdict: summary.verdict.to_json(),
-            lost: Vec::new(),
+            ..End::default()
         };
         let mut updates = self.state.pending;
         updates.extend(self.journal.losses().iter().map(|loss| Update::Lost(loss.to_string())));

@@ -13,8 +13,8 @@ use crate::journal::Journal;
 /// What became of the input.
 #[derive(Debug)]
 pub(crate) enum Fed {
-    /// Something was sent.
-    Sent,
+    /// This was sent.
+    Sent(Vec<u8>),
     /// All of it was, or the agent takes no more: it is closed.
     Closed,
 }
@@ -65,7 +65,7 @@ impl Sink<'_> {
             match self.stdin.write(bytes).await {
                 Ok(count) if count > 0 => {
                     self.journal.write(Stream::Stdin, &bytes[..count]);
-                    let _ = self.fed.send(Fed::Sent);
+                    let _ = self.fed.send(Fed::Sent(bytes[..count].to_vec()));
                     bytes = &bytes[count..];
                 }
                 _ => return false,

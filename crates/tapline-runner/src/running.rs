@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use tapline_protocol::claude::control::{Initialize, InitializeReply};
 use tapline_protocol::{Agent as Kind, Decoder, InputShape, Record};
 use tapline_recording::{Meta, Recorder, redact_args};
-use tapline_session::{Collector, Ending, Fold, Format, Report, Run, Step, Summary, What, rfc3339};
+use tapline_session::{Collector, Ending, Fold, Format, Host, Report, Run, Step, Summary, What, rfc3339};
 use tokio::process::Command;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -41,6 +41,8 @@ const WAITING: usize = 4;
 pub enum Update {
     /// A line of the agent's, and what happened in it.
     Record(Box<Seen>),
+    /// A prompt was sent to the agent.
+    Sent(Vec<Step>),
     /// A line that the agent wrote to stderr, without secrets.
     Stderr(String),
     /// The recording is incomplete from here on: what, and why.
@@ -265,7 +267,6 @@ impl Running {
         let takes_more = matches!(agent.input, Input::Messages { .. });
         let input = std::mem::take(&mut agent.input);
         let feeder = stdin.map(|stdin| tokio::spawn(feed(stdin, input, journal.clone(), report_fed)));
-        let no_background = environment::value(&environment, "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS");
         let driver = Driver {
             child,
             stdout: Pipe::new(stdout),
@@ -282,11 +283,12 @@ impl Running {
             ladder: Ladder::new(agent.limits.grace),
             decoder: Decoder::default(),
             fold: Fold::for_agent(Some(kind)),
+            host: if takes_more { Host::with_messages() } else { Host::with_text() },
             journal,
             dialogue,
             ending: Ending {
                 no_heuristics: agent.no_heuristics,
-                no_background_tasks: no_background.is_some_and(|value| value == "1"),
+                no_background_tasks: runs_no_background_tasks(&environment),
                 ..Ending::default()
             },
             started,
@@ -356,6 +358,9 @@ impl Running {
             }
         }
         let update = self.waiting.pop_front();
+        if let Some(Update::Sent(steps)) = &update {
+            steps.iter().for_each(|step| self.collector.accept(step));
+        }
         if let Some(Update::Record(seen)) = &update {
             for step in &seen.steps {
                 if let What::Session(info) = &step.what {
@@ -501,6 +506,10 @@ fn dialogue(agent: &mut Agent) -> Option<(Control, Dialogue)> {
     Some((Control::new(say, agent.limits.request), dialogue))
 }
 
+fn runs_no_background_tasks(environment: &environment::Variables) -> bool {
+    environment::value(environment, "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS").is_some_and(|value| value == "1")
+}
+
 fn recorder(
     agent: &Agent,
     program: &std::path::Path,
@@ -521,6 +530,8 @@ fn recorder(
         started_at: started_at.cloned(),
         label: agent.label.clone(),
         tapline: Some(env!("CARGO_PKG_VERSION").to_owned()),
+        no_heuristics: agent.no_heuristics,
+        no_background_tasks: runs_no_background_tasks(environment),
     };
     Ok(Some(Recorder::create(&to.folder, &meta, to.sync)?))
 }

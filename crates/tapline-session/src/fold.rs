@@ -4,6 +4,7 @@
 mod around;
 mod claude;
 mod codex;
+mod prompts;
 mod recent;
 mod spoken;
 mod threads;
@@ -22,6 +23,7 @@ use crate::step::{Level, Notice, Odd, Said, SessionInfo, Step, Task, Turn, What}
 use crate::text::{head, one_line};
 use crate::verdict::{Ending, Evidence, TextFacts, TurnFacts, Verdict, Warnings, judge};
 use codex::CodexState;
+use prompts::Prompts;
 use spoken::Spoken;
 use threads::{Calls, Messages};
 
@@ -196,6 +198,7 @@ pub struct Fold {
     calls: Calls,
     messages: Messages,
     asked: TextFacts,
+    prompts: Prompts,
     turn_facts: TurnFacts,
     spoken: Spoken,
     turns: Turns,
@@ -209,7 +212,12 @@ pub struct Fold {
     typing: BTreeMap<Option<String>, String>,
     codex: CodexState,
     in_document: bool,
+    /// Codex before 0.44 writes here.
+    old_codex: bool,
 }
+
+/// Its lines have no type, and nothing in them says how a turn ended: it exits with 0 when it fails.
+const OLD_CODEX: &str = "this is the output of Codex before 0.44, which tapline does not read: use Codex 0.44 or newer";
 
 /// The turns so far.
 #[derive(Debug, Default)]
@@ -297,10 +305,7 @@ impl Fold {
             Event::Blank | Event::Rest => {}
             Event::Malformed(why) => self.malformed(why, out),
             Event::NotObject => out.odd("non-object", "JSON, but no object"),
-            Event::Untyped => {
-                self.stats.lines.untyped += 1;
-                out.odd("untyped", "an object without a type");
-            }
+            Event::Untyped => self.untyped(out),
             Event::Unknown { kind } => self.unknown(kind, out),
             Event::Invalid { event, error } => self.changed_shape(event, error, out),
             Event::Document(document) => {
@@ -396,6 +401,19 @@ impl Fold {
             Event::ItemCompleted(event) => self.item("completed", event, out),
             Event::Error(event) => self.stream_error(event, out),
         }
+    }
+
+    fn untyped(&mut self, out: &mut Steps<'_>) {
+        self.stats.lines.untyped += 1;
+        if self.old_codex {
+            return out.quiet(None);
+        }
+        if self.agent != Some(Agent::Claude) && out.record.is_of_old_codex() {
+            self.old_codex = true;
+            self.warnings.add("unsupported-version", Some(out.record.line), OLD_CODEX);
+            return out.notice(Level::Error, OLD_CODEX.to_owned());
+        }
+        out.odd("untyped", "an object without a type");
     }
 
     fn changed_shape(&mut self, event: &Event, error: &str, out: &mut Steps<'_>) {
@@ -501,6 +519,7 @@ impl Fold {
             stop_reason: turns.stop_reason.as_deref(),
             tasks_ended: launched_ended,
             resets_at: self.limit_resets_at,
+            unsupported: self.old_codex.then_some(OLD_CODEX),
         };
         Summary {
             agent,

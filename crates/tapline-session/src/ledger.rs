@@ -10,6 +10,7 @@ use serde::Serialize;
 use tapline_protocol::claude::message::Usage;
 use tapline_protocol::claude::result::ModelUsage;
 use tapline_protocol::codex::CodexUsage;
+use tapline_protocol::{Json, Kind, Number, Read as _, Value};
 
 pub(crate) use builder::LedgerBuilder;
 
@@ -159,6 +160,45 @@ impl Serialize for Ledger {
         ledger.serialize_field("basis", &self.basis)?;
         ledger.end()
     }
+}
+
+impl Ledger {
+    /// Reads a ledger as the report words it.
+    pub fn from_json(json: &Json) -> Option<Self> {
+        json.with(|value| {
+            let models = value.get("by_model").and_then(Value::entries).into_iter().flatten();
+            let totals = |model: Value<'_>| ModelTotals { tokens: tokens_of(model), cost_usd: dollars_of(model) };
+            Some(Self {
+                cost_usd: dollars_of(value),
+                tokens: tokens_of(value.get("tokens")?),
+                web_searches: value.get("web_searches").and_then(u64::read).unwrap_or(0),
+                exact: value.get("exact").and_then(bool::read).unwrap_or(false),
+                by_model: models.map(|(name, model)| (name.into_owned(), totals(model))).collect(),
+                basis: match value.get("basis").and_then(Value::as_str).as_deref() {
+                    Some("results") => Basis::Results,
+                    Some("deltas") => Basis::Deltas,
+                    Some("messages") => Basis::Messages,
+                    _ => Basis::None,
+                },
+                unreported: value.get("tokens")?.get("input").is_some_and(|input| input.kind() == Kind::Null),
+            })
+        })?
+    }
+}
+
+fn tokens_of(value: Value<'_>) -> TokenCounts {
+    let count = |key| value.get(key).and_then(u64::read).unwrap_or(0);
+    TokenCounts {
+        input: count("input"),
+        output: count("output"),
+        cache_read: count("cache_read"),
+        cache_write: count("cache_write"),
+        reasoning: count("reasoning"),
+    }
+}
+
+fn dollars_of(value: Value<'_>) -> Option<f64> {
+    value.get("cost_usd").and_then(Number::read).map(|cost| cost.as_f64())
 }
 
 /// Two runs together are exact if both are.

@@ -31,6 +31,7 @@
 mod call;
 pub mod check;
 mod fold;
+mod host;
 mod ledger;
 pub mod permission;
 pub mod policy;
@@ -43,6 +44,7 @@ mod time;
 mod verdict;
 
 pub use fold::{Fold, Format, LineCounts, SessionFacts, StreamStats, Summary};
+pub use host::Host;
 pub use ledger::{Basis, Ledger, ModelTotals, TokenCounts};
 pub use report::{
     CallEntry, CodexPart, Collector, GetError, ItemEntry, OrphanEntry, PartialTexts, Report, ResultEntry, Run, Session,

@@ -4,6 +4,7 @@
 mod pattern;
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use serde::Deserialize;
 
@@ -99,6 +100,9 @@ pub struct Limits {
     pub denials: Option<u64>,
 }
 
+/// The one rule that needs a clock.
+pub const LIMIT_OF_TIME: &str = "limits.seconds";
+
 /// A rule that was not kept.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Violation {
@@ -186,8 +190,28 @@ impl PolicyChecker {
         found.list
     }
 
-    /// The run has ended: rules that no step could break. What a rule needs and the stream does not say is a
-    /// violation too: a budget that cannot be seen is not kept.
+    /// The run takes longer than it may.
+    pub fn too_long(&self) -> Option<Violation> {
+        let limit = duration(self.policy.limits.seconds? * 1_000.0);
+        Some(Violation { rule: LIMIT_OF_TIME, message: format!("the run takes longer than {limit}"), line: None })
+    }
+
+    /// A run has ended, after this long: the rules that no step could break. Where some are broken already, these are told; what
+    /// the stream never said counts against a run that went well alone, because one that failed has a better reason.
+    pub fn conclude(&self, broken: bool, succeeded: bool, took: Option<Duration>) -> Vec<Violation> {
+        let limit = self.policy.limits.seconds;
+        match (broken, limit.zip(took).filter(|(limit, took)| took.as_secs_f64() > *limit)) {
+            (true, _) => Vec::new(),
+            (false, Some(_)) => self.too_long().into_iter().collect(),
+            (false, None) if succeeded => {
+                self.finish().into_iter().filter(|unknown| took.is_none() || unknown.rule != LIMIT_OF_TIME).collect()
+            }
+            (false, None) => Vec::new(),
+        }
+    }
+
+    /// A stream has ended: what a rule needs and the stream does not say is a violation too. A budget that cannot be seen is not
+    /// kept.
     pub fn finish(&self) -> Vec<Violation> {
         let Policy { session, mcp, tools, limits, .. } = &self.policy;
         let SessionRules { model, cli_version, permission_mode, key_source, agents, skills, plugins } = session;
@@ -202,7 +226,7 @@ impl PolicyChecker {
             ("session", about_start && !self.started, "the session never started: what it was started with is not known"),
             ("limits.cost_usd", limits.cost_usd.is_some() && !self.cost_known, "the stream does not say what the run cost"),
             ("limits.turns", limits.turns.is_some() && !self.ended, "the stream has no result: its turns are not known"),
-            ("limits.seconds", limits.seconds.is_some() && !self.time_known, "the stream does not say how long the run took"),
+            (LIMIT_OF_TIME, limits.seconds.is_some() && !self.time_known, "the stream does not say how long the run took"),
         ];
         let broken = unknown.into_iter().filter(|(_, broken, _)| *broken);
         broken.map(|(rule, _, message)| Violation { rule, message: message.to_owned(), line: None }).collect()
@@ -291,7 +315,7 @@ impl PolicyChecker {
         }
         if let Some(limit) = seconds.filter(|limit| self.ms / 1_000.0 > *limit) {
             let message = format!("{} so far, {} allowed", duration(self.ms), duration(limit * 1_000.0));
-            self.ceiling("limits.seconds", message, found);
+            self.ceiling(LIMIT_OF_TIME, message, found);
         }
     }
 

@@ -8,9 +8,10 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use tapline_protocol::Json;
 use tapline_recording::Recording;
+use tapline_session::Outcome;
 use tapline_session::check::{CheckReport, Checker};
 use tapline_session::permission::{Decided, PermissionChecker, Permissions, Ruling};
-use tapline_session::policy::{Policy, PolicyChecker, Violation};
+use tapline_session::policy::{LIMIT_OF_TIME, Policy, PolicyChecker};
 use tapline_session::render::Style;
 use tapline_session::text::{count_of, one_line};
 
@@ -28,10 +29,15 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
     let mut decided = Vec::new();
     let settled = args.stream.file.as_deref().filter(|_| rules.is_some()).map(settled).unwrap_or_default();
     let mut source = Source::open(args.stream.file.as_ref(), &args.facts)?;
+    // Whether the run kept this policy is judged here, not taken from the run.
+    let stopped_for = source.take_violation().filter(|_| policy.is_some());
+    let took = source.took();
     let mut checker = Checker::default();
     let mut violations = Vec::new();
     while let Some((record, steps)) = source.next()? {
-        checker.accept(&record, &steps);
+        if let Some(record) = &record {
+            checker.accept(record, &steps);
+        }
         if let Some(rules) = &mut rules {
             decided.extend(steps.iter().filter_map(|step| rules.accept(step)));
         }
@@ -39,18 +45,16 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
             violations.extend(steps.iter().flat_map(|step| policy.accept(step)));
         }
     }
-    let (summary, _, ending, run) = source.finish();
+    let (summary, _, _, run) = source.finish();
+    let late = stopped_for.is_some_and(|rule| rule.starts_with(LIMIT_OF_TIME));
     if let Some(policy) = &policy {
-        // As the run itself counted them, if this is a recording of one. Elsewhere what the stream does not say is always a violation.
-        let is_over = run.recording.is_some() && run.duration_ms.is_some();
-        let stopped = ending.violated.as_deref().and_then(|rule| rule.strip_prefix("limits.seconds: "));
-        match stopped {
-            // Only the run had a clock; and it was the first rule to be broken.
-            Some(message) if is_over && policy.seconds().is_some() => {
-                violations.insert(0, Violation { rule: "limits.seconds", message: message.to_owned(), line: None });
-            }
-            _ if is_over && (!violations.is_empty() || summary.verdict.exit_code() != 0) => {}
-            _ => violations.extend(policy.finish()),
+        let succeeded = summary.verdict.outcome == Outcome::Success;
+        match run.recording.filter(|_| took.is_some()) {
+            // Only the run had a clock, and that was the first rule to be broken.
+            Some(_) if late => drop(violations.splice(0..0, policy.too_long())),
+            // As `run` does it.
+            Some(_) => violations.extend(policy.conclude(!violations.is_empty(), succeeded, took)),
+            None => violations.extend(policy.finish()),
         }
     }
     let report = checker.finish(&summary, violations, args.strict);

@@ -91,6 +91,7 @@ fn render(mut source: Source, format: Format, out: &mut dyn Write) -> Result<()>
 fn array(mut source: Source, out: &mut dyn Write) -> Result<()> {
     let mut before = "[";
     while let Some((record, _)) = source.next()? {
+        let Some(record) = record else { continue };
         if source.agent() == Some(Agent::Codex) {
             return Err(OutputError::NotCodex.into());
         }
@@ -109,6 +110,7 @@ fn array(mut source: Source, out: &mut dyn Write) -> Result<()> {
 fn result(mut source: Source, args: &Convert, out: &mut dyn Write) -> Result<()> {
     let mut outputs = if args.messages { Outputs::with_messages() } else { Outputs::default() };
     while let Some((record, steps)) = source.next()? {
+        let Some(record) = record else { continue };
         outputs.accept(&record, &steps);
     }
     let (summary, ..) = source.finish();

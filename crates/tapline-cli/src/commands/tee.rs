@@ -123,6 +123,7 @@ fn begin(args: &Tee, kind: Agent, program: &Path) -> Result<Recorder> {
         started_at: tapline_runner::now(),
         label: None,
         tapline: Some(env!("CARGO_PKG_VERSION").to_owned()),
+        ..Meta::default()
     };
     Ok(Recorder::create(&folder, &meta, Sync::EverySecond)?)
 }

@@ -31,6 +31,8 @@ mod passing;
 #[cfg(test)]
 mod piping;
 #[cfg(test)]
+mod retelling;
+#[cfg(test)]
 mod running;
 #[cfg(test)]
 mod stopping;

@@ -189,7 +189,8 @@ impl Fold {
         if let Some(uuid) = out.record.envelope.uuid.as_ref().filter(|_| !self.in_document) {
             let new = self.turns.seen.insert(("user", uuid));
             let same = !self.turns.seen.insert((uuid, hash(out.record.trimmed())));
-            if same || event.is_replay && !new {
+            let replayed = event.is_replay || self.turns.seen.contains(("sent", uuid));
+            if same || replayed && !new {
                 // Nothing is said twice, but an answer that comes twice is told.
                 out.quiet(None);
                 return self.answers_again(event, out);
@@ -204,15 +205,22 @@ impl Fold {
         }
         match event.body() {
             Content::Absent => {}
-            Content::Text(text) => out.push(What::Prompt { text: text.clone() }),
+            Content::Text(text) => self.replayed(text, event.is_replay, out),
             Content::Blocks(blocks) => {
                 for (index, block) in blocks.iter().enumerate() {
                     match block.as_text() {
-                        Some(text) => out.push(What::Prompt { text: text.to_owned() }),
+                        Some(text) => self.replayed(text, event.is_replay, out),
                         None => self.block(block, index, None, false, out),
                     }
                 }
             }
+        }
+    }
+
+    /// A prompt in the agent's own stream: one that it only says again is told once.
+    fn replayed(&mut self, text: &str, is_replay: bool, out: &mut Steps<'_>) {
+        if !is_replay || self.prompts.replay(text) {
+            out.push(What::Prompt { text: text.to_owned() });
         }
     }
 

@@ -47,6 +47,7 @@ pub(crate) struct LedgerBuilder {
 /// One process of the agent: its totals are cumulative.
 #[derive(Debug, Default)]
 struct Process {
+    ended_a_turn: bool,
     total: Option<f64>,
     models: BTreeMap<String, ModelUsage>,
     turns: TokenCounts,
@@ -108,11 +109,9 @@ impl LedgerBuilder {
                 self.processes.insert(self.session.clone(), process);
             }
         }
-        let mut fresh = !self.processes.contains_key(&self.session);
         let process = self.processes.entry(self.session.clone()).or_default();
         if matches!((total, process.total), (Some(now), Some(before)) if now < before - 1e-9) {
             self.past += &std::mem::take(process).ledger();
-            fresh = true;
         }
         let before = process.total.unwrap_or(0.0);
         process.total = total.or(process.total);
@@ -125,7 +124,8 @@ impl LedgerBuilder {
         }
         // A total by model that has no model is whole where the turn used nothing.
         let idle = turn.usage.as_ref().is_none_or(|usage| TokenCounts::from(&usage.counts).total() == 0);
-        let was_whole = process.whole || fresh;
+        let was_whole = process.whole || !process.ended_a_turn;
+        process.ended_a_turn = true;
         process.whole = models.is_some() || turn.model_usage.is_some() && idle && was_whole;
         if let Some(models) = models {
             self.counted = true;

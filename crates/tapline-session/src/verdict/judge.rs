@@ -26,6 +26,8 @@ pub(crate) struct Evidence<'f> {
     pub(crate) tasks_ended: bool,
     /// When a limit that was hit starts anew.
     pub(crate) resets_at: Option<String>,
+    /// The stream cannot be read, and why: trying again does not help.
+    pub(crate) unsupported: Option<&'f str>,
 }
 
 /// No error text is longer, in characters.
@@ -63,7 +65,10 @@ pub(crate) fn judge(evidence: &Evidence<'_>, ending: &Ending, mut warnings: Warn
         category,
         error: error.map(|text| cut(&text)),
         clean: outcome == Outcome::Success && category.is_none() && !evidence.blemished,
-        retry: advise(outcome, category, evidence.resets_at.clone()),
+        retry: match evidence.unsupported {
+            Some(_) => Retry { advice: Advice::No, at: None },
+            None => advise(outcome, category, evidence.resets_at.clone()),
+        },
         warnings: warnings.finish(),
         exit: Exit { code: ending.exit_code, signal: ending.signal.clone(), class: class(ending) },
     }
@@ -107,8 +112,8 @@ fn weigh(evidence: &Evidence<'_>, ending: &Ending, stderr: Option<&str>) -> (Out
         None => {}
     }
     match (exit.filter(|_| !ending.lingered), evidence.result) {
-        (Some(code), _) => failed(Category::Exit, Some(exit_text(code))),
-        (None, false) => (Outcome::Incomplete, Some(Category::NoResult), None),
+        (Some(code), _) => failed(Category::Exit, Some(evidence.unsupported.map_or_else(|| exit_text(code), str::to_owned))),
+        (None, false) => (Outcome::Incomplete, Some(Category::NoResult), evidence.unsupported.map(str::to_owned)),
         (None, true) => (Outcome::Success, None, None),
     }
 }

@@ -180,14 +180,12 @@ impl Attempt<'_> {
             // The whole run, not its last attempt.
             attempts => RunFacts { attempts, duration_ms, started_at: self.started_at.clone(), ..run },
         };
-        let at_the_end = self.policy.as_deref().map(PolicyChecker::finish).unwrap_or_default();
         let mut code = exit_code(&conclusion, self.signals);
-        // What the stream never said counts against a run that went well; one that failed has a better reason.
-        if violations.is_empty() && code == 0 {
-            for violation in &at_the_end {
-                show.note(&format!("policy violated: {}", told(violation)));
-            }
-            violations.extend(at_the_end);
+        let took = run.duration_ms.map(Duration::from_millis);
+        let at_the_end = self.policy.as_deref().map(|policy| policy.conclude(!violations.is_empty(), code == 0, took));
+        for violation in at_the_end.into_iter().flatten() {
+            show.note(&format!("policy violated: {}", told(&violation)));
+            violations.push(violation);
         }
         if !violations.is_empty() {
             code = exit::VIOLATED;
@@ -242,12 +240,14 @@ impl Attempt<'_> {
             .as_deref()
             .and_then(PolicyChecker::seconds)
             .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        let until = seconds.and_then(|limit| self.started.checked_add(limit).map(|at| (limit, at)));
+        let until = seconds.and_then(|limit| self.started.checked_add(limit));
         match until {
-            Some((limit, at)) => {
+            Some(at) => {
                 tokio::time::sleep_until(at.into()).await;
-                let message = format!("the run takes longer than {}", tapline_session::duration(limit.as_secs_f64() * 1_000.0));
-                Violation { rule: "limits.seconds", message, line: None }
+                match self.policy.as_deref().and_then(PolicyChecker::too_long) {
+                    Some(violation) => violation,
+                    None => std::future::pending().await,
+                }
             }
             None => std::future::pending().await,
         }

@@ -4,9 +4,11 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
+use tapline_protocol::Json;
+use tapline_recording::Recording;
 use tapline_session::render::digest;
 use tapline_session::text::{one_line, visible};
-use tapline_session::{Advice, Category, Ledger, Report};
+use tapline_session::{Advice, Category, Ledger, Outcome, Report};
 
 use super::attempt::Ended;
 use super::prepare::Plan;
@@ -50,6 +52,9 @@ pub(super) fn conclude(args: &Run, plan: &Plan, mut ended: Ended, show: &mut Sho
             summary.ledger = ledger.clone();
         }
         ended.report.ledger = ledger;
+    }
+    if let Err(error) = amend(&ended) {
+        show.note(&format!("WARNING: the recording does not say how the run ended: {error:#}"));
     }
     show.end_group();
     if let Some(summary) = &ended.summary {
@@ -107,6 +112,32 @@ pub(super) fn conclude(args: &Run, plan: &Plan, mut ended: Ended, show: &mut Sho
         code = if code == 0 { exit::USAGE } else { code };
     }
     code
+}
+
+/// Tells the recording what was found out after it was closed, so that it is read as the run was told.
+fn amend(ended: &Ended) -> Result<()> {
+    let Some(folder) = ended.recorded.as_ref().filter(|_| ended.started) else { return Ok(()) };
+    let mut recording = Recording::open(folder)?;
+    let Some(mut end) = recording.end.clone() else { return Ok(()) };
+    let (run, verdict) = (&ended.report.run, &ended.report.verdict);
+    if run.attempts > 1 {
+        end.attempts = Some(run.attempts);
+        end.started_at.clone_from(&run.started_at);
+        end.duration_ms = run.duration_ms;
+        end.ledger = Json::parse(&serde_json::to_string(&ended.report.ledger)?).ok();
+    }
+    if let Some(rule) = verdict.error.as_deref().and_then(|error| error.strip_prefix("policy violated: "))
+        && verdict.category == Some(Category::Policy)
+    {
+        end.violated = Some(rule.to_owned());
+    }
+    // Somebody interrupted the wait for the next attempt.
+    end.interrupted |= verdict.outcome == Outcome::Interrupted && ended.summary.is_none();
+    if recording.end.as_ref() != Some(&end) {
+        end.verdict = verdict.to_json();
+        recording.amend(end)?;
+    }
+    Ok(())
 }
 
 /// What to do about a failure, where we know.

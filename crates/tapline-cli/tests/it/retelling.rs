@@ -1,0 +1,193 @@
+//! A recording tells the same as the run it was made of: the whole report, whatever became of the run, and what the host said.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde_json::{Value, json};
+
+use crate::running::fake;
+use crate::tapline::{Folder, command, fixture, ran, tapline};
+
+/// An agent that reads its prompt and then does this.
+fn agent(folder: &Folder, name: &str, script: &str) -> String {
+    let path = folder.file(name, &format!("#!/bin/sh\ncat >/dev/null\n{script}\n"));
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+fn shows(name: &str) -> String {
+    format!("cat '{}'", fixture(name).display())
+}
+
+fn parse(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// Runs an agent, recorded; returns what `run` said and what `inspect` says of the recording.
+fn told_twice(folder: &Folder, name: &str, bin: &str, mode: &str, args: &[&str]) -> (Value, Value) {
+    let record = folder.path(&format!("{name}.rec"));
+    let run = ["run", "go", "--bin", bin, "--record", &record, "--grace", "300ms", "--format", "report"];
+    let mut run = command(&[&run, args].concat());
+    let said = parse(&ran(run.env("FAKE", mode).output().unwrap()).out);
+    let recording = said["run"]["recording"].as_str().unwrap().to_owned();
+    (said, parse(&tapline(&["inspect", "--json", &recording]).out))
+}
+
+#[test]
+fn the_report_of_a_recording_is_the_one_that_run_printed() {
+    let folder = Folder::new("told-twice");
+    let policy = folder.file("policy.toml", "[calls]\nforbid = [\"Bash\"]\n");
+    let unseen = folder.file("unseen.toml", "[limits]\ncost_usd = 1.0\n");
+    let result = r#"echo '{"type":"result","subtype":"success","result":"alone","num_turns":1}'"#;
+    let codex = &["--agent", "codex"][..];
+    let scripts = [
+        ("tools", shows("claude-2.1.325/tools.jsonl"), &["--label", "nightly"][..], "success"),
+        ("denied", shows("claude-2.1.325/tools-denied.jsonl"), &[], "success"),
+        ("rate", shows("claude-2.1.325/rate.jsonl") + "; exit 1", &[], "failure"),
+        ("one-line", result.to_owned(), &[], "success"),
+        ("question", shows("claude-2.1.325/ask.jsonl"), &[], "success"),
+        ("no-heuristics", shows("claude-2.1.325/ask.jsonl"), &["--no-heuristics"], "success"),
+        ("unseen", result.to_owned(), &["--policy", &unseen], "failure"),
+        ("stopped", shows("claude-2.1.325/tools.jsonl"), &["--policy", &policy], "failure"),
+        ("interrupt", "kill -INT $PPID; sleep 60".to_owned(), &[], "interrupted"),
+        ("nothing", "exit 0".to_owned(), &[], "incomplete"),
+        ("noise", "echo what; echo why >&2; exit 3".to_owned(), &[], "failure"),
+        ("codex", shows("codex-0.166.0/tools.jsonl"), codex, "success"),
+        ("codex-auth", shows("codex-0.166.0/auth.jsonl") + "; exit 1", codex, "failure"),
+        ("codex-nothing", "echo broken >&2; exit 1".to_owned(), codex, "failure"),
+        ("codex-cut", shows("codex-0.166.0/tools.jsonl") + " | head -4", codex, "incomplete"),
+    ];
+    for (name, script, args, outcome) in scripts {
+        let (said, retold) = told_twice(&folder, name, &agent(&folder, name, &script), "", args);
+        assert_eq!(said["verdict"]["outcome"], outcome, "{name}: {said}");
+        assert_eq!(said["prompts"], json!(["go"]), "{name}");
+        assert_eq!(said, retold, "{name}");
+    }
+    let modes = [
+        ("dies", &[][..], "failure"),
+        ("exits", &[], "failure"),
+        ("exits-late", &[], "failure"),
+        ("no-result", &[], "incomplete"),
+        ("half-line", &[], "incomplete"),
+        ("lingers", &["--linger", "100ms"], "success"),
+        ("hang", &["--timeout", "500ms"], "failure"),
+        ("hang-silent", &["--timeout", "500ms"], "failure"),
+        ("malformed", &[], "success"),
+        ("rate-limited", &["--retry", "1"], "success"),
+    ];
+    for (mode, args, outcome) in modes {
+        let (said, retold) = told_twice(&folder, mode, &fake(), mode, args);
+        assert_eq!(said["verdict"]["outcome"], outcome, "{mode}: {said}");
+        assert_eq!(said, retold, "{mode}");
+    }
+}
+
+#[test]
+fn the_last_attempt_of_several_knows_them_all() {
+    let folder = Folder::new("attempts");
+    let (said, retold) = told_twice(&folder, "retried", &fake(), "rate-limited", &["--retry", "1"]);
+    assert_eq!((&said["run"]["attempts"], &said["ledger"]["cost_usd"]), (&json!(2), &json!(0.03)), "{said}");
+    assert_eq!(said, retold);
+    // The first is a recording of its own.
+    let first = parse(&tapline(&["inspect", "--json", &folder.path("retried.rec")]).out);
+    assert_eq!((&first["run"]["attempts"], &first["verdict"]["category"]), (&json!(1), &json!("rate_limit")), "{first}");
+}
+
+#[test]
+fn what_the_host_sent_is_part_of_the_conversation() {
+    let folder = Folder::new("host-sent");
+    let record = folder.path("rec");
+    let agent = agent(&folder, "agent", &shows("codex-0.166.0/tools.jsonl"));
+    let run = ["run", "what is 6 times 7?", "--agent", "codex", "--bin", &agent, "--record", &record, "--format", "quiet"];
+    assert_eq!(tapline(&run).code, 0);
+    assert_eq!(tapline(&["inspect", "--get", "prompts[]", &record]).out, "what is 6 times 7?\n");
+    let view = tapline(&["view", &record]).out;
+    assert!(view.trim_start().lines().next().unwrap().contains("what is 6 times 7?"), "{view}");
+    for format in ["markdown", "html", "steps"] {
+        let shown = tapline(&["convert", "--to", format, &record]).out;
+        let (prompt, answer) = (shown.find("what is 6 times 7?"), shown.find("command_execution").or(shown.find("ran")));
+        assert!(prompt.is_some() && prompt < answer, "{format}: {shown}");
+    }
+    // The agent's own bytes stay as they are.
+    let bytes = tapline(&["convert", "--to", "stream-json", &record]).out;
+    assert_eq!(bytes, std::fs::read_to_string(fixture("codex-0.166.0/tools.jsonl")).unwrap());
+}
+
+#[test]
+fn prompts_that_the_agent_says_again_are_told_once() {
+    let folder = Folder::new("replayed-prompts");
+    // It says each message again, some with an id, and asks for permission in between.
+    let script = r#"
+echo '{"type":"system","subtype":"init","session_id":"s","permissionMode":"default"}'
+echo '{"type":"user","isReplay":true,"uuid":"u1","session_id":"s","message":{"role":"user","content":"one"}}'
+echo '{"type":"user","isReplay":true,"uuid":"u2","session_id":"s","message":{"role":"user","content":[{"type":"text","text":"two"}]}}'
+echo '{"type":"user","session_id":"s","message":{"role":"user","content":"[Request interrupted by user]"}}'
+echo '{"type":"result","subtype":"success","result":"ok","session_id":"s","num_turns":1}'"#;
+    let bin = agent(&folder, "agent", script);
+    let messages = [
+        r#"{"type":"control_request","request_id":"r","request":{"subtype":"initialize"}}"#,
+        r#"{"type":"user","uuid":"u1","message":{"role":"user","content":"one"}}"#,
+        r#"{"type":"user","message":{"role":"user","content":[{"type":"text","text":"two"}]}}"#,
+        r#"{"type":"user","message":{"role":"user","content":"one"}}"#,
+        r#"{"type":"keep_alive"}"#,
+    ];
+    let record = folder.path("rec");
+    let run = ["run", "--input", "stream-json", "--bin", &bin, "--record", &record, "--format", "report"];
+    let ran = crate::tapline::tapline_on((messages.join("\n") + "\n").as_bytes(), &run);
+    let said = parse(&ran.out);
+    let mut prompts: Vec<_> = said["prompts"].as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect();
+    assert_eq!(prompts, ["one", "two", "one", "[Request interrupted by user]"], "{}", ran.err);
+    assert_eq!(said, parse(&tapline(&["inspect", "--json", &record]).out));
+    // A tee between any host and the agent has it, too.
+    let teed = folder.path("teed");
+    let tee = ["tee", "--record", &teed, "--bin", &bin, "--agent", "claude", "--", "-p", "--input-format", "stream-json"];
+    assert_eq!(crate::tapline::tapline_on((messages.join("\n") + "\n").as_bytes(), &tee).code, 0);
+    let retold = tapline(&["inspect", "--get", "prompts[]", &teed]).out;
+    let mut retold: Vec<_> = retold.lines().collect();
+    prompts.sort_unstable();
+    retold.sort_unstable();
+    assert_eq!(retold, prompts);
+}
+
+#[test]
+fn check_finds_what_run_found() {
+    let folder = Folder::new("same-violations");
+    let slow =
+        r#"echo '{"type":"system","subtype":"init","session_id":"s","permissionMode":"default","tools":["Bash"]}'; sleep 60"#;
+    let cases = [
+        ("forbidden", "[calls]\nforbid = [\"Bash\"]\n", shows("claude-2.1.325/tools.jsonl"), &[][..]),
+        ("cost", "[limits]\ncost_usd = 0.0001\n", shows("claude-2.1.325/tools.jsonl"), &[]),
+        ("unseen-cost", "[limits]\ncost_usd = 1.0\n", shows("codex-0.166.0/tools.jsonl"), &["--agent", "codex"]),
+        ("time", "[limits]\nseconds = 0.3\n", slow.to_owned(), &[]),
+        ("time-kept", "[limits]\nseconds = 600\n", shows("codex-0.166.0/tools.jsonl"), &["--agent", "codex"]),
+        ("failed", "[limits]\ncost_usd = 1.0\n", "exit 1".to_owned(), &[]),
+        ("denied", "[limits]\ndenials = 0\n", shows("claude-2.1.325/tools-denied.jsonl"), &[]),
+        ("kept", "[calls]\nforbid = [\"Nothing\"]\n", shows("claude-2.1.325/tools.jsonl"), &[]),
+    ];
+    for (name, policy, script, args) in cases {
+        let (policy, record) = (folder.file(&format!("{name}.toml"), policy), folder.path(&format!("{name}.rec")));
+        let bin = agent(&folder, name, &script);
+        let run =
+            ["run", "go", "--bin", &bin, "--record", &record, "--grace", "300ms", "--format", "report", "--policy", &policy];
+        let ran = tapline(&[&run, args].concat());
+        let said: Vec<_> =
+            ran.err.lines().filter_map(|line| line.split_once("policy violated: ")).map(|(_, rule)| rule).collect();
+        let check = tapline(&["check", "--json", "--policy", &policy, &record]);
+        let checked = parse(&check.out);
+        let found: Vec<_> = checked["violations"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|violation| {
+                let line = violation["line"].as_u64().map(|line| format!("line {line}: ")).unwrap_or_default();
+                format!("{line}{}: {}", violation["rule"].as_str().unwrap(), violation["message"].as_str().unwrap())
+            })
+            .collect();
+        assert_eq!(ran.code == 3, !found.is_empty(), "{name}: {} {found:?}", ran.err);
+        let told: Vec<_> =
+            said.iter().filter(|rule| !rule.starts_with("…")).map(|rule| rule.split(" (policy)").next().unwrap()).collect();
+        for rule in &told {
+            assert!(found.iter().any(|one| one == rule), "{name}: {rule}: {found:?}");
+        }
+        assert!(told.len() <= found.len() + 1, "{name}: {told:?} {found:?}");
+    }
+}

@@ -1,0 +1,78 @@
+//! What was sent to the agent, piece by piece, and after how much of its output: so that both sides of a recording
+//! can be read as one conversation.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::Path;
+
+use crate::reading::piece;
+use crate::writing::Stream;
+
+/// Something that was sent, or the end of what is sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// So many bytes of the agent's output came before it.
+    pub after: u64,
+    /// What was sent; nothing where stdin was closed.
+    pub bytes: Vec<u8>,
+}
+
+/// What was sent, in order. Without `times` all of it came first.
+#[derive(Debug)]
+pub struct SentPieces {
+    stdin: File,
+    times: Option<BufReader<File>>,
+    /// How much of stdout had come, and how much of stdin was given out.
+    after: u64,
+    given: u64,
+    ended: bool,
+}
+
+impl SentPieces {
+    pub(crate) fn open(folder: &Path) -> std::io::Result<Self> {
+        let stdin = File::open(folder.join(Stream::Stdin.file_name()))?;
+        let times = File::open(folder.join("times")).ok().map(BufReader::new);
+        Ok(Self { stdin, times, after: 0, given: 0, ended: false })
+    }
+
+    /// The next piece that `times` tells of.
+    fn told(&mut self) -> Option<Sent> {
+        let times = self.times.as_mut()?;
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            if times.read_until(b'\n', &mut line).ok()? == 0 {
+                return None;
+            }
+            match piece(&line) {
+                Some(piece) if piece.stream == Stream::Stdout => self.after = self.after.max(piece.end),
+                Some(piece) if piece.stream == Stream::Stdin => {
+                    let mut bytes = Vec::new();
+                    let count = piece.end.saturating_sub(self.given);
+                    let read = self.stdin.by_ref().take(count).read_to_end(&mut bytes).ok()?;
+                    self.given += read as u64;
+                    return Some(Sent { after: self.after, bytes });
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Iterator for SentPieces {
+    type Item = Sent;
+
+    fn next(&mut self) -> Option<Sent> {
+        if self.ended {
+            return None;
+        }
+        if let Some(sent) = self.told() {
+            return Some(sent);
+        }
+        // What `times` does not tell of: it is cut, or not there.
+        self.ended = true;
+        let mut bytes = Vec::new();
+        self.stdin.read_to_end(&mut bytes).ok()?;
+        (!bytes.is_empty()).then_some(Sent { after: self.after, bytes })
+    }
+}

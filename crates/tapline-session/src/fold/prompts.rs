@@ -1,0 +1,69 @@
+//! Prompts come from two sides: from the host that sends them, and from an agent that says them again. Each is told once.
+
+use std::collections::VecDeque;
+
+use tapline_protocol::Record;
+use tapline_protocol::claude::content::Content;
+
+use super::Fold;
+use super::recent::hash;
+use crate::step::{Step, What};
+
+/// So many prompts may wait for the other side.
+const WAITING: usize = 4_096;
+
+/// Prompts that one side has told and the other has not, by their hash.
+#[derive(Debug, Default)]
+pub(super) struct Prompts {
+    sent: VecDeque<u64>,
+    replayed: VecDeque<u64>,
+}
+
+impl Prompts {
+    /// The agent says a prompt again: `false` if the host's was told.
+    pub(super) fn replay(&mut self, text: &str) -> bool {
+        meet(&mut self.sent, &mut self.replayed, text)
+    }
+
+    /// The host sends a prompt: `false` if the agent's was told.
+    fn send(&mut self, text: &str) -> bool {
+        meet(&mut self.replayed, &mut self.sent, text)
+    }
+}
+
+fn meet(others: &mut VecDeque<u64>, own: &mut VecDeque<u64>, text: &str) -> bool {
+    let key = hash(text);
+    if let Some(at) = others.iter().position(|other| *other == key) {
+        others.remove(at);
+        return false;
+    }
+    own.push_back(key);
+    if own.len() > WAITING {
+        own.pop_front();
+    }
+    true
+}
+
+impl Fold {
+    /// Takes a line that the host sent to the agent. Only messages are part of the conversation, not what controls it.
+    pub fn sent(&mut self, record: &Record) -> Vec<Step> {
+        let Some(user) = record.event.as_user() else { return Vec::new() };
+        if let Some(uuid) = &record.envelope.uuid
+            && !(self.turns.seen.insert(("user", uuid)) & self.turns.seen.insert(("sent", uuid)))
+        {
+            return Vec::new();
+        }
+        match user.body() {
+            Content::Absent => Vec::new(),
+            Content::Text(text) => self.prompt(text).into_iter().collect(),
+            Content::Blocks(blocks) => blocks.iter().filter_map(|block| self.prompt(block.as_text()?)).collect(),
+        }
+    }
+
+    /// Takes a prompt that the host sent to the agent; none if the agent has said it already.
+    pub fn prompt(&mut self, text: &str) -> Option<Step> {
+        let what = || What::Prompt { text: text.to_owned() };
+        let line = self.stats.lines.total;
+        self.prompts.send(text).then(|| Step { line, at: None, parent: None, depth: 0, what: what() })
+    }
+}

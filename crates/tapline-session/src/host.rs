@@ -1,0 +1,47 @@
+//! What the host sends to the agent. It is part of the conversation, and the agent's own stream leaves it out.
+
+use tapline_protocol::Decoder;
+
+use crate::fold::Fold;
+use crate::step::Step;
+
+/// Reads what is sent to an agent and folds it into the conversation, live or from a recording.
+#[derive(Debug)]
+pub struct Host {
+    /// Where it sends messages, one a line.
+    messages: Option<Decoder>,
+    /// Where it sends text: all of it is one prompt.
+    text: Vec<u8>,
+}
+
+impl Host {
+    /// One that sends messages, a JSON object a line (`--input-format stream-json`).
+    pub fn with_messages() -> Self {
+        Self { messages: Some(Decoder::default()), text: Vec::new() }
+    }
+
+    /// One that sends text: all of it is one prompt.
+    pub fn with_text() -> Self {
+        Self { messages: None, text: Vec::new() }
+    }
+
+    /// Takes what was sent and returns the prompts it completes.
+    pub fn push(&mut self, bytes: &[u8], fold: &mut Fold) -> Vec<Step> {
+        let Some(decoder) = &mut self.messages else {
+            self.text.extend_from_slice(bytes);
+            return Vec::new();
+        };
+        let records = decoder.push(bytes);
+        records.iter().flat_map(|record| fold.sent(record)).collect()
+    }
+
+    /// Nothing more is sent.
+    pub fn close(&mut self, fold: &mut Fold) -> Vec<Step> {
+        if let Some(decoder) = &mut self.messages {
+            return decoder.finish().iter().flat_map(|record| fold.sent(record)).collect();
+        }
+        let text = std::mem::take(&mut self.text);
+        let text = String::from_utf8_lossy(&text);
+        if text.trim().is_empty() { Vec::new() } else { fold.prompt(&text).into_iter().collect() }
+    }
+}
