@@ -185,7 +185,6 @@ pub struct Summary {
 pub struct Fold {
     /// Whose stream it is, as somebody said or a line has told.
     agent: Option<Agent>,
-    forced: bool,
     /// Whose it may be, unless it has lines of somebody else.
     likely: Option<Agent>,
     foreign: bool,
@@ -242,7 +241,7 @@ struct Turns {
 impl Fold {
     /// A fold for a stream of a known agent.
     pub fn for_agent(agent: Option<Agent>) -> Self {
-        Self { agent, forced: agent.is_some(), ..Self::default() }
+        Self { agent, ..Self::default() }
     }
 
     /// The agent, as far as it is known.
@@ -259,8 +258,8 @@ impl Fold {
     pub fn apply(&mut self, record: &Record) -> Vec<Step> {
         self.count(record);
         let mut out = Steps { record, depth: self.calls.depth_in(record.envelope.parent.as_deref()), steps: Vec::new() };
-        // Where the caller says whose stream it is, the other agent's events mean nothing in it.
-        let foreign = self.forced && record.event.agent().is_some_and(|agent| Some(agent) != self.agent);
+        // Where it is known whose stream it is, the other agent's events mean nothing in it.
+        let foreign = self.agent.is_some() && record.event.agent().is_some_and(|agent| Some(agent) != self.agent);
         match &record.envelope.kind {
             Some(kind) if foreign && kind != "error" => self.unknown(kind, &mut out),
             _ => self.event(&record.event, &mut out),

@@ -11,6 +11,8 @@ mod fixtures;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
+mod mutations;
+#[cfg(test)]
 mod page;
 #[cfg(test)]
 mod permissions;
