@@ -43,6 +43,11 @@ pub(crate) struct Source {
 /// What a file is shows in its first lines.
 const SHOWS_WITHIN: u64 = 64;
 
+/// Whether it can be nothing else: no transcript has such a line.
+fn is_of_a_stream(record: &Record) -> bool {
+    record.envelope.session_id.is_some() || record.envelope.kind.as_deref() == Some("thread.started")
+}
+
 /// Whether a path means stdin.
 pub(crate) fn is_stdin(path: Option<&Path>) -> bool {
     path.is_none_or(|path| path == Path::new("-"))
@@ -158,7 +163,7 @@ impl Source {
             self.unsure = false;
             output::tell(&format!("{} is {}", self.name, transcript.about()));
         }
-        self.unsure &= record.as_ref().is_some_and(|record| record.line < SHOWS_WITHIN);
+        self.unsure &= record.as_ref().is_some_and(|record| record.line < SHOWS_WITHIN && !is_of_a_stream(record));
         if let (Some(sent), Some(record)) = (&mut self.sent, &record) {
             sent.received(record.bytes.len());
         }
