@@ -16,7 +16,7 @@ use tapline_session::text::visible;
 ///
 /// tapline starts `claude -p` and `codex exec`, shows what they do, says what became of it, keeps it, and leaves
 /// no process behind. It reads the streams of `claude -p --output-format stream-json` (or json) and `codex exec --json`,
-/// live on a pipe or from a file, of any version, without losing a line.
+/// live on a pipe or from a file, without losing a line: Claude Code 1.0 and newer, Codex 0.44 and newer.
 #[derive(Debug, Parser)]
 #[command(name = "tapline", version, max_term_width = 100, after_help = EXIT_CODES)]
 pub(crate) struct Cli {

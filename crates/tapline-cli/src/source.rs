@@ -43,6 +43,11 @@ pub(crate) struct Source {
 /// What a file is shows in its first lines.
 const SHOWS_WITHIN: u64 = 64;
 
+/// Whether it can be nothing else: no transcript has such a line.
+fn is_of_a_stream(record: &Record) -> bool {
+    record.envelope.session_id.is_some() || record.envelope.kind.as_deref() == Some("thread.started")
+}
+
 /// Whether a path means stdin.
 pub(crate) fn is_stdin(path: Option<&Path>) -> bool {
     path.is_none_or(|path| path == Path::new("-"))
@@ -154,14 +159,14 @@ impl Source {
     /// The next record, for those who pass it on unread.
     pub(crate) fn next_record(&mut self) -> Result<Option<Record>> {
         let record = self.input.next().transpose().with_context(|| format!("cannot read {}", self.name))?;
-        if let (Some(sent), Some(record)) = (&mut self.sent, &record) {
-            sent.received(record.bytes.len());
-        }
         if let Some(transcript) = record.as_ref().filter(|_| self.unsure).and_then(Transcript::of) {
             self.unsure = false;
             output::tell(&format!("{} is {}", self.name, transcript.about()));
         }
-        self.unsure &= record.as_ref().is_some_and(|record| record.line < SHOWS_WITHIN);
+        self.unsure &= record.as_ref().is_some_and(|record| record.line < SHOWS_WITHIN && !is_of_a_stream(record));
+        if let (Some(sent), Some(record)) = (&mut self.sent, &record) {
+            sent.received(record.bytes.len());
+        }
         Ok(match (record, &mut self.redactor) {
             (Some(record), Some(decoder)) => Some(decoder.decode_line(record.line, redact_line(&record))),
             (record, _) => record,

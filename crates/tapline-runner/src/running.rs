@@ -369,7 +369,9 @@ impl Running {
         }
         let update = self.waiting.pop_front();
         if let Some(Update::Sent(steps)) = &update {
-            steps.iter().for_each(|step| self.collector.accept(step));
+            for step in steps {
+                self.collector.accept(step);
+            }
         }
         if let Some(Update::Record(seen)) = &update {
             for step in &seen.steps {

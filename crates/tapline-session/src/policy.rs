@@ -196,18 +196,17 @@ impl PolicyChecker {
         Some(Violation { rule: LIMIT_OF_TIME, message: format!("the run takes longer than {limit}"), line: None })
     }
 
-    /// A run has ended, after this long: the rules that no step could break. Where some are broken already, these are told; what
-    /// the stream never said counts against a run that went well alone, because one that failed has a better reason.
+    /// A run has ended, after this long: the rules that no step could break, unless some are broken already. What the stream never
+    /// said counts only against a run that went well: one that failed has a better reason.
     pub fn conclude(&self, broken: bool, succeeded: bool, took: Option<Duration>) -> Vec<Violation> {
-        let limit = self.policy.limits.seconds;
-        match (broken, limit.zip(took).filter(|(limit, took)| took.as_secs_f64() > *limit)) {
-            (true, _) => Vec::new(),
-            (false, Some(_)) => self.too_long().into_iter().collect(),
-            (false, None) if succeeded => {
-                self.finish().into_iter().filter(|unknown| took.is_none() || unknown.rule != LIMIT_OF_TIME).collect()
-            }
-            (false, None) => Vec::new(),
+        if broken {
+            return Vec::new();
         }
+        if self.seconds().zip(took).is_some_and(|(limit, took)| took.as_secs_f64() > limit) {
+            return self.too_long().into_iter().collect();
+        }
+        let unknown = if succeeded { self.finish() } else { Vec::new() };
+        unknown.into_iter().filter(|unknown| took.is_none() || unknown.rule != LIMIT_OF_TIME).collect()
     }
 
     /// A stream has ended: what a rule needs and the stream does not say is a violation too. A budget that cannot be seen is not

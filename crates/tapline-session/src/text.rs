@@ -65,11 +65,6 @@ pub fn one_line(text: &str) -> String {
     out
 }
 
-/// The same for a line of JSON, which stays the same JSON: what could be a command in it stands in a string.
-pub fn json_without_commands(text: &str) -> Cow<'_, str> {
-    if text.contains("##[") { text.replace("##[", "#\\u0023[").into() } else { text.into() }
-}
-
 /// In a CI log, `::error` at a line's start and `##[error]` anywhere are commands: a blank takes them apart.
 pub fn without_commands(text: &str) -> String {
     // Some readers of logs end a line at a lone CR, too.

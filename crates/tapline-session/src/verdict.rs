@@ -115,6 +115,7 @@ pub const WARNING_CODES: &[&str] = &[
     "deprecation",
     "reconnect",
     "stream-error",
+    "unsupported-version",
 ];
 
 /// Something that deserves a look, whatever the outcome.

@@ -48,13 +48,14 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
     let (summary, _, _, run) = source.finish();
     let late = stopped_for.is_some_and(|rule| rule.starts_with(LIMIT_OF_TIME));
     if let Some(policy) = &policy {
-        let at_the_end = match run.recording {
-            // As `run` does it. Only the run had a clock: what that has stopped was told before what followed.
-            Some(_) if late => policy.too_long().into_iter().collect(),
-            Some(_) => policy.conclude(!violations.is_empty(), summary.verdict.outcome == Outcome::Success, took),
-            None => policy.finish(),
-        };
-        violations.splice(0..0, at_the_end);
+        let succeeded = summary.verdict.outcome == Outcome::Success;
+        match run.recording.filter(|_| took.is_some()) {
+            // Only the run had a clock, and that was the first rule to be broken.
+            Some(_) if late => drop(violations.splice(0..0, policy.too_long())),
+            // As `run` does it.
+            Some(_) => violations.extend(policy.conclude(!violations.is_empty(), succeeded, took)),
+            None => violations.extend(policy.finish()),
+        }
     }
     let report = checker.finish(&summary, violations, args.strict);
     let mut out = if args.json { output::json_stdout() } else { output::stdout() };

@@ -106,6 +106,27 @@ fn fail_on_makes_a_warning_an_exit_code() {
 }
 
 #[test]
+fn every_warning_can_be_failed_on() {
+    let source = crate::tapline::root().join("crates/tapline-session/src");
+    let mut folders = vec![source];
+    let given = regex_lite::Regex::new(r#"warnings\s*\.add\(\s*"([a-z-]+)""#).unwrap();
+    let mut count = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if entry.is_dir() {
+                folders.push(entry);
+                continue;
+            }
+            for code in given.captures_iter(&std::fs::read_to_string(&entry).unwrap()) {
+                assert!(tapline_session::WARNING_CODES.contains(&&code[1]), "{} in {}", &code[1], entry.display());
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 10, "{count}: they are found");
+}
+
+#[test]
 fn every_code_that_can_be_failed_on_is_documented() {
     let docs = std::fs::read_to_string(crate::tapline::root().join("docs/REPORT.md")).unwrap();
     let listed = docs.split("## Warning codes").nth(1).unwrap();
