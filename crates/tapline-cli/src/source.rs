@@ -13,7 +13,7 @@ use tapline_recording::{Recording, redact, redact_line};
 use tapline_session::{Ending, Fold, Format, Ledger, Run, Step, Summary, Warning, What};
 
 use crate::args::{Facts, Shape};
-use crate::output;
+use crate::{output, store};
 use sent::SentBefore;
 
 /// Large reads: fewer system calls, and still every line at once.
@@ -195,6 +195,15 @@ impl Source {
     /// The rule that the run was stopped for, which no longer counts.
     pub(crate) fn take_violation(&mut self) -> Option<String> {
         self.ending.violated.take()
+    }
+
+    /// Where the attempts before this one are kept, if it is the last of several: `PATH`, `PATH-2` before `PATH-3`.
+    pub(crate) fn earlier_attempts(&self) -> Vec<PathBuf> {
+        let last = format!("-{}", self.run.attempts);
+        let first = self.run.recording.as_ref().and_then(|path| path.trim_end_matches('/').strip_suffix(&last));
+        first.map_or_else(Vec::new, |first| {
+            (1..self.run.attempts).map(|attempt| store::of_attempt(first.into(), attempt)).collect()
+        })
     }
 
     /// How long the run took, if that is known.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use tapline_protocol::Json;
@@ -15,7 +15,7 @@ use tapline_session::policy::{LIMIT_OF_TIME, Policy, PolicyChecker};
 use tapline_session::render::Style;
 use tapline_session::text::{count_of, one_line};
 
-use crate::args::Check;
+use crate::args::{Check, Facts};
 use crate::source::Source;
 use crate::{ci, exit, output};
 
@@ -32,6 +32,9 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
     // Whether the run kept this policy is judged here, not taken from the run.
     let stopped_for = source.take_violation().filter(|_| policy.is_some());
     let took = source.took();
+    if let Some(policy) = &mut policy {
+        count_earlier(&source.earlier_attempts(), policy, &args.facts)?;
+    }
     let mut checker = Checker::default();
     let mut violations = Vec::new();
     while let Some((record, steps)) = source.next()? {
@@ -78,6 +81,19 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
         ci::annotate("something is odd about the stream (check --strict)");
     }
     Ok(if report.ok { 0 } else { exit::VIOLATED })
+}
+
+/// Earlier attempts of the run count, as they did for the run; what they broke would have ended it.
+fn count_earlier(attempts: &[PathBuf], policy: &mut PolicyChecker, facts: &Facts) -> Result<()> {
+    for attempt in attempts.iter().filter(|path| Recording::is_one(path)) {
+        let mut source = Source::open(Some(attempt), facts)?;
+        while let Some((_, steps)) = source.next()? {
+            for step in &steps {
+                policy.accept(step);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Reads a policy; a wrong one is refused with line and reason.

@@ -207,9 +207,7 @@ impl Stage {
         // A recording says the same as the run.
         let again = Command::new(TAPLINE).args(["inspect", "--json"]).arg(&outcome.recording).output().unwrap();
         let again: Value = serde_json::from_slice(&again.stdout).unwrap();
-        for part in ["verdict", "ledger", "session", "tools", "answer"] {
-            assert_eq!(again[part], outcome.report[part], "{version}: {part}");
-        }
+        assert_eq!(again, outcome.report, "{version}");
         outcome
     }
 

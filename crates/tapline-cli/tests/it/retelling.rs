@@ -149,6 +149,25 @@ echo '{"type":"result","subtype":"success","result":"ok","session_id":"s","num_t
 }
 
 #[test]
+fn check_counts_the_attempts_before() {
+    let folder = Folder::new("earlier-attempts");
+    let call =
+        r#"echo '{"type":"assistant","message":{"content":[{"type":"tool_use","id":"t'$$'","name":"Bash","input":{}}]}}'"#;
+    let script = format!(
+        r#"{call}
+case "$*" in *resume*) echo '{{"type":"result","subtype":"success","result":"ok","session_id":"s"}}' ;; *)
+  echo '{{"type":"result","subtype":"success","is_error":true,"result":"API Error: 500","session_id":"s"}}'; exit 1 ;; esac"#
+    );
+    let (bin, policy) = (agent(&folder, "agent", &script), folder.file("policy.toml", "[limits]\ncalls = 1\n"));
+    let (said, retold) = told_twice(&folder, "rec", &bin, "", &["--retry", "1", "--policy", &policy]);
+    assert_eq!(said["verdict"]["category"], "policy", "{said}");
+    assert_eq!(said, retold);
+    let check = tapline(&["check", "--json", "--policy", &policy, &folder.path("rec.rec-2")]);
+    assert_eq!(check.code, 3, "{}", check.out);
+    assert_eq!(parse(&check.out)["violations"][0]["rule"], "limits.calls");
+}
+
+#[test]
 fn check_finds_what_run_found() {
     let folder = Folder::new("same-violations");
     let slow =

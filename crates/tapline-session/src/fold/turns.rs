@@ -8,6 +8,7 @@ use tapline_protocol::claude::result::TurnResult;
 use super::codex::words_of;
 use super::{Fold, Steps};
 use crate::step::{SoFar, Turn, What};
+use crate::time::rfc3339;
 use crate::verdict::Category;
 
 impl Fold {
@@ -66,6 +67,9 @@ impl Fold {
             let startup = never_began && category == Category::Api && subtype == "error_during_execution";
             (if startup { Category::Startup } else { category }, text)
         });
+        if let Some(at) = message.as_deref().and_then(limit_until) {
+            self.limit_resets_at = Some(at);
+        }
         let turns = &mut self.turns;
         let whole = turn.num_turns.as_ref().and_then(Number::as_u64);
         if whole == Some(0) {
@@ -142,6 +146,13 @@ impl Fold {
         turns.last = Some(turn.clone());
         out.push(What::Turn(Box::new(turn)));
     }
+}
+
+/// When a limit starts anew, as claude 1.0 says it: `Claude AI usage limit reached|1763200000`.
+fn limit_until(error: &str) -> Option<String> {
+    let (_, behind) = error.split_once("usage limit reached|")?;
+    let digits = behind.split(|c: char| !c.is_ascii_digit()).next()?;
+    rfc3339(digits.parse().ok()?)
 }
 
 /// What a person should read of a failed turn.
