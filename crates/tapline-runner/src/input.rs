@@ -1,5 +1,7 @@
 //! Feeds an agent's standard input while its output is read, so that neither can block the other.
 
+use std::sync::Arc;
+
 use tapline_protocol::claude::content::Content;
 use tapline_protocol::claude::control::{InputMessage, UserInput};
 use tapline_recording::Stream;
@@ -64,7 +66,9 @@ impl Sink<'_> {
         while !bytes.is_empty() {
             match self.stdin.write(bytes).await {
                 Ok(count) if count > 0 => {
-                    self.journal.write(Stream::Stdin, &bytes[..count]);
+                    if let Some(written) = self.journal.write(Stream::Stdin, &Arc::new(bytes[..count].to_vec()), count) {
+                        let _ = written.await;
+                    }
                     let _ = self.fed.send(Fed::Sent);
                     bytes = &bytes[count..];
                 }
