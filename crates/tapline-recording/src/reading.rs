@@ -204,6 +204,7 @@ fn read_end(value: Value<'_>) -> End {
         interrupted: flag(value, "interrupted"),
         lingered: flag(value, "lingered"),
         violated: text(value, "violated"),
+        left: value.get("left").and_then(u64::read).and_then(|left| usize::try_from(left).ok()),
         duration_ms: value.get("duration_ms").and_then(u64::read),
         verdict: value.get("verdict").and_then(Json::read),
         attempts: value.get("attempts").and_then(u64::read),

@@ -88,6 +88,9 @@ pub struct End {
     pub lingered: bool,
     /// It was stopped because it broke a rule: which.
     pub violated: Option<String>,
+    /// How many processes could not be ended; none that could be counted is 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left: Option<usize>,
     /// How long it took.
     pub duration_ms: Option<u64>,
     /// The verdict, as the report words it.

@@ -4,6 +4,7 @@
 mod ladder;
 
 use std::process::ExitStatus;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tapline_protocol::Decoder;
@@ -39,6 +40,11 @@ const STUCK: Duration = Duration::from_secs(10);
 /// What a stopped run said is waited to be taken for this long, then the run is over.
 const NOT_TAKEN: Duration = Duration::from_secs(3);
 
+/// A piece is usually in the recording within this.
+const AT_ONCE: Duration = Duration::from_millis(20);
+/// A disk gets this long to take the end of a run that nobody stopped.
+const DISK: Duration = Duration::from_secs(30);
+
 /// So much of a dialogue may wait to be taken; then the agent waits.
 const KEPT_FOR_LATER: usize = 64 << 20;
 
@@ -46,7 +52,7 @@ pub(crate) struct Driver {
     pub(crate) child: Child,
     pub(crate) stdout: Pipe<ChildStdout>,
     pub(crate) stderr: Pipe<ChildStderr>,
-    pub(crate) tree: std::sync::Arc<Tree>,
+    pub(crate) tree: Arc<Tree>,
     pub(crate) feeder: Option<JoinHandle<()>>,
     /// Its input is a conversation, which ends when its input ends.
     pub(crate) converses: bool,
@@ -87,10 +93,21 @@ pub(crate) struct State {
     abandoned: bool,
     /// Everything that was started is gone.
     swept: bool,
-    /// It was told that something is left that cannot be ended.
-    left_told: bool,
+    /// How many processes are left that cannot be ended: told once.
+    left: Option<usize>,
     redactor: LineRedactor,
     look_at: Option<Instant>,
+    /// What was read last, until it is in the recording.
+    writing: Option<Writing>,
+}
+
+/// A piece on its way into the recording. Nothing more is read meanwhile, so that a slow disk delays the agent, and no clock.
+struct Writing {
+    stream: Stream,
+    buffer: Arc<Vec<u8>>,
+    count: usize,
+    since: Instant,
+    written: JoinHandle<()>,
 }
 
 /// A pipe that is read until its end.
@@ -167,6 +184,7 @@ enum Next {
     ErrorOutput(usize),
     Alarm,
     Spoken(Spoken),
+    Written,
 }
 
 impl Driver {
@@ -183,7 +201,7 @@ impl Driver {
 
     fn is_done(&self) -> bool {
         let read = !self.stdout.is_open() && !self.stderr.is_open();
-        self.state.exited && self.state.swept && read
+        self.state.exited && self.state.swept && read && self.state.writing.is_none()
     }
 
     /// Waits for whatever comes next, and sees to it.
@@ -200,8 +218,9 @@ impl Driver {
             Next::Fed(fed) => self.take_fed(fed),
             // Until now it could not be heard.
             Next::HandedOver => self.clocks.hear(Instant::now()),
-            Next::Output(count) => self.take_output(count),
-            Next::ErrorOutput(count) => self.take_error_output(count),
+            Next::Output(count) => self.take(Stream::Stdout, count),
+            Next::ErrorOutput(count) => self.take(Stream::Stderr, count),
+            Next::Written => self.written(),
             Next::Alarm => self.ring().await,
             Next::Spoken(spoken) => self.speak(spoken),
         }
@@ -274,7 +293,8 @@ impl Driver {
     async fn next(&mut self) -> Next {
         let alarm = self.next_alarm().map(tokio::time::Instant::from_std);
         let may_read = self.may_read();
-        let State { exited, pending, pending_bytes, abandoned, .. } = &mut self.state;
+        let State { exited, pending, pending_bytes, abandoned, writing, .. } = &mut self.state;
+        let idle = writing.is_none();
         tokio::select! {
             biased;
             Some(order) = self.orders.recv() => Next::Order(order),
@@ -289,10 +309,11 @@ impl Driver {
                 }
                 Next::HandedOver
             }
+            () = ended(writing) => Next::Written,
             // Before the pipes: an agent that never stops talking stops no clock.
             () = sleep_until(alarm) => Next::Alarm,
-            count = self.stdout.read(), if self.stdout.is_open() && may_read => Next::Output(count),
-            count = self.stderr.read(), if self.stderr.is_open() => Next::ErrorOutput(count),
+            count = self.stdout.read(), if self.stdout.is_open() && may_read && idle => Next::Output(count),
+            count = self.stderr.read(), if self.stderr.is_open() && idle => Next::ErrorOutput(count),
         }
     }
 
@@ -303,22 +324,60 @@ impl Driver {
         self.state.pending_bytes < room || self.state.abandoned
     }
 
-    fn take_output(&mut self, count: usize) {
-        let buffer = self.stdout.take();
-        self.output(&buffer[..count]);
-        self.stdout.give_back(buffer, count);
+    /// Takes what was read: first into the recording, then to whoever wants it.
+    fn take(&mut self, stream: Stream, count: usize) {
+        let buffer = if stream == Stream::Stdout { self.stdout.take() } else { self.stderr.take() };
+        let buffer = Arc::new(buffer);
+        match self.journal.write(stream, &buffer, count) {
+            Some(written) => {
+                self.state.writing = Some(Writing { stream, buffer, count, since: Instant::now(), written });
+            }
+            None => self.taken(stream, buffer, count),
+        }
     }
 
-    fn take_error_output(&mut self, count: usize) {
-        let buffer = self.stderr.take();
-        self.error_output(&buffer[..count]);
-        self.stderr.give_back(buffer, count);
+    /// What was read last is in the recording, or will never be.
+    fn written(&mut self) {
+        if let Some(Writing { stream, buffer, count, .. }) = self.state.writing.take() {
+            self.taken(stream, buffer, count);
+        }
+    }
+
+    fn taken(&mut self, stream: Stream, buffer: Arc<Vec<u8>>, count: usize) {
+        let is_output = stream == Stream::Stdout;
+        if is_output {
+            self.output(&buffer[..count])
+        } else {
+            self.error_output(&buffer[..count])
+        }
+        // A thread that waits for the disk may still hold it.
+        let buffer = Arc::try_unwrap(buffer).unwrap_or_else(|buffer| vec![0; buffer.len()]);
+        if is_output { self.stdout.give_back(buffer, count) } else { self.stderr.give_back(buffer, count) }
+    }
+
+    /// When a disk that does not answer is given up: it holds up no run that has ended or is to end.
+    fn disk_alarm(&self) -> Option<Instant> {
+        let writing = self.state.writing.as_ref()?;
+        let over = self.ladder.stopped_at().into_iter().chain(self.state.exited_at).min()?;
+        Some(writing.since.max(over) + self.ladder.grace())
+    }
+
+    fn give_up_disk(&mut self) {
+        if let Some(writing) = &self.state.writing {
+            self.journal.miss(writing.stream);
+            self.journal.give_up();
+            self.written();
+        }
     }
 
     /// Takes what is there already, so that nothing that is due keeps it waiting; not for ever, because an agent may talk for
     /// ever. `true` if nothing is left.
     async fn drain(&mut self) -> bool {
         for _ in 0..DRAINED {
+            if tokio::time::timeout(AT_ONCE, ended(&mut self.state.writing)).await.is_err() && self.state.writing.is_some() {
+                return false;
+            }
+            self.written();
             let (out, err) = (self.stdout.is_open() && self.may_read(), self.stderr.is_open());
             let next = async {
                 tokio::select! {
@@ -328,18 +387,17 @@ impl Driver {
                 }
             };
             match tokio::time::timeout(Duration::ZERO, next).await {
-                Ok(Next::Output(count)) => self.take_output(count),
-                Ok(Next::ErrorOutput(count)) => self.take_error_output(count),
+                Ok(Next::Output(count)) => self.take(Stream::Stdout, count),
+                Ok(Next::ErrorOutput(count)) => self.take(Stream::Stderr, count),
                 _ => break,
             }
         }
-        self.stdout.is_drained() && self.stderr.is_drained()
+        self.state.writing.is_none() && self.stdout.is_drained() && self.stderr.is_drained()
     }
 
     fn output(&mut self, bytes: &[u8]) {
         let now = Instant::now();
         self.state.last_read = Some(now);
-        self.journal.write(Stream::Stdout, bytes);
         let records = if bytes.is_empty() { self.decoder.finish() } else { self.decoder.push(bytes) };
         if bytes.is_empty() {
             self.clocks.output_closed(now);
@@ -366,7 +424,6 @@ impl Driver {
     }
 
     fn error_output(&mut self, bytes: &[u8]) {
-        self.journal.write(Stream::Stderr, bytes);
         let state = &mut self.state;
         let room = STDERR_KEPT - state.stderr_kept.len();
         let kept = &bytes[..bytes.len().min(room)];
@@ -431,19 +488,28 @@ impl Driver {
             interrupted: self.ending.interrupted,
             lingered: self.ending.lingered,
             violated: self.ending.violated.clone(),
+            left: self.state.left,
             duration_ms: u64::try_from(duration.as_millis()).ok(),
             verdict: summary.verdict.to_json(),
             ..End::default()
         };
         let mut updates = self.state.pending;
         updates.extend(self.journal.losses().iter().map(|loss| Update::Lost(loss.to_string())));
-        // Putting it on the disk takes a while, and others run here too.
+        // Putting it on the disk takes a while, and others run here too. A disk that does not answer is not waited for.
         let journal = self.journal.clone();
-        let finished = tokio::task::spawn_blocking(move || journal.finish(&end)).await;
-        match finished {
-            Ok(Ok(losses)) => updates.extend(losses.iter().map(|loss| Update::Lost(loss.to_string()))),
-            Ok(Err(error)) => updates.push(Update::Lost(error.to_string())),
-            Err(_) => {}
+        let finished = tokio::task::spawn_blocking(move || journal.finish(&end));
+        let patience = match self.ladder.reason() {
+            _ if self.journal.is_given_up() => LOOK,
+            Some(_) => self.ladder.grace(),
+            None => self.ladder.grace().max(DISK),
+        };
+        match tokio::time::timeout(patience, finished).await {
+            Ok(Ok(Ok(losses))) => updates.extend(losses.iter().map(|loss| Update::Lost(loss.to_string()))),
+            Ok(Ok(Err(error))) => updates.push(Update::Lost(error.to_string())),
+            Ok(Err(_)) => {}
+            Err(_) => updates.push(Update::Lost(format!(
+                "the recording's end.json is missing, and what was written last may not be on the disk: it did not answer for {patience:?}"
+            ))),
         }
         let stopped = self.ladder.reason();
         self.over.send_replace(stopped);
@@ -461,6 +527,14 @@ impl Driver {
             }
         }
         Conclusion { summary, ending: self.ending, duration, stopped }
+    }
+}
+
+/// Waits until what is being written is; for ever where nothing is.
+async fn ended(writing: &mut Option<Writing>) {
+    match writing {
+        Some(writing) => drop((&mut writing.written).await),
+        None => std::future::pending().await,
     }
 }
 

@@ -1,5 +1,7 @@
 //! Feeds an agent's standard input while its output is read, so that neither can block the other.
 
+use std::sync::Arc;
+
 use tapline_protocol::claude::content::Content;
 use tapline_protocol::claude::control::{InputMessage, UserInput};
 use tapline_recording::Stream;
@@ -14,7 +16,7 @@ use crate::journal::Journal;
 #[derive(Debug)]
 pub(crate) enum Fed {
     /// This was sent.
-    Sent(Vec<u8>),
+    Sent(Arc<Vec<u8>>),
     /// All of it was, or the agent takes no more: it is closed.
     Closed,
 }
@@ -64,8 +66,11 @@ impl Sink<'_> {
         while !bytes.is_empty() {
             match self.stdin.write(bytes).await {
                 Ok(count) if count > 0 => {
-                    self.journal.write(Stream::Stdin, &bytes[..count]);
-                    let _ = self.fed.send(Fed::Sent(bytes[..count].to_vec()));
+                    let sent = Arc::new(bytes[..count].to_vec());
+                    if let Some(written) = self.journal.write(Stream::Stdin, &sent, count) {
+                        let _ = written.await;
+                    }
+                    let _ = self.fed.send(Fed::Sent(sent));
                     bytes = &bytes[count..];
                 }
                 _ => return false,

@@ -72,23 +72,33 @@ impl Process {
         }
     }
 
-    /// Ends what it left behind.
-    pub async fn sweep(mut self) {
+    /// Kills it and everything that it has started. It is still to be waited for.
+    pub async fn kill(&mut self) {
+        let _ = self.child.start_kill();
+        if let Some(tree) = self.tree.clone() {
+            let _ = tokio::task::spawn_blocking(move || tree.kill_now()).await;
+        }
+    }
+
+    /// Ends what it left behind. `false` if something may be left.
+    pub async fn sweep(mut self) -> bool {
+        let mut left = Left::default();
         if let Some(tree) = &self.tree {
             let until = Instant::now() + GRACE;
-            let mut left = tree.signal(Firmness::Terminate).await;
+            left = tree.signal(Firmness::Terminate).await;
             while left != Left::default() && Instant::now() < until {
                 tokio::time::sleep(Duration::from_millis(10)).await;
                 left = tree.left().await;
             }
             if left != Left::default() {
-                tree.kill_now();
+                left = tree.kill_now();
             }
             tree.set_swept();
         }
         if let Some(guard) = self.guard.take() {
             guard.dismiss().await;
         }
+        left == Left::default()
     }
 }
 

@@ -4,13 +4,12 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use tapline_recording::{End, Recorder, Stream};
+use tapline_recording::{End, Loss, Recorder, Stream};
 use tapline_session::signal_name;
 
 use crate::process::Process;
@@ -24,6 +23,8 @@ const BACKLOG: usize = 64 << 20;
 const QUIET: Duration = Duration::from_millis(100);
 /// but no longer than this.
 const LATEST: Duration = Duration::from_secs(2);
+/// A disk that does not answer is waited for so long when all is over.
+const DISK: Duration = Duration::from_secs(5);
 /// What a piece costs beside its bytes, while it waits for the disk.
 const OVERHEAD: usize = 128;
 
@@ -48,7 +49,7 @@ impl std::fmt::Debug for Host {
 pub struct Tee {
     process: Process,
     outputs: [Arc<Pump>; 2],
-    keeper: Option<(Keeper, JoinHandle<Vec<String>>)>,
+    keeper: Option<(Keeper, Receiver<Vec<String>>)>,
     started: Instant,
 }
 
@@ -125,9 +126,10 @@ impl Tee {
         let signal = None;
         let duration = u64::try_from(self.started.elapsed().as_millis()).ok();
         let end = End { exit_code: status.code(), signal, duration_ms: duration, ..End::default() };
-        let losses = self.keeper.map(|(keeper, thread)| {
+        let losses = self.keeper.map(|(keeper, losses)| {
             let _ = keeper.queue.send(Kept::End(Box::new(end)));
-            thread.join().unwrap_or_else(|_| vec!["the recording was given up".to_owned()])
+            // Whoever waits for us does not wait for the disk.
+            losses.recv_timeout(DISK).unwrap_or_else(|_| keeper.given_up())
         });
         Teed { status, losses: losses.unwrap_or_default() }
     }
@@ -214,10 +216,22 @@ struct Keeper {
     waiting: Arc<AtomicUsize>,
     /// Of which streams nothing more is kept.
     lost: Arc<[AtomicBool; 3]>,
+    /// How much of each stream is written.
+    written: Arc<[AtomicU64; 3]>,
     started: Instant,
 }
 
 impl Keeper {
+    /// The disk does not answer: what the recording lacks, in words.
+    fn given_up(&self) -> Vec<String> {
+        let loss = |stream: Stream| Loss {
+            file: stream.file_name().to_owned(),
+            from: self.written[stream as usize].load(Ordering::Acquire),
+            error: "the disk did not answer".to_owned(),
+        };
+        [Stream::Stdout, Stream::Stderr, Stream::Stdin].map(|stream| loss(stream).to_string()).into()
+    }
+
     fn closed(&self, stream: Stream) {
         let _ = self.queue.send(Kept::Closed { stream, at: self.started.elapsed() });
     }
@@ -236,16 +250,19 @@ impl Keeper {
     }
 }
 
-fn keep(recorder: Recorder, started: Instant) -> io::Result<(Keeper, JoinHandle<Vec<String>>)> {
+fn keep(recorder: Recorder, started: Instant) -> io::Result<(Keeper, Receiver<Vec<String>>)> {
     let (queue, pieces) = channel();
     let waiting = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&waiting);
     let named = std::thread::Builder::new().name("tapline-record".to_owned());
-    let thread = named.spawn(move || record(recorder, &pieces, &counted))?;
-    Ok((Keeper { queue, waiting, lost: Arc::default(), started }, thread))
+    let (told, losses) = channel();
+    let written = Arc::<[AtomicU64; 3]>::default();
+    let so_far = Arc::clone(&written);
+    named.spawn(move || told.send(record(recorder, &pieces, &counted, &so_far)))?;
+    Ok((Keeper { queue, waiting, lost: Arc::default(), written, started }, losses))
 }
 
-fn record(mut recorder: Recorder, pieces: &Receiver<Kept>, waiting: &AtomicUsize) -> Vec<String> {
+fn record(mut recorder: Recorder, pieces: &Receiver<Kept>, waiting: &AtomicUsize, written: &[AtomicU64; 3]) -> Vec<String> {
     for kept in pieces {
         match kept {
             Kept::Closed { stream, at } => {
@@ -257,12 +274,13 @@ fn record(mut recorder: Recorder, pieces: &Receiver<Kept>, waiting: &AtomicUsize
             }
             Kept::Piece { stream, bytes, at } => {
                 recorder.write_at(stream, &bytes, at);
+                written[stream as usize].fetch_add(bytes.len() as u64, Ordering::AcqRel);
                 waiting.fetch_sub(bytes.len() + OVERHEAD, Ordering::AcqRel);
             }
             Kept::End(end) => {
                 let known = recorder.losses();
                 let last = recorder.finish(&end);
-                let told = |losses: Vec<tapline_recording::Loss>| losses.iter().map(ToString::to_string).collect::<Vec<_>>();
+                let told = |losses: Vec<Loss>| losses.iter().map(ToString::to_string).collect::<Vec<_>>();
                 return match last {
                     Ok(last) => told(known.into_iter().chain(last).collect()),
                     Err(error) => told(known).into_iter().chain([error.to_string()]).collect(),

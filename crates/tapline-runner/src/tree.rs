@@ -5,6 +5,10 @@
 mod census;
 #[cfg(not(target_os = "linux"))]
 mod group;
+#[cfg(target_os = "linux")]
+mod proc;
+#[cfg(target_os = "linux")]
+mod search;
 
 #[cfg(target_os = "linux")]
 pub(crate) use census::{Tree, reaches_all};

@@ -78,7 +78,12 @@ pub fn without_commands(text: &str) -> String {
 
 /// How many columns a text takes.
 pub fn width(text: &str) -> usize {
-    text.chars().map(|c| c.width().unwrap_or(0)).sum()
+    text.chars().map(char_width).sum()
+}
+
+/// How many columns a character takes.
+pub(crate) fn char_width(c: char) -> usize {
+    c.width().unwrap_or(0)
 }
 
 /// The text cut to so many columns, with `…` where something is missing.

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 
@@ -30,6 +31,9 @@ pub(crate) struct Sim {
     /// Append every request to this file, one JSON object a line
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
+    /// When a signal is to end the command, wait this long; then kill it and everything that it has started
+    #[arg(long, value_name = "TIME", value_parser = super::run::duration, default_value = "5s")]
+    pub(crate) grace: Duration,
     /// Tell every request on stderr, a line each
     #[arg(long, short)]
     pub(crate) verbose: bool,

@@ -247,7 +247,7 @@ pub(crate) enum SyncWhen {
 }
 
 /// `90`, `90s`, `1.5h`, `1h30m`, `500ms`.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("`{text}` is no time: write it like 90s, 10m or 1h30m");
     let mut rest = text.trim();
     let mut total = 0.0;

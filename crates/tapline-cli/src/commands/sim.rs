@@ -6,6 +6,7 @@ use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use tapline_runner::Process;
@@ -41,7 +42,7 @@ pub(crate) fn run(args: &Sim) -> Result<u8> {
         (runtime.block_on(serve(&sim))?, false)
     } else {
         let environment = sim.environment().into_iter().map(|(name, value)| (OsString::from(name), value)).chain(extra);
-        runtime.block_on(accompany(&args.command, environment.collect()))?
+        runtime.block_on(accompany(&args.command, environment.collect(), args.grace))?
     };
     for note in sim.notes() {
         output::tell(&format!("sim: note: {note}"));
@@ -116,7 +117,7 @@ async fn serve(sim: &tapline_sim::Sim) -> Result<u8> {
 }
 
 /// Runs the command with this environment alone, and nothing of it stays. Its exit code, and whether Ctrl-C ended it.
-async fn accompany(command: &[OsString], environment: Vec<(OsString, OsString)>) -> Result<(u8, bool)> {
+async fn accompany(command: &[OsString], environment: Vec<(OsString, OsString)>, grace: Duration) -> Result<(u8, bool)> {
     let mut signals = Signals::listen()?;
     let (program, arguments) = command.split_first().context("no command")?;
     let mut prepared = Command::new(program);
@@ -134,15 +135,32 @@ async fn accompany(command: &[OsString], environment: Vec<(OsString, OsString)>)
             return Ok((code, false));
         }
     };
+    let mut patience = None;
     let status = loop {
+        let impatient = async {
+            match patience {
+                Some(until) => tokio::time::sleep_until(until).await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             status = process.wait() => break status.context("cannot wait for the command")?,
-            number = signals.next() => if !at_terminal || !of_terminal(number) {
-                process.signal(number);
+            () = impatient => {
+                output::tell("sim: the command goes on after the signal: killing it");
+                process.kill().await;
+                patience = None;
+            }
+            number = signals.next() => {
+                patience.get_or_insert_with(|| tokio::time::Instant::now() + grace);
+                if !at_terminal || !of_terminal(number) {
+                    process.signal(number);
+                }
             }
         }
     };
-    process.sweep().await;
+    if !process.sweep().await {
+        output::tell("sim: WARNING: something that the command has started may be left");
+    }
     let interrupted = status.signal() == Some(SignalKind::interrupt().as_raw_value());
     Ok((exit::code_of_status(status), interrupted))
 }

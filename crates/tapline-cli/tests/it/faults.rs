@@ -121,3 +121,59 @@ fn a_full_disk_ends_no_run_and_the_recording_says_where_it_is_incomplete() {
     assert!(end.contains(r#""lost":[{"file":"stdout","from":"#), "{end}");
     assert!(end.contains(r#""outcome":"success""#), "what the run was is known: {end}");
 }
+
+/// `strace` that holds up every write to a recording's stdout for ten minutes, with this command in it.
+fn stalled(recording: &str, args: &[&str]) -> Command {
+    let mut command = Command::new("strace");
+    command.args(["-f", "-qq", "-o", "/dev/null", "-P", &format!("{recording}/stdout"), "-e", "trace=write"]);
+    command.args(["-e", "inject=write:delay_enter=600000000", env!("CARGO_BIN_EXE_tapline")]).args(args);
+    command.env_clear().env("PATH", "/usr/bin:/bin").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+const MISSING: &str = "the recording's stdout is incomplete from byte 0 on: the disk did not answer";
+
+#[test]
+fn a_stalled_disk_holds_up_no_clock_and_the_run_says_what_is_missing() {
+    let folder = Folder::new("stalled");
+    // Ended by its clock, and by itself: both end although nothing can be written.
+    for (mode, code) in [("hang", 124), ("ok", 0)] {
+        let recording = folder.path(mode);
+        let args = ["run", "go", "--bin", &fake(), "--record", &recording, "--timeout", "2s", "--grace", "300ms"];
+        let done = ran(stalled(&recording, &args).env("FAKE", mode).output().unwrap());
+        assert_eq!(done.code, code, "{mode}: {}", done.err);
+        assert!(done.err.contains(MISSING), "{mode}: {}", done.err);
+        assert!(done.out.contains("session started"), "{mode}: what was said is shown: {}", done.out);
+    }
+}
+
+#[test]
+fn a_stalled_disk_holds_up_no_signal() {
+    let folder = Folder::new("stalled-signal");
+    let recording = folder.path("r");
+    let args = ["run", "go", "--bin", &fake(), "--record", &recording, "--grace", "300ms"];
+    let child = crate::tapline::Bounded(stalled(&recording, &args).env("FAKE", "hang").spawn().unwrap());
+    // The signal is for tapline, which strace has started: its stdin is written before its stdout is held up.
+    let stdin = Path::new(&recording).join("stdin");
+    while !std::fs::metadata(&stdin).is_ok_and(|meta| meta.len() > 0) {
+        std::thread::yield_now();
+    }
+    let children = format!("/proc/{0}/task/{0}/children", child.0.id());
+    let tapline = std::fs::read_to_string(children).unwrap();
+    assert!(Command::new("kill").arg(tapline.trim()).status().unwrap().success());
+    let mut child = child;
+    let mut err = String::new();
+    std::io::Read::read_to_string(&mut child.0.stderr.take().unwrap(), &mut err).unwrap();
+    assert_eq!(child.0.wait().unwrap().code(), Some(143), "{err}");
+    assert!(err.contains("stopping the agent"), "{err}");
+}
+
+#[test]
+fn a_stalled_disk_does_not_keep_tee_from_exiting() {
+    let folder = Folder::new("stalled-tee");
+    let recording = folder.path("r");
+    let done = ran(stalled(&recording, &["tee", "--bin", &fake(), "--record", &recording, "--", "-p"]).output().unwrap());
+    assert_eq!(done.code, 0, "{}", done.err);
+    assert_eq!(done.out.lines().count(), 3, "every line was passed on");
+    assert!(done.err.contains(MISSING), "{}", done.err);
+}

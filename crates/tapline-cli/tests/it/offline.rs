@@ -90,6 +90,25 @@ fn signals_reach_the_command_once() {
 }
 
 #[test]
+fn a_command_that_ignores_signals_is_killed_with_all_it_has_started_after_the_grace() {
+    let folder = Folder::new("sim-stubborn");
+    let scenario = folder.file("s.toml", TURN);
+    for name in ["INT", "TERM"] {
+        // Both hold stdout: its end says that both have ended.
+        let script = "trap '' INT TERM; setsid sh -c 'while :; do sleep 1; done' & echo ready; while :; do sleep 1; done";
+        let args = ["sim", &scenario, "--grace", "100ms", "--", "sh", "-c", script];
+        let mut child = command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stdout = child.stdout.take().unwrap();
+        std::io::Read::read_exact(&mut stdout, &mut [0; 6]).unwrap();
+        std::process::Command::new("kill").args([format!("-{name}"), child.id().to_string()]).status().unwrap();
+        let done = child.wait_with_output().unwrap();
+        assert_eq!(done.status.code(), Some(137), "{name}");
+        assert!(String::from_utf8_lossy(&done.stderr).contains("killing it"), "{name}");
+        assert_eq!(std::io::Read::read(&mut stdout, &mut [0; 6]).unwrap(), 0, "{name}: nothing is left");
+    }
+}
+
+#[test]
 fn what_does_not_hold_is_said() {
     let folder = Folder::new("sim-expect");
     let scenario = folder.file("s.toml", "[expect]\nrequests = 1\n[[turn]]\ntext = \"x\"\n");

@@ -32,11 +32,12 @@ pub(crate) struct Ladder {
     until: Option<Instant>,
     /// When SIGKILL was sent first.
     killed_at: Option<Instant>,
+    stopped_at: Option<Instant>,
 }
 
 impl Ladder {
     pub(crate) fn new(grace: Duration) -> Self {
-        Self { grace, rung: Rung::Running, reason: None, until: None, killed_at: None }
+        Self { grace, rung: Rung::Running, reason: None, until: None, killed_at: None, stopped_at: None }
     }
 
     /// Why the run was told to stop, if it was.
@@ -44,11 +45,22 @@ impl Ladder {
         self.reason
     }
 
+    /// How long each rung lasts.
+    pub(crate) fn grace(&self) -> Duration {
+        self.grace
+    }
+
+    /// When the run was first told to stop.
+    pub(crate) fn stopped_at(&self) -> Option<Instant> {
+        self.stopped_at
+    }
+
     fn climb(&mut self, rung: Rung) {
         let wait = if rung == Rung::Killed { LOOK } else { self.grace };
         if rung == Rung::Killed {
             self.killed_at.get_or_insert_with(Instant::now);
         }
+        self.stopped_at.get_or_insert_with(Instant::now);
         self.rung = self.rung.max(rung);
         self.until = Instant::now().checked_add(wait);
     }
@@ -62,16 +74,20 @@ impl Ladder {
 impl Driver {
     /// When something is due next.
     pub(super) fn next_alarm(&self) -> Option<Instant> {
+        let disk = self.disk_alarm();
         if self.state.exited {
-            return self.state.look_at;
+            return self.state.look_at.into_iter().chain(disk).min();
         }
         let clock = self.clocks.next(self.may_read()).map(|(at, _)| at).filter(|_| self.ladder.reason.is_none());
         let close = self.dialogue.as_ref().and_then(Dialogue::alarm).filter(|_| self.ladder.reason.is_none());
-        [self.ladder.until, clock, close].into_iter().flatten().min()
+        [self.ladder.until, clock, close, disk].into_iter().flatten().min()
     }
 
     /// Does what is due.
     pub(super) async fn ring(&mut self) {
+        if self.disk_alarm().is_some_and(|at| at <= Instant::now()) {
+            self.give_up_disk();
+        }
         // An agent that talks all the time stops no clock, and no clock keeps it from being heard.
         self.drain().await;
         let now = Instant::now();
@@ -82,6 +98,7 @@ impl Driver {
             self.next_rung().await;
             if self.ladder.is_stuck(now) {
                 // The agent itself cannot be ended. It is for the system to do so, one day.
+                self.state.left = Some(1);
                 self.tell(Update::Left(1));
                 self.state.exited = true;
                 self.state.swept = true;
@@ -223,7 +240,7 @@ impl Driver {
             Rung::Killed => self.signal(Firmness::Kill).await,
         };
         let stuck = self.ladder.is_stuck(now);
-        if stuck && left.processes > 0 && !std::mem::replace(&mut self.state.left_told, true) {
+        if stuck && left != Left::default() && self.state.left.replace(left.processes).is_none() {
             self.tell(Update::Left(left.processes));
         }
         self.state.swept = left == Left::default() || stuck;

@@ -64,8 +64,8 @@ impl Tree {
         Left::default()
     }
 
-    pub(crate) fn kill_now(&self) {
-        self.signal_group(Firmness::Kill);
+    pub(crate) fn kill_now(&self) -> Left {
+        Left { processes: self.signal_group(Firmness::Kill), unclear: false }
     }
 
     fn signal_group(&self, firmness: Firmness) -> usize {

@@ -5,6 +5,8 @@ mod answering;
 #[cfg(test)]
 mod arguments;
 #[cfg(test)]
+mod chains;
+#[cfg(test)]
 mod dropping;
 #[cfg(test)]
 mod ending;

@@ -18,6 +18,8 @@ pub const CONTENT_POLICY: &str =
 
 /// No more characters of a call's output are put on the page.
 const OUTPUT_LIMIT: usize = 100_000;
+/// No more lines that could not be read are put on the page one by one: each takes many times the room that it had.
+const ODD_LIMIT: usize = 1_000;
 /// Sub-agents deeper than this stand beside each other.
 const DEEPEST: usize = 24;
 
@@ -30,6 +32,8 @@ pub(super) struct Html {
     calls: HashMap<String, usize>,
     /// Texts by the event they came in, which may be withdrawn.
     texts: HashMap<String, Vec<usize>>,
+    /// How many odd lines there were.
+    odd: usize,
 }
 
 struct Node {
@@ -87,6 +91,12 @@ impl Html {
     fn accept(&mut self, step: &Step) {
         if let What::Retracted { uuids } = &step.what {
             return self.retract(uuids);
+        }
+        if let What::Odd(_) = &step.what {
+            self.odd += 1;
+            if self.odd > ODD_LIMIT {
+                return;
+            }
         }
         match show(step) {
             Shown::Session(info) => self.session = Some(info.clone()),
@@ -213,6 +223,10 @@ impl Render for Html {
         let _ = writeln!(out, "<p class=verdict>{}</p>\n</header>\n<main>", escaped(verdict.trim()));
         let roots = std::mem::take(&mut self.roots);
         self.write(&roots, &mut out);
+        if self.odd > ODD_LIMIT {
+            let more = count_of(self.odd - ODD_LIMIT, "more odd line");
+            let _ = writeln!(out, "<div class=\"line warn\"><span class=mark>!</span> … {more}</div>");
+        }
         out.push_str("</main>\n<footer>\n");
         for line in super::summary::verdict_lines(summary, Style::plain(), None).lines() {
             let _ = writeln!(out, "<p class=verdict>{}</p>", escaped(line.trim()));

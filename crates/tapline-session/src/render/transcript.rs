@@ -4,7 +4,7 @@ use super::Render;
 use super::marks::{Shown, show};
 use crate::fold::Summary;
 use crate::step::{Answer, Step, What};
-use crate::text::head;
+use crate::text::{head, one_line, visible};
 
 /// So many characters of an answer to a call are told.
 const ANSWER: usize = 4_000;
@@ -13,6 +13,13 @@ const ANSWER: usize = 4_000;
 #[derive(Default)]
 pub(super) struct Transcript;
 
+/// Text as the other agent may read it: nothing hidden in it, and no line that looks like one of our headings.
+fn safe(text: &str) -> String {
+    let text = visible(text.trim());
+    let lines = text.split('\n').map(|line| if line.starts_with("## ") { format!(" {line}") } else { line.to_owned() });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 impl Render for Transcript {
     fn step(&mut self, step: &Step) -> String {
         let who = if step.depth == 0 { "" } else { " (a sub-agent)" };
@@ -20,15 +27,15 @@ impl Render for Transcript {
             return answered(answer, who);
         }
         match show(step) {
-            Shown::Prompt(text) => format!("## User{who}\n\n{text}\n\n"),
-            Shown::Text(said) if !said.text.trim().is_empty() => format!("## Assistant{who}\n\n{}\n\n", said.text.trim()),
+            Shown::Prompt(text) => format!("## User{who}\n\n{}\n\n", safe(text)),
+            Shown::Text(said) if !said.text.trim().is_empty() => format!("## Assistant{who}\n\n{}\n\n", safe(&said.text)),
             Shown::Call(call) => {
                 let input = call.input.as_ref().map(ToString::to_string).unwrap_or_default();
-                format!("## Tool call{who}: {}\n\n{input}\n\n", call.name)
+                format!("## Tool call{who}: {}\n\n{}\n\n", one_line(&call.name), safe(&input))
             }
             Shown::Answer(answer) => answered(answer, who),
             Shown::Turn(turn) => match turn.message.as_deref().or(turn.news()) {
-                Some(text) => format!("## {}\n\n{}\n\n", if turn.failed { "Error" } else { "Result" }, text.trim()),
+                Some(text) => format!("## {}\n\n{}\n\n", if turn.failed { "Error" } else { "Result" }, safe(text)),
                 None => String::new(),
             },
             Shown::Session(_) | Shown::Text(_) | Shown::Thinking(_) | Shown::Partial(_) | Shown::Remark(_) | Shown::Nothing => {
@@ -43,9 +50,9 @@ impl Render for Transcript {
 }
 
 fn answered(answer: &Answer, who: &str) -> String {
-    let name = answer.name.as_deref().unwrap_or("a tool");
+    let name = one_line(answer.name.as_deref().unwrap_or("a tool"));
     let failed = if answer.is_error { " (failed)" } else { "" };
     let (text, cut) = head(answer.text.trim(), ANSWER);
     let rest = if cut { "\n[cut]" } else { "" };
-    format!("## Tool answer{who}: {name}{failed}\n\n{text}{rest}\n\n")
+    format!("## Tool answer{who}: {name}{failed}\n\n{}{rest}\n\n", safe(text))
 }

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use crate::text::width;
+use crate::text::char_width;
 
 /// Text that is being typed.
 #[derive(Default)]
@@ -13,8 +13,9 @@ pub(super) struct Typing {
     pub(super) blocks: VecDeque<(u64, String)>,
     /// Where the cursor stands in its line.
     column: usize,
-    /// A word that may go on.
+    /// A word that may go on, and its columns.
     word: String,
+    word_width: usize,
     /// Blanks that are shown if a word follows on the same line.
     blanks: usize,
 }
@@ -41,7 +42,8 @@ impl Typing {
                 }
                 c => {
                     self.word.push(c);
-                    if width(&self.word) >= columns {
+                    self.word_width += char_width(c);
+                    if self.word_width >= columns {
                         self.end_word(columns, &mut out);
                     }
                 }
@@ -54,7 +56,7 @@ impl Typing {
         if self.word.is_empty() {
             return;
         }
-        let needed = width(&self.word);
+        let needed = std::mem::take(&mut self.word_width);
         if self.column > 0 && self.column + self.blanks + needed > columns {
             out.push('\n');
             self.column = 0;

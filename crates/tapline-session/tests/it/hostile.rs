@@ -1,13 +1,16 @@
 //! Hostile text in every field of every event: none of it reaches a terminal or a page as anything but text.
 
+use std::time::Duration;
+
 use serde_json::Value;
-use tapline_session::render::{Format, Style, TerminalOptions, render_summary};
+use tapline_session::What;
+use tapline_session::render::{Current, Format, Outputs, Proposal, Status, Style, TerminalOptions, digest, render_summary};
 use tapline_session::text::without_commands;
 
 use crate::fixtures::{Told, folder, show, tell_plainly};
 
 /// Colours, a title, a link, the clipboard, an 8-bit sequence, overwriting, hidden and turned text, markup, a script link.
-const HOSTILE: &str = "\u{1b}[31m\u{1b}]0;t\u{7}\u{1b}]8;;http://x\u{1b}\\\u{1b}]52;c;aGk=\u{7}\u{9b}2J\rover\u{8}\u{0}\u{7f}\u{202e}\u{2066}\u{200f}\u{e0041}<script>alert(1)</script><img src=x onerror=y>\"'&lt;[x](javascript:alert(1))::error::pwn\n::error::pwn\n##[error]pwn\n";
+const HOSTILE: &str = "\u{1b}[31m\u{1b}]0;t\u{7}\u{1b}]8;;http://x\u{1b}\\\u{1b}]52;c;aGk=\u{7}\u{9b}2J\rover\u{8}\u{0}\u{7f}\u{202e}\u{2066}\u{200f}\u{e0041}<script>alert(1)</script><img src=x onerror=y>\"'&lt;[x](javascript:alert(1))::error::pwn\n::error::pwn\n##[error]pwn\n## pwn\n";
 
 /// Every line of the fixtures with one string replaced, for every string there is; each behind an init and a call,
 /// so that answers find theirs.
@@ -62,67 +65,196 @@ fn every_poisoned(check: impl Fn(&str, &Told)) {
     assert!(count > 500, "only {count} fields were tried");
 }
 
-#[test]
-fn no_field_reaches_the_terminal() {
-    let options = TerminalOptions {
-        style: Style::plain(),
-        width: Some(80),
-        rows: 24,
-        live: false,
-        thinking: true,
-        partial: true,
-        ci_log: true,
-    };
-    every_poisoned(|place, told| {
-        let log = show(told, Format::Terminal(options));
-        assert!(!steers_terminal(&log), "{place}: {log:?}");
-        let command = log.lines().find(|line| line.trim_start().starts_with("::") || line.contains("##["));
-        assert_eq!(command, None, "{place} starts a workflow command");
-        let summary = without_commands(&render_summary(&told.report, &told.summary, Style::plain(), Some(80)));
-        assert!(!steers_terminal(&summary), "{place}: {summary:?}");
-        let command = summary.lines().find(|line| line.trim_start().starts_with("::") || line.contains("##["));
-        assert_eq!(command, None, "{place} starts a workflow command");
-    });
+/// Where a text goes, and so what must not be in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// A terminal: nothing steers it.
+    Terminal,
+    /// A CI log: nothing in it is a command, and nothing steers a terminal that shows it.
+    CiLog,
+    /// A page: nothing but our own tags.
+    Page,
+    /// A page made of Markdown: no markup, no script link outside code.
+    Markdown,
+    /// One JSON value a line.
+    Json,
+    /// The prompt of another agent: nothing hidden, and no heading but our own.
+    Prompt,
+    /// Whoever asked for the value itself: as it is. The commands make it visible where that is a terminal.
+    Raw,
 }
 
-#[test]
-fn no_field_reaches_the_page() {
-    const TAGS: &[&str] = &[
-        "!doctype", "html", "meta", "title", "/title", "style", "/style", "header", "/header", "h1", "/h1", "p", "/p", "main",
-        "/main", "footer", "/footer", "div", "/div", "details", "/details", "summary", "/summary", "span", "/span", "pre",
-        "/pre", "code", "/code", "/html",
-    ];
-    every_poisoned(|place, told| {
-        let page = show(told, Format::Html);
-        assert!(!steers_terminal(&page), "{place}");
-        for tag in page.split('<').skip(1) {
-            let inside = tag.split('>').next().unwrap();
-            let name = inside.split([' ', '\n']).next().unwrap();
-            assert!(TAGS.contains(&name), "{place}: <{name}");
-            assert!(!inside.contains("javascript") && !inside.contains("pwn"), "{place}: {inside}");
+type Render = fn(&Told) -> String;
+
+/// How a file of `render/` is tried.
+enum Tried {
+    /// What it makes of a stream, and where that goes.
+    As(Place, Render),
+    /// It makes nothing by itself, but what these make goes through it.
+    Within(&'static [&'static str]),
+}
+
+/// Every file of `render/`: one that is not here fails the test below.
+const RENDERERS: &[(&str, Tried)] = &[
+    ("digest", Tried::As(Place::Markdown, |told| digest(&told.report))),
+    ("html", Tried::As(Place::Page, |told| show(told, Format::Html))),
+    ("lines", Tried::As(Place::CiLog, |told| show(told, Format::Lines(LOG)))),
+    ("live", Tried::As(Place::Terminal, live)),
+    ("markdown", Tried::As(Place::Markdown, |told| show(told, Format::Markdown))),
+    ("marks", Tried::Within(&["terminal", "lines", "html", "markdown"])),
+    ("output", Tried::As(Place::Raw, outputs)),
+    ("proposal", Tried::As(Place::Terminal, proposals)),
+    ("status", Tried::As(Place::Terminal, statuses)),
+    ("steps", Tried::As(Place::Json, |told| show(told, Format::Steps))),
+    ("style", Tried::Within(&["terminal"])),
+    (
+        "summary",
+        Tried::As(Place::CiLog, |told| {
+            without_commands(&render_summary(&told.report, &told.summary, Style::plain(), Some(80)))
+        }),
+    ),
+    ("terminal", Tried::As(Place::CiLog, |told| show(told, Format::Terminal(LOG)))),
+    ("transcript", Tried::As(Place::Prompt, |told| show(told, Format::Transcript))),
+    ("typing", Tried::Within(&["live"])),
+];
+
+const LOG: TerminalOptions = TerminalOptions {
+    style: Style::plain(),
+    width: Some(80),
+    rows: 24,
+    live: false,
+    thinking: true,
+    partial: true,
+    ci_log: true,
+};
+
+/// What is drawn over and over, without our own moves of the cursor.
+fn live(told: &Told) -> String {
+    let mut renderer = Format::Terminal(TerminalOptions { live: true, ci_log: false, ..LOG }).renderer();
+    let mut out = String::new();
+    for step in told.steps.iter().flatten() {
+        out += &renderer.step(step);
+        out += &renderer.pause();
+        out += &renderer.resume();
+    }
+    out += &renderer.finish(&told.summary);
+    (1..100).fold(out, |out, rows| out.replace(&format!("\r\u{1b}[{rows}A\u{1b}[J"), ""))
+}
+
+/// The status line at every moment.
+fn statuses(told: &Told) -> String {
+    let mut status = Status::default();
+    let mut out = String::new();
+    for step in told.steps.iter().flatten() {
+        status.accept(step, Duration::from_secs(1));
+        let line = status.line(Duration::from_secs(2));
+        assert_eq!(line.lines().count(), 1, "a status line is a line: {line:?}");
+        out += &(line + "\n");
+    }
+    out
+}
+
+/// Every call, as if it were asked for, about a file that is hostile too.
+fn proposals(told: &Told) -> String {
+    let mut out = String::new();
+    for step in told.steps.iter().flatten() {
+        if let What::Call(call) = &step.what
+            && let Some(input) = &call.input
+        {
+            for tool in [call.name.as_str(), "Bash", "Write", "Edit", "MultiEdit", "NotebookEdit", "WebFetch", HOSTILE] {
+                for file in [Current::Absent, Current::Text(HOSTILE), Current::NotShown] {
+                    let proposal = Proposal { tool, input, file, reason: Some(HOSTILE), most: 20 };
+                    out += &proposal.render(Style::plain(), 80);
+                }
+            }
         }
-    });
+    }
+    out
 }
 
-#[test]
-fn no_field_runs_in_markdown() {
-    every_poisoned(|place, told| {
-        let text = show(told, Format::Markdown);
-        assert!(!steers_terminal(&text), "{place}");
-        // What stands in code is shown as it is: blocks first, then spans.
-        let prose = text.split("```").step_by(2).collect::<String>();
-        let outside = prose.split('`').step_by(2).collect::<String>();
-        assert!(!outside.contains("<script") && !outside.contains("<img"), "{place}: {text}");
-        assert!(!outside.contains("](javascript:"), "{place}: {text}");
-    });
+/// What the agent itself would have printed.
+fn outputs(told: &Told) -> String {
+    let mut outputs = Outputs::with_messages();
+    for (record, steps) in told.records.iter().zip(&told.steps) {
+        outputs.accept(record, steps);
+    }
+    if let Ok(json) = outputs.json(told.summary.agent) {
+        assert!(serde_json::from_str::<Value>(&json).is_ok(), "{json}");
+    }
+    outputs.text(told.summary.agent, told.summary.answer.as_deref()).unwrap_or_default()
 }
 
-#[test]
-fn steps_stay_json() {
-    every_poisoned(|place, told| {
-        for line in show(told, Format::Steps).lines() {
-            assert!(serde_json::from_str::<Value>(line).is_ok(), "{place}: {line}");
+fn check(place: Place, text: &str) -> Result<(), String> {
+    let fails = |bad: bool, why: &str| if bad { Err(format!("{why}: {text:?}")) } else { Ok(()) };
+    match place {
+        Place::Terminal => fails(steers_terminal(text), "steers the terminal"),
+        Place::CiLog => {
+            let is_command = |line: &str| line.trim_start().starts_with("::") || line.contains("##[");
+            fails(steers_terminal(text), "steers the terminal")?;
+            fails(text.lines().any(is_command), "starts a workflow command")
         }
-        assert!(serde_json::from_str::<Value>(&told.report.to_json()).is_ok(), "{place}");
+        Place::Page => {
+            fails(steers_terminal(text), "steers")?;
+            for tag in text.split('<').skip(1) {
+                let inside = tag.split('>').next().unwrap();
+                let name = inside.split([' ', '\n']).next().unwrap();
+                fails(!TAGS.contains(&name), &format!("<{name}"))?;
+                fails(inside.contains("javascript") || inside.contains("pwn"), inside)?;
+            }
+            Ok(())
+        }
+        Place::Markdown => {
+            fails(steers_terminal(text), "steers")?;
+            // What stands in code is shown as it is: blocks first, then spans.
+            let prose = text.split("```").step_by(2).collect::<String>();
+            let outside = prose.split('`').step_by(2).collect::<String>();
+            fails(outside.contains("<script") || outside.contains("<img"), "markup")?;
+            fails(outside.contains("](javascript:"), "a script link")
+        }
+        Place::Json => fails(text.lines().any(|line| serde_json::from_str::<Value>(line).is_err()), "no JSON"),
+        Place::Prompt => {
+            let own = ["## User", "## Assistant", "## Tool call", "## Tool answer", "## Error", "## Result"];
+            let forged = |line: &str| line.starts_with("## ") && !own.iter().any(|own| line.starts_with(own));
+            fails(steers_terminal(text), "hides something")?;
+            fails(text.lines().any(forged), "a heading that is not ours")
+        }
+        Place::Raw => Ok(()),
+    }
+}
+
+const TAGS: &[&str] = &[
+    "!doctype", "html", "meta", "title", "/title", "style", "/style", "header", "/header", "h1", "/h1", "p", "/p", "main",
+    "/main", "footer", "/footer", "div", "/div", "details", "/details", "summary", "/summary", "span", "/span", "pre", "/pre",
+    "code", "/code", "/html",
+];
+
+#[test]
+fn hostile_text_in_any_field_is_text_wherever_it_is_shown() {
+    every_poisoned(|field, told| {
+        for (name, tried) in RENDERERS {
+            if let Tried::As(place, render) = tried
+                && let Err(why) = check(*place, &render(told))
+            {
+                panic!("{field} in {name}: {why}");
+            }
+        }
+        assert!(serde_json::from_str::<Value>(&told.report.to_json()).is_ok(), "{field}: the report");
     });
+}
+
+#[test]
+fn no_renderer_is_forgotten() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/render");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files = files.filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
+    let mut files: Vec<String> = files.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
+    files.sort();
+    let names: Vec<&str> = RENDERERS.iter().map(|(name, _)| *name).collect();
+    assert_eq!(files, names, "every file of render/ has its row in RENDERERS");
+    let is_tried = |wanted: &&str| RENDERERS.iter().any(|(name, tried)| name == wanted && matches!(tried, Tried::As(..)));
+    for (name, tried) in RENDERERS {
+        if let Tried::Within(others) = tried {
+            assert!(!others.is_empty() && others.iter().all(is_tried), "{name} is tried by others");
+        }
+    }
 }

@@ -9,6 +9,8 @@ mod corners;
 #[cfg(test)]
 mod fixtures;
 #[cfg(test)]
+mod growth;
+#[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod mutations;

@@ -127,6 +127,7 @@ impl Show {
                 self.error_line(&format!("tapline: WARNING: {}", visible(what)));
             }
             Update::Lost(what) | Update::Trouble(what) => self.note(&format!("WARNING: {what}")),
+            Update::Left(0) => self.note("WARNING: something that the agent has started may be left: it could not be caught"),
             Update::Left(count) => {
                 self.note(&format!("WARNING: {count} of the agent's processes cannot be ended: the system holds them"));
             }

@@ -1,0 +1,136 @@
+//! What the kernel tells of processes under `/proc`: whose mark they carry, whose children they are, what they hold open.
+
+use std::collections::HashMap;
+use std::io::Read as _;
+
+use rustix::io::Errno;
+use rustix::process::getpid;
+
+use crate::marker;
+
+/// Every process that the system shows us, but ourselves, the newest first: one that starts another and ends is soon gone.
+/// None if the system shows none.
+pub(super) fn pids() -> Option<Vec<i32>> {
+    let me = getpid().as_raw_nonzero().get();
+    let newest = last_started().unwrap_or(i32::MAX);
+    let entries = std::fs::read_dir("/proc").ok()?.filter_map(Result::ok);
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(|pid| *pid != me);
+    let mut pids: Vec<i32> = pids.collect();
+    // Numbers start again at the lowest when the highest was given.
+    pids.sort_unstable_by_key(|pid| newest.wrapping_sub(*pid).cast_unsigned());
+    Some(pids)
+}
+
+/// The number of the process that started last on this system.
+fn last_started() -> Option<i32> {
+    std::fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().last()?.parse().ok()
+}
+
+/// Why a process has no environment that could be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bare {
+    /// It began before this, or has none: it is of no run.
+    Other,
+    /// It has ended, and waits to be waited for.
+    Ended,
+    /// It is just getting another, and belongs to a run for all we know.
+    Becoming,
+}
+
+/// What a process is whose environment was empty, for runs that began then.
+pub(super) fn bare(pid: i32, born: u64, buffer: &mut Vec<u8>) -> Bare {
+    match stat_or_last(pid, buffer) {
+        // Threads of the kernel's are children of the second process.
+        Some((stat, _)) if stat.born < born || stat.parent == 2 => Bare::Other,
+        Some((_, true)) => Bare::Ended,
+        // Since it was looked at, it may have got it, or ended. Of others' processes the kernel tells nothing.
+        Some((stat, _)) => match read(pid, "environ", buffer) {
+            Told::Gone => Bare::Ended,
+            Told::All if stat.becoming || !buffer.is_empty() => Bare::Becoming,
+            Told::All | Told::Nothing | Told::Failed => Bare::Other,
+        },
+        None => Bare::Ended,
+    }
+}
+
+/// Which of the wanted marks a process carries. One that has ended carries none.
+pub(super) fn carried(pid: i32, buffer: &mut Vec<u8>, wanted: &HashMap<&[u8], usize>) -> (Told, Vec<usize>) {
+    let told = read(pid, "environ", buffer);
+    (told, marker::marks(buffer).filter_map(|mark| wanted.get(mark).copied()).collect())
+}
+
+/// A process's parent; none if it has ended and only waits to be waited for.
+pub(super) fn parent_of(pid: i32, buffer: &mut Vec<u8>) -> Option<i32> {
+    stat_of(pid, buffer).map(|stat| stat.parent)
+}
+
+/// What the kernel says of a process.
+pub(super) struct Stat {
+    pub(super) parent: i32,
+    /// When it started, in ticks since the system did.
+    pub(super) born: u64,
+    /// It is in the middle of becoming another program (exec): its new environment is not there yet.
+    becoming: bool,
+}
+
+/// None for one that has ended and only waits to be waited for.
+pub(super) fn stat_of(pid: i32, buffer: &mut Vec<u8>) -> Option<Stat> {
+    stat_or_last(pid, buffer).filter(|(_, ended)| !ended).map(|(stat, _)| stat)
+}
+
+/// Also of one that has ended, and whether it has.
+fn stat_or_last(pid: i32, buffer: &mut Vec<u8>) -> Option<(Stat, bool)> {
+    read(pid, "stat", buffer);
+    // The name, in parentheses, may hold anything: what counts stands behind the last of them.
+    let behind = buffer.iter().rposition(|byte| *byte == b')')?;
+    let words: Vec<&str> = std::str::from_utf8(&buffer[behind + 1..]).ok()?.split_whitespace().collect();
+    // Counted as the manual does, where the state is the third.
+    let field = |number: usize| words.get(number - 3);
+    let parent = field(4)?.parse().ok()?;
+    let becoming = field(50).is_some_and(|env_start| *env_start == "0") && parent != 0;
+    let ended = matches!(*field(3)?, "Z" | "X");
+    Some((Stat { parent, born: field(22)?.parse().ok()?, becoming }, ended))
+}
+
+/// What the kernel tells of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// All there is.
+    All,
+    /// Nothing: it has ended.
+    Gone,
+    /// Nothing: it is another user's.
+    Nothing,
+    /// It could not be asked: no descriptors or memory are left.
+    Failed,
+}
+
+pub(super) fn read(pid: i32, name: &str, buffer: &mut Vec<u8>) -> Told {
+    buffer.clear();
+    match std::fs::File::open(format!("/proc/{pid}/{name}")).and_then(|mut file| file.read_to_end(buffer)) {
+        Ok(_) => Told::All,
+        Err(error) => match Errno::from_io_error(&error) {
+            Some(Errno::NOENT | Errno::SRCH) => Told::Gone,
+            Some(Errno::ACCESS | Errno::PERM) => Told::Nothing,
+            _ => Told::Failed,
+        },
+    }
+}
+
+/// Whether a process holds the writing end of one of these pipes.
+pub(super) fn holds(pid: i32, pipes: &[String]) -> bool {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().filter_map(Result::ok);
+    let is_ours = |path: &std::path::Path| {
+        std::fs::read_link(path).is_ok_and(|to| pipes.iter().any(|pipe| to.as_os_str() == pipe.as_str()))
+    };
+    let mut ours = entries.filter(|entry| is_ours(&entry.path()));
+    ours.any(|entry| {
+        let info = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{}", entry.file_name().display()));
+        let flags = info.ok().and_then(|info| {
+            let flags = info.lines().find_map(|line| line.strip_prefix("flags:"))?.trim();
+            u32::from_str_radix(flags, 8).ok()
+        });
+        // O_WRONLY: a process that was forked from us a moment ago may still hold the reading end.
+        flags.is_some_and(|flags| flags & 0o3 == 0o1)
+    })
+}

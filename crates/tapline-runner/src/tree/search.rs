@@ -1,0 +1,256 @@
+//! Looks for the processes of runs, and holds each by its descriptor. What is to be killed is stopped (SIGSTOP) as it is found,
+//! and killed only when a look finds nobody new: who is stopped starts nobody, so that no chain of processes gets away.
+
+use std::collections::{HashMap, HashSet};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, getpgid, getpgrp, getsid, kill_process, kill_process_group, pidfd_open, pidfd_send_signal,
+};
+
+use super::proc::{Bare, Told, bare, carried, parent_of, pids};
+
+/// How often it is looked again without finding anybody, because processes ended meanwhile.
+const LOOKS: usize = 8;
+/// A chain that cannot be caught in this time is left to the next search.
+const CHASE: Duration = Duration::from_millis(500);
+
+/// A process that belongs to a run, held so that its number cannot pass to another; by its number alone where the
+/// system has no descriptors for processes, or none left.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) pid: i32,
+    pub(super) handle: Option<OwnedFd>,
+    /// It carries no mark itself.
+    pub(super) adopted: bool,
+}
+
+/// What of a run was found.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) members: Vec<Member>,
+    /// Somebody is just becoming another program, or ended before it could be held: only another look tells.
+    pub(super) unclear: bool,
+}
+
+/// A run whose processes are looked for.
+#[derive(Debug)]
+pub(super) struct Sought {
+    pub(super) mark: String,
+    /// They are to be killed.
+    pub(super) kill: bool,
+    /// The agent's own process, which leads a group.
+    pub(super) leader: Option<i32>,
+}
+
+impl Member {
+    /// None if there is no such process.
+    pub(super) fn open(pid: i32) -> Option<Self> {
+        match pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()) {
+            Ok(handle) => Some(Self { pid, handle: Some(handle), adopted: false }),
+            Err(Errno::SRCH) => None,
+            Err(_) => Some(Self { pid, handle: None, adopted: false }),
+        }
+    }
+
+    pub(super) fn try_clone(&self) -> Option<Self> {
+        Some(Self { handle: Some(self.handle.as_ref()?.try_clone().ok()?), ..*self })
+    }
+
+    /// Whether it has not ended: its descriptor becomes readable when it does.
+    pub(super) fn lives(&self) -> bool {
+        let Some(handle) = &self.handle else { return false };
+        let mut watched = [PollFd::new(handle, PollFlags::IN)];
+        matches!(poll(&mut watched, Some(&Timespec::default())), Ok(0))
+    }
+
+    /// Whether it has not ended, or cannot be asked.
+    fn lives_for_all_we_know(&self) -> bool {
+        self.handle.is_none() || self.lives()
+    }
+
+    /// Whether it was there to be signalled, permitted or not.
+    pub(super) fn signal(&self, signal: Signal) -> bool {
+        let sent = match (&self.handle, Pid::from_raw(self.pid)) {
+            (Some(handle), _) => pidfd_send_signal(handle, signal),
+            (None, Some(pid)) => kill_process(pid, signal),
+            (None, None) => Err(Errno::SRCH),
+        };
+        sent != Err(Errno::SRCH)
+    }
+}
+
+/// The processes of each run; those that are to be killed have been sent SIGKILL.
+pub(super) fn find(sought: &[Sought], born: u64) -> Vec<Found> {
+    let until = Instant::now() + CHASE;
+    let mut search = Search::new(sought, born);
+    let (mut found, mut looks, mut is_sure) = (Vec::new(), 0, false);
+    while looks < LOOKS && Instant::now() < until {
+        (found, is_sure) = search.look();
+        looks = if search.news { 0 } else { looks + 1 };
+        let is_told = |(sought, found): (&Sought, &Found)| !sought.kill && (!found.members.is_empty() || found.unclear);
+        if (is_sure && !search.news) || sought.iter().zip(&found).all(is_told) {
+            break;
+        }
+    }
+    // Whoever ended unseen may have started another.
+    found.iter_mut().for_each(|found| found.unclear |= !is_sure || search.news);
+    search.kill();
+    found
+}
+
+struct Search<'s> {
+    sought: &'s [Sought],
+    wanted: HashMap<&'s [u8], usize>,
+    /// When the oldest of the runs began, in the kernel's ticks.
+    born: u64,
+    /// The session that this program is in, and so are those who started the runs.
+    own_session: Option<Pid>,
+    stopped: HashMap<i32, Member>,
+    /// Groups that were stopped, each with a process of it.
+    groups: HashMap<Pid, i32>,
+    /// Those that are of no run, or had ended before they could be looked at: no look has to tell that again.
+    known: HashSet<i32>,
+    /// The last look saw somebody who is to be killed and was not stopped before.
+    news: bool,
+}
+
+impl<'s> Search<'s> {
+    fn new(sought: &'s [Sought], born: u64) -> Self {
+        let wanted = sought.iter().enumerate().map(|(at, run)| (run.mark.as_bytes(), at)).collect();
+        let (stopped, groups) = (HashMap::new(), HashMap::new());
+        Self { sought, wanted, born, own_session: getsid(None).ok(), stopped, groups, known: HashSet::new(), news: false }
+    }
+
+    /// One look at every process: those that carry a mark, and their descendants, if they cleared their environment. And whether
+    /// it is sure that there are no others: nobody ended before it could be looked at, who may have started another.
+    fn look(&mut self) -> (Vec<Found>, bool) {
+        let mut found: Vec<Found> = self.sought.iter().map(|_| Found::default()).collect();
+        let (mut owners, mut unmarked) = (Owners::new(), Vec::new());
+        let (mut buffer, mut unclear, mut is_sure) = (Vec::new(), false, true);
+        self.news = false;
+        let Some(pids) = pids() else {
+            found.iter_mut().for_each(|found| found.unclear = true);
+            return (found, false);
+        };
+        for pid in pids {
+            // Held first, looked at then: whoever it is that is signalled, it carried the mark.
+            let member = Member::open(pid);
+            let (told, runs) = carried(pid, &mut buffer, &self.wanted);
+            if !runs.is_empty() {
+                self.take(member, &runs, &mut found);
+                owners.insert(pid, Owned { runs, adopted_from: None });
+                continue;
+            }
+            match told {
+                Told::Failed => unclear = true,
+                // Some kernels say of threads of their own, and of who has ended, that there is no such process.
+                Told::Gone | Told::All if buffer.is_empty() && !self.known.contains(&pid) => {
+                    match bare(pid, self.born, &mut buffer) {
+                        Bare::Ended => {
+                            self.known.insert(pid);
+                            is_sure = false;
+                        }
+                        Bare::Becoming => unclear = true,
+                        Bare::Other => {
+                            self.known.insert(pid);
+                        }
+                    }
+                }
+                Told::Gone => {}
+                Told::All | Told::Nothing => {
+                    self.known.insert(pid);
+                }
+            }
+            unmarked.push(pid);
+        }
+        if !owners.is_empty() {
+            adopt(&mut owners, unmarked, &mut buffer);
+        }
+        for (pid, Owned { runs, adopted_from }) in &owners {
+            if let Some(parent) = adopted_from {
+                let member = Member::open(*pid).map(|member| Member { adopted: true, ..member });
+                self.take(member.filter(|_| parent_of(*pid, &mut buffer) == Some(*parent)), runs, &mut found);
+            }
+        }
+        found.iter_mut().for_each(|found| found.unclear |= unclear);
+        (found, is_sure)
+    }
+
+    /// Notes a process of these runs, and stops it if it is to be killed.
+    fn take(&mut self, member: Option<Member>, runs: &[usize], found: &mut [Found]) {
+        let kill = runs.iter().any(|run| self.sought[*run].kill);
+        let Some(member) = member.filter(Member::lives_for_all_we_know) else {
+            // It has ended: the next look tells whether another came after it.
+            self.news |= kill;
+            runs.iter().for_each(|run| found[*run].unclear = true);
+            return;
+        };
+        if kill && self.stopped.get(&member.pid).is_none_or(|known| !known.lives()) {
+            self.news = true;
+            self.stop_group(&member, runs);
+            member.signal(Signal::STOP);
+            self.stopped.extend(member.try_clone().map(|member| (member.pid, member)));
+        }
+        for run in runs {
+            let handle = member.handle.as_ref().and_then(|handle| handle.try_clone().ok());
+            found[*run].members.push(Member { pid: member.pid, handle, adopted: member.adopted });
+        }
+    }
+
+    /// A signal to a group reaches whoever is in it, also one who starts just now: nobody is faster. But a group may hold others
+    /// than ours: only the agent's own, and one in a session that something of the run has begun, cannot.
+    fn stop_group(&mut self, member: &Member, runs: &[usize]) {
+        let group = Pid::from_raw(member.pid).and_then(|pid| Some((getpgid(Some(pid)).ok()?, getsid(Some(pid)).ok()?)));
+        let Some((group, session)) = group.filter(|_| !member.adopted) else { return };
+        let leads = |run: &usize| self.sought[*run].leader == Some(group.as_raw_nonzero().get());
+        let ours = runs.iter().any(leads) || (self.own_session.is_some() && self.own_session != Some(session));
+        if ours && group != getpgrp() && group.as_raw_nonzero().get() > 1 {
+            let _ = kill_process_group(group, Signal::STOP);
+            self.groups.insert(group, member.pid);
+        }
+    }
+
+    fn kill(&self) {
+        for (group, pid) in &self.groups {
+            // As long as one of its processes is there, its number is its own.
+            if self.stopped.get(pid).is_some_and(Member::lives) {
+                let _ = kill_process_group(*group, Signal::KILL);
+            }
+        }
+        for member in self.stopped.values() {
+            member.signal(Signal::KILL);
+        }
+    }
+}
+
+/// Processes, and whose they are.
+type Owners = HashMap<i32, Owned>;
+
+#[derive(Clone, Debug)]
+struct Owned {
+    runs: Vec<usize>,
+    /// It carries no mark itself: the parent that does.
+    adopted_from: Option<i32>,
+}
+
+/// Children that carry no mark belong where their parents do.
+fn adopt(owners: &mut Owners, unmarked: Vec<i32>, buffer: &mut Vec<u8>) {
+    let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
+    for pid in unmarked {
+        if let Some(parent) = parent_of(pid, buffer) {
+            children.entry(parent).or_default().push(pid);
+        }
+    }
+    let mut parents: Vec<i32> = owners.keys().copied().collect();
+    while let Some(parent) = parents.pop() {
+        for child in children.remove(&parent).unwrap_or_default() {
+            let runs = owners.get(&parent).map(|owned| owned.runs.clone()).unwrap_or_default();
+            owners.insert(child, Owned { runs, adopted_from: Some(parent) });
+            parents.push(child);
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Processes that start another and end, faster than anybody can look: they do not get away either.
+
+use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::time::{Duration, Instant};
+
+use crate::fake::{Folder, fake};
+
+/// So long it is waited for what must come; the chain itself ends after that, too.
+const HANGS: Duration = Duration::from_secs(90);
+
+/// Runs an agent that leaves chains behind, and sees that nobody holds the pipe that they hold.
+async fn leaves_nothing(every_ms: &str, chains: &str, own_sessions: bool, stays: bool) {
+    let folder = Folder::new();
+    let held = folder.0.join("held");
+    assert!(std::process::Command::new("mkfifo").arg(&held).status().unwrap().success());
+    // O_NONBLOCK: it is opened before anybody writes.
+    let mut pipe = std::fs::OpenOptions::new().read(true).custom_flags(0o4000).open(&held).unwrap();
+    let mut agent = fake("chain").env("CHAIN_HELD", &held).env("CHAIN_MS", every_ms).env("CHAINS", chains);
+    agent = agent.timeout(if stays { Duration::from_secs(1) } else { HANGS });
+    if own_sessions {
+        agent = agent.env("CHAIN_SESSION", "1");
+    }
+    if stays {
+        agent = agent.env("CHAIN_STAYS", "1");
+    }
+    agent.start().await.unwrap().finish().await;
+    // The last of them may still be going: nobody is left who could start another.
+    let until = Instant::now() + HANGS;
+    while pipe.read(&mut [0; 16]).is_err() {
+        assert!(Instant::now() < until, "a chain got away: every {every_ms} ms, {chains} of them");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_process_that_forks_and_exits_every_5_ms_does_not_get_away_in_24_runs() {
+    for _ in 0..12 {
+        leaves_nothing("5", "1", false, false).await;
+        leaves_nothing("5", "1", true, false).await;
+    }
+}
+
+#[tokio::test]
+async fn nor_do_two_that_do_so_every_millisecond() {
+    for _ in 0..3 {
+        leaves_nothing("1", "2", false, false).await;
+        leaves_nothing("1", "2", true, false).await;
+        leaves_nothing("1", "2", true, true).await;
+    }
+}
