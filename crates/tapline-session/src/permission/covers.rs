@@ -169,8 +169,9 @@ impl Covering<'_> {
         }
         let mut found = Vec::new();
         commands(&script, &mut found)?;
-        let moves = |(simple, _): &(&Simple, bool)| name(simple).is_none_or(|name| matches!(&*name, "cd" | "pushd" | "popd"));
-        let moved = found.iter().any(moves);
+        let goes_elsewhere =
+            |(simple, _): &(&Simple, bool)| name(simple).is_none_or(|name| matches!(&*name, "cd" | "pushd" | "popd"));
+        let moved = found.iter().any(goes_elsewhere);
         let alone = found.len() == 1;
         for (simple, fed) in found {
             let place = Place { alone, at_home: at_home && !moved, fed, wrapped: false, depth };
@@ -184,7 +185,7 @@ impl Covering<'_> {
         simple.redirects.iter().all(is_harmless).then_some(())?;
         simple.words.iter().all(is_plain).then_some(())?;
         let raw = simple.words.iter().map(|word| word.raw.as_str()).collect::<Vec<_>>().join(" ");
-        let settings: String = simple.assigns.iter().map(|assign| format!("{} ", assign.raw)).collect();
+        let settings: String = simple.assigns.iter().flat_map(|assign| [&*assign.raw, " "]).collect();
         simple.assigns.iter().flat_map(|assign| &assign.values).all(|value| value.literal().is_some()).then_some(())?;
         let words: Option<Vec<_>> = simple.words.iter().map(Word::literal).collect();
         let clear = |words: &&Vec<String>| words.iter().all(|word| !word.is_empty() && !word.contains(char::is_whitespace));

@@ -10,6 +10,7 @@ mod corners;
 mod fixtures;
 #[cfg(test)]
 mod hostile;
+#[cfg(test)]
 mod oracle;
 #[cfg(test)]
 mod page;
@@ -19,5 +20,7 @@ mod permissions;
 mod properties;
 #[cfg(test)]
 mod rules;
+#[cfg(test)]
 mod snapshots;
+#[cfg(test)]
 mod ways;
