@@ -239,7 +239,9 @@ impl Covering<'_> {
             // A script from somewhere: a file of the folder where the agent was started, never what another command writes.
             Inner::Input(None) => (!place.fed).then_some(()),
             Inner::Input(Some(file)) => {
-                (place.at_home && !file.starts_with("/dev/") && !file.starts_with("/proc/")).then_some(())
+                // A bare name may also be found among the programs: `*` does not cover that.
+                let is_file = !file.starts_with("/dev/") && !file.starts_with("/proc/") && (exact || file.contains('/'));
+                (place.at_home && is_file).then_some(())
             }
             Inner::Expanded(_) => exact.then_some(()),
         }

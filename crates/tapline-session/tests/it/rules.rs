@@ -112,6 +112,8 @@ fn an_allow_for_a_file_means_that_of_the_folder_where_the_agent_was_started() {
         assert_eq!(at(&format!("cd sub\n{command}"), "/proj"), Ruling::Ask, "{command} behind cd");
     }
     assert_eq!(at("env -C sub ./test.sh", "/proj"), Ruling::Ask);
+    assert_eq!(bash(&allowing("\"bash *\""), "bash rm x"), Ruling::Ask, "a bare name is also looked for among programs");
+    assert_eq!(bash(&allowing("\"bash *\""), "bash scripts/x"), Ruling::Allow);
     assert_eq!(at("git status", "/proj/sub"), Ruling::Allow, "a bare name is allowed anywhere");
     assert_eq!(at("cd sub && git status", "/proj"), Ruling::Allow);
     assert_eq!(at("/opt/x", "/proj/sub"), Ruling::Allow);

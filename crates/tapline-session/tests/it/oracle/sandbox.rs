@@ -51,13 +51,13 @@ stub() { # FILE
   printf '#!/bin/sh\nIFS=\037\nprintf "\\036%%s\\037%%s\\037%%s" "$PWD" "$0" "$*" >>/log/ran\n' >"$1"
   chmod 755 "$1"
 }
-mkdir -p "$root/work/sub"
+mkdir -p "$root/project/sub"
 for name in $STUBS; do stub "$root/bin/$name"; done
-stub "$root/work/test.sh"
-stub "$root/work/sub/test.sh"
+stub "$root/project/test.sh"
+stub "$root/project/sub/test.sh"
 : >"$root/log/ran"
 mkfifo "$root/log/clock"
-chmod 1777 "$root/work" "$root/tmp"
+chmod 1777 "$root/project" "$root/tmp"
 chmod 777 "$root/log"
 chmod 666 "$root/log/ran" "$root/log/clock"
 printf '%s' "$DRIVER" >"$root/driver"
@@ -67,7 +67,7 @@ chmod 755 "$root/driver"
 nobody=
 [ "$NOBODY" = 0 ] || nobody=--userspec=65534:65534
 status=0
-env -i PATH=/bin HOME=/work LC_ALL=C "$chroot" $nobody "$root" /bin/bash /driver || status=$?
+env -i PATH=/bin HOME=/project LC_ALL=C "$chroot" $nobody "$root" /bin/bash /driver || status=$?
 exit $status
 "#;
 
@@ -79,7 +79,7 @@ ulimit -c 0 -f 2048 -v 4000000
 exec 8<>/log/clock
 while IFS= read -r -d '' command; do
   : >/log/ran
-  cd /work
+  cd /project
   { ulimit -t 5; exec /bin/bash -c "$command"; } </dev/null >/dev/null 2>&1 8<&- &
   polls=0
   while kill -0 -1 2>/dev/null; do

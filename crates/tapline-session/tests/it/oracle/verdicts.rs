@@ -44,7 +44,7 @@ pub(crate) struct Tally {
 
 pub(crate) fn ruling(rules: &Permissions, command: &str) -> Ruling {
     let input = serde_json::json!({ "command": command });
-    rules.decide(&Call::of("Bash", Some(&input.into()), Some("/work"))).ruling
+    rules.decide(&Call::of("Bash", Some(&input.into()), Some("/project"))).ruling
 }
 
 /// Makes commands from a seed on, runs all that are allowed and this many others, unless they were seen before.
@@ -98,7 +98,7 @@ fn hash(command: &str) -> u64 {
 fn is_allowed(ran: &Ran) -> bool {
     let words: Vec<_> = ran.words.iter().map(String::as_str).collect();
     match words.as_slice() {
-        ["./test.sh"] => ran.folder == "/work",
+        ["./test.sh"] => ran.folder == "/project",
         ["/bin/git" | "/usr/bin/git" | "/bin/ls" | "/usr/bin/ls", ..] | ["/bin/cargo" | "/usr/bin/cargo", "test"] => true,
         _ => false,
     }
