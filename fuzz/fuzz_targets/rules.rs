@@ -7,8 +7,9 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use tapline_session::permission::{Call, Permissions, Ruling};
 
-static ALLOW: LazyLock<Permissions> =
-    LazyLock::new(|| "[[allow]]\ntool = \"Bash\"\ncommand = [\"git *\", \"ls *\", \"timeout *\", \"echo *\"]\n".parse().expect("rules"));
+static ALLOW: LazyLock<Permissions> = LazyLock::new(|| {
+    "[[allow]]\ntool = \"Bash\"\ncommand = [\"git *\", \"ls *\", \"timeout *\", \"echo *\"]\n".parse().expect("rules")
+});
 static DENY: LazyLock<Permissions> =
     LazyLock::new(|| "[[deny]]\ntool = \"Bash\"\ncommand = [\"rm *\"]\n[[allow]]\ntool = \"Bash\"\n".parse().expect("rules"));
 

@@ -119,9 +119,8 @@ impl Permissions {
     /// What is decided of a call: deny wins over ask, ask over allow; what no rule is for is asked about.
     pub fn decide(&self, call: &Call) -> Decision {
         let runs = match &call.command {
-            Some(_) if call.lost_command => Err(Unreadable),
+            _ if call.lost_command => Err(Unreadable),
             Some(command) => runs::runs(command),
-            None if call.lost_command => Err(Unreadable),
             None => Ok(Runs::default()),
         };
         let held = [("deny", &self.deny, Ruling::Deny), ("ask", &self.ask, Ruling::Ask)];

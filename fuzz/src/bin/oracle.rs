@@ -8,6 +8,7 @@ mod sandbox;
 #[path = "../../../crates/tapline-session/tests/it/oracle/verdicts.rs"]
 mod verdicts;
 
+use std::collections::HashSet;
 use std::process::ExitCode;
 
 /// Commands that are made at a time.
@@ -16,12 +17,13 @@ const AT_ONCE: usize = 100_000;
 fn main() -> ExitCode {
     let mut numbers = std::env::args().skip(1).filter_map(|text| text.parse::<usize>().ok());
     let [made, others, seed] = [10_000_000, 100_000, 1].map(|usual| numbers.next().unwrap_or(usual));
+    let mut seen = HashSet::new();
     let mut sum = verdicts::Tally::default();
     for (round, from) in (0..made).step_by(AT_ONCE).enumerate() {
         let count = AT_ONCE.min(made - from);
         // Others are taken from every round.
         let share = (others * (from + count)).div_ceil(made).saturating_sub(sum.others);
-        let mut tally = verdicts::hold((seed + round) as u64, count, share);
+        let mut tally = verdicts::hold((seed + round) as u64, count, share, &mut seen);
         sum.made += tally.made;
         sum.allowed += tally.allowed;
         sum.others += tally.others;
@@ -37,7 +39,15 @@ fn main() -> ExitCode {
         if round % 10 == 9 || sum.made == made {
             println!(
                 "{} made, {} allowed and run ({} did more), {} others run; {} ran rm: {} denied, {} asked, {} missed; {} denied that did not",
-                sum.made, sum.allowed, sum.more.len(), sum.others, sum.ran_rm, sum.denied, sum.asked, sum.missed.len(), sum.too_much
+                sum.made,
+                sum.allowed,
+                sum.more.len(),
+                sum.others,
+                sum.ran_rm,
+                sum.denied,
+                sum.asked,
+                sum.missed.len(),
+                sum.too_much
             );
         }
     }

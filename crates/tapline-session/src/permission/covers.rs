@@ -169,8 +169,9 @@ impl Covering<'_> {
         }
         let mut found = Vec::new();
         commands(&script, &mut found)?;
-        let moves = |(simple, _): &(&Simple, bool)| name(simple).is_none_or(|name| matches!(&*name, "cd" | "pushd" | "popd"));
-        let moved = found.iter().any(moves);
+        let goes_elsewhere =
+            |(simple, _): &(&Simple, bool)| name(simple).is_none_or(|name| matches!(&*name, "cd" | "pushd" | "popd"));
+        let moved = found.iter().any(goes_elsewhere);
         let alone = found.len() == 1;
         for (simple, fed) in found {
             let place = Place { alone, at_home: at_home && !moved, fed, wrapped: false, depth };
@@ -184,7 +185,7 @@ impl Covering<'_> {
         simple.redirects.iter().all(is_harmless).then_some(())?;
         simple.words.iter().all(is_plain).then_some(())?;
         let raw = simple.words.iter().map(|word| word.raw.as_str()).collect::<Vec<_>>().join(" ");
-        let settings: String = simple.assigns.iter().map(|assign| format!("{} ", assign.raw)).collect();
+        let settings: String = simple.assigns.iter().flat_map(|assign| [&*assign.raw, " "]).collect();
         simple.assigns.iter().flat_map(|assign| &assign.values).all(|value| value.literal().is_some()).then_some(())?;
         let words: Option<Vec<_>> = simple.words.iter().map(Word::literal).collect();
         let clear = |words: &&Vec<String>| words.iter().all(|word| !word.is_empty() && !word.contains(char::is_whitespace));
@@ -238,7 +239,9 @@ impl Covering<'_> {
             // A script from somewhere: a file of the folder where the agent was started, never what another command writes.
             Inner::Input(None) => (!place.fed).then_some(()),
             Inner::Input(Some(file)) => {
-                (place.at_home && !file.starts_with("/dev/") && !file.starts_with("/proc/")).then_some(())
+                // A bare name may also be found among the programs: `*` does not cover that.
+                let is_file = !file.starts_with("/dev/") && !file.starts_with("/proc/") && (exact || file.contains('/'));
+                (place.at_home && is_file).then_some(())
             }
             Inner::Expanded(_) => exact.then_some(()),
         }

@@ -75,6 +75,8 @@ struct Walk {
     variables: HashMap<String, Values>,
     functions: HashMap<String, Rc<Node>>,
     aliases: HashMap<String, String>,
+    /// `declare -n`: names that stand for others.
+    references: HashMap<String, String>,
     /// What `<(…)` gives, as far as it is known.
     processes: Vec<Option<String>>,
     steps: usize,
@@ -120,7 +122,9 @@ impl Walk {
                 if let Some((name, values)) = names {
                     for value in values {
                         for fields in self.fields(value)? {
-                            fields.into_iter().for_each(|field| self.set(name, vec![unmarked(&field)]));
+                            for field in fields {
+                                self.set(name, vec![unmarked(&field)]);
+                            }
                         }
                     }
                 }
@@ -162,10 +166,17 @@ impl Walk {
                 for text in &texts {
                     self.expanded_text(&unmarked(text))?;
                 }
+                // `([1]=x)`
+                let value = |text: &String| {
+                    let text = unmarked(text);
+                    text.strip_prefix('[').and_then(|text| Some(text.split_once("]=")?.1.to_owned())).unwrap_or(text)
+                };
                 if assign.values.len() == 1 {
-                    texts.into_iter().for_each(|text| self.set(&assign.name, vec![unmarked(&text)]));
+                    for text in &texts {
+                        self.set(&assign.name, vec![value(text)]);
+                    }
                 } else {
-                    list.extend(texts.first().map(|text| unmarked(text)));
+                    list.extend(texts.first().map(value));
                 }
             }
             if assign.values.len() != 1 {
@@ -193,14 +204,14 @@ impl Walk {
         }
         let mut written = None;
         for (at, fields) in all.into_iter().enumerate() {
-            let output = self.run(fields, &input)?;
+            let output = self.run(&fields, &input)?;
             written = if at == 0 { output } else { None };
         }
         Ok(if simple.words.is_empty() { Some(String::new()) } else { written })
     }
 
     /// Runs a command; what it writes, if that is known.
-    fn run(&mut self, fields: Vec<String>, input: &Input) -> Result<Option<String>, Unreadable> {
+    fn run(&mut self, fields: &[String], input: &Input) -> Result<Option<String>, Unreadable> {
         self.step(fields.iter().map(String::len).sum())?;
         let Some(name) = fields.first().cloned() else { return Ok(None) };
         if self.depth >= NESTED {
@@ -213,9 +224,9 @@ impl Walk {
             self.found.unknown |= file.contains(UNKNOWN) && !self.uncalled;
             // A variable that nobody set is empty.
             let rest = name.replace(UNKNOWN, "");
-            let without = [rest].into_iter().filter(|name| !name.is_empty()).chain(args).collect();
+            let without = [rest].into_iter().filter(|name| !name.is_empty()).chain(args).collect::<Vec<_>>();
             self.depth += 1;
-            let output = self.run(without, input);
+            let output = self.run(&without, input);
             self.depth -= 1;
             return output.map(|_| None);
         }
@@ -246,7 +257,11 @@ impl Walk {
         }
         // What is only a guess leaves nothing open.
         let unknown = self.found.unknown;
-        for inner in wrappers::perhaps(file, args) {
+        let mut perhaps = wrappers::perhaps(file, args);
+        if let Input::Known(text) = input {
+            perhaps.extend(wrappers::perhaps_in_code(file, text));
+        }
+        for inner in perhaps {
             self.inner(inner, input)?;
         }
         self.found.unknown = unknown;
@@ -264,7 +279,9 @@ impl Walk {
             }
             "hash" => {
                 if let [path, names @ ..] = operands().collect::<Vec<_>>().as_slice() {
-                    names.iter().for_each(|name| drop(self.aliases.insert((*name).clone(), (*path).clone())));
+                    for name in names {
+                        self.aliases.insert((*name).clone(), (*path).clone());
+                    }
                 }
             }
             // A copy of a program is the program.
@@ -276,15 +293,24 @@ impl Walk {
                     }
                 }
             }
+            "declare" | "typeset" | "local" if args.iter().any(|arg| arg.starts_with('-') && arg.contains('n')) => {
+                for (name, other) in operands().filter_map(|arg| arg.split_once('=')) {
+                    self.references.insert(name.to_owned(), other.to_owned());
+                }
+            }
             "set" => {
                 let from = args.iter().position(|arg| arg == "--").map(|at| at + 1);
                 let from = from.or_else(|| args.iter().position(|arg| !arg.starts_with(['-', '+'])));
-                from.into_iter().for_each(|from| self.set("@", args[from..].to_vec()));
+                if let Some(from) = from {
+                    self.set("@", args[from..].to_vec());
+                }
             }
             "shift" => {
                 let shifted: Values =
                     self.variables.get("@").into_iter().flatten().filter_map(|list| Some(list.get(1..)?.to_vec())).collect();
-                shifted.into_iter().for_each(|list| self.set("@", list));
+                for list in shifted {
+                    self.set("@", list);
+                }
             }
             "read" | "mapfile" | "readarray" => {
                 if let Input::Known(text) = input {
@@ -313,24 +339,26 @@ impl Walk {
 
     fn inner(&mut self, inner: Inner, input: &Input) -> Result<(), Unreadable> {
         match inner {
-            Inner::Words(words) => drop(self.run(words, input)?),
+            Inner::Words(words) => drop(self.run(&words, input)?),
             Inner::InputWords(words, replaced) => {
                 let more = match input {
                     Input::Known(text) => text.split_whitespace().collect::<Vec<_>>().join(" "),
                     Input::Inherited | Input::Unknown => UNKNOWN.to_string(),
                 };
                 self.step(words.iter().map(|word| word.len().saturating_mul(more.len())).sum())?;
-                let words = match &replaced {
+                let words: Vec<_> = match &replaced {
                     Some(mark) => words
                         .iter()
                         .flat_map(|word| word.replace(mark.as_str(), &more).split(SPLIT).map(str::to_owned).collect::<Vec<_>>())
                         .collect(),
                     None => words.into_iter().chain(more.split(' ').map(str::to_owned)).collect(),
                 };
-                self.run(words, input)?;
+                self.run(&words, input)?;
             }
             Inner::Text(text, args) => self.given(&text, args, input)?,
             Inner::Input(file) => {
+                // A file that a shell is given is run as if by its name.
+                self.found.commands.extend(file.clone().map(|file| vec![file]));
                 let known = match file.as_deref() {
                     None | Some("/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0" | "-") => match input {
                         Input::Known(text) => Some(text.clone()),
@@ -359,13 +387,10 @@ impl Walk {
             return Ok(());
         }
         // What is not known stands in it like a variable that is not.
-        let script = match shell::read(&text.replace(UNKNOWN, "${_}")) {
-            Ok(script) => script,
-            // It may be no shell's text at all; or one that we cannot read.
-            Err(Unreadable) => {
-                self.found.unknown |= !self.uncalled;
-                return Ok(());
-            }
+        let Ok(script) = shell::read(&text.replace(UNKNOWN, "${_}")) else {
+            // It may be no shell's text at all; or one that cannot be read here.
+            self.found.unknown |= !self.uncalled;
+            return Ok(());
         };
         if self.depth >= NESTED {
             return Err(Unreadable);

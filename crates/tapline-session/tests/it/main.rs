@@ -14,6 +14,7 @@ mod growth;
 mod hostile;
 #[cfg(test)]
 mod mutations;
+#[cfg(test)]
 mod oracle;
 #[cfg(test)]
 mod page;
@@ -23,5 +24,7 @@ mod permissions;
 mod properties;
 #[cfg(test)]
 mod rules;
+#[cfg(test)]
 mod snapshots;
+#[cfg(test)]
 mod ways;

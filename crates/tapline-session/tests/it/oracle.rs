@@ -5,6 +5,8 @@ mod commands;
 mod sandbox;
 mod verdicts;
 
+use std::collections::HashSet;
+
 use sandbox::Sandbox;
 
 use crate::ways::ways;
@@ -27,9 +29,9 @@ fn every_way_to_say_rm_runs_it() {
 
 #[test]
 fn what_is_allowed_runs_nothing_else_and_what_is_denied_is_not_missed() {
-    let tally = verdicts::hold(11, 10_000, 700);
+    let tally = verdicts::hold(11, 10_000, 700, &mut HashSet::new());
     assert!(tally.more.is_empty(), "{} did more than their rule says:\n{}", tally.more.len(), tally.more.join("\n"));
     assert!(tally.missed.is_empty(), "{} of {} missed:\n{}", tally.missed.len(), tally.ran_rm, tally.missed.join("\n"));
-    let enough = tally.made == 10_000 && tally.allowed > 100 && tally.denied > 100;
+    let enough = tally.made == 10_000 && tally.allowed > 50 && tally.denied > 100;
     assert!(enough, "{tally:?}");
 }

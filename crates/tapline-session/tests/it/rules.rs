@@ -112,12 +112,14 @@ fn an_allow_for_a_file_means_that_of_the_folder_where_the_agent_was_started() {
         assert_eq!(at(&format!("cd sub\n{command}"), "/proj"), Ruling::Ask, "{command} behind cd");
     }
     assert_eq!(at("env -C sub ./test.sh", "/proj"), Ruling::Ask);
+    assert_eq!(bash(&allowing("\"bash *\""), "bash rm x"), Ruling::Ask, "a bare name is also looked for among programs");
+    assert_eq!(bash(&allowing("\"bash *\""), "bash scripts/x"), Ruling::Allow);
     assert_eq!(at("git status", "/proj/sub"), Ruling::Allow, "a bare name is allowed anywhere");
     assert_eq!(at("cd sub && git status", "/proj"), Ruling::Allow);
     assert_eq!(at("/opt/x", "/proj/sub"), Ruling::Allow);
     // What is denied is denied everywhere.
     let deny = rules("[[allow]]\ntool = \"Bash\"\n[[deny]]\ntool = \"Bash\"\ncommand = \"./test.sh\"\n");
-    for (command, cwd) in [("./test.sh", "/proj/sub"), ("cd sub && ./test.sh", "/proj")] {
+    for (command, cwd) in [("./test.sh", "/proj/sub"), ("cd sub && ./test.sh", "/proj"), ("bash ./test.sh", "/proj")] {
         let call = Call::of("Bash", Some(&json!({ "command": command }).into()), Some(cwd)).at_home(Some("/proj"));
         assert_eq!(deny.decide(&call).ruling, Ruling::Deny, "{command}");
     }

@@ -148,7 +148,9 @@ impl Walk {
             "" | ":?" | "?" => known.clone().unwrap_or_else(unknown),
             ":-" | "-" | ":=" | "=" => {
                 if operator.ends_with('=') {
-                    operands.iter().for_each(|text| self.set(name, vec![text.clone()]));
+                    for text in &operands {
+                        self.set(name, vec![text.clone()]);
+                    }
                 }
                 // A text in quotes stands as it is; the rest falls into words below.
                 known.clone().unwrap_or_default().into_iter().chain(operands).collect()
@@ -202,18 +204,34 @@ impl Walk {
 
     /// The values of a variable; none if it is not known.
     fn values(&self, name: &str, index: Option<&Word>, separator: char) -> Option<Vec<String>> {
+        let name = self.references.get(name).map_or(name, String::as_str);
         let join = |list: &Vec<String>| list.join(&separator.to_string());
         let (list, index) = match (name, index.map(|index| index.raw.as_str())) {
             ("@" | "*", _) => return Some(self.variables.get("@")?.iter().map(join).collect()),
             (name, Some("@" | "*")) => return Some(self.variables.get(name)?.iter().map(join).collect()),
+            (name, None) if !self.variables.contains_key(name) && usual(name).is_some() => {
+                return Some(usual(name).map(str::to_owned).into_iter().collect());
+            }
             ("0", _) => ("0", 0),
-            ("IFS", None) if !self.variables.contains_key("IFS") => return Some(vec![" ".to_owned()]),
             (name, index) => match name.parse::<usize>() {
                 Ok(number) => ("@", number.checked_sub(1)?),
-                Err(_) => (name, index.unwrap_or("0").parse().ok()?),
+                Err(_) => match index.unwrap_or("0").parse() {
+                    Ok(index) => (name, index),
+                    // Which one it is, is not followed.
+                    Err(_) => return Some(self.variables.get(name)?.iter().flatten().cloned().collect()),
+                },
             },
         };
         Some(self.variables.get(list)?.iter().filter_map(|list| list.get(index).cloned()).collect())
+    }
+}
+
+/// What a shell has set, if nobody else did.
+fn usual(name: &str) -> Option<&'static str> {
+    match name {
+        "IFS" => Some(" "),
+        "SHELL" | "BASH" | "0" => Some("bash"),
+        _ => None,
     }
 }
 
@@ -247,7 +265,9 @@ pub(super) fn pieces(walk: &mut Walk, pieces: &[Piece]) -> Result<Vec<String>, U
         all = match texts.as_slice() {
             [] => all,
             [text] => {
-                all.iter_mut().for_each(|one| one.push_str(text));
+                for one in &mut all {
+                    one.push_str(text);
+                }
                 all
             }
             texts => all.iter().flat_map(|one| texts.iter().map(move |text| format!("{one}{text}"))).take(VALUES).collect(),

@@ -53,6 +53,9 @@ const ROWS: &[Row] = &[
     ("firejail",                    "",                "", 0, false, false),
     ("start-stop-daemon",           "xapnusrgcdNPIkO", "exec startas pidfile name user signal retry chuid chdir nicelevel", 0, false, false),
     ("repeat",                      "",                "", 1, false, false),
+    ("watchexec",                   "wefiosr",         "watch exts filter ignore", 0, false, false),
+    ("proot",                       "rbmqwk",          "rootfs bind mount qemu pwd", 0, false, false),
+    ("wsl wsl.exe",                 "du",              "distribution user", 0, false, false),
     ("npx bunx pnpx",               "pcw",             "package workspace", 0, false, false),
     ("watch",                       "nq",              "interval equexit", 0, false, true),
     ("ssh mosh",                    "BbcDEeFIiJLlmOopQRSWwP", "", 1, false, true),
@@ -70,7 +73,8 @@ const SUBCOMMANDS: &[(&str, &str, Row)] = &[
     ("kubectl oc",            "exec", ("", "cn", "container namespace", 1, false, false)),
     ("lxc incus",             "exec", ("", "", "env user group cwd", 1, false, false)),
     ("direnv",                "exec", ("", "", "", 1, false, false)),
-    ("op doppler dotenv chamber aws-vault", "run exec", ("", "", "", 0, false, false)),
+    ("adb",                   "shell", ("", "", "", 0, false, true)),
+    ("op doppler dotenv chamber aws-vault devbox toolbox", "run exec", ("", "", "", 0, false, false)),
 ];
 
 /// Shells: their options, and then a file, or a text with `-c`.
@@ -185,8 +189,14 @@ pub(in super::super) fn inner(name: &str, args: &[String]) -> Vec<Inner> {
         "xargs" | "gxargs" => found.extend(xargs(args)),
         "parallel" | "rush" => found.extend(parallel(args)),
         "find" | "gfind" | "fd" | "fdfind" => found.extend(between(args, name)),
+        // Without a command it reads one.
+        "ssh" if found.is_empty() => found.push(Inner::Input(None)),
+        "nix" | "guix" | "distrobox" | "bwrap" => {
+            let from = args.iter().position(|arg| matches!(&**arg, "--" | "-c" | "--command"));
+            found.extend(from.map(|at| Inner::Words(args[at + 1..].to_vec())));
+        }
         "su" | "runuser" | "sg" | "script" | "flock" | "capsh" | "nix-shell" | "newgrp" | "jobs" => {
-            found.extend(with_c(name, args))
+            found.extend(with_c(name, args));
         }
         "at" | "batch" => found.push(Inner::Input(None)),
         _ => {}
@@ -207,13 +217,14 @@ pub(super) fn perhaps(name: &str, args: &[String]) -> Vec<Inner> {
             found.extend(shells.map(text));
         }
         "git" => found.extend(git(args)),
-        "vim" | "vi" | "nvim" | "ex" | "view" | "vimdiff" | "ed" => {
+        "concurrently" => found.extend(args.iter().map(|arg| text(arg))),
+        "sed" | "gsed" => found.extend(args.iter().filter_map(|arg| sed(arg)).map(text)),
+        "vim" | "vi" | "less" | "nvim" | "ex" | "view" | "vimdiff" | "ed" => {
             found.extend(args.iter().filter_map(|arg| Some(text(&arg[arg.find('!')? + 1..]))));
         }
-        "tar" | "gtar" | "bsdtar" | "rsync" | "zip" | "scp" | "sftp" | "sort" | "less" | "man" | "crontab" | "make"
-        | "tmux" | "screen" | "mapfile" | "readarray" | "complete" | "compgen" | "bind" | "ssh" => {
-            found.extend(option_texts(name, args))
-        }
+        "tar" | "gtar" | "bsdtar" | "rsync" | "zip" | "scp" | "sftp" | "sort" | "man" | "npx" | "nodemon" | "vagrant"
+        | "just" | "pwsh" | "powershell" | "cargo" | "crontab" | "make" | "tmux" | "screen" | "mapfile" | "readarray"
+        | "complete" | "compgen" | "bind" | "ssh" => found.extend(option_texts(name, args)),
         _ => {}
     }
     found.extend(code(name, args).into_iter().map(|code| text(&code)));
@@ -405,6 +416,8 @@ fn option_texts(name: &str, args: &[String]) -> Vec<Inner> {
         "new-volume-script",
         "unzip-command",
         "pager",
+        "exec",
+        "command",
     ];
     let short = match name {
         "tar" | "gtar" | "bsdtar" => "IF",
@@ -413,6 +426,8 @@ fn option_texts(name: &str, args: &[String]) -> Vec<Inner> {
         "scp" | "sftp" => "S",
         "man" => "P",
         "mapfile" | "readarray" | "complete" | "compgen" => "C",
+        "npx" | "vagrant" | "pwsh" | "powershell" => "cC",
+        "cargo" if args.first().is_some_and(|arg| arg == "watch") => "s",
         "bind" => "x",
         _ => "",
     };
@@ -425,7 +440,11 @@ fn option_texts(name: &str, args: &[String]) -> Vec<Inner> {
         } else if let Some(letters) =
             arg.strip_prefix('-').filter(|letters| letters.starts_with(|letter| short.contains(letter)))
         {
-            if letters.chars().all(|letter| short.contains(letter)) { next } else { Some(&letters[1..]) }
+            if letters.chars().all(|letter| short.contains(letter)) || letters.eq_ignore_ascii_case("command") {
+                next
+            } else {
+                Some(&letters[1..])
+            }
         } else if matches!(name, "ssh" | "scp" | "sftp") {
             arg.strip_prefix("ProxyCommand=").or_else(|| arg.strip_prefix("LocalCommand="))
         } else if matches!(name, "tmux" | "screen") && (arg.contains(' ') || at > 0) {
@@ -447,6 +466,22 @@ fn option_texts(name: &str, args: &[String]) -> Vec<Inner> {
         found.push(Inner::Words(args[operands(args, "ScTehpstX", "").0..].to_vec()));
     }
     found
+}
+
+/// What standard input may run, as code for this program.
+pub(super) fn perhaps_in_code(name: &str, code_text: &str) -> Vec<Inner> {
+    code(name, &[code_text.to_owned()]).into_iter().map(|text| Inner::Text(text, Vec::new())).collect()
+}
+
+/// `1e rm x`, `s/a/rm x/e`
+fn sed(script: &str) -> Option<&str> {
+    let command = script.trim_start_matches(|c: char| c.is_ascii_digit() || "$,!{ ".contains(c));
+    if let Some(command) = command.strip_prefix("e ") {
+        return Some(command);
+    }
+    let divides = command.strip_prefix('s')?.chars().next()?;
+    let parts: Vec<_> = command.split(divides).collect();
+    (parts.len() == 4 && parts[3].contains('e')).then(|| parts[2])
 }
 
 /// The texts in code of another language that it may give to a shell. Only where it speaks of one: a guess, which finds what is written

@@ -91,6 +91,7 @@ impl Reader<'_> {
             '"' => self.nest(|reader| reader.double_quoted(pieces, Some('"')))?,
             '$' => self.dollar(pieces, false)?,
             '`' => self.backticks(pieces, false)?,
+            '<' | '>' if self.eat("(") => pieces.push(Piece::Process(self.bracketed()?)),
             c => push(pieces, c, false),
         }
         Ok(())

@@ -68,7 +68,7 @@ const SIGNS: &str = " \n\t;&|()<>$`'\"\\{}#!*?[]=~,-xr";
 
 /// A command of any kind.
 pub(crate) fn command(chance: &mut Chance) -> String {
-    let mut text = match chance.below(4) {
+    let mut text = match chance.below(16) {
         0 => plain(chance),
         _ => list(chance, 3),
     };
@@ -180,15 +180,16 @@ fn simple(chance: &mut Chance, depth: usize) -> String {
     }
     let program = chance.one(PROGRAMS);
     let (name, rest) = program.split_once(' ').map_or((program, ""), |(name, rest)| (name, rest));
-    text += &match chance.below(12) {
+    let name = match chance.below(12) {
         0 => format!("\\{name}"),
         1 => format!("'{name}'"),
         2 => format!("\"{name}\""),
-        3 => name.chars().map(|c| format!("{c}''")).collect(),
+        3 => name.chars().flat_map(|c| [c, '\'', '\'']).collect(),
         4 if !name.contains('/') => format!("/bin/{name}"),
         5 => format!("$'{name}'"),
         _ => name.to_owned(),
     };
+    text += &name;
     text += " ";
     text += rest;
     for _ in 0..chance.below(3) {

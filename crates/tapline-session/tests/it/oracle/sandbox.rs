@@ -51,37 +51,41 @@ stub() { # FILE
   printf '#!/bin/sh\nIFS=\037\nprintf "\\036%%s\\037%%s\\037%%s" "$PWD" "$0" "$*" >>/log/ran\n' >"$1"
   chmod 755 "$1"
 }
-mkdir -p "$root/work/sub"
+mkdir -p "$root/project/sub"
 for name in $STUBS; do stub "$root/bin/$name"; done
-stub "$root/work/test.sh"
-stub "$root/work/sub/test.sh"
+stub "$root/project/test.sh"
+stub "$root/project/sub/test.sh"
 : >"$root/log/ran"
 mkfifo "$root/log/clock"
-chmod 1777 "$root/work" "$root/tmp"
+chmod 1777 "$root/project" "$root/tmp"
 chmod 777 "$root/log"
 chmod 666 "$root/log/ran" "$root/log/clock"
 printf '%s' "$DRIVER" >"$root/driver"
 chmod 755 "$root/driver"
-# Root of the machine becomes nobody; root of a user namespace is nobody already.
-if [ "$NOBODY" = 1 ]; then
-  exec env -i PATH=/bin HOME=/work LC_ALL=C "$chroot" --userspec=65534:65534 "$root" /bin/bash /driver
-fi
-exec env -i PATH=/bin HOME=/work LC_ALL=C "$chroot" "$root" /bin/bash /driver
+# Root of the machine becomes nobody; root of a user namespace is nobody already. This shell stays: it is the first process in there, and
+# takes leave of what others leave behind.
+nobody=
+[ "$NOBODY" = 0 ] || nobody=--userspec=65534:65534
+status=0
+env -i PATH=/bin HOME=/project LC_ALL=C "$chroot" $nobody "$root" /bin/bash /driver || status=$?
+exit $status
 "#;
 
-/// Runs what comes, one at a time, and tells what each has run; it is the first process in there, so that it can end all others.
+/// Runs what comes, one at a time, and tells what each has run. All processes in there but the first are its own: it waits for them, and ends
+/// them if they take too long. A subshell now and then has bash notice that a child is gone.
 const DRIVER: &str = r#"
 ulimit -c 0 -f 2048 -v 4000000
 [ "$UID" = 0 ] || ulimit -u 256
 exec 8<>/log/clock
 while IFS= read -r -d '' command; do
   : >/log/ran
-  cd /work
+  cd /project
   { ulimit -t 5; exec /bin/bash -c "$command"; } </dev/null >/dev/null 2>&1 8<&- &
   polls=0
   while kill -0 -1 2>/dev/null; do
     read -r -t 0.001 -u 8
     polls=$((polls + 1))
+    [ $((polls % 20)) -ne 0 ] || (:)
     [ $polls -lt 1500 ] || kill -KILL -1 2>/dev/null
   done
   wait 2>/dev/null

@@ -1,6 +1,7 @@
 //! Holds what ran against what the rules had said: what they allowed runs nothing else; what they deny is not missed.
 
 use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use tapline_session::permission::{Call, Permissions, Ruling};
 
@@ -43,15 +44,15 @@ pub(crate) struct Tally {
 
 pub(crate) fn ruling(rules: &Permissions, command: &str) -> Ruling {
     let input = serde_json::json!({ "command": command });
-    rules.decide(&Call::of("Bash", Some(&input.into()), Some("/work"))).ruling
+    rules.decide(&Call::of("Bash", Some(&input.into()), Some("/project"))).ruling
 }
 
-/// Makes commands from a seed on, runs all that are allowed and this many others.
-pub(crate) fn hold(seed: u64, made: usize, others: usize) -> Tally {
+/// Makes commands from a seed on, runs all that are allowed and this many others, unless they were seen before.
+pub(crate) fn hold(seed: u64, made: usize, others: usize, known: &mut HashSet<u64>) -> Tally {
     let (allow, deny): (Permissions, Permissions) = (ALLOW.parse().expect("rules"), DENY.parse().expect("rules"));
     let mut tally = Tally { made, ..Tally::default() };
     let mut chance = Chance::new(seed);
-    let (mut seen, mut chosen) = (HashSet::new(), Vec::new());
+    let mut chosen = Vec::new();
     for _ in 0..made {
         let command = command(&mut chance);
         if command.contains('\0') {
@@ -61,7 +62,7 @@ pub(crate) fn hold(seed: u64, made: usize, others: usize) -> Tally {
         if !allowed && tally.others >= others {
             // Not run, but read all the same.
             ruling(&deny, &command);
-        } else if seen.insert(command.clone()) {
+        } else if known.insert(hash(&command)) {
             tally.allowed += usize::from(allowed);
             tally.others += usize::from(!allowed);
             chosen.push((command, allowed));
@@ -87,13 +88,18 @@ pub(crate) fn hold(seed: u64, made: usize, others: usize) -> Tally {
     tally
 }
 
+fn hash(command: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    command.hash(&mut hasher);
+    hasher.finish()
+}
+
 /// What the rules above say, in words of their own.
 fn is_allowed(ran: &Ran) -> bool {
     let words: Vec<_> = ran.words.iter().map(String::as_str).collect();
     match words.as_slice() {
-        ["./test.sh"] => ran.folder == "/work",
-        ["/bin/git" | "/usr/bin/git", ..] | ["/bin/ls" | "/usr/bin/ls", ..] => true,
-        ["/bin/cargo" | "/usr/bin/cargo", "test"] => true,
+        ["./test.sh"] => ran.folder == "/project",
+        ["/bin/git" | "/usr/bin/git" | "/bin/ls" | "/usr/bin/ls", ..] | ["/bin/cargo" | "/usr/bin/cargo", "test"] => true,
         _ => false,
     }
 }
