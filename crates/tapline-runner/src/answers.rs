@@ -131,6 +131,14 @@ fn hook_input(request: &HookCallback) -> HookInput {
     HookInput { tool_use_id: input.tool_use_id.clone().or_else(|| request.tool_use_id.clone()), ..input }
 }
 
+/// Whether a request is the one that holds the rules against a call: of which tool, and which call.
+pub(crate) fn holds(request: &Request) -> Option<(String, Option<String>)> {
+    let Request::HookCallback(request) = request else { return None };
+    let input = hook_input(request);
+    let is_one = request.callback_id.as_deref() == Some(RULES) && input.hook_event_name.as_deref() == Some("PreToolUse");
+    is_one.then(|| (input.tool_name.unwrap_or_default(), input.tool_use_id))
+}
+
 impl Answers {
     /// Whether somebody is here to answer anything.
     pub(crate) fn is_anybody(&self) -> bool {
@@ -222,14 +230,6 @@ impl Answers {
             // What has run is looked back at.
             Rewrite::Unreadable => Answered::default(),
         }
-    }
-
-    /// Whether a request is the one that holds the rules against a call: of which tool, and which call.
-    pub(crate) fn holds(&self, request: &Request) -> Option<(String, Option<String>)> {
-        let Request::HookCallback(request) = request else { return None };
-        let input = hook_input(request);
-        let is_one = request.callback_id.as_deref() == Some(RULES) && input.hook_event_name.as_deref() == Some("PreToolUse");
-        is_one.then(|| (input.tool_name.unwrap_or_default(), input.tool_use_id))
     }
 
     async fn run_hook(&self, request_id: String, request: HookCallback, around: Around, waiting: Option<Waiting>) -> Answered {

@@ -15,7 +15,7 @@ use tapline_session::{Step, What};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-use crate::answers::{Answered, Answers, Around, Others, Places, Rewrite, Settled};
+use crate::answers::{self, Answered, Answers, Around, Others, Places, Rewrite, Settled};
 use crate::running::Update;
 use calls::{Calls, Question};
 pub(crate) use lifecycle::Need;
@@ -269,7 +269,9 @@ impl Dialogue {
             }
         }
         let (settled, taken) = self.calls.accept(record, steps);
-        settled.into_iter().for_each(|settled| outcome.settle(settled));
+        for settled in settled {
+            outcome.settle(settled);
+        }
         for question in taken {
             let words = format!("a hook of somebody else's let {} run before anybody here had answered", question.tool);
             outcome.updates.push(Update::Trouble(words));
@@ -322,7 +324,7 @@ impl Dialogue {
         let mut question = Question::of(&request);
         self.calls.find(question.as_mut());
         // From here on, before the next line of the agent's is read.
-        let waiting = self.answers.holds(&request).map(|(tool, call)| self.around.others.wait(&tool, call.as_deref()));
+        let waiting = answers::holds(&request).map(|(tool, call)| self.around.others.wait(&tool, call.as_deref()));
         if let Some(call) = question.as_ref().filter(|_| waiting.is_none()).and_then(|question| question.call.as_deref()) {
             self.around.others.goes_on(call);
         }
@@ -362,7 +364,9 @@ impl Dialogue {
             }
         }
         let mut outcome = Outcome::default();
-        self.calls.end().into_iter().for_each(|settled| outcome.settle(settled));
+        for settled in self.calls.end() {
+            outcome.settle(settled);
+        }
         self.pending.clear();
         self.deliveries.clear();
         self.lines = None;

@@ -236,11 +236,7 @@ impl Running {
             let found = std::fs::read_dir(cwd).map(drop);
             found.map_err(|error| StartError::Cwd { path: cwd.clone(), error })?;
         }
-        let tells = agent.answers.permissions.is_some() && harness::tells_of_hooks(&program, &environment).await;
-        if tells {
-            invocation.args.push(harness::TELL_OF_HOOKS.into());
-        }
-        let others = Others::new(tells);
+        let others = others(agent.answers.permissions.is_some(), &program, &environment, &mut invocation).await;
         let mark = marker::random();
         let recorder = recorder(&agent, &program, &invocation, &environment, started_at.as_ref())?;
 
@@ -507,6 +503,20 @@ async fn begin(
     if !converses {
         control.finish();
     }
+}
+
+/// With rules, an agent that can tell of the hooks of others does.
+async fn others(
+    rules: bool,
+    program: &std::path::Path,
+    environment: &environment::Variables,
+    invocation: &mut Invocation,
+) -> Others {
+    let tells = rules && harness::tells_of_hooks(program, environment).await;
+    if tells {
+        invocation.args.push(harness::TELL_OF_HOOKS.into());
+    }
+    Others::new(tells)
 }
 
 /// Finds out whether hooks of others answer permission questions; it is known long before the first call.

@@ -76,7 +76,7 @@ impl Bench<'_> {
                 keep(Standing::Denied);
                 let why = decision.reason.unwrap_or_else(|| DENIED.to_owned());
                 let why = if rewritten { format!("{why} (a hook would run it in place of this call)") } else { why };
-                return self.refuse(id, tool, call, why, (SettledBy::Rule, decision.rule, rewritten));
+                return refuse(id, tool, call, why, (SettledBy::Rule, decision.rule, rewritten));
             }
             (Ruling::Ask, Some(_)) => true,
             // An agent that would ask nothing asks about what no rule is for, too.
@@ -92,7 +92,7 @@ impl Bench<'_> {
             keep(Standing::Denied);
             let why = why.unwrap_or_else(|| "no permission rule allows it".to_owned());
             let why = format!("{why}, and nobody is there to ask");
-            return self.refuse(id, tool, call, why, (SettledBy::Nobody, decision.rule, rewritten));
+            return refuse(id, tool, call, why, (SettledBy::Nobody, decision.rule, rewritten));
         }
         keep(Standing::Asked);
         // Some versions that do not tell of hooks run commands they misread although a hook wants them asked (2.0.76: `>f rm x`).
@@ -112,28 +112,6 @@ impl Bench<'_> {
         let mode = hook.permission_mode.as_deref().unwrap_or_default();
         let edits = EDITS.contains(&tool) && mode == "acceptEdits";
         !(edits || mode == "bypassPermissions" || LOOKS.contains(&tool))
-    }
-
-    fn refuse(
-        &self,
-        id: String,
-        tool: String,
-        call: Option<&String>,
-        why: String,
-        (by, rule, rewritten): (SettledBy, Option<String>, bool),
-    ) -> Answered {
-        let settled = Settled {
-            request_id: Some(id),
-            tool_use_id: call.cloned(),
-            tool,
-            ruling: Ruling::Deny,
-            by,
-            rule,
-            reason: Some(why.clone()),
-            rewritten,
-            remembered: false,
-        };
-        Answered { settled: Some(settled), ..Answered::with(Json::of(&HookReply::deny_tool(why))) }
     }
 
     /// Asks about a call before the agent does, because somebody else's hook would answer it.
@@ -243,4 +221,26 @@ fn severity(decision: &Decision) -> u8 {
         (Ruling::Ask, Some(_)) => 2,
         (Ruling::Deny, _) => 3,
     }
+}
+
+/// The call is denied, and why.
+fn refuse(
+    id: String,
+    tool: String,
+    call: Option<&String>,
+    why: String,
+    (by, rule, rewritten): (SettledBy, Option<String>, bool),
+) -> Answered {
+    let settled = Settled {
+        request_id: Some(id),
+        tool_use_id: call.cloned(),
+        tool,
+        ruling: Ruling::Deny,
+        by,
+        rule,
+        reason: Some(why.clone()),
+        rewritten,
+        remembered: false,
+    };
+    Answered { settled: Some(settled), ..Answered::with(Json::of(&HookReply::deny_tool(why))) }
 }

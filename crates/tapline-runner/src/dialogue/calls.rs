@@ -9,34 +9,37 @@ use tapline_session::permission::Ruling;
 use tapline_session::step::{Answer, CallStatus};
 use tapline_session::{Step, What};
 
-use crate::answers::{Settled, SettledBy};
+use crate::answers::{Settled, SettledBy, holds};
 
 /// So many calls are kept that have no answer.
 const KEPT: usize = 16_384;
 
-/// The agent asks whether a call may run.
+/// What the agent asks is about a call.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Question {
+    /// It asks whether the call may run, and not something else.
+    decides: bool,
     pub(super) tool: String,
     pub(super) call: Option<String>,
     pub(super) input: Option<Json>,
 }
 
 impl Question {
-    /// What a request asks, if it asks that.
+    /// What a request is about, if it is about a call.
     pub(super) fn of(request: &Request) -> Option<Self> {
         match request {
             Request::CanUseTool(request) => Some(Self {
+                decides: true,
                 tool: request.tool_name.clone().unwrap_or_default(),
                 call: request.tool_use_id.clone(),
                 input: request.input.clone(),
             }),
-            Request::HookCallback(request) => {
-                let input = request.input.as_ref().and_then(|input| input.with(HookInput::read).flatten())?;
-                (input.hook_event_name.as_deref() != Some("PermissionRequest")).then_some(())?;
+            Request::HookCallback(hook) => {
+                let input = hook.input.as_ref().and_then(|input| input.with(HookInput::read).flatten())?;
                 Some(Self {
+                    decides: holds(request).is_some(),
                     tool: input.tool_name?,
-                    call: input.tool_use_id.or_else(|| request.tool_use_id.clone()),
+                    call: input.tool_use_id.or_else(|| hook.tool_use_id.clone()),
                     input: input.tool_input,
                 })
             }
@@ -82,7 +85,8 @@ impl Calls {
 
     /// The agent took a question back: somebody else has answered it, or nobody wants to know any more.
     pub(super) fn withdraw(&mut self, question: Question) {
-        if let Some(call) = question.call.clone().filter(|call| self.are_kept && !self.decided.contains(call)) {
+        let counts = |call: &String| self.are_kept && question.decides && !self.decided.contains(call);
+        if let Some(call) = question.call.clone().filter(counts) {
             self.withdrawn.insert(call, question);
         }
     }
