@@ -346,9 +346,9 @@ impl Driver {
     fn taken(&mut self, stream: Stream, buffer: Arc<Vec<u8>>, count: usize) {
         let is_output = stream == Stream::Stdout;
         if is_output {
-            self.output(&buffer[..count])
+            self.output(&buffer[..count]);
         } else {
-            self.error_output(&buffer[..count])
+            self.error_output(&buffer[..count]);
         }
         // A thread that waits for the disk may still hold it.
         let buffer = Arc::try_unwrap(buffer).unwrap_or_else(|buffer| vec![0; buffer.len()]);

@@ -122,11 +122,12 @@ fn a_full_disk_ends_no_run_and_the_recording_says_where_it_is_incomplete() {
     assert!(end.contains(r#""outcome":"success""#), "what the run was is known: {end}");
 }
 
-/// `strace` that holds up every write to a recording's stdout for ten minutes, with this command in it.
+/// `strace` that holds up the first write to a recording's stdout for twelve seconds, with this command in it. (It holds the thread
+/// for so long even if the program has ended meanwhile. What tells the two apart is what the program has said.)
 fn stalled(recording: &str, args: &[&str]) -> Command {
     let mut command = Command::new("strace");
     command.args(["-f", "-qq", "-o", "/dev/null", "-P", &format!("{recording}/stdout"), "-e", "trace=write"]);
-    command.args(["-e", "inject=write:delay_enter=600000000", env!("CARGO_BIN_EXE_tapline")]).args(args);
+    command.args(["-e", "inject=write:delay_enter=12000000:when=1", env!("CARGO_BIN_EXE_tapline")]).args(args);
     command.env_clear().env("PATH", "/usr/bin:/bin").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }

@@ -42,14 +42,13 @@ pub(super) fn bare(pid: i32, born: u64, buffer: &mut Vec<u8>) -> Bare {
     match stat_or_last(pid, buffer) {
         // Threads of the kernel's are children of the second process.
         Some((stat, _)) if stat.born < born || stat.parent == 2 => Bare::Other,
-        Some((_, true)) => Bare::Ended,
+        None | Some((_, true)) => Bare::Ended,
         // Since it was looked at, it may have got it, or ended. Of others' processes the kernel tells nothing.
         Some((stat, _)) => match read(pid, "environ", buffer) {
             Told::Gone => Bare::Ended,
             Told::All if stat.becoming || !buffer.is_empty() => Bare::Becoming,
             Told::All | Told::Nothing | Told::Failed => Bare::Other,
         },
-        None => Bare::Ended,
     }
 }
 

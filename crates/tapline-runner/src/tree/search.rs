@@ -97,7 +97,9 @@ pub(super) fn find(sought: &[Sought], born: u64) -> Vec<Found> {
         }
     }
     // Whoever ended unseen may have started another.
-    found.iter_mut().for_each(|found| found.unclear |= !is_sure || search.news);
+    for found in &mut found {
+        found.unclear |= !is_sure || search.news;
+    }
     search.kill();
     found
 }
@@ -133,7 +135,9 @@ impl<'s> Search<'s> {
         let (mut buffer, mut unclear, mut is_sure) = (Vec::new(), false, true);
         self.news = false;
         let Some(pids) = pids() else {
-            found.iter_mut().for_each(|found| found.unclear = true);
+            for found in &mut found {
+                found.unclear = true;
+            }
             return (found, false);
         };
         for pid in pids {
@@ -176,7 +180,9 @@ impl<'s> Search<'s> {
                 self.take(member.filter(|_| parent_of(*pid, &mut buffer) == Some(*parent)), runs, &mut found);
             }
         }
-        found.iter_mut().for_each(|found| found.unclear |= unclear);
+        for found in &mut found {
+            found.unclear |= unclear;
+        }
         (found, is_sure)
     }
 
@@ -186,7 +192,9 @@ impl<'s> Search<'s> {
         let Some(member) = member.filter(Member::lives_for_all_we_know) else {
             // It has ended: the next look tells whether another came after it.
             self.news |= kill;
-            runs.iter().for_each(|run| found[*run].unclear = true);
+            for run in runs {
+                found[*run].unclear = true;
+            }
             return;
         };
         if kill && self.stopped.get(&member.pid).is_none_or(|known| !known.lives()) {
