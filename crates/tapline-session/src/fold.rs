@@ -6,6 +6,7 @@ mod claude;
 mod codex;
 mod prompts;
 mod recent;
+mod sessions;
 mod spoken;
 mod threads;
 mod turns;
@@ -17,13 +18,15 @@ use tapline_protocol::{Agent, Event, InputShape, LineKind, Malformed, Record, Si
 
 pub(crate) use codex::{NO_DETAIL, dropped_events, item_ok, merge, words_of};
 pub(crate) use recent::Recent;
+pub use sessions::SessionFacts;
 
 use crate::ledger::{Ledger, LedgerBuilder};
-use crate::step::{Level, Notice, Odd, Said, SessionInfo, Step, Task, Turn, What};
+use crate::step::{Level, Notice, Odd, Said, Step, Task, Turn, What};
 use crate::text::{head, one_line};
 use crate::verdict::{Ending, Evidence, TextFacts, TurnFacts, Verdict, Warnings, judge};
 use codex::CodexState;
 use prompts::Prompts;
+use sessions::Ids;
 use spoken::Spoken;
 use threads::{Calls, Messages};
 
@@ -96,41 +99,6 @@ const MALFORMED_LISTED: usize = 1_000_000;
 const TYPES_LISTED: usize = 4_096;
 /// So many characters of a line that is not JSON are told.
 const EXCERPT: usize = 120;
-
-/// What is known of the session.
-#[derive(Clone, Debug, Default)]
-pub struct SessionFacts {
-    /// Every id, in order of appearance (at most 65,536).
-    pub ids: Vec<String>,
-    /// The one that started last.
-    pub current: Option<String>,
-    /// How often it started.
-    pub inits: u64,
-    /// What the first start said.
-    pub info: SessionInfo,
-}
-
-/// Ids in order of appearance, each once.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Ids {
-    list: Vec<String>,
-    seen: HashSet<String>,
-}
-
-impl Ids {
-    /// No more ids are listed.
-    const LISTED: usize = 1 << 16;
-
-    /// An id appeared.
-    fn see(&mut self, id: &str) {
-        if self.list.last().is_some_and(|last| last == id) || self.list.len() >= Self::LISTED {
-            return;
-        }
-        if self.seen.insert(id.to_owned()) {
-            self.list.push(id.to_owned());
-        }
-    }
-}
 
 /// What a run was, without its texts: all that a verdict line needs.
 #[derive(Clone, Debug)]

@@ -8,17 +8,12 @@ fn fault(fault: &str) -> String {
 
 #[test]
 fn errors_that_stay_are_failures_by_name() {
-    let cases = [(401, "auth"), (429, "rate_limit"), (529, "overloaded"), (500, "server")];
+    // Older versions say neither a status nor a kind, only a sentence: it is understood.
+    let cases = [(401, "auth", "no"), (429, "rate_limit", "later"), (529, "overloaded", "later"), (500, "server", "now")];
     for program in claudes() {
-        for (status, category) in cases {
+        for (status, category, advice) in cases {
             let stage = Stage::new(&program, &fault(&format!("kind = \"error\", status = {status}, times = \"forever\"")));
             let run = stage.run(&["Hello"]);
-            // Older ones say neither a status nor a kind, only a sentence; and the oldest not even 401.
-            let category = match status {
-                500 | 529 if !program.is_at_least("2.1.325") => "api",
-                401 if !program.is_at_least("2.0.0") => "api",
-                _ => category,
-            };
             assert_eq!(
                 (run.code, run.verdict()),
                 (1, format!("failure/{category}")),
@@ -26,6 +21,7 @@ fn errors_that_stay_are_failures_by_name() {
                 program.version,
                 run.report["verdict"]
             );
+            assert_eq!(run.report["verdict"]["retry"]["advice"], advice, "{} {status}", program.version);
         }
     }
 }

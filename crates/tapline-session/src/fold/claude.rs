@@ -95,9 +95,9 @@ impl Fold {
     }
 
     fn retract(&mut self, uuids: &[String], out: &mut Steps<'_>) {
-        self.spoken.retract(uuids);
+        let first = self.spoken.retract(uuids);
         // It may have been the answer of the turn before.
-        if let Some(count) = self.turns.answered_by {
+        if let Some(count) = self.turns.answered_by.filter(|count| first.is_some_and(|first| first <= *count)) {
             self.turns.answer = self.spoken.answer(count).map(str::to_owned);
         }
         out.push(What::Retracted { uuids: uuids.to_vec() });

@@ -156,7 +156,9 @@ impl Fold {
 
     pub(super) fn stream_error(&mut self, event: &StreamError, out: &mut Steps<'_>) {
         let message = event.message.clone().or_else(|| event.error.as_ref().and_then(words_of));
-        if self.agent == Some(Agent::Claude) {
+        // Codex writes its errors as a `message`.
+        let is_codex = self.agent.map_or(event.message.is_some(), |agent| agent == Agent::Codex);
+        if !is_codex {
             return out.notice(Level::Error, message.unwrap_or_else(|| NO_DETAIL.to_owned()));
         }
         if let Some((attempt, max)) = message.as_deref().and_then(reconnecting) {

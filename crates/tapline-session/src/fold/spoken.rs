@@ -1,13 +1,13 @@
 //! The last words: many, because some may be withdrawn. The answer and the heuristics look at what is left.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 use crate::verdict::says_waiting;
 
 /// So many texts can still be withdrawn.
 const KEPT: usize = 1_024;
 
-/// So many bytes of them are kept; of older texts it is known how they end, not what they say.
+/// So many bytes of them are kept, and two texts at least: memory stays bounded, however long they are.
 const BYTES: usize = 16 << 20;
 
 /// What was said, in the order in which it was said.
@@ -57,10 +57,19 @@ impl Spoken {
         }
     }
 
-    /// These no longer count.
-    pub(super) fn retract(&mut self, uuids: &[String]) {
-        self.words.retain(|words| words.uuid.as_ref().is_none_or(|uuid| !uuids.contains(uuid)));
+    /// These no longer count. Returns the number of the first that was still known.
+    pub(super) fn retract(&mut self, uuids: &[String]) -> Option<u64> {
+        let uuids: HashSet<&String> = uuids.iter().collect();
+        let mut first = None;
+        self.words.retain(|words| {
+            let stays = words.uuid.as_ref().is_none_or(|uuid| !uuids.contains(uuid));
+            if !stays {
+                first = first.or(Some(words.number));
+            }
+            stays
+        });
         self.bytes = self.words.iter().map(|words| words.text.len()).sum();
+        first
     }
 
     /// How much was said so far.
