@@ -16,20 +16,19 @@ pub(crate) fn is_job() -> bool {
     std::env::var_os("GITHUB_ACTIONS").is_some()
 }
 
-/// Whether what is written there may be read by the log: all but a file, as nobody knows where a pipe ends.
-fn is_log(stream: BorrowedFd<'_>) -> bool {
-    let is_file = |stream: BorrowedFd<'_>| {
-        stream.try_clone_to_owned().and_then(|own| File::from(own).metadata()).map(|meta| meta.is_file())
-    };
-    is_job() && !is_file(stream).unwrap_or(false)
+/// Whether what is written there goes to a file, which is no log.
+fn is_file(stream: BorrowedFd<'_>) -> bool {
+    stream.try_clone_to_owned().and_then(|own| File::from(own).metadata()).is_ok_and(|meta| meta.is_file())
 }
 
 /// What is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A blank takes a command apart.
+    /// For people: a blank takes a command apart, wherever it goes, as a file is often shown in the log later.
     Text,
-    /// JSON stays the same JSON: an escape takes a command apart.
+    /// What `convert` makes: the same, but a file has it exactly.
+    Document,
+    /// JSON stays the same JSON: an escape takes a command apart; a file has it exactly.
     Json,
 }
 
@@ -39,7 +38,8 @@ pub(crate) enum Kind {
 /// The runner ends a line at LF or CR. A command is `::` at the start of a line, behind blanks of any kind, or `##[` anywhere.
 #[derive(Debug)]
 pub(crate) struct Filter {
-    active: bool,
+    in_job: bool,
+    to_file: bool,
     stream: usize,
     place: Place,
     /// The start of a character of several bytes, where the line has only blanks so far.
@@ -67,12 +67,12 @@ static LAST: AtomicUsize = AtomicUsize::new(0);
 
 impl Filter {
     pub(crate) fn of(stream: BorrowedFd<'_>) -> Self {
-        Self::new(is_log(stream))
+        Self::new(is_job(), is_file(stream))
     }
 
-    fn new(active: bool) -> Self {
+    fn new(in_job: bool, to_file: bool) -> Self {
         let stream = FILTERS.fetch_add(1, Ordering::Relaxed);
-        Self { active, stream, place: Place::Start, part: Vec::new(), hashes: 0, at_start: true }
+        Self { in_job, to_file, stream, place: Place::Start, part: Vec::new(), hashes: 0, at_start: true }
     }
 
     /// What to write for this.
@@ -80,7 +80,8 @@ impl Filter {
         if let Some(last) = bytes.last() {
             self.at_start = *last == b'\n';
         }
-        if !self.active || bytes.is_empty() {
+        let exact = !self.in_job || self.to_file && kind != Kind::Text;
+        if exact || bytes.is_empty() {
             return bytes.into();
         }
         // Where stdout and stderr are one, the other may have ended the line.
@@ -119,7 +120,7 @@ impl Filter {
         };
         match (opens, twice, kind) {
             (true, _, Kind::Json) => Some(b"\\u005b"),
-            (true, _, Kind::Text) => Some(b" ["),
+            (true, _, Kind::Text | Kind::Document) => Some(b" ["),
             // No line of JSON starts like that: one that does is none.
             (_, true, _) => Some(b" :"),
             _ => None,
@@ -166,7 +167,7 @@ impl<W: Write> Write for Filtered<W> {
 /// A command of our own, on a line of its own.
 fn command(filter: &Filter, name: &str, properties: &str, data: &str) -> Option<String> {
     let gap = if filter.at_start { "" } else { "\n" };
-    filter.active.then(|| format!("{gap}::{name}{properties}::{}\n", escaped(data)))
+    filter.in_job.then(|| format!("{gap}::{name}{properties}::{}\n", escaped(data)))
 }
 
 /// Text in a command: one line, and no command of the older kind in it.
@@ -234,7 +235,7 @@ mod tests {
     }
 
     fn pass(text: &str, kind: Kind, piece: usize) -> String {
-        let mut filter = Filter::new(true);
+        let mut filter = Filter::new(true, false);
         let mut out = Vec::new();
         for piece in text.as_bytes().chunks(piece) {
             // No other filter writes between them.
@@ -275,8 +276,14 @@ mod tests {
             let expected = if text == "::" { ": :" } else { text };
             assert_eq!(pass(text, Kind::Text, 1), expected);
         }
-        let mut off = Filter::new(false);
+        let mut off = Filter::new(false, false);
         assert_eq!(off.pass(b"::error::x ##[y]", Kind::Text).as_ref(), b"::error::x ##[y]");
+        let mut file = Filter::new(true, true);
+        for (kind, expected) in
+            [(Kind::Json, "::error::x ##[y]\n"), (Kind::Document, "::error::x ##[y]\n"), (Kind::Text, ": :error::x ## [y]\n")]
+        {
+            assert_eq!(file.pass(b"::error::x ##[y]\n", kind).as_ref(), expected.as_bytes(), "{kind:?} in a file");
+        }
     }
 
     #[test]
@@ -291,7 +298,7 @@ mod tests {
 
     #[test]
     fn a_line_that_another_stream_ended_is_ended() {
-        let (mut out, mut err) = (Filter::new(true), Filter::new(true));
+        let (mut out, mut err) = (Filter::new(true, false), Filter::new(true, false));
         assert_eq!(out.pass(b"half a line", Kind::Text).as_ref(), b"half a line");
         assert_eq!(err.pass(b"a line\n", Kind::Text).as_ref(), b"a line\n");
         assert_eq!(out.pass(b"::error::x\n", Kind::Text).as_ref(), b": :error::x\n");
@@ -299,10 +306,10 @@ mod tests {
 
     #[test]
     fn our_own_commands_stand_on_lines_of_their_own() {
-        let mut filter = Filter::new(true);
+        let mut filter = Filter::new(true, false);
         assert_eq!(annotation(&filter, "a: b, c", "50%\nof it"), "::error title=a%3A b%2C c::50%25 of it\n");
         filter.pass(b"half a line", Kind::Text);
         assert!(annotation(&filter, "t", "x").starts_with("\n::error "));
-        assert_eq!(annotation(&Filter::new(false), "t", "x"), "", "nobody reads it");
+        assert_eq!(annotation(&Filter::new(false, false), "t", "x"), "", "nobody reads it");
     }
 }
