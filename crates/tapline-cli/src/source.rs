@@ -1,16 +1,17 @@
 //! Where records come from: a file, a recording or stdin, of any shape.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufReader, IsTerminal as _, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, Record};
-use tapline_recording::{Meta, Recording, redact, redact_line};
+use tapline_recording::{Meta, Recording, StreamRedactor};
 use tapline_session::{Ending, Fold, Format, Run, Step, Summary};
 
 use crate::args::{Facts, Shape};
-use crate::output;
+use crate::{config, output};
 
 /// Large reads: fewer system calls, and still every line at once.
 const CHUNK: usize = 256 << 10;
@@ -22,8 +23,18 @@ pub(crate) struct Source {
     fold: Fold,
     ending: Ending,
     run: Run,
-    /// What is read is decoded again without its secrets.
-    redactor: Option<Decoder>,
+    redaction: Option<Redaction>,
+}
+
+/// What is read is decoded again without its secrets.
+struct Redaction {
+    stream: StreamRedactor,
+    decoder: Decoder,
+    /// What went in and has not come out.
+    waiting: VecDeque<Record>,
+    /// What came out and was not taken.
+    ready: VecDeque<Vec<u8>>,
+    ended: bool,
 }
 
 /// Whether a path means stdin.
@@ -63,10 +74,12 @@ impl Source {
         let mut source = Self::of(name, Box::new(file), facts)?;
         let end = recording.end.clone().unwrap_or_default();
         let given = source.ending;
+        let stderr = recording.stderr().ok().filter(|text| !text.is_empty());
+        let stderr = stderr.map(|text| config::redactor().map(|redactor| redactor.text(&text).into_owned())).transpose()?;
         source.ending = Ending {
             exit_code: given.exit_code.or(end.exit_code),
             signal: given.signal.or(end.signal),
-            stderr: given.stderr.or(recording.stderr().ok().map(|text| redact(&text).into_owned())),
+            stderr: given.stderr.or(stderr),
             timed_out: given.timed_out || end.timed_out,
             interrupted: end.interrupted,
             lingered: end.lingered,
@@ -80,8 +93,14 @@ impl Source {
     }
 
     /// Takes secrets out of all that is read from here on.
-    pub(crate) fn redacted(self, redact: bool) -> Self {
-        Self { redactor: redact.then(Decoder::default), ..self }
+    pub(crate) fn redacted(mut self) -> Result<Self> {
+        let redactor = config::redactor()?;
+        for text in [&mut self.ending.stderr, &mut self.ending.last_message].into_iter().flatten() {
+            *text = redactor.text(text).into_owned();
+        }
+        let (decoder, waiting, ready) = (Decoder::default(), VecDeque::new(), VecDeque::new());
+        self.redaction = Some(Redaction { stream: redactor.stream(), decoder, waiting, ready, ended: false });
+        Ok(self)
     }
 
     /// Reads from anything.
@@ -102,16 +121,17 @@ impl Source {
         let input =
             Input::open(reader, format, Decoder::with_line_limit(limit)).with_context(|| format!("cannot read {name}"))?;
         let (fold, ending) = (Fold::for_agent(agent), ending(facts)?);
-        Ok(Self { name, input, fold, ending, run: Run::default(), redactor: None })
+        Ok(Self { name, input, fold, ending, run: Run::default(), redaction: None })
     }
 
     /// The next record, for those who pass it on unread.
     pub(crate) fn next_record(&mut self) -> Result<Option<Record>> {
-        let record = self.input.next().transpose().with_context(|| format!("cannot read {}", self.name))?;
-        Ok(match (record, &mut self.redactor) {
-            (Some(record), Some(decoder)) => Some(decoder.decode_line(record.line, redact_line(&record))),
-            (record, _) => record,
-        })
+        let Self { input, name, redaction, .. } = self;
+        let mut read = || input.next().transpose().with_context(|| format!("cannot read {name}"));
+        match redaction {
+            Some(redaction) => redaction.next(read),
+            None => read(),
+        }
     }
 
     /// The next record and what happened in it.
@@ -133,7 +153,7 @@ impl Source {
 
     /// Whether taking the next record may have to wait: what was put out must be seen by then.
     pub(crate) fn may_wait(&self) -> bool {
-        !self.input.is_ready()
+        !self.input.is_ready() && self.redaction.as_ref().is_none_or(|redaction| redaction.ready.is_empty())
     }
 
     /// Everything that is known at the end.
@@ -141,6 +161,29 @@ impl Source {
         let summary = self.fold.finish(&self.ending);
         let format = Format::of(self.input.shape(), summary.agent);
         (summary, format, self.ending, self.run)
+    }
+}
+
+impl Redaction {
+    fn next(&mut self, mut read: impl FnMut() -> Result<Option<Record>>) -> Result<Option<Record>> {
+        loop {
+            if let Some(bytes) = self.ready.pop_front() {
+                return Ok(self.waiting.pop_front().map(|record| self.decoder.decode_again(record, bytes)));
+            }
+            if self.ended {
+                return Ok(None);
+            }
+            match read()? {
+                Some(record) => {
+                    self.stream.line(record.bytes.clone(), |line| self.ready.push_back(line));
+                    self.waiting.push_back(record);
+                }
+                None => {
+                    self.ended = true;
+                    self.stream.finish(|line| self.ready.push_back(line));
+                }
+            }
+        }
     }
 }
 

@@ -4,9 +4,11 @@
 
 mod fragment;
 mod value;
+mod walk;
 
 pub use fragment::{Json, Number, without_lone_surrogates};
 pub use value::{Entries, Items, Kind, Value};
+pub use walk::{Token, Walk};
 
 use std::fmt;
 
@@ -50,9 +52,9 @@ impl fmt::Display for SyntaxError {
 
 impl std::error::Error for SyntaxError {}
 
-/// The nodes of one text, reused from line to line.
+/// The nodes of one text, reused from line to line: for those who read many.
 #[derive(Debug, Default)]
-pub(crate) struct Tape {
+pub struct Tape {
     nodes: Vec<Node>,
 }
 
@@ -61,7 +63,7 @@ const KEEP_NODES: usize = 1 << 16;
 
 impl Tape {
     /// Checks `text` and returns the view of its only value.
-    pub(crate) fn parse<'t>(&'t mut self, text: &'t str) -> Result<Value<'t>, SyntaxError> {
+    pub fn parse<'t>(&'t mut self, text: &'t str) -> Result<Value<'t>, SyntaxError> {
         self.nodes.clear();
         if self.nodes.capacity() > KEEP_NODES {
             self.nodes.shrink_to(KEEP_NODES);

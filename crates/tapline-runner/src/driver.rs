@@ -7,7 +7,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use tapline_protocol::Decoder;
-use tapline_recording::{End, LineRedactor, Stream, redact};
+use tapline_recording::{End, LineRedactor, Redactor, Stream};
 use tapline_session::{Ending, Fold, signal_name};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, ChildStderr, ChildStdout};
@@ -61,6 +61,9 @@ pub(crate) struct Driver {
     pub(crate) decoder: Decoder,
     pub(crate) fold: Fold,
     pub(crate) journal: Journal,
+    pub(crate) redactor: Redactor,
+    /// The same for stderr, line by line.
+    pub(crate) error_lines: LineRedactor,
     /// What is said the other way, where something is.
     pub(crate) dialogue: Option<Dialogue>,
     pub(crate) ending: Ending,
@@ -87,7 +90,6 @@ pub(crate) struct State {
     swept: bool,
     /// It was told that something is left that cannot be ended.
     left_told: bool,
-    redactor: LineRedactor,
     look_at: Option<Instant>,
 }
 
@@ -350,9 +352,8 @@ impl Driver {
         let text = String::from_utf8_lossy(&behind[..end]).into_owned();
         state.stderr_shown += end;
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
-            if let Some(shown) = self.state.redactor.line(line) {
-                self.tell(Update::Stderr(shown.into_owned()));
-            }
+            let shown = String::from_utf8_lossy(&self.error_lines.line(line.as_bytes())).into_owned();
+            self.tell(Update::Stderr(shown));
         }
         if full && !kept.is_empty() {
             self.tell(Update::Stderr("… (the rest of stderr is not shown)".to_owned()));
@@ -377,7 +378,7 @@ impl Driver {
     async fn conclude(mut self) -> Conclusion {
         // Whoever asks from here on is told at once that nobody is there.
         self.dialogue = None;
-        self.ending.stderr = Some(redact(&String::from_utf8_lossy(&self.state.stderr_kept)).into_owned());
+        self.ending.stderr = Some(self.redactor.text(&String::from_utf8_lossy(&self.state.stderr_kept)).into_owned());
         self.close_input();
         self.ending.exit_code = self.state.exit.and_then(|status| status.code());
         #[cfg(unix)]

@@ -4,6 +4,7 @@ mod attempt;
 mod conclude;
 mod context;
 pub(super) mod prepare;
+mod redaction;
 mod show;
 mod signals;
 
@@ -15,8 +16,9 @@ use tapline_session::{Advice, Fold, parse_rfc3339};
 
 use crate::args::run::Run;
 use crate::commands::check::read_policy;
-use crate::{exit, store};
+use crate::{config, exit, store};
 use attempt::{Attempt, Ended};
+use redaction::Redaction;
 use show::Show;
 use signals::Signals;
 
@@ -36,7 +38,8 @@ async fn attempts(args: &Run) -> Result<u8> {
     conclude::check(args)?;
     let mut policy = args.ending.policy.as_deref().map(read_policy).transpose()?.map(PolicyChecker::new);
     let signals = Signals::listen()?;
-    let mut show = Show::new(args, plan.format, plan.kind);
+    let redaction = Redaction::new(args, plan.format, config::redactor()?);
+    let mut show = Show::new(args, plan.format, plan.kind, &redaction);
     conclude::open_group(args, &plan, &mut show);
     let (started, started_at, folder) = (Instant::now(), tapline_runner::now(), store::folder(&args.kept)?);
     // What all attempts cost: a resumed session goes on counting where it stopped, so that no sum would be right.
@@ -52,6 +55,7 @@ async fn attempts(args: &Run) -> Result<u8> {
             started_at: started_at.clone(),
             folder: folder.as_deref(),
             policy: policy.as_mut(),
+            redaction: &redaction,
         };
         let mut ended = attempt.run(session.clone().filter(|_| number > 1), &mut show, &mut whole).await?;
         // An attempt that died before it said a word had the session of the one before.
@@ -71,7 +75,7 @@ async fn attempts(args: &Run) -> Result<u8> {
             show.waited(!goes_on);
             if goes_on {
                 show.flushed().await;
-                show = Show::new(args, plan.format, plan.kind);
+                show = Show::new(args, plan.format, plan.kind, &redaction);
                 number += 1;
                 continue;
             }

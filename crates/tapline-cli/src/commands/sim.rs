@@ -17,7 +17,7 @@ use crate::args::offline::Sim;
 use crate::commands::guard_program;
 use crate::commands::run::prepare;
 use crate::signals::Signals;
-use crate::{exit, output};
+use crate::{config, exit, output};
 
 pub(crate) fn run(args: &Sim) -> Result<u8> {
     if args.example {
@@ -34,6 +34,8 @@ pub(crate) fn run(args: &Sim) -> Result<u8> {
     let on_request = args.verbose.then_some(tell_request as fn(&Logged));
     let options =
         SimOptions { log: args.log.clone(), keep: false, on_request, home: args.home.clone(), ..SimOptions::default() };
+    let redactor = if args.log.is_some() { config::redactor()? } else { options.redactor.clone() };
+    let options = SimOptions { redactor, ..options };
     let options = SimOptions { listen: args.listen.unwrap_or(options.listen), ..options };
     let sim = tapline_sim::Sim::start_with(scenario, options)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;

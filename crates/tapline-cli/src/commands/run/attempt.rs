@@ -8,10 +8,11 @@ use tapline_runner::{
     Agent, Conclusion, Running, StartError, StopReason, Update, bin_variable, package, report, report_not_started,
 };
 use tapline_session::policy::{PolicyChecker, Violation};
-use tapline_session::{Category, Fold, Outcome, Report, Run as RunFacts, Summary, Warning};
+use tapline_session::{Category, Collector, Fold, Outcome, Report, Run as RunFacts, Summary, Warning};
 
 use super::NOT_TAKEN;
 use super::prepare::Plan;
+use super::redaction::{self, Redaction};
 use super::show::Show;
 use super::signals::Signals;
 use crate::args::run::{Format, Run};
@@ -32,11 +33,15 @@ pub(super) struct Attempt<'a> {
     pub(super) started_at: Option<String>,
     pub(super) folder: Option<&'a Path>,
     pub(super) policy: Option<&'a mut PolicyChecker>,
+    pub(super) redaction: &'a Redaction,
 }
 
 /// How an attempt ended.
 pub(super) struct Ended {
+    /// What is printed of it.
     pub(super) report: Report,
+    /// What people are told of it, where secrets are taken out for them alone.
+    pub(super) told: Option<Report>,
     pub(super) summary: Option<Summary>,
     /// The agent was there.
     pub(super) started: bool,
@@ -50,9 +55,10 @@ pub(super) struct Ended {
 impl Ended {
     /// A signal came before it could be tried again: what the view has told of the attempt is told.
     pub(super) fn interrupt(&mut self, code: Option<u8>) {
-        let verdict = &mut self.report.verdict;
-        verdict.fail(Category::Interrupted, "interrupted".to_owned());
-        verdict.outcome = Outcome::Interrupted;
+        for report in std::iter::once(&mut self.report).chain(&mut self.told) {
+            report.verdict.fail(Category::Interrupted, "interrupted".to_owned());
+            report.verdict.outcome = Outcome::Interrupted;
+        }
         self.summary = None;
         self.code = code.unwrap_or(130);
     }
@@ -82,6 +88,7 @@ impl Attempt<'_> {
                 };
                 Ok(Ended {
                     report: report_not_started(self.plan.kind, &error, run),
+                    told: None,
                     summary: None,
                     started: false,
                     advice: Some(advice(self.plan.kind, &error)),
@@ -99,17 +106,26 @@ impl Attempt<'_> {
         let mut agent = self.plan.agent(self.args, resume);
         // The whole run has one limit.
         agent.limits.timeout = agent.limits.timeout.map(|limit| limit.saturating_sub(self.started.elapsed()));
-        agent.record = folder.map(|folder| store::record_to(&self.args.kept, folder));
+        agent.record = folder.map(|folder| store::record_to(&self.args.kept, folder, self.args.shown.redact));
+        agent.redactor = self.redaction.redactor.clone();
         agent.guard = guard_program();
         agent
     }
 
     async fn follow(&mut self, running: Running, show: &mut Show, whole: &mut Fold, recorded: Option<PathBuf>) -> Ended {
-        let mut running = match (&self.args.shown.get, self.plan.format) {
-            (Some(path), _) => running.collect_only(path),
-            (None, Format::Report) => running,
-            (None, _) if self.wants_summary() => running,
-            (None, _) => running.collect_only(""),
+        // All of it, one value, or nothing.
+        let wanted = match (&self.args.shown.get, self.plan.format) {
+            (Some(path), _) => Some(path.as_str()),
+            (None, Format::Report) => None,
+            (None, _) if self.wants_summary() => None,
+            (None, _) => Some(""),
+        };
+        let collector = wanted.map_or_else(Collector::default, Collector::for_path);
+        let mut clean = self.redaction.clean(self.plan.kind, collector);
+        let mut running = match wanted {
+            _ if self.redaction.printed => running.collect_only(""),
+            Some(path) => running.collect_only(path),
+            None => running,
         };
         self.signals.watch(running.stopper());
         let (mut violations, mut lost) = (Vec::new(), Vec::new());
@@ -118,8 +134,8 @@ impl Attempt<'_> {
             let update = tokio::select! {
                 update = running.next_update() => update,
                 violation = self.out_of_time(), if violations.is_empty() => {
-                    show.note(&format!("policy violated: {}", told(&violation)));
-                    running.stopper().violated(told(&violation));
+                    show.note(&format!("policy violated: {}", self.told(&violation)));
+                    running.stopper().violated(self.told(&violation));
                     violations.push(violation);
                     continue;
                 }
@@ -129,15 +145,20 @@ impl Attempt<'_> {
                 }
             };
             let Some(update) = update else { break };
-            show.update(&update, self.started.elapsed());
+            let elapsed = self.started.elapsed();
             if let Update::Lost(what) = &update {
                 lost.push(what.clone());
             }
             if let Update::Record(seen) = &update {
+                let cleaned = clean.as_mut().map(|clean| clean.take(&seen.record)).unwrap_or_default();
+                let shown = if self.redaction.printed { &cleaned } else { std::slice::from_ref(&**seen) };
+                shown.iter().for_each(|seen| show.seen(seen, elapsed));
                 if self.args.ending.retry > 0 {
                     whole.apply(&seen.record);
                 }
                 violations.extend(self.check(&seen.steps, &running, show));
+            } else {
+                show.update(&update);
             }
             if !running.is_ready() {
                 show.flush();
@@ -148,6 +169,8 @@ impl Attempt<'_> {
                 }
             }
         }
+        let rest = clean.as_mut().map(redaction::Clean::rest).unwrap_or_default();
+        rest.iter().filter(|_| self.redaction.printed).for_each(|seen| show.seen(seen, self.started.elapsed()));
         let (conclusion, collector, run) = running.conclude().await;
         let silent = conclusion.summary.verdict.warnings.iter().any(|warning| warning.code == "no-result");
         if silent && conclusion.stopped.is_none() {
@@ -164,7 +187,7 @@ impl Attempt<'_> {
         // What the stream never said counts against a run that went well; one that failed has a better reason.
         if violations.is_empty() && code == 0 {
             for violation in &at_the_end {
-                show.note(&format!("policy violated: {}", told(violation)));
+                show.note(&format!("policy violated: {}", self.told(violation)));
             }
             violations.extend(at_the_end);
         }
@@ -172,19 +195,29 @@ impl Attempt<'_> {
             code = exit::VIOLATED;
         }
         let mut summary = conclusion.summary.clone();
-        let mut report = report(collector, &conclusion, run);
+        let clean = clean.map(|clean| clean.conclude(&conclusion, run.clone()));
+        let (mut report, mut told_report) = match clean {
+            Some((clean, report)) if self.redaction.printed => {
+                summary = clean;
+                (report, None)
+            }
+            clean => (report(collector, &conclusion, run), clean.map(|(_, report)| report)),
+        };
         if let Some(first) = violations.first() {
             // Where it was found too late to be stopped for it.
-            for verdict in [&mut report.verdict, &mut summary.verdict] {
-                verdict.fail(Category::Policy, format!("policy violated: {}", told(first)));
+            let reports = told_report.as_mut().map(|report| &mut report.verdict);
+            for verdict in [&mut report.verdict, &mut summary.verdict].into_iter().chain(reports) {
+                verdict.fail(Category::Policy, format!("policy violated: {}", self.told(first)));
             }
         }
-        report.verdict.warnings.extend(lost.into_iter().map(|message| Warning {
-            code: "recording-incomplete",
-            message,
-            line: None,
-        }));
-        Ended { report, summary: Some(summary), started: true, advice: None, violations, code, recorded }
+        for report in std::iter::once(&mut report).chain(&mut told_report) {
+            report.verdict.warnings.extend(lost.iter().map(|message| Warning {
+                code: "recording-incomplete",
+                message: message.clone(),
+                line: None,
+            }));
+        }
+        Ended { report, told: told_report, summary: Some(summary), started: true, advice: None, violations, code, recorded }
     }
 
     fn wants_summary(&self) -> bool {
@@ -196,15 +229,22 @@ impl Attempt<'_> {
         let Some(policy) = self.policy.as_deref_mut() else { return Vec::new() };
         let found: Vec<Violation> = steps.iter().flat_map(|step| policy.accept(step)).collect();
         for violation in found.iter().take(TOLD) {
-            show.note(&format!("policy violated: {}", told(violation)));
+            show.note(&format!("policy violated: {}", self.told(violation)));
         }
         if found.len() > TOLD {
             show.note(&format!("policy violated: … and {} more (`tapline check --policy` lists them)", found.len() - TOLD));
         }
         if let Some(first) = found.first() {
-            running.stopper().violated(told(first));
+            running.stopper().violated(self.told(first));
         }
         found
+    }
+
+    /// A broken rule, in words. What the agent did may hold a secret.
+    fn told(&self, violation: &Violation) -> String {
+        let line = violation.line.map(|line| format!("line {line}: ")).unwrap_or_default();
+        let text = format!("{line}{}: {}", violation.rule, violation.message);
+        if self.redaction.told { self.redaction.redactor.text(&text).into_owned() } else { text }
     }
 
     /// When the policy's limit on time is reached: the turns' time cannot be more than the run's.
@@ -224,11 +264,6 @@ impl Attempt<'_> {
             None => std::future::pending().await,
         }
     }
-}
-
-fn told(violation: &Violation) -> String {
-    let line = violation.line.map(|line| format!("line {line}: ")).unwrap_or_default();
-    format!("{line}{}: {}", violation.rule, violation.message)
 }
 
 fn exit_code(conclusion: &Conclusion, signals: &Signals) -> u8 {

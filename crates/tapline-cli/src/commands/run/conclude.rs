@@ -47,7 +47,8 @@ pub(super) fn check(args: &Run) -> Result<()> {
 pub(super) fn open_group(args: &Run, plan: &Plan, show: &mut Show) {
     if is_grouped(args, plan) {
         let name = args.shown.label.as_deref().unwrap_or("tapline run");
-        show.line(&format!("::group::{}", escaped(name)));
+        let line = format!("::group::{}", escaped(&show.clean(name)));
+        show.line(&line);
     }
 }
 
@@ -61,7 +62,9 @@ pub(super) fn conclude(args: &Run, plan: &Plan, mut ended: Ended, show: &mut Sho
         if let Some(summary) = &mut ended.summary {
             summary.ledger = ledger.clone();
         }
-        ended.report.ledger = ledger;
+        for report in std::iter::once(&mut ended.report).chain(&mut ended.told) {
+            report.ledger = ledger.clone();
+        }
     }
     if is_grouped(args, plan) {
         show.line("::endgroup::");
@@ -69,8 +72,9 @@ pub(super) fn conclude(args: &Run, plan: &Plan, mut ended: Ended, show: &mut Sho
     if let Some(summary) = &ended.summary {
         show.finish(summary);
     }
-    let Ended { report, advice, mut code, recorded, started, .. } = ended;
-    let failure = failure(&report);
+    let Ended { report, told, advice, mut code, recorded, started, .. } = ended;
+    let told = told.as_ref().unwrap_or(&report);
+    let failure = failure(told);
     let human = matches!(plan.format, Format::Live | Format::Lines) && args.shown.get.is_none();
     match (&args.shown.get, plan.format) {
         (Some(path), _) => code = print_value(&report, path, code, show),
@@ -89,19 +93,19 @@ pub(super) fn conclude(args: &Run, plan: &Plan, mut ended: Ended, show: &mut Sho
             _ if human && started => {}
             _ => show.note(failure),
         }
-        if let Some(advice) = advice.or_else(|| advise(&report, args)) {
+        if let Some(advice) = advice.or_else(|| advise(told, args)) {
             show.note(&advice);
         }
-        annotate(&report, failure, show);
+        annotate(told, failure, show);
     }
     if let Some(folder) = recorded.filter(|_| human || failure.is_some()) {
         show.note(&format!("recorded in {}", folder.display()));
     }
-    if let Err(error) = job_summary(&report) {
+    if let Err(error) = job_summary(told) {
         show.note(&format!("{error:#}"));
     }
     if let Some(path) = &args.shown.summary
-        && let Err(error) = std::fs::write(path, digest(&report))
+        && let Err(error) = std::fs::write(path, digest(told))
     {
         show.note(&format!("cannot write the summary {}: {error}", path.display()));
         code = if code == 0 { exit::USAGE } else { code };

@@ -4,13 +4,15 @@
 use std::time::Duration;
 
 use tapline_protocol::Record;
-use tapline_runner::{StopReason, Update, now};
+use tapline_recording::Redactor;
+use tapline_runner::{Seen, StopReason, Update, now};
 use tapline_session::permission::Ruling;
 use tapline_session::render::{Format as Rendering, Outputs, Render, Status, TerminalOptions};
 use tapline_session::step::{Odd, Step, What};
 use tapline_session::text::{one_line, visible};
 use tapline_session::{Summary, duration};
 
+use super::redaction::Redaction;
 use crate::args::run::{Format, Run};
 use crate::commands::view;
 use crate::output;
@@ -33,10 +35,12 @@ pub(super) struct Show {
     key_told: bool,
     stopping: bool,
     agent: &'static str,
+    /// Takes secrets out of what is told.
+    redactor: Option<Redactor>,
 }
 
 impl Show {
-    pub(super) fn new(args: &Run, format: Format, kind: tapline_protocol::Agent) -> Self {
+    pub(super) fn new(args: &Run, format: Format, kind: tapline_protocol::Agent, redaction: &Redaction) -> Self {
         let only_value = args.shown.get.is_some();
         let live = format == Format::Live && output::is_capable() && !only_value;
         let terminal = view::options(args.shown.look);
@@ -56,6 +60,7 @@ impl Show {
             key_told: false,
             stopping: false,
             agent: kind.name(),
+            redactor: redaction.told.then(|| redaction.redactor.clone()),
         }
     }
 
@@ -68,20 +73,22 @@ impl Show {
         matches!(self.format, Format::Live | Format::Lines) && !self.only_value
     }
 
-    /// Something happened, this long after the start.
-    pub(super) fn update(&mut self, update: &Update, elapsed: Duration) {
+    /// A line of the agent's came, this long after the start.
+    pub(super) fn seen(&mut self, seen: &Seen, elapsed: Duration) {
+        if self.format == Format::StreamJson && !self.only_value {
+            self.pass_on(&seen.record);
+        }
+        if self.format == Format::Json {
+            self.outputs.accept(&seen.record, &seen.steps);
+        }
+        for step in &seen.steps {
+            self.step(step, elapsed);
+        }
+    }
+
+    /// Something else happened.
+    pub(super) fn update(&mut self, update: &Update) {
         match update {
-            Update::Record(seen) => {
-                if self.format == Format::StreamJson && !self.only_value {
-                    self.pass_on(&seen.record);
-                }
-                if self.format == Format::Json {
-                    self.outputs.accept(&seen.record, &seen.steps);
-                }
-                for step in &seen.steps {
-                    self.step(step, elapsed);
-                }
-            }
             // Where one value is wanted, what went wrong is told at the end.
             Update::Stderr(line) if self.is_human() || self.format == Format::StreamJson => self.note_of(self.agent, line),
             // Said in every format.
@@ -242,7 +249,8 @@ impl Show {
         let room = if self.live { self.renderer.pause() } else { String::new() };
         self.write(room.as_bytes());
         self.flush();
-        let text = output::human(format!("{who}{name}: {}\n", visible(text)));
+        let text = self.clean(&format!("{who}{name}: {}\n", visible(text)));
+        let text = output::human(text);
         self.err.write(text.as_bytes());
         let back = if self.live { self.renderer.resume() } else { String::new() };
         self.write(back.as_bytes());
@@ -267,7 +275,13 @@ impl Show {
 
     /// A line of tapline's own on stderr, in every format.
     pub(super) fn error_line(&mut self, text: &str) {
+        let text = self.clean(text);
         self.err.write(format!("{text}\n").as_bytes());
+    }
+
+    /// The text as it may be told.
+    pub(super) fn clean(&self, text: &str) -> String {
+        self.redactor.as_ref().map_or_else(|| text.to_owned(), |redactor| redactor.text(text).into_owned())
     }
 
     /// Why stdout could not be written. A reader that has gone is no error.
