@@ -4,6 +4,7 @@
 
 mod args;
 mod class;
+mod glance;
 mod lines;
 mod names;
 mod peel;

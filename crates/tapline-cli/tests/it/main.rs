@@ -25,6 +25,8 @@ mod offline;
 #[cfg(test)]
 mod passing;
 #[cfg(test)]
+mod redacting;
+#[cfg(test)]
 mod running;
 #[cfg(test)]
 mod stopping;

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use tapline_protocol::{Kind, Tape, Token, Value};
 
+use super::glance::may_hold;
 use super::names::{self, Name};
 use super::peel::{Escapes, find, merge, peel, text_of};
 use super::places::key_line;
@@ -35,6 +36,9 @@ impl Lines {
     /// A line without its secrets; its end stays.
     pub(super) fn line<'b>(&mut self, rules: &Rules, bytes: &'b [u8]) -> Cow<'b, [u8]> {
         let (mark, line) = trimmed(bytes);
+        if !self.in_key && !may_hold(rules, line) {
+            return Cow::Borrowed(bytes);
+        }
         let mut spans = match std::str::from_utf8(line) {
             Ok(text) => self.spans(rules, text),
             Err(_) => {

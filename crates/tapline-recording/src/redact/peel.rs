@@ -40,6 +40,10 @@ pub(super) fn find(rules: &Rules, text: &str, more: bool) -> Found {
     let mut layers: Vec<Peeled> = Vec::new();
     while layers.len() < LAYERS && is_worth_it(layers.last().map_or(text, |layer| &layer.text)) {
         let layer = peel(layers.last().map_or(text, |layer| &layer.text), Escapes::Any);
+        // What looks like an escape and is none stays as it is, for ever.
+        if layer.marks.is_empty() && layer.cut.is_none() {
+            break;
+        }
         let beneath = scan(rules, &layer.text, more);
         layers.push(layer);
         let above = |at: usize| layers.iter().rev().fold(at, |at, layer| layer.above(at));
@@ -73,10 +77,15 @@ pub(super) fn merge(spans: &mut Vec<Range<usize>>) {
     });
 }
 
-/// Whether something in it is escaped that could hide a secret or its end. Line ends need no peeling.
+/// Whether a letter in it is escaped: that could hide a secret. Line ends and quotes are seen through without peeling.
 fn is_worth_it(text: &str) -> bool {
     let bytes = text.as_bytes();
-    memchr::memchr_iter(b'\\', bytes).any(|at| matches!(bytes.get(at + 1), Some(b'u' | b'x' | b'"' | b'\'' | b'/' | b'\\')))
+    memchr::memchr_iter(b'\\', bytes).any(|at| match bytes.get(at + 1) {
+        Some(b'u' | b'x') => bytes.get(at + 2).is_none_or(u8::is_ascii_hexdigit),
+        // A value may hold a backslash of its own.
+        Some(b'/' | b'\\') | None => true,
+        Some(_) => false,
+    })
 }
 
 /// Which escapes are taken off.

@@ -60,15 +60,15 @@ impl Scan<'_> {
     pub(super) fn address(&mut self, from: usize) -> usize {
         let rest = &self.bytes[from..self.bytes.len().min(from + USER)];
         let ends = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'<' | b'>' | b'`' | b'\\');
-        let whole = rest.iter().position(ends).unwrap_or(rest.len());
-        let host = rest[..whole].iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).unwrap_or(whole);
+        let host = rest.iter().position(|byte| ends(byte) || matches!(byte, b'/' | b'?' | b'#')).unwrap_or(rest.len());
         self.touched |= from + host == self.bytes.len();
         let colon = rest[..host].iter().position(|byte| *byte == b':');
         let is_port = |colon: usize| rest[colon + 1..host].iter().all(u8::is_ascii_digit);
         let at = match (memchr::memrchr(b'@', &rest[..host]), colon) {
             (Some(at), _) => at,
             // A password with a slash in it.
-            (None, Some(colon)) if !is_port(colon) && host < whole && rest[host] == b'/' => {
+            (None, Some(colon)) if !is_port(colon) && rest.get(host) == Some(&b'/') => {
+                let whole = rest.iter().position(ends).unwrap_or(rest.len());
                 self.touched |= from + whole == self.bytes.len();
                 let Some(at) = memchr::memchr(b'@', &rest[..whole]) else { return from };
                 at

@@ -17,8 +17,8 @@ pub(super) struct Found {
     pub(super) undecided: usize,
 }
 
-/// How many kinds of runs are remembered.
-const REMEMBERED: usize = 6;
+/// How many sets of characters there are at most; of each the last run is remembered.
+const REMEMBERED: usize = 24;
 
 pub(super) struct Scan<'a> {
     pub(super) text: &'a str,
@@ -35,7 +35,6 @@ pub(super) struct Scan<'a> {
     /// The header that was looked at last.
     pub(super) last_header: Option<(usize, usize)>,
     runs: [(u16, usize, usize); REMEMBERED],
-    oldest: usize,
     more: bool,
     undecided: usize,
 }
@@ -52,7 +51,6 @@ impl<'a> Scan<'a> {
             next_end: None,
             last_header: None,
             runs: [(0, 0, 0); REMEMBERED],
-            oldest: 0,
             more,
             undecided: text.len(),
         }
@@ -66,8 +64,9 @@ impl<'a> Scan<'a> {
         }
         let rest = &self.bytes[from..];
         let end = from + rest.iter().position(|byte| !class.has(*byte)).unwrap_or(rest.len());
-        self.runs[self.oldest] = (class.0, from, end);
-        self.oldest = (self.oldest + 1) % REMEMBERED;
+        // One of each set: a long run of one must not be forgotten for short ones of others.
+        let place = self.runs.iter().position(|(of, ..)| *of == class.0 || *of == 0).unwrap_or(0);
+        self.runs[place] = (class.0, from, end);
         self.touched |= end == self.bytes.len();
         end
     }

@@ -7,12 +7,13 @@ use std::ops::Range;
 
 use tapline_protocol::{Kind, Tape, Value};
 
+use super::glance::may_hold;
 use super::lines::{Lines, json, trimmed};
 use super::peel::{Escapes, Peeled, find, peel};
 use super::{REDACTED, Redactor, floor, splice};
 
 /// So much of what is decided is kept, because names stand before their values.
-const CONTEXT: usize = 256;
+const CONTEXT: usize = 192;
 /// So much of a block may be undecided; more than this is hidden.
 const UNDECIDED: usize = 16 << 10;
 /// So many bytes and lines may wait.
@@ -84,7 +85,11 @@ impl StreamRedactor {
 
     /// Takes the next line, with its end, and hands out those that are ready, in order.
     pub fn line(&mut self, bytes: Vec<u8>, mut each: impl FnMut(Vec<u8>)) {
-        match says(&mut self.lines.tape, &bytes) {
+        // Only such lines speak of blocks, and most streams have none.
+        let speaks = !self.blocks.is_empty()
+            || memchr::memmem::find(&bytes, b"stream_event").is_some()
+            || memchr::memmem::find(&bytes, b"\\u").is_some();
+        match if speaks { says(&mut self.lines.tape, &bytes) } else { Says::Nothing } {
             Says::Adds(key, place) => self.add(key, place, bytes),
             said => {
                 if let Says::Ends(parent, index) = said {
@@ -122,7 +127,11 @@ impl StreamRedactor {
         let (mark, line) = trimmed(&bytes);
         let rules = &self.redactor.0;
         let text = String::from_utf8_lossy(line);
-        let others = self.lines.tape.parse(&text).map(|value| json(rules, value, Some(&place))).unwrap_or_default();
+        let others = if may_hold(rules, line) {
+            self.lines.tape.parse(&text).map(|value| json(rules, value, Some(&place))).unwrap_or_default()
+        } else {
+            Vec::new()
+        };
         let raw = &text[place.start + 1..place.end - 1];
         let peeled = raw.contains('\\').then(|| peel(raw, Escapes::Json));
         let added = peeled.as_ref().map_or(raw, |peeled| &peeled.text);
@@ -235,7 +244,7 @@ impl Block {
     /// Drops what no decision needs any more.
     fn forget(&mut self) {
         let keep = (self.decided - self.base).saturating_sub(CONTEXT);
-        if keep > CONTEXT {
+        if keep > CONTEXT / 2 {
             let keep = floor(&self.text, keep);
             self.text.drain(..keep);
             self.base += keep;
@@ -246,7 +255,6 @@ impl Block {
 /// What a line says about blocks.
 fn says(tape: &mut Tape, bytes: &[u8]) -> Says {
     let (_, line) = trimmed(bytes);
-    // Only such lines speak of blocks, and most streams have none.
     let Ok(text) = std::str::from_utf8(line) else { return Says::Nothing };
     let Ok(value) = tape.parse(text) else { return Says::Nothing };
     read(value, text).unwrap_or(Says::Nothing)

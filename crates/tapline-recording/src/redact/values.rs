@@ -36,22 +36,9 @@ enum Joint {
 impl Scan<'_> {
     /// A name ends here: hides its value, if it is one. Returns from where on more text could change that.
     pub(super) fn named(&mut self, end: usize) -> usize {
-        let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-        let tail = self.bytes[end..].iter().take(NAME).take_while(|byte| is_name(byte) && **byte != b'-').count();
-        let to = end + tail;
-        // Most words are followed by nothing that joins a value to them.
-        if !matches!(
-            self.byte(to),
-            None | Some(b'=' | b':' | b'"' | b'\'' | b'`' | b' ' | b'\t' | b'\\' | b']' | b'>' | b'\n' | b'\r')
-        ) {
-            return usize::MAX;
-        }
-        let from = end - self.bytes[..end].iter().rev().take(NAME).take_while(|byte| is_name(byte)).count();
-        let mut start = (from..end).find(|at| self.bytes[*at] != b'-').unwrap_or(end);
-        // The letter of an escape is no part of the name.
-        if start > 0 && self.bytes[start - 1] == b'\\' && matches!(self.bytes[start], b'n' | b'r' | b't') && start + 1 < end {
-            start += 1;
-        }
+        let Some(place) = name_around(self.bytes, end) else { return usize::MAX };
+        let Range { start, end: to } = place;
+        self.touched |= to == self.bytes.len();
         self.last_name = to;
         let text = self.text;
         let Some(name) = names::name(&text[start..to]) else { return usize::MAX };
@@ -343,6 +330,21 @@ impl Scan<'_> {
         self.last_header = Some((from, end));
         end
     }
+}
+
+/// Where the name stands whose last word ends here, if something may be joined to it.
+pub(super) fn name_around(bytes: &[u8], end: usize) -> Option<Range<usize>> {
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    let to = end + bytes[end..].iter().take(NAME).take_while(|byte| is_name(byte) && **byte != b'-').count();
+    // Most words are followed by nothing that joins a value to them.
+    if !bytes.get(to).is_none_or(|byte| b"=:\"'` \t\\]>\n\r".contains(byte)) {
+        return None;
+    }
+    let from = end - bytes[..end].iter().rev().take(NAME).take_while(|byte| is_name(byte)).count();
+    // The letter of an escape is no part of the name, nor are the dashes of a flag.
+    let is_escape = from > 0 && bytes[from - 1] == b'\\' && matches!(bytes[from], b'n' | b'r' | b't');
+    let from = if is_escape && from + 1 < end { from + 1 } else { from };
+    Some((from..end).find(|at| bytes[*at] != b'-').unwrap_or(end)..to)
 }
 
 /// Whether it looks like a secret by itself: long, without blanks, and no word.
