@@ -173,15 +173,12 @@ impl Redaction {
             if self.ended {
                 return Ok(None);
             }
-            match read()? {
-                Some(record) => {
-                    self.stream.line(record.bytes.clone(), |line| self.ready.push_back(line));
-                    self.waiting.push_back(record);
-                }
-                None => {
-                    self.ended = true;
-                    self.stream.finish(|line| self.ready.push_back(line));
-                }
+            if let Some(record) = read()? {
+                self.stream.line(record.bytes.clone(), |line| self.ready.push_back(line));
+                self.waiting.push_back(record);
+            } else {
+                self.ended = true;
+                self.stream.finish(|line| self.ready.push_back(line));
             }
         }
     }

@@ -67,11 +67,13 @@ impl Decoder {
         if bytes == record.bytes {
             return record;
         }
-        match record.event {
-            Event::Document(_) => Record { line: record.line, ..self.decode_document(bytes) },
-            Event::Malformed(Malformed::TooLong | Malformed::NulRun) | Event::Rest => Record { bytes, ..record },
-            _ => self.decode_line(record.line, bytes),
+        if matches!(record.event, Event::Document(_)) {
+            return Record { line: record.line, ..self.decode_document(bytes) };
         }
+        if matches!(record.event, Event::Malformed(Malformed::TooLong | Malformed::NulRun) | Event::Rest) {
+            return Record { bytes, ..record };
+        }
+        self.decode_line(record.line, bytes)
     }
 
     /// Decodes one whole line that was cut elsewhere.

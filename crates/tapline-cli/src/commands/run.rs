@@ -82,7 +82,7 @@ async fn attempts(args: &Run) -> Result<u8> {
             ended.interrupt(signals.code());
         }
         let stopped = matches!(ended.code, 124 | 130 | 143 | exit::VIOLATED);
-        let code = conclude::conclude(args, &plan, ended, &mut show, whole.ledger());
+        let code = conclude::conclude(args, &plan, ended, &mut show, &whole.ledger());
         return Ok(if flush(&mut show, &signals, stopped).await { code } else { signals.code().unwrap_or(code) });
     }
 }

@@ -64,9 +64,9 @@ static SETS: [u16; 256] = sets();
 
 const fn sets() -> [u16; 256] {
     let mut sets = [0; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        sets[byte] = match byte as u8 {
+    let mut byte: u8 = 0;
+    loop {
+        sets[byte as usize] = match byte {
             b'0'..=b'9' => DIGIT.0,
             b'a'..=b'f' => LOWER_HEX,
             b'g'..=b'z' => LOWER_REST,
@@ -80,7 +80,9 @@ const fn sets() -> [u16; 256] {
             b'~' => TILDE,
             _ => 0,
         };
+        if byte == u8::MAX {
+            return sets;
+        }
         byte += 1;
     }
-    sets
 }

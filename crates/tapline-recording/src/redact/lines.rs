@@ -39,13 +39,12 @@ impl Lines {
         if !self.in_key && !may_hold(rules, line) {
             return Cow::Borrowed(bytes);
         }
-        let mut spans = match std::str::from_utf8(line) {
-            Ok(text) => self.spans(rules, text),
-            Err(_) => {
-                let text = text_of(line);
-                let spans = self.spans(rules, &text.text);
-                spans.into_iter().map(|span| text.above(span.start)..text.above(span.end)).collect()
-            }
+        let mut spans = if let Ok(text) = std::str::from_utf8(line) {
+            self.spans(rules, text)
+        } else {
+            let text = text_of(line);
+            let spans = self.spans(rules, &text.text);
+            spans.into_iter().map(|span| text.above(span.start)..text.above(span.end)).collect()
         };
         if spans.is_empty() {
             return Cow::Borrowed(bytes);

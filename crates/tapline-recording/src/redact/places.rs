@@ -21,26 +21,22 @@ impl Scan<'_> {
         let Some(body) = self.title(end) else { return start };
         let bytes = self.bytes;
         let known = self.next_end.filter(|(from, found)| *from <= body && found.is_none_or(|found| found >= body));
-        let closes = match known {
-            Some((_, found)) => found,
-            None => {
-                let found = memchr::memmem::find(&bytes[body..], b"-----END").map(|at| body + at);
-                self.next_end = Some((body, found));
-                found
-            }
+        let closes = if let Some((_, found)) = known {
+            found
+        } else {
+            let found = memchr::memmem::find(&bytes[body..], b"-----END").map(|at| body + at);
+            self.next_end = Some((body, found));
+            found
         };
         let next = memchr::memmem::find(&bytes[body..closes.unwrap_or(body)], b"-----BEGIN");
-        let to = match closes.filter(|closes| closes - body <= KEY && next.is_none()) {
-            Some(closes) => {
-                let rest = &bytes[closes + 8..bytes.len().min(closes + 8 + TITLE)];
-                let dashes = memchr::memmem::find(rest, b"-----");
-                self.touched |= dashes.is_none() && closes + 8 + TITLE > bytes.len();
-                dashes.map_or(closes, |at| closes + 8 + at + 5)
-            }
-            None => {
-                self.touched |= closes.is_none() && bytes.len() - body <= KEY;
-                body + key_lines(&bytes[body..])
-            }
+        let to = if let Some(closes) = closes.filter(|closes| closes - body <= KEY && next.is_none()) {
+            let rest = &bytes[closes + 8..bytes.len().min(closes + 8 + TITLE)];
+            let dashes = memchr::memmem::find(rest, b"-----");
+            self.touched |= dashes.is_none() && closes + 8 + TITLE > bytes.len();
+            dashes.map_or(closes, |at| closes + 8 + at + 5)
+        } else {
+            self.touched |= closes.is_none() && bytes.len() - body <= KEY;
+            body + key_lines(&bytes[body..])
         };
         self.hide(start..to);
         start
@@ -191,10 +187,10 @@ pub(super) fn key_line(line: &[u8]) -> (usize, usize) {
     // `   12→`, `12\t`: as files are shown.
     let digits = line[lead..].iter().take_while(|byte| byte.is_ascii_digit()).count();
     let behind = &line[lead + digits..];
-    if digits > 0 {
-        if let Some(arrow) = ["\t", "→", ":", "|", ": ", " | "].iter().find(|sign| behind.starts_with(sign.as_bytes())) {
-            lead += digits + arrow.len();
-        }
+    if digits > 0
+        && let Some(arrow) = ["\t", "→", ":", "|", ": ", " | "].iter().find(|sign| behind.starts_with(sign.as_bytes()))
+    {
+        lead += digits + arrow.len();
     }
     let body = line[lead..].iter().take_while(|byte| BASE64.has(**byte)).count();
     let tail = &line[lead + body..];

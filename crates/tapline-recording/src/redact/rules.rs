@@ -79,10 +79,7 @@ impl Rules {
     }
 
     /// Everything in the text that announces a secret, in the order of its end.
-    pub(super) fn announcements<'t>(
-        &self,
-        text: &'t (impl AsRef<[u8]> + ?Sized),
-    ) -> impl Iterator<Item = (Announced, usize, usize)> {
+    pub(super) fn announcements(&self, text: &(impl AsRef<[u8]> + ?Sized)) -> impl Iterator<Item = (Announced, usize, usize)> {
         let text = text.as_ref();
         let found = self.automaton.as_ref().and_then(|automaton| automaton.try_find_overlapping_iter(Input::new(text)).ok());
         let found = found.into_iter().flatten();

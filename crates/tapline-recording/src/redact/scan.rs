@@ -82,10 +82,11 @@ impl<'a> Scan<'a> {
     pub(super) fn is_word_start(&self, at: usize) -> bool {
         let before = &self.bytes[..at];
         match before {
-            [.., b'\\', b'n' | b'r' | b't' | b'b' | b'f' | b'v' | b'0'] => true,
-            [.., b'\\', b'u', _, _, _, _] | [.., b'\\', b'x', _, _] => true,
+            [.., b'\\', b'n' | b'r' | b't' | b'b' | b'f' | b'v' | b'0']
+            | [.., b'\\', b'u', _, _, _, _]
+            | [.., b'\\', b'x', _, _]
+            | [] => true,
             [.., last] => !ALNUM.has(*last),
-            [] => true,
         }
     }
 
@@ -121,11 +122,10 @@ impl<'a> Scan<'a> {
             from = (least..=behind.min(most)).rev().map(|count| start - count).find(|from| self.is_word_start(*from))?;
         }
         let part_of_more = |byte: u8| matches!(byte, b'+' | b'/');
-        match shape.stands {
-            Stands::Anywhere => {}
-            Stands::AtWord | Stands::AsWord if !self.is_word_start(from) => return None,
-            Stands::AsWord if from > 0 && part_of_more(self.bytes[from - 1]) => return None,
-            Stands::AtWord | Stands::AsWord => {}
+        if shape.stands != Stands::Anywhere && !self.is_word_start(from)
+            || shape.stands == Stands::AsWord && from > 0 && part_of_more(self.bytes[from - 1])
+        {
+            return None;
         }
         let mut at = end;
         for part in shape.body {

@@ -90,7 +90,7 @@ impl StreamRedactor {
             || memchr::memmem::find(&bytes, b"stream_event").is_some()
             || memchr::memmem::find(&bytes, b"\\u").is_some();
         match if speaks { says(&mut self.lines.tape, &bytes) } else { Says::Nothing } {
-            Says::Adds(key, place) => self.add(key, place, bytes),
+            Says::Adds(key, place) => self.add(&key, place, bytes),
             said => {
                 if let Says::Ends(parent, index) = said {
                     self.end(|key| key.parent == parent && index.as_ref().is_none_or(|index| *index == key.index));
@@ -123,7 +123,7 @@ impl StreamRedactor {
     }
 
     /// A piece of a block's text came.
-    fn add(&mut self, key: Key, place: Range<usize>, bytes: Vec<u8>) {
+    fn add(&mut self, key: &Key, place: Range<usize>, bytes: Vec<u8>) {
         let (mark, line) = trimmed(&bytes);
         let rules = &self.redactor.0;
         let text = String::from_utf8_lossy(line);
@@ -143,7 +143,7 @@ impl StreamRedactor {
         let piece = Piece { key: key.clone(), from, to, place: mark + place.start + 1, peeled };
         let found = block.decide(&self.redactor, true);
         self.wait(Waiting { bytes, edits, piece: Some(piece) });
-        self.settle(&key, &found);
+        self.settle(key, &found);
     }
 
     /// These blocks have ended: all of them is decided.

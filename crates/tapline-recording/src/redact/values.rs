@@ -81,12 +81,10 @@ impl Scan<'_> {
         }
         let spaced = at > joined;
         let (joint, length) = match rest {
-            [b'=', b'=' | b'~', ..] => return None,
-            [b'=', b'>', ..] => (Joint::SpacedEquals, 2),
+            [b'=', b'=' | b'~', ..] | [b':', b':', ..] => return None,
+            [b'=', b'>', ..] | [b':', b'=', ..] => (Joint::SpacedEquals, 2),
             [b'=', ..] if spaced => (Joint::SpacedEquals, 1),
             [b'=', ..] => (Joint::Equals, 1),
-            [b':', b'=', ..] => (Joint::SpacedEquals, 2),
-            [b':', b':', ..] => return None,
             [b':', ..] if is_quoted => (Joint::Json, 1),
             [b':', ..] => (Joint::Colon, 1),
             [] => {
@@ -157,10 +155,10 @@ impl Scan<'_> {
             let before = bytes[begin..at].iter().rev().take_while(|byte| **byte == b'\\').count();
             (before == slashes || slashes == 0 && before % 2 == 0).then_some(at - if slashes > 0 { before } else { 0 })
         };
-        let quotes = memchr::memchr_iter(quote, &bytes[begin..limit]).map(|at| begin + at);
-        let closed = quotes.filter_map(|at| Some((at, closes(at)?))).next();
-        let line = memchr::memchr(b'\n', &bytes[begin..closed.map_or(limit, |(at, _)| at)]).map(|at| begin + at);
-        match (closed, line) {
+        let mut quotes = memchr::memchr_iter(quote, &bytes[begin..limit]).map(|at| begin + at);
+        let found = quotes.find_map(|at| Some((at, closes(at)?)));
+        let line = memchr::memchr(b'\n', &bytes[begin..found.map_or(limit, |(at, _)| at)]).map(|at| begin + at);
+        match (found, line) {
             (Some((_, end)), None) => end,
             // Over lines it goes only where nothing but its end can be meant.
             (Some((at, end)), Some(_))
@@ -170,7 +168,7 @@ impl Scan<'_> {
                 end
             }
             (_, line) => {
-                self.touched |= closed.is_none() && limit == bytes.len();
+                self.touched |= found.is_none() && limit == bytes.len();
                 let end = line.unwrap_or(limit);
                 let end = end - usize::from(bytes[begin..end].last() == Some(&b'\r'));
                 begin + floor(&self.text[begin..], end - begin)

@@ -113,13 +113,7 @@ impl Attempt<'_> {
     }
 
     async fn follow(&mut self, running: Running, show: &mut Show, whole: &mut Fold, recorded: Option<PathBuf>) -> Ended {
-        // All of it, one value, or nothing.
-        let wanted = match (&self.args.shown.get, self.plan.format) {
-            (Some(path), _) => Some(path.as_str()),
-            (None, Format::Report) => None,
-            (None, _) if self.wants_summary() => None,
-            (None, _) => Some(""),
-        };
+        let wanted = self.wanted();
         let collector = wanted.map_or_else(Collector::default, Collector::for_path);
         let mut clean = self.redaction.clean(self.plan.kind, collector);
         let mut running = match wanted {
@@ -152,7 +146,7 @@ impl Attempt<'_> {
             if let Update::Record(seen) = &update {
                 let cleaned = clean.as_mut().map(|clean| clean.take(&seen.record)).unwrap_or_default();
                 let shown = if self.redaction.printed { &cleaned } else { std::slice::from_ref(&**seen) };
-                shown.iter().for_each(|seen| show.seen(seen, elapsed));
+                show.all(shown, elapsed);
                 if self.args.ending.retry > 0 {
                     whole.apply(&seen.record);
                 }
@@ -170,7 +164,7 @@ impl Attempt<'_> {
             }
         }
         let rest = clean.as_mut().map(redaction::Clean::rest).unwrap_or_default();
-        rest.iter().filter(|_| self.redaction.printed).for_each(|seen| show.seen(seen, self.started.elapsed()));
+        show.all(if self.redaction.printed { &rest } else { &[] }, self.started.elapsed());
         let (conclusion, collector, run) = running.conclude().await;
         let silent = conclusion.summary.verdict.warnings.iter().any(|warning| warning.code == "no-result");
         if silent && conclusion.stopped.is_none() {
@@ -218,6 +212,16 @@ impl Attempt<'_> {
             }));
         }
         Ended { report, told: told_report, summary: Some(summary), started: true, advice: None, violations, code, recorded }
+    }
+
+    /// What is collected for the report: the value at a path, nothing (an empty one), or all of it.
+    fn wanted(&self) -> Option<&str> {
+        match (&self.args.shown.get, self.plan.format) {
+            (Some(path), _) => Some(path),
+            (None, Format::Report) => None,
+            (None, _) if self.wants_summary() => None,
+            (None, _) => Some(""),
+        }
     }
 
     fn wants_summary(&self) -> bool {

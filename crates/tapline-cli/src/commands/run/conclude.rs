@@ -57,7 +57,7 @@ fn is_grouped(args: &Run, plan: &Plan) -> bool {
 }
 
 /// Prints what is to be printed at the end, and returns the exit code.
-pub(super) fn conclude(args: &Run, plan: &Plan, mut ended: Ended, show: &mut Show, ledger: Ledger) -> u8 {
+pub(super) fn conclude(args: &Run, plan: &Plan, mut ended: Ended, show: &mut Show, ledger: &Ledger) -> u8 {
     if ended.report.run.attempts > 1 {
         if let Some(summary) = &mut ended.summary {
             summary.ledger = ledger.clone();

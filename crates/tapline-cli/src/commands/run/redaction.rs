@@ -79,7 +79,9 @@ impl Clean {
             let Some(record) = self.waiting.pop_front() else { break };
             let record = self.decoder.decode_again(record, bytes);
             let steps = self.fold.apply(&record);
-            steps.iter().for_each(|step| self.collector.accept(step));
+            for step in &steps {
+                self.collector.accept(step);
+            }
             seen.push(Seen { record, steps });
         }
         seen

@@ -73,8 +73,15 @@ impl Show {
         matches!(self.format, Format::Live | Format::Lines) && !self.only_value
     }
 
+    /// Lines of the agent's came, this long after the start.
+    pub(super) fn all(&mut self, seen: &[Seen], elapsed: Duration) {
+        for seen in seen {
+            self.seen(seen, elapsed);
+        }
+    }
+
     /// A line of the agent's came, this long after the start.
-    pub(super) fn seen(&mut self, seen: &Seen, elapsed: Duration) {
+    fn seen(&mut self, seen: &Seen, elapsed: Duration) {
         if self.format == Format::StreamJson && !self.only_value {
             self.pass_on(&seen.record);
         }
