@@ -5,6 +5,7 @@ mod agents;
 mod between;
 mod corpus;
 mod decode;
+mod redact;
 mod text;
 
 use std::fs::File;
@@ -16,6 +17,7 @@ use decode::{Measured, measure};
 
 const USAGE: &str = "\
 usage: bench decode [--mb N] [--rounds N] [--corpus long|short|mixed|fixtures]… [--file FILE] [--only PEER]… [--json]
+       bench redact [--mb N] [--rounds N]
        bench run latency|overhead|tee|replay TAPLINE FOLDER
        bench run many FOLDER STREAM [COUNT]
        bench make-stream PATH|- MB [--kind long|short|mixed]";
@@ -24,6 +26,7 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let done = match args.split_first() {
         Some((command, rest)) if command == "decode" => decode_command(rest),
+        Some((command, rest)) if command == "redact" => redact_command(rest),
         Some((command, rest)) if command == "run" => run_command(rest),
         Some((command, rest)) if command == "play" => play_command(rest),
         Some((command, rest)) if command == "converse" => converse_command(rest),
@@ -78,6 +81,13 @@ fn number(text: &str) -> Result<u64, String> {
 
 fn kind(name: &str) -> Result<Kind, String> {
     Kind::named(name).ok_or_else(|| format!("`{name}` is no kind of stream\n{USAGE}"))
+}
+
+fn redact_command(args: &[String]) -> Result<(), String> {
+    let options = Options::read(args, &["--mb", "--rounds"], &[])?;
+    let rounds = usize::try_from(options.number("--rounds", 5)?).map_err(|error| error.to_string())?;
+    let text = redact::measure(options.number("--mb", 100)? * 1_000_000, rounds);
+    io::stdout().write_all(text.as_bytes()).map_err(|error| error.to_string())
 }
 
 fn run_command(args: &[String]) -> Result<(), String> {

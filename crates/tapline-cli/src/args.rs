@@ -116,7 +116,7 @@ pub(crate) struct Convert {
     /// With `--to json`: add the conversation as `messages`
     #[arg(long)]
     pub(crate) messages: bool,
-    /// Replace secrets (keys, tokens, passwords); text that is still being written is blanked
+    /// Replace secrets: keys, tokens, passwords, private keys (docs/REDACT.md)
     #[arg(long)]
     pub(crate) redact: bool,
     #[command(flatten)]

@@ -6,6 +6,7 @@
 mod args;
 mod ci;
 mod commands;
+mod config;
 mod exit;
 mod follow;
 mod output;

@@ -1,5 +1,6 @@
 //! Where records come from: a file, a recording or stdin, of any shape.
 
+mod redaction;
 mod sent;
 
 use std::fs::File;
@@ -9,11 +10,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, Record, Transcript};
-use tapline_recording::{Recording, redact, redact_line};
-use tapline_session::{Ending, Fold, Format, Ledger, Run, Step, Summary, Warning, What};
+use tapline_recording::Recording;
+use tapline_session::{Ending, Fold, Format, Ledger, Run, Step, Summary, Warning};
 
 use crate::args::{Facts, Shape};
-use crate::{output, store};
+use crate::{config, output, store};
+use redaction::Redaction;
 use sent::SentBefore;
 
 /// Large reads: fewer system calls, and still every line at once.
@@ -34,8 +36,7 @@ pub(crate) struct Source {
     whole: Option<Ledger>,
     /// Where the recording is incomplete.
     lost: Vec<String>,
-    /// What is read is decoded again without its secrets.
-    redactor: Option<Decoder>,
+    redaction: Option<Redaction>,
     /// It may still turn out to be no stream.
     unsure: bool,
 }
@@ -88,10 +89,12 @@ impl Source {
         let mut source = Self::with(name, Box::new(file), facts, agent, format)?;
         let end = recording.end.clone().unwrap_or_default();
         let given = source.ending;
+        let stderr = recording.stderr_head(STDERR_KEPT).ok().filter(|text| !text.is_empty());
+        let stderr = stderr.map(|text| config::redactor().map(|redactor| redactor.text(&text).into_owned())).transpose()?;
         source.ending = Ending {
             exit_code: given.exit_code.or(end.exit_code),
             signal: given.signal.or(end.signal),
-            stderr: given.stderr.or(recording.stderr_head(STDERR_KEPT).ok().map(|text| redact(&text).into_owned())),
+            stderr: given.stderr.or(stderr),
             timed_out: given.timed_out || end.timed_out,
             interrupted: end.interrupted,
             lingered: end.lingered,
@@ -114,8 +117,13 @@ impl Source {
     }
 
     /// Takes secrets out of all that is read from here on.
-    pub(crate) fn redacted(self, redact: bool) -> Self {
-        Self { redactor: redact.then(Decoder::default), ..self }
+    pub(crate) fn redacted(mut self) -> Result<Self> {
+        let redactor = config::redactor()?;
+        for text in [&mut self.ending.stderr, &mut self.ending.last_message].into_iter().flatten() {
+            *text = redactor.text(text).into_owned();
+        }
+        self.redaction = Some(Redaction::new(redactor));
+        Ok(self)
     }
 
     /// Reads from anything.
@@ -151,26 +159,36 @@ impl Source {
             sent: None,
             whole: None,
             lost: Vec::new(),
-            redactor: None,
+            redaction: None,
             unsure: true,
         })
     }
 
     /// The next record, for those who pass it on unread.
     pub(crate) fn next_record(&mut self) -> Result<Option<Record>> {
-        let record = self.input.next().transpose().with_context(|| format!("cannot read {}", self.name))?;
-        if let Some(transcript) = record.as_ref().filter(|_| self.unsure).and_then(Transcript::of) {
-            self.unsure = false;
-            output::tell(&format!("{} is {}", self.name, transcript.about()));
+        let Self { name, input, redaction, unsure, .. } = self;
+        let mut read = || {
+            let record = input.next().transpose().with_context(|| format!("cannot read {name}"))?;
+            if let Some(transcript) = record.as_ref().filter(|_| *unsure).and_then(Transcript::of) {
+                *unsure = false;
+                output::tell(&format!("{name} is {}", transcript.about()));
+            }
+            *unsure &= record.as_ref().is_some_and(|record| record.line < SHOWS_WITHIN && !is_of_a_stream(record));
+            Ok(record)
+        };
+        let (record, bytes) = match redaction {
+            Some(redaction) => redaction.next(read)?.unzip(),
+            None => read()?
+                .map(|record| {
+                    let bytes = record.bytes.len();
+                    (record, bytes)
+                })
+                .unzip(),
+        };
+        if let (Some(sent), Some(bytes)) = (&mut self.sent, bytes) {
+            sent.received(bytes);
         }
-        self.unsure &= record.as_ref().is_some_and(|record| record.line < SHOWS_WITHIN && !is_of_a_stream(record));
-        if let (Some(sent), Some(record)) = (&mut self.sent, &record) {
-            sent.received(record.bytes.len());
-        }
-        Ok(match (record, &mut self.redactor) {
-            (Some(record), Some(decoder)) => Some(decoder.decode_line(record.line, redact_line(&record))),
-            (record, _) => record,
-        })
+        Ok(record)
     }
 
     /// The next record and what happened in it; no record where it was the host that said something.
@@ -181,8 +199,8 @@ impl Source {
         if let Some(sent) = &mut self.sent {
             let mut steps = sent.before(self.held.is_some(), &mut self.fold);
             if !steps.is_empty() {
-                if self.redactor.is_some() {
-                    steps.iter_mut().for_each(redact_prompt);
+                if let Some(redaction) = &self.redaction {
+                    steps.iter_mut().for_each(|step| redaction.prompt(step));
                 }
                 return Ok(Some((None, steps)));
             }
@@ -223,7 +241,7 @@ impl Source {
 
     /// Whether taking the next record may have to wait: what was put out must be seen by then.
     pub(crate) fn may_wait(&self) -> bool {
-        !self.input.is_ready()
+        !self.input.is_ready() && !self.redaction.as_ref().is_some_and(Redaction::is_ready)
     }
 
     /// Everything that is known at the end.
@@ -241,12 +259,6 @@ impl Source {
 
 /// What the verdict of a run looks at; a recording may have more of it.
 const STDERR_KEPT: u64 = 64 << 10;
-
-fn redact_prompt(step: &mut Step) {
-    if let What::Prompt { text } = &mut step.what {
-        *text = redact(text).into_owned();
-    }
-}
 
 /// What the caller knows of the run's end.
 fn ending(facts: &Facts) -> Result<Ending> {

@@ -41,8 +41,8 @@ pub(crate) fn folder(kept: &Kept) -> Result<Option<PathBuf>> {
 }
 
 /// A recording there, put on the disk when it was asked for.
-pub(crate) fn record_to(kept: &Kept, folder: PathBuf) -> RecordTo {
-    RecordTo { folder, sync: if kept.sync == SyncWhen::Always { Sync::Always } else { Sync::EverySecond } }
+pub(crate) fn record_to(kept: &Kept, folder: PathBuf, redact: bool) -> RecordTo {
+    RecordTo { folder, sync: if kept.sync == SyncWhen::Always { Sync::Always } else { Sync::EverySecond }, redact }
 }
 
 /// A name for a new recording: it sorts by time, and no two are the same.

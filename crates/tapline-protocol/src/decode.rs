@@ -63,6 +63,20 @@ impl Decoder {
         record
     }
 
+    /// Reads a record again whose bytes were changed on their way; a piece of a line that was too long stays one.
+    pub fn decode_again(&mut self, record: Record, bytes: Vec<u8>) -> Record {
+        if bytes == record.bytes {
+            return record;
+        }
+        if matches!(record.event, Event::Document(_)) {
+            return Record { line: record.line, ..self.decode_document(bytes) };
+        }
+        if matches!(record.event, Event::Malformed(Malformed::TooLong | Malformed::NulRun) | Event::Rest) {
+            return Record { bytes, ..record };
+        }
+        self.decode_line(record.line, bytes)
+    }
+
     /// Decodes one whole line that was cut elsewhere.
     pub fn decode_line(&mut self, line: u64, bytes: Vec<u8>) -> Record {
         decode(&mut self.tape, Line { piece: Piece::Line, number: line, bytes: bytes.into() })

@@ -5,10 +5,12 @@
 mod fingerprint;
 mod fragment;
 mod value;
+mod walk;
 
 pub(crate) use fingerprint::{fingerprint, fingerprint_of};
 pub use fragment::{Json, Number, without_lone_surrogates};
 pub use value::{Entries, Items, Kind, Value};
+pub use walk::{Token, Walk};
 
 use std::fmt;
 
@@ -52,9 +54,9 @@ impl fmt::Display for SyntaxError {
 
 impl std::error::Error for SyntaxError {}
 
-/// The nodes of one text, reused from line to line.
+/// The nodes of one text, reused from line to line: for those who read many.
 #[derive(Debug, Default)]
-pub(crate) struct Tape {
+pub struct Tape {
     nodes: Vec<Node>,
 }
 
@@ -63,7 +65,7 @@ const KEEP_NODES: usize = 1 << 16;
 
 impl Tape {
     /// Checks `text` and returns the view of its only value.
-    pub(crate) fn parse<'t>(&'t mut self, text: &'t str) -> Result<Value<'t>, SyntaxError> {
+    pub fn parse<'t>(&'t mut self, text: &'t str) -> Result<Value<'t>, SyntaxError> {
         self.nodes.clear();
         if self.nodes.capacity() > KEEP_NODES {
             self.nodes.shrink_to(KEEP_NODES);

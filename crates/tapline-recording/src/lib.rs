@@ -36,6 +36,6 @@ mod writing;
 
 pub use error::RecordingError;
 pub use reading::{Piece, Recording};
-pub use redact::{LineRedactor, REDACTED, redact, redact_args, redact_line};
+pub use redact::{BadPattern, LineRedactor, PieceRedactor, REDACTED, Redactor, SHAPES, SHORTEST_VALUE, Shape, StreamRedactor};
 pub use sent::{Sent, SentPieces};
 pub use writing::{End, Loss, Meta, Recorder, Stream, Sync, create_private_folder};

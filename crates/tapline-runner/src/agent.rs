@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use tapline_protocol::Agent as Kind;
-use tapline_recording::Sync;
+use tapline_recording::{Redactor, Sync};
 use tokio::io::AsyncRead;
 
 use crate::answers::Answers;
@@ -57,6 +57,8 @@ pub struct Agent {
     pub(crate) converses: bool,
     /// Where the run is kept.
     pub record: Option<RecordTo>,
+    /// Finds secrets: in what is kept of its arguments and shown of its stderr, and in a recording that is to hold none.
+    pub redactor: Redactor,
     /// Who ends what is left if this program is killed.
     pub guard: Option<GuardProgram>,
     /// A name for the run, in its report and recording.
@@ -168,6 +170,8 @@ pub struct RecordTo {
     pub folder: PathBuf,
     /// When what was written is put on the disk.
     pub sync: Sync,
+    /// It holds no secrets: they are replaced in everything that is kept.
+    pub redact: bool,
 }
 
 /// Builder methods that set one value.
@@ -197,6 +201,7 @@ impl Agent {
             answers: Answers::default(),
             converses: false,
             record: None,
+            redactor: Redactor::default(),
             guard: None,
             label: None,
             no_heuristics: false,
@@ -331,7 +336,7 @@ impl Agent {
     /// Keeps the run in this folder, which must not be there.
     #[must_use]
     pub fn record(mut self, folder: impl AsRef<Path>) -> Self {
-        self.record = Some(RecordTo { folder: folder.as_ref().to_owned(), sync: Sync::default() });
+        self.record = Some(RecordTo { folder: folder.as_ref().to_owned(), sync: Sync::default(), redact: false });
         self
     }
 
@@ -349,6 +354,7 @@ impl Agent {
             answers: self.answers.clone(),
             converses: self.converses,
             record: self.record.clone(),
+            redactor: self.redactor.clone(),
             guard: self.guard.clone(),
             label: self.label.clone(),
             no_heuristics: self.no_heuristics,

@@ -47,7 +47,7 @@ impl Conversation {
         if let (Some(to), 2..) = (&mut agent.record, self.turns) {
             let mut folder = std::mem::take(&mut to.folder).into_os_string();
             folder.push(format!("-{}", self.turns));
-            *to = RecordTo { folder: folder.into(), sync: to.sync };
+            *to = RecordTo { folder: folder.into(), ..to.clone() };
         }
         agent.start().await
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tapline_protocol::Decoder;
-use tapline_recording::{End, LineRedactor, Stream, redact};
+use tapline_recording::{End, LineRedactor, Redactor, Stream};
 use tapline_session::{Ending, Fold, Host, Step, signal_name};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, ChildStderr, ChildStdout};
@@ -69,6 +69,9 @@ pub(crate) struct Driver {
     /// What is sent to the agent is part of the conversation.
     pub(crate) host: Host,
     pub(crate) journal: Journal,
+    pub(crate) redactor: Redactor,
+    /// The same for stderr, line by line.
+    pub(crate) error_lines: LineRedactor,
     /// What is said the other way, where something is.
     pub(crate) dialogue: Option<Dialogue>,
     pub(crate) ending: Ending,
@@ -95,7 +98,6 @@ pub(crate) struct State {
     swept: bool,
     /// How many processes are left that cannot be ended: told once.
     left: Option<usize>,
-    redactor: LineRedactor,
     look_at: Option<Instant>,
     /// What was read last, until it is in the recording.
     writing: Option<Writing>,
@@ -439,9 +441,8 @@ impl Driver {
         let text = String::from_utf8_lossy(&behind[..end]).into_owned();
         state.stderr_shown += end;
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
-            if let Some(shown) = self.state.redactor.line(line) {
-                self.tell(Update::Stderr(shown.into_owned()));
-            }
+            let shown = String::from_utf8_lossy(&self.error_lines.line(line.as_bytes())).into_owned();
+            self.tell(Update::Stderr(shown));
         }
         if full && !kept.is_empty() {
             self.tell(Update::Stderr("… (the rest of stderr is not shown)".to_owned()));
@@ -471,7 +472,7 @@ impl Driver {
         }
         let steps = self.host.close(&mut self.fold);
         self.tell_sent(steps);
-        self.ending.stderr = Some(redact(&String::from_utf8_lossy(&self.state.stderr_kept)).into_owned());
+        self.ending.stderr = Some(self.redactor.text(&String::from_utf8_lossy(&self.state.stderr_kept)).into_owned());
         self.close_input();
         self.ending.exit_code = self.state.exit.and_then(|status| status.code());
         #[cfg(unix)]

@@ -1,12 +1,14 @@
 //! The recording of a run, shared by those who write to it. It is written by threads of the runtime's, so that neither clock nor
-//! signal waits for a disk that does not answer. It may fail: the run goes on, and the loss is kept to be told.
+//! signal waits for a disk that does not answer. It may fail: the run goes on, and the loss is kept to be told. Where it is to hold
+//! no secrets, they are taken out here: what is said to the agent and decided about it is not changed.
 
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tapline_recording::{End, Loss, Recorder, RecordingError, Stream};
+use tapline_protocol::Json;
+use tapline_recording::{End, Loss, PieceRedactor, Recorder, RecordingError, Redactor, Stream};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::answers::Settled;
@@ -18,7 +20,7 @@ pub(crate) struct Journal(Option<Arc<Kept>>);
 #[derive(Debug)]
 struct Kept {
     /// Whoever writes holds it, for as long as the disk takes.
-    recorder: Mutex<Option<Recorder>>,
+    open: Mutex<Open>,
     /// What is to be written, in order.
     queue: Mutex<VecDeque<Entry>>,
     untold: Mutex<Vec<Loss>>,
@@ -27,6 +29,19 @@ struct Kept {
     /// Nothing more is written; of which streams something is missing for that.
     given_up: AtomicBool,
     missing: [AtomicBool; 3],
+}
+
+#[derive(Debug)]
+struct Open {
+    recorder: Option<Recorder>,
+    redaction: Option<Redaction>,
+}
+
+#[derive(Debug)]
+struct Redaction {
+    redactor: Redactor,
+    /// One a stream.
+    streams: [PieceRedactor; 3],
 }
 
 #[derive(Debug)]
@@ -45,16 +60,54 @@ fn no_answer() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "the disk did not answer")
 }
 
+impl Open {
+    fn write(&mut self, stream: Stream, bytes: &[u8]) -> Vec<Loss> {
+        match (&mut self.recorder, &mut self.redaction) {
+            (Some(recorder), Some(redaction)) => recorder.write(stream, &redaction.streams[stream as usize].push(bytes)),
+            (Some(recorder), None) => recorder.write(stream, bytes),
+            (None, _) => Vec::new(),
+        }
+    }
+
+    /// Writes what a redactor still holds back.
+    fn write_rest(&mut self, stream: Stream) -> Vec<Loss> {
+        match (&mut self.recorder, &mut self.redaction) {
+            (Some(recorder), Some(redaction)) => recorder.write(stream, &redaction.streams[stream as usize].finish()),
+            _ => Vec::new(),
+        }
+    }
+
+    fn close(&mut self, stream: Stream) -> Vec<Loss> {
+        let mut losses = self.write_rest(stream);
+        losses.extend(self.recorder.as_mut().map(|recorder| recorder.close(stream)).unwrap_or_default());
+        losses
+    }
+
+    fn decide(&mut self, settled: &Settled) -> Vec<Loss> {
+        let Some(recorder) = &mut self.recorder else { return Vec::new() };
+        let clean = self.redaction.as_ref().and_then(|redaction| clean(&redaction.redactor, &Json::of(settled)));
+        match clean.and_then(|json| json.to::<serde_json::Value>().ok()) {
+            Some(clean) => recorder.decide(&clean),
+            None => recorder.decide(settled),
+        }
+    }
+}
+
+/// The same value without its secrets.
+fn clean(redactor: &Redactor, json: &Json) -> Option<Json> {
+    let clean = redactor.line(json.as_str().as_bytes());
+    Json::parse(std::str::from_utf8(&clean).ok()?).ok()
+}
+
 impl Kept {
     /// Writes whatever waits.
     fn flush(&self) {
-        let mut open = lock(&self.recorder);
+        let mut open = lock(&self.open);
         while let Some(entry) = { lock(&self.queue).pop_front() } {
-            let Some(recorder) = open.as_mut() else { return };
             let losses = match &entry {
-                Entry::Piece(stream, bytes, count) => recorder.write(*stream, &bytes[..*count]),
-                Entry::Closed(stream) => recorder.close(*stream),
-                Entry::Decision(settled) => recorder.decide(settled),
+                Entry::Piece(stream, bytes, count) => open.write(*stream, &bytes[..*count]),
+                Entry::Closed(stream) => open.close(*stream),
+                Entry::Decision(settled) => open.decide(settled),
             };
             if let Entry::Piece(stream, _, count) = entry {
                 self.written[stream as usize].fetch_add(count as u64, Ordering::AcqRel);
@@ -73,9 +126,12 @@ impl Kept {
 }
 
 impl Journal {
-    pub(crate) fn new(recorder: Option<Recorder>) -> Self {
+    /// Keeps what is written; without secrets, if somebody takes them out.
+    pub(crate) fn new(recorder: Option<Recorder>, redactor: Option<Redactor>) -> Self {
+        let streams = |redactor: &Redactor| [redactor.pieces(), redactor.pieces(), redactor.pieces()];
+        let redaction = redactor.map(|redactor| Redaction { streams: streams(&redactor), redactor });
         let kept = |recorder| Kept {
-            recorder: Mutex::new(Some(recorder)),
+            open: Mutex::new(Open { recorder: Some(recorder), redaction }),
             queue: Mutex::default(),
             untold: Mutex::default(),
             written: Default::default(),
@@ -143,12 +199,23 @@ impl Journal {
     pub(crate) fn finish(&self, end: &End) -> Result<Vec<Loss>, RecordingError> {
         let Some(kept) = &self.0 else { return Ok(Vec::new()) };
         kept.flush();
-        let Some(mut recorder) = lock(&kept.recorder).take() else { return Ok(Vec::new()) };
+        let (mut open, mut end) = (lock(&kept.open), end.clone());
+        for stream in [Stream::Stdout, Stream::Stderr, Stream::Stdin] {
+            lock(&kept.untold).extend(open.write_rest(stream));
+        }
+        if let Some(Redaction { redactor, .. }) = &open.redaction {
+            end.violated = end.violated.map(|rule| redactor.text(&rule).into_owned());
+            end.verdict = end.verdict.and_then(|verdict| clean(redactor, &verdict));
+        }
+        let Some(mut recorder) = open.recorder.take() else { return Ok(Vec::new()) };
+        drop(open);
         for stream in [Stream::Stdout, Stream::Stderr, Stream::Stdin] {
             if kept.missing[stream as usize].load(Ordering::Acquire) {
                 recorder.give_up(stream, &no_answer());
             }
         }
-        recorder.finish(end)
+        let mut losses = recorder.finish(&end)?;
+        losses.splice(..0, std::mem::take(&mut *lock(&kept.untold)));
+        Ok(losses)
     }
 }

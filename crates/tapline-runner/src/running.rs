@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tapline_protocol::claude::control::{Initialize, InitializeReply};
 use tapline_protocol::{Agent as Kind, Decoder, InputShape, Record};
-use tapline_recording::{Meta, Recorder, redact_args};
+use tapline_recording::{Meta, Recorder};
 use tapline_session::{Collector, Ending, Fold, Format, Host, Report, Run, Step, Summary, What, rfc3339};
 use tokio::process::Command;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -264,7 +264,8 @@ impl Running {
 
         let (stdout, stderr, stdin) = (child.stdout.take(), child.stderr.take(), child.stdin.take());
         let tree = Arc::new(Tree::new(mark, child.id(), &descriptors(stdout.as_ref(), stderr.as_ref())));
-        let journal = Journal::new(recorder);
+        let clean = agent.record.as_ref().is_some_and(|to| to.redact);
+        let journal = Journal::new(recorder, clean.then(|| agent.redactor.clone()));
         let ((report_fed, fed), (order, orders)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
         let (send, updates) = mpsc::channel(WAITING);
         let (over, when_over) = watch::channel(None);
@@ -290,6 +291,8 @@ impl Running {
             fold: Fold::for_agent(Some(kind)),
             host: if takes_more { Host::with_messages() } else { Host::with_text() },
             journal,
+            error_lines: agent.redactor.lines(),
+            redactor: agent.redactor,
             dialogue,
             ending: Ending {
                 no_heuristics: agent.no_heuristics,
@@ -556,15 +559,16 @@ fn recorder(
     let Some(to) = &agent.record else { return Ok(None) };
     let program = program.display().to_string();
     let args: Vec<_> = invocation.args.iter().map(|arg| arg.to_string_lossy()).collect();
-    let args = redact_args(args.iter().map(|arg| &**arg));
+    let args = agent.redactor.args(args.iter().map(|arg| &**arg));
+    let shown = |text: String| if to.redact { agent.redactor.text(&text).into_owned() } else { text };
     let meta = Meta {
         schema: 1,
         agent: Some(agent.kind.name().to_owned()),
         argv: std::iter::once(program).chain(args).collect(),
-        cwd: agent.cwd.clone().or_else(|| std::env::current_dir().ok()).map(|cwd| cwd.display().to_string()),
+        cwd: agent.cwd.clone().or_else(|| std::env::current_dir().ok()).map(|cwd| shown(cwd.display().to_string())),
         env_names: environment.keys().map(|name| name.to_string_lossy().into_owned()).collect(),
         started_at: started_at.cloned(),
-        label: agent.label.clone(),
+        label: agent.label.clone().map(shown),
         tapline: Some(env!("CARGO_PKG_VERSION").to_owned()),
         no_heuristics: agent.no_heuristics,
         no_background_tasks: runs_no_background_tasks(environment),

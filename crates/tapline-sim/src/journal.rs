@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use serde_json::json;
 use tapline_protocol::Json;
+use tapline_recording::Redactor;
 
 use crate::asked::{Api, Asked};
 use crate::scenario::{Facts, Lane, Scenario, Usage};
@@ -82,7 +83,8 @@ pub(crate) struct Journal {
 #[derive(Debug)]
 struct State {
     script: Script,
-    log: Option<File>,
+    /// Where requests are written, and who takes secrets out of them.
+    log: Option<(File, Redactor)>,
     log_failed: Option<io::Error>,
     kept: Vec<Logged>,
     failures: Vec<String>,
@@ -95,7 +97,7 @@ struct State {
 }
 
 impl Journal {
-    pub(crate) fn new(scenario: Scenario, log: Option<File>, keep: bool, on_request: Option<fn(&Logged)>) -> Self {
+    pub(crate) fn new(scenario: Scenario, log: Option<(File, Redactor)>, keep: bool, on_request: Option<fn(&Logged)>) -> Self {
         let tokens = BTreeMap::new();
         let state = State {
             script: Script::new(scenario),
@@ -142,8 +144,8 @@ impl Journal {
         if let Some(failure) = logged.failure.as_ref().filter(|failure| state.failures.last() != Some(failure)) {
             state.failures.push(failure.clone());
         }
-        if let Some(file) = &mut state.log
-            && let Err(error) = file.write_all(logged.to_line().as_bytes())
+        if let Some((file, redactor)) = &mut state.log
+            && let Err(error) = file.write_all(&redactor.line(logged.to_line().as_bytes()))
         {
             state.log = None;
             state.log_failed = Some(error);

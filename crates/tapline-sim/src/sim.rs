@@ -8,6 +8,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use tapline_recording::Redactor;
 use tokio::sync::oneshot;
 
 use crate::error::SimError;
@@ -43,6 +44,8 @@ pub struct SimOptions {
     pub log: Option<PathBuf>,
     /// Keep the requests for [`Sim::requests`].
     pub keep: bool,
+    /// Takes secrets out of the log.
+    pub redactor: Redactor,
     /// Called with every request.
     pub on_request: Option<fn(&Logged)>,
     /// The HOME to use; without it a fresh one, which is removed with the sim.
@@ -51,7 +54,8 @@ pub struct SimOptions {
 
 impl Default for SimOptions {
     fn default() -> Self {
-        Self { listen: (Ipv4Addr::LOCALHOST, 0).into(), log: None, keep: true, on_request: None, home: None }
+        let redactor = Redactor::default();
+        Self { listen: (Ipv4Addr::LOCALHOST, 0).into(), log: None, keep: true, redactor, on_request: None, home: None }
     }
 }
 
@@ -72,7 +76,8 @@ impl Sim {
         let address = listener.local_addr().map_err(fail)?;
         let log = options.log.as_deref().map(create_log).transpose()?;
         let home = home::Folder::make(options.home, address)?;
-        let journal = Arc::new(Journal::new(scenario, log, options.keep, options.on_request));
+        let journal =
+            Arc::new(Journal::new(scenario, log.map(|log| (log, options.redactor)), options.keep, options.on_request));
         let (stop, stopped) = oneshot::channel::<()>();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(SimError::Thread)?;
         let served = Arc::clone(&journal);

@@ -160,6 +160,10 @@ pub(crate) struct Shown {
     /// A name for this run: in messages, the report and the recording
     #[arg(long, value_name = "NAME")]
     pub(crate) label: Option<String>,
+    /// Replace secrets (keys, tokens, passwords) in everything that is written, the recording included (docs/REDACT.md).
+    /// Where CI or GITHUB_ACTIONS is set, stderr, summaries and the formats live, lines and text are redacted without it
+    #[arg(long)]
+    pub(crate) redact: bool,
     /// Write a summary in Markdown to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) summary: Option<PathBuf>,

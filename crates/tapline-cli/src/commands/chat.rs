@@ -25,7 +25,7 @@ use crate::args::chat::Chat;
 use crate::commands::check::read_permissions;
 use crate::commands::guard_program;
 use crate::commands::run::prepare;
-use crate::{output, store};
+use crate::{config, output, store};
 
 pub(crate) fn run(args: &Chat) -> Result<u8> {
     let typed = args.script.is_none() && std::io::stdin().is_terminal();
@@ -56,7 +56,8 @@ fn agent(args: &Chat, typed: bool) -> Result<Agent> {
     agent.environment = prepare::environment(&args.told);
     agent.bin.clone_from(&args.whose.bin);
     agent.cwd.clone_from(&args.whose.cwd);
-    agent.record = store::folder(&args.kept)?.map(|folder| store::record_to(&args.kept, folder));
+    agent.record = store::folder(&args.kept)?.map(|folder| store::record_to(&args.kept, folder, false));
+    agent.redactor = config::redactor()?;
     agent.guard = guard_program();
     Ok(agent)
 }

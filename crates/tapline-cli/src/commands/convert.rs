@@ -18,7 +18,8 @@ pub(crate) fn run(args: &Convert) -> Result<u8> {
         let same = from.canonicalize().is_ok_and(|from| to.canonicalize().is_ok_and(|to| from == to));
         anyhow::ensure!(!same, "{} would be written over by its own conversion: give another file", to.display());
     }
-    let source = Source::open(args.stream.file.as_ref(), &args.facts)?.redacted(args.redact);
+    let source = Source::open(args.stream.file.as_ref(), &args.facts)?;
+    let source = if args.redact { source.redacted()? } else { source };
     match args.output.as_deref().filter(|path| *path != Path::new("-")) {
         None => {
             let kind = match args.to {

@@ -1,25 +1,27 @@
 //! `tapline replay`: plays a recorded agent to whoever has started us in its place.
 
-use std::ffi::OsString;
 use std::io::{IsTerminal as _, Read, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use tapline_recording::{Recording, redact_args};
+use tapline_recording::Recording;
 use tapline_session::parse_signal;
 use tapline_sim::{HostEnds, Played, ReplayOptions, recorded_version, replay};
 
 use super::tee::is_question;
 use crate::args::offline::Replay;
 use crate::plain::Plain;
-use crate::{exit, output};
+use crate::{config, exit, output};
 
 pub(crate) fn run(args: &Replay) -> Result<u8> {
     if args.args.len() == 1 && is_question(&args.args[0]) {
         return version(&first(&args.recording)?);
     }
-    let recording = choose(&args.recording, &args.args)?;
-    if let Some(why) = args.strict.then(|| other_arguments(&recording, &args.args)).flatten() {
+    // As a recording has them.
+    let given: Vec<_> = args.args.iter().map(|argument| argument.to_string_lossy()).collect();
+    let given = config::redactor()?.args(given.iter().map(AsRef::as_ref));
+    let recording = choose(&args.recording, &given)?;
+    if let Some(why) = args.strict.then(|| other_arguments(&recording, &given)).flatten() {
         output::fail(&format!("replay: the host departs from the recording: {why}"));
         return Ok(exit::VIOLATED);
     }
@@ -76,7 +78,7 @@ fn recordings_in(path: &Path) -> Vec<PathBuf> {
 }
 
 /// The recording; of a folder of them the first that was made with these arguments: a host may start its agent more than once.
-fn choose(path: &Path, given: &[OsString]) -> Result<Recording> {
+fn choose(path: &Path, given: &[String]) -> Result<Recording> {
     if Recording::is_one(path) || !path.is_dir() {
         return Ok(Recording::open(path)?);
     }
@@ -92,16 +94,14 @@ fn choose(path: &Path, given: &[OsString]) -> Result<Recording> {
 }
 
 /// Where a host's arguments are not the recorded ones. Where there are none, nobody gave any on.
-fn other_arguments(recording: &Recording, given: &[OsString]) -> Option<String> {
+fn other_arguments(recording: &Recording, given: &[String]) -> Option<String> {
     let recorded = recording.meta.argv.get(1..)?;
-    let given: Vec<_> = given.iter().map(|argument| argument.to_string_lossy()).collect();
-    let given = redact_args(given.iter().map(AsRef::as_ref));
     if given.is_empty() {
         return None;
     }
-    let at = recorded.iter().zip(&given).take_while(|(one, other)| one == other).count();
+    let at = recorded.iter().zip(given).take_while(|(one, other)| one == other).count();
     let word = |list: &[String]| list.get(at).map_or_else(|| "not there".to_owned(), |word| format!("{word:?}"));
-    (recorded != given.as_slice()).then(|| format!("argument {} was {} and is {}", at + 1, word(recorded), word(&given)))
+    (recorded != given).then(|| format!("argument {} was {} and is {}", at + 1, word(recorded), word(given)))
 }
 
 /// A stream of the agent's: as it is, but made visible where it is a terminal.

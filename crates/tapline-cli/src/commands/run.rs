@@ -5,6 +5,7 @@ mod conclude;
 mod context;
 mod denials;
 pub(super) mod prepare;
+mod redaction;
 mod show;
 mod signals;
 mod stdin;
@@ -17,8 +18,9 @@ use tapline_session::{Advice, Fold, parse_rfc3339};
 
 use crate::args::run::Run;
 use crate::commands::check::read_policy;
-use crate::{exit, store};
+use crate::{config, exit, store};
 use attempt::{Attempt, Ended};
+use redaction::Redaction;
 use show::Show;
 use signals::Signals;
 
@@ -42,7 +44,8 @@ async fn attempts(args: &Run) -> Result<u8> {
     let until = args.ending.timeout.and_then(|timeout| started.checked_add(timeout));
     let piped = plan.read_stdin(args, until, &signals).await?;
     let folder = store::folder(&args.kept)?;
-    let mut show = Show::new(args, plan.format, plan.kind);
+    let redaction = Redaction::new(args, plan.format, config::redactor()?);
+    let mut show = Show::new(args, plan.format, plan.kind, &redaction);
     conclude::open_group(args, &plan, &mut show);
     if let Ok(Some(note)) = &piped {
         show.note(note);
@@ -60,6 +63,7 @@ async fn attempts(args: &Run) -> Result<u8> {
             started_at: started_at.clone(),
             folder: folder.as_deref(),
             policy: policy.as_mut(),
+            redaction: &redaction,
         };
         let mut ended = match piped {
             Ok(_) => attempt.run(session.clone().filter(|_| number > 1), &mut show, &mut whole).await?,
@@ -82,14 +86,14 @@ async fn attempts(args: &Run) -> Result<u8> {
             show.waited(!goes_on);
             if goes_on {
                 show.flushed().await;
-                show.again(args, plan.kind);
+                show.again(args, plan.kind, &redaction);
                 number += 1;
                 continue;
             }
             ended.interrupt(signals.code());
         }
         let stopped = matches!(ended.code, 124 | 130 | 143 | exit::VIOLATED);
-        let code = conclude::conclude(args, &plan, ended, &mut show, whole.ledger(), summary.take());
+        let code = conclude::conclude(args, &plan, ended, &mut show, &whole.ledger(), summary.take());
         return Ok(if flush(&mut show, &signals, stopped).await { code } else { signals.code().unwrap_or(code) });
     }
 }

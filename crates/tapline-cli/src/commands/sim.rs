@@ -18,7 +18,7 @@ use crate::args::offline::Sim;
 use crate::commands::guard_program;
 use crate::commands::run::prepare;
 use crate::signals::Signals;
-use crate::{exit, output};
+use crate::{config, exit, output};
 
 pub(crate) fn run(args: &Sim) -> Result<u8> {
     if args.example {
@@ -34,7 +34,9 @@ pub(crate) fn run(args: &Sim) -> Result<u8> {
     let extra = args.env.iter().map(|entry| variable(entry)).collect::<Result<Vec<_>>>()?;
     let on_request = args.verbose.then_some(tell_request as fn(&Logged));
     let log = args.log.clone().map(|path| if path == Path::new("-") { "/dev/stdout".into() } else { path });
-    let options = SimOptions { log, keep: false, on_request, home: args.home.clone(), ..SimOptions::default() };
+    let options = SimOptions { keep: false, on_request, home: args.home.clone(), ..SimOptions::default() };
+    let redactor = if log.is_some() { config::redactor()? } else { options.redactor.clone() };
+    let options = SimOptions { log, redactor, ..options };
     let options = SimOptions { listen: args.listen.unwrap_or(options.listen), ..options };
     let sim = tapline_sim::Sim::start_with(scenario, options)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 use tapline_protocol::Agent;
-use tapline_recording::{Meta, Recorder, Sync, redact_args};
+use tapline_recording::{Meta, Recorder, Sync};
 use tapline_runner::{Host, StartError, locate_other};
 
 use super::chain::{CHAIN, Chain, stands_in};
@@ -17,7 +17,7 @@ use crate::args::AgentName;
 use crate::args::offline::Tee;
 use crate::plain::Plain;
 use crate::signals::Signals;
-use crate::{exit, output, store};
+use crate::{config, exit, output, store};
 
 pub(crate) fn run(args: &Tee) -> Result<u8> {
     let named = args.bin.as_deref().and_then(Path::file_name).and_then(agent_of);
@@ -117,7 +117,7 @@ fn begin(args: &Tee, kind: Agent, program: &Path) -> Result<Recorder> {
     let meta = Meta {
         schema: 1,
         agent: Some(kind.name().to_owned()),
-        argv: redact_args(command.iter().map(AsRef::as_ref)),
+        argv: config::redactor()?.args(command.iter().map(AsRef::as_ref)),
         cwd: std::env::current_dir().ok().map(|path| path.display().to_string()),
         env_names: std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned()).collect(),
         started_at: tapline_runner::now(),

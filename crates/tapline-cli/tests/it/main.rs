@@ -33,6 +33,8 @@ mod passing;
 #[cfg(test)]
 mod piping;
 #[cfg(test)]
+mod redacting;
+#[cfg(test)]
 mod retelling;
 #[cfg(test)]
 mod running;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Json, Node, next_escape};
+use super::{Json, Node, Walk, next_escape};
 
 /// What kind of value stands here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +52,11 @@ impl<'t> Value<'t> {
     /// How many containers it stands in. Whoever reads shapes that hold themselves looks here, and stops.
     pub fn depth(self) -> u32 {
         self.depth
+    }
+
+    /// Everything in it, itself included, in the order of the text and without recursion.
+    pub fn walk(self) -> Walk<'t> {
+        Walk::new(self.text, self.nodes, self.at)
     }
 
     /// A copy that stands on its own.

@@ -1,30 +1,149 @@
-//! Whole streams without their secrets. A secret may be cut in two by partial messages: their text is blanked, and the
-//! whole message follows them.
+//! Lines without their secrets. A line of JSON is looked at string by string, decoded, and only the secrets' own bytes are
+//! replaced: every other byte stays, and JSON stays JSON. Any other line is text; a private key may go over many of those.
 
-use tapline_protocol::{Record, Value};
+use std::borrow::Cow;
+use std::ops::Range;
 
-use super::redact;
+use tapline_protocol::{Kind, Tape, Token, Value};
 
-/// A record's bytes without secrets; the line end stays, and JSON stays JSON.
-pub fn redact_line(record: &Record) -> Vec<u8> {
-    let text = String::from_utf8_lossy(&record.bytes);
-    let blanked = if record.envelope.kind.as_deref() == Some("stream_event") { blank_delta(&text) } else { None };
-    redact(blanked.as_deref().unwrap_or(&text)).into_owned().into_bytes()
+use super::glance::may_hold;
+use super::names::{self, Name};
+use super::peel::{Escapes, find, merge, peel, text_of};
+use super::places::key_line;
+use super::rules::Rules;
+use super::values::is_likely;
+use super::{REDACTED, splice};
+
+/// Shorter strings hold no secret.
+const SHORTEST: usize = 6;
+
+/// The part of a line between its mark of order and its end, and how long that mark is.
+pub(super) fn trimmed(bytes: &[u8]) -> (usize, &[u8]) {
+    let mark = if bytes.starts_with("\u{feff}".as_bytes()) { 3 } else { 0 };
+    let line = &bytes[mark..];
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    (mark, line.strip_suffix(b"\r").unwrap_or(line))
 }
 
-/// The line with what its delta adds taken out.
-fn blank_delta(line: &str) -> Option<String> {
-    let json = tapline_protocol::Json::parse(line.trim_start_matches('\u{feff}')).ok()?;
-    let added = json.with(|value| {
-        let delta = value.get("event")?.get("delta")?;
-        let texts = ["text", "thinking", "partial_json"].into_iter().filter_map(|key| delta.get(key)).map(Value::raw);
-        Some(texts.map(str::to_owned).collect::<Vec<_>>())
-    })??;
-    // The delta stands in the event: from there on the first such text is its own.
-    let from = line.find("\"delta\"")?;
-    let (before, mut behind) = (line[..from].to_owned(), line[from..].to_owned());
-    for text in added {
-        behind = behind.replacen(&text, "\"\"", 1);
+/// Lines, one after the other.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    pub(super) tape: Tape,
+    in_key: bool,
+}
+
+impl Lines {
+    /// A line without its secrets; its end stays.
+    pub(super) fn line<'b>(&mut self, rules: &Rules, bytes: &'b [u8]) -> Cow<'b, [u8]> {
+        let (mark, line) = trimmed(bytes);
+        if !self.in_key && !may_hold(rules, line) {
+            return Cow::Borrowed(bytes);
+        }
+        let mut spans = if let Ok(text) = std::str::from_utf8(line) {
+            self.spans(rules, text)
+        } else {
+            let text = text_of(line);
+            let spans = self.spans(rules, &text.text);
+            spans.into_iter().map(|span| text.above(span.start)..text.above(span.end)).collect()
+        };
+        if spans.is_empty() {
+            return Cow::Borrowed(bytes);
+        }
+        for span in &mut spans {
+            *span = span.start + mark..span.end + mark;
+        }
+        Cow::Owned(splice(bytes, spans.into_iter().map(|span| (span, REDACTED))))
     }
-    Some(before + &behind)
+
+    fn spans(&mut self, rules: &Rules, text: &str) -> Vec<Range<usize>> {
+        if let Ok(value) = self.tape.parse(text) {
+            self.in_key = false;
+            return json(rules, value, None);
+        }
+        self.text(rules, text)
+    }
+
+    /// A line of text: one that goes on with a private key is hidden whole.
+    fn text(&mut self, rules: &Rules, text: &str) -> Vec<Range<usize>> {
+        let mut spans = find(rules, text, false).spans;
+        if self.in_key {
+            let bytes = text.as_bytes();
+            let (lead, body) = key_line(bytes);
+            let is_header = text.trim().is_empty() || text.get(..32.min(text.len())).is_some_and(|head| head.contains(": "));
+            let closed = memchr::memmem::find(bytes, b"-----END").map(|at| {
+                let rest = &bytes[at + 8..];
+                memchr::memmem::find(rest, b"-----").map_or(bytes.len(), |end| at + 8 + end + 5)
+            });
+            match closed {
+                Some(end) => spans.push(0..end),
+                None if body > 0 => spans.push(lead..lead + body),
+                None if is_header => {}
+                None => self.in_key = false,
+            }
+            merge(&mut spans);
+            spans.retain(|span| !span.is_empty());
+        }
+        let opens = memchr::memmem::rfind(text.as_bytes(), b"-----BEGIN").filter(|at| text[*at..].contains("PRIVATE KEY"));
+        let closes = memchr::memmem::rfind(text.as_bytes(), b"-----END");
+        self.in_key = match (opens, closes) {
+            (Some(opens), closes) => closes.is_none_or(|closes| closes < opens),
+            (None, Some(_)) => false,
+            (None, None) => self.in_key,
+        };
+        spans
+    }
+}
+
+/// The secrets in a value's strings, keys included; `except` is looked at elsewhere.
+pub(super) fn json(rules: &Rules, value: Value<'_>, except: Option<&Range<usize>>) -> Vec<Range<usize>> {
+    let walk = value.walk();
+    let text = walk.text();
+    let mut spans = Vec::new();
+    // The name of the value that comes next, and the depth in which the strings of a list have a secret's name.
+    let mut under: Option<Name> = None;
+    let mut list: Option<(usize, Name)> = None;
+    for token in walk {
+        list = list.filter(|(depth, _)| token.depth >= *depth);
+        if token.is_key {
+            let key = &text[token.place.start + 1..token.place.end - 1];
+            under = if token.is_escaped { json_name(&peel(key, Escapes::Json).text) } else { json_name(key) };
+        }
+        let named = if token.is_key { None } else { under.take() };
+        if token.kind == Kind::Array {
+            list = named.map(|name| (token.depth + 1, name)).or(list);
+        }
+        if token.kind == Kind::String && except != Some(&token.place) {
+            let listed = list.filter(|(depth, _)| token.depth == *depth && !token.is_key).map(|(_, name)| name);
+            string(rules, text, &token, named.or(listed), &mut spans);
+        }
+    }
+    spans
+}
+
+/// What an entry's key says about its value. Most keys are told by their last letters.
+fn json_name(key: &str) -> Option<Name> {
+    match names::name(key) {
+        Some(Name::Likely) if key.eq_ignore_ascii_case("token") => Some(Name::Secret),
+        name => name,
+    }
+}
+
+fn string(rules: &Rules, text: &str, token: &Token, name: Option<Name>, spans: &mut Vec<Range<usize>>) {
+    let body = token.place.start + 1..token.place.end - 1;
+    if body.is_empty() || body.len() < SHORTEST && name.is_none() {
+        return;
+    }
+    let raw = &text[body.clone()];
+    let peeled = token.is_escaped.then(|| peel(raw, Escapes::Json));
+    let decoded = peeled.as_ref().map_or(raw, |peeled| &peeled.text);
+    if let Some(name) = name
+        && !names::is_placeholder(decoded)
+        && (name != Name::Likely || is_likely(decoded))
+    {
+        spans.push(body);
+        return;
+    }
+    let found = find(rules, decoded, false).spans;
+    let above = |at: usize| body.start + peeled.as_ref().map_or(at, |peeled| peeled.above(at));
+    spans.extend(found.into_iter().map(|span| above(span.start)..above(span.end)));
 }

@@ -4,3 +4,7 @@
 mod recordings;
 #[cfg(test)]
 mod redaction;
+#[cfg(test)]
+mod redaction_speed;
+#[cfg(test)]
+mod redaction_table;

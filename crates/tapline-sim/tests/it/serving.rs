@@ -168,3 +168,21 @@ fn an_agents_environment_has_nothing_of_ours() {
     drop(sim);
     assert!(!home.exists(), "it goes with the sim");
 }
+
+#[test]
+fn the_log_holds_no_secrets() {
+    let folder = std::env::temp_dir().join(format!("tapline-sim-log-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let log = folder.join("log.jsonl");
+    let options = tapline_sim::SimOptions { log: Some(log.clone()), ..tapline_sim::SimOptions::default() };
+    let sim = Sim::start_with(tapline_sim::Scenario::parse(r#"turn = [{ text = "Hello." }]"#).unwrap(), options).unwrap();
+    let key = ["sk-", "ant-", "api03-abcdefgh12345678"].concat();
+    let body = messages(&format!("here:\n{key}\tand PASSWORD=hunter2"), 0, true);
+    assert_eq!(send(&sim, "POST", "/v1/messages?access_token=hunter2", &body).status, 200);
+    let logged = std::fs::read_to_string(&log).unwrap();
+    assert!(!logged.contains(&key) && !logged.contains("hunter2") && !logged.contains("secret-key"), "{logged}");
+    let line: Value = serde_json::from_str(logged.lines().next().unwrap()).unwrap();
+    assert_eq!(line["body"]["messages"][0]["content"], "here:\n[redacted]\tand PASSWORD=[redacted]");
+    drop(sim);
+    std::fs::remove_dir_all(folder).unwrap();
+}

@@ -8,10 +8,11 @@ use tapline_runner::{
     Agent, Conclusion, Running, StartError, StopReason, Update, bin_variable, package, report, report_not_started,
 };
 use tapline_session::policy::{PolicyChecker, Violation};
-use tapline_session::{Category, Fold, Outcome, Report, Run as RunFacts, Summary, Warning};
+use tapline_session::{Category, Collector, Fold, Outcome, Report, Run as RunFacts, Summary, Warning};
 
 use super::NOT_TAKEN;
 use super::prepare::Plan;
+use super::redaction::{Clean, Redaction};
 use super::show::Show;
 use super::signals::Signals;
 use super::stdin::Unread;
@@ -33,11 +34,15 @@ pub(super) struct Attempt<'a> {
     pub(super) started_at: Option<String>,
     pub(super) folder: Option<&'a Path>,
     pub(super) policy: Option<&'a mut PolicyChecker>,
+    pub(super) redaction: &'a Redaction,
 }
 
 /// How an attempt ended.
 pub(super) struct Ended {
+    /// What is printed of it.
     pub(super) report: Report,
+    /// What people are told of it, where secrets are taken out for them alone.
+    pub(super) told: Option<Report>,
     pub(super) summary: Option<Summary>,
     /// The agent was there.
     pub(super) started: bool,
@@ -53,9 +58,10 @@ pub(super) struct Ended {
 impl Ended {
     /// A signal came before it could be tried again: what the view has told of the attempt is told.
     pub(super) fn interrupt(&mut self, code: Option<u8>) {
-        let verdict = &mut self.report.verdict;
-        verdict.fail(Category::Interrupted, "interrupted".to_owned());
-        verdict.outcome = Outcome::Interrupted;
+        for report in std::iter::once(&mut self.report).chain(&mut self.told) {
+            report.verdict.fail(Category::Interrupted, "interrupted".to_owned());
+            report.verdict.outcome = Outcome::Interrupted;
+        }
         self.summary = None;
         self.clock = None;
         self.code = code.unwrap_or(130);
@@ -92,6 +98,7 @@ impl Attempt<'_> {
         };
         Ended {
             report: report_not_started(self.plan.kind, error, run),
+            told: None,
             summary: None,
             started: false,
             advice: Some(advice(self.plan.kind, error)),
@@ -120,17 +127,22 @@ impl Attempt<'_> {
         let mut agent = self.plan.agent(self.args, resume);
         // The whole run has one limit.
         agent.limits.timeout = agent.limits.timeout.map(|limit| limit.saturating_sub(self.started.elapsed()));
-        agent.record = folder.map(|folder| store::record_to(&self.args.kept, folder));
+        agent.record = folder.map(|folder| store::record_to(&self.args.kept, folder, self.args.shown.redact));
+        agent.redactor = self.redaction.redactor.clone();
         agent.guard = guard_program();
         agent
     }
 
     async fn follow(&mut self, running: Running, show: &mut Show, whole: &mut Fold, recorded: Option<PathBuf>) -> Ended {
-        let paths = &self.args.shown.get;
-        let mut running = match self.plan.format {
-            _ if self.wants_summary() => running,
-            Format::Report if paths.is_empty() => running,
-            _ => running.collect_for(paths.iter().map(String::as_str)),
+        let paths = || self.args.shown.get.iter().map(String::as_str);
+        let wants_all = self.wants_summary() || self.plan.format == Format::Report && self.args.shown.get.is_empty();
+        let collector = if wants_all { Collector::default() } else { Collector::for_paths(paths()) };
+        let mut clean = self.redaction.clean(self.plan.kind, collector);
+        let mut running = match wants_all {
+            // The report is made of what is clean.
+            _ if self.redaction.printed => running.collect_only(""),
+            true => running,
+            false => running.collect_for(paths()),
         };
         self.signals.watch(running.stopper());
         let (mut violations, mut lost) = (Vec::new(), Vec::new());
@@ -139,8 +151,8 @@ impl Attempt<'_> {
             let update = tokio::select! {
                 update = running.next_update() => update,
                 violation = self.out_of_time(), if violations.is_empty() => {
-                    show.note(&format!("policy violated: {}", told(&violation)));
-                    running.stopper().violated(told(&violation));
+                    show.note(&format!("policy violated: {}", self.told(&violation)));
+                    running.stopper().violated(self.told(&violation));
                     violations.push(violation);
                     continue;
                 }
@@ -150,15 +162,23 @@ impl Attempt<'_> {
                 }
             };
             let Some(update) = update else { break };
-            show.update(&update, self.started.elapsed());
+            let elapsed = self.started.elapsed();
             if let Update::Lost(what) = &update {
                 lost.push(what.clone());
             }
+            if let (Update::Sent(steps), Some(clean)) = (&update, &mut clean) {
+                clean.sent(steps);
+            }
             if let Update::Record(seen) = &update {
+                let cleaned = clean.as_mut().map(|clean| clean.take(&seen.record)).unwrap_or_default();
+                let shown = if self.redaction.printed { &cleaned } else { std::slice::from_ref(&**seen) };
+                show.all(shown, elapsed);
                 if self.args.ending.retry > 0 {
                     whole.apply(&seen.record);
                 }
                 violations.extend(self.check(&seen.steps, &running, show));
+            } else {
+                show.update(&update);
             }
             if !running.is_ready() {
                 show.flush();
@@ -169,6 +189,8 @@ impl Attempt<'_> {
                 }
             }
         }
+        let rest = clean.as_mut().map(Clean::rest).unwrap_or_default();
+        show.all(if self.redaction.printed { &rest } else { &[] }, self.started.elapsed());
         let (conclusion, collector, run) = running.conclude().await;
         let silent = conclusion.summary.verdict.warnings.iter().any(|warning| warning.code == "no-result");
         if silent && conclusion.stopped.is_none() {
@@ -184,14 +206,21 @@ impl Attempt<'_> {
         let took = run.duration_ms.map(Duration::from_millis);
         let at_the_end = self.policy.as_deref().map(|policy| policy.conclude(!violations.is_empty(), code == 0, took));
         for violation in at_the_end.into_iter().flatten() {
-            show.note(&format!("policy violated: {}", told(&violation)));
+            show.note(&format!("policy violated: {}", self.told(&violation)));
             violations.push(violation);
         }
         if !violations.is_empty() {
             code = exit::VIOLATED;
         }
         let mut summary = conclusion.summary.clone();
-        let mut report = report(collector, &conclusion, run);
+        let clean = clean.map(|clean| clean.conclude(&conclusion, run.clone()));
+        let (mut report, mut told_report) = match clean {
+            Some((clean, report)) if self.redaction.printed => {
+                summary = clean;
+                (report, None)
+            }
+            clean => (report(collector, &conclusion, run), clean.map(|(_, report)| report)),
+        };
         let timed_out = summary.verdict.category == Some(Category::Timeout);
         let clock = conclusion.stopped.filter(|_| timed_out).and_then(|reason| show.clock(reason));
         if clock.is_some() {
@@ -200,17 +229,30 @@ impl Attempt<'_> {
         }
         if let Some(first) = violations.first() {
             // Where it was found too late to be stopped for it.
-            for verdict in [&mut report.verdict, &mut summary.verdict] {
-                verdict.fail(Category::Policy, format!("policy violated: {}", told(first)));
+            let reports = told_report.as_mut().map(|report| &mut report.verdict);
+            for verdict in [&mut report.verdict, &mut summary.verdict].into_iter().chain(reports) {
+                verdict.fail(Category::Policy, format!("policy violated: {}", self.told(first)));
             }
         }
-        report.verdict.warnings.extend(lost.into_iter().map(|message| Warning {
-            code: "recording-incomplete",
-            message,
-            line: None,
-        }));
+        for report in std::iter::once(&mut report).chain(&mut told_report) {
+            report.verdict.warnings.extend(lost.iter().map(|message| Warning {
+                code: "recording-incomplete",
+                message: message.clone(),
+                line: None,
+            }));
+        }
         let clock = clock.filter(|_| violations.is_empty());
-        Ended { report, summary: Some(summary), started: true, advice: None, violations, code, recorded, clock }
+        Ended {
+            report,
+            told: told_report,
+            summary: Some(summary),
+            started: true,
+            advice: None,
+            violations,
+            code,
+            recorded,
+            clock,
+        }
     }
 
     fn wants_summary(&self) -> bool {
@@ -222,15 +264,22 @@ impl Attempt<'_> {
         let Some(policy) = self.policy.as_deref_mut() else { return Vec::new() };
         let found: Vec<Violation> = steps.iter().flat_map(|step| policy.accept(step)).collect();
         for violation in found.iter().take(TOLD) {
-            show.note(&format!("policy violated: {}", told(violation)));
+            show.note(&format!("policy violated: {}", self.told(violation)));
         }
         if found.len() > TOLD {
             show.note(&format!("policy violated: … and {} more (`tapline check --policy` lists them)", found.len() - TOLD));
         }
         if let Some(first) = found.first() {
-            running.stopper().violated(told(first));
+            running.stopper().violated(self.told(first));
         }
         found
+    }
+
+    /// A broken rule, in words. What the agent did may hold a secret.
+    fn told(&self, violation: &Violation) -> String {
+        let line = violation.line.map(|line| format!("line {line}: ")).unwrap_or_default();
+        let text = format!("{line}{}: {}", violation.rule, violation.message);
+        if self.redaction.told { self.redaction.redactor.text(&text).into_owned() } else { text }
     }
 
     /// When the policy's limit on time is reached: the turns' time cannot be more than the run's.
@@ -252,11 +301,6 @@ impl Attempt<'_> {
             None => std::future::pending().await,
         }
     }
-}
-
-fn told(violation: &Violation) -> String {
-    let line = violation.line.map(|line| format!("line {line}: ")).unwrap_or_default();
-    format!("{line}{}: {}", violation.rule, violation.message)
 }
 
 fn exit_code(conclusion: &Conclusion, signals: &Signals) -> u8 {

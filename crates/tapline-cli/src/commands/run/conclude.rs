@@ -52,14 +52,16 @@ pub(super) fn conclude(
     plan: &Plan,
     mut ended: Ended,
     show: &mut Show,
-    ledger: Ledger,
+    ledger: &Ledger,
     summary: Option<OutputFile>,
 ) -> u8 {
     if ended.report.run.attempts > 1 {
         if let Some(summary) = &mut ended.summary {
             summary.ledger = ledger.clone();
         }
-        ended.report.ledger = ledger;
+        for report in std::iter::once(&mut ended.report).chain(&mut ended.told) {
+            report.ledger = ledger.clone();
+        }
     }
     if let Err(error) = amend(&ended) {
         show.note(&format!("WARNING: the recording does not say how the run ended: {error:#}"));
@@ -68,8 +70,9 @@ pub(super) fn conclude(
     if let Some(summary) = &ended.summary {
         show.finish(summary);
     }
-    let Ended { report, advice, mut code, recorded, started, clock, .. } = ended;
-    let mut failure = clock.or_else(|| exit::failure(&report.verdict));
+    let Ended { report, told, advice, mut code, recorded, started, clock, .. } = ended;
+    let told = told.as_ref().unwrap_or(&report);
+    let mut failure = clock.or_else(|| exit::failure(&told.verdict));
     let human = matches!(plan.format, Format::Live | Format::Lines) && args.shown.get.is_empty();
     match (args.shown.get.as_slice(), plan.format) {
         ([], Format::Text) if failure.is_none() => print_text(&report, show),
@@ -92,7 +95,7 @@ pub(super) fn conclude(
             _ if human && started => {}
             _ => show.note(failure),
         }
-        if let Some(advice) = advice.or_else(|| advise(&report, args)) {
+        if let Some(advice) = advice.or_else(|| advise(told, args)) {
             show.note(&advice);
         }
     }
@@ -101,16 +104,16 @@ pub(super) fn conclude(
         failure = Some(why);
     }
     if let Some(failure) = failure.as_ref().filter(|_| plan.format != Format::Quiet) {
-        show.annotate(title(&report), failure);
+        show.annotate(title(told), failure);
     }
     if let Some(folder) = recorded.filter(|_| human || failure.is_some()) {
         show.note(&format!("recorded in {}", folder.display()));
     }
-    if let Err(error) = job_summary(&report) {
+    if let Err(error) = job_summary(told) {
         show.note(&format!("{error:#}"));
     }
     if let Some(path) = &args.shown.summary
-        && let Err(error) = write_summary(path, summary, &report)
+        && let Err(error) = write_summary(path, summary, told)
     {
         show.note(&format!("--summary: {error:#}"));
         code = if code == 0 { exit::USAGE } else { code };

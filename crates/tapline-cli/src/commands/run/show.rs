@@ -3,13 +3,15 @@
 
 use std::time::Duration;
 
-use tapline_runner::{StopReason, Update, now};
+use tapline_recording::Redactor;
+use tapline_runner::{Seen, StopReason, Update, now};
 use tapline_session::render::{Format as Rendering, Outputs, Render, Status, TerminalOptions};
 use tapline_session::step::{Odd, Step, What};
 use tapline_session::text::{one_line, visible};
 use tapline_session::{Summary, duration};
 
 use super::denials::Denials;
+use super::redaction::Redaction;
 use crate::args::run::{Ending, Format, Run, span};
 use crate::ci::Kind;
 use crate::commands::view;
@@ -34,6 +36,8 @@ pub(super) struct Show {
     clocks: Clocks,
     stopping: bool,
     agent: &'static str,
+    /// Takes secrets out of what is told.
+    redactor: Option<Redactor>,
 }
 
 /// How long the clocks run that may stop the agent.
@@ -62,7 +66,7 @@ impl Clocks {
 }
 
 impl Show {
-    pub(super) fn new(args: &Run, format: Format, kind: tapline_protocol::Agent) -> Self {
+    pub(super) fn new(args: &Run, format: Format, kind: tapline_protocol::Agent, redaction: &Redaction) -> Self {
         let only_value = !args.shown.get.is_empty();
         let live = format == Format::Live && output::is_capable() && !only_value;
         let terminal = view::options(args.shown.look);
@@ -83,13 +87,14 @@ impl Show {
             clocks: Clocks::of(&args.ending),
             stopping: false,
             agent: kind.name(),
+            redactor: redaction.told.then(|| redaction.redactor.clone()),
         }
     }
 
     /// The same for the next attempt: what was said of the run is said.
-    pub(super) fn again(&mut self, args: &Run, kind: tapline_protocol::Agent) {
+    pub(super) fn again(&mut self, args: &Run, kind: tapline_protocol::Agent, redaction: &Redaction) {
         let (denials, key_known) = (std::mem::take(&mut self.denials), self.key_known);
-        *self = Self { denials, key_known, ..Self::new(args, self.format, kind) };
+        *self = Self { denials, key_known, ..Self::new(args, self.format, kind, redaction) };
     }
 
     /// Which clock has stopped the agent, and after how long.
@@ -106,20 +111,24 @@ impl Show {
         matches!(self.format, Format::Live | Format::Lines) && !self.only_value
     }
 
-    /// Something happened, this long after the start.
-    pub(super) fn update(&mut self, update: &Update, elapsed: Duration) {
-        match update {
-            Update::Record(seen) => {
-                if self.format == Format::StreamJson && !self.only_value {
-                    self.out.put(output::raw_bytes(&seen.record.bytes).as_ref(), Kind::Json);
-                }
-                if self.format == Format::Json {
-                    self.outputs.accept(&seen.record, &seen.steps);
-                }
-                for step in &seen.steps {
-                    self.step(step, elapsed);
-                }
+    /// Lines of the agent's came, this long after the start.
+    pub(super) fn all(&mut self, seen: &[Seen], elapsed: Duration) {
+        for seen in seen {
+            if self.format == Format::StreamJson && !self.only_value {
+                self.out.put(output::raw_bytes(&seen.record.bytes).as_ref(), Kind::Json);
             }
+            if self.format == Format::Json {
+                self.outputs.accept(&seen.record, &seen.steps);
+            }
+            for step in &seen.steps {
+                self.step(step, elapsed);
+            }
+        }
+    }
+
+    /// Something else happened.
+    pub(super) fn update(&mut self, update: &Update) {
+        match update {
             // Where one value is wanted, what went wrong is told at the end.
             Update::Stderr(line) if self.is_human() || self.format == Format::StreamJson => self.note_of(self.agent, line),
             // Said in every format.
@@ -260,7 +269,8 @@ impl Show {
         let room = if self.live { self.renderer.pause() } else { String::new() };
         self.write(room.as_bytes());
         self.flush();
-        self.err.write(format!("{who}{}: {}\n", visible(&name), visible(text)).as_bytes());
+        let text = self.clean(&format!("{who}{}: {}\n", visible(&name), visible(text)));
+        self.err.write(text.as_bytes());
         let back = if self.live { self.renderer.resume() } else { String::new() };
         self.write(back.as_bytes());
         self.flush();
@@ -283,7 +293,8 @@ impl Show {
 
     /// In a CI log, what follows can be folded.
     pub(super) fn group(&mut self, name: &str) {
-        self.out.group(name);
+        let name = self.clean(name);
+        self.out.group(&name);
     }
 
     /// What follows cannot.
@@ -293,12 +304,19 @@ impl Show {
 
     /// In a CI log, an annotation.
     pub(super) fn annotate(&mut self, title: &str, text: &str) {
-        self.err.annotate(title, text);
+        let text = self.clean(text);
+        self.err.annotate(title, &text);
     }
 
     /// A line of tapline's own on stderr, in every format.
     pub(super) fn error_line(&mut self, text: &str) {
+        let text = self.clean(text);
         self.err.write(format!("{text}\n").as_bytes());
+    }
+
+    /// The text as it may be told.
+    fn clean(&self, text: &str) -> String {
+        self.redactor.as_ref().map_or_else(|| text.to_owned(), |redactor| redactor.text(text).into_owned())
     }
 
     /// Why stdout could not be written. A reader that has gone is no error.

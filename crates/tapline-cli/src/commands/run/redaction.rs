@@ -1,0 +1,115 @@
+//! What a run writes without secrets. The agent's lines are read a second time, cleaned, by a fold of their own: so nothing that
+//! is shown was ever cut out of a secret, while rules and the dialogue see what the agent really said.
+
+use std::collections::VecDeque;
+
+use tapline_protocol::{Agent, Decoder, Record};
+use tapline_recording::{Redactor, StreamRedactor};
+use tapline_runner::{Conclusion, Seen, report};
+use tapline_session::{Collector, Ending, Fold, Report, Run as RunFacts, Step, Summary, What};
+
+use crate::args::run::{Format, Run};
+
+/// How much of what a run writes is redacted.
+#[derive(Clone, Debug)]
+pub(super) struct Redaction {
+    pub(super) redactor: Redactor,
+    /// stderr, annotations and summaries.
+    pub(super) told: bool,
+    /// stdout, too.
+    pub(super) printed: bool,
+}
+
+impl Redaction {
+    pub(super) fn new(args: &Run, format: Format, redactor: Redactor) -> Self {
+        let told = args.shown.redact || is_ci();
+        let for_people = matches!(format, Format::Live | Format::Lines | Format::Text) && args.shown.get.is_empty();
+        Self { redactor, told, printed: args.shown.redact || told && for_people }
+    }
+
+    /// The agent's lines without secrets, if somebody wants them.
+    pub(super) fn clean(&self, kind: Agent, collector: Collector) -> Option<Clean> {
+        self.told.then(|| Clean {
+            redactor: self.redactor.clone(),
+            stream: self.redactor.stream(),
+            decoder: Decoder::default(),
+            waiting: VecDeque::new(),
+            fold: Fold::for_agent(Some(kind)),
+            collector,
+        })
+    }
+}
+
+/// Whether this is the log of a CI system.
+fn is_ci() -> bool {
+    let is_set = |name| std::env::var(name).is_ok_and(|value| !matches!(&*value, "" | "0" | "false"));
+    is_set("CI") || is_set("GITHUB_ACTIONS")
+}
+
+/// The agent's lines without secrets, and what is known from them.
+pub(super) struct Clean {
+    redactor: Redactor,
+    stream: StreamRedactor,
+    decoder: Decoder,
+    /// What went into the stream and has not come out of it.
+    waiting: VecDeque<Record>,
+    fold: Fold,
+    collector: Collector,
+}
+
+impl Clean {
+    /// Takes a line, and gives back those that are clean.
+    pub(super) fn take(&mut self, record: &Record) -> Vec<Seen> {
+        self.waiting.push_back(record.clone());
+        let mut lines = Vec::new();
+        self.stream.line(record.bytes.clone(), |line| lines.push(line));
+        self.read(lines)
+    }
+
+    /// Takes prompts that were sent to the agent.
+    pub(super) fn sent(&mut self, steps: &[Step]) {
+        for step in steps {
+            if let What::Prompt { text } = &step.what
+                && let Some(step) = self.fold.prompt(&self.redactor.text(text))
+            {
+                self.collector.accept(&step);
+            }
+        }
+    }
+
+    /// No more lines come.
+    pub(super) fn rest(&mut self) -> Vec<Seen> {
+        let mut lines = Vec::new();
+        self.stream.finish(|line| lines.push(line));
+        self.read(lines)
+    }
+
+    fn read(&mut self, lines: Vec<Vec<u8>>) -> Vec<Seen> {
+        let mut seen = Vec::new();
+        for bytes in lines {
+            let Some(record) = self.waiting.pop_front() else { break };
+            let record = self.decoder.decode_again(record, bytes);
+            let steps = self.fold.apply(&record);
+            for step in &steps {
+                self.collector.accept(step);
+            }
+            seen.push(Seen { record, steps });
+        }
+        seen
+    }
+
+    /// What became of the run, without secrets.
+    pub(super) fn conclude(self, conclusion: &Conclusion, run: RunFacts) -> (Summary, Report) {
+        let text = |text: &String| self.redactor.text(text).into_owned();
+        let ending = Ending {
+            stderr: conclusion.ending.stderr.as_ref().map(text),
+            violated: conclusion.ending.violated.as_ref().map(text),
+            ..conclusion.ending.clone()
+        };
+        let run = RunFacts { label: run.label.as_ref().map(text), ..run };
+        let summary = self.fold.finish(&ending);
+        let conclusion =
+            Conclusion { summary: summary.clone(), ending, duration: conclusion.duration, stopped: conclusion.stopped };
+        (summary, report(self.collector, &conclusion, run))
+    }
+}

@@ -1,0 +1,60 @@
+//! The user's configuration: `$XDG_CONFIG_HOME/tapline/config.toml`, else `~/.config/tapline/config.toml`. What is wrong in it
+//! is told with its line; without the file everything has its default.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use serde::Deserialize;
+use tapline_recording::Redactor;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Config {
+    redact: Redact,
+}
+
+/// What is hidden besides the table.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Redact {
+    /// Regular expressions.
+    patterns: Vec<toml::Spanned<String>>,
+    /// Variables whose values are hidden.
+    env: Vec<String>,
+}
+
+/// Where the file is looked for; none where there is no home.
+fn path() -> Option<PathBuf> {
+    let given = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    // A relative XDG path is to be ignored, says the standard.
+    let folder = given("XDG_CONFIG_HOME").filter(|path| path.is_absolute());
+    folder.or_else(|| Some(given("HOME")?.join(".config"))).map(|folder| folder.join("tapline/config.toml"))
+}
+
+/// Finds secrets: the table, and what the user adds to it.
+pub(crate) fn redactor() -> Result<Redactor> {
+    let Some(path) = path() else { return Ok(Redactor::default()) };
+    match std::fs::read_to_string(&path) {
+        Ok(text) => read(&path, &text),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Redactor::default()),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+    }
+}
+
+fn read(path: &Path, text: &str) -> Result<Redactor> {
+    let wrong = || format!("{} is wrong (docs/REDACT.md describes it)", path.display());
+    let Config { redact: Redact { patterns, env } } = toml::from_str(text).with_context(wrong)?;
+    if patterns.is_empty() && env.is_empty() {
+        return Ok(Redactor::default());
+    }
+    let values = env.iter().filter_map(std::env::var_os).map(|value| value.to_string_lossy().into_owned());
+    let texts: Vec<String> = patterns.iter().map(|pattern| pattern.get_ref().clone()).collect();
+    match Redactor::with(&texts, values) {
+        Ok(redactor) => Ok(redactor),
+        Err(error) => {
+            let at = patterns[error.index].span().start;
+            let line = text[..at].matches('\n').count() + 1;
+            bail!("{}, line {line}: {error}", path.display())
+        }
+    }
+}

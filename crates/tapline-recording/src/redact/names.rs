@@ -1,0 +1,406 @@
+//! Names whose value is a secret whatever it looks like, and values that are none although they stand behind such a name.
+
+/// The words that such names end with, or are about; each is looked for as it is, Capitalised and in CAPITALS.
+pub(super) const KEYWORDS: &[&str] = &[
+    "password",
+    "passwd",
+    "passphrase",
+    "passwort",
+    "pwd",
+    "pass",
+    "secret",
+    "token",
+    "key",
+    "credential",
+    "creds",
+    "auth",
+    "authorization",
+    "cookie",
+    "signature",
+];
+
+/// How sure it is that a name's value is a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Name {
+    /// Whatever it is: `password`, `GITHUB_TOKEN`, `api_key`.
+    Secret,
+    /// If it looks like one: `token`, `pass`, `auth`.
+    Likely,
+    /// `Authorization`: a scheme and a secret, up to the line's end.
+    Authorization,
+    /// `Cookie`, `Set-Cookie`: up to the line's end.
+    Cookie,
+}
+
+/// Words before `token` that make it none of our business: places in a list, parts of a grammar.
+const OTHER_TOKENS: &[&str] = &[
+    "page",
+    "next",
+    "prev",
+    "previous",
+    "continuation",
+    "cancellation",
+    "cancel",
+    "sync",
+    "pagination",
+    "eos",
+    "bos",
+    "pad",
+    "unk",
+    "mask",
+    "sep",
+    "cls",
+    "stop",
+    "special",
+    "max",
+    "min",
+    "per",
+    "first",
+    "last",
+    "end",
+    "start",
+    "current",
+    "peek",
+    "resume",
+    "cursor",
+    "new",
+    "num",
+    "tool",
+    "close",
+    "open",
+    "eof",
+    "string",
+    "number",
+    "type",
+];
+
+/// Words before `key` that make it a secret, however it is written.
+const SECRET_KEYS: &[&str] = &[
+    "api",
+    "secret",
+    "access",
+    "private",
+    "encryption",
+    "encrypt",
+    "decryption",
+    "signing",
+    "auth",
+    "master",
+    "account",
+    "storage",
+    "service",
+    "deploy",
+    "ssh",
+    "gpg",
+    "pgp",
+    "consumer",
+    "shared",
+    "subscription",
+    "license",
+    "licence",
+    "admin",
+    "webhook",
+    "hmac",
+    "aes",
+    "rsa",
+    "jwt",
+    "crypto",
+    "app",
+    "application",
+    "token",
+    "client",
+    "password",
+    "priv",
+];
+
+/// Words before `KEY` that make it none, even in capitals.
+const OTHER_KEYS: &[&str] = &[
+    "public",
+    "pub",
+    "primary",
+    "foreign",
+    "sort",
+    "partition",
+    "cache",
+    "hash",
+    "index",
+    "unique",
+    "map",
+    "dict",
+    "group",
+    "order",
+    "object",
+    "hot",
+    "short",
+    "any",
+    "row",
+    "column",
+    "lookup",
+    "idempotency",
+    "dedup",
+    "routing",
+    "composite",
+    "natural",
+    "registry",
+    "enter",
+    "escape",
+    "arrow",
+    "translation",
+    "message",
+    "config",
+    "property",
+    "field",
+    "state",
+    "context",
+    "query",
+    "search",
+    "meta",
+    "data",
+    "json",
+    "host",
+    "local",
+    "session",
+    "event",
+    "metric",
+    "label",
+    "reg",
+    "item",
+    "parent",
+    "child",
+    "root",
+    "base",
+    "answer",
+    "release",
+    "modifier",
+    "function",
+    "fn",
+    "shift",
+    "ctrl",
+    "alt",
+];
+
+/// Words at a password's name that say it is about one and holds none.
+const ABOUT: &[&str] = &[
+    "file",
+    "path",
+    "length",
+    "len",
+    "min",
+    "max",
+    "policy",
+    "reset",
+    "url",
+    "uri",
+    "field",
+    "expiry",
+    "expires",
+    "expired",
+    "count",
+    "id",
+    "name",
+    "label",
+    "placeholder",
+    "hint",
+    "strength",
+    "required",
+    "changed",
+    "updated",
+    "at",
+    "regex",
+    "rule",
+    "rules",
+    "type",
+    "input",
+    "form",
+    "prompt",
+    "manager",
+    "helper",
+    "validator",
+    "error",
+    "errors",
+    "store",
+    "attempts",
+    "age",
+    "days",
+    "help",
+    "text",
+    "enabled",
+    "disabled",
+    "command",
+    "cmd",
+    "source",
+    "provider",
+    "env",
+    "var",
+    "ref",
+    "arn",
+    "less",
+    "protected",
+    "encoder",
+    "service",
+    "column",
+    "key",
+    "link",
+    "page",
+    "view",
+    "mode",
+    "auth",
+    "authentication",
+    "visible",
+];
+
+/// What may stand behind a name's last word: `API_KEY_2`, `TOKEN_PROD`.
+const AFTER: &[&str] =
+    &["prod", "production", "dev", "test", "staging", "live", "old", "new", "backup", "base64", "b64", "value"];
+
+/// Longer names are none.
+const LONGEST: usize = 136;
+
+/// What a name says about its value.
+#[expect(clippy::match_same_arms, reason = "one arm a kind of name, in the order they are told apart")]
+pub(super) fn name(name: &str) -> Option<Name> {
+    let mut buffer = [0; 2 * LONGEST];
+    let words = words(name, &mut buffer)?;
+    let is_capital = !name.bytes().any(|byte| byte.is_ascii_lowercase());
+    let mut words = words.split(' ').filter(|word| !word.is_empty());
+    let mut last = words.next_back()?;
+    while AFTER.contains(&last) || is_number(last) {
+        last = words.next_back()?;
+    }
+    let before = words.clone().next_back();
+    let is_about = |list: &[&str]| before.is_some_and(|word| list.contains(&word));
+    // Only what has a word before it, or stands in capitals as variables do, is sure.
+    let sure = |sure: bool| Some(if sure { Name::Secret } else { Name::Likely });
+    match last {
+        "password" | "passwords" | "passwd" | "passphrase" | "passwort" | "secret" | "secrets" | "credential"
+        | "credentials" | "creds" | "apikey" | "apikeys" | "authtoken" | "accesstoken" | "secretkey" | "accesskey"
+        | "privatekey" | "accountkey" | "clientsecret" => Some(Name::Secret),
+        "pwd" if matches!(name, "PWD" | "OLDPWD") => None,
+        "pwd" => Some(Name::Secret),
+        "token" if is_about(OTHER_TOKENS) => None,
+        "token" => sure(before.is_some() || is_capital),
+        "tokens" if is_about(&["api", "access", "auth", "refresh", "bearer", "secret"]) => Some(Name::Secret),
+        "key" if is_about(SECRET_KEYS) => Some(Name::Secret),
+        "key" if is_capital && before.is_some() && !is_about(OTHER_KEYS) => Some(Name::Secret),
+        "keys" if is_about(&["api", "secret", "access", "private", "encryption", "signing"]) => Some(Name::Secret),
+        "pass" | "auth" => sure(is_capital && before.is_some() && !is_about(&["no", "test", "pre"])),
+        "authorization" => Some(Name::Authorization),
+        "cookie" if before.is_none_or(|word| word == "set") => Some(Name::Cookie),
+        "signature" if is_about(&["amz", "goog", "access"]) => Some(Name::Secret),
+        // Names that are written without a break: `PGPASSWORD`, `MYTOKEN`.
+        last if ["password", "passwd", "apikey", "authtoken", "accesstoken"].iter().any(|word| last.ends_with(word)) => {
+            Some(Name::Secret)
+        }
+        last if is_capital && (last.ends_with("token") || last.ends_with("secret")) => Some(Name::Secret),
+        last => {
+            let about = ABOUT.contains(&last) || last == "hash";
+            words.any(|word| matches!(word, "password" | "passwd")).then_some(Name::Secret).filter(|_| !about)
+        }
+    }
+}
+
+/// The name's words in small letters, with blanks between: `dbPassword`, `DB_PASSWORD` and `db.password` are one.
+fn words<'b>(name: &str, buffer: &'b mut [u8; 2 * LONGEST]) -> Option<&'b str> {
+    let bytes = name.as_bytes();
+    if bytes.len() > LONGEST {
+        return None;
+    }
+    let mut length = 0;
+    for (at, byte) in bytes.iter().enumerate() {
+        let before = at.checked_sub(1).map(|at| bytes[at]);
+        let small = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+        let behind = bytes.get(at + 1).copied();
+        let begins = byte.is_ascii_uppercase()
+            && (small(before)
+                || before.is_some_and(|byte| byte.is_ascii_uppercase())
+                    && behind.is_some_and(|byte| byte.is_ascii_lowercase()));
+        if begins {
+            buffer[length] = b' ';
+            length += 1;
+        }
+        buffer[length] = if byte.is_ascii_alphanumeric() { byte.to_ascii_lowercase() } else { b' ' };
+        length += 1;
+    }
+    std::str::from_utf8(&buffer[..length]).ok()
+}
+
+fn is_number(word: &str) -> bool {
+    word.strip_prefix('v').unwrap_or(word).bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Whether a value only stands for one: `$TOKEN`, `${TOKEN}`, `<your key>`, `***`, `null`, or what is hidden already.
+pub(super) fn is_placeholder(value: &str) -> bool {
+    let value = value.trim();
+    let bytes = value.as_bytes();
+    let Some(first) = bytes.first() else { return true };
+    let word = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let starts = |start: &str| value.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start));
+    let around = |open: &str, close: &str| value.len() > open.len() && value.starts_with(open) && value.ends_with(close);
+    let variable = value.strip_prefix('$').is_some_and(|name| {
+        let upper = !name.bytes().any(|byte| byte.is_ascii_lowercase())
+            && !name.as_bytes()[..1.min(name.len())].iter().any(u8::is_ascii_digit);
+        word(name) && (upper || name.contains('_'))
+    });
+    variable
+        || around("${", "}")
+        || around("$(", ")")
+        || around("{{", "}}")
+        || around("<", ">")
+        || around("%", "%") && word(&value[1..value.len() - 1])
+        || value.starts_with(super::REDACTED)
+        || bytes.len() > 2 && matches!(first, b'*' | b'x' | b'X' | b'.' | b'-' | b'#') && bytes.iter().all(|byte| byte == first)
+        || value.chars().all(|c| matches!(c, '•' | '…' | '●'))
+        || ["your-", "your_", "your ", "process.env", "os.environ", "os.getenv", "env.", "env:", "secrets.", "vars."]
+            .iter()
+            .any(|start| starts(start))
+        || WORDS.iter().any(|known| value.eq_ignore_ascii_case(known))
+}
+
+/// Words that say what a value is, or that there is none.
+const WORDS: &[&str] = &[
+    "null",
+    "none",
+    "nil",
+    "undefined",
+    "true",
+    "false",
+    "yes",
+    "no",
+    "string",
+    "str",
+    "number",
+    "boolean",
+    "bool",
+    "int",
+    "integer",
+    "object",
+    "array",
+    "any",
+    "optional",
+    "required",
+    "hidden",
+    "empty",
+    "redacted",
+    "[redacted]",
+    "n/a",
+    "...",
+];
+
+/// Whether a value is one in a program's text, and no secret itself: a path of names that speaks of one.
+pub(super) fn is_code(value: &str) -> bool {
+    let plain = value.bytes().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'.'));
+    let speaks = || KEYWORDS.iter().any(|word| find_ignoring_case(value, word));
+    plain && speaks()
+        || ["(", "::", "->", "[", "{", "=>", "+"].iter().any(|sign| value.contains(sign) && !sign.starts_with('+'))
+}
+
+fn find_ignoring_case(text: &str, word: &str) -> bool {
+    text.as_bytes().windows(word.len()).any(|part| part.eq_ignore_ascii_case(word.as_bytes()))
+}
+
+/// Words that follow a flag's name in a sentence, and are no value.
+pub(super) const PROSE: &[&str] = &[
+    "to", "is", "and", "or", "flag", "option", "in", "for", "from", "with", "as", "if", "the", "argument", "value", "on",
+    "must", "can", "was", "which", "that", "when", "not", "needs", "requires", "takes", "instead", "here", "to,", "are",
+    "will", "should",
+];

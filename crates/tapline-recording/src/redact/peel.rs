@@ -1,0 +1,167 @@
+//! Text within text: a string of JSON that holds JSON that holds JSON. Each layer of escapes is taken off, and what is
+//! found beneath is told in places of the text above, so that only those bytes are replaced.
+
+use std::ops::Range;
+
+use super::rules::Rules;
+use super::scan::{Found, scan};
+
+/// A text without one layer of escapes.
+#[derive(Debug, Default)]
+pub(super) struct Peeled {
+    pub(super) text: String,
+    /// Behind each escape: the place in this text, and in the one above.
+    marks: Vec<(usize, usize)>,
+    /// Where an escape begins that the end of the text cuts off, in the text above.
+    cut: Option<usize>,
+}
+
+impl Peeled {
+    /// The place in the text above.
+    pub(super) fn above(&self, at: usize) -> usize {
+        match self.marks.partition_point(|(inner, _)| *inner <= at).checked_sub(1) {
+            Some(mark) => self.marks[mark].1 + (at - self.marks[mark].0),
+            None => at,
+        }
+    }
+
+    fn push(&mut self, text: &str, escape_ends: usize) {
+        self.text.push_str(text);
+        self.marks.push((self.text.len(), escape_ends));
+    }
+}
+
+/// No text is nested deeper: a quote has 65535 backslashes there.
+const LAYERS: usize = 16;
+
+/// The secrets in a text, and in what is escaped in it.
+pub(super) fn find(rules: &Rules, text: &str, more: bool) -> Found {
+    let mut found = scan(rules, text, more);
+    let mut layers: Vec<Peeled> = Vec::new();
+    while layers.len() < LAYERS && is_worth_it(layers.last().map_or(text, |layer| &layer.text)) {
+        let layer = peel(layers.last().map_or(text, |layer| &layer.text), Escapes::Any);
+        // What looks like an escape and is none stays as it is, for ever.
+        if layer.marks.is_empty() && layer.cut.is_none() {
+            break;
+        }
+        let beneath = scan(rules, &layer.text, more);
+        layers.push(layer);
+        let above = |at: usize| layers.iter().rev().fold(at, |at, layer| layer.above(at));
+        found.spans.extend(beneath.spans.into_iter().map(|span| above(span.start)..above(span.end)));
+        if more {
+            let whole = layers.last().map_or(0, |layer| layer.text.len());
+            if beneath.undecided < whole {
+                found.undecided = found.undecided.min(above(beneath.undecided));
+            }
+            let cut = layers.last().and_then(|layer| layer.cut);
+            let outer = &layers[..layers.len() - 1];
+            let cut = cut.map(|cut| outer.iter().rev().fold(cut, |at, layer| layer.above(at)));
+            found.undecided = cut.map_or(found.undecided, |cut| cut.min(found.undecided));
+        }
+    }
+    if !layers.is_empty() {
+        merge(&mut found.spans);
+    }
+    found
+}
+
+/// Puts spans in order, and those that touch or overlap together.
+pub(super) fn merge(spans: &mut Vec<Range<usize>>) {
+    spans.sort_unstable_by_key(|span| span.start);
+    spans.dedup_by(|next, kept| {
+        let joined = next.start <= kept.end;
+        if joined {
+            kept.end = kept.end.max(next.end);
+        }
+        joined
+    });
+}
+
+/// Whether a letter in it is escaped: that could hide a secret. Line ends and quotes are seen through without peeling.
+fn is_worth_it(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    memchr::memchr_iter(b'\\', bytes).any(|at| match bytes.get(at + 1) {
+        Some(b'u' | b'x') => bytes.get(at + 2).is_none_or(u8::is_ascii_hexdigit),
+        // A value may hold a backslash of its own.
+        Some(b'/' | b'\\') | None => true,
+        Some(_) => false,
+    })
+}
+
+/// Which escapes are taken off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Escapes {
+    /// Those of a string of JSON that was checked.
+    Json,
+    /// Those that any language has; what is none stays.
+    Any,
+}
+
+/// Takes off one layer of escapes.
+pub(super) fn peel(text: &str, escapes: Escapes) -> Peeled {
+    let bytes = text.as_bytes();
+    let mut peeled = Peeled { text: String::with_capacity(text.len()), ..Peeled::default() };
+    let (mut kept, mut at) = (0, 0);
+    while let Some(found) = memchr::memchr(b'\\', &bytes[at..]) {
+        let escape = at + found;
+        let (meant, ends) = match bytes.get(escape + 1) {
+            Some(b'n') => ('\n', escape + 2),
+            Some(b't') => ('\t', escape + 2),
+            Some(b'r') => ('\r', escape + 2),
+            Some(b'b') => ('\u{8}', escape + 2),
+            Some(b'f') => ('\u{c}', escape + 2),
+            Some(plain @ (b'"' | b'\\' | b'/')) => (char::from(*plain), escape + 2),
+            Some(b'\'') if escapes == Escapes::Any => ('\'', escape + 2),
+            Some(b'u') if hex(bytes, escape + 2, 4).is_some() => unicode(bytes, escape),
+            Some(b'x') if escapes == Escapes::Any && hex(bytes, escape + 2, 2).is_some() => {
+                (hex(bytes, escape + 2, 2).and_then(char::from_u32).unwrap_or_default(), escape + 4)
+            }
+            next => {
+                let is_cut = |length: usize| bytes.len() - escape < length;
+                if next.is_none() || matches!(next, Some(b'u')) && is_cut(6) || matches!(next, Some(b'x')) && is_cut(4) {
+                    peeled.cut.get_or_insert(escape);
+                }
+                at = escape + 1;
+                continue;
+            }
+        };
+        peeled.text.push_str(&text[kept..escape]);
+        peeled.push(meant.encode_utf8(&mut [0; 4]), ends);
+        (kept, at) = (ends, ends);
+    }
+    peeled.text.push_str(&text[kept..]);
+    peeled
+}
+
+fn hex(bytes: &[u8], from: usize, length: usize) -> Option<u32> {
+    let digits = bytes.get(from..from + length)?;
+    digits.iter().try_fold(0, |value, digit| Some(value * 16 + char::from(*digit).to_digit(16)?))
+}
+
+/// A character by its number, two of them where it takes two; half of one is U+FFFD.
+fn unicode(bytes: &[u8], escape: usize) -> (char, usize) {
+    let first = hex(bytes, escape + 2, 4).unwrap_or(0xFFFD);
+    let second = || bytes.get(escape + 6..escape + 8).filter(|next| *next == b"\\u").and_then(|_| hex(bytes, escape + 8, 4));
+    match (first, second()) {
+        (0xD800..=0xDBFF, Some(second @ 0xDC00..=0xDFFF)) => {
+            let code = 0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00);
+            (char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER), escape + 12)
+        }
+        _ => (char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER), escape + 6),
+    }
+}
+
+/// Bytes as text: what is no text becomes U+FFFD, and places can be told in the bytes.
+pub(super) fn text_of(bytes: &[u8]) -> Peeled {
+    let mut peeled = Peeled { text: String::with_capacity(bytes.len()), ..Peeled::default() };
+    let mut at = 0;
+    for chunk in bytes.utf8_chunks() {
+        peeled.text.push_str(chunk.valid());
+        at += chunk.valid().len();
+        if !chunk.invalid().is_empty() {
+            at += chunk.invalid().len();
+            peeled.push("\u{fffd}", at);
+        }
+    }
+    peeled
+}

@@ -1,0 +1,200 @@
+//! Secrets that are told by where they stand: private keys, passwords in addresses, tokens behind `Bearer`, signatures.
+
+use super::class::{BASE64, BEARER, TOKEN};
+use super::floor;
+use super::names;
+use super::scan::Scan;
+use super::values::is_likely;
+
+/// What is between `-----BEGIN` and `PRIVATE KEY-----` is no longer.
+const TITLE: usize = 80;
+/// A private key is no longer.
+const KEY: usize = 64 << 10;
+/// Nor is a line of one.
+const LINE: usize = 4 << 10;
+/// What stands before the host of an address is no longer, where it is not plain.
+const USER: usize = 512;
+
+impl Scan<'_> {
+    /// A private key: to its end, or as far as what follows looks like one.
+    pub(super) fn private_key(&mut self, start: usize, end: usize) -> usize {
+        let Some(body) = self.title(end) else { return start };
+        let bytes = self.bytes;
+        let known = self.next_end.filter(|(from, found)| *from <= body && found.is_none_or(|found| found >= body));
+        let closes = if let Some((_, found)) = known {
+            found
+        } else {
+            let found = memchr::memmem::find(&bytes[body..], b"-----END").map(|at| body + at);
+            self.next_end = Some((body, found));
+            found
+        };
+        let next = memchr::memmem::find(&bytes[body..closes.unwrap_or(body)], b"-----BEGIN");
+        let to = if let Some(closes) = closes.filter(|closes| closes - body <= KEY && next.is_none()) {
+            let rest = &bytes[closes + 8..bytes.len().min(closes + 8 + TITLE)];
+            let dashes = memchr::memmem::find(rest, b"-----");
+            self.touched |= dashes.is_none() && closes + 8 + TITLE > bytes.len();
+            dashes.map_or(closes, |at| closes + 8 + at + 5)
+        } else {
+            self.touched |= closes.is_none() && bytes.len() - body <= KEY;
+            body + key_lines(&bytes[body..])
+        };
+        self.hide(start..to);
+        start
+    }
+
+    /// Where `-----BEGIN … PRIVATE KEY-----` ends.
+    fn title(&mut self, from: usize) -> Option<usize> {
+        let rest = &self.bytes[from..self.bytes.len().min(from + TITLE)];
+        let dashes = memchr::memmem::find(rest, b"-----");
+        self.touched |= dashes.is_none() && rest.len() < TITLE;
+        let title = &rest[..dashes?];
+        let is_key = title.ends_with(b"PRIVATE KEY") || title.ends_with(b"PRIVATE KEY BLOCK");
+        (is_key && !title.contains(&b'\n')).then_some(from + title.len() + 5)
+    }
+
+    /// The password in `scheme://user:password@host`.
+    pub(super) fn address(&mut self, from: usize) -> usize {
+        let rest = &self.bytes[from..self.bytes.len().min(from + USER)];
+        let ends = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'<' | b'>' | b'`' | b'\\');
+        let host = rest.iter().position(|byte| ends(byte) || matches!(byte, b'/' | b'?' | b'#')).unwrap_or(rest.len());
+        self.touched |= from + host == self.bytes.len();
+        let colon = rest[..host].iter().position(|byte| *byte == b':');
+        let is_port = |colon: usize| rest[colon + 1..host].iter().all(u8::is_ascii_digit);
+        let at = match (memchr::memrchr(b'@', &rest[..host]), colon) {
+            (Some(at), _) => at,
+            // A password with a slash in it.
+            (None, Some(colon)) if !is_port(colon) && rest.get(host) == Some(&b'/') => {
+                let whole = rest.iter().position(ends).unwrap_or(rest.len());
+                self.touched |= from + whole == self.bytes.len();
+                let Some(at) = memchr::memchr(b'@', &rest[..whole]) else { return from };
+                at
+            }
+            (None, _) => return from,
+        };
+        let (begin, is_sure) = match colon.filter(|colon| *colon < at) {
+            Some(colon) => (from + colon + 1, true),
+            // `https://TOKEN@host`
+            None => (from, false),
+        };
+        let secret = &self.text[begin..from + at];
+        if !names::is_placeholder(secret) && (is_sure || secret.len() >= 16 && is_likely(secret)) {
+            self.hide(begin..from + at);
+        }
+        begin
+    }
+
+    pub(super) fn bearer(&mut self, start: usize, end: usize) -> usize {
+        if self.is_word_start(start) {
+            let to = self.run(BEARER, end);
+            let token = &self.text[end..to];
+            let to = to - token.len() + token.trim_end_matches('.').len();
+            if to - end >= 16 && token.bytes().any(|byte| byte.is_ascii_digit()) || is_likely(&self.text[end..to]) {
+                self.hide(end..to);
+            }
+        }
+        end
+    }
+
+    /// `curl -u USER:PASSWORD`
+    pub(super) fn user_and_password(&mut self, start: usize, end: usize) -> usize {
+        let before = &self.bytes[start.saturating_sub(USER)..start];
+        let line = memchr::memrchr(b'\n', before).map_or(before, |at| &before[at..]);
+        if !["curl", "wget", "http"].iter().any(|program| memchr::memmem::find(line, program.as_bytes()).is_some()) {
+            return end;
+        }
+        let from = end + self.bytes[end..].iter().take(4).take_while(|byte| matches!(byte, b' ' | b'=' | b'"' | b'\'')).count();
+        let quote = self.bytes[from - 1];
+        let rest = &self.bytes[from..self.bytes.len().min(from + USER)];
+        let ends = |byte: &u8| match quote {
+            b'"' | b'\'' => *byte == quote || *byte == b'\n',
+            _ => byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'\\'),
+        };
+        let length = rest.iter().position(ends).unwrap_or(rest.len());
+        self.touched |= from + length == self.bytes.len();
+        let to = from + floor(&self.text[from..], length);
+        if let Some(colon) = self.text[from..to].find(':')
+            && !names::is_placeholder(&self.text[from + colon + 1..to])
+        {
+            self.hide(from + colon + 1..to);
+        }
+        from
+    }
+
+    /// `?sig=…`, `&sig=…`: an address that opens doors.
+    pub(super) fn signature(&mut self, start: usize, end: usize) -> usize {
+        if matches!(self.bytes[..start].last(), Some(b'?' | b'&' | b';')) {
+            let is_part = |byte: &u8| TOKEN.has(*byte) || BASE64.has(*byte) || *byte == b'%';
+            let length = self.bytes[end..].iter().take(USER).take_while(|byte| is_part(byte)).count();
+            self.touched |= end + length == self.bytes.len();
+            if length >= 16 {
+                self.hide(end..end + length);
+            }
+        }
+        end
+    }
+}
+
+/// How much of this looks like the lines of a key that was not closed: lines of one length, and a shorter one.
+fn key_lines(bytes: &[u8]) -> usize {
+    let (mut at, mut length, mut taken) = (0, None, 0);
+    let end = bytes.len().min(KEY);
+    while at < end {
+        let line_end = line_end(&bytes[at..end.min(at + LINE)]).map_or(end.min(at + LINE), |found| at + found);
+        let line = &bytes[at..line_end];
+        let (lead, body) = key_line(line);
+        // Headers (`Proc-Type: …`) and blank lines stand before the first.
+        let is_header =
+            length.is_none() && (line.is_empty() || memchr::memmem::find(&line[..line.len().min(32)], b": ").is_some());
+        if body == 0 && !is_header || body > 0 && length.is_some_and(|length| body > length) {
+            break;
+        }
+        // The line itself must be all key.
+        if body > 0 {
+            taken = at + lead + body;
+            if length.is_some_and(|length| body < length) || length.is_none() && body < 32 {
+                break;
+            }
+            length = length.or(Some(body));
+        }
+        at = line_end + end_length(&bytes[line_end..end]);
+        if line_end == end {
+            break;
+        }
+    }
+    taken
+}
+
+/// Where this line ends: with a line end, or with an escaped one.
+fn line_end(bytes: &[u8]) -> Option<usize> {
+    memchr::memchr2(b'\n', b'\\', bytes)
+}
+
+/// How long the line end here is.
+fn end_length(bytes: &[u8]) -> usize {
+    let slashes = bytes.iter().take_while(|byte| **byte == b'\\').count();
+    match bytes.get(slashes) {
+        Some(b'n' | b'r') if slashes > 0 => slashes + 1,
+        Some(b'\n') if slashes == 0 => 1,
+        _ => slashes.max(1),
+    }
+}
+
+/// Whether a line of text is one of a key: what stands before it (a number, a sign of quoting), and how long it is; 0 if it is none.
+pub(super) fn key_line(line: &[u8]) -> (usize, usize) {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let is_lead = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'>' | b'|' | b'"' | b'\'' | b'#' | b'*' | b',');
+    let mut lead = line.iter().take_while(|byte| is_lead(byte)).count();
+    // `   12→`, `12\t`: as files are shown.
+    let digits = line[lead..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let behind = &line[lead + digits..];
+    if digits > 0
+        && let Some(arrow) = ["\t", "→", ":", "|", ": ", " | "].iter().find(|sign| behind.starts_with(sign.as_bytes()))
+    {
+        lead += digits + arrow.len();
+    }
+    let body = line[lead..].iter().take_while(|byte| BASE64.has(**byte)).count();
+    let tail = &line[lead + body..];
+    let is_whole =
+        tail.iter().all(|byte| byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b',' | b'+' | b';' | b'\\'));
+    if is_whole { (lead, body) } else { (lead, 0) }
+}

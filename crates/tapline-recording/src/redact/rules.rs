@@ -1,0 +1,165 @@
+//! What is looked for, put together once: the table, the names, and what a user adds. Cheap to share.
+
+use aho_corasick::automaton::Automaton as _;
+use aho_corasick::dfa::DFA;
+use aho_corasick::{Input, MatchKind};
+use regex_lite::Regex;
+use std::collections::HashSet;
+use std::ops::Range;
+
+use super::class::ALNUM;
+use super::names::KEYWORDS;
+use super::table::{SHAPES, Shape};
+
+/// What a piece of text announces.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Announced {
+    /// A secret of this shape.
+    Shape(&'static Shape),
+    /// The last word of a name; its value may follow.
+    Name,
+    /// A private key.
+    Key,
+    /// An address; a password may be in it.
+    Address,
+    /// A token behind `Bearer`.
+    Bearer,
+    /// `-u USER:PASSWORD`
+    User,
+    /// A signature in an address.
+    Signature,
+    /// A value that is to be hidden wherever it stands.
+    Value,
+}
+
+const PLACES: &[(&str, Announced)] = &[
+    ("-----BEGIN", Announced::Key),
+    ("://", Announced::Address),
+    ("Bearer ", Announced::Bearer),
+    ("bearer ", Announced::Bearer),
+    ("BEARER ", Announced::Bearer),
+    (" -u", Announced::User),
+    (" --user", Announced::User),
+    (" --proxy-user", Announced::User),
+    ("sig=", Announced::Signature),
+];
+
+/// What is looked for.
+#[derive(Debug)]
+pub(super) struct Rules {
+    /// The table itself, not the crate's choice of one: behind that every letter is a call.
+    automaton: Option<DFA>,
+    announced: Vec<Announced>,
+    /// Everything that a secret can begin with and that is no announcement yet.
+    begun: Begun,
+    patterns: Vec<Regex>,
+}
+
+impl Rules {
+    /// The table, and what a user adds.
+    pub(super) fn new(patterns: Vec<Regex>, values: Vec<String>) -> Self {
+        let mut found: Vec<(String, Announced)> = Vec::new();
+        for shape in SHAPES {
+            found.extend(shape.starts.iter().map(|start| ((*start).to_owned(), Announced::Shape(shape))));
+        }
+        found.extend(PLACES.iter().map(|(text, announced)| ((*text).to_owned(), *announced)));
+        let first = |word: &str| word[..1].to_ascii_uppercase() + &word[1..];
+        for word in KEYWORDS {
+            let ways = [(*word).to_owned(), word.to_ascii_uppercase(), first(word)];
+            found.extend(ways.map(|way| (way, Announced::Name)));
+        }
+        let begins = |announced: &Announced| matches!(announced, Announced::Shape(shape) if shape.before.is_none());
+        let mut starts: Vec<String> = found.iter().filter(|(_, what)| begins(what)).map(|(text, _)| text.clone()).collect();
+        starts.push("-----BEGIN".to_owned());
+        starts.extend(values.iter().cloned());
+        found.extend(values.into_iter().map(|value| (value, Announced::Value)));
+        let (texts, announced): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+        let automaton = DFA::builder().match_kind(MatchKind::Standard).build(&texts).ok();
+        Self { automaton, announced, begun: Begun::new(&starts), patterns }
+    }
+
+    /// Everything in the text that announces a secret, in the order of its end.
+    pub(super) fn announcements(&self, text: &(impl AsRef<[u8]> + ?Sized)) -> impl Iterator<Item = (Announced, usize, usize)> {
+        let text = text.as_ref();
+        let found = self.automaton.as_ref().and_then(|automaton| automaton.try_find_overlapping_iter(Input::new(text)).ok());
+        let found = found.into_iter().flatten();
+        let found = found.map(|found| (self.announced[found.pattern().as_usize()], found.start(), found.end()));
+        // Whoever cannot look hides everything.
+        found.chain(self.automaton.is_none().then_some((Announced::Value, 0, text.len())))
+    }
+
+    /// Whether a user has added patterns: they may find anything.
+    pub(super) fn has_patterns(&self) -> bool {
+        !self.patterns.is_empty()
+    }
+
+    /// Where the text's end may be the beginning of a secret.
+    pub(super) fn may_begin(&self, text: &str) -> usize {
+        let bytes = text.as_bytes();
+        let begun = self.begun.at_end(bytes).unwrap_or(bytes.len());
+        // What a user's pattern begins with is not known: the last word waits.
+        let word = || bytes.len() - bytes.iter().rev().take(WORD).take_while(|byte| !byte.is_ascii_whitespace()).count();
+        let from = if self.patterns.is_empty() { begun } else { begun.min(word()) };
+        (from..=bytes.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(bytes.len())
+    }
+
+    /// What the user's patterns find: their first group, or all of it.
+    pub(super) fn patterns(&self, text: &str, spans: &mut Vec<Range<usize>>) {
+        for pattern in &self.patterns {
+            let found = pattern.captures_iter(text).filter_map(|found| found.get(1).or_else(|| found.get(0)));
+            spans.extend(found.map(|found| found.range()).filter(|range| !range.is_empty()));
+        }
+        if !self.patterns.is_empty() {
+            super::peel::merge(spans);
+        }
+    }
+}
+
+/// A word is no longer.
+const WORD: usize = 256;
+
+/// The beginnings of what secrets begin with, to tell whether a text ends with one.
+#[derive(Debug)]
+struct Begun {
+    beginnings: HashSet<Vec<u8>>,
+    longest: usize,
+    /// The pairs of bytes that one begins with, a bit each: most ends of texts are told by these alone.
+    pairs: Vec<u64>,
+    first: [bool; 256],
+}
+
+impl Begun {
+    fn new(starts: &[String]) -> Self {
+        let parts = |start: &String| (1..start.len()).map(|length| start.as_bytes()[..length].to_vec()).collect::<Vec<_>>();
+        let beginnings: HashSet<Vec<u8>> = starts.iter().flat_map(parts).collect();
+        let mut begun = Self { longest: 0, pairs: vec![0; 1024], first: [false; 256], beginnings: HashSet::new() };
+        for part in &beginnings {
+            begun.longest = begun.longest.max(part.len());
+            begun.first[usize::from(part[0])] = true;
+            if let [one, other, ..] = part[..] {
+                let pair = pair(one, other);
+                begun.pairs[pair / 64] |= 1 << (pair % 64);
+            }
+        }
+        Self { beginnings, ..begun }
+    }
+
+    /// Where the longest that the text ends with begins.
+    fn at_end(&self, bytes: &[u8]) -> Option<usize> {
+        let from = bytes.len().saturating_sub(self.longest);
+        (from..bytes.len()).find(|from| match bytes[*from..] {
+            [one, other, ref rest @ ..] => {
+                let pair = pair(one, other);
+                // One or two letters within a word begin nothing that anybody would miss.
+                let within = rest.is_empty() && *from > 0 && ALNUM.has(bytes[from - 1]);
+                self.pairs[pair / 64] >> (pair % 64) & 1 == 1 && !within && self.beginnings.contains(&bytes[*from..])
+            }
+            [one] => self.first[usize::from(one)] && !(*from > 0 && ALNUM.has(bytes[from - 1])),
+            [] => false,
+        })
+    }
+}
+
+fn pair(one: u8, other: u8) -> usize {
+    usize::from(one) << 8 | usize::from(other)
+}

@@ -1,0 +1,189 @@
+//! Finds the secrets in one text. One automaton looks for everything that can announce a secret; what it finds is then
+//! checked exactly. Every check looks a bounded way ahead or remembers how far a run of characters goes, so that the time
+//! is linear in the text, whatever it says.
+
+use std::ops::Range;
+
+use super::class::{ALNUM, Class};
+use super::rules::{Announced, Rules};
+use super::table::{Part, Shape, Stands};
+
+/// What was found in a text.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// Where the secrets are, in order and apart from each other.
+    pub(super) spans: Vec<Range<usize>>,
+    /// From here on the decision may change when more text comes.
+    pub(super) undecided: usize,
+}
+
+/// How many sets of characters there are at most; of each the last run is remembered.
+const REMEMBERED: usize = 24;
+
+pub(super) struct Scan<'a> {
+    pub(super) text: &'a str,
+    pub(super) bytes: &'a [u8],
+    pub(super) spans: Vec<Range<usize>>,
+    /// Up to here all is decided.
+    pub(super) covered: usize,
+    /// The end of the text was seen: what comes behind it may matter.
+    pub(super) touched: bool,
+    /// The name that was looked at last ends here.
+    pub(super) last_name: usize,
+    /// Where the next `-----END` is: looked for from the first, found at the second.
+    pub(super) next_end: Option<(usize, Option<usize>)>,
+    /// The header that was looked at last.
+    pub(super) last_header: Option<(usize, usize)>,
+    runs: [(u16, usize, usize); REMEMBERED],
+    more: bool,
+    undecided: usize,
+}
+
+impl<'a> Scan<'a> {
+    fn new(text: &'a str, more: bool) -> Self {
+        Self {
+            text,
+            bytes: text.as_bytes(),
+            spans: Vec::new(),
+            covered: 0,
+            touched: false,
+            last_name: 0,
+            next_end: None,
+            last_header: None,
+            runs: [(0, 0, 0); REMEMBERED],
+            more,
+            undecided: text.len(),
+        }
+    }
+
+    /// Where the run of such characters that goes through here ends.
+    pub(super) fn run(&mut self, class: Class, from: usize) -> usize {
+        if let Some(run) = self.runs.iter().find(|(of, start, end)| *of == class.0 && (*start..*end).contains(&from)) {
+            self.touched |= run.2 == self.bytes.len();
+            return run.2;
+        }
+        let rest = &self.bytes[from..];
+        let end = from + rest.iter().position(|byte| !class.has(*byte)).unwrap_or(rest.len());
+        // One of each set: a long run of one must not be forgotten for short ones of others.
+        let place = self.runs.iter().position(|(of, ..)| *of == class.0 || *of == 0).unwrap_or(0);
+        self.runs[place] = (class.0, from, end);
+        self.touched |= end == self.bytes.len();
+        end
+    }
+
+    /// The byte here; at the end of the text it is noted that one was wanted.
+    pub(super) fn byte(&mut self, at: usize) -> Option<u8> {
+        let byte = self.bytes.get(at).copied();
+        self.touched |= byte.is_none();
+        byte
+    }
+
+    /// Whether a word may begin here: behind an escape (`\n`, `\u000a`) one does.
+    pub(super) fn is_word_start(&self, at: usize) -> bool {
+        let before = &self.bytes[..at];
+        match before {
+            [.., b'\\', b'n' | b'r' | b't' | b'b' | b'f' | b'v' | b'0']
+            | [.., b'\\', b'u', _, _, _, _]
+            | [.., b'\\', b'x', _, _]
+            | [] => true,
+            [.., last] => !ALNUM.has(*last),
+        }
+    }
+
+    /// A secret stands here.
+    pub(super) fn hide(&mut self, span: Range<usize>) {
+        let start = span.start.max(self.covered);
+        if start < span.end {
+            self.spans.push(start..span.end);
+            self.covered = span.end;
+        }
+    }
+
+    /// Runs a check of what was announced; what it says may change when more text comes if it saw the end.
+    fn check(&mut self, from: usize, check: impl FnOnce(&mut Self) -> usize) {
+        self.touched = false;
+        let from = from.min(check(self));
+        if self.touched && self.more {
+            self.undecided = self.undecided.min(from);
+        }
+    }
+
+    fn shape(&mut self, shape: &Shape, start: usize, end: usize) -> usize {
+        if let Some(span) = self.matches(shape, start, end) {
+            self.hide(span);
+        }
+        start
+    }
+
+    fn matches(&mut self, shape: &Shape, start: usize, end: usize) -> Option<Range<usize>> {
+        let mut from = start;
+        if let Some((class, least, most)) = shape.before {
+            let behind = self.bytes[..start].iter().rev().take(most).take_while(|byte| class.has(**byte)).count();
+            from = (least..=behind.min(most)).rev().map(|count| start - count).find(|from| self.is_word_start(*from))?;
+        }
+        let part_of_more = |byte: u8| matches!(byte, b'+' | b'/');
+        if shape.stands != Stands::Anywhere && !self.is_word_start(from)
+            || shape.stands == Stands::AsWord && from > 0 && part_of_more(self.bytes[from - 1])
+        {
+            return None;
+        }
+        let mut at = end;
+        for part in shape.body {
+            match part {
+                Part::Of(class, least) => {
+                    let to = self.run(*class, at);
+                    if to - at < *least {
+                        return None;
+                    }
+                    at = to;
+                }
+                Part::Is(text) => {
+                    let rest = &self.bytes[at..];
+                    if !rest.starts_with(text.as_bytes()) {
+                        self.touched |= text.as_bytes().starts_with(rest);
+                        return None;
+                    }
+                    at += text.len();
+                }
+            }
+        }
+        let behind = self.bytes.get(at);
+        if shape.stands == Stands::AsWord && behind.is_some_and(|byte| ALNUM.has(*byte) || part_of_more(*byte)) {
+            return None;
+        }
+        // The full stop of a sentence is no part of it.
+        while at > end && matches!(self.bytes[at - 1], b'.' | b'-') && !self.touched {
+            at -= 1;
+        }
+        Some(from..at)
+    }
+
+    fn announced(&mut self, announced: Announced, start: usize, end: usize) {
+        match announced {
+            Announced::Shape(shape) => self.check(start, |scan| scan.shape(shape, start, end)),
+            Announced::Value => self.hide(start..end),
+            Announced::Name if end > self.last_name && end > self.covered => self.check(usize::MAX, |scan| scan.named(end)),
+            Announced::Name => {}
+            Announced::Key => self.check(start, |scan| scan.private_key(start, end)),
+            Announced::Address => self.check(end, |scan| scan.address(end)),
+            Announced::Bearer => self.check(end, |scan| scan.bearer(start, end)),
+            Announced::User => self.check(end, |scan| scan.user_and_password(start, end)),
+            Announced::Signature => self.check(end, |scan| scan.signature(start, end)),
+        }
+    }
+}
+
+/// The secrets in a text. With `more`, text may follow.
+pub(super) fn scan(rules: &Rules, text: &str, more: bool) -> Found {
+    let mut scan = Scan::new(text, more);
+    for (announced, start, end) in rules.announcements(text) {
+        scan.announced(announced, start, end);
+    }
+    let mut undecided = scan.undecided;
+    if more {
+        undecided = undecided.min(rules.may_begin(text));
+    }
+    let mut spans = scan.spans;
+    rules.patterns(text, &mut spans);
+    Found { spans, undecided }
+}

@@ -1,0 +1,310 @@
+//! A whole stream without its secrets. A secret may be cut in pieces by partial messages: the pieces of a block are looked at
+//! together. A line waits only while its end could be the beginning of a secret; no line is lost, added or moved.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+
+use tapline_protocol::{Kind, Tape, Value};
+
+use super::glance::may_hold;
+use super::lines::{Lines, json, trimmed};
+use super::peel::{Escapes, Peeled, find, peel};
+use super::{REDACTED, Redactor, floor, splice};
+
+/// So much of what is decided is kept, because names stand before their values.
+const CONTEXT: usize = 192;
+/// So much of a block may be undecided; more than this is hidden.
+const UNDECIDED: usize = 16 << 10;
+/// So many bytes and lines may wait.
+const WAITING: (usize, usize) = (1 << 20, 1 << 10);
+
+/// Takes secrets out of an agent's stream, line by line.
+#[derive(Debug)]
+pub struct StreamRedactor {
+    redactor: Redactor,
+    lines: Lines,
+    blocks: HashMap<Key, Block>,
+    waiting: VecDeque<Waiting>,
+    bytes: usize,
+}
+
+/// A block that is being written: whose, which, and which of its texts.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    parent: String,
+    index: String,
+    field: &'static str,
+}
+
+/// What is known of a block's text. Places are counted from the block's beginning.
+#[derive(Debug, Default)]
+struct Block {
+    /// What is undecided, and some of what stood before it.
+    text: String,
+    /// Where that begins.
+    base: usize,
+    decided: usize,
+    /// A secret that was too long to wait for goes on.
+    swallows: bool,
+}
+
+/// A line that is not out yet.
+#[derive(Debug)]
+struct Waiting {
+    bytes: Vec<u8>,
+    edits: Vec<(Range<usize>, &'static str)>,
+    /// What it adds to a block, until that is decided.
+    piece: Option<Piece>,
+}
+
+#[derive(Debug)]
+struct Piece {
+    key: Key,
+    /// Where it stands in the block.
+    from: usize,
+    to: usize,
+    /// Where it stands in the line.
+    place: usize,
+    peeled: Option<Peeled>,
+}
+
+/// What a line says about blocks.
+enum Says {
+    /// It adds to one: this string.
+    Adds(Key, Range<usize>),
+    /// One has ended, or all of somebody's.
+    Ends(String, Option<String>),
+    Nothing,
+}
+
+impl StreamRedactor {
+    pub(super) fn new(redactor: Redactor) -> Self {
+        Self { redactor, lines: Lines::default(), blocks: HashMap::new(), waiting: VecDeque::new(), bytes: 0 }
+    }
+
+    /// Takes the next line, with its end, and hands out those that are ready, in order.
+    pub fn line(&mut self, bytes: Vec<u8>, mut each: impl FnMut(Vec<u8>)) {
+        // Only such lines speak of blocks, and most streams have none.
+        let speaks = !self.blocks.is_empty()
+            || memchr::memmem::find(&bytes, b"stream_event").is_some()
+            || memchr::memmem::find(&bytes, b"\\u").is_some();
+        match if speaks { says(&mut self.lines.tape, &bytes) } else { Says::Nothing } {
+            Says::Adds(key, place) => self.add(&key, place, bytes),
+            said => {
+                if let Says::Ends(parent, index) = said {
+                    self.end(|key| key.parent == parent && index.as_ref().is_none_or(|index| *index == key.index));
+                }
+                let clean = match self.lines.line(&self.redactor.0, &bytes) {
+                    Cow::Owned(clean) => clean,
+                    Cow::Borrowed(_) => bytes,
+                };
+                if self.waiting.is_empty() {
+                    return each(clean);
+                }
+                self.wait(Waiting { bytes: clean, edits: Vec::new(), piece: None });
+            }
+        }
+        if self.bytes > WAITING.0 || self.waiting.len() > WAITING.1 {
+            self.give_up();
+        }
+        self.release(&mut each);
+    }
+
+    /// The stream has ended: hands out what still waits.
+    pub fn finish(&mut self, mut each: impl FnMut(Vec<u8>)) {
+        self.end(|_| true);
+        self.release(&mut each);
+    }
+
+    fn wait(&mut self, line: Waiting) {
+        self.bytes += line.bytes.len();
+        self.waiting.push_back(line);
+    }
+
+    /// A piece of a block's text came.
+    fn add(&mut self, key: &Key, place: Range<usize>, bytes: Vec<u8>) {
+        let (mark, line) = trimmed(&bytes);
+        let rules = &self.redactor.0;
+        let text = String::from_utf8_lossy(line);
+        let others = if may_hold(rules, line) {
+            self.lines.tape.parse(&text).map(|value| json(rules, value, Some(&place))).unwrap_or_default()
+        } else {
+            Vec::new()
+        };
+        let raw = &text[place.start + 1..place.end - 1];
+        let peeled = raw.contains('\\').then(|| peel(raw, Escapes::Json));
+        let added = peeled.as_ref().map_or(raw, |peeled| &peeled.text);
+        let block = self.blocks.entry(key.clone()).or_default();
+        let from = block.base + block.text.len();
+        block.text.push_str(added);
+        let to = from + added.len();
+        let edits = others.into_iter().map(|span| (span.start + mark..span.end + mark, REDACTED)).collect();
+        let piece = Piece { key: key.clone(), from, to, place: mark + place.start + 1, peeled };
+        let found = block.decide(&self.redactor, true);
+        self.wait(Waiting { bytes, edits, piece: Some(piece) });
+        self.settle(key, &found);
+    }
+
+    /// These blocks have ended: all of them is decided.
+    fn end(&mut self, which: impl Fn(&Key) -> bool) {
+        let ended: Vec<Key> = self.blocks.keys().filter(|key| which(key)).cloned().collect();
+        for key in ended {
+            if let Some(mut block) = self.blocks.remove(&key) {
+                let found = block.decide(&self.redactor, false);
+                self.settle(&key, &found);
+            }
+        }
+    }
+
+    /// Too much waits: what is undecided is hidden.
+    fn give_up(&mut self) {
+        let keys: Vec<Key> = self.blocks.keys().cloned().collect();
+        for key in keys {
+            if let Some(block) = self.blocks.get_mut(&key) {
+                let found = block.give_up();
+                self.settle(&key, &found);
+            }
+        }
+    }
+
+    /// Tells the lines of a block what was found in it.
+    fn settle(&mut self, key: &Key, found: &[Range<usize>]) {
+        let decided = self.blocks.get(key).map_or(usize::MAX, |block| block.decided);
+        for line in &mut self.waiting {
+            let Some(piece) = line.piece.as_ref().filter(|piece| piece.key == *key) else { continue };
+            for span in found.iter().filter(|span| span.start < piece.to && span.end > piece.from) {
+                let place = |at: usize| {
+                    let at = at.clamp(piece.from, piece.to) - piece.from;
+                    piece.place + piece.peeled.as_ref().map_or(at, |peeled| peeled.above(at))
+                };
+                // It stands where it begins; the rest of it is gone.
+                let shown = if span.start >= piece.from { REDACTED } else { "" };
+                line.edits.push((place(span.start)..place(span.end), shown));
+            }
+            if piece.to <= decided {
+                line.piece = None;
+                line.edits.sort_by_key(|(span, _)| span.start);
+            }
+        }
+    }
+
+    fn release(&mut self, each: &mut impl FnMut(Vec<u8>)) {
+        while self.waiting.front().is_some_and(|line| line.piece.is_none())
+            && let Some(line) = self.waiting.pop_front()
+        {
+            self.bytes -= line.bytes.len();
+            each(if line.edits.is_empty() { line.bytes } else { splice(&line.bytes, line.edits.into_iter()) });
+        }
+    }
+}
+
+impl Block {
+    /// Decides as much as can be, and says what was newly found.
+    fn decide(&mut self, redactor: &Redactor, more: bool) -> Vec<Range<usize>> {
+        let mut found = Vec::new();
+        if self.swallows {
+            let rest = &self.text[self.decided - self.base..];
+            let length = rest.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'')).unwrap_or(rest.len());
+            self.swallows = length == rest.len();
+            if length > 0 {
+                found.push(self.decided..self.decided + length);
+                self.decided += length;
+            }
+        }
+        let seen = find(&redactor.0, &self.text, more);
+        let mut decided = if more { self.base + seen.undecided } else { self.base + self.text.len() };
+        for span in seen.spans {
+            let (start, end) = (self.base + span.start, self.base + span.end);
+            if end > decided {
+                decided = decided.min(start);
+                break;
+            }
+            if end > self.decided {
+                found.push(start.max(self.decided)..end);
+            }
+        }
+        self.decided = decided.max(self.decided);
+        if self.base + self.text.len() - self.decided > UNDECIDED {
+            found.extend(self.give_up());
+        }
+        self.forget();
+        found
+    }
+
+    /// Hides what is undecided, and what it goes on with.
+    fn give_up(&mut self) -> Vec<Range<usize>> {
+        let end = self.base + self.text.len();
+        let hidden = self.decided..end;
+        self.decided = end;
+        self.swallows |= !hidden.is_empty();
+        if hidden.is_empty() { Vec::new() } else { vec![hidden] }
+    }
+
+    /// Drops what no decision needs any more.
+    fn forget(&mut self) {
+        let keep = (self.decided - self.base).saturating_sub(CONTEXT);
+        if keep > CONTEXT / 2 {
+            let keep = floor(&self.text, keep);
+            self.text.drain(..keep);
+            self.base += keep;
+        }
+    }
+}
+
+/// What a line says about blocks.
+fn says(tape: &mut Tape, bytes: &[u8]) -> Says {
+    let (_, line) = trimmed(bytes);
+    let Ok(text) = std::str::from_utf8(line) else { return Says::Nothing };
+    let Ok(value) = tape.parse(text) else { return Says::Nothing };
+    read(value, text).unwrap_or(Says::Nothing)
+}
+
+fn read(value: Value<'_>, text: &str) -> Option<Says> {
+    let kind = value.get("type")?.as_str()?;
+    let parent = value.get("parent_tool_use_id").and_then(Value::as_str).unwrap_or_default().into_owned();
+    if kind != "stream_event" {
+        // A whole message says again what its pieces said.
+        return matches!(&*kind, "assistant" | "user" | "result").then_some(Says::Ends(parent, None));
+    }
+    let event = value.get("event")?;
+    let index = event.get("index").map(|index| index.raw().to_owned());
+    match &*event.get("type")?.as_str()? {
+        "content_block_delta" => {
+            let delta = event.get("delta")?;
+            let (field, added) = ["text", "thinking", "partial_json"]
+                .into_iter()
+                .find_map(|field| Some((field, delta.get(field).filter(|added| added.kind() == Kind::String)?)))?;
+            let start = added.raw().as_ptr().addr() - text.as_ptr().addr();
+            let key = Key { parent, index: index.unwrap_or_default(), field };
+            Some(Says::Adds(key, start..start + added.raw().len()))
+        }
+        "content_block_start" | "content_block_stop" => Some(Says::Ends(parent, index)),
+        "message_start" | "message_stop" => Some(Says::Ends(parent, None)),
+        _ => None,
+    }
+}
+
+/// Takes secrets out of text that comes line by line: a private key goes over many. Lines stay lines.
+#[derive(Debug)]
+pub struct LineRedactor {
+    redactor: Redactor,
+    lines: Lines,
+}
+
+impl LineRedactor {
+    pub(super) fn new(redactor: Redactor) -> Self {
+        Self { redactor, lines: Lines::default() }
+    }
+
+    /// The line without its secrets; its end stays.
+    pub fn line<'b>(&mut self, line: &'b [u8]) -> Cow<'b, [u8]> {
+        self.lines.line(&self.redactor.0, line)
+    }
+}
+
+impl Default for LineRedactor {
+    fn default() -> Self {
+        Self::new(Redactor::default())
+    }
+}

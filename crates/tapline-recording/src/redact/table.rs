@@ -1,0 +1,240 @@
+//! The table of secrets that have a shape: what each begins with, of which characters the rest is, and how many there
+//! must be. Facts only (prefix, alphabet, length), as the makers and gitleaks' public rules give them; docs/REDACT.md is
+//! the same table for people, and a test holds the two equal.
+
+use super::class::{ALNUM, BASE64, Class, DIGIT, DOTTED, HEX, LOWER, TOKEN, UPPER, WORD};
+
+/// A kind of secret, told by its shape.
+#[derive(Debug)]
+pub struct Shape {
+    /// Whose it is.
+    pub name: &'static str,
+    /// What it begins with (what stands in its middle, if something stands before): one of these.
+    pub starts: &'static [&'static str],
+    pub(super) before: Option<(Class, usize, usize)>,
+    pub(super) body: &'static [Part],
+    pub(super) stands: Stands,
+}
+
+/// What follows.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Part {
+    /// At least so many of these characters, and all that follow.
+    Of(Class, usize),
+    /// This very text.
+    Is(&'static str),
+}
+
+/// What may stand around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stands {
+    /// Anything: nothing else looks like it.
+    Anywhere,
+    /// No letter or digit before it.
+    AtWord,
+    /// No letter or digit before or behind it, nor `+` or `/`: it is no part of a longer word or of encoded bytes.
+    AsWord,
+}
+
+use Part::{Is, Of};
+use Stands::{Anywhere, AsWord, AtWord};
+
+impl Shape {
+    const fn new(name: &'static str, starts: &'static [&'static str], body: &'static [Part], stands: Stands) -> Self {
+        Self { name, starts, before: None, body, stands }
+    }
+
+    const fn behind(
+        name: &'static str,
+        before: (Class, usize, usize),
+        starts: &'static [&'static str],
+        body: &'static [Part],
+    ) -> Self {
+        Self { name, starts, before: Some(before), body, stands: AtWord }
+    }
+
+    /// What the rest looks like, in words: `20 or more of A-Z a-z 0-9 _ -`.
+    pub fn rest(&self) -> String {
+        let part = |part: &Part| match part {
+            Of(class, least) => format!("{least} or more of {}", class.words()),
+            Is(text) => format!("`{text}`"),
+        };
+        let rest = self.body.iter().map(part).collect::<Vec<_>>().join(", ");
+        match self.before {
+            Some((class, least, most)) if least == most => format!("{least} of {} before it; {rest}", class.words()),
+            Some((class, least, most)) => format!("{least} to {most} of {} before it; {rest}", class.words()),
+            None => rest,
+        }
+    }
+
+    /// One that is as short as it can be, made for tests and documentation: with one character less it is none.
+    pub fn example(&self, start: &str, short: bool) -> String {
+        let of = |class: &Class, count: usize| {
+            let all: Vec<char> = (33..127u8).filter(|byte| class.has(*byte)).map(char::from).collect();
+            let plain: Vec<char> = all.iter().copied().filter(char::is_ascii_alphanumeric).collect();
+            (0..count).map(|at| plain[(at * 7 + 3) % plain.len()]).collect::<String>()
+        };
+        let before = self.before.map(|(class, least, _)| of(&class, least)).unwrap_or_default();
+        let mut left = usize::from(short);
+        let body: String = self
+            .body
+            .iter()
+            .rev()
+            .map(|part| match part {
+                Of(class, least) => of(class, least - std::mem::take(&mut left)),
+                Is(text) => (*text).to_owned(),
+            })
+            .collect::<Vec<_>>()
+            .into_iter()
+            .rev()
+            .collect();
+        before + start + &body
+    }
+}
+
+/// Every kind that is known.
+pub static SHAPES: &[Shape] = &[
+    Shape::new("Anthropic", &["sk-ant-"], &[Of(TOKEN, 8)], Anywhere),
+    Shape::new("OpenAI", &["sk-proj-", "sk-svcacct-", "sk-admin-", "sk-None-"], &[Of(TOKEN, 8)], Anywhere),
+    Shape::new("OpenAI and those that follow it", &["sk-"], &[Of(ALNUM, 20)], AtWord),
+    Shape::new("OpenAI session", &["sess-"], &[Of(ALNUM, 40)], AtWord),
+    Shape::new("OpenRouter", &["sk-or-"], &[Of(TOKEN, 16)], Anywhere),
+    Shape::new("GitHub", &["ghp_", "gho_", "ghu_", "ghs_", "ghr_"], &[Of(WORD, 20)], Anywhere),
+    Shape::new("GitHub fine-grained", &["github_pat_"], &[Of(WORD, 20)], Anywhere),
+    Shape::new(
+        "GitLab",
+        &[
+            "glpat-",
+            "gldt-",
+            "glrt-",
+            "glrtr-",
+            "glptt-",
+            "glagent-",
+            "gloas-",
+            "glsoat-",
+            "glimt-",
+            "glft-",
+            "glffct-",
+            "glcbt-",
+            "glwt-",
+            "GR1348941",
+        ],
+        &[Of(DOTTED, 16)],
+        Anywhere,
+    ),
+    Shape::new("AWS access key", &["AKIA", "ASIA", "ABIA", "ACCA"], &[Of(Class(UPPER.0 | DIGIT.0), 16)], Anywhere),
+    Shape::new("AWS Bedrock", &["ABSK"], &[Of(BASE64, 100)], AtWord),
+    Shape::new("AWS Bedrock, short-lived", &["bedrock-api-key-"], &[Of(BASE64, 20)], Anywhere),
+    Shape::new(
+        "Slack",
+        &["xoxb-", "xoxp-", "xoxa-", "xoxr-", "xoxs-", "xoxo-", "xoxe-", "xoxe.xoxb-", "xoxe.xoxp-", "xoxc-", "xoxd-"],
+        &[Of(TOKEN, 10)],
+        Anywhere,
+    ),
+    Shape::new("Slack app", &["xapp-"], &[Of(DIGIT, 1), Is("-"), Of(TOKEN, 10)], Anywhere),
+    Shape::new(
+        "Slack webhook",
+        &["hooks.slack.com/services/", "hooks.slack.com/workflows/", "hooks.slack.com/triggers/"],
+        &[Of(BASE64, 20)],
+        Anywhere,
+    ),
+    Shape::new(
+        "Stripe, Clerk",
+        &["sk_live_", "sk_test_", "sk_prod_", "rk_live_", "rk_test_", "rk_prod_"],
+        &[Of(ALNUM, 10)],
+        Anywhere,
+    ),
+    Shape::new("Stripe webhook", &["whsec_"], &[Of(BASE64, 20)], Anywhere),
+    Shape::new("Google API key", &["AIza"], &[Of(TOKEN, 30)], Anywhere),
+    Shape::new("Google OAuth secret", &["GOCSPX-"], &[Of(TOKEN, 20)], Anywhere),
+    Shape::new("Google access token", &["ya29."], &[Of(DOTTED, 20)], Anywhere),
+    Shape::new("Google refresh token", &["1//0"], &[Of(TOKEN, 30)], AtWord),
+    Shape::new("npm", &["npm_"], &[Of(ALNUM, 30)], Anywhere),
+    Shape::new("PyPI", &["pypi-"], &[Of(TOKEN, 50)], Anywhere),
+    Shape::new("Hugging Face", &["hf_", "api_org_"], &[Of(ALNUM, 30)], AtWord),
+    Shape::behind("Azure AD client secret", (DOTTED, 4, 4), &["Q~"], &[Of(DOTTED, 31)]),
+    Shape::new("SendGrid", &["SG."], &[Of(TOKEN, 16), Is("."), Of(TOKEN, 32)], Anywhere),
+    Shape::new("Twilio", &["SK"], &[Of(HEX, 32)], AsWord),
+    Shape::new("DigitalOcean", &["dop_v1_", "doo_v1_", "dor_v1_"], &[Of(HEX, 32)], Anywhere),
+    Shape::new("Databricks", &["dapi"], &[Of(HEX, 32)], AtWord),
+    Shape::new(
+        "Doppler",
+        &["dp.pt.", "dp.st.", "dp.ct.", "dp.sa.", "dp.scim.", "dp.audit.", "dp.said."],
+        &[Of(DOTTED, 30)],
+        Anywhere,
+    ),
+    Shape::new("Linear", &["lin_api_", "lin_oauth_"], &[Of(ALNUM, 32)], Anywhere),
+    Shape::new("Notion", &["ntn_", "secret_"], &[Of(ALNUM, 40)], AtWord),
+    Shape::new("Atlassian", &["ATATT3", "ATCTT3", "ATSTT3", "ATBB"], &[Of(Class(TOKEN.0 | Class::EQUALS), 24)], Anywhere),
+    Shape::new("Shopify", &["shpat_", "shpca_", "shppa_", "shpss_", "shptka_"], &[Of(HEX, 32)], Anywhere),
+    Shape::new("Square", &["sq0atp-", "sq0csp-", "sq0idp-"], &[Of(TOKEN, 22)], Anywhere),
+    Shape::new("Square, Facebook", &["EAAA", "EAAM", "EAAC"], &[Of(TOKEN, 50)], AsWord),
+    Shape::new("Mailgun", &["key-"], &[Of(HEX, 32)], AsWord),
+    Shape::behind("Mailchimp", (HEX, 32, 32), &["-us"], &[Of(DIGIT, 1)]),
+    Shape::behind("Telegram bot", (DIGIT, 6, 12), &[":AA"], &[Of(TOKEN, 32)]),
+    Shape::new(
+        "Discord bot",
+        &["MD", "MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT"],
+        &[Of(TOKEN, 20), Is("."), Of(TOKEN, 6), Is("."), Of(TOKEN, 27)],
+        AtWord,
+    ),
+    Shape::new(
+        "Discord webhook",
+        &["discord.com/api/webhooks/", "discordapp.com/api/webhooks/"],
+        &[Of(DIGIT, 10), Is("/"), Of(TOKEN, 30)],
+        Anywhere,
+    ),
+    Shape::new("age", &["AGE-SECRET-KEY-1"], &[Of(Class(UPPER.0 | DIGIT.0), 40)], Anywhere),
+    Shape::new("HashiCorp Vault", &["hvs.", "hvb.", "hvr."], &[Of(TOKEN, 20)], Anywhere),
+    Shape::behind("Terraform Cloud", (ALNUM, 14, 14), &[".atlasv1."], &[Of(TOKEN, 50)]),
+    Shape::new("Docker", &["dckr_pat_", "dckr_oat_"], &[Of(TOKEN, 20)], Anywhere),
+    Shape::new("Fly.io", &["fo1_", "fm1a_", "fm1r_", "fm2_"], &[Of(Class(BASE64.0 | TOKEN.0), 40)], AtWord),
+    Shape::new("Netlify", &["nfp_", "nfc_", "nfo_", "nfu_", "nfb_"], &[Of(TOKEN, 30)], AtWord),
+    Shape::new("Vercel", &["vcp_", "vci_", "vca_", "vcr_", "vck_"], &[Of(ALNUM, 24)], AtWord),
+    Shape::new("Supabase", &["sbp_", "sb_secret_"], &[Of(WORD, 20)], AtWord),
+    Shape::new("PlanetScale", &["pscale_tkn_", "pscale_pw_", "pscale_oauth_"], &[Of(DOTTED, 30)], Anywhere),
+    Shape::new("Postman", &["PMAK-"], &[Of(HEX, 24), Is("-"), Of(HEX, 32)], Anywhere),
+    Shape::new("New Relic", &["NRAK-", "NRJS-", "NRII-", "NRRA-"], &[Of(TOKEN, 19)], Anywhere),
+    Shape::new("Grafana", &["glc_", "glsa_"], &[Of(Class(BASE64.0 | WORD.0), 32)], Anywhere),
+    Shape::new("Sentry", &["sntrys_", "sntryu_", "sntrya_", "sntryi_"], &[Of(Class(BASE64.0 | WORD.0), 40)], Anywhere),
+    Shape::new("Cloudflare origin CA", &["v1.0-"], &[Of(HEX, 24), Is("-"), Of(HEX, 100)], AtWord),
+    Shape::new("Cloudflare", &["cfut_", "cfat_", "cfk_"], &[Of(TOKEN, 30)], AtWord),
+    Shape::new("RubyGems", &["rubygems_"], &[Of(HEX, 32)], Anywhere),
+    Shape::new("crates.io", &["cio"], &[Of(ALNUM, 32)], AsWord),
+    Shape::new("NuGet", &["oy2"], &[Of(Class(LOWER.0 | DIGIT.0), 43)], AsWord),
+    Shape::new("Artifactory", &["AKCp"], &[Of(ALNUM, 60)], AtWord),
+    Shape::new("Artifactory reference", &["cmVmd"], &[Of(ALNUM, 59)], AtWord),
+    Shape::new("Perplexity", &["pplx-"], &[Of(ALNUM, 40)], Anywhere),
+    Shape::new("Groq", &["gsk_"], &[Of(ALNUM, 32)], AtWord),
+    Shape::new("xAI", &["xai-"], &[Of(ALNUM, 32)], AtWord),
+    Shape::new("Replicate", &["r8_"], &[Of(ALNUM, 32)], AtWord),
+    Shape::new("web token (JWT)", &["eyJ"], &[Of(TOKEN, 8), Is(".eyJ"), Of(TOKEN, 4), Is("."), Of(TOKEN, 10)], Anywhere),
+    Shape::new("web token, encrypted (JWE) or unsigned", &["eyJ"], &[Of(TOKEN, 16), Is("."), Of(DOTTED, 40)], Anywhere),
+    Shape::new("1Password service account", &["ops_eyJ"], &[Of(BASE64, 60)], Anywhere),
+    Shape::new("1Password secret key", &["A3-"], &[Of(UPPER_OR_DIGIT, 6), Is("-"), Of(UPPERS_DASHED, 22)], AtWord),
+    Shape::new("Alibaba", &["LTAI"], &[Of(ALNUM, 16)], AtWord),
+    Shape::new("Airtable", &["pat"], &[Of(ALNUM, 14), Is("."), Of(HEX, 60)], AtWord),
+    Shape::new("Pulumi", &["pul-"], &[Of(HEX, 40)], AtWord),
+    Shape::new("Prefect", &["pnu_", "pnb_"], &[Of(ALNUM, 36)], AtWord),
+    Shape::new("ReadMe", &["rdme_"], &[Of(ALNUM, 60)], AtWord),
+    Shape::new("Brevo", &["xkeysib-", "xsmtpsib-"], &[Of(HEX, 40)], Anywhere),
+    Shape::new("Typeform", &["tfp_"], &[Of(DOTTED, 40)], AtWord),
+    Shape::new("Dynatrace", &["dt0c01.", "dt0s01.", "dt0s16."], &[Of(ALNUM, 8), Is("."), Of(ALNUM, 40)], Anywhere),
+    Shape::new("EasyPost", &["EZAK", "EZTK"], &[Of(ALNUM, 50)], AtWord),
+    Shape::new("SonarQube", &["squ_", "sqp_", "sqa_"], &[Of(HEX, 40)], AtWord),
+    Shape::new("Sourcegraph", &["sgp_"], &[Of(WORD, 40)], AtWord),
+    Shape::new("Heroku", &["HRKU-"], &[Of(TOKEN, 32)], Anywhere),
+    Shape::new("LangSmith", &["lsv2_pt_", "lsv2_sk_"], &[Of(WORD, 30)], Anywhere),
+    Shape::new("Tailscale", &["tskey-"], &[Of(TOKEN, 16)], Anywhere),
+    Shape::new("Figma", &["figd_", "figo_"], &[Of(TOKEN, 30)], AtWord),
+    Shape::new("Contentful", &["CFPAT-"], &[Of(TOKEN, 32)], Anywhere),
+    Shape::new("Buildkite", &["bkua_"], &[Of(HEX, 40)], AtWord),
+    Shape::new("CircleCI", &["CCIPAT_", "CCIPRJ_"], &[Of(WORD, 30)], Anywhere),
+    Shape::new("Render", &["rnd_"], &[Of(ALNUM, 24)], AtWord),
+    Shape::new("Resend", &["re_"], &[Of(ALNUM, 8), Is("_"), Of(ALNUM, 20)], AtWord),
+    Shape::new("Octopus Deploy", &["API-"], &[Of(UPPER_OR_DIGIT, 26)], AsWord),
+    Shape::new("OpenShift", &["sha256~"], &[Of(TOKEN, 40)], AtWord),
+];
+
+const UPPER_OR_DIGIT: Class = Class(UPPER.0 | DIGIT.0);
+const UPPERS_DASHED: Class = Class(UPPER_OR_DIGIT.0 | Class::DASH);

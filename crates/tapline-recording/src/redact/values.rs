@@ -1,0 +1,359 @@
+//! What stands behind a name, to its real end: in a shell, in YAML, TOML and INI, in JSON within text, in a program, in a
+//! header, in `.netrc`, behind a flag.
+
+use std::ops::Range;
+
+use super::floor;
+use super::names::{self, Name, PROSE};
+use super::scan::Scan;
+
+/// A name goes back no further than this.
+const NAME: usize = 64;
+/// So much of a value is looked at to tell whether it is one.
+const HEAD: usize = 256;
+/// A value in quotes, and a header, is no longer.
+const QUOTED: usize = 16 << 10;
+
+/// How name and value are joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Joint {
+    /// `name=value`
+    Equals,
+    /// `name = value`
+    SpacedEquals,
+    /// `name: value`
+    Colon,
+    /// `"name": value`
+    Json,
+    /// `--name value`
+    Flag,
+    /// `login … password value`
+    Netrc,
+    /// `<name>value</name>`
+    Tag,
+}
+
+impl Scan<'_> {
+    /// A name ends here: hides its value, if it is one. Returns from where on more text could change that.
+    pub(super) fn named(&mut self, end: usize) -> usize {
+        let Some(place) = name_around(self.bytes, end) else { return usize::MAX };
+        let Range { start, end: to } = place;
+        self.touched |= to == self.bytes.len();
+        self.last_name = to;
+        let text = self.text;
+        let Some(name) = names::name(&text[start..to]) else { return usize::MAX };
+        let Some((joint, at)) = self.joint(start, to) else { return to };
+        match name {
+            Name::Authorization => self.authorization(at),
+            Name::Cookie => self.cookie(at),
+            Name::Secret | Name::Likely => {
+                // In an address nothing else is called so.
+                let in_address = joint == Joint::Equals && matches!(self.bytes[..start].last(), Some(b'?' | b'&'));
+                if let Some(span) = self.value(&text[start..to], name == Name::Secret || in_address, joint, at) {
+                    self.hide(span);
+                }
+            }
+        }
+        at
+    }
+
+    /// How a value is joined to the name, and where it begins.
+    fn joint(&mut self, start: usize, to: usize) -> Option<(Joint, usize)> {
+        let mut at = to;
+        let escaped = |scan: &Self, at: usize| scan.bytes[at..].iter().take(HEAD).take_while(|byte| **byte == b'\\').count();
+        let slashes = escaped(self, at);
+        let is_quoted = matches!(self.byte(at + slashes), Some(b'"' | b'\'' | b'`'));
+        if is_quoted {
+            at += slashes + 1;
+        }
+        if self.byte(at) == Some(b']') {
+            at += 1;
+        }
+        if self.bytes[..start].last() == Some(&b'<') && self.byte(at) == Some(b'>') {
+            return Some((Joint::Tag, at + 1));
+        }
+        let joined = at;
+        at += self.blanks(at);
+        let rest = &self.bytes[at..];
+        // `<add key="Password" value="…"/>`
+        if is_quoted && rest.starts_with(b"value=") {
+            return Some((Joint::Equals, at + 6));
+        }
+        let spaced = at > joined;
+        let (joint, length) = match rest {
+            [b'=', b'=' | b'~', ..] | [b':', b':', ..] => return None,
+            [b'=', b'>', ..] | [b':', b'=', ..] => (Joint::SpacedEquals, 2),
+            [b'=', ..] if spaced => (Joint::SpacedEquals, 1),
+            [b'=', ..] => (Joint::Equals, 1),
+            [b':', ..] if is_quoted => (Joint::Json, 1),
+            [b':', ..] => (Joint::Colon, 1),
+            [] => {
+                self.touched = true;
+                return None;
+            }
+            _ if spaced && self.text[..start].ends_with("--") => return Some((Joint::Flag, at)),
+            _ if self.is_netrc(start) => {
+                let blanks = rest.iter().take(HEAD).take_while(|byte| byte.is_ascii_whitespace()).count();
+                return Some((Joint::Netrc, at + blanks));
+            }
+            _ => return None,
+        };
+        at += length;
+        let blanks = self.blanks(at);
+        let joint = if joint == Joint::Equals && blanks > 0 { Joint::SpacedEquals } else { joint };
+        Some((joint, at + blanks))
+    }
+
+    fn blanks(&mut self, at: usize) -> usize {
+        let count = self.bytes[at..].iter().take(HEAD).take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+        self.touched |= at + count == self.bytes.len();
+        count
+    }
+
+    /// Whether `login NAME` stands before `password`.
+    fn is_netrc(&self, start: usize) -> bool {
+        let before = &self.bytes[start.saturating_sub(HEAD)..start];
+        let mut words = before.rsplit(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+        let is_apart = before.last().is_some_and(u8::is_ascii_whitespace);
+        is_apart && words.next().is_some() && matches!(words.next(), Some(b"login" | b"account" | b"user"))
+    }
+
+    /// The value that begins here, if it is a secret.
+    fn value(&mut self, name: &str, is_sure: bool, joint: Joint, from: usize) -> Option<Range<usize>> {
+        let mut at = from;
+        // `b"…"`, `f'…'`
+        if matches!(self.bytes.get(at), Some(b'b' | b'r' | b'f' | b'u')) && matches!(self.bytes.get(at + 1), Some(b'"' | b'\''))
+        {
+            at += 1;
+        }
+        let slashes = self.bytes[at..].iter().take(HEAD).take_while(|byte| **byte == b'\\').count();
+        if let Some(quote @ (b'"' | b'\'' | b'`')) = self.byte(at + slashes) {
+            let begin = at + slashes + 1;
+            let end = self.closing(begin, quote, slashes);
+            let value = &self.text[begin..end];
+            let is_one = !names::is_placeholder(value) && (is_sure || is_likely(value));
+            return is_one.then_some(begin..end);
+        }
+        if joint == Joint::Tag {
+            let rest = &self.bytes[at..self.bytes.len().min(at + QUOTED)];
+            let end = at + memchr::memchr2(b'<', b'\n', rest).filter(|end| rest[*end..].starts_with(b"</"))?;
+            let value = &self.text[at..end];
+            return (!names::is_placeholder(value) && (is_sure || is_likely(value))).then_some(at..end);
+        }
+        let head = self.end_of_bare(at, HEAD);
+        if !self.is_bare_secret(name, is_sure, joint, at, head) {
+            return None;
+        }
+        Some(at..self.end_of_bare(at, usize::MAX))
+    }
+
+    /// Where a value in quotes ends: at the next quote with as many backslashes, or where the line does.
+    fn closing(&mut self, begin: usize, quote: u8, slashes: usize) -> usize {
+        let bytes = self.bytes;
+        let limit = bytes.len().min(begin + QUOTED);
+        let closes = |at: usize| {
+            let before = bytes[begin..at].iter().rev().take_while(|byte| **byte == b'\\').count();
+            (before == slashes || slashes == 0 && before % 2 == 0).then_some(at - if slashes > 0 { before } else { 0 })
+        };
+        let mut quotes = memchr::memchr_iter(quote, &bytes[begin..limit]).map(|at| begin + at);
+        let found = quotes.find_map(|at| Some((at, closes(at)?)));
+        let line = memchr::memchr(b'\n', &bytes[begin..found.map_or(limit, |(at, _)| at)]).map(|at| begin + at);
+        match (found, line) {
+            (Some((_, end)), None) => end,
+            // Over lines it goes only where nothing but its end can be meant.
+            (Some((at, end)), Some(_))
+                if bytes.get(at + 1).is_none_or(|byte| byte.is_ascii_whitespace() || b",;)}]".contains(byte)) =>
+            {
+                self.touched |= at + 1 == bytes.len();
+                end
+            }
+            (_, line) => {
+                self.touched |= found.is_none() && limit == bytes.len();
+                let end = line.unwrap_or(limit);
+                let end = end - usize::from(bytes[begin..end].last() == Some(&b'\r'));
+                begin + floor(&self.text[begin..], end - begin)
+            }
+        }
+    }
+
+    /// Where a value without quotes ends, looked for no further than `most`: at a blank, or at a sign that something else
+    /// follows.
+    fn end_of_bare(&mut self, from: usize, most: usize) -> usize {
+        let bytes = self.bytes;
+        let limit = from.saturating_add(most).min(bytes.len());
+        let mut at = from;
+        while at < limit {
+            let next = bytes.get(at + 1).copied();
+            let is_end = match bytes[at] {
+                byte if byte.is_ascii_whitespace() => true,
+                b'\\' => matches!(next, Some(b'n' | b'r' | b't' | b'"' | b'\'' | b'\\') | None),
+                b'"' | b'\'' | b'`' => !next.is_some_and(|next| next.is_ascii_alphanumeric()),
+                b')' | b']' | b'}' | b'>' | b'<' => !next.is_some_and(|next| next.is_ascii_alphanumeric()),
+                b',' | b';' | b'&' | b'|' => self.is_next_entry(at),
+                _ => false,
+            };
+            if is_end {
+                break;
+            }
+            at += 1;
+        }
+        self.touched |= at == bytes.len();
+        let mut end = (at..=bytes.len()).find(|at| self.text.is_char_boundary(*at)).unwrap_or(bytes.len());
+        // A sentence's signs are no part of it.
+        while end > from + 1 && end < bytes.len() && matches!(bytes[end - 1], b'.' | b',' | b':' | b'!' | b'?' | b';') {
+            end -= 1;
+        }
+        end
+    }
+
+    /// Whether what follows the sign here is another entry: a blank, the same sign, or `name=`.
+    fn is_next_entry(&mut self, at: usize) -> bool {
+        let rest = &self.bytes[at + 1..];
+        let word = rest
+            .iter()
+            .take(NAME)
+            .take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
+            .count();
+        self.touched |= word == rest.len();
+        match rest.first() {
+            None => true,
+            Some(next) if next.is_ascii_whitespace() || *next == self.bytes[at] || matches!(next, b'"' | b'\'') => true,
+            Some(_) => word > 0 && matches!(rest.get(word), Some(b'=' | b':')),
+        }
+    }
+
+    /// Whether a value without quotes is a secret, and no word of a sentence or a program.
+    fn is_bare_secret(&mut self, name: &str, is_sure: bool, joint: Joint, from: usize, end: usize) -> bool {
+        let value = &self.text[from..end];
+        if value.is_empty()
+            || names::is_placeholder(value)
+            || ["$(", "${", "<", "{{"].iter().any(|sign| value.starts_with(sign))
+        {
+            return false;
+        }
+        let is_variable = joint == Joint::Equals && !name.bytes().any(|byte| byte.is_ascii_lowercase());
+        let is_number = value.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'+' | b'_'));
+        if is_number {
+            let is_password = name.to_ascii_lowercase().contains("pass");
+            return is_password && joint != Joint::Json && value.len() >= 6;
+        }
+        if joint == Joint::Json {
+            // Not a string: JSON would break.
+            return false;
+        }
+        if is_variable && is_sure {
+            return !value.starts_with('(');
+        }
+        if value.starts_with(['(', '[', '{', '<', '&', '|', '=', '!', ',', ';', ')', '}', ']', '>', '"', '\''])
+            || names::is_code(value)
+        {
+            return false;
+        }
+        if joint == Joint::Netrc {
+            return true;
+        }
+        let is_word = value.bytes().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'.' | b'-' | b'\''));
+        match joint {
+            Joint::Flag if PROSE.contains(&value) || value.starts_with('-') => false,
+            Joint::Flag => is_sure || is_likely(value),
+            _ if !is_sure => is_likely(value),
+            Joint::Equals => value.bytes().any(|byte| byte.is_ascii_alphanumeric()),
+            // A word in a sentence, a type in a program: only one that ends its line can be meant.
+            _ if is_word => {
+                let behind = self.bytes[end..].iter().take(HEAD).find(|byte| !matches!(byte, b' ' | b'\t'));
+                value.len() > 2 && matches!(behind, None | Some(b'\n' | b'\r' | b'#' | b'\\' | b'"' | b'\'' | b'`'))
+            }
+            _ => value.len() > 2 && value.bytes().any(|byte| byte.is_ascii_alphanumeric()),
+        }
+    }
+
+    /// `Authorization: Bearer …`: the scheme stays.
+    fn authorization(&mut self, from: usize) {
+        let from = from + usize::from(matches!(self.bytes.get(from), Some(b'"' | b'\'')));
+        let end = self.end_of_header(from);
+        let value = &self.text[from..end];
+        let scheme = value.find(' ').unwrap_or(value.len());
+        let rest = value[scheme..].trim_start();
+        let known = [
+            "bearer",
+            "basic",
+            "token",
+            "digest",
+            "negotiate",
+            "ntlm",
+            "apikey",
+            "bot",
+            "aws4-hmac-sha256",
+            "hmac",
+            "key",
+            "jwt",
+        ];
+        let is_known = known.iter().any(|known| value[..scheme].eq_ignore_ascii_case(known));
+        let (begin, end) = match (is_known, rest) {
+            (true, "") => return,
+            (true, rest) => (end - rest.len(), end),
+            (false, _) => (from, from + scheme),
+        };
+        let secret = &self.text[begin..end];
+        if !names::is_placeholder(secret) && (is_known || is_likely(secret)) {
+            self.hide(begin..end);
+        }
+    }
+
+    fn cookie(&mut self, from: usize) {
+        let from = from + usize::from(matches!(self.bytes.get(from), Some(b'"' | b'\'')));
+        let end = self.end_of_header(from);
+        let value = &self.text[from..end];
+        if value.contains('=') && !names::is_placeholder(value) {
+            self.hide(from..end);
+        }
+    }
+
+    /// Where a header's value ends: with its line, or at the quote around it.
+    fn end_of_header(&mut self, from: usize) -> usize {
+        if let Some((_, end)) = self.last_header.filter(|(start, end)| (*start..*end).contains(&from)) {
+            self.touched |= end == self.bytes.len();
+            return end;
+        }
+        let rest = &self.bytes[from..self.bytes.len().min(from + QUOTED)];
+        let stops = |at: &usize| match rest[*at] {
+            b'\n' | b'\r' | b'"' | b'\'' | b'`' => true,
+            b'\\' => matches!(rest.get(at + 1), Some(b'n' | b'r' | b'"' | b'\'' | b'\\')),
+            _ => false,
+        };
+        let length = (0..rest.len()).find(stops).unwrap_or(rest.len());
+        self.touched |= from + length == self.bytes.len();
+        let end = from + floor(&self.text[from..], length);
+        let end = from + self.text[from..end].trim_end().len();
+        self.last_header = Some((from, end));
+        end
+    }
+}
+
+/// Where the name stands whose last word ends here, if something may be joined to it.
+pub(super) fn name_around(bytes: &[u8], end: usize) -> Option<Range<usize>> {
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    let to = end + bytes[end..].iter().take(NAME).take_while(|byte| is_name(byte) && **byte != b'-').count();
+    // Most words are followed by nothing that joins a value to them.
+    if !bytes.get(to).is_none_or(|byte| b"=:\"'` \t\\]>\n\r".contains(byte)) {
+        return None;
+    }
+    let from = end - bytes[..end].iter().rev().take(NAME).take_while(|byte| is_name(byte)).count();
+    // The letter of an escape is no part of the name, nor are the dashes of a flag.
+    let is_escape = from > 0 && bytes[from - 1] == b'\\' && matches!(bytes[from], b'n' | b'r' | b't');
+    let from = if is_escape && from + 1 < end { from + 1 } else { from };
+    Some((from..end).find(|at| bytes[*at] != b'-').unwrap_or(end)..to)
+}
+
+/// Whether it looks like a secret by itself: long, without blanks, and no word.
+pub(super) fn is_likely(value: &str) -> bool {
+    let digits = value.bytes().any(|byte| byte.is_ascii_digit());
+    let letters = value.bytes().any(|byte| byte.is_ascii_alphabetic());
+    let is_path = value.starts_with(['/', '.', '~', '@', '#']) || value.contains("://");
+    value.len() >= 8
+        && digits
+        && letters
+        && !is_path
+        && !value.bytes().any(|byte| byte.is_ascii_whitespace())
+        && !names::is_code(value)
+}
