@@ -200,7 +200,9 @@ impl Source {
             let mut steps = sent.before(self.held.is_some(), &mut self.fold);
             if !steps.is_empty() {
                 if let Some(redaction) = &self.redaction {
-                    steps.iter_mut().for_each(|step| redaction.prompt(step));
+                    for step in &mut steps {
+                        redaction.prompt(step);
+                    }
                 }
                 return Ok(Some((None, steps)));
             }

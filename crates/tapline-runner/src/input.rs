@@ -67,10 +67,12 @@ impl Sink<'_> {
             match self.stdin.write(bytes).await {
                 Ok(count) if count > 0 => {
                     let sent = Arc::new(bytes[..count].to_vec());
-                    if let Some(written) = self.journal.write(Stream::Stdin, &sent, count) {
+                    let written = self.journal.write(Stream::Stdin, &sent, count);
+                    // Told at once: an answer that is read first would be taken for that of an earlier prompt.
+                    let _ = self.fed.send(Fed::Sent(sent));
+                    if let Some(written) = written {
                         let _ = written.await;
                     }
-                    let _ = self.fed.send(Fed::Sent(sent));
                     bytes = &bytes[count..];
                 }
                 _ => return false,

@@ -1,17 +1,16 @@
 //! A run that is under way: what it does as it does it, how to stop it, and what became of it.
 
+mod launch;
+
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::process::Stdio;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant, SystemTime};
 
 use tapline_protocol::claude::control::{Initialize, InitializeReply};
 use tapline_protocol::{Agent as Kind, Decoder, InputShape, Record};
-use tapline_recording::{Meta, Recorder};
 use tapline_session::{Collector, Ending, Fold, Format, Host, Report, Run, Step, Summary, What, rfc3339};
-use tokio::process::Command;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
@@ -31,6 +30,7 @@ use crate::locate::locate;
 use crate::marker;
 use crate::spawn::{Group, spawn};
 use crate::tree::Tree;
+use launch::{command, not_started, recorder, runs_no_background_tasks};
 
 /// So many readings may wait to be taken; then the agent waits.
 const WAITING: usize = 4;
@@ -240,17 +240,8 @@ impl Running {
         let mark = marker::random();
         let recorder = recorder(&agent, &program, &invocation, &environment, started_at.as_ref())?;
 
-        let mut command = Command::new(&program);
-        command.args(&invocation.args).env_clear().envs(&environment);
-        command.env(marker::VARIABLE, marker::value(&mark));
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let talks = agent.is_dialogue() || !matches!(agent.input, Input::Nothing);
-        command.stdin(if talks { Stdio::piped() } else { Stdio::null() });
-        if let Some(cwd) = &agent.cwd {
-            command.current_dir(cwd);
-        }
         let guard = agent.guard.as_ref().and_then(|program| Guard::post(program, &mark));
-        let spawned = spawn(command, Group::Own).await;
+        let spawned = spawn(command(&agent, &program, &invocation, &environment, &mark), Group::Own).await;
         let mut child = match spawned {
             Ok(child) => child,
             Err(error) => {
@@ -543,53 +534,6 @@ fn dialogue(agent: &mut Agent, others: Others) -> Option<(Control, Dialogue)> {
     let (dialogue, lines) = Dialogue::new(agent.answers.clone(), cwd, others, said, patience);
     agent.input = Input::Messages { prompt: None, lines: Box::pin(lines) };
     Some((Control::new(say, agent.limits.request), dialogue))
-}
-
-fn runs_no_background_tasks(environment: &environment::Variables) -> bool {
-    environment::value(environment, "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS").is_some_and(|value| value == "1")
-}
-
-fn recorder(
-    agent: &Agent,
-    program: &std::path::Path,
-    invocation: &Invocation,
-    environment: &environment::Variables,
-    started_at: Option<&String>,
-) -> Result<Option<Recorder>, StartError> {
-    let Some(to) = &agent.record else { return Ok(None) };
-    let program = program.display().to_string();
-    let args: Vec<_> = invocation.args.iter().map(|arg| arg.to_string_lossy()).collect();
-    let args = agent.redactor.args(args.iter().map(|arg| &**arg));
-    let shown = |text: String| if to.redact { agent.redactor.text(&text).into_owned() } else { text };
-    let meta = Meta {
-        schema: 1,
-        agent: Some(agent.kind.name().to_owned()),
-        argv: std::iter::once(program).chain(args).collect(),
-        cwd: agent.cwd.clone().or_else(|| std::env::current_dir().ok()).map(|cwd| shown(cwd.display().to_string())),
-        env_names: environment.keys().map(|name| name.to_string_lossy().into_owned()).collect(),
-        started_at: started_at.cloned(),
-        label: agent.label.clone().map(shown),
-        tapline: Some(env!("CARGO_PKG_VERSION").to_owned()),
-        no_heuristics: agent.no_heuristics,
-        no_background_tasks: runs_no_background_tasks(environment),
-    };
-    Ok(Some(Recorder::create(&to.folder, &meta, to.sync)?))
-}
-
-fn not_started(kind: Kind, path: std::path::PathBuf, error: std::io::Error) -> StartError {
-    use std::io::ErrorKind::{ArgumentListTooLong, NotFound, PermissionDenied};
-
-    let agent = kind.name();
-    match error.kind() {
-        // The program is there: it is what runs it that is not.
-        NotFound => {
-            let error = std::io::Error::new(NotFound, "its interpreter or a library it needs is not there");
-            StartError::NotExecutable { agent, path, error }
-        }
-        PermissionDenied => StartError::NotExecutable { agent, path, error },
-        ArgumentListTooLong => StartError::Refused(format!("the options are too long for {agent}: {error}")),
-        _ => StartError::System { agent, error },
-    }
 }
 
 #[cfg(unix)]

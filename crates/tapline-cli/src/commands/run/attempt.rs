@@ -37,6 +37,14 @@ pub(super) struct Attempt<'a> {
     pub(super) redaction: &'a Redaction,
 }
 
+/// What was found while the agent worked.
+struct Followed {
+    clean: Option<Box<Clean>>,
+    violations: Vec<Violation>,
+    /// What the recording is missing.
+    lost: Vec<String>,
+}
+
 /// How an attempt ended.
 pub(super) struct Ended {
     /// What is printed of it.
@@ -189,8 +197,14 @@ impl Attempt<'_> {
                 }
             }
         }
-        let rest = clean.as_mut().map(Clean::rest).unwrap_or_default();
+        let rest = clean.as_mut().map(|clean| clean.rest()).unwrap_or_default();
         show.all(if self.redaction.printed { &rest } else { &[] }, self.started.elapsed());
+        self.end(running, Followed { clean, violations, lost }, show, recorded).await
+    }
+
+    /// The agent has ended: what became of the run.
+    async fn end(&mut self, running: Running, followed: Followed, show: &mut Show, recorded: Option<PathBuf>) -> Ended {
+        let Followed { clean, mut violations, lost } = followed;
         let (conclusion, collector, run) = running.conclude().await;
         let silent = conclusion.summary.verdict.warnings.iter().any(|warning| warning.code == "no-result");
         if silent && conclusion.stopped.is_none() {

@@ -28,14 +28,16 @@ impl Redaction {
     }
 
     /// The agent's lines without secrets, if somebody wants them.
-    pub(super) fn clean(&self, kind: Agent, collector: Collector) -> Option<Clean> {
-        self.told.then(|| Clean {
-            redactor: self.redactor.clone(),
-            stream: self.redactor.stream(),
-            decoder: Decoder::default(),
-            waiting: VecDeque::new(),
-            fold: Fold::for_agent(Some(kind)),
-            collector,
+    pub(super) fn clean(&self, kind: Agent, collector: Collector) -> Option<Box<Clean>> {
+        self.told.then(|| {
+            Box::new(Clean {
+                redactor: self.redactor.clone(),
+                stream: self.redactor.stream(),
+                decoder: Decoder::default(),
+                waiting: VecDeque::new(),
+                fold: Fold::for_agent(Some(kind)),
+                collector,
+            })
         })
     }
 }

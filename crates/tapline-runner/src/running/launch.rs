@@ -1,0 +1,81 @@
+//! What a run is started with: the agent's command, and the recording that says so.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use tapline_protocol::Agent as Kind;
+use tapline_recording::{Meta, Recorder};
+use tokio::process::Command;
+
+use crate::agent::{Agent, Input};
+use crate::environment;
+use crate::error::StartError;
+use crate::harness::Invocation;
+use crate::marker;
+
+pub(super) fn runs_no_background_tasks(environment: &environment::Variables) -> bool {
+    environment::value(environment, "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS").is_some_and(|value| value == "1")
+}
+
+/// The agent's program, as it is started.
+pub(super) fn command(
+    agent: &Agent,
+    program: &Path,
+    invocation: &Invocation,
+    environment: &environment::Variables,
+    mark: &str,
+) -> Command {
+    let mut command = Command::new(program);
+    command.args(&invocation.args).env_clear().envs(environment);
+    command.env(marker::VARIABLE, marker::value(mark));
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let talks = agent.is_dialogue() || !matches!(agent.input, Input::Nothing);
+    command.stdin(if talks { Stdio::piped() } else { Stdio::null() });
+    if let Some(cwd) = &agent.cwd {
+        command.current_dir(cwd);
+    }
+    command
+}
+
+pub(super) fn recorder(
+    agent: &Agent,
+    program: &Path,
+    invocation: &Invocation,
+    environment: &environment::Variables,
+    started_at: Option<&String>,
+) -> Result<Option<Recorder>, StartError> {
+    let Some(to) = &agent.record else { return Ok(None) };
+    let program = program.display().to_string();
+    let args: Vec<_> = invocation.args.iter().map(|arg| arg.to_string_lossy()).collect();
+    let args = agent.redactor.args(args.iter().map(|arg| &**arg));
+    let shown = |text: String| if to.redact { agent.redactor.text(&text).into_owned() } else { text };
+    let meta = Meta {
+        schema: 1,
+        agent: Some(agent.kind.name().to_owned()),
+        argv: std::iter::once(program).chain(args).collect(),
+        cwd: agent.cwd.clone().or_else(|| std::env::current_dir().ok()).map(|cwd| shown(cwd.display().to_string())),
+        env_names: environment.keys().map(|name| name.to_string_lossy().into_owned()).collect(),
+        started_at: started_at.cloned(),
+        label: agent.label.clone().map(shown),
+        tapline: Some(env!("CARGO_PKG_VERSION").to_owned()),
+        no_heuristics: agent.no_heuristics,
+        no_background_tasks: runs_no_background_tasks(environment),
+    };
+    Ok(Some(Recorder::create(&to.folder, &meta, to.sync)?))
+}
+
+pub(super) fn not_started(kind: Kind, path: PathBuf, error: std::io::Error) -> StartError {
+    use std::io::ErrorKind::{ArgumentListTooLong, NotFound, PermissionDenied};
+
+    let agent = kind.name();
+    match error.kind() {
+        // The program is there: it is what runs it that is not.
+        NotFound => {
+            let error = std::io::Error::new(NotFound, "its interpreter or a library it needs is not there");
+            StartError::NotExecutable { agent, path, error }
+        }
+        PermissionDenied => StartError::NotExecutable { agent, path, error },
+        ArgumentListTooLong => StartError::Refused(format!("the options are too long for {agent}: {error}")),
+        _ => StartError::System { agent, error },
+    }
+}
