@@ -499,18 +499,33 @@ impl Driver {
         // Putting it on the disk takes a while, and others run here too. A disk that does not answer is not waited for.
         let journal = self.journal.clone();
         let finished = tokio::task::spawn_blocking(move || journal.finish(&end));
+        let grace = self.ladder.grace();
         let patience = match self.ladder.reason() {
             _ if self.journal.is_given_up() => LOOK,
-            Some(_) => self.ladder.grace(),
-            None => self.ladder.grace().max(DISK),
+            Some(_) => grace,
+            None => grace.max(DISK),
         };
-        match tokio::time::timeout(patience, finished).await {
-            Ok(Ok(Ok(losses))) => updates.extend(losses.iter().map(|loss| Update::Lost(loss.to_string()))),
-            Ok(Ok(Err(error))) => updates.push(Update::Lost(error.to_string())),
-            Ok(Err(_)) => {}
-            Err(_) => updates.push(Update::Lost(format!(
-                "the recording's end.json is missing, and what was written last may not be on the disk: it did not answer for {patience:?}"
-            ))),
+        // Whoever wants it to end after a good run waits no longer for the disk than after any other.
+        let tired = async {
+            if self.ladder.reason().is_none() && tokio::time::timeout(patience, self.orders.recv()).await.is_ok() {
+                tokio::time::sleep(grace).await;
+            } else if self.ladder.reason().is_some() {
+                tokio::time::sleep(patience).await;
+            }
+        };
+        let finished = tokio::select! {
+            biased;
+            finished = finished => Some(finished),
+            () = tired => None,
+        };
+        match finished {
+            Some(Ok(Ok(losses))) => updates.extend(losses.iter().map(|loss| Update::Lost(loss.to_string()))),
+            Some(Ok(Err(error))) => updates.push(Update::Lost(error.to_string())),
+            Some(Err(_)) => {}
+            None => updates.push(Update::Lost(
+                "the recording's end.json is missing, and what was written last may not be on the disk: it does not answer"
+                    .to_owned(),
+            )),
         }
         let stopped = self.ladder.reason();
         self.over.send_replace(stopped);

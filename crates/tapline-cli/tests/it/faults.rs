@@ -1,11 +1,12 @@
 //! What a recording keeps when tapline is killed or its disk fails, at every write. Needs strace and unshare (scripts/test
 //! installs them).
 
-use std::path::Path;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::running::fake;
-use crate::tapline::{Folder, Ran, ran, tapline};
+use crate::tapline::{Folder, Ran, ran, tapline, wait_until};
 
 const FILES: &[&str] = &["meta.json.part", "stdout", "stderr", "stdin", "times", "end.json.part"];
 
@@ -154,19 +155,31 @@ fn a_stalled_disk_holds_up_no_signal() {
     let recording = folder.path("r");
     let args = ["run", "go", "--bin", &fake(), "--record", &recording, "--grace", "300ms"];
     let child = crate::tapline::Bounded(stalled(&recording, &args).env("FAKE", "hang").spawn().unwrap());
-    // The signal is for tapline, which strace has started: its stdin is written before its stdout is held up.
-    let stdin = Path::new(&recording).join("stdin");
-    while !std::fs::metadata(&stdin).is_ok_and(|meta| meta.len() > 0) {
-        std::thread::yield_now();
-    }
+    // The signal is for tapline, which strace has started.
     let children = format!("/proc/{0}/task/{0}/children", child.0.id());
-    let tapline = std::fs::read_to_string(children).unwrap();
+    let mut tapline = String::new();
+    // One of its threads is held where it writes: strace stops threads all the time, but none for so long.
+    let is_held = |thread: &Path| {
+        let stat = std::fs::read_to_string(thread.join("stat")).unwrap_or_default();
+        stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('t'))
+    };
+    let mut held: HashMap<PathBuf, u32> = HashMap::new();
+    wait_until("a write is held up", || {
+        // Strace tries itself out on a child before it starts tapline.
+        tapline = std::fs::read_to_string(&children).unwrap();
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", tapline.trim()));
+        for thread in tasks.into_iter().flatten().map(|entry| entry.unwrap().path()) {
+            let times = held.entry(thread.clone()).or_default();
+            *times = if is_held(&thread) { *times + 1 } else { 0 };
+        }
+        held.values().any(|times| *times == 100)
+    });
     assert!(Command::new("kill").arg(tapline.trim()).status().unwrap().success());
     let mut child = child;
     let mut err = String::new();
     std::io::Read::read_to_string(&mut child.0.stderr.take().unwrap(), &mut err).unwrap();
     assert_eq!(child.0.wait().unwrap().code(), Some(143), "{err}");
-    assert!(err.contains("stopping the agent"), "{err}");
+    assert!(err.contains("stopping the agent") && err.contains(MISSING), "{err}");
 }
 
 #[test]
