@@ -74,13 +74,20 @@ enum Part {
 const MARK: char = '\u{1}';
 
 impl Template {
-    /// The first line that holds `holding`, with every `from` a slot named `to`.
-    fn of(holding: &str, slots: &[(&str, char)]) -> Self {
+    /// The first line that holds `holding`, with a slot for each id in it and for what stands between these marks.
+    fn of(holding: &str, slots: &[(char, &str, &str)]) -> Self {
         let line = SESSION.lines().find(|line| line.contains(holding)).unwrap_or_else(|| panic!("no line holds {holding}"));
         let mut line = line.to_owned();
-        for &(from, to) in slots {
-            assert!(line.contains(from), "{from} is not in {line}");
-            line = line.replace(from, &format!("{MARK}{to}"));
+        for &(name, before, after) in slots {
+            let (head, rest) = line.split_once(before).unwrap_or_else(|| panic!("{before} is not in {line}"));
+            let at = rest.find(after).unwrap_or_else(|| panic!("{after} is not behind {before} in {line}"));
+            line = format!("{head}{before}{MARK}{name}{}", &rest[at..]);
+        }
+        for (name, prefix) in [('m', "\"msg_"), ('t', "\"toolu_")] {
+            while let Some(at) = line.find(prefix) {
+                let end = at + 1 + line[at + 1..].find('"').expect("a string ends");
+                line.replace_range(at + 1..end, &format!("{MARK}{name}"));
+            }
         }
         if let Some(at) = line.rfind("\"uuid\":\"").map(|at| at + 8) {
             line.replace_range(at..at + 36, &format!("{MARK}u"));
@@ -141,42 +148,33 @@ struct Templates {
 
 impl Templates {
     fn new() -> Self {
-        let message = ("msg_mock0001", 'm');
-        let tool = ("toolu_mock00010", 't');
-        let listing = listing();
+        // An index is the one of its block.
+        let index = ('i', "\"index\":", ",");
+        let name = ('n', "\"name\":\"", "\"");
         Self {
             init: Template::of("\"subtype\":\"init\"", &[]),
             status: Template::of("\"subtype\":\"status\"", &[]),
-            message_start: Template::of("\"message_start\"", &[message]),
-            text_start: Template::of("\"content_block\":{\"type\":\"text\"", &[message, ("\"index\":1", 'i')]),
-            text_delta: Template::of("\"Let me c\"", &[message, ("Let me c", 'x'), ("\"index\":1", 'i')]),
-            assistant_text: Template::of("\"Let me check the files.\"", &[message, ("Let me check the files.", 'x')]),
-            block_stop: Template::of("\"content_block_stop\",\"index\":1", &[message, ("\"index\":1", 'i')]),
-            tool_start: Template::of(
-                "\"content_block\":{\"type\":\"tool_use\"",
-                &[message, tool, ("\"index\":2", 'i'), ("Bash", 'n')],
+            message_start: Template::of("\"message_start\"", &[]),
+            text_start: Template::of("\"content_block\":{\"type\":\"text\"", &[index]),
+            text_delta: Template::of("\"text_delta\"", &[('x', "\"text\":\"", "\"}}"), index]),
+            assistant_text: Template::of("\"content\":[{\"type\":\"text\"", &[('x', "\"text\":\"", "\"}]")]),
+            block_stop: Template::of("\"content_block_stop\"", &[('i', "\"index\":", "}")]),
+            tool_start: Template::of("\"content_block\":{\"type\":\"tool_use\"", &[index, name]),
+            input_delta: Template::of("\"input_json_delta\"", &[index, ('x', "\"partial_json\":\"", "\"}}")]),
+            assistant_tool: Template::of("\"content\":[{\"type\":\"tool_use\"", &[name, ('x', "\"input\":", "}]")]),
+            message_delta: Template::of("\"message_delta\"", &[]),
+            message_stop: Template::of("\"message_stop\"", &[]),
+            // What a command printed stands there twice: for the model, and for programs.
+            tool_result: Template::of(
+                "\"stdout\"",
+                &[
+                    ('x', "\"type\":\"tool_result\",\"content\":\"", "\",\"is_error\""),
+                    ('y', "\"tool_use_result\":", ",\"stderr\""),
+                ],
             ),
-            input_delta: Template::of(
-                "input_json_delta",
-                &[message, ("\"index\":2", 'i'), (r#"{\"command\": \"ls -la\""#, 'x')],
-            ),
-            assistant_tool: Template::of(
-                "[{\"type\":\"tool_use\"",
-                &[message, tool, (r#"{"command":"ls -la","description":"List files"}"#, 'x'), ("Bash", 'n')],
-            ),
-            message_delta: Template::of("\"message_delta\"", &[message]),
-            message_stop: Template::of("\"message_stop\"", &[message]),
-            tool_result: Template::of("\"stdout\"", &[tool, (&listing, 'x'), (&*format!("{{\"stdout\":\"{MARK}x\""), 'y')]),
             result: Template::of("\"type\":\"result\"", &[]),
         }
     }
-}
-
-/// What `ls` printed in the session, as its line has it.
-fn listing() -> String {
-    let line = SESSION.lines().find(|line| line.contains("\"stdout\"")).expect("a command was run");
-    let (_, rest) = line.split_once("\"stdout\":\"").expect("it printed something");
-    rest.split_once('"').expect("and ended").0.to_owned()
 }
 
 /// Writes one endless session.
@@ -234,7 +232,7 @@ impl Generator {
         let slots = |index: u8, text: &[u8], name: char| match name {
             'm' => message.clone().into_bytes(),
             't' => tool.clone().into_bytes(),
-            'i' => format!("\"index\":{index}").into_bytes(),
+            'i' => index.to_string().into_bytes(),
             'n' => call.name.as_bytes().to_vec(),
             'x' => text.to_vec(),
             'y' => call.outcome.clone(),
