@@ -12,6 +12,7 @@ mod pieces;
 mod places;
 mod rules;
 mod scan;
+mod sieve;
 mod stream;
 mod table;
 mod values;

@@ -4,24 +4,81 @@
 use super::class::BEARER;
 use super::names;
 use super::rules::{Announced, Rules};
+use super::sieve::Passed;
 use super::table::Part;
 use super::values::name_around;
 
 /// How far it looks from what announces a secret.
 const FAR: usize = 512;
 
-/// Whether an escape in it could hide a letter. Line ends, quotes and backslashes are no part of what is looked for.
-pub(super) fn hides_letters(line: &[u8]) -> bool {
-    memchr::memchr_iter(b'\\', line).any(|at| matches!(line.get(at + 1), Some(b'u' | b'/' | b'x')))
+/// Names that stand in nearly every line of an agent's, and say nothing about a secret.
+const HARMLESS: &[&str] = &[
+    "input_tokens",
+    "output_tokens",
+    "cache_creation_input_tokens",
+    "cache_read_input_tokens",
+    "cached_input_tokens",
+    "reasoning_output_tokens",
+    "ephemeral_1h_input_tokens",
+    "ephemeral_5m_input_tokens",
+    "thinking_tokens",
+    "inputTokens",
+    "outputTokens",
+    "cacheReadInputTokens",
+    "cacheCreationInputTokens",
+    "maxOutputTokens",
+    "apiKeySource",
+    "signature",
+    "signature_delta",
+    "tokens",
+    "key",
+    "keys",
+    "author",
+];
+
+/// Whether there may be a secret in a line that is not decoded.
+pub(super) fn may_hold(rules: &Rules, line: &[u8]) -> bool {
+    // An escape that ends the line is too short for the sieve.
+    let ends_in_escape =
+        line.ends_with(b"\\/") || line.get(line.len().saturating_sub(3)..).is_some_and(|end| end.starts_with(b"\\/"));
+    rules.is_blind() || ends_in_escape || Glance::new(line, true).may_hold(rules)
 }
 
-/// Whether there may be a secret in it.
-pub(super) fn may_hold(rules: &Rules, line: &[u8]) -> bool {
-    if rules.has_patterns() || hides_letters(line) {
-        return true;
+/// Whether there may be a secret in text that holds no escapes, or whose escapes are looked at elsewhere.
+pub(super) fn may_hold_as_it_is(rules: &Rules, text: &[u8]) -> bool {
+    rules.is_blind() || Glance::new(text, false).may_hold(rules)
+}
+
+/// Whether something in the text from here on announces a secret, or begins to.
+pub(super) fn announces(rules: &Rules, text: &str, from: usize) -> bool {
+    let is_one = |passed: Passed| matches!(passed, Passed::Announced(..));
+    rules.is_blind() || rules.sieve.any(text.as_bytes(), from, true, is_one)
+}
+
+struct Glance<'l> {
+    line: &'l [u8],
+    is_raw: bool,
+    /// The name that was looked at last ends here.
+    last_name: usize,
+    /// The next `@`, and the next byte that ends an address; what stands before them was looked at.
+    next_at: Option<usize>,
+    next_end: Option<usize>,
+}
+
+impl<'l> Glance<'l> {
+    fn new(line: &'l [u8], is_raw: bool) -> Self {
+        Self { line, is_raw, last_name: 0, next_at: None, next_end: None }
     }
-    let mut last_name = 0;
-    rules.announcements(line).any(|(announced, start, end)| {
+
+    fn may_hold(&mut self, rules: &Rules) -> bool {
+        rules.sieve.any(self.line, 0, false, |passed| match passed {
+            Passed::Escape(at) => self.is_raw && hides_letter(&self.line[at..]),
+            Passed::Announced(announced, start, end) => self.announced(announced, start, end),
+        })
+    }
+
+    fn announced(&mut self, announced: Announced, start: usize, end: usize) -> bool {
+        let line = self.line;
         let behind = &line[end..line.len().min(end + FAR)];
         let before = &line[start.saturating_sub(FAR)..start];
         let contains = |text: &[u8], what: &str| memchr::memmem::find(text, what.as_bytes()).is_some();
@@ -30,20 +87,89 @@ pub(super) fn may_hold(rules: &Rules, line: &[u8]) -> bool {
                 Some(Part::Of(class, least)) => behind.len() >= *least && behind[..*least].iter().all(|byte| class.has(*byte)),
                 _ => true,
             },
-            Announced::Name if end <= last_name => false,
-            Announced::Name => name_around(line, end).is_some_and(|name| {
-                last_name = name.end;
-                std::str::from_utf8(&line[name]).is_ok_and(|name| names::name(name).is_some())
-            }),
+            Announced::Name => end > self.last_name && self.name(end),
             Announced::Key => contains(&behind[..behind.len().min(100)], "PRIVATE KEY"),
-            Announced::Address => {
-                let ends = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'<' | b'>' | b'`' | b'\\');
-                behind.iter().take_while(|byte| !ends(byte)).any(|byte| *byte == b'@')
-            }
+            Announced::Address => self.address(end),
             Announced::Bearer => behind.iter().take(8).filter(|byte| BEARER.has(**byte)).count() == 8,
             Announced::User => ["curl", "wget", "http"].iter().any(|program| contains(before, program)),
             Announced::Signature => matches!(before.last(), Some(b'?' | b'&' | b';')),
             Announced::Value => true,
         }
-    })
+    }
+
+    fn name(&mut self, end: usize) -> bool {
+        let line = self.line;
+        let Some(place) = name_around(line, end) else { return self.is_raw && is_key(line, end) };
+        self.last_name = place.end;
+        let (start, to) = (place.start, place.end);
+        // A string of its own, with none behind that it could be the name of.
+        if start > 0 && line[start - 1] == b'"' && matches!(line[to..], [b'"', b',' | b'}', ..]) {
+            return false;
+        }
+        let Ok(name) = std::str::from_utf8(&line[place]) else { return true };
+        if HARMLESS.contains(&name) {
+            return self.is_raw && !(start > 0 && line[start - 1] == b'"') && is_key(line, end);
+        }
+        // `\u000aname`: where the name begins is not seen.
+        let is_escaped = self.is_raw && start > 0 && line[start - 1] == b'\\';
+        is_escaped || names::name(name).is_some() || self.is_raw && is_key(line, end)
+    }
+
+    /// Whether an `@` stands in this address.
+    fn address(&mut self, from: usize) -> bool {
+        let line = self.line;
+        let next = |known: Option<usize>, found: &dyn Fn(&[u8]) -> Option<usize>| match known.filter(|known| *known >= from) {
+            Some(known) => known,
+            None => found(&line[from..]).map_or(line.len(), |at| from + at),
+        };
+        let at = next(self.next_at, &|rest| memchr::memchr(b'@', rest));
+        self.next_at = Some(at);
+        if at == line.len() || at - from >= FAR {
+            return false;
+        }
+        let end = next(self.next_end, &|rest| rest.iter().position(|byte| ends_address(*byte)));
+        self.next_end = Some(end);
+        // An escape may stand for a letter.
+        at < end || self.is_raw && matches!(line[end..], [b'\\', b'u' | b'x' | b'/', ..])
+    }
+}
+
+/// Whether a word that ends here is in an entry's key, and that key as a whole (`api key`) names a secret.
+fn is_key(line: &[u8], end: usize) -> bool {
+    let behind = &line[end..line.len().min(end + names::LONGEST)];
+    let Some(close) = memchr::memchr(b'"', behind) else { return false };
+    let before = &line[end.saturating_sub(names::LONGEST)..end];
+    let is_followed = line[end + close + 1..].iter().take(FAR).find(|byte| !byte.is_ascii_whitespace()) == Some(&b':');
+    let open = memchr::memrchr(b'"', before).filter(|_| is_followed);
+    let key = open.map(|open| &line[end - before.len() + open + 1..end + close]);
+    key.is_some_and(|key| std::str::from_utf8(key).is_ok_and(|key| names::name(key).is_some()))
+}
+
+pub(super) fn ends_address(byte: u8) -> bool {
+    byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'<' | b'>' | b'`' | b'\\')
+}
+
+/// Whether the escape here could stand for something that is looked for. Line ends, quotes and backslashes are no part of it,
+/// nor is what is no ASCII.
+fn hides_letter(escape: &[u8]) -> bool {
+    let digits = match escape[1] {
+        b'u' => escape.get(2..6),
+        b'x' => escape.get(2..4),
+        _ => None,
+    };
+    let value =
+        digits.and_then(|digits| std::str::from_utf8(digits).ok()).and_then(|digits| u32::from_str_radix(digits, 16).ok());
+    escape[1] == b'/' || value.is_some_and(|value| (0x20..0x80).contains(&value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn harmless_names_are_no_names_of_secrets() {
+        for name in HARMLESS {
+            assert!(names::name(name).is_none(), "{name}");
+        }
+    }
 }

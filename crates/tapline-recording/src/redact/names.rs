@@ -254,7 +254,7 @@ const AFTER: &[&str] =
     &["prod", "production", "dev", "test", "staging", "live", "old", "new", "backup", "base64", "b64", "value"];
 
 /// Longer names are none.
-const LONGEST: usize = 136;
+pub(super) const LONGEST: usize = 136;
 
 /// What a name says about its value.
 #[expect(clippy::match_same_arms, reason = "one arm a kind of name, in the order they are told apart")]

@@ -1,5 +1,7 @@
 //! A stream without its secrets, as it comes: in pieces that end anywhere.
 
+use std::borrow::Cow;
+
 use super::stream::StreamRedactor;
 
 /// A line that is longer is looked at in parts.
@@ -19,21 +21,35 @@ impl PieceRedactor {
 
     /// Takes the next piece, and returns what can be passed on.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
-        let mut out = Vec::new();
-        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
-            self.line.extend_from_slice(part);
-            if part.ends_with(b"\n") || self.line.len() > LONGEST {
-                self.stream.line(std::mem::take(&mut self.line), |line| out.extend(line));
+        let mut out = Vec::with_capacity(bytes.len());
+        let mut rest = bytes;
+        while let Some(end) = memchr::memchr(b'\n', rest) {
+            let (line, behind) = rest.split_at(end + 1);
+            rest = behind;
+            if self.line.is_empty() {
+                self.stream.pass(Cow::Borrowed(line), |line| out.extend_from_slice(&line));
+            } else {
+                self.line.extend_from_slice(line);
+                self.pass(&mut out);
             }
         }
+        self.line.extend_from_slice(rest);
+        if self.line.len() > LONGEST {
+            self.pass(&mut out);
+        }
         out
+    }
+
+    fn pass(&mut self, out: &mut Vec<u8>) {
+        let line = std::mem::take(&mut self.line);
+        self.stream.pass(Cow::Owned(line), |line| out.extend_from_slice(&line));
     }
 
     /// The stream has ended: returns the rest.
     pub fn finish(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
         if !self.line.is_empty() {
-            self.stream.line(std::mem::take(&mut self.line), |line| out.extend(line));
+            self.pass(&mut out);
         }
         self.stream.finish(|line| out.extend(line));
         out

@@ -2,6 +2,7 @@
 
 use super::class::{BASE64, BEARER, TOKEN};
 use super::floor;
+use super::glance::ends_address;
 use super::names;
 use super::scan::Scan;
 use super::values::is_likely;
@@ -14,6 +15,10 @@ const KEY: usize = 64 << 10;
 const LINE: usize = 4 << 10;
 /// What stands before the host of an address is no longer, where it is not plain.
 const USER: usize = 512;
+/// Places whose next one is remembered.
+const HOST_END: usize = 0;
+const ADDRESS_END: usize = 1;
+const AT_SIGN: usize = 2;
 
 impl Scan<'_> {
     /// A private key: to its end, or as far as what follows looks like one.
@@ -54,9 +59,16 @@ impl Scan<'_> {
 
     /// The password in `scheme://user:password@host`.
     pub(super) fn address(&mut self, from: usize) -> usize {
-        let rest = &self.bytes[from..self.bytes.len().min(from + USER)];
-        let ends = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'<' | b'>' | b'`' | b'\\');
-        let host = rest.iter().position(|byte| ends(byte) || matches!(byte, b'/' | b'?' | b'#')).unwrap_or(rest.len());
+        let bytes = self.bytes;
+        let rest = &bytes[from..bytes.len().min(from + USER)];
+        let [host, whole, next_at] = [
+            self.next(HOST_END, from, |rest| {
+                rest.iter().position(|byte| ends_address(*byte) || matches!(byte, b'/' | b'?' | b'#'))
+            }),
+            self.next(ADDRESS_END, from, |rest| rest.iter().position(|byte| ends_address(*byte))),
+            self.next(AT_SIGN, from, |rest| memchr::memchr(b'@', rest)),
+        ]
+        .map(|found| (found - from).min(rest.len()));
         self.touched |= from + host == self.bytes.len();
         let colon = rest[..host].iter().position(|byte| *byte == b':');
         let is_port = |colon: usize| rest[colon + 1..host].iter().all(u8::is_ascii_digit);
@@ -64,10 +76,11 @@ impl Scan<'_> {
             (Some(at), _) => at,
             // A password with a slash in it.
             (None, Some(colon)) if !is_port(colon) && rest.get(host) == Some(&b'/') => {
-                let whole = rest.iter().position(ends).unwrap_or(rest.len());
                 self.touched |= from + whole == self.bytes.len();
-                let Some(at) = memchr::memchr(b'@', &rest[..whole]) else { return from };
-                at
+                if next_at >= whole {
+                    return from;
+                }
+                next_at
             }
             (None, _) => return from,
         };
@@ -81,6 +94,16 @@ impl Scan<'_> {
             self.hide(begin..from + at);
         }
         begin
+    }
+
+    /// The next place from here on that is looked for, remembered: what stands before it is looked at once.
+    fn next(&mut self, what: usize, from: usize, find: impl FnOnce(&[u8]) -> Option<usize>) -> usize {
+        let (looked, found) = self.next_place[what];
+        if !(looked..=found).contains(&from) {
+            let found = find(&self.bytes[from..]).map_or(self.bytes.len(), |at| from + at);
+            self.next_place[what] = (from, found);
+        }
+        self.next_place[what].1
     }
 
     pub(super) fn bearer(&mut self, start: usize, end: usize) -> usize {

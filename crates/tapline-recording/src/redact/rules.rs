@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use super::class::ALNUM;
-use super::names::KEYWORDS;
+use super::sieve::{Sieve, keywords};
 use super::table::{SHAPES, Shape};
 
 /// What a piece of text announces.
@@ -47,6 +47,7 @@ const PLACES: &[(&str, Announced)] = &[
 /// What is looked for.
 #[derive(Debug)]
 pub(super) struct Rules {
+    pub(super) sieve: Sieve,
     /// The table itself, not the crate's choice of one: behind that every letter is a call.
     automaton: Option<DFA>,
     announced: Vec<Announced>,
@@ -63,19 +64,16 @@ impl Rules {
             found.extend(shape.starts.iter().map(|start| ((*start).to_owned(), Announced::Shape(shape))));
         }
         found.extend(PLACES.iter().map(|(text, announced)| ((*text).to_owned(), *announced)));
-        let first = |word: &str| word[..1].to_ascii_uppercase() + &word[1..];
-        for word in KEYWORDS {
-            let ways = [(*word).to_owned(), word.to_ascii_uppercase(), first(word)];
-            found.extend(ways.map(|way| (way, Announced::Name)));
-        }
+        found.extend(keywords().map(|way| (way, Announced::Name)));
         let begins = |announced: &Announced| matches!(announced, Announced::Shape(shape) if shape.before.is_none());
         let mut starts: Vec<String> = found.iter().filter(|(_, what)| begins(what)).map(|(text, _)| text.clone()).collect();
         starts.push("-----BEGIN".to_owned());
         starts.extend(values.iter().cloned());
         found.extend(values.into_iter().map(|value| (value, Announced::Value)));
+        let sieve = Sieve::new(&found);
         let (texts, announced): (Vec<_>, Vec<_>) = found.into_iter().unzip();
         let automaton = DFA::builder().match_kind(MatchKind::Standard).build(&texts).ok();
-        Self { automaton, announced, begun: Begun::new(&starts), patterns }
+        Self { sieve, automaton, announced, begun: Begun::new(&starts), patterns }
     }
 
     /// Everything in the text that announces a secret, in the order of its end.
@@ -88,9 +86,9 @@ impl Rules {
         found.chain(self.automaton.is_none().then_some((Announced::Value, 0, text.len())))
     }
 
-    /// Whether a user has added patterns: they may find anything.
-    pub(super) fn has_patterns(&self) -> bool {
-        !self.patterns.is_empty()
+    /// Whether secrets can only be found by the long way: a user's patterns may find anything.
+    pub(super) fn is_blind(&self) -> bool {
+        !self.patterns.is_empty() || self.automaton.is_none() || self.sieve.is_blind
     }
 
     /// Where the text's end may be the beginning of a secret.
@@ -125,17 +123,18 @@ struct Begun {
     longest: usize,
     /// The pairs of bytes that one begins with, a bit each: most ends of texts are told by these alone.
     pairs: Vec<u64>,
-    first: [bool; 256],
+    /// How long those are that end with a byte, a bit each; the last bit stands for all that are longer.
+    lengths: [u64; 256],
 }
 
 impl Begun {
     fn new(starts: &[String]) -> Self {
         let parts = |start: &String| (1..start.len()).map(|length| start.as_bytes()[..length].to_vec()).collect::<Vec<_>>();
         let beginnings: HashSet<Vec<u8>> = starts.iter().flat_map(parts).collect();
-        let mut begun = Self { longest: 0, pairs: vec![0; 1024], first: [false; 256], beginnings: HashSet::new() };
+        let mut begun = Self { longest: 0, pairs: vec![0; 1024], lengths: [0; 256], beginnings: HashSet::new() };
         for part in &beginnings {
             begun.longest = begun.longest.max(part.len());
-            begun.first[usize::from(part[0])] = true;
+            begun.lengths[usize::from(part[part.len() - 1])] |= 1 << part.len().min(63);
             if let [one, other, ..] = part[..] {
                 let pair = pair(one, other);
                 begun.pairs[pair / 64] |= 1 << (pair % 64);
@@ -146,15 +145,19 @@ impl Begun {
 
     /// Where the longest that the text ends with begins.
     fn at_end(&self, bytes: &[u8]) -> Option<usize> {
-        let from = bytes.len().saturating_sub(self.longest);
-        (from..bytes.len()).find(|from| match bytes[*from..] {
+        let lengths = self.lengths[usize::from(*bytes.last()?)];
+        // Longer ones are rare: only values of a user's.
+        let longest = if lengths >> 63 == 1 { self.longest } else { 63 - (lengths | 1).leading_zeros() as usize };
+        let from = bytes.len().saturating_sub(longest);
+        let may_be = |from: &usize| lengths >> (bytes.len() - from).min(63) & 1 == 1;
+        (from..bytes.len()).filter(may_be).find(|from| match bytes[*from..] {
             [one, other, ref rest @ ..] => {
                 let pair = pair(one, other);
                 // One or two letters within a word begin nothing that anybody would miss.
                 let within = rest.is_empty() && *from > 0 && ALNUM.has(bytes[from - 1]);
                 self.pairs[pair / 64] >> (pair % 64) & 1 == 1 && !within && self.beginnings.contains(&bytes[*from..])
             }
-            [one] => self.first[usize::from(one)] && !(*from > 0 && ALNUM.has(bytes[from - 1])),
+            [_] => !(*from > 0 && ALNUM.has(bytes[from - 1])),
             [] => false,
         })
     }

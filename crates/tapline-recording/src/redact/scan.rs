@@ -5,6 +5,7 @@
 use std::ops::Range;
 
 use super::class::{ALNUM, Class};
+use super::glance::{announces, may_hold_as_it_is};
 use super::rules::{Announced, Rules};
 use super::table::{Part, Shape, Stands};
 
@@ -34,6 +35,8 @@ pub(super) struct Scan<'a> {
     pub(super) next_end: Option<(usize, Option<usize>)>,
     /// The header that was looked at last.
     pub(super) last_header: Option<(usize, usize)>,
+    /// Where the next ones of some places are: from the first on there is none before the second.
+    pub(super) next_place: [(usize, usize); 3],
     runs: [(u16, usize, usize); REMEMBERED],
     more: bool,
     undecided: usize,
@@ -50,6 +53,7 @@ impl<'a> Scan<'a> {
             last_name: 0,
             next_end: None,
             last_header: None,
+            next_place: [(1, 0); 3],
             runs: [(0, 0, 0); REMEMBERED],
             more,
             undecided: text.len(),
@@ -175,6 +179,10 @@ impl<'a> Scan<'a> {
 
 /// The secrets in a text. With `more`, text may follow.
 pub(super) fn scan(rules: &Rules, text: &str, more: bool) -> Found {
+    let is_quiet = if more { !announces(rules, text, 0) } else { !may_hold_as_it_is(rules, text.as_bytes()) };
+    if is_quiet {
+        return Found { spans: Vec::new(), undecided: if more { rules.may_begin(text) } else { text.len() } };
+    }
     let mut scan = Scan::new(text, more);
     for (announced, start, end) in rules.announcements(text) {
         scan.announced(announced, start, end);

@@ -7,9 +7,12 @@ use std::ops::Range;
 
 use tapline_protocol::{Kind, Tape, Value};
 
-use super::glance::may_hold;
+use super::glance::{announces, may_hold};
 use super::lines::{Lines, json, trimmed};
 use super::peel::{Escapes, Peeled, find, peel};
+use super::rules::Rules;
+use super::scan::Found;
+use super::sieve::OVERLAP;
 use super::{REDACTED, Redactor, floor, splice};
 
 /// So much of what is decided is kept, because names stand before their values.
@@ -47,6 +50,10 @@ struct Block {
     decided: usize,
     /// A secret that was too long to wait for goes on.
     swallows: bool,
+    /// Up to here it was looked whether something announces a secret.
+    looked: usize,
+    /// When that was so for the last time, the text ended here.
+    stirred: usize,
 }
 
 /// A line that is not out yet.
@@ -85,24 +92,33 @@ impl StreamRedactor {
 
     /// Takes the next line, with its end, and hands out those that are ready, in order.
     pub fn line(&mut self, bytes: Vec<u8>, mut each: impl FnMut(Vec<u8>)) {
+        self.pass(Cow::Owned(bytes), |line| each(line.into_owned()));
+    }
+
+    /// The same; a line that stays as it is and need not wait is not copied.
+    pub(super) fn pass<'b>(&mut self, bytes: Cow<'b, [u8]>, mut each: impl FnMut(Cow<'b, [u8]>)) {
         // Only such lines speak of blocks, and most streams have none.
         let speaks = !self.blocks.is_empty()
             || memchr::memmem::find(&bytes, b"stream_event").is_some()
-            || memchr::memmem::find(&bytes, b"\\u").is_some();
+            || memchr::memmem::find_iter(&bytes, b"\\u00").any(|at| matches!(bytes.get(at + 4), Some(b'2'..=b'7')));
         match if speaks { says(&mut self.lines.tape, &bytes) } else { Says::Nothing } {
-            Says::Adds(key, place) => self.add(&key, place, bytes),
+            Says::Adds(key, place) => {
+                if let Some(line) = self.add(&key, place, bytes) {
+                    return each(line);
+                }
+            }
             said => {
                 if let Says::Ends(parent, index) = said {
                     self.end(|key| key.parent == parent && index.as_ref().is_none_or(|index| *index == key.index));
                 }
                 let clean = match self.lines.line(&self.redactor.0, &bytes) {
-                    Cow::Owned(clean) => clean,
+                    Cow::Owned(clean) => Cow::Owned(clean),
                     Cow::Borrowed(_) => bytes,
                 };
                 if self.waiting.is_empty() {
                     return each(clean);
                 }
-                self.wait(Waiting { bytes: clean, edits: Vec::new(), piece: None });
+                self.wait(Waiting { bytes: clean.into_owned(), edits: Vec::new(), piece: None });
             }
         }
         if self.bytes > WAITING.0 || self.waiting.len() > WAITING.1 {
@@ -114,7 +130,7 @@ impl StreamRedactor {
     /// The stream has ended: hands out what still waits.
     pub fn finish(&mut self, mut each: impl FnMut(Vec<u8>)) {
         self.end(|_| true);
-        self.release(&mut each);
+        self.release(&mut |line| each(line.into_owned()));
     }
 
     fn wait(&mut self, line: Waiting) {
@@ -122,28 +138,36 @@ impl StreamRedactor {
         self.waiting.push_back(line);
     }
 
-    /// A piece of a block's text came.
-    fn add(&mut self, key: &Key, place: Range<usize>, bytes: Vec<u8>) {
+    /// A piece of a block's text came. Returns the line if nothing waits, and it need not either.
+    fn add<'b>(&mut self, key: &Key, place: Range<usize>, bytes: Cow<'b, [u8]>) -> Option<Cow<'b, [u8]>> {
         let (mark, line) = trimmed(&bytes);
         let rules = &self.redactor.0;
-        let text = String::from_utf8_lossy(line);
-        let others = if may_hold(rules, line) {
-            self.lines.tape.parse(&text).map(|value| json(rules, value, Some(&place))).unwrap_or_default()
+        let text = std::str::from_utf8(line).unwrap_or_default();
+        let raw = text.get(place.start + 1..place.end - 1).unwrap_or_default();
+        // The piece itself is looked at with its block.
+        let others = if may_hold(rules, &line[..place.start]) || may_hold(rules, &line[place.end..]) {
+            self.lines.tape.parse(text).map(|value| json(rules, value, Some(&place))).unwrap_or_default()
         } else {
             Vec::new()
         };
-        let raw = &text[place.start + 1..place.end - 1];
         let peeled = raw.contains('\\').then(|| peel(raw, Escapes::Json));
         let added = peeled.as_ref().map_or(raw, |peeled| &peeled.text);
-        let block = self.blocks.entry(key.clone()).or_default();
+        if !self.blocks.contains_key(key) {
+            self.blocks.insert(key.clone(), Block::default());
+        }
+        let block = self.blocks.get_mut(key)?;
         let from = block.base + block.text.len();
         block.text.push_str(added);
         let to = from + added.len();
+        let found = block.decide(&self.redactor, true);
+        if self.waiting.is_empty() && others.is_empty() && found.is_empty() && to <= block.decided {
+            return Some(bytes);
+        }
         let edits = others.into_iter().map(|span| (span.start + mark..span.end + mark, REDACTED)).collect();
         let piece = Piece { key: key.clone(), from, to, place: mark + place.start + 1, peeled };
-        let found = block.decide(&self.redactor, true);
-        self.wait(Waiting { bytes, edits, piece: Some(piece) });
+        self.wait(Waiting { bytes: bytes.into_owned(), edits, piece: Some(piece) });
         self.settle(key, &found);
+        None
     }
 
     /// These blocks have ended: all of them is decided.
@@ -189,12 +213,12 @@ impl StreamRedactor {
         }
     }
 
-    fn release(&mut self, each: &mut impl FnMut(Vec<u8>)) {
+    fn release<'b>(&mut self, each: &mut impl FnMut(Cow<'b, [u8]>)) {
         while self.waiting.front().is_some_and(|line| line.piece.is_none())
             && let Some(line) = self.waiting.pop_front()
         {
             self.bytes -= line.bytes.len();
-            each(if line.edits.is_empty() { line.bytes } else { splice(&line.bytes, line.edits.into_iter()) });
+            each(Cow::Owned(if line.edits.is_empty() { line.bytes } else { splice(&line.bytes, line.edits.into_iter()) }));
         }
     }
 }
@@ -212,7 +236,12 @@ impl Block {
                 self.decided += length;
             }
         }
-        let seen = find(&redactor.0, &self.text, more);
+        let rules = &redactor.0;
+        let seen = if self.is_quiet(rules) {
+            Found { spans: Vec::new(), undecided: rules.may_begin(&self.text) }
+        } else {
+            find(rules, &self.text, more)
+        };
         let mut decided = if more { self.base + seen.undecided } else { self.base + self.text.len() };
         for span in seen.spans {
             let (start, end) = (self.base + span.start, self.base + span.end);
@@ -230,6 +259,18 @@ impl Block {
         }
         self.forget();
         found
+    }
+
+    /// Whether nothing in the text that is kept can matter. Looks at what is new alone.
+    fn is_quiet(&mut self, rules: &Rules) -> bool {
+        let new = self.looked.max(self.base) - self.base;
+        let end = self.base + self.text.len();
+        let is_escaped = memchr::memchr(b'\\', &self.text.as_bytes()[new..]).is_some();
+        if is_escaped || announces(rules, &self.text, new.saturating_sub(OVERLAP)) {
+            self.stirred = end;
+        }
+        self.looked = end;
+        self.stirred <= self.base
     }
 
     /// Hides what is undecided, and what it goes on with.
@@ -261,20 +302,21 @@ fn says(tape: &mut Tape, bytes: &[u8]) -> Says {
 }
 
 fn read(value: Value<'_>, text: &str) -> Option<Says> {
-    let kind = value.get("type")?.as_str()?;
-    let parent = value.get("parent_tool_use_id").and_then(Value::as_str).unwrap_or_default().into_owned();
+    let [kind, parent, event] = fields(value, ["type", "parent_tool_use_id", "event"])?;
+    let kind = kind?.as_str()?;
+    let parent = parent.and_then(Value::as_str).unwrap_or_default().into_owned();
     if kind != "stream_event" {
         // A whole message says again what its pieces said.
         return matches!(&*kind, "assistant" | "user" | "result").then_some(Says::Ends(parent, None));
     }
-    let event = value.get("event")?;
-    let index = event.get("index").map(|index| index.raw().to_owned());
-    match &*event.get("type")?.as_str()? {
+    let [kind, index, delta] = fields(event?, ["type", "index", "delta"])?;
+    let index = index.map(|index| index.raw().to_owned());
+    match &*kind?.as_str()? {
         "content_block_delta" => {
-            let delta = event.get("delta")?;
-            let (field, added) = ["text", "thinking", "partial_json"]
-                .into_iter()
-                .find_map(|field| Some((field, delta.get(field).filter(|added| added.kind() == Kind::String)?)))?;
+            const FIELDS: [&str; 3] = ["text", "thinking", "partial_json"];
+            let mut added = FIELDS.into_iter().zip(fields(delta?, FIELDS)?);
+            let (field, added) =
+                added.find_map(|(field, added)| Some((field, added.filter(|it| it.kind() == Kind::String)?)))?;
             let start = added.raw().as_ptr().addr() - text.as_ptr().addr();
             let key = Key { parent, index: index.unwrap_or_default(), field };
             Some(Says::Adds(key, start..start + added.raw().len()))
@@ -283,6 +325,17 @@ fn read(value: Value<'_>, text: &str) -> Option<Says> {
         "message_start" | "message_stop" => Some(Says::Ends(parent, None)),
         _ => None,
     }
+}
+
+/// The entries with these keys, found in one go; the last where one is repeated.
+fn fields<'t, const N: usize>(value: Value<'t>, keys: [&str; N]) -> Option<[Option<Value<'t>>; N]> {
+    let mut found = [None; N];
+    for (name, value) in value.entries()? {
+        if let Some(place) = keys.iter().position(|key| *key == name) {
+            found[place] = Some(value);
+        }
+    }
+    Some(found)
 }
 
 /// Takes secrets out of text that comes line by line: a private key goes over many. Lines stay lines.

@@ -140,6 +140,10 @@ impl Scan<'_> {
             let value = &self.text[at..end];
             return (!names::is_placeholder(value) && (is_sure || is_likely(value))).then_some(at..end);
         }
+        // `password=(…`: a program's, whatever follows.
+        if self.bytes.get(at) == Some(&b'(') {
+            return None;
+        }
         let head = self.end_of_bare(at, HEAD);
         if !self.is_bare_secret(name, is_sure, joint, at, head) {
             return None;
