@@ -103,6 +103,15 @@ def decode(table, megabytes, rounds):
         table.row(f"decode and fold, {name}", peer_speed(peers["tapline+fold"]))
 
 
+def redact(table, megabytes, rounds):
+    """In memory: taking secrets out, beside one regular expression made from the same table."""
+    for text in output(BENCH, "redact", "--json", "--mb", megabytes, "--rounds", rounds).splitlines():
+        measured = json.loads(text)
+        ours, regex = measured["tapline"], measured["regex"]
+        name = f"redact, {measured['corpus']} / one regex of the table"
+        table.row(name, f"{ours:.0f} MB/s", f"{regex:.0f} MB/s", ours / regex, "≥ 200 MB/s", ours >= 200)
+
+
 def python(table, path, corpus, rounds):
     """From a file: Python's parsers, and the decoder on the same file."""
     theirs = json.loads(output(sys.executable, ROOT / "bench" / "python_parser.py", path, "--json", "--rounds", rounds))
@@ -206,6 +215,7 @@ def main():
     print("Speeds are the best round, and the worst in brackets.\n")
     table = Table()
     decode(table, 50 if args.quick else 210, rounds if args.quick else 5)
+    redact(table, 50 if args.quick else 100, rounds)
     for kind in ("mixed", "short"):
         python(table, stream(kind, 50 if args.quick else 100), f"{kind} lines", rounds)
     path = stream("mixed", big)

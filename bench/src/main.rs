@@ -17,7 +17,7 @@ use decode::{Measured, measure};
 
 const USAGE: &str = "\
 usage: bench decode [--mb N] [--rounds N] [--corpus long|short|mixed|fixtures]… [--file FILE] [--only PEER]… [--json]
-       bench redact [--mb N] [--rounds N]
+       bench redact [--mb N] [--rounds N] [--json]
        bench run latency|overhead|tee|replay TAPLINE FOLDER
        bench run many FOLDER STREAM [COUNT]
        bench make-stream PATH|- MB [--kind long|short|mixed]";
@@ -84,9 +84,18 @@ fn kind(name: &str) -> Result<Kind, String> {
 }
 
 fn redact_command(args: &[String]) -> Result<(), String> {
-    let options = Options::read(args, &["--mb", "--rounds"], &[])?;
+    let options = Options::read(args, &["--mb", "--rounds"], &["--json"])?;
     let rounds = usize::try_from(options.number("--rounds", 5)?).map_err(|error| error.to_string())?;
-    let text = redact::measure(options.number("--mb", 100)? * 1_000_000, rounds);
+    let size = options.number("--mb", 100)? * 1_000_000;
+    let text = if options.all("--json").is_empty() {
+        redact::measure(size, rounds)
+    } else {
+        let row = |beside: redact::Beside| {
+            let redact::Beside { corpus, floor, tapline, regex } = beside;
+            format!("{}\n", serde_json::json!({ "corpus": corpus, "floor": floor, "tapline": tapline, "regex": regex }))
+        };
+        redact::beside(size, rounds).into_iter().map(row).collect()
+    };
     io::stdout().write_all(text.as_bytes()).map_err(|error| error.to_string())
 }
 

@@ -142,7 +142,9 @@ fn is_key(line: &[u8], end: usize) -> bool {
     let is_followed = line[end + close + 1..].iter().take(FAR).find(|byte| !byte.is_ascii_whitespace()) == Some(&b':');
     let open = memchr::memrchr(b'"', before).filter(|_| is_followed);
     let key = open.map(|open| &line[end - before.len() + open + 1..end + close]);
-    key.is_some_and(|key| std::str::from_utf8(key).is_ok_and(|key| names::name(key).is_some()))
+    // What an escape stands for is not known here.
+    let is_one = |key: &str| key.contains('\\') || names::name(key).is_some();
+    key.is_some_and(|key| std::str::from_utf8(key).is_ok_and(is_one))
 }
 
 pub(super) fn ends_address(byte: u8) -> bool {

@@ -302,19 +302,34 @@ fn says(tape: &mut Tape, bytes: &[u8]) -> Says {
 }
 
 fn read(value: Value<'_>, text: &str) -> Option<Says> {
-    let [kind, parent, event] = fields(value, ["type", "parent_tool_use_id", "event"])?;
+    let [kind, parent, event] = fields(value, |name| match name {
+        "type" => Some(0),
+        "parent_tool_use_id" => Some(1),
+        "event" => Some(2),
+        _ => None,
+    })?;
     let kind = kind?.as_str()?;
     let parent = parent.and_then(Value::as_str).unwrap_or_default().into_owned();
     if kind != "stream_event" {
         // A whole message says again what its pieces said.
         return matches!(&*kind, "assistant" | "user" | "result").then_some(Says::Ends(parent, None));
     }
-    let [kind, index, delta] = fields(event?, ["type", "index", "delta"])?;
+    let [kind, index, delta] = fields(event?, |name| match name {
+        "type" => Some(0),
+        "index" => Some(1),
+        "delta" => Some(2),
+        _ => None,
+    })?;
     let index = index.map(|index| index.raw().to_owned());
     match &*kind?.as_str()? {
         "content_block_delta" => {
-            const FIELDS: [&str; 3] = ["text", "thinking", "partial_json"];
-            let mut added = FIELDS.into_iter().zip(fields(delta?, FIELDS)?);
+            let added = fields(delta?, |name| match name {
+                "text" => Some(0),
+                "thinking" => Some(1),
+                "partial_json" => Some(2),
+                _ => None,
+            })?;
+            let mut added = ["text", "thinking", "partial_json"].into_iter().zip(added);
             let (field, added) =
                 added.find_map(|(field, added)| Some((field, added.filter(|it| it.kind() == Kind::String)?)))?;
             let start = added.raw().as_ptr().addr() - text.as_ptr().addr();
@@ -327,11 +342,11 @@ fn read(value: Value<'_>, text: &str) -> Option<Says> {
     }
 }
 
-/// The entries with these keys, found in one go; the last where one is repeated.
-fn fields<'t, const N: usize>(value: Value<'t>, keys: [&str; N]) -> Option<[Option<Value<'t>>; N]> {
-    let mut found = [None; N];
+/// Entries of an object, found in one go, each where `place` puts its key; the last where one is repeated.
+fn fields(value: Value<'_>, place: impl Fn(&str) -> Option<usize>) -> Option<[Option<Value<'_>>; 3]> {
+    let mut found = [None; 3];
     for (name, value) in value.entries()? {
-        if let Some(place) = keys.iter().position(|key| *key == name) {
+        if let Some(place) = place(&name) {
             found[place] = Some(value);
         }
     }
