@@ -9,8 +9,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tapline_session::text::one_line;
 
-use crate::sink::Sink;
-
 /// Whether this is a job of GitHub Actions.
 pub(crate) fn is_job() -> bool {
     std::env::var_os("GITHUB_ACTIONS").is_some()
@@ -204,25 +202,6 @@ pub(crate) fn end_group(filter: &Filter) -> String {
         return String::new();
     }
     command(filter, "endgroup", "", "").unwrap_or_default()
-}
-
-/// Closes a group that was left open, whatever has happened. It does not wait for whoever reads.
-pub(crate) fn close_group() {
-    let mut out = Sink::stdout();
-    out.end_group();
-}
-
-/// A fault in tapline itself closes the group, too, and is an annotation.
-pub(crate) fn watch_panics() {
-    if !is_job() {
-        return;
-    }
-    let told = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |fault| {
-        told(fault);
-        close_group();
-        annotate(&fault.to_string());
-    }));
 }
 
 #[cfg(test)]

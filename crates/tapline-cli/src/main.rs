@@ -20,7 +20,7 @@ mod values;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    ci::watch_panics();
+    sink::watch_panics();
     // Called by the name of an agent, it stands in for it.
     if let Some((agent, args)) = commands::tee::called_as() {
         return exit::code_of(commands::tee::run(&args::offline::Tee::standing_in(agent, args)));
@@ -30,6 +30,6 @@ fn main() -> ExitCode {
         Err(code) => return code,
     };
     let ended = commands::run(command);
-    ci::close_group();
+    sink::close_group();
     exit::code_of(ended)
 }

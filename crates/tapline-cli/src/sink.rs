@@ -204,3 +204,22 @@ fn drain(file: &File, pieces: &Receiver<Vec<u8>>, waiting: &Waiting) {
         waiting.changed.notify_waiters();
     }
 }
+
+/// Closes a group that was left open, whatever has happened. It does not wait for whoever reads.
+pub(crate) fn close_group() {
+    let mut out = Sink::stdout();
+    out.end_group();
+}
+
+/// A fault in tapline itself closes the group, too, and is an annotation.
+pub(crate) fn watch_panics() {
+    if !ci::is_job() {
+        return;
+    }
+    let told = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |fault| {
+        told(fault);
+        close_group();
+        ci::annotate(&fault.to_string());
+    }));
+}

@@ -32,10 +32,12 @@ mod reading;
 mod redact;
 mod sent;
 mod syncing;
+mod times;
 mod writing;
 
 pub use error::RecordingError;
-pub use reading::{Piece, Recording};
+pub use reading::Recording;
 pub use redact::{BadPattern, LineRedactor, PieceRedactor, REDACTED, Redactor, SHAPES, SHORTEST_VALUE, Shape, StreamRedactor};
 pub use sent::{Sent, SentPieces};
+pub use times::Piece;
 pub use writing::{End, Loss, Meta, Recorder, Stream, Sync, create_private_folder};

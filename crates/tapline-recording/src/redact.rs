@@ -2,6 +2,7 @@
 //! in addresses. Looks at decoded strings, replaces only the secret, and takes time linear in the text.
 //! docs/REDACT.md says what is found.
 
+mod announced;
 mod args;
 mod class;
 mod glance;
@@ -13,6 +14,7 @@ mod places;
 mod rules;
 mod scan;
 mod sieve;
+mod spans;
 mod stream;
 mod table;
 mod values;

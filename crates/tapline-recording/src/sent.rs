@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 
-use crate::reading::piece;
+use crate::times::piece;
 use crate::writing::Stream;
 
 /// Something that was sent, or the end of what is sent.

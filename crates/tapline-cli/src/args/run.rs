@@ -106,10 +106,10 @@ pub(crate) struct Told {
     /// Decide by these rules what it may do; what they leave open is denied, or asked in a chat (TOML; docs/PERMISSIONS.md)
     #[arg(long, value_name = "FILE")]
     pub(crate) permissions: Option<PathBuf>,
-    /// No more requests to the model
+    /// Stop after at most N requests to the model
     #[arg(long, value_name = "N")]
     pub(crate) max_turns: Option<u64>,
-    /// No more dollars (checked by the agent between requests: it may go a little over)
+    /// Stop when the run has cost this many dollars (the agent checks between requests, so it may go a little over)
     #[arg(long, value_name = "USD")]
     pub(crate) max_budget_usd: Option<f64>,
     /// The answer follows this JSON schema: a file, or the schema itself
@@ -212,7 +212,7 @@ pub(crate) struct Ending {
     /// Wait this long between asking it to stop, SIGTERM and SIGKILL
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
     pub(crate) grace: Duration,
-    /// Try again so many times where that can help, when the limit is over, in the same session
+    /// Try again up to N times where that can help, in the same session; after a rate limit, once it is over
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) retry: u32,
     /// Rules that the run must keep; it is stopped at the first that is broken (docs/POLICY.md)
@@ -221,7 +221,7 @@ pub(crate) struct Ending {
     /// Exit 1 for a success with one of these warnings, separated by commas: denied, max-tokens, … (docs/REPORT.md lists them)
     #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = super::warning_code)]
     pub(crate) fail_on: Vec<&'static str>,
-    /// No advisory categories (interactive, background_task)
+    /// Do not mark a success as `interactive` or `background_task`
     #[arg(long)]
     pub(crate) no_heuristics: bool,
 }

@@ -1,12 +1,12 @@
 //! A first look at a line as it stands, not decoded: most lines hold nothing that could be a secret, and need no second. It may
 //! say yes too often, never no where there is one: escapes that could hide a letter always say yes.
 
+use super::announced::Announced;
 use super::class::BEARER;
-use super::names;
-use super::rules::{Announced, Rules};
+use super::names::{self, name_around};
+use super::rules::Rules;
 use super::sieve::Passed;
 use super::table::Part;
-use super::values::name_around;
 
 /// How far it looks from what announces a secret.
 const FAR: usize = 512;

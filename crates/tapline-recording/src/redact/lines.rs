@@ -8,9 +8,10 @@ use tapline_protocol::{Kind, Tape, Token, Value};
 
 use super::glance::may_hold;
 use super::names::{self, Name};
-use super::peel::{Escapes, find, merge, peel, text_of};
+use super::peel::{Escapes, find, peel, text_of};
 use super::places::key_line;
 use super::rules::Rules;
+use super::spans::merge;
 use super::values::is_likely;
 use super::{REDACTED, splice};
 

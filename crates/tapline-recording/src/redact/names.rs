@@ -1,5 +1,10 @@
 //! Names whose value is a secret whatever it looks like, and values that are none although they stand behind such a name.
 
+use std::ops::Range;
+
+/// A name goes back no further than this.
+pub(super) const NAME: usize = 64;
+
 /// The words that such names end with, or are about; each is looked for as it is, Capitalised and in CAPITALS.
 pub(super) const KEYWORDS: &[&str] = &[
     "password",
@@ -404,3 +409,18 @@ pub(super) const PROSE: &[&str] = &[
     "must", "can", "was", "which", "that", "when", "not", "needs", "requires", "takes", "instead", "here", "to,", "are",
     "will", "should",
 ];
+
+/// Where the name stands whose last word ends here, if something may be joined to it.
+pub(super) fn name_around(bytes: &[u8], end: usize) -> Option<Range<usize>> {
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    let to = end + bytes[end..].iter().take(NAME).take_while(|byte| is_name(byte) && **byte != b'-').count();
+    // Most words are followed by nothing that joins a value to them.
+    if !bytes.get(to).is_none_or(|byte| b"=:\"'` \t\\]>\n\r".contains(byte)) {
+        return None;
+    }
+    let from = end - bytes[..end].iter().rev().take(NAME).take_while(|byte| is_name(byte)).count();
+    // The letter of an escape is no part of the name, nor are the dashes of a flag.
+    let is_escape = from > 0 && bytes[from - 1] == b'\\' && matches!(bytes[from], b'n' | b'r' | b't');
+    let from = if is_escape && from + 1 < end { from + 1 } else { from };
+    Some((from..end).find(|at| bytes[*at] != b'-').unwrap_or(end)..to)
+}

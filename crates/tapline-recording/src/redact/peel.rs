@@ -1,10 +1,9 @@
 //! Text within text: a string of JSON that holds JSON that holds JSON. Each layer of escapes is taken off, and what is
 //! found beneath is told in places of the text above, so that only those bytes are replaced.
 
-use std::ops::Range;
-
 use super::rules::Rules;
 use super::scan::{Found, scan};
+use super::spans::merge;
 
 /// A text without one layer of escapes.
 #[derive(Debug, Default)]
@@ -63,18 +62,6 @@ pub(super) fn find(rules: &Rules, text: &str, more: bool) -> Found {
         merge(&mut found.spans);
     }
     found
-}
-
-/// Puts spans in order, and those that touch or overlap together.
-pub(super) fn merge(spans: &mut Vec<Range<usize>>) {
-    spans.sort_unstable_by_key(|span| span.start);
-    spans.dedup_by(|next, kept| {
-        let joined = next.start <= kept.end;
-        if joined {
-            kept.end = kept.end.max(next.end);
-        }
-        joined
-    });
 }
 
 /// Whether a letter in it is escaped: that could hide a secret. Line ends and quotes are seen through without peeling.

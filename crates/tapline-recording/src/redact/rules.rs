@@ -7,30 +7,11 @@ use regex_lite::Regex;
 use std::collections::HashSet;
 use std::ops::Range;
 
+use super::announced::Announced;
 use super::class::ALNUM;
 use super::sieve::{Sieve, keywords};
-use super::table::{SHAPES, Shape};
-
-/// What a piece of text announces.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Announced {
-    /// A secret of this shape.
-    Shape(&'static Shape),
-    /// The last word of a name; its value may follow.
-    Name,
-    /// A private key.
-    Key,
-    /// An address; a password may be in it.
-    Address,
-    /// A token behind `Bearer`.
-    Bearer,
-    /// `-u USER:PASSWORD`
-    User,
-    /// A signature in an address.
-    Signature,
-    /// A value that is to be hidden wherever it stands.
-    Value,
-}
+use super::spans::merge;
+use super::table::SHAPES;
 
 const PLACES: &[(&str, Announced)] = &[
     ("-----BEGIN", Announced::Key),
@@ -108,7 +89,7 @@ impl Rules {
             spans.extend(found.map(|found| found.range()).filter(|range| !range.is_empty()));
         }
         if !self.patterns.is_empty() {
-            super::peel::merge(spans);
+            merge(spans);
         }
     }
 }

@@ -4,9 +4,10 @@
 
 use std::ops::Range;
 
+use super::announced::Announced;
 use super::class::{ALNUM, Class};
 use super::glance::{announces, may_hold_as_it_is};
-use super::rules::{Announced, Rules};
+use super::rules::Rules;
 use super::table::{Part, Shape, Stands};
 
 /// What was found in a text.

@@ -1,9 +1,9 @@
 //! A first pass over bytes that tells in about a nanosecond a byte where something that announces a secret may stand. Four
 //! bytes at a time are looked up, each in its own table; a bit is one group of announcements. What passes is compared in full.
 
+use super::announced::Announced;
 use super::class::{ALNUM, Class};
 use super::names::KEYWORDS;
-use super::rules::Announced;
 use super::table::Part;
 
 /// So many bytes of what is looked for are in the tables.

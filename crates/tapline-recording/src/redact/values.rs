@@ -4,11 +4,9 @@
 use std::ops::Range;
 
 use super::floor;
-use super::names::{self, Name, PROSE};
+use super::names::{self, NAME, Name, PROSE, name_around};
 use super::scan::Scan;
 
-/// A name goes back no further than this.
-const NAME: usize = 64;
 /// So much of a value is looked at to tell whether it is one.
 const HEAD: usize = 256;
 /// A value in quotes, and a header, is no longer.
@@ -332,21 +330,6 @@ impl Scan<'_> {
         self.last_header = Some((from, end));
         end
     }
-}
-
-/// Where the name stands whose last word ends here, if something may be joined to it.
-pub(super) fn name_around(bytes: &[u8], end: usize) -> Option<Range<usize>> {
-    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-    let to = end + bytes[end..].iter().take(NAME).take_while(|byte| is_name(byte) && **byte != b'-').count();
-    // Most words are followed by nothing that joins a value to them.
-    if !bytes.get(to).is_none_or(|byte| b"=:\"'` \t\\]>\n\r".contains(byte)) {
-        return None;
-    }
-    let from = end - bytes[..end].iter().rev().take(NAME).take_while(|byte| is_name(byte)).count();
-    // The letter of an escape is no part of the name, nor are the dashes of a flag.
-    let is_escape = from > 0 && bytes[from - 1] == b'\\' && matches!(bytes[from], b'n' | b'r' | b't');
-    let from = if is_escape && from + 1 < end { from + 1 } else { from };
-    Some((from..end).find(|at| bytes[*at] != b'-').unwrap_or(end)..to)
 }
 
 /// Whether it looks like a secret by itself: long, without blanks, and no word.

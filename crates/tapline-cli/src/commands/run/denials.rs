@@ -103,8 +103,11 @@ impl Denials {
             return format!("{} needs a person who answers: tapline chat", asking.join(", "));
         }
         if let Some(rules) = &args.told.permissions {
-            let tools = tools.join("\", \"");
-            return format!("to allow this, add a rule to {}: [[allow]] tool = [\"{tools}\"]", rules.display());
+            // The whole tool would be too much: whoever writes the rule says which command or path.
+            let (tools, rules) = (tools.join(", "), rules.display());
+            return format!(
+                "to allow this, add an [[allow]] rule for {tools} to {rules}, or change the rule that is named above"
+            );
         }
         if args.told.permission_mode.as_deref() == Some("plan") {
             return "to allow this, give another --permission-mode than plan".to_owned();

@@ -1,0 +1,15 @@
+//! Places in a text that are to be replaced.
+
+use std::ops::Range;
+
+/// Puts spans in order, and those that touch or overlap together.
+pub(super) fn merge(spans: &mut Vec<Range<usize>>) {
+    spans.sort_unstable_by_key(|span| span.start);
+    spans.dedup_by(|next, kept| {
+        let joined = next.start <= kept.end;
+        if joined {
+            kept.end = kept.end.max(next.end);
+        }
+        joined
+    });
+}
