@@ -40,8 +40,7 @@ pub(super) enum Bare {
 /// What a process is whose environment was empty, for runs that began then.
 pub(super) fn bare(pid: i32, born: u64, buffer: &mut Vec<u8>) -> Bare {
     match stat_or_last(pid, buffer) {
-        // Threads of the kernel's are children of the second process.
-        Some((stat, _)) if stat.born < born || stat.parent == 2 => Bare::Other,
+        Some((stat, _)) if stat.born < born || stat.of_kernel => Bare::Other,
         None | Some((_, true)) => Bare::Ended,
         // Since it was looked at, it may have got it, or ended. Of others' processes the kernel tells nothing.
         Some((stat, _)) => match read(pid, "environ", buffer) {
@@ -63,9 +62,19 @@ pub(super) fn parent_of(pid: i32, buffer: &mut Vec<u8>) -> Option<i32> {
     stat_of(pid, buffer).map(|stat| stat.parent)
 }
 
+/// The kernel's flag for threads of its own.
+const PF_KTHREAD: u64 = 0x0020_0000;
+
 /// What the kernel says of a process.
+#[derive(Debug)]
 pub(super) struct Stat {
     pub(super) parent: i32,
+    /// Its process group, and its session. 0 for one that began outside of our PID namespace, as a container's often did:
+    /// that is why they are read here and not asked for with `getpgid` and `getsid`, whose wrappers know no 0.
+    pub(super) group: i32,
+    pub(super) session: i32,
+    /// It is a thread of the kernel's.
+    of_kernel: bool,
     /// When it started, in ticks since the system did.
     pub(super) born: u64,
     /// It is in the middle of becoming another program (exec): its new environment is not there yet.
@@ -80,15 +89,22 @@ pub(super) fn stat_of(pid: i32, buffer: &mut Vec<u8>) -> Option<Stat> {
 /// Also of one that has ended, and whether it has.
 fn stat_or_last(pid: i32, buffer: &mut Vec<u8>) -> Option<(Stat, bool)> {
     read(pid, "stat", buffer);
+    stat(buffer)
+}
+
+/// What a process's `stat` says, and whether it has ended.
+fn stat(told: &[u8]) -> Option<(Stat, bool)> {
     // The name, in parentheses, may hold anything: what counts stands behind the last of them.
-    let behind = buffer.iter().rposition(|byte| *byte == b')')?;
-    let words: Vec<&str> = std::str::from_utf8(&buffer[behind + 1..]).ok()?.split_whitespace().collect();
+    let behind = told.iter().rposition(|byte| *byte == b')')?;
+    let words: Vec<&str> = std::str::from_utf8(&told[behind + 1..]).ok()?.split_whitespace().collect();
     // Counted as the manual does, where the state is the third.
     let field = |number: usize| words.get(number - 3);
     let parent = field(4)?.parse().ok()?;
     let becoming = field(50).is_some_and(|env_start| *env_start == "0") && parent != 0;
     let ended = matches!(*field(3)?, "Z" | "X");
-    Some((Stat { parent, born: field(22)?.parse().ok()?, becoming }, ended))
+    let of_kernel = field(9)?.parse::<u64>().ok()? & PF_KTHREAD != 0;
+    let (group, session) = (field(5)?.parse().ok()?, field(6)?.parse().ok()?);
+    Some((Stat { parent, group, session, of_kernel, born: field(22)?.parse().ok()?, becoming }, ended))
 }
 
 /// What the kernel tells of a process.
@@ -132,4 +148,31 @@ pub(super) fn holds(pid: i32, pipes: &[String]) -> bool {
         // O_WRONLY: a process that was forked from us a moment ago may still hold the reading end.
         flags.is_some_and(|flags| flags & 0o3 == 0o1)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_and_session_from_outside_of_the_namespace_are_0() {
+        // As `unshare --pid --fork --mount-proc cat /proc/self/stat` prints it.
+        let told =
+            b"2 (a) b) R 1 0 0 0 -1 4194304 74 0 0 0 0 0 0 0 20 0 1 0 1585249 3133440 364 18446744073709551615 1 1 1 0 0";
+        let (stat, ended) = stat(told).expect("a process");
+        assert_eq!((stat.parent, stat.group, stat.session, stat.born), (1, 0, 0, 1_585_249));
+        assert!(!ended && !stat.of_kernel);
+    }
+
+    #[test]
+    fn threads_of_the_kernel_are_known_by_their_flag() {
+        let told = b"9 (kworker/0:0H-events_highpri) I 2 0 0 0 -1 69238880 0 0 0 0 0 0 0 0 0 -20 1 0 12 0 0";
+        assert!(stat(told).is_some_and(|(stat, _)| stat.of_kernel));
+    }
+
+    #[test]
+    fn we_are_in_our_group_and_session() {
+        let stat = stat_of(getpid().as_raw_nonzero().get(), &mut Vec::new()).expect("ourselves");
+        assert!(!stat.of_kernel && stat.group >= 0 && stat.session >= 0);
+    }
 }

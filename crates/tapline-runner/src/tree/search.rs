@@ -7,11 +7,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{
-    Pid, PidfdFlags, Signal, getpgid, getpgrp, getsid, kill_process, kill_process_group, pidfd_open, pidfd_send_signal,
-};
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, kill_process, kill_process_group, pidfd_open, pidfd_send_signal};
 
-use super::proc::{Bare, Told, bare, carried, parent_of, pids};
+use super::proc::{Bare, Stat, Told, bare, carried, parent_of, pids, stat_of};
 
 /// How often it is looked again without finding anybody, because processes ended meanwhile.
 const LOOKS: usize = 8;
@@ -109,8 +107,8 @@ struct Search<'s> {
     wanted: HashMap<&'s [u8], usize>,
     /// When the oldest of the runs began, in the kernel's ticks.
     born: u64,
-    /// The session that this program is in, and so are those who started the runs.
-    own_session: Option<Pid>,
+    /// The group and the session that this program is in. Those who started the runs are in the same session.
+    own: Option<Stat>,
     stopped: HashMap<i32, Member>,
     /// Groups that were stopped, each with a process of it.
     groups: HashMap<Pid, i32>,
@@ -124,7 +122,8 @@ impl<'s> Search<'s> {
     fn new(sought: &'s [Sought], born: u64) -> Self {
         let wanted = sought.iter().enumerate().map(|(at, run)| (run.mark.as_bytes(), at)).collect();
         let (stopped, groups) = (HashMap::new(), HashMap::new());
-        Self { sought, wanted, born, own_session: getsid(None).ok(), stopped, groups, known: HashSet::new(), news: false }
+        let own = stat_of(getpid().as_raw_nonzero().get(), &mut Vec::new());
+        Self { sought, wanted, born, own, stopped, groups, known: HashSet::new(), news: false }
     }
 
     /// One look at every process: those that carry a mark, and their descendants, if they cleared their environment. And whether
@@ -212,14 +211,16 @@ impl<'s> Search<'s> {
     /// A signal to a group reaches whoever is in it, also one who starts just now: nobody is faster. But a group may hold others
     /// than ours: only the agent's own, and one in a session that something of the run has begun, cannot.
     fn stop_group(&mut self, member: &Member, runs: &[usize]) {
-        let group = Pid::from_raw(member.pid).and_then(|pid| Some((getpgid(Some(pid)).ok()?, getsid(Some(pid)).ok()?)));
-        let Some((group, session)) = group.filter(|_| !member.adopted) else { return };
-        let leads = |run: &usize| self.sought[*run].leader == Some(group.as_raw_nonzero().get());
-        let ours = runs.iter().any(leads) || (self.own_session.is_some() && self.own_session != Some(session));
-        if ours && group != getpgrp() && group.as_raw_nonzero().get() > 1 {
-            let _ = kill_process_group(group, Signal::STOP);
-            self.groups.insert(group, member.pid);
-        }
+        let (Some(own), false) = (&self.own, member.adopted) else { return };
+        let Some(stat) = stat_of(member.pid, &mut Vec::new()) else { return };
+        let leads = |run: &usize| self.sought[*run].leader == Some(stat.group);
+        // A session of which our PID namespace knows no number is not one that a run has begun.
+        let ours = runs.iter().any(leads) || (stat.session != own.session && stat.session != 0);
+        let Some(group) = Pid::from_raw(stat.group).filter(|_| ours && stat.group != own.group && stat.group > 1) else {
+            return;
+        };
+        let _ = kill_process_group(group, Signal::STOP);
+        self.groups.insert(group, member.pid);
     }
 
     fn kill(&self) {
