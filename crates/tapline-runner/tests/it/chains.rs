@@ -17,7 +17,8 @@ async fn leaves_nothing(every_ms: &str, chains: &str, own_sessions: bool, stays:
     // O_NONBLOCK: it is opened before anybody writes.
     let mut pipe = std::fs::OpenOptions::new().read(true).custom_flags(0o4000).open(&held).unwrap();
     let mut agent = fake("chain").env("CHAIN_HELD", &held).env("CHAIN_MS", every_ms).env("CHAINS", chains);
-    agent = agent.timeout(if stays { Duration::from_secs(1) } else { HANGS });
+    // Short, because the chain goes on meanwhile, and where nobody reaps, each of its processes keeps its number.
+    agent = agent.grace(Duration::from_millis(100)).timeout(if stays { Duration::from_secs(1) } else { HANGS });
     if own_sessions {
         agent = agent.env("CHAIN_SESSION", "1");
     }
@@ -43,9 +44,7 @@ async fn a_process_that_forks_and_exits_every_5_ms_does_not_get_away_in_24_runs(
 
 #[tokio::test]
 async fn nor_do_two_that_do_so_every_millisecond() {
-    for _ in 0..3 {
-        leaves_nothing("1", "2", false, false).await;
-        leaves_nothing("1", "2", true, false).await;
-        leaves_nothing("1", "2", true, true).await;
-    }
+    leaves_nothing("1", "2", false, false).await;
+    leaves_nothing("1", "2", true, false).await;
+    leaves_nothing("1", "2", true, true).await;
 }
