@@ -278,7 +278,7 @@ impl Running {
             over,
             clocks: Clocks::new(agent.limits, started, takes_more, agent.converses),
             ladder: Ladder::new(agent.limits.grace),
-            decoder: Decoder::default(),
+            decoder: Decoder::default().for_agent(Some(kind)),
             fold: Fold::for_agent(Some(kind)),
             host: if takes_more { Host::with_messages() } else { Host::with_text() },
             journal,
