@@ -5,6 +5,7 @@
 #[expect(clippy::doc_markdown, reason = "its comments are help texts, printed as they are")]
 mod args;
 mod ci;
+mod clock;
 mod commands;
 mod config;
 mod exit;

@@ -7,7 +7,8 @@ use std::os::fd::AsFd as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
@@ -55,7 +56,9 @@ impl OutputFile {
             return Ok(Way::Into(Box::new(UnixStream::connect(&path)?)));
         }
         // Who may not write the file may not replace it either.
+        let opening = there.file_type().is_fifo().then(|| tell_of_waiting(&path));
         let file = OpenOptions::new().write(true).open(&path)?;
+        drop(opening);
         if !file.metadata()?.is_file() {
             return Ok(into(file));
         }
@@ -121,6 +124,21 @@ impl Write for OutputFile {
         }
     }
 }
+
+/// A FIFO is opened when somebody reads it. After a moment it is said that this is waited for, unless what is returned is dropped.
+fn tell_of_waiting(path: &Path) -> mpsc::Sender<()> {
+    let (opened, opening) = mpsc::channel();
+    let text = format!("waiting for somebody to read {}: it is a FIFO", path.display());
+    // Without the thread nothing is said, and nothing else depends on it.
+    let _ = std::thread::Builder::new().name("tapline-fifo".to_owned()).spawn(move || {
+        if opening.recv_timeout(MOMENT) == Err(mpsc::RecvTimeoutError::Timeout) {
+            super::tell(&text);
+        }
+    });
+    opened
+}
+
+const MOMENT: Duration = Duration::from_secs(1);
 
 /// What is no regular file is written into; a terminal sees nothing but text.
 fn into(file: File) -> Way {
@@ -235,7 +253,7 @@ static SIGNALS: LazyLock<()> = LazyLock::new(|| {
     if tokio::runtime::Handle::try_current().is_ok() {
         return;
     }
-    let (ready, listening) = std::sync::mpsc::channel();
+    let (ready, listening) = mpsc::channel();
     let listen = move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {

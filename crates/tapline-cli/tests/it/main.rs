@@ -25,6 +25,8 @@ mod inspecting;
 #[cfg(test)]
 mod live;
 #[cfg(test)]
+mod newcomer;
+#[cfg(test)]
 mod offline;
 #[cfg(test)]
 mod outputs;

@@ -218,7 +218,11 @@ impl Attempt<'_> {
         };
         let mut code = exit_code(&conclusion, self.signals);
         let took = run.duration_ms.map(Duration::from_millis);
-        let at_the_end = self.policy.as_deref().map(|policy| policy.conclude(!violations.is_empty(), code == 0, took));
+        let at_the_end = self.policy.as_deref_mut().map(|policy| {
+            let mut found = policy.rejected(&conclusion.summary.rejected);
+            found.extend(policy.conclude(!violations.is_empty() || !found.is_empty(), code == 0, took));
+            found
+        });
         for violation in at_the_end.into_iter().flatten() {
             show.note(&format!("policy violated: {}", self.told(&violation)));
             violations.push(violation);
@@ -239,7 +243,7 @@ impl Attempt<'_> {
         let clock = conclusion.stopped.filter(|_| timed_out).and_then(|reason| show.clock(reason));
         if clock.is_some() {
             // The report has its own words for it; people want to know more.
-            summary.verdict.error.clone_from(&clock);
+            summary.clock.clone_from(&clock);
         }
         if let Some(first) = violations.first() {
             // Where it was found too late to be stopped for it.

@@ -17,7 +17,7 @@ use super::show::Show;
 use crate::args::run::{Format, Run};
 use crate::ci::Kind;
 use crate::output::OutputFile;
-use crate::{exit, output, store, values};
+use crate::{clock, exit, output, store, values};
 
 /// What would be found wrong only when the run is paid for.
 ///
@@ -63,7 +63,7 @@ pub(super) fn conclude(
             report.ledger = ledger.clone();
         }
     }
-    if let Err(error) = amend(&ended) {
+    if let Err(error) = amend(&ended, args) {
         show.note(&format!("WARNING: the recording does not say how the run ended: {error:#}"));
     }
     show.end_group();
@@ -84,7 +84,7 @@ pub(super) fn conclude(
     for line in show.denials.told(args) {
         show.note(&line);
     }
-    let warned = exit::warned(&report.verdict, &args.ending.fail_on).filter(|_| code == 0);
+    let warned = exit::warning(&report.verdict, &args.ending.fail_on).filter(|_| code == 0);
     code = if warned.is_some() { exit::FAILED } else { code };
     if let Some(failure) = failure.as_ref().filter(|_| plan.format != Format::Quiet) {
         match plan.format {
@@ -99,15 +99,18 @@ pub(super) fn conclude(
             show.note(&advice);
         }
     }
-    if let Some(why) = warned {
-        show.note(&why);
+    if let Some(warning) = warned {
+        // The denied calls are named above.
+        let named = warning.code == "permission-denied" && show.denials.any();
+        let why = exit::warned(warning);
+        show.note(&if named { "exit code 1, because calls were denied (--fail-on)".to_owned() } else { why.clone() });
         failure = Some(why);
     }
     if let Some(failure) = failure.as_ref().filter(|_| plan.format != Format::Quiet) {
         show.annotate(title(told), failure);
     }
     if let Some(folder) = recorded.filter(|_| human || failure.is_some()) {
-        show.note(&format!("recorded in {}", folder.display()));
+        show.note(&store::recorded_in(&folder));
     }
     if let Err(error) = job_summary(told) {
         show.note(&format!("{error:#}"));
@@ -132,7 +135,7 @@ fn write_summary(path: &Path, opened: Option<OutputFile>, report: &Report) -> Re
 }
 
 /// Tells the recording what was found out after it was closed, so that it is read as the run was told.
-fn amend(ended: &Ended) -> Result<()> {
+fn amend(ended: &Ended, args: &Run) -> Result<()> {
     let Some(folder) = ended.recorded.as_ref().filter(|_| ended.started) else { return Ok(()) };
     let mut recording = Recording::open(folder)?;
     let Some(mut end) = recording.end.clone() else { return Ok(()) };
@@ -142,6 +145,11 @@ fn amend(ended: &Ended) -> Result<()> {
         end.started_at.clone_from(&run.started_at);
         end.duration_ms = run.duration_ms;
         end.ledger = Json::parse(&serde_json::to_string(&ended.report.ledger)?).ok();
+    }
+    // The attempt had what was left of the limit.
+    let clock = end.clock.as_mut().filter(|clock| clock.name == clock::TIMEOUT);
+    if let (Some(clock), Some(timeout)) = (clock, args.ending.timeout) {
+        *clock = clock::clock(clock::TIMEOUT, timeout);
     }
     if let Some(rule) = verdict.error.as_deref().and_then(|error| error.strip_prefix("policy violated: "))
         && verdict.category == Some(Category::Policy)
