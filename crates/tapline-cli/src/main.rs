@@ -10,6 +10,7 @@ mod commands;
 mod config;
 mod exit;
 mod follow;
+mod init;
 mod output;
 mod plain;
 mod signals;
@@ -21,6 +22,9 @@ mod values;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    if let Some(code) = init::stand_in() {
+        return code;
+    }
     sink::watch_panics();
     // Called by the name of an agent, it stands in for it.
     if let Some((agent, args)) = commands::tee::called_as() {

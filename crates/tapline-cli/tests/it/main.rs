@@ -15,6 +15,8 @@ mod error_table;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod first;
+#[cfg(test)]
 mod following;
 #[cfg(test)]
 mod help;
