@@ -73,7 +73,7 @@ impl Denials {
     /// Calls that Codex rejected without a word in its stream.
     pub(super) fn reject(&mut self, rejected: &[Rejected]) {
         for call in rejected {
-            self.add(Some(&call.to_string()), None, None);
+            self.add(Some(call.what), None, Some(&call.why));
         }
     }
 
@@ -85,10 +85,12 @@ impl Denials {
     fn add(&mut self, tool: Option<&str>, title: Option<&str>, why: Option<&str>) {
         self.count += 1;
         let (tool, title) = (one_line(tool.unwrap_or("a tool")), title.map(one_line));
-        if let Some(same) = self.denied.iter_mut().find(|denial| denial.tool == tool && denial.title == title) {
+        let why = why.map(one_line).filter(|why| !why.is_empty());
+        // Calls that nothing but the reason is known of are told apart by it.
+        let is_same = |denial: &Denial| denial.tool == tool && denial.title == title && (title.is_some() || denial.why == why);
+        if let Some(same) = self.denied.iter_mut().find(|denial| is_same(denial)) {
             same.times += 1;
         } else if self.denied.len() < DIFFERENT {
-            let why = why.map(one_line).filter(|why| !why.is_empty());
             self.denied.push(Denial { tool, title, why, times: 1 });
         }
     }
@@ -109,7 +111,7 @@ impl Denials {
 
     fn advice(&self, args: &Run) -> String {
         if Agent::from(args.whose.agent) == Agent::Codex {
-            return codex::advice(self.denied.iter().map(|denial| denial.tool.as_str()), &args.extra);
+            return codex::advice(self.denied.iter().filter_map(|denial| denial.why.as_deref()), &args.extra);
         }
         let tools: BTreeSet<&str> = self.denied.iter().map(|denial| denial.tool.as_str()).collect();
         let (asking, tools): (Vec<&str>, Vec<&str>) =
