@@ -22,6 +22,9 @@ const PLACES: &[(&str, Announced)] = &[
     (" -u", Announced::User),
     (" --user", Announced::User),
     (" --proxy-user", Announced::User),
+    (" -p", Announced::Password),
+    ("kind: Secret", Announced::Manifest),
+    ("\"kind\": \"Secret\"", Announced::Manifest),
     ("sig=", Announced::Signature),
 ];
 
@@ -35,11 +38,14 @@ pub(super) struct Rules {
     /// Everything that a secret can begin with and that is no announcement yet.
     begun: Begun,
     patterns: Vec<Regex>,
+    /// A user has added something.
+    pub(super) has_own: bool,
 }
 
 impl Rules {
     /// The table, and what a user adds.
     pub(super) fn new(patterns: Vec<Regex>, values: Vec<String>) -> Self {
+        let has_own = !patterns.is_empty() || !values.is_empty();
         let mut found: Vec<(String, Announced)> = Vec::new();
         for shape in SHAPES {
             found.extend(shape.starts.iter().map(|start| ((*start).to_owned(), Announced::Shape(shape))));
@@ -54,7 +60,7 @@ impl Rules {
         let sieve = Sieve::new(&found);
         let (texts, announced): (Vec<_>, Vec<_>) = found.into_iter().unzip();
         let automaton = DFA::builder().match_kind(MatchKind::Standard).build(&texts).ok();
-        Self { sieve, automaton, announced, begun: Begun::new(&starts), patterns }
+        Self { sieve, automaton, announced, begun: Begun::new(&starts), patterns, has_own }
     }
 
     /// Everything in the text that announces a secret, in the order of its end.
