@@ -62,9 +62,14 @@ pub(crate) struct Inspect {
     /// Print the report, one JSON object (docs/REPORT.md describes it)
     #[arg(long, conflicts_with = "get")]
     pub(crate) json: bool,
-    /// Print one value of the report, raw: session.id, answer, ledger.cost_usd, tools.calls[].name; given often, each on its own line
+    /// Print one value of the report, raw: session.id, answer, ledger.cost_usd, tools.calls[].name; given often, each on its own line.
+    /// In GitHub Actions a workflow command in it (`::error::`) is taken apart, also in `$(…)`: `x=$(GITHUB_ACTIONS= tapline …)`
+    /// has it exactly
     #[arg(long, value_name = "PATH")]
     pub(crate) get: Vec<String>,
+    /// Replace secrets: keys, tokens, passwords, private keys (docs/REDACT.md)
+    #[arg(long)]
+    pub(crate) redact: bool,
     /// Exit with the verdict: 1 the agent failed, 4 no result, 124 timeout, 130 interrupted
     #[arg(long)]
     pub(crate) exit_status: bool,
@@ -92,6 +97,9 @@ pub(crate) struct View {
     /// Type text as it comes (needs partial messages in the stream)
     #[arg(long)]
     pub(crate) partial: bool,
+    /// Replace secrets: keys, tokens, passwords, private keys (docs/REDACT.md)
+    #[arg(long)]
+    pub(crate) redact: bool,
     /// Exit with the verdict, as `inspect --exit-status` does
     #[arg(long)]
     pub(crate) exit_status: bool,

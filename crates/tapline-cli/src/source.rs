@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, Record, Transcript};
-use tapline_recording::Recording;
+use tapline_recording::{Recording, Redactor};
 use tapline_session::{Ending, Fold, Format, Ledger, Run, Step, Summary, Warning};
 
 use crate::args::{Facts, Shape};
@@ -117,13 +117,17 @@ impl Source {
     }
 
     /// Takes secrets out of all that is read from here on.
-    pub(crate) fn redacted(mut self) -> Result<Self> {
-        let redactor = config::redactor()?;
-        for text in [&mut self.ending.stderr, &mut self.ending.last_message].into_iter().flatten() {
+    pub(crate) fn redacted(self) -> Result<Self> {
+        Ok(self.redacted_by(config::redactor()?))
+    }
+
+    pub(crate) fn redacted_by(mut self, redactor: Redactor) -> Self {
+        let Ending { stderr, last_message, violated, .. } = &mut self.ending;
+        for text in [stderr, last_message, violated, &mut self.run.label].into_iter().flatten() {
             *text = redactor.text(text).into_owned();
         }
         self.redaction = Some(Redaction::new(redactor));
-        Ok(self)
+        self
     }
 
     /// Reads from anything.

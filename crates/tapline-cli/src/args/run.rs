@@ -151,7 +151,9 @@ pub(crate) struct Shown {
     /// What to print [default: live on a terminal, else lines]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) format: Option<Format>,
-    /// Print one value of the report and nothing else: session.id, answer, ledger.cost_usd; given often, each on its own line
+    /// Print one value of the report and nothing else: session.id, answer, ledger.cost_usd; given often, each on its own line.
+    /// In GitHub Actions a workflow command in it (`::error::`) is taken apart, also in `$(…)`: `x=$(GITHUB_ACTIONS= tapline …)`
+    /// has it exactly
     #[arg(long, value_name = "PATH", conflicts_with = "format")]
     pub(crate) get: Vec<String>,
     /// Show what the agent thinks

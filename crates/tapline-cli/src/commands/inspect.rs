@@ -12,7 +12,8 @@ use crate::{ci, exit, output, values};
 
 pub(crate) fn run(args: &Inspect) -> Result<u8> {
     values::check(&args.get)?;
-    let mut source = Source::open(args.stream.file.as_ref(), &args.facts)?;
+    let source = Source::open(args.stream.file.as_ref(), &args.facts)?;
+    let mut source = if args.redact { source.redacted()? } else { source };
     let mut collector = match args.get.as_slice() {
         [] => Collector::default(),
         paths => Collector::for_paths(paths.iter().map(String::as_str)),

@@ -126,13 +126,12 @@ impl<'l> Glance<'l> {
         if start > 0 && line[start - 1] == b'"' && matches!(line[to..], [b'"', b',' | b'}', ..]) {
             return false;
         }
-        let Ok(name) = std::str::from_utf8(&line[place]) else { return true };
-        if HARMLESS.contains(&name) {
+        if !self.known.is(line, &place) && HARMLESS.iter().any(|name| *name.as_bytes() == line[place.clone()]) {
             return self.is_raw && !(start > 0 && line[start - 1] == b'"') && is_key(line, end);
         }
         // `\u000aname`: where the name begins is not seen.
         let is_escaped = self.is_raw && start > 0 && line[start - 1] == b'\\';
-        is_escaped || self.known.name(line, start..to).is_some() || self.is_raw && is_key(line, end)
+        is_escaped || self.known.name(line, place).is_some() || self.is_raw && is_key(line, end)
     }
 
     /// Whether an `@` stands in this address.

@@ -327,9 +327,14 @@ pub(super) struct LastName {
 }
 
 impl LastName {
+    /// Whether this is the one that was looked at last.
+    pub(super) fn is(&self, text: &[u8], place: &Range<usize>) -> bool {
+        text[self.place.clone()] == text[place.clone()]
+    }
+
     /// What the name at this place of the text says about its value.
     pub(super) fn name(&mut self, text: &[u8], place: Range<usize>) -> Option<Name> {
-        if text[self.place.clone()] != text[place.clone()] {
+        if !self.is(text, &place) {
             self.says = std::str::from_utf8(&text[place.clone()]).ok().and_then(name);
             self.place = place;
         }

@@ -132,7 +132,8 @@ impl<'a> Scan<'a> {
         if let Some(span) = self.matches(shape, start, end) {
             self.hide(span);
         }
-        start
+        let (class, _, most) = shape.before.unwrap_or((ALNUM, 0, 0));
+        start - self.bytes[..start].iter().rev().take(most).take_while(|byte| class.has(**byte)).count()
     }
 
     fn matches(&mut self, shape: &Shape, start: usize, end: usize) -> Option<Range<usize>> {

@@ -1,6 +1,6 @@
 //! Lines that add to a block and differ in little are not read as JSON each: nothing may slip through for that.
 
-use tapline_recording::{REDACTED, Redactor};
+use tapline_recording::{REDACTED, Redactor, SHAPES};
 
 /// A key as Anthropic makes them.
 fn key() -> String {
@@ -62,6 +62,28 @@ fn a_line_like_the_last_hides_nothing() {
 fn a_users_own_value_is_hidden_also_in_a_uuid() {
     let redactor = Redactor::with(&[], [OTHER.to_owned()]).unwrap();
     assert_eq!(behind(&redactor, &line("x", "null", OTHER)), line("x", "null", REDACTED));
+}
+
+#[test]
+fn secrets_that_are_told_by_their_middle_are_not_half_out_before() {
+    let redactor = Redactor::default();
+    for shape in SHAPES {
+        for (key, start) in shape.starts.iter().map(|start| (shape.example(start, false), start)) {
+            for size in 1..6 {
+                let said = format!("it is {key} there");
+                let letters: Vec<char> = said.chars().collect();
+                let lines: Vec<_> =
+                    letters.chunks(size).map(|piece| line(&piece.iter().collect::<String>(), "null", UUID)).collect();
+                let out = redacted(&redactor, &lines);
+                let texts = out.lines().map(|line| line.split("\"text\":\"").nth(1).unwrap().split('"').next().unwrap());
+                let out: String = texts.collect();
+                let left = out.strip_prefix("it is ").and_then(|out| out.strip_suffix(&format!("{REDACTED} there")));
+                // Of one that shows only in its middle what it is, a few letters are out by then.
+                let most = if key.starts_with(start) { 0 } else { 12 };
+                assert!(left.is_some_and(|left| left.len() <= most), "{}, {size}: {out}", shape.name);
+            }
+        }
+    }
 }
 
 #[test]
