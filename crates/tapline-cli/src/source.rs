@@ -11,10 +11,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, Record, Transcript};
 use tapline_recording::{Recording, Redactor};
-use tapline_session::{Ending, Fold, Format, Ledger, Run, Step, Summary, Warning};
+use tapline_session::{Ending, Fold, Format, Ledger, Run, Step, Summary, Warning, What};
 
 use crate::args::{Facts, Shape};
-use crate::{config, output, store};
+use crate::{clock, config, output, store};
 use redaction::Redaction;
 use sent::SentBefore;
 
@@ -39,7 +39,14 @@ pub(crate) struct Source {
     redaction: Option<Redaction>,
     /// It may still turn out to be no stream.
     unsure: bool,
+    /// It is none: of lines that streams do not have, nothing more is said.
+    is_transcript: bool,
+    /// The clock that has stopped the run.
+    clock: Option<String>,
 }
+
+/// A line of a type that streams do not have.
+const UNKNOWN: &str = "unknown-type";
 
 /// What a file is shows in its first lines.
 const SHOWS_WITHIN: u64 = 64;
@@ -88,6 +95,7 @@ impl Source {
         let format = if recording.writes_lines() { InputFormat::Lines } else { InputFormat::Auto };
         let mut source = Self::with(name, Box::new(file), facts, agent, format)?;
         let end = recording.end.clone().unwrap_or_default();
+        source.clock = end.clock.as_ref().filter(|_| end.timed_out).map(clock::told);
         let given = source.ending;
         let stderr = recording.stderr_head(STDERR_KEPT).ok().filter(|text| !text.is_empty());
         let stderr = stderr.map(|text| config::redactor().map(|redactor| redactor.text(&text).into_owned())).transpose()?;
@@ -165,16 +173,18 @@ impl Source {
             lost: Vec::new(),
             redaction: None,
             unsure: true,
+            is_transcript: false,
+            clock: None,
         })
     }
 
     /// The next record, for those who pass it on unread.
     pub(crate) fn next_record(&mut self) -> Result<Option<Record>> {
-        let Self { name, input, redaction, unsure, .. } = self;
+        let Self { name, input, redaction, unsure, is_transcript, .. } = self;
         let mut read = || {
             let record = input.next().transpose().with_context(|| format!("cannot read {name}"))?;
             if let Some(transcript) = record.as_ref().filter(|_| *unsure).and_then(Transcript::of) {
-                *unsure = false;
+                (*unsure, *is_transcript) = (false, true);
                 output::tell(&format!("{name} is {}", transcript.about()));
             }
             *unsure &= record.as_ref().is_some_and(|record| record.line < SHOWS_WITHIN && !is_of_a_stream(record));
@@ -212,13 +222,21 @@ impl Source {
             }
         }
         let Some(record) = self.held.take() else { return Ok(None) };
-        let steps = self.fold.apply(&record);
+        let mut steps = self.fold.apply(&record);
+        if self.is_transcript {
+            steps.retain(|step| !matches!(&step.what, What::Odd(odd) if odd.code == UNKNOWN));
+        }
         Ok(Some((Some(record), steps)))
     }
 
     /// The rule that the run was stopped for, which no longer counts.
     pub(crate) fn take_violation(&mut self) -> Option<String> {
         self.ending.violated.take()
+    }
+
+    /// How many attempts the run had; 1 where that is not known.
+    pub(crate) fn attempts(&self) -> u64 {
+        self.run.attempts.max(1)
     }
 
     /// Where the attempts before this one are kept, if it is the last of several: `PATH`, `PATH-2` before `PATH-3`.
@@ -228,6 +246,11 @@ impl Source {
         first.map_or_else(Vec::new, |first| {
             (1..self.run.attempts).map(|attempt| store::of_attempt(first.into(), attempt)).collect()
         })
+    }
+
+    /// Whether it is no stream, but what an agent keeps of a session.
+    pub(crate) fn is_transcript(&self) -> bool {
+        self.is_transcript
     }
 
     /// How long the run took, if that is known.
@@ -256,6 +279,10 @@ impl Source {
         if let Some(whole) = self.whole {
             summary.ledger = whole;
         }
+        if self.is_transcript {
+            summary.verdict.warnings.retain(|warning| warning.code != UNKNOWN);
+        }
+        summary.clock = self.clock;
         let lost = self.lost.into_iter().map(|message| Warning { code: "recording-incomplete", message, line: None });
         summary.verdict.warnings.extend(lost);
         let format = Format::of(self.input.shape(), summary.agent);

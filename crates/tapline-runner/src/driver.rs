@@ -486,6 +486,7 @@ impl Driver {
             exit_code: self.ending.exit_code,
             signal: self.ending.signal.clone(),
             timed_out: self.ending.timed_out,
+            clock: self.ladder.reason().and_then(|reason| ladder::clock_of(reason, self.clocks.limits())),
             interrupted: self.ending.interrupted,
             lingered: self.ending.lingered,
             violated: self.ending.violated.clone(),

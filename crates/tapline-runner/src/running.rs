@@ -238,7 +238,7 @@ impl Running {
         }
         let others = others(agent.answers.permissions.is_some(), &program, &environment, &mut invocation).await;
         let mark = marker::random();
-        let recorder = recorder(&agent, &program, &invocation, &environment, started_at.as_ref())?;
+        let recorder = recorder(&agent, &program, &invocation, &environment, started_at.as_ref()).await?;
 
         let guard = agent.guard.as_ref().and_then(|program| Guard::post(program, &mark));
         let spawned = spawn(command(&agent, &program, &invocation, &environment, &mark), Group::Own).await;

@@ -6,6 +6,7 @@ mod claude;
 mod codex;
 mod prompts;
 mod recent;
+mod rejected;
 mod sessions;
 mod spoken;
 mod threads;
@@ -18,6 +19,7 @@ use tapline_protocol::{Agent, Event, InputShape, LineKind, Malformed, Record, Si
 
 pub(crate) use codex::{NO_DETAIL, dropped_events, item_ok, merge, words_of};
 pub(crate) use recent::Recent;
+pub use rejected::Rejected;
 pub use sessions::SessionFacts;
 
 use crate::ledger::{Ledger, LedgerBuilder};
@@ -127,6 +129,10 @@ pub struct Summary {
     pub background_launches: u64,
     /// Calls that were not permitted.
     pub denials: u64,
+    /// Those among them that the stream leaves out: Codex tells of them on stderr alone.
+    pub rejected: Vec<Rejected>,
+    /// Which clock ended the run, for people: the verdict's own word for it is `timeout`. Who knows it puts it here.
+    pub clock: Option<String>,
     /// What the stream was like.
     pub stream: StreamStats,
 }
@@ -454,6 +460,11 @@ impl Fold {
         for (id, open) in calls.pending() {
             warnings.add("pending-call", Some(open.line), format!("{} ({id}) was never answered", open.name));
         }
+        let log = ending.stderr.as_deref().filter(|_| agent == Some(Agent::Codex));
+        let rejected = log.map(rejected::rejected).unwrap_or_default();
+        for call in &rejected {
+            warnings.add("permission-denied", None, format!("Codex rejected {call}"));
+        }
         let last_failed = turns.failure.is_some();
         if !last_failed && turns.failed > 0 {
             warnings.add(
@@ -480,7 +491,7 @@ impl Fold {
             result: agent.is_some() && turns.count > 0 && !codex.is_turn_open(),
             failure: turns.failure.or_else(|| codex.failure().filter(|_| agent == Some(Agent::Codex))),
             aborted,
-            blemished,
+            blemished: blemished || !rejected.is_empty(),
             texts,
             num_turns: turns.num_turns,
             stop_reason: turns.stop_reason.as_deref(),
@@ -494,7 +505,8 @@ impl Fold {
             answer,
             last_text,
             background_launches: evidence.texts.launches,
-            denials: self.denials,
+            denials: self.denials + rejected.len() as u64,
+            rejected,
             verdict: judge(&evidence, ending, warnings),
             ledger: match agent {
                 Some(_) => self.ledger.ledger(),
@@ -504,6 +516,7 @@ impl Fold {
             last_turn: turns.last,
             duration_ms: turns.duration_ms,
             num_turns: turns.all_num_turns,
+            clock: None,
             stream: self.stats,
         }
     }

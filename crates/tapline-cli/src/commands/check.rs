@@ -33,7 +33,12 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
     let stopped_for = source.take_violation().filter(|_| policy.is_some());
     let took = source.took();
     if let Some(policy) = &mut policy {
-        count_earlier(&source.earlier_attempts(), policy, &args.facts)?;
+        let counted = count_earlier(&source.earlier_attempts(), policy, &args.facts)?;
+        let missing = source.attempts().saturating_sub(1 + counted);
+        if missing > 0 {
+            let missing = count_of(usize::try_from(missing).unwrap_or(usize::MAX), "earlier attempt");
+            output::tell(&format!("{missing} of this run cannot be read: what the policy sums up is too little"));
+        }
     }
     let mut checker = Checker::default();
     let mut violations = Vec::new();
@@ -48,7 +53,9 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
             violations.extend(steps.iter().flat_map(|step| policy.accept(step)));
         }
     }
+    let is_transcript = source.is_transcript();
     let (summary, _, _, run) = source.finish();
+    violations.extend(policy.as_mut().map(|policy| policy.rejected(&summary.rejected)).unwrap_or_default());
     let late = stopped_for.is_some_and(|rule| rule.starts_with(LIMIT_OF_TIME));
     if let Some(policy) = &policy {
         let succeeded = summary.verdict.outcome == Outcome::Success;
@@ -60,7 +67,11 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
             None => violations.extend(policy.finish()),
         }
     }
-    let report = checker.finish(&summary, violations, args.strict);
+    let mut report = checker.finish(&summary, violations, args.strict);
+    if is_transcript {
+        // It differs from a stream in every line, and was called by its name.
+        report.drift.clear();
+    }
     let mut out = if args.json { output::json_stdout() } else { output::stdout() };
     if args.json {
         let mut report = serde_json::to_value(&report)?;
@@ -83,8 +94,9 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
     Ok(if report.ok { 0 } else { exit::VIOLATED })
 }
 
-/// Earlier attempts of the run count, as they did for the run; what they broke would have ended it.
-fn count_earlier(attempts: &[PathBuf], policy: &mut PolicyChecker, facts: &Facts) -> Result<()> {
+/// Earlier attempts of the run count, as they did for the run; what they broke would have ended it. How many there are.
+fn count_earlier(attempts: &[PathBuf], policy: &mut PolicyChecker, facts: &Facts) -> Result<u64> {
+    let mut count = 0;
     for attempt in attempts.iter().filter(|path| Recording::is_one(path)) {
         let mut source = Source::open(Some(attempt), facts)?;
         while let Some((_, steps)) = source.next()? {
@@ -92,8 +104,10 @@ fn count_earlier(attempts: &[PathBuf], policy: &mut PolicyChecker, facts: &Facts
                 policy.accept(step);
             }
         }
+        policy.rejected(&source.finish().0.rejected);
+        count += 1;
     }
-    Ok(())
+    Ok(count)
 }
 
 /// Reads a policy; a wrong one is refused with line and reason.

@@ -15,6 +15,8 @@ mod error_table;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod first;
+#[cfg(test)]
 mod following;
 #[cfg(test)]
 mod help;
@@ -24,6 +26,8 @@ mod honesty;
 mod inspecting;
 #[cfg(test)]
 mod live;
+#[cfg(test)]
+mod newcomer;
 #[cfg(test)]
 mod offline;
 #[cfg(test)]

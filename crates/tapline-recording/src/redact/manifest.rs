@@ -28,11 +28,29 @@ impl Scan<'_> {
             let entry = line.trim_start_matches([' ', '-']).trim_end();
             let names_data = matches!(entry, "data:" | "stringData:" | "\"data\": {" | "\"stringData\": {");
             data = if names_data { Some(indent) } else { data.filter(|data| indent > *data && !entry.is_empty()) };
+            let mut hide = |value: Range<usize>| self.spans.push(place.start + value.start..place.start + value.end);
             if data.is_some() && !names_data {
-                self.spans.extend(value(line).map(|value| place.start + value.start..place.start + value.end));
+                value(line).into_iter().for_each(&mut hide);
+            }
+            for name in ["\"data\":{", "\"stringData\":{"] {
+                in_one_line(line, name, &mut hide);
             }
         }
         start
+    }
+}
+
+/// The values of an object that stands in one line, without blanks.
+fn in_one_line(line: &str, name: &str, hide: &mut impl FnMut(Range<usize>)) {
+    let Some(from) = line.find(name).map(|at| at + name.len()) else { return };
+    let data = line[from..].find('}').map_or(&line[from..], |length| &line[from..from + length]);
+    let mut at = 0;
+    while let Some(begin) = data[at..].find("\":\"").map(|found| at + found + 3) {
+        let end = data[begin..].find('"').map_or(data.len(), |length| begin + length);
+        if !is_placeholder(&data[begin..end]) {
+            hide(from + begin..from + end);
+        }
+        at = end;
     }
 }
 

@@ -25,6 +25,7 @@ const PLACES: &[(&str, Announced)] = &[
     (" -p", Announced::Password),
     ("kind: Secret", Announced::Manifest),
     ("\"kind\": \"Secret\"", Announced::Manifest),
+    ("\"kind\":\"Secret\"", Announced::Manifest),
     ("sig=", Announced::Signature),
 ];
 

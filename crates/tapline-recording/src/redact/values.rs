@@ -197,7 +197,7 @@ impl Scan<'_> {
             end = memchr::memchr(b'\n', &bytes[end..]).map_or(bytes.len(), |line| end + line + 1);
         }
         self.touched |= end == self.bytes.len();
-        let value = self.text.get(first + indent..end)?.trim_end();
+        let value = self.text.get(first + indent..floor(self.text, end))?.trim_end();
         (!names::is_placeholder(value)).then(|| first + indent..first + indent + value.len())
     }
 

@@ -16,6 +16,8 @@ const PRINTED: &[&str] = &[
     "items:\n- apiVersion: v1\n  data:\n    a: ¤\n  kind: Secret\n- apiVersion: v1\n  data:\n    b: ¤\n  kind: Secret\n",
     "{\n    \"apiVersion\": \"v1\",\n    \"data\": {\n        \"a\": \"¤\",\n        \"b\": \"¤\"\n    },\n    \"kind\": \"Secret\"\n}",
     "data:\n  .dockerconfigjson: ¤\nkind: Secret\n",
+    "{\"apiVersion\":\"v1\",\"data\":{\"a\":\"¤\",\"b\":\"¤\"},\"kind\":\"Secret\",\"metadata\":{\"name\":\"db\"}}",
+    "data:\n  a: ¤\nkind: Secret\nmetadata:\n  annotations:\n    last-applied: |\n      {\"data\":{\"a\":\"¤\"},\"kind\":\"Secret\"}\n  name: db\n",
     // docker, compose, environments
     "\"Env\": [\n  \"PATH=/usr/bin\",\n  \"POSTGRES_PASSWORD=§\",\n  \"LANG=C\"\n]",
     "{\"auths\":{\"ghcr.io\":{\"auth\":\"¤\"}}}",
@@ -99,6 +101,7 @@ const ORDINARY: &[&str] = &[
     "mkdir -p /tmp/a/b && docker run -p 8080:80 -u 1000:1000 nginx && ssh -p 2222 me@host",
     "mysql -u root -p mydb; docker run --name mysql -p3306:3306 mysql",
     "kind: ConfigMap\napiVersion: v1\ndata:\n  app.properties: abc123def456\n",
+    "{\"data\":{\"a\":\"abc123def456\"},\"kind\":\"ConfigMap\"}",
     "kind: Deployment\nspec:\n  a: abc123def456\n---\nkind: SecretList\n",
     "kind: Secret\nmetadata:\n  name: db\n  labels:\n    app: abc123def456\ntype: Opaque\n",
     "envFrom:\n- secretRef:\n    name: db-secret\nvalueFrom: { secretKeyRef: { name: db, key: password } }",

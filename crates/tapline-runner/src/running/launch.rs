@@ -6,6 +6,7 @@ use std::process::Stdio;
 use tapline_protocol::Agent as Kind;
 use tapline_recording::{Meta, Recorder};
 use tokio::process::Command;
+use tokio::sync::oneshot;
 
 use crate::agent::{Agent, Input};
 use crate::environment;
@@ -37,7 +38,9 @@ pub(super) fn command(
     command
 }
 
-pub(super) fn recorder(
+/// Begins the recording, on another thread: whoever waits for the start may stop waiting, also where the disk does not answer.
+/// Then nothing of the recording stays.
+pub(super) async fn recorder(
     agent: &Agent,
     program: &Path,
     invocation: &Invocation,
@@ -61,7 +64,14 @@ pub(super) fn recorder(
         no_heuristics: agent.no_heuristics,
         no_background_tasks: runs_no_background_tasks(environment),
     };
-    Ok(Some(Recorder::create(&to.folder, &meta, to.sync)?))
+    let (to, (reply, begun)) = (to.clone(), oneshot::channel());
+    tokio::task::spawn_blocking(move || {
+        if let Err(Ok(unwanted)) = reply.send(Recorder::create(&to.folder, &meta, to.sync)) {
+            unwanted.discard();
+        }
+    });
+    let lost = |_| StartError::System { agent: agent.kind.name(), error: std::io::Error::other("no thread could be started") };
+    Ok(Some(begun.await.map_err(lost)??))
 }
 
 pub(super) fn not_started(kind: Kind, path: PathBuf, error: std::io::Error) -> StartError {

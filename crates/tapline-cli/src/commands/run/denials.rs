@@ -1,9 +1,12 @@
 //! What a run was not permitted to do, and what would permit it: a success with denied calls has done less than it was asked.
 
+mod codex;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use tapline_protocol::Agent;
 use tapline_runner::Settled;
+use tapline_session::Rejected;
 use tapline_session::permission::Ruling;
 use tapline_session::step::{Answer, Denied, Step, What};
 use tapline_session::text::{count_of, fit, one_line};
@@ -67,6 +70,18 @@ impl Denials {
         }
     }
 
+    /// Calls that Codex rejected without a word in its stream.
+    pub(super) fn reject(&mut self, rejected: &[Rejected]) {
+        for call in rejected {
+            self.add(Some(&call.to_string()), None, None);
+        }
+    }
+
+    /// Whether any call was denied.
+    pub(super) fn any(&self) -> bool {
+        self.count > 0
+    }
+
     fn add(&mut self, tool: Option<&str>, title: Option<&str>, why: Option<&str>) {
         self.count += 1;
         let (tool, title) = (one_line(tool.unwrap_or("a tool")), title.map(one_line));
@@ -94,7 +109,7 @@ impl Denials {
 
     fn advice(&self, args: &Run) -> String {
         if Agent::from(args.whose.agent) == Agent::Codex {
-            return "to allow this, give Codex more room: -- -s workspace-write".to_owned();
+            return codex::advice(self.denied.iter().map(|denial| denial.tool.as_str()), &args.extra);
         }
         let tools: BTreeSet<&str> = self.denied.iter().map(|denial| denial.tool.as_str()).collect();
         let (asking, tools): (Vec<&str>, Vec<&str>) =
