@@ -442,6 +442,7 @@ impl Driver {
         state.stderr_shown += end;
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
             let shown = String::from_utf8_lossy(&self.error_lines.line(line.as_bytes())).into_owned();
+            self.fold.hear_stderr(&shown);
             self.tell(Update::Stderr(shown));
         }
         if full && !kept.is_empty() {
