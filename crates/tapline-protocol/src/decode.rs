@@ -156,12 +156,11 @@ fn object(dialect: &mut Dialect, value: Value<'_>) -> (Envelope, Event) {
             _ => {}
         }
     }
-    let event = match kind.as_deref() {
-        Some(kind) => dialect.read(kind, subtype.as_deref(), value),
-        None => {
-            dialect.pass_foreign();
-            Event::Untyped
-        }
+    let event = if let Some(kind) = kind.as_deref() {
+        dialect.read(kind, subtype.as_deref(), value)
+    } else {
+        dialect.pass_foreign();
+        Event::Untyped
     };
     envelope.subtype = subtype.filter(|_| kind.as_deref() == Some("system")).map(Cow::into_owned);
     envelope.kind = kind.map(|kind| match known_kind(&kind) {
