@@ -287,7 +287,7 @@ impl Scan<'_> {
             return None;
         }
         let lead = self.bytes[..start].iter().rev().take(HEAD).take_while(|byte| matches!(byte, b' ' | b'-' | b'\t')).count();
-        if !self.bytes[..start - lead].last().is_none_or(|byte| *byte == b'\n') {
+        if self.bytes[..start - lead].last().is_some_and(|byte| *byte != b'\n') {
             return None;
         }
         let rest = &self.bytes[from..self.bytes.len().min(from + HEAD)];
