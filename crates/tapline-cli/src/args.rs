@@ -158,7 +158,8 @@ pub(crate) struct Check {
     /// Rules that the run must keep (TOML; docs/POLICY.md describes them)
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
-    /// Show what these permission rules would have decided of every call (TOML; docs/PERMISSIONS.md describes them)
+    /// Show what these permission rules would have decided of every call; exit 3 if one ran that they deny (TOML; docs/PERMISSIONS.md
+    /// describes them)
     #[arg(long, value_name = "FILE")]
     pub(crate) permissions: Option<PathBuf>,
     /// Exit with 3 also for anything odd

@@ -43,6 +43,8 @@ pub(crate) struct Source {
     unsure: bool,
     /// It is none: of lines that streams do not have, nothing more is said.
     is_transcript: bool,
+    /// The fold knows what stands on stderr.
+    heard: bool,
     /// The clock that has stopped the run.
     clock: Option<String>,
 }
@@ -176,6 +178,7 @@ impl Source {
             redaction: None,
             unsure: true,
             is_transcript: false,
+            heard: false,
             clock: None,
         })
     }
@@ -209,6 +212,9 @@ impl Source {
 
     /// The next record and what happened in it; no record where it was the host that said something.
     pub(crate) fn next(&mut self) -> Result<Option<(Option<Record>, Vec<Step>)>> {
+        if let Some(stderr) = self.ending.stderr.as_deref().filter(|_| !std::mem::replace(&mut self.heard, true)) {
+            self.fold.hear_stderr(stderr);
+        }
         if self.held.is_none() {
             self.held = self.next_record()?;
         }

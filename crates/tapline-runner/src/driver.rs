@@ -448,7 +448,9 @@ impl Driver {
             self.error_lines.finish(|line| shown.push(line));
         }
         for line in shown {
-            self.tell(Update::Stderr(String::from_utf8_lossy(&line).into_owned()));
+            let shown = String::from_utf8_lossy(&line).into_owned();
+            self.fold.hear_stderr(&shown);
+            self.tell(Update::Stderr(shown));
         }
         if full && !kept.is_empty() {
             self.tell(Update::Stderr("… (the rest of stderr is not shown)".to_owned()));

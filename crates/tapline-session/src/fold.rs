@@ -129,7 +129,7 @@ pub struct Summary {
     pub background_launches: u64,
     /// Calls that were not permitted.
     pub denials: u64,
-    /// Those among them that the stream leaves out: Codex tells of them on stderr alone.
+    /// Those among them that no step has told of: Codex logged them on stderr, and nobody heard it in time.
     pub rejected: Vec<Rejected>,
     /// Which clock ended the run, for people: the verdict's own word for it is `timeout`. Who knows it puts it here.
     pub clock: Option<String>,
@@ -429,6 +429,12 @@ impl Fold {
         out.push(What::Odd(Odd { code: "unknown-type", message, unknown: Some(kind.to_owned()) }));
     }
 
+    /// Takes whole lines that the agent wrote to stderr: Codex tells of calls that it rejected there alone. Steps tell of them when
+    /// the turn ends.
+    pub fn hear_stderr(&mut self, lines: &str) {
+        self.codex.log.hear(lines);
+    }
+
     /// What a message that was never finished has said so far: for those who show a stream that was cut.
     pub fn unfinished(&self) -> Vec<Step> {
         let said = |(parent, text): (&Option<String>, &String)| {
@@ -447,7 +453,7 @@ impl Fold {
     /// Everything that is known at the end.
     pub fn finish(self, ending: &Ending) -> Summary {
         let (agent, blemished) = (self.agent(), self.is_blemished());
-        let Self { mut warnings, turns, spoken, mut session, codex, tasks, launched, calls, .. } = self;
+        let Self { mut warnings, turns, spoken, mut session, mut codex, tasks, launched, calls, .. } = self;
         let texts = TextFacts { last_of_main: spoken.ends_with(), waiting: spoken.is_waiting(), ..self.asked };
         // Codex has no name for a session but its thread's.
         session.ids = if agent == Some(Agent::Codex) { codex.ids.list.clone() } else { self.ids.list };
@@ -460,8 +466,10 @@ impl Fold {
         for (id, open) in calls.pending() {
             warnings.add("pending-call", Some(open.line), format!("{} ({id}) was never answered", open.name));
         }
-        let log = ending.stderr.as_deref().filter(|_| agent == Some(Agent::Codex));
-        let rejected = log.map(rejected::rejected).unwrap_or_default();
+        let (rejected, in_steps) = match agent {
+            Some(Agent::Codex) => std::mem::take(&mut codex.log).finish(ending.stderr.as_deref()),
+            Some(Agent::Claude) | None => (Vec::new(), 0),
+        };
         for call in &rejected {
             warnings.add("permission-denied", None, format!("Codex rejected {call}"));
         }
@@ -505,8 +513,8 @@ impl Fold {
             answer,
             last_text,
             background_launches: evidence.texts.launches,
-            denials: self.denials + rejected.len() as u64,
-            rejected,
+            denials: self.denials + (rejected.len() - in_steps) as u64,
+            rejected: rejected[in_steps..].to_vec(),
             verdict: judge(&evidence, ending, warnings),
             ledger: match agent {
                 Some(_) => self.ledger.ledger(),

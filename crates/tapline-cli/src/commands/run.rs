@@ -1,5 +1,6 @@
 //! `tapline run`: an agent, headless: started, shown, judged, kept, and gone afterwards.
 
+mod advice;
 mod attempt;
 mod conclude;
 mod context;

@@ -25,7 +25,7 @@ fn denied_calls_and_the_flag_that_would_allow_them_are_told_in_every_format_but_
         let count = |text: &str| told.err.matches(text).count();
         assert_eq!(count("denied: Edit `src/a.rs`: Claude requested permissions"), 1, "{format:?}: {}", told.err);
         assert_eq!(count("denied: Bash `make` (2 times)"), 1, "{format:?}: {}", told.err);
-        assert_eq!(count(r#"--allowed-tools "Bash,Edit""#), 1, "{format:?}: {}", told.err);
+        assert_eq!(count(r#"--allowed-tools "Bash(make),Edit""#), 1, "{format:?}: {}", told.err);
         assert!(told.err.contains("--permission-mode acceptEdits"), "{}", told.err);
     }
     let quiet = run("denied", &["--format", "quiet"]);

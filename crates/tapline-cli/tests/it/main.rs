@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod actions;
 #[cfg(test)]
+mod advising;
+#[cfg(test)]
 mod architecture;
 #[cfg(test)]
 mod chatting;

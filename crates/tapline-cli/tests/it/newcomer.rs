@@ -256,6 +256,12 @@ fn a_patch_that_codex_rejects_is_a_denied_call() {
     };
     let text = run("text", &["--format", "text"]);
     assert_eq!((text.code, text.out.as_str()), (0, "Made.\n"));
+    let redacted = run("redacted", &["--format", "lines", "--redact", "--fail-on", "denied"]);
+    assert_eq!(redacted.code, 1, "{}", redacted.err);
+    assert_eq!(redacted.err.matches("denied: a patch: ").count(), 1, "{}", redacted.err);
+    let stream = folder.path("text/stdout");
+    let told = tapline(&["inspect", &stream, "--stderr", &folder.path("text/stderr"), "--fail-on", "denied"]);
+    assert_eq!(told.code, 1, "{}", told.out);
     assert_eq!(text.err.matches("denied: a patch: writing is blocked by read-only sandbox").count(), 1, "{}", text.err);
     assert!(text.err.contains("-- -s workspace-write"), "{}", text.err);
     assert_eq!(run("fails", &["--fail-on", "denied", "--format", "text"]).code, 1);
@@ -269,6 +275,7 @@ fn a_patch_that_codex_rejects_is_a_denied_call() {
     for args in [&["view"][..], &["inspect"], &["convert", "--to", "html"], &["convert", "--to", "markdown"]] {
         let shown = tapline(&[args, &[&folder.path("report")]].concat()).out;
         assert!(shown.contains("1 call denied") && shown.contains("read-only sandbox"), "{args:?}: {shown}");
+        assert!(!shown.contains("✓ success"), "{args:?}: {shown}");
     }
     assert_eq!(tapline(&["inspect", "--fail-on", "denied", &folder.path("report")]).code, 1);
     assert_eq!(run("policy", &["--policy", &policy, "--format", "text"]).code, 3);

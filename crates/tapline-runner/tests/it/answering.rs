@@ -228,6 +228,9 @@ async fn rules_decide_then_somebody_then_nobody() {
     assert_eq!(behavior(&answer), "allow");
     let (answer, _) = asked_once(MAY_I, |agent| agent.permissions(rules(ask))).await;
     assert_eq!(answer["response"]["message"], "look twice, and nobody is there to ask");
+    let unexplained = "ask = [{ tool = \"Bash\" }]";
+    let (answer, _) = asked_once(MAY_I, |agent| agent.permissions(rules(unexplained))).await;
+    assert_eq!(answer["response"]["message"], "ask[0] wants a person to be asked, and nobody is there");
     let (answer, _) = asked_once(MAY_I, |agent| agent.permissions(Permissions::default())).await;
     assert_eq!(answer["response"]["message"], "no permission rule allows it, and nobody is there to ask");
 }

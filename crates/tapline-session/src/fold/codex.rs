@@ -10,9 +10,10 @@ use tapline_protocol::codex::{
 };
 use tapline_protocol::{Agent, Json, Number, Read, Tokens};
 
+use super::rejected::{Log, Rejected};
 use super::{Fold, Ids, Steps};
 use crate::call::describe;
-use crate::step::{Answer, Call, CallStatus, Item, Level, Retry, Said, SessionInfo, Turn, What};
+use crate::step::{Answer, Call, CallStatus, Denied, Item, Level, Retry, Said, SessionInfo, Turn, What};
 use crate::verdict::{Category, CodexFailure, Ending, Warnings};
 
 /// What Codex's stream said so far that a verdict needs.
@@ -22,6 +23,8 @@ pub(crate) struct CodexState {
     threads: usize,
     /// Every thread's id.
     pub(super) ids: Ids,
+    /// What stderr told of.
+    pub(super) log: Log,
     final_answer: Option<String>,
     plain_answer: Option<String>,
     /// The first failure that no completed turn has made good.
@@ -148,6 +151,16 @@ impl Fold {
 
     fn end_turn(&mut self, turn: Turn, out: &mut Steps<'_>) {
         self.codex.turn_open = false;
+        for Rejected { what, why } in self.codex.log.news() {
+            self.denials += 1;
+            out.push(What::Denied(Denied {
+                id: None,
+                name: Some((*what).to_owned()),
+                title: None,
+                message: Some(why.clone()),
+                answer_follows: false,
+            }));
+        }
         self.turns.failure = self.codex.failure();
         self.turns.count += 1;
         self.turns.failed += usize::from(turn.failed);

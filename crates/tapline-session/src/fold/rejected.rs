@@ -17,9 +17,37 @@ impl std::fmt::Display for Rejected {
     }
 }
 
-/// The calls that this stderr of Codex's says were rejected. A flood of them is cut off.
-pub(super) fn rejected(stderr: &str) -> Vec<Rejected> {
-    stderr.lines().filter_map(of_line).take(LISTED).collect()
+/// The calls that Codex's log has told of so far.
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    calls: Vec<Rejected>,
+    /// So many of them are in the steps.
+    in_steps: usize,
+    /// Somebody listens to stderr: at the end it has nothing new.
+    heard: bool,
+}
+
+impl Log {
+    /// Takes whole lines of stderr. A flood of rejected calls is cut off.
+    pub(super) fn hear(&mut self, stderr: &str) {
+        self.heard = true;
+        let room = LISTED - self.calls.len();
+        self.calls.extend(stderr.lines().filter_map(of_line).take(room));
+    }
+
+    /// The calls that no step has told of yet: now they do.
+    pub(super) fn news(&mut self) -> &[Rejected] {
+        let from = std::mem::replace(&mut self.in_steps, self.calls.len());
+        &self.calls[from..]
+    }
+
+    /// All calls, and how many of them steps have told of. What was not heard while it came is taken from all of stderr.
+    pub(super) fn finish(mut self, stderr: Option<&str>) -> (Vec<Rejected>, usize) {
+        if let Some(stderr) = stderr.filter(|_| !self.heard) {
+            self.hear(stderr);
+        }
+        (self.calls, self.in_steps)
+    }
 }
 
 const LISTED: usize = 1_000;
@@ -58,7 +86,8 @@ mod tests {
 2026-11-16T02:10:54.0Z  WARN codex_core::config: patch rejected: no
 patch rejected: said by somebody else
 ";
-        let told: Vec<String> = rejected(log).iter().map(ToString::to_string).collect();
+        let told = Log::default().finish(Some(log)).0;
+        let told: Vec<String> = told.iter().map(ToString::to_string).collect();
         assert_eq!(
             told,
             [

@@ -30,6 +30,15 @@ pub(super) struct Runs {
     pub(super) written: Vec<String>,
     /// Some of what it runs cannot be known from its words: `$CMD x`, `curl … | sh`.
     pub(super) unknown: bool,
+    /// What programs run that are there for other things.
+    pub(super) by_option: Vec<ByOption>,
+}
+
+/// A program with its words, and what it runs by an option, or a word, of its own: `git bisect run ls`.
+#[derive(Debug)]
+pub(super) struct ByOption {
+    pub(super) words: Vec<String>,
+    pub(super) inner: Inner,
 }
 
 /// Reads a command and follows it.
@@ -255,6 +264,9 @@ impl Walk {
         for inner in inner(file, args) {
             self.inner(inner, input)?;
         }
+        let words = || [std::slice::from_ref(&name), args].concat();
+        let by_option = wrappers::by_option(file, args).into_iter().map(|inner| ByOption { words: words(), inner });
+        self.found.by_option.extend(by_option);
         // What is only a guess leaves nothing open.
         let unknown = self.found.unknown;
         let mut perhaps = wrappers::perhaps(file, args);

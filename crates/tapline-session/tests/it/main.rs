@@ -13,6 +13,8 @@ mod growth;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
+mod mistakes;
+#[cfg(test)]
 mod mutations;
 #[cfg(test)]
 mod oracle;

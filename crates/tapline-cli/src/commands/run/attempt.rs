@@ -191,8 +191,10 @@ impl Attempt<'_> {
             if let Update::Lost(what) = &update {
                 lost.push(what.clone());
             }
-            if let (Update::Sent(steps), Some(clean)) = (&update, &mut clean) {
-                clean.sent(steps);
+            match (&update, &mut clean) {
+                (Update::Sent(steps), Some(clean)) => clean.sent(steps),
+                (Update::Stderr(line), Some(clean)) => clean.stderr(line),
+                _ => {}
             }
             if let Update::Record(seen) = &update {
                 let cleaned = clean.as_mut().map(|clean| clean.take(&seen.record)).unwrap_or_default();

@@ -14,6 +14,7 @@ use tapline_session::{Advice, Category, Ledger, Outcome, Report, Run as RunFacts
 use tokio::task::spawn_blocking;
 
 use super::NOT_TAKEN;
+use super::advice::advice_on;
 use super::attempt::Ended;
 use super::prepare::Plan;
 use super::show::Show;
@@ -93,8 +94,10 @@ pub(super) async fn conclude(
         ([], Format::Text | Format::Live | Format::Lines | Format::StreamJson | Format::Quiet) => {}
         (paths, _) => code = print_values(&report, paths, code, show),
     }
-    for line in show.denials.told(args) {
-        show.note(&line);
+    let (denied, calls) = show.denials.told();
+    let advice_of_denials = advice_on(calls, args);
+    for line in denied.iter().chain(&advice_of_denials) {
+        show.note(line);
     }
     let warned = exit::warning(&report.verdict, &args.ending.fail_on).filter(|_| code == 0);
     code = if warned.is_some() { exit::FAILED } else { code };

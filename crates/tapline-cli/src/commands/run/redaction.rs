@@ -68,6 +68,11 @@ impl Clean {
         }
     }
 
+    /// Takes a line of stderr, which is clean.
+    pub(super) fn stderr(&mut self, line: &str) {
+        self.fold.hear_stderr(line);
+    }
+
     /// No more lines come.
     pub(super) fn rest(&mut self) -> Vec<Seen> {
         let Self { records, fold, collector, .. } = self;

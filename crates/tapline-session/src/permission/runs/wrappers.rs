@@ -204,8 +204,18 @@ pub(in super::super) fn inner(name: &str, args: &[String]) -> Vec<Inner> {
     found
 }
 
-/// What of its words a program may run, by an option or in code of its own language.
+/// What of its words a program may run: by an option, or in code of its own language. A guess, which finds too much.
 pub(super) fn perhaps(name: &str, args: &[String]) -> Vec<Inner> {
+    let mut found = by_option(name, args);
+    let values =
+        args.iter().filter(|arg| name == "git" && arg.starts_with("--")).filter_map(|arg| Some(arg.split_once('=')?.1));
+    let values = values.filter(|value| value.trim().contains(' ')).map(str::to_owned);
+    found.extend(values.chain(code(name, args)).map(|text| Inner::Text(text, Vec::new())));
+    found
+}
+
+/// What of its words a program runs by an option or a word of its own, though it is there for other things.
+pub(super) fn by_option(name: &str, args: &[String]) -> Vec<Inner> {
     let mut found = Vec::new();
     let text = |text: &str| Inner::Text(text.to_owned(), Vec::new());
     match name {
@@ -227,7 +237,6 @@ pub(super) fn perhaps(name: &str, args: &[String]) -> Vec<Inner> {
         | "complete" | "compgen" | "bind" | "ssh" => found.extend(option_texts(name, args)),
         _ => {}
     }
-    found.extend(code(name, args).into_iter().map(|code| text(&code)));
     found
 }
 
@@ -380,25 +389,45 @@ fn with_c(name: &str, args: &[String]) -> Vec<Inner> {
 }
 
 fn git(args: &[String]) -> Vec<Inner> {
+    const OPTIONS: &[&str] = &[
+        "--exec",
+        "--tree-filter",
+        "--index-filter",
+        "--parent-filter",
+        "--msg-filter",
+        "--env-filter",
+        "--commit-filter",
+        "--tag-name-filter",
+        "--upload-pack",
+        "--receive-pack",
+        "--extcmd",
+        "--open-files-in-pager",
+    ];
     let mut found = Vec::new();
     for (at, arg) in args.iter().enumerate() {
-        let next = args.get(at + 1);
-        let given = match &**arg {
-            "-c" | "--config" => next.and_then(|setting| Some(setting.split_once('=')?.1.to_owned())),
-            "-x" | "--exec" | "--tree-filter" | "--index-filter" | "--msg-filter" | "--env-filter" | "--commit-filter"
-            | "--upload-pack" | "--receive-pack" | "--extcmd" => next.cloned(),
-            "foreach" | "run" => {
-                Some(args[at + 1..].iter().filter(|arg| !arg.starts_with("--")).cloned().collect::<Vec<_>>().join(" "))
-            }
-            _ if arg.starts_with("--") => arg.split_once('=').map(|(_, text)| text.to_owned()),
+        let follows = |words: &[&str]| args[..at].iter().any(|arg| words.contains(&&**arg));
+        let (option, value) = arg.split_once('=').map_or((&**arg, None), |(option, value)| (option, Some(value)));
+        let next = args.get(at + 1).map(String::as_str);
+        let given = match option {
+            "-c" | "--config" => value.or(next).and_then(setting),
+            "-x" if follows(&["rebase", "difftool"]) => next,
+            _ if OPTIONS.contains(&option) => value.or(next),
             // `git config alias.x '!rm y'`
-            _ => arg.strip_prefix('!').map(str::to_owned),
+            _ => arg.strip_prefix('!'),
         };
-        // A value of one word names nothing that is given more.
-        let given = given.filter(|text| text.trim().contains(' '));
-        found.extend(given.map(|text| Inner::Text(text.trim_start_matches('!').to_owned(), Vec::new())));
+        found.extend(given.map(|text| text.trim_start_matches('!').to_owned()));
+        if option == "run" && follows(&["bisect"]) || option == "foreach" && follows(&["submodule"]) {
+            found.push(args[at + 1..].iter().filter(|arg| !arg.starts_with("--")).cloned().collect::<Vec<_>>().join(" "));
+        }
     }
-    found
+    found.into_iter().map(|text| Inner::Text(text, Vec::new())).collect()
+}
+
+/// What a setting of git's may run: `core.pager=less -R`, `alias.x=!rm y`, `core.fsmonitor=./x`. One plain word names a value, or a program
+/// that is given nothing to do harm with.
+fn setting(text: &str) -> Option<&str> {
+    let (key, value) = text.split_once('=')?;
+    (!key.starts_with("user.") && value.trim().contains([' ', '/', '!'])).then_some(value)
 }
 
 /// Options of programs whose word is a command: `tar --to-command=…`, `rsync -e …`, `complete -C …`.
