@@ -95,7 +95,7 @@ impl Source {
             Some(end) => end.lost.iter().for_each(|loss| output::tell(&format!("{name}: {loss}"))),
         }
         let named = recording.meta.agent.as_deref();
-        let agent = [Agent::Claude, Agent::Codex].into_iter().find(|agent| named == Some(agent.name()));
+        let agent = named.and_then(Agent::named);
         let format = if recording.writes_lines() { InputFormat::Lines } else { InputFormat::Auto };
         let mut source = Self::with(name, Box::new(file), facts, agent, format)?;
         let end = recording.end.clone().unwrap_or_default();
@@ -162,8 +162,8 @@ impl Source {
         };
         let limit = facts.line_limit.map_or(DEFAULT_LINE_LIMIT, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
         let reader = BufReader::with_capacity(CHUNK, reader);
-        let input =
-            Input::open(reader, format, Decoder::with_line_limit(limit)).with_context(|| format!("cannot read {name}"))?;
+        let decoder = Decoder::with_line_limit(limit).for_agent(agent);
+        let input = Input::open(reader, format, decoder).with_context(|| format!("cannot read {name}"))?;
         let (fold, ending) = (Fold::for_agent(agent), ending(facts)?);
         Ok(Self {
             name,

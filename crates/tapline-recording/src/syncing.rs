@@ -158,8 +158,6 @@ fn disk_of(file: &File) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test")]
-
     use super::*;
 
     #[test]

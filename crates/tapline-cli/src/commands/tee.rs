@@ -75,7 +75,7 @@ pub(super) fn is_question(argument: &OsStr) -> bool {
 }
 
 pub(super) fn agent_of(name: &OsStr) -> Option<Agent> {
-    [Agent::Claude, Agent::Codex].into_iter().find(|kind| name == kind.name())
+    name.to_str().and_then(Agent::named)
 }
 
 /// Passes everything until the agent has ended.

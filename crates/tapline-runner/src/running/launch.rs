@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use tapline_protocol::Agent as Kind;
-use tapline_recording::{Meta, Recorder};
+use tapline_recording::{Meta, Recorder, RecordingError};
 use tokio::process::Command;
 use tokio::sync::oneshot;
 
@@ -38,16 +38,19 @@ pub(super) fn command(
     command
 }
 
+/// A recording that is being begun.
+type Begun = oneshot::Receiver<Result<Recorder, RecordingError>>;
+
 /// Begins the recording, on another thread: whoever waits for the start may stop waiting, also where the disk does not answer.
 /// Then nothing of the recording stays.
-pub(super) async fn recorder(
+pub(super) fn recorder(
     agent: &Agent,
     program: &Path,
     invocation: &Invocation,
     environment: &environment::Variables,
     started_at: Option<&String>,
-) -> Result<Option<Recorder>, StartError> {
-    let Some(to) = &agent.record else { return Ok(None) };
+) -> Option<Begun> {
+    let to = agent.record.as_ref()?;
     let program = program.display().to_string();
     let args: Vec<_> = invocation.args.iter().map(|arg| arg.to_string_lossy()).collect();
     let args = agent.redactor.args(args.iter().map(|arg| &**arg));
@@ -70,8 +73,7 @@ pub(super) async fn recorder(
             unwanted.discard();
         }
     });
-    let lost = |_| StartError::System { agent: agent.kind.name(), error: std::io::Error::other("no thread could be started") };
-    Ok(Some(begun.await.map_err(lost)??))
+    Some(begun)
 }
 
 pub(super) fn not_started(kind: Kind, path: PathBuf, error: std::io::Error) -> StartError {

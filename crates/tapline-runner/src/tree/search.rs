@@ -1,7 +1,7 @@
 //! Looks for the processes of runs, and holds each by its descriptor. What is to be killed is stopped (SIGSTOP) as it is found,
 //! and killed only when a look finds nobody new: who is stopped starts nobody, so that no chain of processes gets away.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -127,6 +127,8 @@ struct Search<'s> {
     groups: HashMap<Pid, i32>,
     /// Those that have ended.
     ended: Entries,
+    /// Their numbers, of those that this search was the first to see: some systems number entries anew with every list.
+    seen: HashSet<i32>,
     /// Those that carry no mark. No look has to read that again, but their parents may.
     unmarked: Entries,
     /// Those that were there before the runs: they can have no part in them.
@@ -141,7 +143,7 @@ impl<'s> Search<'s> {
         let (stopped, groups) = (HashMap::new(), HashMap::new());
         let own = stat_of(getpid().as_raw_nonzero().get(), &mut Vec::new());
         let (ended, unmarked, elders) = (ended().clone(), Entries::new(), Entries::new());
-        Self { sought, wanted, born, own, stopped, groups, ended, unmarked, elders, news: false }
+        Self { sought, wanted, born, own, stopped, groups, ended, seen: HashSet::new(), unmarked, elders, news: false }
     }
 
     /// One look at every process: those that carry a mark, and their descendants, if they cleared their environment. And whether
@@ -183,7 +185,7 @@ impl<'s> Search<'s> {
             match is_bare.then(|| bare(pid, self.born, &mut buffer)) {
                 Some(Bare::Ended) => {
                     ended.insert(pid, entry);
-                    is_sure = false;
+                    is_sure &= !self.seen.insert(pid);
                     continue;
                 }
                 Some(Bare::Becoming) => unclear = true,

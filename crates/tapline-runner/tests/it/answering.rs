@@ -305,7 +305,8 @@ async fn a_name_that_was_used_before_has_no_turn() {
 async fn two_hundred_sessions_are_asked_fifty_questions_each() {
     let sessions = (0..200).map(|_| {
         tokio::spawn(async {
-            let agent = fake("ask").timeout(5 * HANG);
+            // Nothing here ends by a clock, however slow two hundred shells are.
+            let agent = fake("ask").timeout(5 * HANG).request_timeout(5 * HANG).answer_within(5 * HANG).linger(5 * HANG);
             let id = id_of(&agent);
             let agent = agent.on_permission(|question| async move {
                 // Some take longer than others.

@@ -7,6 +7,8 @@ mod checks;
 #[cfg(test)]
 mod corners;
 #[cfg(test)]
+mod dialects;
+#[cfg(test)]
 mod fixtures;
 #[cfg(test)]
 mod growth;
