@@ -101,7 +101,7 @@ fn clean(redactor: &Redactor, json: &Json) -> Option<Json> {
 /// A decision without secrets: text by text, so that nothing can go wrong on the way.
 fn clean_decision(redactor: &Redactor, settled: &Settled) -> Settled {
     let text = |text: &String| redactor.text(text).into_owned();
-    let Settled { request_id, tool_use_id, tool, ruling, by, rule, reason, rewritten, remembered } = settled;
+    let Settled { request_id, tool_use_id, tool, ruling, by, rule, reason, rewritten, remembered, suggestion: _ } = settled;
     Settled {
         request_id: request_id.as_ref().map(text),
         tool_use_id: tool_use_id.as_ref().map(text),
@@ -112,6 +112,8 @@ fn clean_decision(redactor: &Redactor, settled: &Settled) -> Settled {
         by: *by,
         rewritten: *rewritten,
         remembered: *remembered,
+        // A recording keeps none.
+        suggestion: None,
     }
 }
 
@@ -257,6 +259,7 @@ mod tests {
             reason: text,
             rewritten: true,
             remembered: false,
+            suggestion: None,
         };
         let clean = serde_json::to_string(&clean_decision(&Redactor::default(), &settled)).unwrap();
         assert!(!clean.contains(&secret) && !clean.contains("hunter2"), "{clean}");

@@ -71,7 +71,7 @@ fn spent(work: impl FnOnce()) -> Duration {
     let now = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap();
     let start = now();
     work();
-    now() - start
+    now().saturating_sub(start)
 }
 
 /// Fails if four times as much of it takes much more than four times the time. Caches and other programs disturb: it is tried again.
