@@ -16,6 +16,8 @@ use tapline_session::{Ending, Fold, Format, Ledger, Run, Step, Summary, Warning,
 use crate::args::{Facts, Shape};
 use crate::{clock, config, output, store};
 use redaction::Redaction;
+
+pub(crate) use redaction::CleanRecords;
 use sent::SentBefore;
 
 /// Large reads: fewer system calls, and still every line at once.

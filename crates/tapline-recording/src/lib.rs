@@ -37,7 +37,7 @@ mod writing;
 
 pub use error::RecordingError;
 pub use reading::Recording;
-pub use redact::{BadPattern, LineRedactor, PieceRedactor, REDACTED, Redactor, SHAPES, SHORTEST_VALUE, Shape, StreamRedactor};
+pub use redact::{BadPattern, PieceRedactor, REDACTED, Redactor, SHAPES, SHORTEST_VALUE, Shape, StreamRedactor};
 pub use sent::{Sent, SentPieces};
 pub use times::Piece;
 pub use writing::{Clock, End, Loss, Meta, Recorder, Stream, Sync, create_private_folder};

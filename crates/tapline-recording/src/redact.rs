@@ -7,6 +7,7 @@ mod announced;
 mod args;
 mod class;
 mod glance;
+mod keys;
 mod lines;
 mod manifest;
 mod names;
@@ -30,7 +31,7 @@ use lines::Lines;
 use rules::Rules;
 
 pub use pieces::PieceRedactor;
-pub use stream::{LineRedactor, StreamRedactor};
+pub use stream::StreamRedactor;
 pub use table::{SHAPES, Shape};
 
 /// What stands where a secret stood.
@@ -102,7 +103,8 @@ impl Redactor {
         Lines::default().line(&self.0, bytes)
     }
 
-    /// For a whole stream of an agent's, line by line: also what is cut in pieces by partial messages.
+    /// For a whole stream, line by line: also private keys that go over many lines of text, and what is cut in pieces by partial
+    /// messages.
     pub fn stream(&self) -> StreamRedactor {
         StreamRedactor::new(self.clone())
     }
@@ -110,11 +112,6 @@ impl Redactor {
     /// For bytes of such a stream, or of any other, that come in pieces.
     pub fn pieces(&self) -> PieceRedactor {
         PieceRedactor::new(self.stream())
-    }
-
-    /// For text that comes line by line: a private key goes over many.
-    pub fn lines(&self) -> LineRedactor {
-        LineRedactor::new(self.clone())
     }
 }
 

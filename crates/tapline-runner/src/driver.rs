@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tapline_protocol::Decoder;
-use tapline_recording::{End, LineRedactor, Redactor, Stream};
+use tapline_recording::{End, Redactor, Stream, StreamRedactor};
 use tapline_session::{Ending, Fold, Host, Step, signal_name};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, ChildStderr, ChildStdout};
@@ -71,7 +71,7 @@ pub(crate) struct Driver {
     pub(crate) journal: Journal,
     pub(crate) redactor: Redactor,
     /// The same for stderr, line by line.
-    pub(crate) error_lines: LineRedactor,
+    pub(crate) error_lines: StreamRedactor,
     /// What is said the other way, where something is.
     pub(crate) dialogue: Option<Dialogue>,
     pub(crate) ending: Ending,
@@ -440,8 +440,15 @@ impl Driver {
         };
         let text = String::from_utf8_lossy(&behind[..end]).into_owned();
         state.stderr_shown += end;
+        let mut shown = Vec::new();
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
-            let shown = String::from_utf8_lossy(&self.error_lines.line(line.as_bytes())).into_owned();
+            self.error_lines.line(line.as_bytes().to_vec(), |line| shown.push(line));
+        }
+        if bytes.is_empty() || full {
+            self.error_lines.finish(|line| shown.push(line));
+        }
+        for line in shown {
+            let shown = String::from_utf8_lossy(&line).into_owned();
             self.fold.hear_stderr(&shown);
             self.tell(Update::Stderr(shown));
         }

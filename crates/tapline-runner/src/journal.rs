@@ -85,18 +85,36 @@ impl Open {
 
     fn decide(&mut self, settled: &Settled) -> Vec<Loss> {
         let Some(recorder) = &mut self.recorder else { return Vec::new() };
-        let clean = self.redaction.as_ref().and_then(|redaction| clean(&redaction.redactor, &Json::of(settled)));
-        match clean.and_then(|json| json.to::<serde_json::Value>().ok()) {
-            Some(clean) => recorder.decide(&clean),
+        match &self.redaction {
+            Some(redaction) => recorder.decide(&clean_decision(&redaction.redactor, settled)),
             None => recorder.decide(settled),
         }
     }
 }
 
-/// The same value without its secrets.
+/// The same value without its secrets; none if it cannot be read any more.
 fn clean(redactor: &Redactor, json: &Json) -> Option<Json> {
     let clean = redactor.line(json.as_str().as_bytes());
     Json::parse(std::str::from_utf8(&clean).ok()?).ok()
+}
+
+/// A decision without secrets: text by text, so that nothing can go wrong on the way.
+fn clean_decision(redactor: &Redactor, settled: &Settled) -> Settled {
+    let text = |text: &String| redactor.text(text).into_owned();
+    let Settled { request_id, tool_use_id, tool, ruling, by, rule, reason, rewritten, remembered, suggestion: _ } = settled;
+    Settled {
+        request_id: request_id.as_ref().map(text),
+        tool_use_id: tool_use_id.as_ref().map(text),
+        tool: text(tool),
+        rule: rule.as_ref().map(text),
+        reason: reason.as_ref().map(text),
+        ruling: *ruling,
+        by: *by,
+        rewritten: *rewritten,
+        remembered: *remembered,
+        // A recording keeps none.
+        suggestion: None,
+    }
 }
 
 impl Kept {
@@ -217,5 +235,34 @@ impl Journal {
         let mut losses = recorder.finish(&end)?;
         losses.splice(..0, std::mem::take(&mut *lock(&kept.untold)));
         Ok(losses)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tapline_session::permission::Ruling;
+
+    use super::*;
+    use crate::answers::SettledBy;
+
+    #[test]
+    fn no_text_of_a_decision_keeps_a_secret() {
+        let secret = ["gh", "p_0123456789abcdefghijABCDEFGHIJ"].concat();
+        let text = Some(format!("\u{0}\" PASSWORD=hunter2 {secret}"));
+        let settled = Settled {
+            request_id: text.clone(),
+            tool_use_id: text.clone(),
+            tool: secret.clone(),
+            ruling: Ruling::Deny,
+            by: SettledBy::Rule,
+            rule: text.clone(),
+            reason: text,
+            rewritten: true,
+            remembered: false,
+            suggestion: None,
+        };
+        let clean = serde_json::to_string(&clean_decision(&Redactor::default(), &settled)).unwrap();
+        assert!(!clean.contains(&secret) && !clean.contains("hunter2"), "{clean}");
+        assert!(clean.contains("deny") && clean.contains("rewritten"), "{clean}");
     }
 }

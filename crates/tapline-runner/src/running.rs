@@ -288,7 +288,7 @@ impl Running {
             fold: Fold::for_agent(Some(kind)),
             host: if takes_more { Host::with_messages() } else { Host::with_text() },
             journal,
-            error_lines: agent.redactor.lines(),
+            error_lines: agent.redactor.stream(),
             redactor: agent.redactor,
             dialogue,
             ending: Ending {

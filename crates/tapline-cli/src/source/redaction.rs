@@ -7,43 +7,66 @@ use tapline_protocol::{Decoder, Record};
 use tapline_recording::{Redactor, StreamRedactor};
 use tapline_session::{Step, What};
 
-pub(super) struct Redaction {
-    redactor: Redactor,
+/// Records go in, and come out without secrets, in order.
+pub(crate) struct CleanRecords {
     stream: StreamRedactor,
     decoder: Decoder,
     /// What went in and has not come out.
     waiting: VecDeque<Record>,
+}
+
+impl CleanRecords {
+    pub(crate) fn new(redactor: &Redactor) -> Self {
+        Self { stream: redactor.stream(), decoder: Decoder::default(), waiting: VecDeque::new() }
+    }
+
+    /// Takes a record, and hands out those that are clean, with how many bytes each had before.
+    pub(crate) fn take(&mut self, record: Record, mut each: impl FnMut(Record, usize)) {
+        let bytes = record.bytes.clone();
+        self.waiting.push_back(record);
+        let Self { stream, decoder, waiting } = self;
+        stream.line(bytes, |line| read(decoder, waiting, line, &mut each));
+    }
+
+    /// No more records come: hands out the rest.
+    pub(crate) fn finish(&mut self, mut each: impl FnMut(Record, usize)) {
+        let Self { stream, decoder, waiting } = self;
+        stream.finish(|line| read(decoder, waiting, line, &mut each));
+    }
+}
+
+fn read(decoder: &mut Decoder, waiting: &mut VecDeque<Record>, line: Vec<u8>, each: &mut impl FnMut(Record, usize)) {
+    if let Some(record) = waiting.pop_front() {
+        let length = record.bytes.len();
+        each(decoder.decode_again(record, line), length);
+    }
+}
+
+pub(super) struct Redaction {
+    redactor: Redactor,
+    records: CleanRecords,
     /// What came out and was not taken.
-    ready: VecDeque<Vec<u8>>,
+    ready: VecDeque<(Record, usize)>,
     ended: bool,
 }
 
 impl Redaction {
     pub(super) fn new(redactor: Redactor) -> Self {
-        let stream = redactor.stream();
-        let (decoder, waiting, ready) = (Decoder::default(), VecDeque::new(), VecDeque::new());
-        Self { redactor, stream, decoder, waiting, ready, ended: false }
+        Self { records: CleanRecords::new(&redactor), redactor, ready: VecDeque::new(), ended: false }
     }
 
     /// The next record without secrets, and how many bytes it had with them.
     pub(super) fn next(&mut self, mut read: impl FnMut() -> Result<Option<Record>>) -> Result<Option<(Record, usize)>> {
-        loop {
-            if let Some(bytes) = self.ready.pop_front() {
-                let Some(record) = self.waiting.pop_front() else { return Ok(None) };
-                let length = record.bytes.len();
-                return Ok(Some((self.decoder.decode_again(record, bytes), length)));
-            }
-            if self.ended {
-                return Ok(None);
-            }
+        while self.ready.is_empty() && !self.ended {
+            let each = |record, length| self.ready.push_back((record, length));
             if let Some(record) = read()? {
-                self.stream.line(record.bytes.clone(), |line| self.ready.push_back(line));
-                self.waiting.push_back(record);
+                self.records.take(record, each);
             } else {
                 self.ended = true;
-                self.stream.finish(|line| self.ready.push_back(line));
+                self.records.finish(each);
             }
         }
+        Ok(self.ready.pop_front())
     }
 
     /// Whether there is one that need not be read.

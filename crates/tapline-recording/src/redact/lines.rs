@@ -7,9 +7,9 @@ use std::ops::Range;
 use tapline_protocol::{Kind, Tape, Token, Value};
 
 use super::glance::may_hold;
+use super::keys::KeyLines;
 use super::names::{self, Name};
 use super::peel::{Escapes, find, peel, text_of};
-use super::places::key_line;
 use super::rules::Rules;
 use super::spans::merge;
 use super::values::is_likely;
@@ -30,14 +30,15 @@ pub(super) fn trimmed(bytes: &[u8]) -> (usize, &[u8]) {
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     pub(super) tape: Tape,
-    in_key: bool,
+    /// The private key that the lines are in.
+    key: Option<KeyLines>,
 }
 
 impl Lines {
     /// A line without its secrets; its end stays.
     pub(super) fn line<'b>(&mut self, rules: &Rules, bytes: &'b [u8]) -> Cow<'b, [u8]> {
         let (mark, line) = trimmed(bytes);
-        if !self.in_key && !may_hold(rules, line) {
+        if self.key.is_none() && !may_hold(rules, line) {
             return Cow::Borrowed(bytes);
         }
         let mut spans = if let Ok(text) = std::str::from_utf8(line) {
@@ -58,7 +59,7 @@ impl Lines {
 
     fn spans(&mut self, rules: &Rules, text: &str) -> Vec<Range<usize>> {
         if let Ok(value) = self.tape.parse(text) {
-            self.in_key = false;
+            self.key = None;
             return json(rules, value, None);
         }
         self.text(rules, text)
@@ -67,30 +68,26 @@ impl Lines {
     /// A line of text: one that goes on with a private key is hidden whole.
     fn text(&mut self, rules: &Rules, text: &str) -> Vec<Range<usize>> {
         let mut spans = find(rules, text, false).spans;
-        if self.in_key {
+        if let Some(key) = &mut self.key {
             let bytes = text.as_bytes();
-            let (lead, body) = key_line(bytes);
-            let is_header = text.trim().is_empty() || text.get(..32.min(text.len())).is_some_and(|head| head.contains(": "));
             let closed = memchr::memmem::find(bytes, b"-----END").map(|at| {
                 let rest = &bytes[at + 8..];
                 memchr::memmem::find(rest, b"-----").map_or(bytes.len(), |end| at + 8 + end + 5)
             });
-            match closed {
-                Some(end) => spans.push(0..end),
-                None if body > 0 => spans.push(lead..lead + body),
-                None if is_header => {}
-                None => self.in_key = false,
+            match closed.map_or_else(|| key.take(bytes), |end| Some(0..end)) {
+                Some(part) => spans.push(part),
+                None => self.key = None,
             }
             merge(&mut spans);
             spans.retain(|span| !span.is_empty());
         }
         let opens = memchr::memmem::rfind(text.as_bytes(), b"-----BEGIN").filter(|at| text[*at..].contains("PRIVATE KEY"));
         let closes = memchr::memmem::rfind(text.as_bytes(), b"-----END");
-        self.in_key = match (opens, closes) {
-            (Some(opens), closes) => closes.is_none_or(|closes| closes < opens),
-            (None, Some(_)) => false,
-            (None, None) => self.in_key,
-        };
+        match (opens, closes) {
+            (Some(opens), closes) => self.key = closes.is_none_or(|closes| closes < opens).then(KeyLines::default),
+            (None, Some(_)) => self.key = None,
+            (None, None) => {}
+        }
         spans
     }
 }

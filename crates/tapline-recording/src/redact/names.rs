@@ -71,6 +71,11 @@ const OTHER_TOKENS: &[&str] = &[
     "new",
     "num",
     "tool",
+    "input",
+    "output",
+    "prompt",
+    "completion",
+    "total",
     "close",
     "open",
     "eof",
@@ -385,7 +390,7 @@ pub(super) fn is_placeholder(value: &str) -> bool {
         word(name) && (upper || name.contains('_'))
     });
     variable
-        || around("${", "}")
+        || around("${", "}") && default(value).is_none()
         || around("$(", ")")
         || around("{{", "}}")
         || around("<", ">")
@@ -398,6 +403,32 @@ pub(super) fn is_placeholder(value: &str) -> bool {
                 .iter()
                 .any(|start| starts(start))
         || WORDS.iter().any(|known| value.eq_ignore_ascii_case(known))
+}
+
+/// Where the value stands that a shell takes if a variable is not set: `hunter2` in `${PASSWORD:-hunter2}`, or in `${A:-${B:-hunter2}}`.
+/// Spring writes `${PASSWORD:hunter2}`.
+pub(super) fn default(value: &str) -> Option<Range<usize>> {
+    let (mut from, mut to) = (0, value.len());
+    while let Some(inner) = value[from..to].strip_prefix("${").and_then(|rest| rest.strip_suffix('}')) {
+        let name = inner.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').count();
+        let is_variable = !inner[..name].bytes().any(|byte| byte.is_ascii_lowercase());
+        // A part of a variable: `${TOKEN:0:4}`.
+        let is_number = inner[name..].bytes().all(|byte| byte.is_ascii_digit() || b": -".contains(&byte));
+        let operator = match &inner.as_bytes()[name..] {
+            [b':', b'-' | b'=', ..] => 2,
+            _ if is_number => return None,
+            [b':', b'?' | b'+', ..] => return None,
+            [b'-' | b'=' | b':', ..] if is_variable => 1,
+            _ => return None,
+        };
+        if name == 0 {
+            return None;
+        }
+        (from, to) = (from + 2 + name + operator, to - 1);
+    }
+    let quotes = |text: &str| text.len() > 1 && text.starts_with(['"', '\'']) && text.ends_with(['"', '\'']);
+    let (from, to) = if quotes(&value[from..to]) { (from + 1, to - 1) } else { (from, to) };
+    (from > 0 && !value[from..to].starts_with('$') && !is_placeholder(&value[from..to])).then_some(from..to)
 }
 
 /// Words that say what a value is, or that there is none.
@@ -428,17 +459,29 @@ const WORDS: &[&str] = &[
     "[redacted]",
     "n/a",
     "...",
+    // What a browser's `fetch` takes as `credentials`.
+    "include",
+    "omit",
+    "same-origin",
 ];
 
 /// Whether a value is one in a program's text, and no secret itself: a path of names that speaks of one.
 pub(super) fn is_code(value: &str) -> bool {
     let plain = value.bytes().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'.'));
     let speaks = || KEYWORDS.iter().any(|word| find_ignoring_case(value, word));
-    plain && speaks()
-        || ["(", "::", "->", "[", "{", "=>", "+"].iter().any(|sign| value.contains(sign) && !sign.starts_with('+'))
+    plain && speaks() || ["::", "->", "=>"].iter().any(|sign| value.contains(sign)) || is_use(value)
 }
 
-fn find_ignoring_case(text: &str, word: &str) -> bool {
+/// Whether it is a call or an entry of a list (`get(1)`, `args[1].trim()`), as far as it goes. A password may hold brackets, too:
+/// then other signs stand before them, or a word behind them.
+fn is_use(value: &str) -> bool {
+    let Some(open) = value.find(['(', '[', '{']) else { return false };
+    let is_path = value[..open].bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.$@&*!?".contains(&byte));
+    let behind = value.rfind([')', ']', '}']).map_or("", |close| &value[close + 1..]);
+    is_path && !behind.starts_with(|c: char| c.is_ascii_alphanumeric())
+}
+
+pub(super) fn find_ignoring_case(text: &str, word: &str) -> bool {
     text.as_bytes().windows(word.len()).any(|part| part.eq_ignore_ascii_case(word.as_bytes()))
 }
 
@@ -448,6 +491,19 @@ pub(super) const PROSE: &[&str] = &[
     "must", "can", "was", "which", "that", "when", "not", "needs", "requires", "takes", "instead", "here", "to,", "are",
     "will", "should",
 ];
+
+/// Whether a word is one of a sentence about passwords rather than of a password.
+pub(super) fn is_prose(word: &str) -> bool {
+    const MORE: &str = "a an at be been by of it its this your you my has have had no does do did than least most only cannot may \
+        please use used using set enter type change changed reset too short long weak strong minimum maximum min max \
+        length characters chars letters digits invalid incorrect wrong missing required optional expired failed error \
+        errors found mismatch match matches user users login account field fields string hash hashed encoded encrypted \
+        checksum default empty see attempts but so then there after before each every all any per about new old";
+    let small = word.to_ascii_lowercase();
+    PROSE.contains(&&*small)
+        || MORE.split(' ').any(|known| known == small)
+        || KEYWORDS.iter().any(|known| small.contains(known))
+}
 
 /// Where the name stands whose last word ends here, if something may be joined to it.
 pub(super) fn name_around(bytes: &[u8], end: usize) -> Option<Range<usize>> {

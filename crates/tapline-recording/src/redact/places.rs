@@ -3,6 +3,7 @@
 use super::class::{BASE64, BEARER, TOKEN};
 use super::floor;
 use super::glance::ends_address;
+use super::keys::KeyLines;
 use super::names;
 use super::scan::Scan;
 use super::values::is_likely;
@@ -74,8 +75,8 @@ impl Scan<'_> {
         let is_port = |colon: usize| rest[colon + 1..host].iter().all(u8::is_ascii_digit);
         let at = match (memchr::memrchr(b'@', &rest[..host]), colon) {
             (Some(at), _) => at,
-            // A password with a slash in it.
-            (None, Some(colon)) if !is_port(colon) && rest.get(host) == Some(&b'/') => {
+            // A password with a sign in it that ends the host of others.
+            (None, Some(colon)) if !is_port(colon) && matches!(rest.get(host), Some(b'/' | b'?' | b'#')) => {
                 self.touched |= from + whole == self.bytes.len();
                 if next_at >= whole {
                     return from;
@@ -158,32 +159,20 @@ impl Scan<'_> {
     }
 }
 
-/// How much of this looks like the lines of a key that was not closed: lines of one length, and a shorter one.
+/// How much of this looks like the lines of a key that was not closed.
 fn key_lines(bytes: &[u8]) -> usize {
-    let (mut at, mut length, mut taken) = (0, None, 0);
+    let (mut at, mut taken, mut key) = (0, 0, KeyLines::default());
     let end = bytes.len().min(KEY);
     while at < end {
         let line_end = line_end(&bytes[at..end.min(at + LINE)]).map_or(end.min(at + LINE), |found| at + found);
-        let line = &bytes[at..line_end];
-        let (lead, body) = key_line(line);
-        // Headers (`Proc-Type: …`) and blank lines stand before the first.
-        let is_header =
-            length.is_none() && (line.is_empty() || memchr::memmem::find(&line[..line.len().min(32)], b": ").is_some());
-        if body == 0 && !is_header || body > 0 && length.is_some_and(|length| body > length) {
-            break;
+        let Some(part) = key.take(&bytes[at..line_end]) else { break };
+        if !part.is_empty() {
+            taken = at + part.end;
         }
-        // The line itself must be all key.
-        if body > 0 {
-            taken = at + lead + body;
-            if length.is_some_and(|length| body < length) || length.is_none() && body < 32 {
-                break;
-            }
-            length = length.or(Some(body));
-        }
-        at = line_end + end_length(&bytes[line_end..end]);
         if line_end == end {
             break;
         }
+        at = line_end + end_length(&bytes[line_end..end]);
     }
     taken
 }
@@ -201,24 +190,4 @@ fn end_length(bytes: &[u8]) -> usize {
         Some(b'\n') if slashes == 0 => 1,
         _ => slashes.max(1),
     }
-}
-
-/// Whether a line of text is one of a key: what stands before it (a number, a sign of quoting), and how long it is; 0 if it is none.
-pub(super) fn key_line(line: &[u8]) -> (usize, usize) {
-    let line = line.strip_suffix(b"\r").unwrap_or(line);
-    let is_lead = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'>' | b'|' | b'"' | b'\'' | b'#' | b'*' | b',');
-    let mut lead = line.iter().take_while(|byte| is_lead(byte)).count();
-    // `   12→`, `12\t`: as files are shown.
-    let digits = line[lead..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let behind = &line[lead + digits..];
-    if digits > 0
-        && let Some(arrow) = ["\t", "→", ":", "|", ": ", " | "].iter().find(|sign| behind.starts_with(sign.as_bytes()))
-    {
-        lead += digits + arrow.len();
-    }
-    let body = line[lead..].iter().take_while(|byte| BASE64.has(**byte)).count();
-    let tail = &line[lead + body..];
-    let is_whole =
-        tail.iter().all(|byte| byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b',' | b'+' | b';' | b'\\'));
-    if is_whole { (lead, body) } else { (lead, 0) }
 }

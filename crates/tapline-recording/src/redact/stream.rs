@@ -24,12 +24,18 @@ const UNDECIDED: usize = 16 << 10;
 /// So many bytes and lines may wait.
 const WAITING: (usize, usize) = (1 << 20, 1 << 10);
 
+/// So many blocks may be open. Each agent writes one at a time.
+const OPEN: usize = 64;
+
 /// Takes secrets out of an agent's stream, line by line.
 #[derive(Debug)]
 pub struct StreamRedactor {
     redactor: Redactor,
     lines: Lines,
+    /// At most [`OPEN`].
     blocks: HashMap<Arc<Key>, Block>,
+    /// How many pieces came.
+    pieces: u64,
     /// The last line that added to a block, and to which.
     alike: Option<(Alike, Arc<Key>)>,
     waiting: VecDeque<Waiting>,
@@ -58,6 +64,8 @@ struct Block {
     looked: usize,
     /// When that was so for the last time, the text ended here.
     stirred: usize,
+    /// Which piece came last.
+    last: u64,
 }
 
 /// A line that is not out yet.
@@ -92,7 +100,7 @@ enum Says {
 impl StreamRedactor {
     pub(super) fn new(redactor: Redactor) -> Self {
         let (lines, blocks, waiting) = (Lines::default(), HashMap::new(), VecDeque::new());
-        Self { redactor, lines, blocks, alike: None, waiting, bytes: 0 }
+        Self { redactor, lines, blocks, pieces: 0, alike: None, waiting, bytes: 0 }
     }
 
     /// Takes the next line, with its end, and hands out those that are ready, in order.
@@ -173,7 +181,12 @@ impl StreamRedactor {
         }
         let peeled = raw.contains('\\').then(|| peel(raw, Escapes::Json));
         let added = peeled.as_ref().map_or(raw, |peeled| &peeled.text);
+        if self.blocks.len() >= OPEN && !self.blocks.contains_key(key) {
+            self.drop_one();
+        }
         let block = self.blocks.entry(Arc::clone(key)).or_default();
+        self.pieces += 1;
+        block.last = self.pieces;
         let from = block.base + block.text.len();
         block.text.push_str(added);
         let to = from + added.len();
@@ -196,6 +209,17 @@ impl StreamRedactor {
                 let found = block.decide(&self.redactor, false);
                 self.settle(&key, &found);
             }
+        }
+    }
+
+    /// Too many blocks are open: forgets the one that nothing was added to for the longest, rather one that is decided. What is
+    /// undecided is hidden.
+    fn drop_one(&mut self) {
+        let oldest = self.blocks.iter().min_by_key(|(_, block)| (block.is_undecided(), block.last));
+        let Some(key) = oldest.map(|(key, _)| Arc::clone(key)) else { return };
+        if let Some(mut block) = self.blocks.remove(&key) {
+            let found = block.give_up();
+            self.settle(&key, &found);
         }
     }
 
@@ -291,6 +315,11 @@ impl Block {
         self.stirred <= self.base
     }
 
+    /// Whether what is added next may belong to a secret that has begun.
+    fn is_undecided(&self) -> bool {
+        self.swallows || self.base + self.text.len() > self.decided
+    }
+
     /// Hides what is undecided, and what it goes on with.
     fn give_up(&mut self) -> Vec<Range<usize>> {
         let end = self.base + self.text.len();
@@ -369,28 +398,4 @@ fn fields(value: Value<'_>, place: impl Fn(&str) -> Option<usize>) -> Option<[Op
         }
     }
     Some(found)
-}
-
-/// Takes secrets out of text that comes line by line: a private key goes over many. Lines stay lines.
-#[derive(Debug)]
-pub struct LineRedactor {
-    redactor: Redactor,
-    lines: Lines,
-}
-
-impl LineRedactor {
-    pub(super) fn new(redactor: Redactor) -> Self {
-        Self { redactor, lines: Lines::default() }
-    }
-
-    /// The line without its secrets; its end stays.
-    pub fn line<'b>(&mut self, line: &'b [u8]) -> Cow<'b, [u8]> {
-        self.lines.line(&self.redactor.0, line)
-    }
-}
-
-impl Default for LineRedactor {
-    fn default() -> Self {
-        Self::new(Redactor::default())
-    }
 }

@@ -45,6 +45,14 @@ impl Scan<'_> {
         self.last_name = to;
         let text = self.text;
         let Some(name) = self.known.name(self.bytes, start..to) else { return usize::MAX };
+        // `${PASSWORD:-…}`, wherever it stands.
+        if let Some(from) = start.checked_sub(2).filter(|from| self.bytes[*from..].starts_with(b"${")) {
+            let end = self.end_of_expansion(from);
+            if let Some(default) = names::default(&text[from..end]).filter(|_| name == Name::Secret) {
+                self.hide(from + default.start..from + default.end);
+            }
+            return from;
+        }
         let Some((joint, at)) = self.joint(start, to) else { return to };
         match name {
             Name::Authorization => self.authorization(at),
@@ -52,7 +60,10 @@ impl Scan<'_> {
             Name::Secret | Name::Likely => {
                 // In an address nothing else is called so.
                 let in_address = joint == Joint::Equals && matches!(self.bytes[..start].last(), Some(b'?' | b'&'));
-                if let Some(span) = self.value(&text[start..to], name == Name::Secret || in_address, joint, at) {
+                let is_sure = name == Name::Secret || in_address;
+                let phrase = if is_sure && joint == Joint::Colon { self.end_of_phrase(start..to, at) } else { None };
+                let span = phrase.map(|end| at..end);
+                if let Some(span) = span.or_else(|| self.value(&text[start..to], is_sure, joint, at)) {
                     self.hide(span);
                 }
             }
@@ -144,6 +155,9 @@ impl Scan<'_> {
             let begin = at + slashes + 1;
             let end = self.closing(begin, quote, slashes);
             let value = &self.text[begin..end];
+            if let Some(default) = names::default(value) {
+                return is_sure.then(|| begin + default.start..begin + default.end);
+            }
             let is_one = !names::is_placeholder(value) && (is_sure || is_likely(value));
             // A sign or two are the end of a string that speaks of a password.
             let is_rest = value.len() < 3 && !value.bytes().any(|byte| byte.is_ascii_alphanumeric());
@@ -158,6 +172,10 @@ impl Scan<'_> {
         }
         if is_sure && joint == Joint::Colon && matches!(self.bytes.get(at), Some(b'|' | b'>')) {
             return self.block(at);
+        }
+        if is_sure && self.text[at..].starts_with("${") {
+            let end = self.end_of_expansion(at);
+            return names::default(&self.text[at..end]).map(|default| at + default.start..at + default.end);
         }
         // A program's, whatever follows: `password=(…`.
         let never: &[u8] = if is_sure && is_variable(name, joint) { b"(<" } else { b"([{<&|=!,;)}]>" };
@@ -210,7 +228,22 @@ impl Scan<'_> {
             (before == slashes || slashes == 0 && before % 2 == 0).then_some(at - if slashes > 0 { before } else { 0 })
         };
         let mut quotes = memchr::memchr_iter(quote, &bytes[begin..limit]).map(|at| begin + at);
-        let found = quotes.find_map(|at| Some((at, closes(at)?)));
+        let (mut next, mut touched) = (0, false);
+        let found = quotes.find_map(|at| {
+            let end = closes(at).filter(|_| at >= next)?;
+            // `'it''s'` in YAML and SQL, `'it'\''s'` in a shell: the value goes on.
+            let behind = &bytes[at + 1..];
+            let more = match behind {
+                [b'\'', letter, ..] if letter.is_ascii_alphanumeric() => 1,
+                [b'\\', b'\'', b'\'', ..] => 3,
+                _ => 0,
+            };
+            let may_go_on = quote == b'\'' && slashes == 0 && bytes[begin..at].iter().any(u8::is_ascii_alphanumeric);
+            touched |= may_go_on && (behind == b"'" || b"\\''".starts_with(behind));
+            next = at + 1 + more;
+            (more == 0 || !may_go_on).then_some((at, end))
+        });
+        self.touched |= touched;
         let line = memchr::memchr(b'\n', &bytes[begin..found.map_or(limit, |(at, _)| at)]).map(|at| begin + at);
         match (found, line) {
             (Some((_, end)), None) => end,
@@ -228,6 +261,57 @@ impl Scan<'_> {
                 begin + floor(&self.text[begin..], end - begin)
             }
         }
+    }
+
+    /// Where `${…}` ends.
+    fn end_of_expansion(&mut self, from: usize) -> usize {
+        let mut depth = 0;
+        let head = &self.bytes[from..self.bytes.len().min(from + HEAD)];
+        let closes = |byte: &u8| {
+            depth += match byte {
+                b'{' => 1,
+                b'}' => -1,
+                _ => 0,
+            };
+            matches!(byte, b'\n') || *byte == b'}' && depth == 0
+        };
+        let end = head.iter().position(closes);
+        self.touched |= end.is_none() && from + head.len() == self.bytes.len();
+        end.map_or(from, |end| from + end + usize::from(head[end] == b'}'))
+    }
+
+    /// Where a password of several words ends, as YAML may hold one: with its line. A sentence about passwords is none.
+    fn end_of_phrase(&mut self, name: Range<usize>, from: usize) -> Option<usize> {
+        let start = name.start;
+        if !["pass", "pwd"].iter().any(|word| names::find_ignoring_case(&self.text[name.clone()], word)) {
+            return None;
+        }
+        let lead = self.bytes[..start].iter().rev().take(HEAD).take_while(|byte| matches!(byte, b' ' | b'-' | b'\t')).count();
+        if self.bytes[..start - lead].last().is_some_and(|byte| *byte != b'\n') {
+            return None;
+        }
+        let rest = &self.bytes[from..self.bytes.len().min(from + HEAD)];
+        let length = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+        self.touched |= from + length == self.bytes.len();
+        let line = &self.text[from..floor(self.text, from + length)];
+        let value = line.split(" #").next()?.trim_end();
+        if value.starts_with(['$', '|', '>', '[', '{', '<', '&', '!', '-']) || names::is_placeholder(value) {
+            return None;
+        }
+        // `Name of the user`: a sentence begins so.
+        let is_sentence = value.starts_with(|c: char| c.is_ascii_uppercase())
+            && !value[1..].bytes().any(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());
+        let (mut words, mut mixed) = (0, false);
+        for word in value.split_ascii_whitespace() {
+            let is_apart = word.ends_with(['.', ',', ':', ';', '!', '?', ')']) || word.starts_with(['(', '"', '\'', '`']);
+            if is_sentence || is_apart || names::is_code(word) || names::is_prose(word) {
+                return None;
+            }
+            words += 1;
+            let has = |is: fn(&u8) -> bool| word.as_bytes().iter().any(is);
+            mixed |= has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic);
+        }
+        (words >= 4 || words > 1 && mixed).then_some(from + value.len())
     }
 
     /// Where a value without quotes ends, looked for no further than `most`: at a blank, or at a sign that something else
@@ -293,7 +377,10 @@ impl Scan<'_> {
         let is_number = value.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'+' | b'_'));
         if is_number {
             let is_password = name.to_ascii_lowercase().contains("pass");
-            return is_password && joint != Joint::Json && value.len() >= 6;
+            let is_long = value.len() >= if is_password { 6 } else { 8 };
+            // A date or a version has signs in it.
+            let is_other = !is_password && !value.bytes().all(|byte| byte.is_ascii_digit());
+            return (is_password || is_sure) && is_long && !is_other && joint != Joint::Json;
         }
         if joint == Joint::Json {
             // Not a string: JSON would break.
@@ -311,6 +398,7 @@ impl Scan<'_> {
         match joint {
             Joint::Flag if PROSE.contains(&value) || value.starts_with('-') => false,
             Joint::Flag => is_sure || is_likely(value),
+            Joint::Colon if !is_sure => is_random(value),
             _ if !is_sure => is_likely(value),
             Joint::Equals => value.bytes().any(|byte| byte.is_ascii_alphanumeric()),
             _ if is_word => true,
@@ -384,6 +472,21 @@ impl Scan<'_> {
 /// Whether it is set as variables of a shell are: `NAME=value`.
 fn is_variable(name: &str, joint: Joint) -> bool {
     joint == Joint::Equals && !name.bytes().any(|byte| byte.is_ascii_lowercase())
+}
+
+/// Whether it looks like nothing but a secret: no name in a program, no name of a test.
+fn is_random(value: &str) -> bool {
+    let kind = |byte: u8| match byte {
+        b'0'..=b'9' => 1,
+        b'a'..=b'z' => 2,
+        b'A'..=b'Z' => 3,
+        _ => 0,
+    };
+    // `Word` is one change, not two.
+    let changes = |pair: &[u8]| matches!((kind(pair[0]), kind(pair[1])), (1, 2 | 3) | (2, 1 | 3) | (3, 1));
+    let count = value.as_bytes().windows(2).filter(|pair| changes(pair)).count();
+    let is_hex = value.len() >= 32 && value.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+    is_likely(value) && value.len() >= 16 && (10 * count >= 3 * value.len() || is_hex)
 }
 
 /// Whether it looks like a secret by itself: long, without blanks, and no word.

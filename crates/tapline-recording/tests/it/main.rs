@@ -9,6 +9,8 @@ mod redaction_pieces;
 #[cfg(test)]
 mod redaction_printed;
 #[cfg(test)]
+mod redaction_review;
+#[cfg(test)]
 mod redaction_speed;
 #[cfg(test)]
 mod redaction_table;

@@ -1,15 +1,14 @@
 //! What a run writes without secrets. The agent's lines are read a second time, cleaned, by a fold of their own: so nothing that
 //! is shown was ever cut out of a secret, while rules and the dialogue see what the agent really said.
 
-use std::collections::VecDeque;
-
-use tapline_protocol::{Agent, Decoder, Record};
-use tapline_recording::{Redactor, StreamRedactor};
+use tapline_protocol::{Agent, Record};
+use tapline_recording::Redactor;
 use tapline_runner::{Conclusion, Seen, report};
 use tapline_session::{Collector, Ending, Fold, Report, Run as RunFacts, Step, Summary, What};
 
 use crate::args::run::{Format, Run};
 use crate::ci;
+use crate::source::CleanRecords;
 
 /// How much of what a run writes is redacted.
 #[derive(Clone, Debug)]
@@ -33,9 +32,7 @@ impl Redaction {
         self.told.then(|| {
             Box::new(Clean {
                 redactor: self.redactor.clone(),
-                stream: self.redactor.stream(),
-                decoder: Decoder::default(),
-                waiting: VecDeque::new(),
+                records: CleanRecords::new(&self.redactor),
                 fold: Fold::for_agent(Some(kind)),
                 collector,
             })
@@ -46,10 +43,7 @@ impl Redaction {
 /// The agent's lines without secrets, and what is known from them.
 pub(super) struct Clean {
     redactor: Redactor,
-    stream: StreamRedactor,
-    decoder: Decoder,
-    /// What went into the stream and has not come out of it.
-    waiting: VecDeque<Record>,
+    records: CleanRecords,
     fold: Fold,
     collector: Collector,
 }
@@ -57,10 +51,10 @@ pub(super) struct Clean {
 impl Clean {
     /// Takes a line, and gives back those that are clean.
     pub(super) fn take(&mut self, record: &Record) -> Vec<Seen> {
-        self.waiting.push_back(record.clone());
-        let mut lines = Vec::new();
-        self.stream.line(record.bytes.clone(), |line| lines.push(line));
-        self.read(lines)
+        let Self { records, fold, collector, .. } = self;
+        let mut seen = Vec::new();
+        records.take(record.clone(), |record, _| seen.push(read(fold, collector, record)));
+        seen
     }
 
     /// Takes prompts that were sent to the agent.
@@ -81,22 +75,9 @@ impl Clean {
 
     /// No more lines come.
     pub(super) fn rest(&mut self) -> Vec<Seen> {
-        let mut lines = Vec::new();
-        self.stream.finish(|line| lines.push(line));
-        self.read(lines)
-    }
-
-    fn read(&mut self, lines: Vec<Vec<u8>>) -> Vec<Seen> {
+        let Self { records, fold, collector, .. } = self;
         let mut seen = Vec::new();
-        for bytes in lines {
-            let Some(record) = self.waiting.pop_front() else { break };
-            let record = self.decoder.decode_again(record, bytes);
-            let steps = self.fold.apply(&record);
-            for step in &steps {
-                self.collector.accept(step);
-            }
-            seen.push(Seen { record, steps });
-        }
+        records.finish(|record, _| seen.push(read(fold, collector, record)));
         seen
     }
 
@@ -114,4 +95,12 @@ impl Clean {
             Conclusion { summary: summary.clone(), ending, duration: conclusion.duration, stopped: conclusion.stopped };
         (summary, report(self.collector, &conclusion, run))
     }
+}
+
+fn read(fold: &mut Fold, collector: &mut Collector, record: Record) -> Seen {
+    let steps = fold.apply(&record);
+    for step in &steps {
+        collector.accept(step);
+    }
+    Seen { record, steps }
 }
