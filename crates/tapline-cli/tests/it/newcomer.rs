@@ -223,7 +223,7 @@ fn a_transcript_is_named_and_its_lines_are_no_noise() {
         // The bytes themselves are passed on.
         assert_eq!(tapline_on(text.as_bytes(), &["convert", "--to", "stream-json"]).out, text);
     }
-    let stream = b"{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"s\"}\n{\"type\":\"news\",\"session_id\":\"s\"}\n";
+    let stream = b"{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"s\",\"permissionMode\":\"default\"}\n{\"type\":\"news\",\"session_id\":\"s\"}\n";
     assert!(tapline_on(stream, &["view"]).out.contains("does not know `news`"), "what is new in a stream is told");
 }
 
