@@ -3,6 +3,7 @@
 //! about, never what is allowed.
 
 mod expand;
+mod options;
 mod output;
 mod wrappers;
 
@@ -12,12 +13,13 @@ use std::rc::Rc;
 use super::shell::{self, Node, Piece, Redirect, Script, Simple, Unreadable, Word};
 use expand::{SPLIT, UNKNOWN, unmarked};
 pub(super) use expand::{could_be, literal_name};
+pub(super) use options::{by_option, runs_by_option};
 pub(super) use wrappers::{Inner, SHELLS, inner, runs_others};
 
 /// Commands that run others in more steps are too much to follow.
 const STEPS: usize = 50_000;
-/// Shells in shells, functions in functions.
-const NESTED: usize = 24;
+/// Shells in shells, functions in functions, brackets in brackets, all together: a walk that recurses needs a floor.
+const NESTED: usize = 160;
 /// Values of a variable that are told apart.
 const VALUES: usize = 6;
 
@@ -41,7 +43,29 @@ pub(super) fn runs(text: &str) -> Result<Runs, Unreadable> {
     if joined != text {
         walk.text(&joined)?;
     }
+    let unknown = walk.found.unknown;
+    if let Some(script) = in_dash(&joined) {
+        walk.script(&script, &Input::Inherited)?;
+    }
+    walk.found.unknown = unknown;
     Ok(walk.found)
+}
+
+/// Whether a shell may be elsewhere behind a command.
+pub(super) fn leaves(text: &str, cwd: Option<&str>) -> bool {
+    let goes = |words: &Vec<String>| match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["cd", folder] => cwd.is_none() || super::resolve(folder, cwd).as_deref() != cwd,
+        ["cd" | "chdir" | "pushd" | "popd", ..] => true,
+        _ => false,
+    };
+    runs(text).map_or(true, |runs| runs.unknown || runs.commands.iter().any(goes))
+}
+
+/// The same as dash reads it, where that is not how bash does: `ls &>f rm x` is `ls & >f rm x`, `[[ a || rm x ]]` and `((a || rm x))` are
+/// commands, and `$'a\'` ends there.
+fn in_dash(text: &str) -> Option<Script> {
+    let other = text.replace("&>", "& >").replace("((", "( (").replace("$( (", "$((").replace("[[", "[").replace("$'", "'");
+    if other == text { None } else { shell::read(&other).ok() }
 }
 
 fn joined_lines(text: &str) -> String {
@@ -103,6 +127,16 @@ impl Walk {
     }
 
     fn node(&mut self, node: &Node, input: &Input) -> Result<Option<String>, Unreadable> {
+        if self.depth >= NESTED {
+            return Err(Unreadable);
+        }
+        self.depth += 1;
+        let output = self.follow(node, input);
+        self.depth -= 1;
+        output
+    }
+
+    fn follow(&mut self, node: &Node, input: &Input) -> Result<Option<String>, Unreadable> {
         match node {
             Node::Simple(simple) => self.simple(simple, input),
             Node::Pipe(stages) => {
@@ -252,14 +286,15 @@ impl Walk {
         }
         self.remember(&name, args, input);
         let file = file.strip_prefix('=').unwrap_or(file);
-        for inner in inner(file, args) {
+        for inner in inner(file, args).runs {
             self.inner(inner, input)?;
         }
         // What is only a guess leaves nothing open.
         let unknown = self.found.unknown;
-        let mut perhaps = wrappers::perhaps(file, args);
+        let mut perhaps = by_option(file, args).runs;
+        perhaps.extend(options::in_code(file, args));
         if let Input::Known(text) = input {
-            perhaps.extend(wrappers::perhaps_in_code(file, text));
+            perhaps.extend(options::in_input(file, text));
         }
         for inner in perhaps {
             self.inner(inner, input)?;
@@ -387,7 +422,8 @@ impl Walk {
             return Ok(());
         }
         // What is not known stands in it like a variable that is not.
-        let Ok(script) = shell::read(&text.replace(UNKNOWN, "${_}")) else {
+        let text = text.replace(UNKNOWN, "${_}");
+        let Ok(script) = shell::read(&text) else {
             // It may be no shell's text at all; or one that cannot be read here.
             self.found.unknown |= !self.uncalled;
             return Ok(());
@@ -404,7 +440,12 @@ impl Walk {
         if given {
             self.variables.insert("@".to_owned(), vec![args]);
         }
-        let result = self.script(&script, input);
+        let mut result = self.script(&script, input);
+        if let Some(script) = in_dash(&text).filter(|_| result.is_ok()) {
+            let unknown = self.found.unknown;
+            result = self.script(&script, input);
+            self.found.unknown = unknown;
+        }
         for (name, values) in before {
             self.variables.insert(name.to_owned(), values.unwrap_or_default());
         }

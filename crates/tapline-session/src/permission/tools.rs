@@ -20,8 +20,6 @@ const SAME: &[&[&str]] = &[
 
 /// Tools that only look.
 const READING: &[&str] = &["Read", "NotebookRead", "Glob", "Grep", "LS", "WebFetch", "WebSearch"];
-/// Tools of which it is known that they write.
-const WRITING: &[&str] = &["Write", "Edit", "MultiEdit", "NotebookEdit"];
 
 /// All names of a tool.
 pub(super) fn names(tool: &str) -> impl Iterator<Item = &str> {
@@ -36,10 +34,6 @@ pub(super) fn of_commands() -> &'static [&'static str] {
 
 pub(super) fn only_reads(tool: &str) -> bool {
     READING.contains(&tool)
-}
-
-pub(super) fn writes(tool: &str) -> bool {
-    WRITING.contains(&tool)
 }
 
 /// It runs commands that are no shell's.
