@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::shell::{self, Node, Piece, Redirect, Script, Simple, Unreadable, Word};
-use expand::{SPLIT, UNKNOWN, unmarked};
+use expand::{SPLIT, UNKNOWN, is_pattern, unmarked};
 pub(super) use expand::{could_be, literal_name};
 pub(super) use options::{by_option, runs_by_option};
 pub(super) use wrappers::{Inner, SHELLS, inner, runs_others};
@@ -263,6 +263,15 @@ impl Walk {
             let output = self.run(&without, input);
             self.depth -= 1;
             return output.map(|_| None);
+        }
+        // Names of files may be what is run, or evaluated: `env *`, `test *`.
+        let (first, rest) = match &fields[1..] {
+            [first, rest @ ..] => (is_pattern(first), rest.iter().any(|field| is_pattern(field))),
+            [] => (false, false),
+        };
+        let of_files = first || rest;
+        if of_files && wrappers::runs_names(name.rsplit('/').next().unwrap_or_default(), first) {
+            self.found.unknown |= !self.uncalled;
         }
         self.depth += 1;
         let output = self.run_named(&name, &args, input);

@@ -6,6 +6,7 @@ mod cases;
 mod checks;
 #[cfg(test)]
 mod corners;
+mod covering;
 #[cfg(test)]
 mod fixtures;
 #[cfg(test)]

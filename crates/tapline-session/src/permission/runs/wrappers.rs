@@ -167,6 +167,17 @@ pub(in super::super) fn runs_others(name: &str) -> bool {
         || SUBCOMMANDS.iter().any(|(names, _, _)| of(names))
 }
 
+/// Whether it may run, or evaluate, what stands for names of files among its words, or as the first of them.
+pub(super) fn runs_names(name: &str, first: bool) -> bool {
+    match name {
+        "find" | "gfind" | "fd" | "fdfind" | "ssh" => false,
+        // Only with an option before.
+        "printf" | "print" => first,
+        "eval" => true,
+        _ => EVALUATING.contains(&name) || (first && runs_others(name)),
+    }
+}
+
 /// `/lib64/ld-linux-x86-64.so.2 /bin/rm`
 fn is_loader(name: &str) -> bool {
     ["ld-linux", "ld-musl", "ld.so", "ld64.so"].iter().any(|loader| name.starts_with(loader))
