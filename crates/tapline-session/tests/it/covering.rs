@@ -232,7 +232,7 @@ fn a_checked_run_is_not_at_home_behind_cd() {
             json!({"type": "assistant", "session_id": "s", "message": {"id": id, "role": "assistant", "content": content}})
         };
         let lines = [start, call("a", first), call("b", "./test.sh"), call("c", "git status")];
-        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        let text = lines.map(|line| line.to_string()).join("\n");
         let mut checker = PermissionChecker::new(rules.parse().unwrap());
         let told = tell_plainly(text.as_bytes());
         let decided = told.steps.iter().flatten().filter_map(|step| checker.accept(step));

@@ -6,6 +6,7 @@ mod cases;
 mod checks;
 #[cfg(test)]
 mod corners;
+#[cfg(test)]
 mod covering;
 #[cfg(test)]
 mod fixtures;

@@ -1,6 +1,6 @@
 //! Programs that run another by one of their options (`tar --to-command`, `git submodule foreach`), or in code of their own language.
 
-use super::wrappers::{Inner, Wrapped, given};
+use super::wrappers::{Inner, Wrapped, given, given_texts};
 
 /// Programs that run code of their own language, and the options it comes with; a program without is its first word.
 #[rustfmt::skip]
@@ -32,14 +32,11 @@ pub(in super::super) fn by_option(name: &str, args: &[String]) -> Wrapped {
     let mut found = Wrapped::new();
     let text = |text: &str| Inner::Text(text.to_owned(), Vec::new());
     if let Some((_, letters, long)) = PROGRAMS.iter().find(|(names, ..)| names.split(' ').any(|known| known == name)) {
-        let given = given(args, letters, long).into_iter().map(|inner| match inner {
+        let given = given_texts(args, letters, long).into_iter().map(|given| {
             // `tar --checkpoint-action=exec=TEXT`; `bind -x '"key": TEXT'`
-            Inner::Text(given, args) => {
-                let given = given.strip_prefix("exec=").unwrap_or(&given);
-                let key = given.split_once(':').filter(|_| name == "bind");
-                Inner::Text(key.map_or(given, |(_, given)| given.trim().trim_matches(['"', '\''])).to_owned(), args)
-            }
-            other => other,
+            let given = given.strip_prefix("exec=").unwrap_or(given);
+            let key = given.split_once(':').filter(|_| name == "bind");
+            text(key.map_or(given, |(_, given)| given.trim().trim_matches(['"', '\''])))
         });
         found.runs.extend(given);
     }

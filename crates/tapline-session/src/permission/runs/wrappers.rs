@@ -205,10 +205,10 @@ pub(in super::super) fn inner(name: &str, args: &[String]) -> Wrapped {
     match name {
         _ if SHELLS.contains(&name) => found.add(shell(args)),
         _ if FOREIGN.contains(&name) => {
-            found.add(Wrapped::unsure(shell(args).runs.into_iter().chain(given(args, "C", "init-command"))))
+            found.add(Wrapped::unsure(shell(args).runs.into_iter().chain(given(args, "C", "init-command"))));
         }
         _ if is_loader(name) => {
-            found.add(by_row(&("", "", "library-path preload audit argv0 inhibit-rpath", "", 0, Words), args))
+            found.add(by_row(&("", "", "library-path preload audit argv0 inhibit-rpath", "", 0, Words), args));
         }
         "env" | "genv" => found.add(split_string(args)),
         "command" | "builtin" | "exec" | "-" | "coproc" => {
@@ -223,11 +223,11 @@ pub(in super::super) fn inner(name: &str, args: &[String]) -> Wrapped {
         "source" | "." => found.runs.push(Inner::Input(args.iter().find(|arg| *arg != "--").cloned())),
         "xargs" | "gxargs" => {
             let replaced = replaced(args);
-            let with_input = |inner| match inner {
-                Inner::Words(words) => Inner::InputWords(words, replaced.clone()),
-                other => other,
-            };
-            found.runs = found.runs.into_iter().map(with_input).collect();
+            for inner in &mut found.runs {
+                if let Inner::Words(words) = inner {
+                    *inner = Inner::InputWords(std::mem::take(words), replaced.clone());
+                }
+            }
         }
         "parallel" | "rush" => found.add(Wrapped::unsure(parallel(args))),
         "find" | "gfind" | "fd" | "fdfind" => found.runs.extend(between(args, name)),
@@ -455,8 +455,7 @@ fn bwrap(args: &[String]) -> Option<Inner> {
     let mut at = 0;
     while let Some(name) = args.get(at).and_then(|arg| arg.strip_prefix("--")) {
         at += match name {
-            "" => 1,
-            "new-session" | "die-with-parent" | "as-pid-1" | "clearenv" | "share-net" | "disable-userns" => 1,
+            "" | "new-session" | "die-with-parent" | "as-pid-1" | "clearenv" | "share-net" | "disable-userns" => 1,
             _ if name.starts_with("unshare-") => 1,
             "symlink" | "setenv" | "file" | "chmod" => 3,
             _ if name.contains("bind") => 3,
@@ -471,9 +470,14 @@ fn bwrap(args: &[String]) -> Option<Inner> {
 
 /// Texts for a shell, given with an option: `su -c TEXT`, `script -qcTEXT`, `npx --call=TEXT`.
 pub(super) fn given(args: &[String], letters: &str, long: &str) -> Vec<Inner> {
-    let text = |(at, arg): (usize, &String)| {
+    let texts = given_texts(args, letters, long).into_iter();
+    texts.map(|text| Inner::Text(text.to_owned(), Vec::new())).collect()
+}
+
+pub(super) fn given_texts<'a>(args: &'a [String], letters: &str, long: &str) -> Vec<&'a str> {
+    let text = |(at, arg): (usize, &'a String)| {
         let next = args.get(at + 1).map(String::as_str);
-        let text = if let Some(name) = arg.strip_prefix("--") {
+        if let Some(name) = arg.strip_prefix("--") {
             let (name, value) = name.split_once('=').map_or((name, next), |(name, value)| (name, Some(value)));
             value.filter(|_| !name.is_empty() && long.split(' ').any(|known| known.starts_with(name)))
         } else {
@@ -482,8 +486,7 @@ pub(super) fn given(args: &[String], letters: &str, long: &str) -> Vec<Inner> {
                 "" => next,
                 text => Some(text),
             }
-        };
-        text.map(|text| Inner::Text(text.to_owned(), Vec::new()))
+        }
     };
     args.iter().enumerate().filter_map(text).collect()
 }
