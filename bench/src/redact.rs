@@ -37,6 +37,14 @@ const HOSTILE: &[&str] = &[
     "AKIA",
     ",",
     "token,password=a,",
+    " -u",
+    " -u a:",
+    "password=[",
+    "_KEY=",
+    "token='",
+    "machine a login b password ",
+    "sshpass -p a",
+    "kind: Secret\ndata:\n a: b\n",
 ];
 
 /// The best time of a few rounds, as millions of bytes a second.

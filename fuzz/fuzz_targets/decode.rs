@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use tapline_fuzz::{Case, is_json};
-use tapline_protocol::{Decoder, Event, Malformed};
+use tapline_protocol::{Decoder, Event, Malformed, claude};
 
 fuzz_target!(|data: &[u8]| {
     let Some(case) = Case::of(data) else { return };
@@ -20,8 +20,8 @@ fuzz_target!(|data: &[u8]| {
             Event::Blank => assert!(text.is_empty()),
             Event::Malformed(Malformed::TooLong | Malformed::NulRun) | Event::Rest => {}
             Event::Malformed(Malformed::Syntax(_)) => assert!(!is_json(&text)),
-            Event::ControlRequest(frame) => assert!(is_json(&serde_json::to_string(frame).unwrap())),
-            Event::ControlResponse(frame) => assert!(is_json(&serde_json::to_string(frame).unwrap())),
+            Event::Claude(claude::Event::ControlRequest(frame)) => assert!(is_json(&serde_json::to_string(frame).unwrap())),
+            Event::Claude(claude::Event::ControlResponse(frame)) => assert!(is_json(&serde_json::to_string(frame).unwrap())),
             _ => assert!(is_json(&text)),
         }
     }

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use tapline_session::text::visible;
 
@@ -25,9 +25,10 @@ pub(crate) struct Cli {
 }
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 success, 1 the agent failed (or --get found nothing, or --fail-on), 2 bad usage or input,
-3 policy violated (or what sim and replay --strict expect), 4 incomplete, 124 timeout, 126 agent not executable, 127 agent not found,
-130 interrupted, 143 terminated.";
+Exit codes: 0 success, 1 the agent failed (or --get found nothing, or --fail-on),
+2 bad usage or input, 3 policy violated (sim, replay --strict: an expectation did not hold),
+4 incomplete, 124 timeout, 126 agent not executable, 127 agent not found, 130 interrupted,
+143 terminated.";
 
 /// The command that guards a run, for tapline itself to start.
 pub(crate) const GUARD: &str = "__guard";
@@ -62,14 +63,19 @@ pub(crate) struct Inspect {
     /// Print the report, one JSON object (docs/REPORT.md describes it)
     #[arg(long, conflicts_with = "get")]
     pub(crate) json: bool,
-    /// Print one value of the report, raw: session.id, answer, ledger.cost_usd, tools.calls[].name; given often, each on its own line
+    /// Print one value of the report, raw: session.id, answer, ledger.cost_usd, tools.calls[].name; may be given several times, each value starts a line.
+    /// In GitHub Actions a workflow command in it (`::error::`) is taken apart, also in `$(…)`: `x=$(GITHUB_ACTIONS= tapline …)`
+    /// has it exactly
     #[arg(long, value_name = "PATH")]
     pub(crate) get: Vec<String>,
+    /// Replace secrets: keys, tokens, passwords, private keys (docs/REDACT.md)
+    #[arg(long)]
+    pub(crate) redact: bool,
     /// Exit with the verdict: 1 the agent failed, 4 no result, 124 timeout, 130 interrupted
     #[arg(long)]
     pub(crate) exit_status: bool,
-    /// With --exit-status: 1 for a success with one of these warnings, separated by commas: denied, max-tokens, …
-    #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = warning_code, requires = "exit_status")]
+    /// Exit with the verdict, and with 1 for a success with one of these warnings, separated by commas: denied, max-tokens, … (docs/REPORT.md lists them)
+    #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = warning_code)]
     pub(crate) fail_on: Vec<&'static str>,
     #[command(flatten)]
     pub(crate) look: Look,
@@ -77,13 +83,13 @@ pub(crate) struct Inspect {
     pub(crate) facts: Facts,
 }
 
-/// Show a stream as a person wants to see it, live or from a file
+/// Show a stream in a form that is easy to read, live or from a file
 #[derive(Debug, Args)]
 pub(crate) struct View {
     /// The streams; `-` or nothing reads stdin
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// Wait for more, like `tail -F`, across truncation and rotation; one file
+    /// Wait for more, like `tail -F`, also after the file is truncated or replaced; takes one file
     #[arg(long, short)]
     pub(crate) follow: bool,
     /// Show what the agent thinks
@@ -92,6 +98,9 @@ pub(crate) struct View {
     /// Type text as it comes (needs partial messages in the stream)
     #[arg(long)]
     pub(crate) partial: bool,
+    /// Replace secrets: keys, tokens, passwords, private keys (docs/REDACT.md)
+    #[arg(long)]
+    pub(crate) redact: bool,
     /// Exit with the verdict, as `inspect --exit-status` does
     #[arg(long)]
     pub(crate) exit_status: bool,
@@ -146,13 +155,14 @@ pub(crate) enum Target {
 pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) stream: Stream,
-    /// Rules that the run must keep (TOML; docs/POLICY.md describes it)
+    /// Rules that the run must keep (TOML; docs/POLICY.md describes them)
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
-    /// Show what these permission rules would have decided of every call (TOML; docs/PERMISSIONS.md describes them)
+    /// Show what these permission rules would have decided of every call; exit 3 if one ran that they deny (TOML; docs/PERMISSIONS.md
+    /// describes them)
     #[arg(long, value_name = "FILE")]
     pub(crate) permissions: Option<PathBuf>,
-    /// Exit 3 for anything odd, too
+    /// Exit with 3 also for anything odd
     #[arg(long)]
     pub(crate) strict: bool,
     /// Print the findings as one JSON object
@@ -187,7 +197,7 @@ pub(crate) struct Doctor {
     pub(crate) look: Look,
 }
 
-/// Print the completions of a shell
+/// Print completions for a shell
 #[derive(Debug, Args)]
 pub(crate) struct Completions {
     #[arg(value_enum)]
@@ -197,7 +207,7 @@ pub(crate) struct Completions {
 /// Print the manual page, or write all of them into a folder
 #[derive(Debug, Args)]
 pub(crate) struct Man {
-    /// Write tapline.1, tapline-inspect.1, … here
+    /// Write tapline.1, tapline-inspect.1, … into this folder
     #[arg(value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
 }
@@ -213,13 +223,13 @@ pub(crate) struct Stream {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "What the stream does not say")]
 pub(crate) struct Facts {
-    /// Whose stream it is, where that cannot be seen
+    /// Which agent wrote the stream; needed only where tapline cannot tell
     #[arg(long, value_enum)]
     pub(crate) agent: Option<AgentName>,
-    /// The shape of the input
+    /// The format of the input
     #[arg(long, value_enum, default_value_t = Shape::Auto, hide_default_value = true)]
     pub(crate) input_format: Shape,
-    /// A longer line is counted malformed and passed on in pieces, in bytes [default: 67108864]
+    /// Count a line with more bytes as malformed; it is passed on in pieces [default: 67108864]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) line_limit: Option<u64>,
     /// The agent's exit code
@@ -231,13 +241,13 @@ pub(crate) struct Facts {
     /// A file with what the agent wrote to stderr
     #[arg(long, value_name = "FILE")]
     pub(crate) stderr: Option<PathBuf>,
-    /// A watchdog ended the run
+    /// The run was stopped because it took too long
     #[arg(long)]
     pub(crate) timed_out: bool,
-    /// No advisory categories (interactive, background_task)
+    /// Do not mark a success as `interactive` or `background_task`
     #[arg(long)]
     pub(crate) no_heuristics: bool,
-    /// The file of codex's --output-last-message
+    /// The file that `codex exec --output-last-message` wrote
     #[arg(long, value_name = "FILE")]
     pub(crate) last_message: Option<PathBuf>,
 }
@@ -245,9 +255,12 @@ pub(crate) struct Facts {
 /// A warning's code; `denied` is short for `permission-denied`.
 fn warning_code(text: &str) -> Result<&'static str, String> {
     let text = if text == "denied" { "permission-denied" } else { text };
-    let known = tapline_session::WARNING_CODES.iter().find(|code| **code == text);
-    known.copied().ok_or_else(|| {
-        format!("no such warning; there are denied (permission-denied), {}", tapline_session::WARNING_CODES.join(", "))
+    let codes = tapline_session::WARNING_CODES;
+    codes.iter().find(|code| **code == text).copied().ok_or_else(|| {
+        let all = codes.join(", ");
+        let meant = tapline_session::text::nearest(text, codes.iter().copied().chain(["denied"]));
+        let meant = meant.map(|meant| format!("did you mean `{meant}`? ")).unwrap_or_default();
+        format!("{meant}There are denied (short for permission-denied), {all}")
     })
 }
 
@@ -274,7 +287,7 @@ impl From<AgentName> for tapline_protocol::Agent {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Shape {
-    /// Look
+    /// Find out
     #[default]
     Auto,
     /// One event a line (claude --output-format stream-json)
@@ -311,7 +324,7 @@ pub(crate) fn parse() -> Result<Command, ExitCode> {
         }
         Err(error) => {
             let error = told_visibly(std::env::args_os()).unwrap_or(error);
-            let text = error.to_string();
+            let text = with_tip(&error);
             let why = match error.kind() {
                 ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "no command was given",
                 _ => text.lines().next().unwrap_or_default().trim_start_matches("error: "),
@@ -320,6 +333,26 @@ pub(crate) fn parse() -> Result<Command, ExitCode> {
             Err(ExitCode::from(crate::exit::USAGE))
         }
     }
+}
+
+/// What is wrong, and what to write where a prompt was given as several words.
+fn with_tip(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    let words: Vec<String> = words.take_while(|word| word != "--").collect();
+    let Some((command, rest)) = words.split_first() else { return text };
+    let surplus = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(word)) if error.kind() == ErrorKind::UnknownArgument => !word.starts_with('-'),
+        _ => false,
+    };
+    if !surplus || !["run", "chat"].contains(&command.as_str()) {
+        return text;
+    }
+    let is_option = |word: &&str| word.starts_with('-');
+    let prompt = rest.iter().map(String::as_str).skip_while(is_option).take_while(|word| !is_option(word));
+    let prompt = crate::output::quoted(&prompt.collect::<Vec<_>>().join(" "));
+    let tip = format!("  tip: put the prompt in quotes: tapline {command} {prompt}");
+    text.replacen("\n\nUsage:", &format!("\n\n{tip}\n\nUsage:"), 1)
 }
 
 /// What is wrong with a command line, with its words made visible: an error's text leaves out what steers a terminal.

@@ -11,7 +11,17 @@ use tapline_session::text::one_line;
 
 /// Whether this is a job of GitHub Actions.
 pub(crate) fn is_job() -> bool {
-    std::env::var_os("GITHUB_ACTIONS").is_some()
+    is_set("GITHUB_ACTIONS")
+}
+
+/// Whether this is the log of any CI system.
+pub(crate) fn is_log() -> bool {
+    is_set("CI") || is_job()
+}
+
+/// Whether a variable says yes: it is there, and not empty, `0` or `false`.
+fn is_set(name: &str) -> bool {
+    std::env::var_os(name).is_some_and(|value| !matches!(value.to_str(), Some("" | "0" | "false")))
 }
 
 /// Whether what is written there goes to a file, which is no log.

@@ -4,7 +4,7 @@ use std::io;
 use std::process::ExitCode;
 
 use tapline_session::text::one_line;
-use tapline_session::{Category, Outcome, Verdict};
+use tapline_session::{Category, Outcome, Verdict, Warning};
 
 /// Bad usage or input.
 pub(crate) const USAGE: u8 = 2;
@@ -46,9 +46,13 @@ pub(crate) fn failure(verdict: &Verdict) -> Option<String> {
 }
 
 /// Why a success counts as a failure: it has one of these warnings.
-pub(crate) fn warned(verdict: &Verdict, codes: &[&str]) -> Option<String> {
-    let warning = verdict.warnings.iter().find(|warning| codes.contains(&warning.code))?;
-    Some(format!("{}: {} (--fail-on)", warning.code, one_line(&warning.message)))
+pub(crate) fn warning<'v>(verdict: &'v Verdict, codes: &[&str]) -> Option<&'v Warning> {
+    verdict.warnings.iter().find(|warning| codes.contains(&warning.code))
+}
+
+/// The same in words.
+pub(crate) fn warned(warning: &Warning) -> String {
+    format!("{}: {} (--fail-on)", warning.code, one_line(&warning.message))
 }
 
 /// Ends this process by a signal, as the one that it stands for was ended. Returns only if that cannot be done.

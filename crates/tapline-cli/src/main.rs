@@ -5,10 +5,12 @@
 #[expect(clippy::doc_markdown, reason = "its comments are help texts, printed as they are")]
 mod args;
 mod ci;
+mod clock;
 mod commands;
 mod config;
 mod exit;
 mod follow;
+mod init;
 mod output;
 mod plain;
 mod signals;
@@ -20,6 +22,9 @@ mod values;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    if let Some(code) = init::stand_in() {
+        return code;
+    }
     sink::watch_panics();
     // Called by the name of an agent, it stands in for it.
     if let Some((agent, args)) = commands::tee::called_as() {

@@ -223,3 +223,28 @@ pub(crate) fn watch_panics() {
         ci::annotate(&fault.to_string());
     }));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_in_tapline_closes_the_group_and_is_an_annotation() -> io::Result<()> {
+        if std::env::var_os("FAULTY").is_some() {
+            watch_panics();
+            Sink::stdout().group("work");
+            panic!("oh no");
+        }
+        // In a process of its own: the hook is for all of it.
+        let mut faulty = std::process::Command::new(std::env::current_exe()?);
+        faulty.args(["--exact", "sink::tests::a_fault_in_tapline_closes_the_group_and_is_an_annotation", "--nocapture"]);
+        let output = faulty.env("FAULTY", "1").env("GITHUB_ACTIONS", "true").output()?;
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(!output.status.success(), "{out}{err}");
+        let behind = out.split_once("::group::work").map_or("", |(_, behind)| behind);
+        assert!(behind.contains("::endgroup::"), "{out}");
+        let told = format!("{out}{err}");
+        assert!(told.lines().any(|line| line.starts_with("::error") && line.contains("oh no")), "{told}");
+        Ok(())
+    }
+}

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, Record, Transcript};
-use tapline_recording::Recording;
-use tapline_session::{Ending, Fold, Format, Ledger, Run, Step, Summary, Warning};
+use tapline_recording::{Recording, Redactor};
+use tapline_session::{Ending, Fold, Format, Ledger, Run, Step, Summary, Warning, What};
 
 use crate::args::{Facts, Shape};
-use crate::{config, output, store};
+use crate::{clock, config, output, store};
 use redaction::Redaction;
 use sent::SentBefore;
 
@@ -39,7 +39,16 @@ pub(crate) struct Source {
     redaction: Option<Redaction>,
     /// It may still turn out to be no stream.
     unsure: bool,
+    /// It is none: of lines that streams do not have, nothing more is said.
+    is_transcript: bool,
+    /// The fold knows what stands on stderr.
+    heard: bool,
+    /// The clock that has stopped the run.
+    clock: Option<String>,
 }
+
+/// A line of a type that streams do not have.
+const UNKNOWN: &str = "unknown-type";
 
 /// What a file is shows in its first lines.
 const SHOWS_WITHIN: u64 = 64;
@@ -84,10 +93,11 @@ impl Source {
             Some(end) => end.lost.iter().for_each(|loss| output::tell(&format!("{name}: {loss}"))),
         }
         let named = recording.meta.agent.as_deref();
-        let agent = [Agent::Claude, Agent::Codex].into_iter().find(|agent| named == Some(agent.name()));
+        let agent = named.and_then(Agent::named);
         let format = if recording.writes_lines() { InputFormat::Lines } else { InputFormat::Auto };
         let mut source = Self::with(name, Box::new(file), facts, agent, format)?;
         let end = recording.end.clone().unwrap_or_default();
+        source.clock = end.clock.as_ref().filter(|_| end.timed_out).map(clock::told);
         let given = source.ending;
         let stderr = recording.stderr_head(STDERR_KEPT).ok().filter(|text| !text.is_empty());
         let stderr = stderr.map(|text| config::redactor().map(|redactor| redactor.text(&text).into_owned())).transpose()?;
@@ -117,13 +127,17 @@ impl Source {
     }
 
     /// Takes secrets out of all that is read from here on.
-    pub(crate) fn redacted(mut self) -> Result<Self> {
-        let redactor = config::redactor()?;
-        for text in [&mut self.ending.stderr, &mut self.ending.last_message].into_iter().flatten() {
+    pub(crate) fn redacted(self) -> Result<Self> {
+        Ok(self.redacted_by(config::redactor()?))
+    }
+
+    pub(crate) fn redacted_by(mut self, redactor: Redactor) -> Self {
+        let Ending { stderr, last_message, violated, .. } = &mut self.ending;
+        for text in [stderr, last_message, violated, &mut self.run.label].into_iter().flatten() {
             *text = redactor.text(text).into_owned();
         }
         self.redaction = Some(Redaction::new(redactor));
-        Ok(self)
+        self
     }
 
     /// Reads from anything.
@@ -146,8 +160,8 @@ impl Source {
         };
         let limit = facts.line_limit.map_or(DEFAULT_LINE_LIMIT, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
         let reader = BufReader::with_capacity(CHUNK, reader);
-        let input =
-            Input::open(reader, format, Decoder::with_line_limit(limit)).with_context(|| format!("cannot read {name}"))?;
+        let decoder = Decoder::with_line_limit(limit).for_agent(agent);
+        let input = Input::open(reader, format, decoder).with_context(|| format!("cannot read {name}"))?;
         let (fold, ending) = (Fold::for_agent(agent), ending(facts)?);
         Ok(Self {
             name,
@@ -161,16 +175,19 @@ impl Source {
             lost: Vec::new(),
             redaction: None,
             unsure: true,
+            is_transcript: false,
+            heard: false,
+            clock: None,
         })
     }
 
     /// The next record, for those who pass it on unread.
     pub(crate) fn next_record(&mut self) -> Result<Option<Record>> {
-        let Self { name, input, redaction, unsure, .. } = self;
+        let Self { name, input, redaction, unsure, is_transcript, .. } = self;
         let mut read = || {
             let record = input.next().transpose().with_context(|| format!("cannot read {name}"))?;
             if let Some(transcript) = record.as_ref().filter(|_| *unsure).and_then(Transcript::of) {
-                *unsure = false;
+                (*unsure, *is_transcript) = (false, true);
                 output::tell(&format!("{name} is {}", transcript.about()));
             }
             *unsure &= record.as_ref().is_some_and(|record| record.line < SHOWS_WITHIN && !is_of_a_stream(record));
@@ -193,6 +210,9 @@ impl Source {
 
     /// The next record and what happened in it; no record where it was the host that said something.
     pub(crate) fn next(&mut self) -> Result<Option<(Option<Record>, Vec<Step>)>> {
+        if let Some(stderr) = self.ending.stderr.as_deref().filter(|_| !std::mem::replace(&mut self.heard, true)) {
+            self.fold.hear_stderr(stderr);
+        }
         if self.held.is_none() {
             self.held = self.next_record()?;
         }
@@ -208,13 +228,21 @@ impl Source {
             }
         }
         let Some(record) = self.held.take() else { return Ok(None) };
-        let steps = self.fold.apply(&record);
+        let mut steps = self.fold.apply(&record);
+        if self.is_transcript {
+            steps.retain(|step| !matches!(&step.what, What::Odd(odd) if odd.code == UNKNOWN));
+        }
         Ok(Some((Some(record), steps)))
     }
 
     /// The rule that the run was stopped for, which no longer counts.
     pub(crate) fn take_violation(&mut self) -> Option<String> {
         self.ending.violated.take()
+    }
+
+    /// How many attempts the run had; 1 where that is not known.
+    pub(crate) fn attempts(&self) -> u64 {
+        self.run.attempts.max(1)
     }
 
     /// Where the attempts before this one are kept, if it is the last of several: `PATH`, `PATH-2` before `PATH-3`.
@@ -224,6 +252,11 @@ impl Source {
         first.map_or_else(Vec::new, |first| {
             (1..self.run.attempts).map(|attempt| store::of_attempt(first.into(), attempt)).collect()
         })
+    }
+
+    /// Whether it is no stream, but what an agent keeps of a session.
+    pub(crate) fn is_transcript(&self) -> bool {
+        self.is_transcript
     }
 
     /// How long the run took, if that is known.
@@ -252,6 +285,10 @@ impl Source {
         if let Some(whole) = self.whole {
             summary.ledger = whole;
         }
+        if self.is_transcript {
+            summary.verdict.warnings.retain(|warning| warning.code != UNKNOWN);
+        }
+        summary.clock = self.clock;
         let lost = self.lost.into_iter().map(|message| Warning { code: "recording-incomplete", message, line: None });
         summary.verdict.warnings.extend(lost);
         let format = Format::of(self.input.shape(), summary.agent);

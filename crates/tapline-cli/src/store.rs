@@ -1,7 +1,7 @@
 //! Where recordings are kept: under `TAPLINE_HOME`, else in the data folder of the XDG standard.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Result, bail};
@@ -39,6 +39,17 @@ pub(crate) fn folder(kept: &Kept) -> Result<Option<PathBuf>> {
         None => new_recording().map(Some),
     }
 }
+
+/// Where a run is kept, for people. The HOME that `tapline sim` makes for a command goes with it, and all that is in it.
+pub(crate) fn recorded_in(folder: &Path) -> String {
+    let home = std::env::var_os(SIM_HOME).filter(|home| !home.is_empty());
+    let gone = home.is_some_and(|home| std::path::absolute(folder).is_ok_and(|folder| folder.starts_with(home)));
+    let until = if gone { ", which is removed when `tapline sim` ends (--record PATH keeps it elsewhere)" } else { "" };
+    format!("recorded in {}{until}", folder.display())
+}
+
+/// The variable with the HOME that a `tapline sim` has made for its command alone.
+pub(crate) const SIM_HOME: &str = "TAPLINE_SIM_HOME";
 
 /// A recording there, put on the disk when it was asked for.
 pub(crate) fn record_to(kept: &Kept, folder: PathBuf, redact: bool) -> RecordTo {

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use tapline_protocol::Json;
-use tapline_session::{Report, check_path, get};
+use tapline_session::{GetError, Report, check_path, get};
 
 use crate::ci::Kind;
 
@@ -24,12 +24,15 @@ pub(crate) fn check(paths: &[String]) -> Result<()> {
 }
 
 /// The values in the order of their paths. One that is not there, or a list with nothing in it, prints nothing; among several it
-/// is an empty line, so that none takes another's place.
+/// is an empty line, so that none takes another's place. Among several, null and an empty text are values like others: whoever
+/// asks for the error with the answer expects one of them to be empty.
 pub(crate) fn of(report: &Report, paths: &[String]) -> Values {
     let (report, mut values) = (report.to_json(), Values::default());
     for path in paths {
         let value = get(&report, path).unwrap_or_else(|error| {
-            values.missing.push(format!("no value at `{path}`: {error}"));
+            if error != GetError::Empty || paths.len() == 1 {
+                values.missing.push(format!("no value at `{path}`: {error}"));
+            }
             String::new()
         });
         if !value.is_empty() || paths.len() > 1 {

@@ -2,7 +2,11 @@
 
 pub mod content;
 pub mod control;
+mod event;
 pub mod message;
 pub mod partial;
 pub mod result;
 pub mod system;
+
+pub use event::{Event, NOTICES};
+pub(crate) use event::{fit, read};

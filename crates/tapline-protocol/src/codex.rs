@@ -1,5 +1,10 @@
 //! Codex's shapes, as `codex exec --json` writes them.
 
+mod event;
+
+pub use event::{Event, is_before_0_44};
+pub(crate) use event::{fit, read};
+
 use crate::json::{Json, Value};
 use crate::wire::{Field, Read, Tokens, frame, last_entries, wire};
 
@@ -18,6 +23,9 @@ wire! {
 
     /// `item.started`, `item.updated`, `item.completed`
     ItemEvent { item: Option<Item> = "item" }
+
+    /// `error`: the stream's own, beside the turn's.
+    StreamError { message: Option<String> = "message", error: Option<Json> = "error" }
 
     /// One entry of a plan.
     Todo { text: Option<String> = "text", completed: bool = "completed" }

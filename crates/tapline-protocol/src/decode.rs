@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
-use crate::dialect::is_claudes_result;
-use crate::event::{Event, Malformed, NOTICES};
+use crate::agent::Agent;
+use crate::claude;
+use crate::dialect::{Dialect, known_kind};
+use crate::event::{Event, Malformed};
 use crate::json::{Kind, SyntaxError, Tape, Value};
 use crate::lines::{Line, Piece, Splitter};
 use crate::record::{Envelope, Record, trim};
@@ -23,13 +25,27 @@ use crate::wire::Read;
 #[derive(Debug, Default)]
 pub struct Decoder {
     splitter: Splitter,
+    reading: Reading,
+}
+
+/// What reading a line needs to know of those before it.
+#[derive(Debug, Default)]
+struct Reading {
     tape: Tape,
+    dialect: Dialect,
 }
 
 impl Decoder {
     /// A decoder with its own limit on the size of a line, in bytes.
     pub fn with_line_limit(limit: usize) -> Self {
-        Self { splitter: Splitter::with_limit(limit), tape: Tape::default() }
+        Self { splitter: Splitter::with_limit(limit), reading: Reading::default() }
+    }
+
+    /// Reads a stream of this agent, whatever its lines look like. `None`: the lines decide.
+    #[must_use]
+    pub fn for_agent(mut self, agent: Option<Agent>) -> Self {
+        self.reading.dialect = Dialect::of(agent);
+        self
     }
 
     /// Takes the next bytes and returns the records they complete.
@@ -41,15 +57,15 @@ impl Decoder {
 
     /// Takes the next bytes and hands each record they complete to `each`.
     pub fn push_each(&mut self, bytes: &[u8], mut each: impl FnMut(Record)) {
-        let tape = &mut self.tape;
-        self.splitter.push(bytes, |line| each(decode(tape, line)));
+        let reading = &mut self.reading;
+        self.splitter.push(bytes, |line| each(reading.line(line)));
     }
 
     /// The input has ended: returns the record of an unterminated last line.
     pub fn finish(&mut self) -> Vec<Record> {
         let mut records = Vec::new();
-        let tape = &mut self.tape;
-        self.splitter.finish(|line| records.push(decode(tape, line)));
+        let reading = &mut self.reading;
+        self.splitter.finish(|line| records.push(reading.line(line)));
         records
     }
 
@@ -58,7 +74,8 @@ impl Decoder {
         let mut record = self.decode_line(1, bytes);
         if record.event == Event::Untyped {
             let result = record.with(Read::read).flatten().unwrap_or_default();
-            record.event = Event::Document(Box::new(result));
+            record.event = Event::Claude(claude::Event::Document(Box::new(result)));
+            record.dialect.decide(Agent::Claude);
         }
         record
     }
@@ -68,51 +85,61 @@ impl Decoder {
         if bytes == record.bytes {
             return record;
         }
-        if matches!(record.event, Event::Document(_)) {
+        if matches!(record.event, Event::Claude(claude::Event::Document(_))) {
             return Record { line: record.line, ..self.decode_document(bytes) };
         }
         if matches!(record.event, Event::Malformed(Malformed::TooLong | Malformed::NulRun) | Event::Rest) {
             return Record { bytes, ..record };
         }
-        self.decode_line(record.line, bytes)
+        // Whose stream it is was decided when it was read first.
+        self.reading.dialect = record.dialect;
+        Record { dialect: record.dialect, ..self.decode_line(record.line, bytes) }
     }
 
     /// Decodes one whole line that was cut elsewhere.
     pub fn decode_line(&mut self, line: u64, bytes: Vec<u8>) -> Record {
-        decode(&mut self.tape, Line { piece: Piece::Line, number: line, bytes: bytes.into() })
+        self.reading.line(Line { piece: Piece::Line, number: line, bytes: bytes.into() })
     }
 }
 
-fn decode(tape: &mut Tape, line: Line<'_>) -> Record {
-    let (envelope, event) = match line.piece {
-        Piece::Line => {
-            let text = trim(&line.bytes, line.number == 1);
-            if text.is_empty() {
-                (Envelope::default(), Event::Blank)
-            } else {
-                // The lossy reading is slow: only the few lines that need it take it.
-                match simdutf8::basic::from_utf8(text) {
-                    Ok(text) => read_text(tape, text),
-                    Err(_) => read_text(tape, &String::from_utf8_lossy(text)),
+impl Reading {
+    fn line(&mut self, line: Line<'_>) -> Record {
+        let (envelope, event) = match line.piece {
+            Piece::Line => {
+                let text = trim(&line.bytes, line.number == 1);
+                if text.is_empty() {
+                    (Envelope::default(), Event::Blank)
+                } else {
+                    // The lossy reading is slow: only the few lines that need it take it.
+                    match simdutf8::basic::from_utf8(text) {
+                        Ok(text) => self.text(text),
+                        Err(_) => self.text(&String::from_utf8_lossy(text)),
+                    }
                 }
             }
-        }
-        Piece::NulRun => (Envelope::default(), Event::Malformed(Malformed::NulRun)),
-        Piece::TooLong => (Envelope::default(), Event::Malformed(Malformed::TooLong)),
-        Piece::Rest => (Envelope::default(), Event::Rest),
-    };
-    Record { line: line.number, bytes: line.bytes.into_owned(), envelope, event }
-}
+            Piece::NulRun => (Envelope::default(), Event::Malformed(Malformed::NulRun)),
+            Piece::TooLong => (Envelope::default(), Event::Malformed(Malformed::TooLong)),
+            Piece::Rest => (Envelope::default(), Event::Rest),
+        };
+        Record { line: line.number, bytes: line.bytes.into_owned(), envelope, event, dialect: self.dialect }
+    }
 
-fn read_text(tape: &mut Tape, text: &str) -> (Envelope, Event) {
-    match tape.parse(text) {
-        Ok(value) if value.kind() == Kind::Object => read_object(value),
-        Ok(_) => (Envelope::default(), Event::NotObject),
-        Err(error) => (Envelope::default(), Event::Malformed(Malformed::Syntax(error))),
+    fn text(&mut self, text: &str) -> (Envelope, Event) {
+        match self.tape.parse(text) {
+            Ok(value) if value.kind() == Kind::Object => object(&mut self.dialect, value),
+            Ok(_) => {
+                self.dialect.pass();
+                (Envelope::default(), Event::NotObject)
+            }
+            Err(error) => {
+                self.dialect.pass();
+                (Envelope::default(), Event::Malformed(Malformed::Syntax(error)))
+            }
+        }
     }
 }
 
-fn read_object(value: Value<'_>) -> (Envelope, Event) {
+fn object(dialect: &mut Dialect, value: Value<'_>) -> (Envelope, Event) {
     fn filled(value: Value<'_>) -> Option<String> {
         value.as_str().filter(|text| !text.is_empty()).map(Cow::into_owned)
     }
@@ -129,38 +156,18 @@ fn read_object(value: Value<'_>) -> (Envelope, Event) {
             _ => {}
         }
     }
-    let event = match (kind.as_deref(), subtype.as_deref()) {
-        (Some("system"), subtype) => read_system(subtype, value),
-        // The type is compared whole: one that is written like `system/init` is none that we know.
-        (Some(kind), _) if kind.starts_with("system/") => Event::Unknown { kind: kind.to_owned() },
-        (Some("result"), _) if !is_claudes_result(value) => Event::Invalid {
-            event: Box::new(Event::Result(Box::new(Read::read(value).unwrap_or_default()))),
-            error: "nothing of it is as in Claude's `result`".to_owned(),
-        },
-        (Some(kind), _) => Event::read(kind, value).unwrap_or_else(|| Event::Unknown { kind: kind.to_owned() }),
-        (None, _) => Event::Untyped,
+    let event = if let Some(kind) = kind.as_deref() {
+        dialect.read(kind, subtype.as_deref(), value)
+    } else {
+        dialect.pass_foreign();
+        Event::Untyped
     };
     envelope.subtype = subtype.filter(|_| kind.as_deref() == Some("system")).map(Cow::into_owned);
-    envelope.kind = kind.map(|kind| match Event::known_kind(&kind) {
+    envelope.kind = kind.map(|kind| match known_kind(&kind) {
         Some(known) => Cow::Borrowed(known),
         None => Cow::Owned(kind.into_owned()),
     });
     (envelope, event)
-}
-
-fn read_system(subtype: Option<&str>, value: Value<'_>) -> Event {
-    let Some(subtype) = subtype else {
-        let notice = Event::Notice { subtype: String::new(), notice: Read::read(value).unwrap_or_default() };
-        return Event::Invalid { event: Box::new(notice), error: "`subtype` is missing".to_owned() };
-    };
-    let tag = format!("system/{subtype}");
-    Event::read(&tag, value).unwrap_or_else(|| {
-        if NOTICES.contains(&subtype) {
-            Event::Notice { subtype: subtype.to_owned(), notice: Read::read(value).unwrap_or_default() }
-        } else {
-            Event::Unknown { kind: tag }
-        }
-    })
 }
 
 /// Whether a text is one JSON value, the beginning of one, or neither.

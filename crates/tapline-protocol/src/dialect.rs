@@ -1,80 +1,155 @@
-//! Whose stream it is, told by one line. Other agents borrow names from Claude (`result`, `tool_use`, `error`, an
-//! `init` of its own): a line counts for an agent only where its shape is that agent's, too.
+//! Whose stream it is: decided here and nowhere else. The first line that only one agent writes decides. Agents borrow names from
+//! each other (`result`, `tool_use`, `error`): a line counts for an agent only where its shape is that agent's, too.
 
-use crate::claude::system::Init;
-use crate::event::{Agent, Event};
-use crate::json::{Kind, Value};
-use crate::record::Record;
+use crate::agent::Agent;
+use crate::event::Event;
+use crate::json::Value;
+use crate::tags::Reading;
+use crate::{claude, codex};
 
-/// What a line says about who wrote it.
+/// So many lines may say nothing; then the stream is of no agent that is known, for good.
+const UNDECIDED: u8 = 64;
+
+/// How well a line fits an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sign {
+pub(crate) enum Fit {
     /// Only this agent writes such lines.
-    Sure(Agent),
+    Sure,
     /// This agent writes such lines, and others may.
-    Likely(Agent),
-    /// None of the agents we know writes such lines today.
-    Foreign,
-    /// It says nothing.
-    Nothing,
+    Likely,
+    /// It can be read so, which says nothing.
+    Open,
+    /// It only looks like one of this agent's.
+    Not,
 }
 
-impl Event {
-    /// What this line says about who wrote it.
-    pub fn sign(&self) -> Sign {
-        if let Self::Error(error) = self {
-            return if error.message.is_some() { Sign::Likely(Agent::Codex) } else { Sign::Nothing };
-        }
-        if let Self::Init(init) = self {
-            return if is_claudes(init) { Sign::Sure(Agent::Claude) } else { Sign::Likely(Agent::Claude) };
-        }
-        if let Self::Unknown { kind } = self {
-            // A new `system` event is as likely Claude's as not.
-            return if kind.starts_with("system/") { Sign::Nothing } else { Sign::Foreign };
-        }
-        if matches!(self, Self::Invalid { .. }) && self.as_result().is_some() {
-            return Sign::Foreign;
-        }
-        match self.agent() {
-            Some(agent) if matches!(self, Self::ToolUse(_) | Self::ToolResult(_) | Self::Invalid { .. }) => Sign::Likely(agent),
-            Some(agent) => Sign::Sure(agent),
-            None if matches!(self, Self::Untyped) => Sign::Foreign,
-            None => Sign::Nothing,
+/// What is known of whose stream it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dialect {
+    decided: Decided,
+    /// Whose it may be, unless there are lines of somebody else.
+    likely: Option<Agent>,
+    /// There were lines that none of the known agents writes.
+    foreign: bool,
+    /// Lines that did not decide it.
+    undecided: u8,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Decided {
+    #[default]
+    NotYet,
+    Agent(Agent),
+    /// Nobody's, for good.
+    Unknown,
+}
+
+impl Dialect {
+    /// That of an agent which somebody named: no line decides otherwise.
+    pub fn of(agent: Option<Agent>) -> Self {
+        Self { decided: agent.map_or(Decided::NotYet, Decided::Agent), ..Self::default() }
+    }
+
+    /// Whose stream it is, as far as it is known: as a line has decided, or as its lines let suppose.
+    pub fn agent(self) -> Option<Agent> {
+        match self.decided {
+            Decided::Agent(agent) => Some(agent),
+            Decided::Unknown => None,
+            Decided::NotYet => self.likely.filter(|_| !self.foreign),
         }
     }
-}
 
-impl Record {
-    /// Whether Codex before 0.44 wrote this line: `{"id":"0","msg":{"type":…}}`.
-    pub fn is_of_old_codex(&self) -> bool {
-        let reads = |value: Value<'_>| {
-            let kind = value.get("msg").and_then(|message| message.get("type")).map(Value::kind);
-            value.get("id").is_some() && kind == Some(Kind::String)
+    /// Reads an object with a type.
+    pub(crate) fn read(&mut self, kind: &str, subtype: Option<&str>, value: Value<'_>) -> Event {
+        let event = match self.decided {
+            Decided::Agent(agent) => read_as(agent, kind, subtype, value).map(|(event, _)| event),
+            Decided::Unknown => None,
+            Decided::NotYet => self.try_all(kind, subtype, value),
         };
-        self.event == Event::Untyped && self.with(reads).unwrap_or(false)
+        event.unwrap_or_else(|| match (kind, subtype) {
+            ("system", Some(subtype)) => Event::Unknown { kind: format!("system/{subtype}") },
+            _ => Event::Unknown { kind: kind.to_owned() },
+        })
+    }
+
+    fn try_all(&mut self, kind: &str, subtype: Option<&str>, value: Value<'_>) -> Option<Event> {
+        let mut open = None;
+        for agent in Agent::ALL {
+            let Some((event, fit)) = read_as(*agent, kind, subtype, value) else { continue };
+            match fit {
+                Fit::Sure => {
+                    self.decided = Decided::Agent(*agent);
+                    return Some(event);
+                }
+                // Among lines of somebody else, one that only may be this agent's is not read as such.
+                Fit::Likely if !self.foreign => {
+                    self.likely = self.likely.or(Some(*agent));
+                    open = Some(event);
+                }
+                Fit::Open if !self.foreign => open = open.or(Some(event)),
+                Fit::Likely | Fit::Open | Fit::Not => {}
+            }
+        }
+        // A new `system` event is as likely Claude's as not.
+        self.foreign |= open.is_none() && kind != "system";
+        self.pass();
+        open
+    }
+
+    /// A line that decides nothing.
+    pub(crate) fn pass(&mut self) {
+        if self.decided == Decided::NotYet {
+            self.undecided += 1;
+            if self.undecided == UNDECIDED {
+                self.decided = self.agent().map_or(Decided::Unknown, Decided::Agent);
+            }
+        }
+    }
+
+    /// An object that none of the known agents writes.
+    pub(crate) fn pass_foreign(&mut self) {
+        self.foreign = true;
+        self.pass();
+    }
+
+    /// A whole document of the older, untyped shape, which one agent alone writes.
+    pub(crate) fn decide(&mut self, agent: Agent) {
+        if self.decided == Decided::NotYet {
+            self.decided = Decided::Agent(agent);
+        }
     }
 }
 
-/// An `init` that names what only Claude's has.
-fn is_claudes(init: &Init) -> bool {
-    init.permission_mode.is_some() || init.api_key_source.is_some() || init.claude_code_version.is_some()
+/// Reads an object as one of this agent's.
+fn read_as(agent: Agent, kind: &str, subtype: Option<&str>, value: Value<'_>) -> Option<(Event, Fit)> {
+    fn event<E>(reading: Reading<E>, fit: Fit, event: fn(E) -> Event) -> (Event, Fit) {
+        let event = event(reading.event);
+        match reading.error {
+            Some(error) => (Event::Invalid { event: Box::new(event), error }, fit),
+            None => (event, fit),
+        }
+    }
+    match agent {
+        Agent::Claude => claude::read(kind, subtype, value).map(|reading| {
+            let fit = claude::fit(&reading);
+            event(reading, fit, Event::Claude)
+        }),
+        Agent::Codex => codex::read(kind, value).map(|reading| {
+            let fit = codex::fit(&reading);
+            event(reading, fit, Event::Codex)
+        }),
+    }
 }
 
-/// Whether a `result` says anything that Claude's says. Gemini and Copilot end their streams with a `result` of their own.
-pub(crate) fn is_claudes_result(value: Value<'_>) -> bool {
-    const KEYS: &[&str] = &[
-        "subtype",
-        "is_error",
-        "result",
-        "errors",
-        "total_cost_usd",
-        "cost_usd",
-        "modelUsage",
-        "num_turns",
-        "duration_api_ms",
-        "permission_denials",
-    ];
-    let counts = |usage: Value<'_>| usage.get("input_tokens").is_some() || usage.get("output_tokens").is_some();
-    let mut entries = value.entries().into_iter().flatten();
-    entries.any(|(key, value)| KEYS.contains(&&*key) || key == "usage" && counts(value))
+/// The one copy of a known `type`.
+pub(crate) fn known_kind(kind: &str) -> Option<&'static str> {
+    if kind == "system" { Some("system") } else { claude::Event::known_tag(kind).or_else(|| codex::Event::known_tag(kind)) }
+}
+
+/// The keys that an agent's events of this tag are known to have.
+pub(crate) fn known_keys(agent: Agent, tag: &str) -> Option<Vec<&'static str>> {
+    match agent {
+        Agent::Claude => claude::Event::known_keys(tag).map(Iterator::collect),
+        Agent::Codex => codex::Event::known_keys(tag).map(Iterator::collect),
+    }
 }

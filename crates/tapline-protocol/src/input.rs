@@ -15,7 +15,7 @@ pub enum InputFormat {
     /// Nothing: look.
     #[default]
     Auto,
-    /// One event a line, of either agent.
+    /// One event a line, of any agent.
     Lines,
     /// One document.
     Document,
@@ -46,7 +46,7 @@ type Chained<R> = io::Chain<Cursor<Vec<u8>>, R>;
 
 impl<R: BufRead> Input<R> {
     /// Looks at the input as far as it must, and no further: lines are handed on as they come.
-    pub fn open(mut source: R, format: InputFormat, decoder: Decoder) -> io::Result<Self> {
+    pub fn open(mut source: R, format: InputFormat, mut decoder: Decoder) -> io::Result<Self> {
         let mut head = Vec::new();
         let whole = match format {
             InputFormat::Lines => false,
@@ -56,7 +56,7 @@ impl<R: BufRead> Input<R> {
             }
             InputFormat::Auto => looks_like_document(&mut source, &mut head)?,
         };
-        if whole && let Some((shape, elements)) = document(&head, format) {
+        if whole && let Some((shape, elements)) = document(&head, format, &mut decoder) {
             return Ok(Self { lines: None, elements, shape, auto: None });
         }
         let shape = if format == InputFormat::Document { Shape::Document } else { Shape::Lines };
@@ -170,11 +170,10 @@ fn more<R: BufRead>(source: &mut R, head: &mut Vec<u8>) -> io::Result<bool> {
 
 /// The records of a whole document: a result, or an array of events. Where nobody said that it is one, it must
 /// look like one.
-fn document(bytes: &[u8], format: InputFormat) -> Option<(Shape, VecDeque<Record>)> {
+fn document(bytes: &[u8], format: InputFormat, decoder: &mut Decoder) -> Option<(Shape, VecDeque<Record>)> {
     let text = String::from_utf8_lossy(trim(bytes, true));
     let mut tape = Tape::default();
     let value = tape.parse(&text).ok()?;
-    let mut decoder = Decoder::default();
     if value.kind() == Kind::Object {
         return Some((Shape::Document, [decoder.decode_document(bytes.to_vec())].into()));
     }

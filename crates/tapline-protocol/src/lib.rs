@@ -6,7 +6,7 @@
 //! over, and their text stays.
 //!
 //! ```
-//! use tapline_protocol::{Event, Reader};
+//! use tapline_protocol::{Event, Reader, claude};
 //!
 //! let stream = br#"{"type":"system","subtype":"init","model":"claude-opus-5-5"}
 //! {"subtype":"success","result":"half an emoji: \ud83d","type":"result"}
@@ -14,8 +14,8 @@
 //! "#;
 //! for record in Reader::new(stream.as_slice()) {
 //!     match record?.event {
-//!         Event::Init(init) => assert_eq!(init.model.as_deref(), Some("claude-opus-5-5")),
-//!         Event::Result(turn) => assert_eq!(turn.result.as_deref(), Some("half an emoji: \u{fffd}")),
+//!         Event::Claude(claude::Event::Init(init)) => assert_eq!(init.model.as_deref(), Some("claude-opus-5-5")),
+//!         Event::Claude(claude::Event::Result(turn)) => assert_eq!(turn.result.as_deref(), Some("half an emoji: \u{fffd}")),
 //!         other => assert_eq!(other, Event::Unknown { kind: "a_new_type".into() }),
 //!     }
 //! }
@@ -25,6 +25,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]
 
+mod agent;
 pub mod claude;
 pub mod codex;
 mod decode;
@@ -35,12 +36,14 @@ mod json;
 mod lines;
 mod reader;
 mod record;
+mod tags;
 mod transcript;
 mod wire;
 
+pub use agent::Agent;
 pub use decode::{Decoder, check_text};
-pub use dialect::Sign;
-pub use event::{Agent, Event, LineKind, Malformed, NOTICES};
+pub use dialect::Dialect;
+pub use event::{Event, LineKind, Malformed};
 pub use input::{Input, InputFormat, Shape as InputShape};
 pub use json::{Entries, Items, Json, Kind, Number, SyntaxError, Tape, Token, Value, Walk, without_lone_surrogates};
 pub use lines::{DEFAULT_LINE_LIMIT, Line, Piece, Splitter};

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::dialect::{Dialect, known_keys};
 use crate::event::Event;
 use crate::json::{Json, Tape, Value, fingerprint, fingerprint_of};
 use crate::lines::BOM;
@@ -37,6 +38,8 @@ pub struct Record {
     pub envelope: Envelope,
     /// What the line says.
     pub event: Event,
+    /// Whose stream it is, as far as the lines up to this one tell.
+    pub dialect: Dialect,
 }
 
 impl Record {
@@ -81,7 +84,7 @@ impl Record {
         let Some(tag) = self.tag() else {
             return Vec::new();
         };
-        let Some(known) = Event::known_keys(&tag).map(Iterator::collect::<Vec<_>>) else {
+        let Some(known) = self.event.agent().and_then(|agent| known_keys(agent, &tag)) else {
             return Vec::new();
         };
         self.with(|value| {

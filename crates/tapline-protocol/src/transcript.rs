@@ -18,6 +18,10 @@ pub enum Transcript {
 const ROLLOUT: [&str; 7] =
     ["session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state", "token_usage_record"];
 
+/// Types of lines that a transcript of Claude Code has between the messages, and often first.
+const BETWEEN: [&str; 8] =
+    ["queue-operation", "last-prompt", "mode", "permission-mode", "custom-title", "ai-title", "agent-name", "atis-latch"];
+
 impl Transcript {
     /// Whose transcript a line belongs to; none for a line of a stream. Seen on claude 1.0.128 and 2.1.325, codex 0.166.0.
     ///
@@ -31,11 +35,12 @@ impl Transcript {
     pub fn of(record: &Record) -> Option<Self> {
         record.with(|line| {
             let text = |key: &str| line.get(key).and_then(String::read);
+            let kind = text("type").unwrap_or_default();
             let is_claudes = line.get("session_id").is_none()
-                && (text("sessionId").is_some() && line.get("parentUuid").is_some()
+                && (text("sessionId").is_some() && (line.get("parentUuid").is_some() || BETWEEN.contains(&kind.as_str()))
+                    || text("messageId").is_some() && kind == "file-history-snapshot"
                     || text("summary").is_some() && text("leafUuid").is_some());
             let is_object = |value: Value<'_>| value.kind() == Kind::Object;
-            let kind = text("type").unwrap_or_default();
             let is_codexs =
                 text("timestamp").is_some() && line.get("payload").is_some_and(is_object) && ROLLOUT.contains(&kind.as_str())
                     || text("record_type").as_deref() == Some("state");

@@ -40,4 +40,4 @@ pub use reading::Recording;
 pub use redact::{BadPattern, LineRedactor, PieceRedactor, REDACTED, Redactor, SHAPES, SHORTEST_VALUE, Shape, StreamRedactor};
 pub use sent::{Sent, SentPieces};
 pub use times::Piece;
-pub use writing::{End, Loss, Meta, Recorder, Stream, Sync, create_private_folder};
+pub use writing::{Clock, End, Loss, Meta, Recorder, Stream, Sync, create_private_folder};

@@ -7,7 +7,7 @@ use tapline_protocol::{Json, Read as _, Value};
 use crate::error::RecordingError;
 use crate::sent::SentPieces;
 use crate::times::{Piece, piece};
-use crate::writing::{DECISIONS, End, Loss, Meta, Stream};
+use crate::writing::{Clock, DECISIONS, End, Loss, Meta, Stream};
 
 /// A recording that was opened.
 #[derive(Clone, Debug)]
@@ -173,6 +173,10 @@ fn read_end(value: Value<'_>) -> End {
         exit_code: value.get("exit_code").and_then(|code| code.as_number()?.parse().ok()),
         signal: text(value, "signal"),
         timed_out: flag(value, "timed_out"),
+        clock: value.get("clock").and_then(|clock| {
+            let ms = clock.get("ms").and_then(u64::read)?;
+            Some(Clock { name: text(clock, "name")?, ms })
+        }),
         interrupted: flag(value, "interrupted"),
         lingered: flag(value, "lingered"),
         violated: text(value, "violated"),

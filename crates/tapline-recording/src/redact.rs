@@ -2,15 +2,18 @@
 //! in addresses. Looks at decoded strings, replaces only the secret, and takes time linear in the text.
 //! docs/REDACT.md says what is found.
 
+mod alike;
 mod announced;
 mod args;
 mod class;
 mod glance;
 mod lines;
+mod manifest;
 mod names;
 mod peel;
 mod pieces;
 mod places;
+mod programs;
 mod rules;
 mod scan;
 mod sieve;

@@ -1,16 +1,22 @@
-//! One thread for all recordings of the process: once a second, what was written is put on the disk.
+//! Once a second, what all recordings of the process have written is put on the disk. A disk that does not answer holds up the
+//! thread that waits for it, and no other: whatever still waits a second later gets another thread.
 
+use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 /// A file or folder that is put on the disk when it has changed.
 #[derive(Debug)]
 pub(crate) struct Synced {
     pub(crate) file: File,
+    /// The disk it is on.
+    disk: u64,
     changed: AtomicBool,
+    /// It waits for a thread, or has one.
+    waits: AtomicBool,
     /// How much was written, and how much of it is on the disk.
     written: AtomicU64,
     synced: AtomicU64,
@@ -21,23 +27,54 @@ pub(crate) struct Synced {
 
 static FILES: LazyLock<Mutex<Vec<Weak<Synced>>>> = LazyLock::new(|| {
     // Without the thread a power loss may cost more than a second: nothing else depends on it.
-    let _ = std::thread::Builder::new().name("tapline-sync".to_owned()).spawn(run);
+    let _ = start(run);
     Mutex::new(Vec::new())
 });
+
+/// So many threads may wait for one disk. More would not make it answer.
+const THREADS: usize = 4;
+
+/// What is to be put on disks, in order.
+#[derive(Debug, Default)]
+struct Queue {
+    files: VecDeque<Arc<Synced>>,
+    /// How many threads are busy with each disk.
+    busy: HashMap<u64, usize>,
+}
+
+static QUEUE: LazyLock<Mutex<Queue>> = LazyLock::new(Mutex::default);
+
+impl Queue {
+    /// Takes the first file whose disk has a thread to spare.
+    fn take(&mut self) -> Option<Arc<Synced>> {
+        let at = self.files.iter().position(|file| self.busy.get(&file.disk).is_none_or(|busy| *busy < THREADS))?;
+        let file = self.files.remove(at)?;
+        *self.busy.entry(file.disk).or_default() += 1;
+        Some(file)
+    }
+
+    fn done(&mut self, file: &Synced) {
+        if let Some(busy) = self.busy.get_mut(&file.disk) {
+            *busy -= 1;
+        }
+    }
+}
 
 impl Synced {
     /// Takes care of a file.
     pub(crate) fn new(file: File) -> Arc<Self> {
         let (written, synced) = (AtomicU64::new(0), AtomicU64::new(0));
         let synced = Arc::new(Self {
+            disk: disk_of(&file),
             file,
             changed: AtomicBool::new(false),
+            waits: AtomicBool::new(false),
             written,
             synced,
             syncing: Mutex::default(),
             failed: Mutex::default(),
         });
-        FILES.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&synced));
+        lock(&FILES).push(Arc::downgrade(&synced));
         synced
     }
 
@@ -50,7 +87,7 @@ impl Synced {
     /// Puts it on the disk now, if it has changed.
     pub(crate) fn sync(&self) {
         // Who finds it unchanged waits for whoever is just putting it there.
-        let _one = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = lock(&self.syncing);
         if !self.changed.swap(false, Ordering::AcqRel) {
             return;
         }
@@ -59,27 +96,87 @@ impl Synced {
             Ok(()) => self.synced.store(written, Ordering::Release),
             Err(error) => {
                 let from = self.synced.load(Ordering::Acquire);
-                self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert((from, error));
+                lock(&self.failed).get_or_insert((from, error));
             }
         }
     }
 
     /// A failure that was not told yet.
     pub(crate) fn failure(&self) -> Option<(u64, io::Error)> {
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner).take()
+        lock(&self.failed).take()
     }
 }
 
+/// Once a second, starts a thread for whatever has changed.
 fn run() {
     loop {
         std::thread::sleep(Duration::from_secs(1));
-        let live: Vec<Arc<Synced>> = {
-            let mut files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queue = lock(&QUEUE);
+        {
+            let mut files = lock(&FILES);
             files.retain(|file| file.strong_count() > 0);
-            files.iter().filter_map(Weak::upgrade).collect()
-        };
-        for file in live {
-            file.sync();
+            let changed = files.iter().filter_map(Weak::upgrade).filter(|file| file.changed.load(Ordering::Acquire));
+            queue.files.extend(changed.filter(|file| !file.waits.swap(true, Ordering::AcqRel)));
         }
+        if let Some(first) = queue.take() {
+            drop(queue);
+            // Where no thread can be started, this one does it.
+            let again = Arc::clone(&first);
+            if start(move || work(first)).is_err() {
+                work(again);
+            }
+        }
+    }
+}
+
+/// Puts on the disk what waits for that, until nothing does.
+fn work(first: Arc<Synced>) {
+    let mut next = Some(first);
+    while let Some(file) = next {
+        file.sync();
+        file.waits.store(false, Ordering::Release);
+        let mut queue = lock(&QUEUE);
+        queue.done(&file);
+        next = queue.take();
+    }
+}
+
+fn start(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    std::thread::Builder::new().name("tapline-sync".to_owned()).spawn(work).map(drop)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn disk_of(file: &File) -> u64 {
+    #[cfg(unix)]
+    return file.metadata().map_or(0, |about| std::os::unix::fs::MetadataExt::dev(&about));
+    #[cfg(not(unix))]
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_whose_disk_does_not_answer_keeps_no_other_file_from_the_disk() {
+        let file = || Synced::new(File::open("/dev/null").unwrap());
+        let (stalled, other) = (file(), file());
+        // Whoever is in the middle of putting it there holds this.
+        let held = lock(&stalled.syncing);
+        stalled.changed(1);
+        let until = std::time::Instant::now() + Duration::from_secs(120);
+        // One second after the other: the thread of the first is held up by then.
+        for written in 1..=3 {
+            other.changed(written);
+            while other.changed.load(Ordering::Acquire) {
+                assert!(std::time::Instant::now() < until, "it waits for a disk that is not its own");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+        assert!(stalled.changed.load(Ordering::Acquire), "it is still held up");
+        drop(held);
     }
 }

@@ -82,6 +82,9 @@ pub struct End {
     pub signal: Option<String>,
     /// A watchdog ended it.
     pub timed_out: bool,
+    /// Which clock has stopped it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock: Option<Clock>,
     /// A person or program interrupted it.
     pub interrupted: bool,
     /// It was stopped after its final result.
@@ -106,6 +109,15 @@ pub struct End {
     pub ledger: Option<tapline_protocol::Json>,
     /// Where the recording is incomplete.
     pub lost: Vec<Loss>,
+}
+
+/// A clock that stops a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Clock {
+    /// `timeout`, `idle-timeout` or `linger`.
+    pub name: String,
+    /// How long it runs.
+    pub ms: u64,
 }
 
 /// A file that could not be written on.

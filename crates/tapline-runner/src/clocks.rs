@@ -54,6 +54,11 @@ impl Clocks {
         }
     }
 
+    /// How long they run.
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
     /// Something came: whatever it was, it is a sign of life.
     pub(crate) fn hear(&mut self, now: Instant) {
         self.heard = now;

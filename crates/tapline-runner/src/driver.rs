@@ -442,6 +442,7 @@ impl Driver {
         state.stderr_shown += end;
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
             let shown = String::from_utf8_lossy(&self.error_lines.line(line.as_bytes())).into_owned();
+            self.fold.hear_stderr(&shown);
             self.tell(Update::Stderr(shown));
         }
         if full && !kept.is_empty() {
@@ -486,6 +487,7 @@ impl Driver {
             exit_code: self.ending.exit_code,
             signal: self.ending.signal.clone(),
             timed_out: self.ending.timed_out,
+            clock: self.ladder.reason().and_then(|reason| ladder::clock_of(reason, self.clocks.limits())),
             interrupted: self.ending.interrupted,
             lingered: self.ending.lingered,
             violated: self.ending.violated.clone(),

@@ -50,6 +50,12 @@ pub(crate) fn invocation(agent: &Agent) -> Result<Invocation, StartError> {
             claude::answering(&agent.answers, &agent.options, &mut invocation)?;
             Ok(invocation)
         }
+        Kind::Codex if agent.answers.permissions.is_some() => {
+            let why = "--permissions: codex asks nobody before it runs a command, so rules cannot hold it; its sandbox decides: \
+                       -- -s read-only or -- -s workspace-write (tapline check --permissions shows afterwards what rules \
+                       would have decided)";
+            Err(StartError::Refused(why.to_owned()))
+        }
         Kind::Codex if agent.is_dialogue() => {
             let why = "codex exec takes one prompt and asks nothing: no messages, permission questions, hooks, tools of yours or \
                        control requests (a chat with it, and a Conversation in Rust, is a run a turn); use claude";

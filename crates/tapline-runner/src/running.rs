@@ -238,7 +238,13 @@ impl Running {
         }
         let others = others(agent.answers.permissions.is_some(), &program, &environment, &mut invocation).await;
         let mark = marker::random();
-        let recorder = recorder(&agent, &program, &invocation, &environment, started_at.as_ref())?;
+        let recorder = match recorder(&agent, &program, &invocation, &environment, started_at.as_ref()) {
+            Some(begun) => Some(begun.await.map_err(|_| StartError::System {
+                agent: kind.name(),
+                error: std::io::Error::other("the thread that begins the recording has ended"),
+            })??),
+            None => None,
+        };
 
         let guard = agent.guard.as_ref().and_then(|program| Guard::post(program, &mark));
         let spawned = spawn(command(&agent, &program, &invocation, &environment, &mark), Group::Own).await;
@@ -278,7 +284,7 @@ impl Running {
             over,
             clocks: Clocks::new(agent.limits, started, takes_more, agent.converses),
             ladder: Ladder::new(agent.limits.grace),
-            decoder: Decoder::default(),
+            decoder: Decoder::default().for_agent(Some(kind)),
             fold: Fold::for_agent(Some(kind)),
             host: if takes_more { Host::with_messages() } else { Host::with_text() },
             journal,

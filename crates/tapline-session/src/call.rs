@@ -76,6 +76,11 @@ const TOOLS: &[(&str, &str, &str, Key)] = &[
     ("ListAgents", "listing agents", "listed agents", Key::Plain(&[])),
 ];
 
+/// The names of all tools that are known.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    TOOLS.iter().map(|(name, ..)| *name)
+}
+
 /// No title is longer: it stands on one line.
 const TITLE_COLUMNS: usize = 200;
 

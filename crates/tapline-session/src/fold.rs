@@ -1,11 +1,11 @@
 //! The one fold: records in, steps out. This is the only place outside the decoder where [`Event`] is matched;
 //! a new event is handled here, once. Memory is bounded: what grows with the stream is the collector's.
 
-mod around;
 mod claude;
 mod codex;
 mod prompts;
 mod recent;
+mod rejected;
 mod sessions;
 mod spoken;
 mod threads;
@@ -14,10 +14,12 @@ mod turns;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde::Serialize;
-use tapline_protocol::{Agent, Event, InputShape, LineKind, Malformed, Record, Sign, SyntaxError};
+use tapline_protocol::codex::is_before_0_44;
+use tapline_protocol::{Agent, Dialect, Event, InputShape, LineKind, Malformed, Record, SyntaxError};
 
 pub(crate) use codex::{NO_DETAIL, dropped_events, item_ok, merge, words_of};
 pub(crate) use recent::Recent;
+pub use rejected::Rejected;
 pub use sessions::SessionFacts;
 
 use crate::ledger::{Ledger, LedgerBuilder};
@@ -127,6 +129,10 @@ pub struct Summary {
     pub background_launches: u64,
     /// Calls that were not permitted.
     pub denials: u64,
+    /// Those among them that no step has told of: Codex logged them on stderr, and nobody heard it in time.
+    pub rejected: Vec<Rejected>,
+    /// Which clock ended the run, for people: the verdict's own word for it is `timeout`. Who knows it puts it here.
+    pub clock: Option<String>,
     /// What the stream was like.
     pub stream: StreamStats,
 }
@@ -151,11 +157,8 @@ pub struct Summary {
 /// ```
 #[derive(Debug, Default)]
 pub struct Fold {
-    /// Whose stream it is, as somebody said or a line has told.
-    agent: Option<Agent>,
-    /// Whose it may be, unless it has lines of somebody else.
-    likely: Option<Agent>,
-    foreign: bool,
+    /// Whose stream it is, as somebody said or the lines so far tell.
+    dialect: Dialect,
     session: SessionFacts,
     /// Every `session_id`.
     ids: Ids,
@@ -207,14 +210,14 @@ struct Turns {
 }
 
 impl Fold {
-    /// A fold for a stream of a known agent.
+    /// A fold for a stream of a known agent; its records come from a [`Decoder::for_agent`](tapline_protocol::Decoder::for_agent).
     pub fn for_agent(agent: Option<Agent>) -> Self {
-        Self { agent, ..Self::default() }
+        Self { dialect: Dialect::of(agent), ..Self::default() }
     }
 
     /// The agent, as far as it is known.
     pub fn agent(&self) -> Option<Agent> {
-        self.agent.or(self.likely.filter(|_| !self.foreign))
+        self.dialect.agent()
     }
 
     /// The ledger so far.
@@ -226,12 +229,7 @@ impl Fold {
     pub fn apply(&mut self, record: &Record) -> Vec<Step> {
         self.count(record);
         let mut out = Steps { record, depth: self.calls.depth_in(record.envelope.parent.as_deref()), steps: Vec::new() };
-        // Where it is known whose stream it is, the other agent's events mean nothing in it.
-        let foreign = self.agent.is_some() && record.event.agent().is_some_and(|agent| Some(agent) != self.agent);
-        match &record.envelope.kind {
-            Some(kind) if foreign && kind != "error" => self.unknown(kind, &mut out),
-            _ => self.event(&record.event, &mut out),
-        }
+        self.event(&record.event, &mut out);
         out.steps
     }
 
@@ -246,14 +244,7 @@ impl Fold {
             LineKind::Blank => lines.blank += 1,
             LineKind::Rest => {}
         }
-        if self.agent.is_none() {
-            match record.event.sign() {
-                Sign::Sure(agent) => self.agent = Some(agent),
-                Sign::Likely(agent) => self.likely = self.likely.or(Some(agent)),
-                Sign::Foreign => self.foreign = true,
-                Sign::Nothing => {}
-            }
-        }
+        self.dialect = record.dialect;
         self.stats.known += u64::from(record.event.agent().is_some());
         if let Some(kind) = &record.envelope.kind {
             if let Some(count) = self.stats.types.get_mut(kind.as_ref()) {
@@ -275,98 +266,8 @@ impl Fold {
             Event::Untyped => self.untyped(out),
             Event::Unknown { kind } => self.unknown(kind, out),
             Event::Invalid { event, error } => self.changed_shape(event, error, out),
-            Event::Document(document) => {
-                self.stats.lines.untyped += 1;
-                self.document(document, out);
-            }
-
-            Event::Init(init) => self.init(init, out),
-            Event::Assistant(event) => self.assistant(event, out),
-            Event::User(event) => self.user(event, out),
-            Event::ToolUse(block) => self.call(block, None, out),
-            Event::ToolResult(block) => self.answer(block, 0, out),
-            Event::StreamEvent(event) => self.partial(event, out),
-            // A result with its conversation, as `convert --to json --messages` writes it, is a document too.
-            Event::Result(turn) if !turn.messages.is_empty() => self.document(turn, out),
-            Event::Result(turn) => self.result(turn, out),
-
-            Event::ApiRetry(retry) => out.push(What::Retry(around::retry(retry))),
-            Event::RateLimit(event) => self.rate_limit(event, out),
-            Event::PermissionDenied(event) => self.permission_denied(event, out),
-            Event::HookStarted(hook) => out.push(What::Hook(around::hook(hook, around::HookPhase::Started))),
-            Event::HookResponse(hook) => out.push(What::Hook(around::hook(hook, around::HookPhase::Ended))),
-            Event::TaskStarted(event) => self.task_started(event, out),
-            Event::TaskUpdated(event) => self.task_updated(event, out),
-            Event::TaskProgress(event) => self.task_progress(event, out),
-            Event::TaskNotification(event) => self.task_notification(event, out),
-            Event::ModelRefusalFallback(event) | Event::ModelRefusalNoFallback(event) => self.refusal(event, out),
-            Event::ConversationReset(event) => {
-                self.ledger.expect_new_session_id();
-                out.notice(
-                    Level::Info,
-                    format!("the conversation starts anew ({})", event.trigger.as_deref().unwrap_or("reset")),
-                );
-            }
-            Event::CompactBoundary(event) => out.notice(Level::Info, around::compacted(event)),
-            Event::ControlRequest(event) => out.push(around::question(event)),
-            Event::ToolProgress(event) => out.push(What::Progress(around::progress(event))),
-
-            Event::LocalCommandOutput(event) => out.say(Level::Info, event.content.as_deref()),
-            Event::Notification(event) => out.say(Level::Info, event.text.as_deref()),
-            Event::Informational(event) => {
-                let level = if event.level.as_deref() == Some("warning") { Level::Warning } else { Level::Info };
-                out.say(level, event.content.as_deref());
-            }
-            Event::Notice { notice, .. } => out.say(Level::Info, notice.content.as_deref()),
-            Event::ToolUseSummary(event) => out.say(Level::Info, event.summary.as_deref()),
-            Event::AuthStatus(event) => match &event.error {
-                Some(error) => out.say(Level::Error, Some(error)),
-                None => out.quiet(event.output.last()),
-            },
-            Event::PluginInstall(event) => match &event.error {
-                Some(error) => out.notice(Level::Warning, format!("plugin {}: {error}", event.name.as_deref().unwrap_or("?"))),
-                None => out.quiet(event.status.as_ref()),
-            },
-            Event::MirrorError(event) => out.say(Level::Warning, event.error.as_deref()),
-            Event::WorkerShuttingDown(event) => {
-                out.notice(Level::Warning, format!("shutting down: {}", event.reason.as_deref().unwrap_or("no reason given")));
-            }
-            Event::SessionWritesLost(event) => {
-                let why = event.error_code.as_deref().unwrap_or("an error");
-                out.notice(Level::Error, format!("the session file is incomplete: {why}"));
-            }
-            Event::Status(event) => match &event.compact_error {
-                Some(error) => out.notice(Level::Warning, format!("compacting failed: {error}")),
-                None => out.quiet(event.status.as_ref().or(event.permission_mode.as_ref())),
-            },
-
-            Event::SessionStateChanged(event) => out.quiet(event.state.as_ref()),
-            Event::HookProgress(event) => out.quiet(event.hook_name.as_ref()),
-            Event::PromptSuggestion(event) => out.quiet(event.suggestion.as_ref()),
-            Event::CommandLifecycle(event) => out.quiet(event.state.as_ref()),
-            Event::ControlRequestProgress(event) => out.quiet(event.status.as_ref()),
-            Event::ControlCancelRequest(event) => out.quiet(event.request_id.as_ref()),
-            Event::ControlResponse(event) => {
-                out.quiet(event.response.as_ref().and_then(|response| response.error.as_ref().or(response.subtype.as_ref())));
-            }
-            Event::ElicitationComplete(event) => out.quiet(event.mcp_server_name.as_ref()),
-            Event::TranscriptMirror(event) => out.quiet(event.file_path.as_ref()),
-            Event::BackgroundTasksChanged(_)
-            | Event::ThinkingTokens(_)
-            | Event::CommandsChanged(_)
-            | Event::FilesPersisted(_)
-            | Event::MemoryRecall(_)
-            | Event::ActiveGoal(_)
-            | Event::KeepAlive(_) => out.quiet(None),
-
-            Event::ThreadStarted(event) => self.thread_started(event, out),
-            Event::TurnStarted(_) => self.turn_started(out),
-            Event::TurnCompleted(event) => self.turn_completed(event, out),
-            Event::TurnFailed(event) => self.turn_failed(event, out),
-            Event::ItemStarted(event) => self.item("started", event, out),
-            Event::ItemUpdated(event) => self.item("updated", event, out),
-            Event::ItemCompleted(event) => self.item("completed", event, out),
-            Event::Error(event) => self.stream_error(event, out),
+            Event::Claude(event) => self.claude(event, out),
+            Event::Codex(event) => self.codex(event, out),
         }
     }
 
@@ -375,19 +276,21 @@ impl Fold {
         if self.old_codex {
             return out.quiet(None);
         }
-        if self.agent != Some(Agent::Claude) && out.record.is_of_old_codex() {
+        if self.agent() != Some(Agent::Claude) && is_before_0_44(out.record) {
             self.old_codex = true;
             self.warnings.add("unsupported-version", Some(out.record.line), OLD_CODEX);
             return out.notice(Level::Error, OLD_CODEX.to_owned());
         }
-        out.odd("untyped", "an object without a type");
+        let (message, text) = ("an object without a type".to_owned(), self.as_it_is(out));
+        out.push(What::Odd(Odd { code: "untyped", message, unknown: None, text }));
+    }
+
+    /// The line itself, while it is not known which agent writes.
+    fn as_it_is(&self, out: &Steps<'_>) -> Option<String> {
+        self.agent().is_none().then(|| out.record.text().into_owned())
     }
 
     fn changed_shape(&mut self, event: &Event, error: &str, out: &mut Steps<'_>) {
-        // Until it is known that Claude writes here, a `result` that is not like Claude's is somebody else's.
-        if event.as_result().is_some() && self.agent != Some(Agent::Claude) {
-            return self.unknown("result", out);
-        }
         out.odd("changed-shape", format!("{}: {error}", out.kind()));
         self.event(event, out);
     }
@@ -420,7 +323,14 @@ impl Fold {
         if self.stats.unknown_types.len() < TYPES_LISTED && self.stats.unknown_types.insert(kind.to_owned()) {
             self.warnings.add("unknown-type", Some(out.record.line), message.clone());
         }
-        out.push(What::Odd(Odd { code: "unknown-type", message, unknown: Some(kind.to_owned()) }));
+        let text = self.as_it_is(out);
+        out.push(What::Odd(Odd { code: "unknown-type", message, unknown: Some(kind.to_owned()), text }));
+    }
+
+    /// Takes whole lines that the agent wrote to stderr: Codex tells of calls that it rejected there alone. Steps tell of them when
+    /// the turn ends.
+    pub fn hear_stderr(&mut self, lines: &str) {
+        self.codex.log.hear(lines);
     }
 
     /// What a message that was never finished has said so far: for those who show a stream that was cut.
@@ -441,7 +351,7 @@ impl Fold {
     /// Everything that is known at the end.
     pub fn finish(self, ending: &Ending) -> Summary {
         let (agent, blemished) = (self.agent(), self.is_blemished());
-        let Self { mut warnings, turns, spoken, mut session, codex, tasks, launched, calls, .. } = self;
+        let Self { mut warnings, turns, spoken, mut session, mut codex, tasks, launched, calls, .. } = self;
         let texts = TextFacts { last_of_main: spoken.ends_with(), waiting: spoken.is_waiting(), ..self.asked };
         // Codex has no name for a session but its thread's.
         session.ids = if agent == Some(Agent::Codex) { codex.ids.list.clone() } else { self.ids.list };
@@ -453,6 +363,13 @@ impl Fold {
         }
         for (id, open) in calls.pending() {
             warnings.add("pending-call", Some(open.line), format!("{} ({id}) was never answered", open.name));
+        }
+        let (rejected, in_steps) = match agent {
+            Some(Agent::Codex) => std::mem::take(&mut codex.log).finish(ending.stderr.as_deref()),
+            Some(Agent::Claude) | None => (Vec::new(), 0),
+        };
+        for call in &rejected {
+            warnings.add("permission-denied", None, format!("Codex rejected {call}"));
         }
         let last_failed = turns.failure.is_some();
         if !last_failed && turns.failed > 0 {
@@ -480,7 +397,7 @@ impl Fold {
             result: agent.is_some() && turns.count > 0 && !codex.is_turn_open(),
             failure: turns.failure.or_else(|| codex.failure().filter(|_| agent == Some(Agent::Codex))),
             aborted,
-            blemished,
+            blemished: blemished || !rejected.is_empty(),
             texts,
             num_turns: turns.num_turns,
             stop_reason: turns.stop_reason.as_deref(),
@@ -494,7 +411,8 @@ impl Fold {
             answer,
             last_text,
             background_launches: evidence.texts.launches,
-            denials: self.denials,
+            denials: self.denials + (rejected.len() - in_steps) as u64,
+            rejected: rejected[in_steps..].to_vec(),
             verdict: judge(&evidence, ending, warnings),
             ledger: match agent {
                 Some(_) => self.ledger.ledger(),
@@ -504,6 +422,7 @@ impl Fold {
             last_turn: turns.last,
             duration_ms: turns.duration_ms,
             num_turns: turns.all_num_turns,
+            clock: None,
             stream: self.stats,
         }
     }
@@ -545,7 +464,7 @@ impl Steps<'_> {
     }
 
     fn odd(&mut self, code: &'static str, message: impl Into<String>) {
-        self.push(What::Odd(Odd { code, message: message.into(), unknown: None }));
+        self.push(What::Odd(Odd { code, message: message.into(), unknown: None, text: None }));
     }
 
     fn notice(&mut self, level: Level, text: String) {

@@ -43,7 +43,7 @@ pub mod text;
 mod time;
 mod verdict;
 
-pub use fold::{Fold, Format, LineCounts, SessionFacts, StreamStats, Summary};
+pub use fold::{Fold, Format, LineCounts, Rejected, SessionFacts, StreamStats, Summary};
 pub use host::Host;
 pub use ledger::{Basis, Ledger, ModelTotals, TokenCounts};
 pub use report::{

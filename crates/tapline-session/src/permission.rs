@@ -4,8 +4,10 @@
 mod call;
 mod covers;
 mod path;
+mod read;
 mod runs;
 mod shell;
+mod suggest;
 mod tools;
 mod unasked;
 
@@ -18,16 +20,20 @@ use covers::Covering;
 pub use path::resolve;
 use runs::Runs;
 use shell::Unreadable;
+pub use suggest::Suggestion;
 
 /// Rules. A call that none is for is asked about.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Permissions {
     /// What may be done unasked.
+    #[serde(deserialize_with = "read::list")]
     pub allow: Vec<Rule>,
     /// What may never be done, whatever else says so.
+    #[serde(deserialize_with = "read::list")]
     pub deny: Vec<Rule>,
     /// What is asked about, even if it is allowed.
+    #[serde(deserialize_with = "read::list")]
     pub ask: Vec<Rule>,
 }
 
@@ -54,42 +60,16 @@ impl std::error::Error for WrongRules {}
 
 /// Which calls a rule is for. All that is given must hold.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "read::Written")]
 pub struct Rule {
     /// The tool; `*` stands for any characters.
-    #[serde(deserialize_with = "some")]
     pub tool: Patterns,
     /// The command, for tools that run one.
-    #[serde(default, deserialize_with = "some_if_any")]
     pub command: Option<Patterns>,
     /// The file or folder, for tools that have one: `*` stops at a slash, `**` does not; `~/` is the home of whoever runs the agent.
-    #[serde(default, deserialize_with = "some_paths")]
     pub path: Option<Patterns>,
     /// Why; the agent is told, if it is denied.
     pub reason: Option<String>,
-}
-
-/// Patterns, at least one: a rule for nothing is a mistake.
-fn some<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Patterns, D::Error> {
-    let patterns = Patterns::deserialize(deserializer)?;
-    let nothing = patterns.is_empty() || patterns.iter().any(str::is_empty);
-    if nothing { Err(serde::de::Error::custom("an empty list, or an empty pattern, is for nothing")) } else { Ok(patterns) }
-}
-
-fn some_if_any<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Patterns>, D::Error> {
-    some(deserializer).map(Some)
-}
-
-fn some_paths<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Patterns>, D::Error> {
-    let patterns = some(deserializer)?;
-    let of_another = |pattern: &str| pattern.starts_with('~') && pattern != "~" && !pattern.starts_with("~/");
-    let unknown = patterns.iter().find(|pattern| of_another(pattern)).map(str::to_owned);
-    match unknown {
-        Some(pattern) => {
-            Err(serde::de::Error::custom(format!("whose home `{pattern}` is in is not known: write the whole path")))
-        }
-        None => Ok(Some(patterns)),
-    }
 }
 
 /// What is decided.
@@ -140,15 +120,13 @@ impl Permissions {
                 }
             }
         }
-        self.allows(call, runs.is_ok())
+        self.allows(call, runs.as_ref().ok())
     }
 
     /// What is allowed; what is not is asked about.
-    fn allows(&self, call: &Call, readable: bool) -> Decision {
+    fn allows(&self, call: &Call, runs: Option<&Runs>) -> Decision {
         let open = |reason: Option<&str>| Decision { ruling: Ruling::Ask, rule: None, reason: reason.map(str::to_owned) };
-        if !readable {
-            return open(Some("the command cannot be read"));
-        }
+        let Some(runs) = runs else { return open(Some("the command cannot be read")) };
         let fitting = || self.allow.iter().enumerate().filter(|(_, rule)| rule.is_of(call, true) && rule.allows_path(call));
         if let Some((at, rule)) = fitting().find(|(_, rule)| rule.command.is_none()) {
             return Decision { ruling: Ruling::Allow, rule: Some(format!("allow[{at}]")), reason: rule.reason.clone() };
@@ -157,6 +135,9 @@ impl Permissions {
         let rules = fitting().filter_map(|(at, rule)| Some((at, rule.command.as_ref()?))).collect();
         let covering = Covering { rules, at_home: call.cwd.is_some() && call.cwd == call.home };
         let covered = if tools::is_powershell(&call.tool) { covering.cover_words(command) } else { covering.cover(command) };
+        let goes = |words: &Vec<String>| words.first().is_some_and(|name| matches!(&**name, "cd" | "pushd" | "popd"));
+        let moved = runs.commands.iter().any(goes);
+        let covered = covered.filter(|_| runs.by_option.iter().all(|option| covering.covers_option(option, moved)));
         let Some(used) = covered else { return open(None) };
         let names: Vec<_> = used.iter().map(|at| format!("allow[{at}]")).collect();
         let reason = used.first().and_then(|at| self.allow.get(*at)?.reason.clone());

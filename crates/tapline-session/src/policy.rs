@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::fold::Rejected;
 use crate::step::{SessionInfo, SoFar, Step, Turn, What};
 use crate::text::dollars;
 use crate::time::duration;
@@ -188,6 +189,18 @@ impl PolicyChecker {
             self.turn(turn, &mut found);
         }
         found.list
+    }
+
+    /// The run has ended, and these calls were denied without a step.
+    pub fn rejected(&mut self, calls: &[Rejected]) -> Vec<Violation> {
+        let mut found = Vec::new();
+        for call in calls {
+            self.denials += 1;
+            if self.policy.limits.denials.is_some_and(|limit| self.denials > limit) {
+                found.push(Violation { rule: "limits.denials", message: format!("denied: {call}"), line: None });
+            }
+        }
+        found
     }
 
     /// The run takes longer than it may.

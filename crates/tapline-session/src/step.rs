@@ -562,4 +562,7 @@ pub struct Odd {
     /// The type, or `item/<type>`, that is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown: Option<String>,
+    /// The whole line, while it is not known which agent writes: then there is nothing else to show.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
 }

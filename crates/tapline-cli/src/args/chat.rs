@@ -17,7 +17,7 @@ pub(crate) struct Chat {
     /// What to say first
     #[arg(value_name = "PROMPT")]
     pub(crate) prompt: Option<String>,
-    /// Read prompts from this file, one a line (`\` at its end goes on in the next); `-` is stdin
+    /// Read prompts from this file, one a line (a line that ends with `\` continues on the next); `-` is stdin
     #[arg(long, value_name = "FILE", conflicts_with = "prompt")]
     pub(crate) script: Option<PathBuf>,
     /// With a script: go on after a turn that failed
@@ -40,7 +40,7 @@ pub(crate) struct Chat {
     pub(crate) told: Told,
     #[command(flatten)]
     pub(crate) kept: Kept,
-    /// Passed on to the agent as they are, behind `--`
+    /// Arguments for the agent itself, after `--`
     #[arg(last = true, value_name = "AGENT ARGS")]
     pub(crate) extra: Vec<OsString>,
 }
@@ -57,8 +57,9 @@ pub(crate) enum ScriptFormat {
 }
 
 const KEYS: &str = "\
-Keys: Enter sends (while the agent works, too: it is told as soon as it can listen), Alt-Enter or Ctrl-J starts a new line,
-Up and Down go through what was said before, Ctrl-C interrupts the turn and, again, ends; Ctrl-D at an empty prompt ends.
+Keys: Enter sends (also while the agent works: it reads it as soon as it can), Alt-Enter or Ctrl-J
+starts a new line, Up and Down go through earlier prompts, Ctrl-C interrupts the turn (again: ends
+the chat), Ctrl-D at an empty prompt ends the chat.
 Questions: y once, a always (in this chat), n no, w no and say why.
 Commands: /help /model /mode /cost /context /quit; every other one is the agent's own.
 

@@ -34,16 +34,16 @@ pub(crate) struct Sim {
     /// When a signal is to end the command, wait this long; then kill it and everything that it has started
     #[arg(long, value_name = "TIME", value_parser = super::run::duration, default_value = "5s")]
     pub(crate) grace: Duration,
-    /// Tell every request on stderr, a line each
+    /// Print a line on stderr for every request
     #[arg(long, short)]
     pub(crate) verbose: bool,
     /// Use this folder as HOME and keep it, to resume sessions
     #[arg(long, value_name = "DIR")]
     pub(crate) home: Option<PathBuf>,
-    /// One more variable for the command: NAME=VALUE, or NAME to pass on; may be given often
+    /// One more variable for the command: NAME=VALUE, or NAME to pass on; may be given several times
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub(crate) env: Vec<String>,
-    /// The command, behind `--`
+    /// The command, after `--`
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
@@ -71,19 +71,19 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 #[derive(Debug, Args)]
 #[command(after_long_help = TEE_EXAMPLES)]
 pub(crate) struct Tee {
-    /// Whose agent [default: as the program is called, else claude]
+    /// Which agent [default: by the program's name, else claude]
     #[arg(long, value_enum)]
     pub(crate) agent: Option<AgentName>,
     /// Its program [default: $TAPLINE_CLAUDE_BIN or $TAPLINE_CODEX_BIN, else on PATH]
     #[arg(long, value_name = "PATH")]
     pub(crate) bin: Option<PathBuf>,
-    /// Keep the recording in this folder, which must not be there
+    /// Keep the recording in this new folder
     #[arg(long, value_name = "FOLDER")]
     pub(crate) record: Option<PathBuf>,
     /// Keep recordings under this folder, each in one of its own
     #[arg(long, value_name = "FOLDER", conflicts_with = "record")]
     pub(crate) record_in: Option<PathBuf>,
-    /// The agent's arguments, behind `--`
+    /// The agent's arguments, after `--`
     #[arg(last = true, value_name = "ARGS")]
     pub(crate) args: Vec<OsString>,
 }
@@ -93,7 +93,7 @@ Examples:
   tapline tee --record ./session -- -p \"look around\" --output-format stream-json --verbose
   ln -s \"$(command -v tapline)\" ~/tap/claude && PATH=~/tap:$PATH my-bot
 
-Recordings are kept where `tapline run` keeps them, unless told otherwise.
+Recordings are kept where `tapline run` keeps them, unless you say otherwise.
 Exit codes: the agent's (or its signal); 126 it cannot be executed, 127 it was not found.";
 
 impl Tee {
@@ -112,7 +112,7 @@ pub(crate) struct Shim {
     /// The folder to make it in
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
-    /// Whose [default: claude, or the one of the recording]
+    /// Which agent [default: claude, or the one of the recording]
     #[arg(long, value_enum)]
     pub(crate) agent: Option<AgentName>,
     /// The real program behind it
@@ -135,7 +135,7 @@ Examples:
   CLAUDE=$(tapline shim ./fake --replay RECORDING -- --speed instant) && my-bot --claude \"$CLAUDE\"
 
 It prints the path of what it made. Recordings are kept where `tapline run` keeps them,
-unless told otherwise.";
+unless you say otherwise.";
 
 /// Play a recorded agent back to any host: the same bytes, the same exit code or signal
 ///

@@ -11,11 +11,11 @@ use super::{AgentName, Look};
 /// Run an agent headless: live progress, one honest verdict, everything recorded, nothing left behind
 ///
 /// The prompt is PROMPT, `-` (stdin) or --prompt-file; without any of them stdin is read if it is piped. A pipe or file on
-/// stdin beside a prompt goes to the agent behind the prompt, as the agent itself does it. What follows `--` is passed on to the agent as it is.
+/// stdin is added after the prompt, as the agent itself would do it. What follows `--` is passed on to the agent as it is.
 #[derive(Debug, Args)]
 #[command(after_help = super::EXIT_CODES, after_long_help = EXAMPLES)]
 pub(crate) struct Run {
-    /// What the agent is asked; `-` reads it from stdin
+    /// What to ask the agent, in quotes; `-` reads it from stdin
     #[arg(value_name = "PROMPT")]
     pub(crate) prompt: Option<String>,
     /// The same for a prompt that starts with `-`
@@ -30,7 +30,7 @@ pub(crate) struct Run {
     /// Pass messages (one JSON object a line) from stdin on to the agent as they come
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub(crate) input: Option<InputKind>,
-    /// Leave stdin alone: by default a pipe or file there goes behind the prompt
+    /// Do not read stdin: by default a pipe or file there is added after the prompt
     #[arg(long, conflicts_with_all = ["input", "stdin_wait"])]
     pub(crate) no_stdin: bool,
     /// Wait this long for the first byte of a pipe, then go on without it
@@ -46,7 +46,7 @@ pub(crate) struct Run {
     pub(crate) ending: Ending,
     #[command(flatten)]
     pub(crate) kept: Kept,
-    /// Passed on to the agent as they are, behind `--`
+    /// Arguments for the agent itself, after `--`
     #[arg(last = true, value_name = "AGENT ARGS")]
     pub(crate) extra: Vec<OsString>,
 }
@@ -60,14 +60,14 @@ Examples:
   tapline run \"A\" --format stream-json | tapline run \"Summarize\" --context -
   tapline run \"…\" --policy rules.toml --allowed-tools Read,Grep -- --effort high
 
-Exit codes: 0 success, 1 the agent failed (or --get found nothing, or --fail-on), 2 bad usage or input,
-3 policy violated, 4 incomplete (no result), 124 timeout, 126 agent not executable,
-127 agent not found, 130 interrupted, 143 terminated.";
+Exit codes: 0 success, 1 the agent failed (or --get found nothing, or --fail-on),
+2 bad usage or input, 3 policy violated, 4 incomplete (no result), 124 timeout,
+126 agent not executable, 127 agent not found, 130 interrupted, 143 terminated.";
 
 /// Which agent, and where.
 #[derive(Debug, Args)]
 pub(crate) struct Whose {
-    /// Whose agent
+    /// Which agent
     #[arg(long, value_enum, default_value_t = AgentName::Claude)]
     pub(crate) agent: AgentName,
     /// Its program [default: $TAPLINE_CLAUDE_BIN or $TAPLINE_CODEX_BIN, else on PATH]
@@ -94,16 +94,16 @@ pub(crate) struct Told {
     /// Go on in a copy: the session itself stays as it is
     #[arg(long)]
     pub(crate) fork: bool,
-    /// Tools that need no permission, separated by commas; may be given often
+    /// Tools that need no permission, separated by commas; may be given several times
     #[arg(long, value_name = "TOOLS")]
     pub(crate) allowed_tools: Vec<String>,
-    /// Tools that it does not have, separated by commas; may be given often
+    /// Tools that it does not have, separated by commas; may be given several times
     #[arg(long, value_name = "TOOLS")]
     pub(crate) disallowed_tools: Vec<String>,
     /// What it may do unasked: default, acceptEdits, plan, bypassPermissions, …
     #[arg(long, value_name = "MODE")]
     pub(crate) permission_mode: Option<String>,
-    /// Decide by these rules what it may do; what they leave open is denied, or asked in a chat (TOML; docs/PERMISSIONS.md)
+    /// Rules that decide what it may do; what no rule covers is denied, or asked in a chat (TOML; docs/PERMISSIONS.md)
     #[arg(long, value_name = "FILE")]
     pub(crate) permissions: Option<PathBuf>,
     /// Stop after at most N requests to the model
@@ -115,10 +115,10 @@ pub(crate) struct Told {
     /// The answer follows this JSON schema: a file, or the schema itself
     #[arg(long, value_name = "FILE|JSON")]
     pub(crate) json_schema: Option<String>,
-    /// MCP servers: a file, or JSON; may be given often
+    /// MCP servers: a file, or JSON; may be given several times
     #[arg(long, value_name = "FILE|JSON")]
     pub(crate) mcp_config: Vec<String>,
-    /// One more folder it may work in; may be given often
+    /// One more folder it may work in; may be given several times
     #[arg(long, value_name = "DIR")]
     pub(crate) add_dir: Vec<PathBuf>,
     /// Its system prompt
@@ -136,10 +136,10 @@ pub(crate) struct Told {
     /// Ask for messages while they are written (live on a terminal does so by itself)
     #[arg(long)]
     pub(crate) partial: bool,
-    /// Set a variable, or with --clean-env let one through: NAME=VALUE or NAME; may be given often
+    /// Set a variable (NAME=VALUE), or with --clean-env pass one on (NAME); may be given several times
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub(crate) env: Vec<String>,
-    /// Let no variables through but those every program needs (PATH, HOME, TERM, LANG …)
+    /// Pass on only the variables that every program needs (PATH, HOME, TERM, LANG …)
     #[arg(long)]
     pub(crate) clean_env: bool,
 }
@@ -151,7 +151,9 @@ pub(crate) struct Shown {
     /// What to print [default: live on a terminal, else lines]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) format: Option<Format>,
-    /// Print one value of the report and nothing else: session.id, answer, ledger.cost_usd; given often, each on its own line
+    /// Print one value of the report and nothing else: session.id, answer, ledger.cost_usd; may be given several times, each value starts a line.
+    /// In GitHub Actions a workflow command in it (`::error::`) is taken apart, also in `$(…)`: `x=$(GITHUB_ACTIONS= tapline …)`
+    /// has it exactly
     #[arg(long, value_name = "PATH", conflicts_with = "format")]
     pub(crate) get: Vec<String>,
     /// Show what the agent thinks
@@ -201,15 +203,15 @@ pub(crate) enum InputKind {
 #[command(next_help_heading = "When it ends")]
 pub(crate) struct Ending {
     /// Stop the run after this long: 90s, 10m, 1h30m
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub(crate) timeout: Option<Duration>,
-    /// Stop it after this long without a sign of life
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    /// Stop it after this long without any output
+    #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub(crate) idle_timeout: Option<Duration>,
     /// Stop an agent that stays this long after its final result (10 minutes while its background tasks run)
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
     pub(crate) linger: Duration,
-    /// Wait this long between asking it to stop, SIGTERM and SIGKILL
+    /// How long the agent may take to stop after it was asked, and again after SIGTERM, before SIGKILL
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
     pub(crate) grace: Duration,
     /// Try again up to N times where that can help, in the same session; after a rate limit, once it is over
@@ -230,13 +232,13 @@ pub(crate) struct Ending {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "What is kept")]
 pub(crate) struct Kept {
-    /// Keep the recording in this folder, which must not be there [default: a new one under $TAPLINE_HOME]
+    /// Keep the recording in this new folder [default: a new one under $TAPLINE_HOME]
     #[arg(long, value_name = "PATH", conflicts_with = "no_record")]
     pub(crate) record: Option<PathBuf>,
     /// Keep no recording
     #[arg(long)]
     pub(crate) no_record: bool,
-    /// When the recording is put on the disk: a power loss costs at most a second, or nothing
+    /// How often the recording is flushed to the disk; what is not yet there is lost if the power fails
     #[arg(long, value_enum, default_value_t = SyncWhen::Second, value_name = "WHEN")]
     pub(crate) sync: SyncWhen,
 }
@@ -244,9 +246,9 @@ pub(crate) struct Kept {
 /// When a recording is put on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SyncWhen {
-    /// Once a second
+    /// Once a second: at most the last second is lost
     Second,
-    /// With every piece
+    /// After every piece of output: nothing is lost, and every piece waits for the disk
     Always,
 }
 
@@ -276,6 +278,16 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     if valid { Ok(Duration::from_secs_f64(total)) } else { Err(wrong()) }
 }
 
+/// A time that is more than none.
+fn some_time(text: &str) -> Result<Duration, String> {
+    let time = duration(text)?;
+    if time.is_zero() {
+        Err("no run ends in no time: write it like 90s or 10m, or leave it out for no limit".to_owned())
+    } else {
+        Ok(time)
+    }
+}
+
 /// A time as it is written: `1h30m`, `90s` as `1m30s`, `500ms`.
 pub(crate) fn span(time: Duration) -> String {
     let (seconds, ms) = (time.as_secs(), time.subsec_millis());
@@ -296,6 +308,9 @@ mod tests {
         }
         for (text, ms) in [("90", 90_000), ("90s", 90_000), ("1.5m", 90_000), ("1h30m", 5_400_000), ("500ms", 500), ("0", 0)] {
             assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for text in ["0", "0s", "0ms", "0h0m", ""] {
+            assert!(some_time(text).is_err(), "{text}");
         }
         for text in ["", "s", "1x", "1h-2m", "-1s", "1e9", "1.2.3s", "99999999999h"] {
             assert!(duration(text).is_err(), "{text}");

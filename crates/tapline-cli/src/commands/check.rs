@@ -1,4 +1,6 @@
-//! `tapline check`: what is odd about a stream, and whether it keeps a policy.
+//! `tapline check`: what is odd about a stream, and whether it keeps a policy and permission rules.
+
+mod held;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -6,11 +8,10 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use tapline_protocol::Json;
 use tapline_recording::Recording;
 use tapline_session::Outcome;
 use tapline_session::check::{CheckReport, Checker};
-use tapline_session::permission::{Decided, PermissionChecker, Permissions, Ruling};
+use tapline_session::permission::{PermissionChecker, Permissions};
 use tapline_session::policy::{LIMIT_OF_TIME, Policy, PolicyChecker};
 use tapline_session::render::Style;
 use tapline_session::text::{count_of, one_line};
@@ -18,6 +19,7 @@ use tapline_session::text::{count_of, one_line};
 use crate::args::{Check, Facts};
 use crate::source::Source;
 use crate::{ci, exit, output};
+use held::Held;
 
 pub(crate) fn run(args: &Check) -> Result<u8> {
     let mut policy = args.policy.as_deref().map(read_policy).transpose()?.map(PolicyChecker::new);
@@ -26,14 +28,18 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
     let home = std::env::var("HOME").ok();
     let rules = rules.map(|rules| home.map_or_else(|| rules.clone(), |home| rules.clone().with_home(&home)));
     let mut rules = rules.map(PermissionChecker::new);
-    let mut decided = Vec::new();
-    let settled = args.stream.file.as_deref().filter(|_| rules.is_some()).map(settled).unwrap_or_default();
+    let mut held = Held::of(args.stream.file.as_deref().filter(|_| rules.is_some()));
     let mut source = Source::open(args.stream.file.as_ref(), &args.facts)?;
     // Whether the run kept this policy is judged here, not taken from the run.
     let stopped_for = source.take_violation().filter(|_| policy.is_some());
     let took = source.took();
     if let Some(policy) = &mut policy {
-        count_earlier(&source.earlier_attempts(), policy, &args.facts)?;
+        let counted = count_earlier(&source.earlier_attempts(), policy, &args.facts)?;
+        let missing = source.attempts().saturating_sub(1 + counted);
+        if missing > 0 {
+            let missing = count_of(usize::try_from(missing).unwrap_or(usize::MAX), "earlier attempt");
+            output::tell(&format!("{missing} of this run cannot be read: what the policy sums up is too little"));
+        }
     }
     let mut checker = Checker::default();
     let mut violations = Vec::new();
@@ -42,13 +48,17 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
             checker.accept(record, &steps);
         }
         if let Some(rules) = &mut rules {
-            decided.extend(steps.iter().filter_map(|step| rules.accept(step)));
+            for step in &steps {
+                held.accept(step, rules.accept(step));
+            }
         }
         if let Some(policy) = &mut policy {
             violations.extend(steps.iter().flat_map(|step| policy.accept(step)));
         }
     }
+    let is_transcript = source.is_transcript();
     let (summary, _, _, run) = source.finish();
+    violations.extend(policy.as_mut().map(|policy| policy.rejected(&summary.rejected)).unwrap_or_default());
     let late = stopped_for.is_some_and(|rule| rule.starts_with(LIMIT_OF_TIME));
     if let Some(policy) = &policy {
         let succeeded = summary.verdict.outcome == Outcome::Success;
@@ -60,22 +70,29 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
             None => violations.extend(policy.finish()),
         }
     }
-    let report = checker.finish(&summary, violations, args.strict);
+    violations.extend(held.violations());
+    let mut report = checker.finish(&summary, violations, args.strict);
+    if is_transcript {
+        // It differs from a stream in every line, and was called by its name.
+        report.drift.clear();
+    }
     let mut out = if args.json { output::json_stdout() } else { output::stdout() };
     if args.json {
         let mut report = serde_json::to_value(&report)?;
         if rules.is_some() {
-            report["decisions"] = serde_json::to_value(&decided)?;
+            report["decisions"] = serde_json::to_value(held.decisions())?;
         }
         writeln!(out, "{}", output::raw(&report.to_string()))?;
     } else {
         let style = if output::colour(args.look) { Style::ansi() } else { Style::plain() };
-        let text = render_decisions(&decided, &settled, style) + &render(&report, args.policy.is_some(), style);
+        let kept = [(args.policy.is_some(), "policy kept"), (args.permissions.is_some(), "rules kept")];
+        let text = held.render(style) + &render(&report, &kept, style);
         out.write_all(text.as_bytes())?;
     }
     out.flush()?;
     for violation in report.violations.iter().take(SHOWN) {
-        ci::annotate(&format!("policy violated: {}: {}", violation.rule, violation.message));
+        let what = if violation.rule == held::DENIED { "rule broken" } else { "policy violated" };
+        ci::annotate(&format!("{what}: {}: {}", violation.rule, violation.message));
     }
     if !report.ok && report.violations.is_empty() {
         ci::annotate("something is odd about the stream (check --strict)");
@@ -83,8 +100,9 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
     Ok(if report.ok { 0 } else { exit::VIOLATED })
 }
 
-/// Earlier attempts of the run count, as they did for the run; what they broke would have ended it.
-fn count_earlier(attempts: &[PathBuf], policy: &mut PolicyChecker, facts: &Facts) -> Result<()> {
+/// Earlier attempts of the run count, as they did for the run; what they broke would have ended it. How many there are.
+fn count_earlier(attempts: &[PathBuf], policy: &mut PolicyChecker, facts: &Facts) -> Result<u64> {
+    let mut count = 0;
     for attempt in attempts.iter().filter(|path| Recording::is_one(path)) {
         let mut source = Source::open(Some(attempt), facts)?;
         while let Some((_, steps)) = source.next()? {
@@ -92,8 +110,10 @@ fn count_earlier(attempts: &[PathBuf], policy: &mut PolicyChecker, facts: &Facts
                 policy.accept(step);
             }
         }
+        policy.rejected(&source.finish().0.rejected);
+        count += 1;
     }
-    Ok(())
+    Ok(count)
 }
 
 /// Reads a policy; a wrong one is refused with line and reason.
@@ -103,7 +123,11 @@ pub(crate) fn read_policy(path: &Path) -> Result<Policy> {
 
 /// Reads permission rules.
 pub(crate) fn read_permissions(path: &Path) -> Result<Permissions> {
-    read_rules(path, "permission file", "docs/PERMISSIONS.md")
+    let rules: Permissions = read_rules(path, "permission file", "docs/PERMISSIONS.md")?;
+    for doubt in rules.doubts() {
+        output::tell(&format!("{}: {doubt}", path.display()));
+    }
+    Ok(rules)
 }
 
 fn read_rules<T: serde::de::DeserializeOwned>(path: &Path, what: &str, described: &str) -> Result<T> {
@@ -112,41 +136,7 @@ fn read_rules<T: serde::de::DeserializeOwned>(path: &Path, what: &str, described
     toml::from_str(&text).with_context(|| format!("the {what} {name} is wrong ({described} describes it)"))
 }
 
-/// What was decided when the run was made, by the call: `allow by allow[0]`, `deny by callback`.
-fn settled(path: &Path) -> BTreeMap<String, String> {
-    let decisions = Recording::open(path).map(|recording| recording.decisions()).unwrap_or_default();
-    let one = |decision: &Json| {
-        let by = decision.text_of("rule").or_else(|| decision.text_of("by"))?;
-        Some((decision.text_of("tool_use_id")?, format!("{} by {by}", decision.text_of("ruling")?)))
-    };
-    decisions.iter().filter_map(one).collect()
-}
-
-/// What would have been decided, a line a call, and what was, where that is known.
-fn render_decisions(decided: &[Decided], settled: &BTreeMap<String, String>, style: Style) -> String {
-    let Style { red, yellow, green, dim, reset, .. } = style;
-    let mut out = String::new();
-    for Decided { line, id, tool, title, decision } in decided {
-        let (colour, mark, word) = match decision.ruling {
-            Ruling::Allow => (green, "✓", "allow"),
-            Ruling::Deny => (red, "✗", "deny"),
-            Ruling::Ask => (yellow, "?", "ask"),
-        };
-        let by = decision.rule.as_deref().unwrap_or("no rule");
-        let reason = decision.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-        let call = one_line(&format!("{tool} {title}"));
-        let was = id.as_ref().and_then(|id| settled.get(id));
-        let was = was.map(|was| format!("; was {}", one_line(was))).unwrap_or_default();
-        let _ = writeln!(
-            out,
-            "{colour}{mark} {word:<5}{reset} line {line}: {call} {dim}({}{was}){reset}",
-            one_line(&format!("{by}{reason}"))
-        );
-    }
-    out
-}
-
-fn render(report: &CheckReport, policy: bool, style: Style) -> String {
+fn render(report: &CheckReport, kept: &[(bool, &str)], style: Style) -> String {
     let Style { red, yellow, green, dim, bold, reset, .. } = style;
     let mut out = String::new();
     let place = |line: Option<u64>| line.map(|line| format!("line {line}: ")).unwrap_or_default();
@@ -175,10 +165,9 @@ fn render(report: &CheckReport, policy: bool, style: Style) -> String {
         let text = one_line(&format!("{}: {what} ({version}, {})", drift.event, times(drift.count)));
         let _ = writeln!(out, "{dim}~{reset} line {}: drift: {text}", drift.line);
     }
-    let kept = match (policy, report.violations.len()) {
-        (false, _) => String::new(),
-        (true, 0) => " · policy kept".to_owned(),
-        (true, count) => format!(" · {}", count_of(count, "violation")),
+    let kept = match report.violations.len() {
+        0 => kept.iter().filter(|(given, _)| *given).flat_map(|(_, words)| [" · ", words]).collect(),
+        count => format!(" · {}", count_of(count, "violation")),
     };
     let odd = !report.findings.is_empty() || !report.drift.is_empty();
     let mark = match (report.ok, odd) {

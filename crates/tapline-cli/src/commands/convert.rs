@@ -1,5 +1,8 @@
 //! `tapline convert`: a stream in another format.
 
+#[cfg(test)]
+mod tests;
+
 use std::io::Write;
 use std::path::Path;
 

@@ -155,17 +155,23 @@ fn folder() -> Finding {
         Ok(root) => root.join("recordings"),
         Err(error) => return bad(error.to_string()),
     };
-    let probe = folder.join(format!(".probe-{}", std::process::id()));
-    let tried = tapline_recording::create_private_folder(&folder).and_then(|()| {
-        std::fs::File::create_new(&probe)?.write_all(b"probe")?;
-        std::fs::remove_file(&probe)
-    });
-    if let Err(error) = tried {
-        return bad(format!("cannot write in {}: {error}", folder.display()));
+    if let Err(error) = may_keep(&folder) {
+        return bad(error);
     }
     let count = std::fs::read_dir(&folder).map_or(0, Iterator::count);
+    let so_far = if folder.exists() { format!("{count} so far") } else { "made with the first run".to_owned() };
     let facts = json!({ "path": folder.display().to_string(), "count": count });
-    Finding { about, mood: Mood::Good, text: format!("{} · {count} so far", folder.display()), advice: None, facts }
+    Finding { about, mood: Mood::Good, text: format!("{} · {so_far}", folder.display()), advice: None, facts }
+}
+
+/// Whether something can be kept in this folder, or the folder be made. Nothing is written: whoever asks only wants to know.
+fn may_keep(folder: &Path) -> Result<(), String> {
+    let there = folder.ancestors().find(|folder| folder.symlink_metadata().is_ok()).unwrap_or(Path::new("/"));
+    if !there.is_dir() {
+        return Err(format!("{} is no folder", there.display()));
+    }
+    let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+    rustix::fs::access(there, access).map_err(|error| format!("cannot write in {}: {error}", there.display()))
 }
 
 fn processes() -> Finding {

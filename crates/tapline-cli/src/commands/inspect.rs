@@ -12,7 +12,8 @@ use crate::{ci, exit, output, values};
 
 pub(crate) fn run(args: &Inspect) -> Result<u8> {
     values::check(&args.get)?;
-    let mut source = Source::open(args.stream.file.as_ref(), &args.facts)?;
+    let source = Source::open(args.stream.file.as_ref(), &args.facts)?;
+    let mut source = if args.redact { source.redacted()? } else { source };
     let mut collector = match args.get.as_slice() {
         [] => Collector::default(),
         paths => Collector::for_paths(paths.iter().map(String::as_str)),
@@ -24,12 +25,18 @@ pub(crate) fn run(args: &Inspect) -> Result<u8> {
     }
     let (summary, format, ending, run) = source.finish();
     let report = collector.report(summary.clone(), format, run, &ending);
-    let mut code = if args.exit_status { report.verdict.exit_code() } else { 0 };
+    // What counts as a failure is asked for to have it in the exit code.
+    let judged = args.exit_status || !args.fail_on.is_empty();
+    let mut code = if judged { report.verdict.exit_code() } else { 0 };
     if let Some(why) = exit::failure(&report.verdict).filter(|_| code != 0) {
         ci::annotate(&why);
     }
-    if let Some(why) = exit::warned(&report.verdict, &args.fail_on).filter(|_| code == 0) {
-        output::fail(&why);
+    if let Some(warning) = exit::warning(&report.verdict, &args.fail_on).filter(|_| code == 0) {
+        let why = exit::warned(warning);
+        // The summary itself shows the warning.
+        let shown = args.get.is_empty() && !args.json;
+        output::tell(&if shown { format!("exit code 1, because of {} (--fail-on)", warning.code) } else { why.clone() });
+        ci::annotate(&why);
         code = exit::FAILED;
     }
     if !args.get.is_empty() {

@@ -1,5 +1,6 @@
 //! `tapline run`: an agent, headless: started, shown, judged, kept, and gone afterwards.
 
+mod advice;
 mod attempt;
 mod conclude;
 mod context;
@@ -18,11 +19,11 @@ use tapline_session::{Advice, Fold, parse_rfc3339};
 
 use crate::args::run::Run;
 use crate::commands::check::read_policy;
-use crate::{config, exit, store};
+use crate::{config, exit, output, store};
 use attempt::{Attempt, Ended};
 use redaction::Redaction;
 use show::Show;
-use signals::Signals;
+use signals::{NotBegun, Signals};
 
 pub(crate) fn run(args: &Run) -> Result<u8> {
     // One thread drives the run and shows it: an event passes no other on its way.
@@ -37,11 +38,18 @@ pub(crate) fn run(args: &Run) -> Result<u8> {
 /// Tries until it is done, cannot be helped, or has been tried often enough.
 async fn attempts(args: &Run) -> Result<u8> {
     let (started, started_at) = (Instant::now(), tapline_runner::now());
-    let mut summary = conclude::check(args)?;
-    let mut policy = args.ending.policy.as_deref().map(read_policy).transpose()?.map(PolicyChecker::new);
-    let mut plan = prepare::plan(args)?;
     let signals = Signals::listen()?;
     let until = args.ending.timeout.and_then(|timeout| started.checked_add(timeout));
+    let mut summary = tokio::select! {
+        summary = conclude::check(args) => summary?,
+        // A disk that does not answer, or a pipe that nobody reads.
+        why = signals::over(&signals, until) => {
+            output::fail("--summary: it could not be opened in time: the agent was not started");
+            return Ok(if why == NotBegun::Late { 124 } else { signals.code().unwrap_or(exit::FAILED) });
+        }
+    };
+    let mut policy = args.ending.policy.as_deref().map(read_policy).transpose()?.map(PolicyChecker::new);
+    let mut plan = prepare::plan(args)?;
     let piped = plan.read_stdin(args, until, &signals).await?;
     let folder = store::folder(&args.kept)?;
     let redaction = Redaction::new(args, plan.format, config::redactor()?);
@@ -67,7 +75,7 @@ async fn attempts(args: &Run) -> Result<u8> {
         };
         let mut ended = match piped {
             Ok(_) => attempt.run(session.clone().filter(|_| number > 1), &mut show, &mut whole).await?,
-            Err(why) => attempt.unread(why, &show),
+            Err(why) => attempt.not_begun(why, "while stdin was read: the agent was not started", &show),
         };
         // An attempt that died before it said a word had the session of the one before.
         session = ended.report.session.id.clone().or(session);
@@ -93,7 +101,7 @@ async fn attempts(args: &Run) -> Result<u8> {
             ended.interrupt(signals.code());
         }
         let stopped = matches!(ended.code, 124 | 130 | 143 | exit::VIOLATED);
-        let code = conclude::conclude(args, &plan, ended, &mut show, &whole.ledger(), summary.take());
+        let code = conclude::conclude(args, &plan, ended, &mut show, &whole.ledger(), summary.take(), &signals).await;
         return Ok(if flush(&mut show, &signals, stopped).await { code } else { signals.code().unwrap_or(code) });
     }
 }

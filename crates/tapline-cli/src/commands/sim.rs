@@ -18,7 +18,7 @@ use crate::args::offline::Sim;
 use crate::commands::guard_program;
 use crate::commands::run::prepare;
 use crate::signals::Signals;
-use crate::{config, exit, output};
+use crate::{config, exit, output, store};
 
 pub(crate) fn run(args: &Sim) -> Result<u8> {
     if args.example {
@@ -43,7 +43,10 @@ pub(crate) fn run(args: &Sim) -> Result<u8> {
     let (code, interrupted) = if args.command.is_empty() {
         (runtime.block_on(serve(&sim))?, false)
     } else {
-        let environment = sim.environment().into_iter().map(|(name, value)| (OsString::from(name), value)).chain(extra);
+        let environment = sim.environment().into_iter().map(|(name, value)| (OsString::from(name), value));
+        let fresh = environment.clone().find(|(name, _)| name == "HOME" && args.home.is_none());
+        let fresh = fresh.map(|(_, home)| (OsString::from(store::SIM_HOME), home));
+        let environment = environment.chain(fresh).chain(extra);
         runtime.block_on(accompany(&args.command, environment.collect(), args.grace))?
     };
     for note in sim.notes() {

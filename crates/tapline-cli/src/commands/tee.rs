@@ -5,6 +5,8 @@ use std::io::IsTerminal as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::mpsc::SendError;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use tapline_protocol::Agent;
@@ -73,7 +75,7 @@ pub(super) fn is_question(argument: &OsStr) -> bool {
 }
 
 pub(super) fn agent_of(name: &OsStr) -> Option<Agent> {
-    [Agent::Claude, Agent::Codex].into_iter().find(|kind| name == kind.name())
+    name.to_str().and_then(Agent::named)
 }
 
 /// Passes everything until the agent has ended.
@@ -106,6 +108,9 @@ pub(super) fn die_as(status: std::process::ExitStatus) {
     }
 }
 
+/// So long a recording may take to begin.
+const DISK: Duration = Duration::from_secs(5);
+
 fn begin(args: &Tee, kind: Agent, program: &Path) -> Result<Recorder> {
     let folder = match (&args.record, &args.record_in) {
         (Some(folder), _) => folder.clone(),
@@ -125,7 +130,14 @@ fn begin(args: &Tee, kind: Agent, program: &Path) -> Result<Recorder> {
         tapline: Some(env!("CARGO_PKG_VERSION").to_owned()),
         ..Meta::default()
     };
-    Ok(Recorder::create(&folder, &meta, Sync::EverySecond)?)
+    // Whoever waits for the agent does not wait for the disk.
+    let (reply, begun) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        if let Err(SendError(Ok(late))) = reply.send(Recorder::create(&folder, &meta, Sync::EverySecond)) {
+            late.discard();
+        }
+    });
+    Ok(begun.recv_timeout(DISK).context("the disk did not answer")??)
 }
 
 /// The agent that this program was called as, if by a link of that name.

@@ -34,6 +34,7 @@ pub(crate) fn run(args: &View) -> Result<u8> {
         };
         match source {
             Ok(source) => {
+                let source = if args.redact { source.redacted()? } else { source };
                 let verdict = show(source, options)?;
                 if let Some(why) = exit::failure(&verdict).filter(|_| args.exit_status) {
                     ci::annotate(&why);

@@ -3,11 +3,12 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal as _, Write};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
@@ -55,7 +56,9 @@ impl OutputFile {
             return Ok(Way::Into(Box::new(UnixStream::connect(&path)?)));
         }
         // Who may not write the file may not replace it either.
+        let opening = there.file_type().is_fifo().then(|| tell_of_waiting(&path));
         let file = OpenOptions::new().write(true).open(&path)?;
+        drop(opening);
         if !file.metadata()?.is_file() {
             return Ok(into(file));
         }
@@ -84,6 +87,7 @@ impl Way {
             Self::Into(mut to) => to.flush(),
             Self::Beside { part, mut file, path, there } => {
                 file.flush()?;
+                part.name(file.get_ref())?;
                 // Meanwhile something else may have come there.
                 if fs::symlink_metadata(&path).is_ok_and(|there| !there.is_file()) {
                     return Err(io::Error::other("it is no regular file any more"));
@@ -121,6 +125,21 @@ impl Write for OutputFile {
         }
     }
 }
+
+/// A FIFO is opened when somebody reads it. After a moment it is said that this is waited for, unless what is returned is dropped.
+fn tell_of_waiting(path: &Path) -> mpsc::Sender<()> {
+    let (opened, opening) = mpsc::channel();
+    let text = format!("waiting for somebody to read {}: it is a FIFO", path.display());
+    // Without the thread nothing is said, and nothing else depends on it.
+    let _ = std::thread::Builder::new().name("tapline-fifo".to_owned()).spawn(move || {
+        if opening.recv_timeout(MOMENT) == Err(mpsc::RecvTimeoutError::Timeout) {
+            super::tell(&text);
+        }
+    });
+    opened
+}
+
+const MOMENT: Duration = Duration::from_secs(1);
 
 /// What is no regular file is written into; a terminal sees nothing but text.
 fn into(file: File) -> Way {
@@ -186,20 +205,34 @@ fn other(_: i32) -> Option<std::os::fd::OwnedFd> {
     None
 }
 
-/// A file beside another, until it takes its place; gone if it does not, also when a signal ends this program.
+/// A file beside another, until it takes its place; gone if it does not, also when a signal ends this program. Where the system has
+/// files without names, it gets one only when all of it is written: then not even SIGKILL leaves half a file behind.
 struct Part {
     path: PathBuf,
+    is_named: bool,
 }
 
 impl Part {
     fn create(beside: &Path, mode: u32) -> io::Result<(Self, File)> {
         // Not made of the other's name, which may be as long as a name can be.
         let path = beside.with_file_name(format!(".tapline-{}.part", recording_name()));
+        if let Some(file) = unnamed(beside, mode) {
+            return Ok((Self { path, is_named: false }, file));
+        }
         LazyLock::force(&SIGNALS);
         parts().push(path.clone());
-        let part = Self { path };
+        let part = Self { path, is_named: true };
         let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&part.path)?;
         Ok((part, file))
+    }
+
+    /// Gives it its name, if it has none.
+    fn name(&self, file: &File) -> io::Result<()> {
+        if self.is_named {
+            return Ok(());
+        }
+        let own = own_link(file);
+        Ok(rustix::fs::linkat(rustix::fs::CWD, own, rustix::fs::CWD, &self.path, rustix::fs::AtFlags::SYMLINK_FOLLOW)?)
     }
 
     /// One with the owner and the mode of the file that it will replace.
@@ -222,6 +255,25 @@ impl Drop for Part {
     }
 }
 
+/// A file without a name, on the same disk as this one, if that can be had and given a name later.
+#[cfg(target_os = "linux")]
+fn unnamed(beside: &Path, mode: u32) -> Option<File> {
+    let folder = beside.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let flag = rustix::fs::OFlags::TMPFILE.bits().cast_signed();
+    let file = OpenOptions::new().write(true).custom_flags(flag).mode(mode).open(folder).ok()?;
+    fs::symlink_metadata(own_link(&file)).is_ok().then_some(file)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn unnamed(_: &Path, _: u32) -> Option<File> {
+    None
+}
+
+/// The kernel's own link to a file that is open here.
+fn own_link(file: &File) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
 /// The parts that are being written.
 static PARTS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
@@ -235,7 +287,7 @@ static SIGNALS: LazyLock<()> = LazyLock::new(|| {
     if tokio::runtime::Handle::try_current().is_ok() {
         return;
     }
-    let (ready, listening) = std::sync::mpsc::channel();
+    let (ready, listening) = mpsc::channel();
     let listen = move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {

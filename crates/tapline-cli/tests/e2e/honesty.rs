@@ -75,6 +75,59 @@ text = "I did what I could."
 }
 
 #[test]
+fn what_codex_rejects_without_a_word_in_its_stream_is_told_and_the_flag_helps() {
+    let patch = |file: &str| {
+        let patch = format!("apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: {file}\n+made\n*** End Patch\nEOF");
+        codex().runs(&patch) + "[[turn]]\ntext = \"I did what I could.\"\n"
+    };
+    // (the file, arguments, whether they let Codex make it, and what is advised)
+    let elsewhere = std::env::temp_dir().join(format!("tapline-e2e-elsewhere-{}", std::process::id()));
+    std::fs::create_dir_all(&elsewhere).unwrap();
+    let (inside, outside) = ("made.txt".to_owned(), elsewhere.join("made.txt").display().to_string());
+    let there = elsewhere.to_str().unwrap();
+    for (file, args, made, advice) in [
+        (&inside, &["--", "-s", "read-only"][..], false, "-- -s workspace-write"),
+        (&inside, &["--", "-s", "workspace-write"], true, ""),
+        (
+            &outside,
+            &["--", "-s", "workspace-write", "-c", "sandbox_workspace_write.exclude_slash_tmp=true"],
+            false,
+            "--add-dir DIR",
+        ),
+        (&outside, &["--add-dir", there, "--", "-s", "workspace-write"], true, ""),
+    ] {
+        let stage = Stage::new(&codex(), &patch(file));
+        let run = stage.run(&[&["Make a file"], args].concat());
+        assert_eq!(run.verdict(), "success/-", "{args:?} {run:?}");
+        assert_eq!(stage.work().join(file).exists(), made, "{args:?}");
+        assert_eq!(run.report["verdict"]["clean"], made, "{args:?} {}", run.report["verdict"]);
+        let warnings = run.report["verdict"]["warnings"].as_array().unwrap();
+        assert_eq!(warnings.iter().any(|warning| warning["code"] == "permission-denied"), !made, "{args:?} {warnings:?}");
+        let stage = Stage::new(&codex(), &patch(file));
+        let mut command = stage.command(TAPLINE);
+        command.args([
+            "run",
+            "Make a file",
+            "--agent",
+            "codex",
+            "--no-record",
+            "--format",
+            "text",
+            "--fail-on",
+            "denied",
+            "--bin",
+        ]);
+        let ended = command.arg(&codex().path).args(args).arg("--skip-git-repo-check").output().unwrap();
+        let told = String::from_utf8(ended.stderr).unwrap();
+        let expected = if made { Some(0) } else { Some(1) };
+        assert_eq!((ended.status.code(), told.contains("denied: a patch: ")), (expected, !made), "{args:?} {told}");
+        assert!(told.contains(advice), "{args:?} {told}");
+        let _ = std::fs::remove_file(&outside);
+    }
+    std::fs::remove_dir_all(&elsewhere).unwrap();
+}
+
+#[test]
 fn what_rules_deny_is_told_once_with_its_rule() {
     let scenario = newest().runs("rm -r made") + &newest().runs("make all") + "[[turn]]\ntext = \"I did what I could.\"\n";
     for format in ["text", "lines"] {

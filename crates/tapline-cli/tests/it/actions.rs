@@ -72,6 +72,19 @@ fn every_command_keeps_workflow_commands_out() {
 }
 
 #[test]
+fn a_script_that_captures_a_value_says_so_and_gets_it_exactly() {
+    let exact = tapline_on(HOSTILE.as_bytes(), &["inspect", "--get", "answer"]).out;
+    assert!(!commands(&exact).is_empty(), "{exact}");
+    for unset in ["", "0", "false"] {
+        let mut inspect = command(&["inspect", "--get", "answer"]);
+        inspect.env("GITHUB_ACTIONS", unset).env("CI", "true").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = inspect.spawn().unwrap();
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), HOSTILE.as_bytes()).unwrap();
+        assert_eq!(ran(child.wait_with_output().unwrap()).out, exact, "{unset:?}");
+    }
+}
+
+#[test]
 fn json_stays_the_same_json() {
     for args in [
         &["inspect", "--json"][..],

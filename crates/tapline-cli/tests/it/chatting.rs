@@ -77,7 +77,8 @@ fn what_goes_with_what() {
     }
     assert_eq!(chat(SESSION, &["--permission-mode", "bypassPermissions"], "one\n").code, 0);
     let ran = tapline(&["run", "go", "--no-record", "--agent", "codex", "--bin", &fake(), "--permissions", &rules]);
-    assert!(ran.code == 2 && ran.err.contains("asks nothing"), "{}", ran.err);
+    assert!(ran.code == 2 && ran.err.contains("--permissions: codex asks nobody"), "{}", ran.err);
+    assert!(ran.err.contains("-- -s read-only"), "what to use instead: {}", ran.err);
     let ran = tapline(&["run", "go", "--no-record", "--input", "stream-json", "--bin", &fake(), "--permissions", &rules]);
     assert!(ran.code == 2 && ran.err.contains("whoever sends the messages"), "{}", ran.err);
     let wrong = folder.file("wrong.toml", "deny = [{ tool = [] }]\n");

@@ -10,18 +10,68 @@ fn tools() -> String {
 fn permission_rules_are_held_against_a_run() {
     let folder = Folder::new("permissions");
     let rules = folder.file("rules.toml", "[[allow]]\ntool = [\"Read\", \"Bash\"]\npath = \"*.py\"\n[[allow]]\ntool = \"Bash\"\ncommand = \"ls\"\n[[deny]]\ntool = \"Bash\"\ncommand = \"cat /*\"\nreason = \"stay here\"\n");
-    let stream = fixture("claude-2.1.325/tools.jsonl");
-    let ran = tapline(&["check", "--permissions", &rules, stream.to_str().unwrap()]);
-    assert_eq!(ran.code, 0, "{}", ran.err);
+    let ran = tapline(&["check", "--permissions", &rules, &tools()]);
+    assert_eq!(ran.code, 3, "a call ran that a rule denies: {}", ran.err);
+    assert!(ran.err.contains("rules.toml: allow[0]: a rule with `path` (*.py) is never for Bash"), "{}", ran.err);
     let words: Vec<&str> = ran.out.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
     assert_eq!(words[..4], ["allow", "allow", "deny", "ask"], "{}", ran.out);
     assert!(ran.out.contains("(deny[0]: stay here)") && ran.out.contains("(no rule)"), "{}", ran.out);
-    let json = tapline(&["check", "--json", "--permissions", &rules, stream.to_str().unwrap()]).out;
-    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(json["decisions"][2]["ruling"], "deny");
+    assert!(ran.out.contains("permissions.deny: Bash `cat /") && ran.out.contains("ran, and deny[0] denies it"), "{}", ran.out);
+    assert!(ran.out.ends_with("· 1 violation\n"), "{}", ran.out);
+    let json = tapline(&["check", "--json", "--permissions", &rules, &tools()]);
+    let told: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!((json.code, &told["ok"]), (3, &false.into()));
+    assert_eq!(told["decisions"][2]["ruling"], "deny");
+    assert!(told["decisions"][2]["was"].is_null(), "a stream alone does not say who let it run");
+    assert_eq!(told["violations"][0]["rule"], "permissions.deny");
+    let kept = folder.file("kept.toml", "[[deny]]\ntool = \"Bash\"\ncommand = \"rm *\"\n");
+    let ran = tapline(&["check", "--permissions", &kept, &tools()]);
+    assert_eq!(ran.code, 0, "what is left open is no violation: {}", ran.out);
+    assert!(ran.out.ends_with(" · rules kept\n"), "{}", ran.out);
     let wrong = folder.file("wrong.toml", "[[allow]]\ntool = \"Bash\"\ncomand = \"ls\"\n");
-    let ran = tapline(&["check", "--permissions", &wrong, stream.to_str().unwrap()]);
+    let ran = tapline(&["check", "--permissions", &wrong, &tools()]);
     assert!(ran.code == 2 && ran.err.contains("line 3") && ran.err.contains("comand"), "{}", ran.err);
+}
+
+#[test]
+fn a_call_that_was_denied_breaks_no_rule_whoever_denied_it() {
+    let folder = Folder::new("denied-before");
+    let rules = folder.file("rules.toml", "deny = [{ tool = [\"Bash\", \"Write\"] }]\n");
+    let stream = fixture("claude-2.1.325/tools-denied.jsonl").to_str().unwrap().to_owned();
+    let ran = tapline(&["check", "--permissions", &rules, &stream]);
+    assert_eq!(ran.out.matches("; was deny by agent)").count(), 2, "the stream itself says so: {}", ran.out);
+    let json: serde_json::Value =
+        serde_json::from_str(&tapline(&["check", "--json", "--permissions", &rules, &stream]).out).unwrap();
+    let was: Vec<_> = json["decisions"].as_array().unwrap().iter().map(|decision| &decision["was"]["ruling"]).collect();
+    assert_eq!(was.iter().filter(|ruling| **ruling == "deny").count(), 2, "{json}");
+    let denied = json["decisions"].as_array().unwrap().iter().filter(|decision| decision["ruling"] == "deny").count();
+    let broken = json["violations"].as_array().unwrap().len();
+    assert_eq!((ran.code, broken), (if denied > 2 { 3 } else { 0 }, denied - 2), "{json}");
+    // The recording keeps who decided, and by which rule.
+    let recording = folder.path("recording");
+    std::fs::create_dir(&recording).unwrap();
+    let line = |id: &str| {
+        format!(
+            "{{\"type\":\"assistant\",\"message\":{{\"content\":[{{\"type\":\"tool_use\",\"id\":\"{id}\",\"name\":\"Bash\",\"input\":{{\"command\":\"git status\"}}}}]}}}}\n"
+        )
+    };
+    std::fs::write(format!("{recording}/stdout"), line("t1") + &line("t2")).unwrap();
+    std::fs::write(format!("{recording}/meta.json"), "{\"version\":1,\"agent\":\"claude\"}").unwrap();
+    std::fs::write(
+        format!("{recording}/decisions"),
+        "{\"tool_use_id\":\"t1\",\"ruling\":\"allow\",\"by\":\"rule\",\"rule\":\"allow[0]\"}\n{\"tool_use_id\":\"t2\",\"ruling\":\"deny\",\"by\":\"nobody\",\"reason\":\"no\"}\n",
+    )
+    .unwrap();
+    let ran = tapline(&["check", "--permissions", &rules, &recording]);
+    assert!(
+        ran.out.contains("(deny[0]; was allow by allow[0])") && ran.out.contains("(deny[0]; was deny by nobody)"),
+        "{}",
+        ran.out
+    );
+    let json: serde_json::Value =
+        serde_json::from_str(&tapline(&["check", "--json", "--permissions", &rules, &recording]).out).unwrap();
+    assert_eq!(json["decisions"][0]["was"], serde_json::json!({"ruling": "allow", "by": "rule", "rule": "allow[0]"}));
+    assert_eq!((ran.code, json["violations"].as_array().unwrap().len()), (3, 1), "{json}");
 }
 
 #[test]

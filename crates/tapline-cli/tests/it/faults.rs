@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::running::fake;
-use crate::tapline::{Folder, Ran, ran, tapline, wait_until};
+use crate::tapline::{Bounded, Folder, Ran, ran, tapline, wait_until};
 
 const FILES: &[&str] = &["meta.json.part", "stdout", "stderr", "stdin", "times", "end.json.part"];
 
@@ -149,14 +149,9 @@ fn a_stalled_disk_holds_up_no_clock_and_the_run_says_what_is_missing() {
     }
 }
 
-#[test]
-fn a_stalled_disk_holds_up_no_signal() {
-    let folder = Folder::new("stalled-signal");
-    let recording = folder.path("r");
-    let args = ["run", "go", "--bin", &fake(), "--record", &recording, "--grace", "300ms"];
-    let child = crate::tapline::Bounded(stalled(&recording, &args).env("FAKE", "hang").spawn().unwrap());
-    // The signal is for tapline, which strace has started.
-    let children = format!("/proc/{0}/task/{0}/children", child.0.id());
+/// Waits until a thread of tapline's, which strace has started, is held up; its number.
+fn held_up(strace: &Bounded) -> String {
+    let children = format!("/proc/{0}/task/{0}/children", strace.0.id());
     let mut tapline = String::new();
     // One of its threads is held where it writes: strace stops threads all the time, but none for so long.
     let is_held = |thread: &Path| {
@@ -174,7 +169,17 @@ fn a_stalled_disk_holds_up_no_signal() {
         }
         held.values().any(|times| *times == 100)
     });
-    assert!(Command::new("kill").arg(tapline.trim()).status().unwrap().success());
+    tapline.trim().to_owned()
+}
+
+#[test]
+fn a_stalled_disk_holds_up_no_signal() {
+    let folder = Folder::new("stalled-signal");
+    let recording = folder.path("r");
+    let args = ["run", "go", "--bin", &fake(), "--record", &recording, "--grace", "300ms"];
+    let child = Bounded(stalled(&recording, &args).env("FAKE", "hang").spawn().unwrap());
+    let tapline = held_up(&child);
+    assert!(Command::new("kill").arg(&tapline).status().unwrap().success());
     let mut child = child;
     let mut err = String::new();
     std::io::Read::read_to_string(&mut child.0.stderr.take().unwrap(), &mut err).unwrap();
@@ -190,4 +195,69 @@ fn a_stalled_disk_does_not_keep_tee_from_exiting() {
     assert_eq!(done.code, 0, "{}", done.err);
     assert_eq!(done.out.lines().count(), 3, "every line was passed on");
     assert!(done.err.contains(MISSING), "{}", done.err);
+}
+
+/// `tapline run` of the fake agent, under strace that holds up the first of these system calls (on this file) for twelve seconds.
+fn held(file: Option<&str>, calls: &str, args: &[&str]) -> Command {
+    let mut command = Command::new("strace");
+    let inject = format!("inject={calls}:delay_enter=12000000:when=1");
+    command.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={calls}"), "-e", &inject]);
+    command.args(file.into_iter().flat_map(|file| ["-P", file]));
+    command.args([env!("CARGO_BIN_EXE_tapline"), "run", "go", "--bin", &fake(), "--grace", "300ms"]).args(args);
+    command.env_clear().env("PATH", "/usr/bin:/bin").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+#[test]
+fn a_recording_that_cannot_be_begun_holds_up_no_clock_and_no_signal() {
+    let folder = Folder::new("stalled-start");
+    let recording = folder.path("late");
+    let file = format!("{recording}/meta.json.part");
+    let done = ran(held(Some(&file), "openat", &["--record", &recording, "--timeout", "1s"]).output().unwrap());
+    assert_eq!(done.code, 124, "{}", done.err);
+    assert!(done.err.contains("before the agent was started"), "{}", done.err);
+
+    let recording = folder.path("interrupted");
+    let file = format!("{recording}/meta.json.part");
+    let mut child = Bounded(held(Some(&file), "openat", &["--record", &recording]).spawn().unwrap());
+    let tapline = held_up(&child);
+    assert!(Command::new("kill").arg(&tapline).status().unwrap().success());
+    let mut told = String::new();
+    std::io::Read::read_to_string(&mut child.0.stdout.take().unwrap(), &mut told).unwrap();
+    assert_eq!(child.0.wait().unwrap().code(), Some(143));
+    assert!(!told.contains("session started"), "the agent was not started: {told}");
+}
+
+#[test]
+fn a_summary_that_cannot_be_written_holds_up_no_clock_and_no_signal() {
+    let folder = Folder::new("stalled-summary");
+    let summary = folder.path("summary.md");
+    // Where it is looked at before the run,
+    let calls = "readlink,readlinkat,statx,newfstatat";
+    let done = ran(held(Some(&summary), calls, &["--no-record", "--summary", &summary, "--timeout", "1s"]).output().unwrap());
+    assert_eq!(done.code, 124, "{}", done.err);
+    assert!(done.err.contains("could not be opened in time"), "{}", done.err);
+    // and where it is written after it.
+    let calls = "rename,renameat,renameat2";
+    let done = ran(held(None, calls, &["--no-record", "--summary", &summary]).output().unwrap());
+    assert_eq!(done.code, 2, "{}", done.err);
+    assert!(done.err.contains("summary.md: the disk did not answer"), "{}", done.err);
+    // Unasked, it fails nothing.
+    let job = folder.file("job.md", "");
+    let done = ran(held(Some(&job), "openat", &["--no-record"]).env("GITHUB_STEP_SUMMARY", &job).output().unwrap());
+    assert_eq!(done.code, 0, "{}", done.err);
+    assert!(done.err.contains("job.md: the disk did not answer"), "{}", done.err);
+}
+
+#[test]
+fn a_recording_that_cannot_be_begun_does_not_keep_tee_from_starting() {
+    let folder = Folder::new("stalled-tee-start");
+    let recording = folder.path("recordings");
+    let mut command = Command::new("strace");
+    command.args(["-f", "-qq", "-o", "/dev/null", "-P", &recording, "-e", "trace=mkdir,mkdirat"]);
+    command.args(["-e", "inject=mkdir,mkdirat:delay_enter=30000000:when=1", env!("CARGO_BIN_EXE_tapline"), "tee"]);
+    command.args(["--bin", &fake(), "--record-in", &recording, "--", "-p"]).stdin(Stdio::null());
+    let done = ran(command.env_clear().env("PATH", "/usr/bin:/bin").output().unwrap());
+    assert_eq!((done.code, done.out.lines().count()), (0, 3), "{}", done.err);
+    assert!(done.err.contains("not recorded: the disk did not answer"), "{}", done.err);
 }

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod actions;
 #[cfg(test)]
+mod advising;
+#[cfg(test)]
 mod architecture;
 #[cfg(test)]
 mod chatting;
@@ -15,6 +17,8 @@ mod error_table;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod first;
+#[cfg(test)]
 mod following;
 #[cfg(test)]
 mod help;
@@ -24,6 +28,8 @@ mod honesty;
 mod inspecting;
 #[cfg(test)]
 mod live;
+#[cfg(test)]
+mod newcomer;
 #[cfg(test)]
 mod offline;
 #[cfg(test)]

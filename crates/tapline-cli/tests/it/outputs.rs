@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::running::run_command;
-use crate::tapline::{Bounded, Folder, command, fixture, ran, tapline};
+use crate::tapline::{Bounded, Folder, command, fixture, ran, tapline, wait_until};
 
 const ANSWER: &str = "Hello from the mock model.\n";
 
@@ -48,6 +48,30 @@ fn with_mounts(script: &str) {
     );
     let done = ran(Command::new("unshare").args(["-rm", "bash", "-c", &script]).stdin(Stdio::null()).output().unwrap());
     assert_eq!(done.code, 0, "{}{}", done.out, done.err);
+}
+
+/// Waits until a program has something open in a folder that is not one of its files: what is to become one.
+fn wait_for_part(child: &Bounded, folder: &Folder) {
+    let descriptors = format!("/proc/{}/fd", child.0.id());
+    let is_part = |file: &Path| file.starts_with(folder.path("")) && file.file_name().is_some_and(|name| name != "out");
+    wait_until("the output is open", || {
+        let mut open = std::fs::read_dir(&descriptors).unwrap().map(|entry| std::fs::read_link(entry.unwrap().path()));
+        open.any(|file| file.is_ok_and(|file| is_part(&file)))
+    });
+}
+
+#[test]
+fn convert_that_is_killed_leaves_no_half_of_a_file() {
+    let folder = Folder::new("killed-convert");
+    let to = folder.path("out.html");
+    let mut child = command(&["convert", "--to", "html", "-o", &to]);
+    let mut child = Bounded(child.stdin(Stdio::piped()).spawn().unwrap());
+    // It has its output open, and waits for the rest of its input.
+    child.0.stdin.as_mut().unwrap().write_all(b"{}\n").unwrap();
+    wait_for_part(&child, &folder);
+    child.0.kill().unwrap();
+    child.0.wait().unwrap();
+    holds(&folder, &[]);
 }
 
 #[test]
@@ -209,11 +233,7 @@ fn what_fails_or_is_interrupted_leaves_the_old_file_and_nothing_else() {
     let stream = std::fs::read(fixture("claude-2.1.325/text.jsonl")).unwrap();
     let mut stdin = child.0.stdin.take().unwrap();
     stdin.write_all(&stream).unwrap();
-    let is_part = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().ends_with(".part");
-    while !std::fs::read_dir(folder.path("")).unwrap().any(|entry| is_part(&entry.unwrap())) {
-        assert!(child.0.try_wait().unwrap().is_none(), "it has ended");
-        std::thread::yield_now();
-    }
+    wait_for_part(&child, &folder);
     assert!(Command::new("kill").arg(child.0.id().to_string()).status().unwrap().success());
     let status = child.0.wait().unwrap();
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(15));

@@ -83,6 +83,46 @@ fn every_secret_is_gone_from_every_format_and_the_rest_is_there() {
 }
 
 #[test]
+fn view_and_inspect_take_secrets_out_too() {
+    let secrets = secrets();
+    let text: String = secrets.iter().map(|(around, _)| format!("\n{around}")).collect::<Vec<_>>().concat();
+    let stream = session(&format!("the words{text}"));
+    for args in [
+        &["view"][..],
+        &["view", "--partial", "--thinking"],
+        &["inspect"],
+        &["inspect", "--json"],
+        &["inspect", "--get", "answer"],
+        &["inspect", "--get", "text", "--get", "tools.calls[].input"],
+    ] {
+        let plain = tapline_on(stream.as_bytes(), args);
+        let Ran { code, out, err } = tapline_on(stream.as_bytes(), &[args, &["--redact"]].concat());
+        assert_eq!((code, err.as_str()), (0, ""), "{args:?}");
+        assert_eq!(leaked(&out, &secrets), [""; 0], "{args:?}");
+        assert_eq!(leaked(&decoded(&out), &secrets), [""; 0], "{args:?}");
+        // What is shown of it is shown all the same.
+        let shown = |out: &str| (out.contains("the words"), out.contains("[redacted]"), out.lines().count());
+        let (words, hidden, lines) = shown(&out);
+        assert_eq!((words, lines), (shown(&plain.out).0, shown(&plain.out).2), "{args:?}: {out}");
+        assert_eq!(hidden, !leaked(&plain.out, &secrets).is_empty(), "{args:?}: {out}");
+    }
+    // What is known of a recording besides the stream: its label, what was sent, what stopped it.
+    let folder = Folder::new("redact-inspect");
+    let key = KEY.concat();
+    let agent = agent(&folder, &session("done"), 0);
+    let recording = folder.path("recording");
+    let prompt = format!("use {key}");
+    let args = ["run", &prompt, "--bin", &agent, "--record", &recording, "--label", &key, "--format", "quiet"];
+    assert_eq!(ran(command(&args).output().unwrap()).code, 0);
+    for args in [&["view"][..], &["inspect"], &["inspect", "--json"]] {
+        let args = [args, &["--redact", &recording]].concat();
+        let Ran { code, out, err } = ran(command(&args).output().unwrap());
+        assert_eq!((code, err.as_str()), (0, ""), "{args:?}");
+        assert!(!out.contains("abcdefgh"), "{args:?}: {out}");
+    }
+}
+
+#[test]
 fn a_stream_that_cannot_be_a_secret_is_passed_on_byte_by_byte() {
     for stream in crate::tapline::streams() {
         let bytes = std::fs::read(&stream).unwrap();

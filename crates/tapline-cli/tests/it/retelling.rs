@@ -168,6 +168,67 @@ case "$*" in *resume*) echo '{{"type":"result","subtype":"success","result":"ok"
 }
 
 #[test]
+fn check_finds_what_run_found_over_several_attempts() {
+    let folder = Folder::new("same-violations-retried");
+    // Its first attempt ends in an error of the server, after a call that was denied; the second succeeds.
+    let script = r#"
+id=$$
+echo '{"type":"system","subtype":"init","session_id":"s","model":"fake-1","permissionMode":"default","tools":["Bash"],"mcp_servers":[]}'
+echo '{"type":"assistant","session_id":"s","message":{"id":"m'$id'","content":[{"type":"tool_use","id":"t'$id'","name":"Bash","input":{"command":"make"}}]}}'
+echo '{"type":"user","session_id":"s","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"t'$id'","is_error":true,"content":"no"}]}}'
+denied='"permission_denials":[{"tool_name":"Bash","tool_use_id":"t'$id'","tool_input":{}}]'
+case "$*" in
+*resume*) echo '{"type":"result","subtype":"success","result":"ok","session_id":"s","num_turns":2,"duration_ms":10,"total_cost_usd":0.05,'"$denied"'}' ;;
+*) echo '{"type":"result","subtype":"success","is_error":true,"result":"API Error: 500","session_id":"s","num_turns":2,"duration_ms":10,"total_cost_usd":0.02,'"$denied"'}'; exit 1 ;;
+esac"#;
+    let bin = agent(&folder, "agent", script);
+    let rules = [
+        ("[limits]\ncalls = 0", 3, 1),
+        ("[limits]\ncalls = 1", 3, 2),
+        ("[limits]\ncalls = 2", 0, 2),
+        ("[limits]\ndenials = 1", 3, 2),
+        ("[limits]\ndenials = 2", 0, 2),
+        ("[limits]\nturns = 1", 3, 1),
+        ("[limits]\nturns = 2", 0, 2),
+        ("[limits]\ncost_usd = 0.03", 3, 2),
+        ("[limits]\ncost_usd = 1.0", 0, 2),
+        ("[limits]\nseconds = 0.9", 3, 2),
+        ("[limits]\nseconds = 600", 0, 2),
+        ("[session]\nmodel = [\"claude-*\"]", 3, 1),
+        ("[session]\nmodel = [\"fake-*\"]\n[mcp]\nall_connected = true\n[limits]\ncalls = 1\ndenials = 1", 3, 2),
+    ];
+    for (at, (rule, code, attempts)) in rules.into_iter().enumerate() {
+        let (policy, record) = (folder.file("policy.toml", rule), folder.path(&format!("rec{at}")));
+        let run = ["run", "go", "--bin", &bin, "--record", &record, "--grace", "300ms", "--format", "report", "--retry", "1"];
+        let ran = tapline(&[&run[..], &["--policy", &policy]].concat());
+        let report = parse(&ran.out);
+        assert_eq!((ran.code, report["run"]["attempts"].as_u64()), (code, Some(attempts)), "{rule}: {} {}", ran.err, ran.out);
+        let recording = report["run"]["recording"].as_str().unwrap();
+        let check = tapline(&["check", "--json", "--policy", &policy, recording]);
+        assert_eq!(check.code, code, "{rule}: {} {}", ran.err, check.out);
+        let mut found: Vec<String> = parse(&check.out)["violations"].as_array().unwrap().iter().map(violation).collect();
+        // The failure itself says the first of them again.
+        let said = ran.err.lines().filter_map(|line| line.split_once("tapline: policy violated: "));
+        let mut said: Vec<_> = said.map(|(_, rule)| rule.trim_end_matches(" (policy)")).collect();
+        said.sort_unstable();
+        said.dedup();
+        found.sort_unstable();
+        assert_eq!(said, found, "{rule}");
+    }
+    // Without the recordings of the others it cannot be known, which is said.
+    let policy = folder.file("policy.toml", "[limits]\ncalls = 1");
+    std::fs::rename(folder.path("rec2-2"), folder.path("alone")).unwrap();
+    let check = tapline(&["check", "--policy", &policy, &folder.path("alone")]);
+    assert!(check.err.contains("1 earlier attempt"), "{} {}", check.err, check.out);
+}
+
+/// A violation as `run` tells it.
+fn violation(violation: &Value) -> String {
+    let line = violation["line"].as_u64().map(|line| format!("line {line}: ")).unwrap_or_default();
+    format!("{line}{}: {}", violation["rule"].as_str().unwrap(), violation["message"].as_str().unwrap())
+}
+
+#[test]
 fn check_finds_what_run_found() {
     let folder = Folder::new("same-violations");
     let slow =
@@ -192,15 +253,7 @@ fn check_finds_what_run_found() {
             ran.err.lines().filter_map(|line| line.split_once("policy violated: ")).map(|(_, rule)| rule).collect();
         let check = tapline(&["check", "--json", "--policy", &policy, &record]);
         let checked = parse(&check.out);
-        let found: Vec<_> = checked["violations"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|violation| {
-                let line = violation["line"].as_u64().map(|line| format!("line {line}: ")).unwrap_or_default();
-                format!("{line}{}: {}", violation["rule"].as_str().unwrap(), violation["message"].as_str().unwrap())
-            })
-            .collect();
+        let found: Vec<_> = checked["violations"].as_array().unwrap().iter().map(violation).collect();
         assert_eq!(ran.code == 3, !found.is_empty(), "{name}: {} {found:?}", ran.err);
         let told: Vec<_> =
             said.iter().filter(|rule| !rule.starts_with("…")).map(|rule| rule.split(" (policy)").next().unwrap()).collect();

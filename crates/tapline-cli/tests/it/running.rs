@@ -353,3 +353,20 @@ fn doctor_says_what_is_here() {
     assert_eq!(nothing.code, 1);
     assert!(nothing.out.contains(r#""ok":false"#), "{}", nothing.out);
 }
+
+#[test]
+fn partial_messages_of_one_character_each_are_shown_in_linear_time_while_the_agent_runs() {
+    let folder = Folder::new("typed");
+    let delta =
+        r#"{"type":"stream_event","event":{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"x"}}}"#;
+    let result = r#"{"type":"result","subtype":"success","is_error":false,"result":"done","num_turns":1}"#;
+    let stream = folder.file("stream", &((delta.to_owned() + "\n").repeat(100_000) + result + "\n"));
+    let agent = folder.file("agent", &format!("#!/bin/sh\ncat '{stream}'\n"));
+    Command::new("chmod").args(["+x", &agent]).status().unwrap();
+    for format in ["live", "lines", "report"] {
+        let args = ["run", "go", "--bin", &agent, "--no-record", "--partial", "--format", format];
+        let done = ran(command(&args).output().unwrap());
+        assert_eq!(done.code, 0, "{format}: {}", done.err);
+        assert!(format != "live" || done.out.matches('x').count() >= 100_000, "all of it is typed");
+    }
+}

@@ -295,7 +295,7 @@ wire! {
     /// A `system` event that is known by its name alone.
     SystemNotice { content: Option<String> = "content" }
 
-    /// A top-level `error`, of either agent.
+    /// A top-level `error`.
     StreamError { message: Option<String> = "message", error: Option<Json> = "error" }
 }
 

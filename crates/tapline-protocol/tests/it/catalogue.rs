@@ -7,8 +7,9 @@ use serde_json::Value;
 use tapline_protocol::claude::content::{Block, Content};
 use tapline_protocol::claude::control::*;
 use tapline_protocol::claude::partial::Partial;
-use tapline_protocol::codex::ITEM_KINDS;
-use tapline_protocol::{Decoder, Event, Input, InputFormat, InputShape, LineKind, NOTICES, Read, Record, Shape};
+use tapline_protocol::claude::{self, NOTICES};
+use tapline_protocol::codex::{self, ITEM_KINDS};
+use tapline_protocol::{Decoder, Event, Input, InputFormat, InputShape, LineKind, Read, Record, Shape};
 
 use crate::fixtures;
 
@@ -98,7 +99,7 @@ fn an_untyped_document_is_known_where_it_is_the_whole_input() {
     for (place, record) in untyped {
         let mut input = Input::open(record.bytes.as_slice(), InputFormat::Auto, Decoder::default()).unwrap();
         assert_eq!(input.shape(), InputShape::Document, "{place}");
-        assert!(matches!(input.next().unwrap().unwrap().event, Event::Document(_)), "{place}");
+        assert!(matches!(input.next().unwrap().unwrap().event, Event::Claude(claude::Event::Document(_))), "{place}");
     }
 }
 
@@ -112,7 +113,8 @@ fn no_key_is_unknown() {
 #[test]
 fn every_tag_and_every_notice_is_shown() {
     let shown: BTreeSet<String> = all_records().filter_map(|(_, record)| record.tag()).collect();
-    assert_shown(Event::TAGS, &shown);
+    assert_shown(claude::Event::TAGS, &shown);
+    assert_shown(codex::Event::TAGS, &shown);
     let notices: Vec<_> = NOTICES.iter().map(|name| format!("system/{name}")).collect();
     assert_shown(&notices.iter().map(String::as_str).collect::<Vec<_>>(), &shown);
 }
@@ -138,9 +140,9 @@ fn every_block_and_partial_is_known() {
     }
     for (place, record) in all_records() {
         match &record.event {
-            Event::Assistant(event) => assert_known(&place, event.body()),
-            Event::User(event) => assert_known(&place, event.body()),
-            Event::StreamEvent(event) => match &event.event {
+            Event::Claude(claude::Event::Assistant(event)) => assert_known(&place, event.body()),
+            Event::Claude(claude::Event::User(event)) => assert_known(&place, event.body()),
+            Event::Claude(claude::Event::StreamEvent(event)) => match &event.event {
                 Partial::Other(kind) => assert!(matches!(kind.as_deref(), Some("ping" | "error")), "{place}: {kind:?}"),
                 partial => assert_ne!(partial, &Partial::Absent, "{place}"),
             },
@@ -153,7 +155,7 @@ fn every_block_and_partial_is_known() {
 fn every_control_request_is_typed_and_written_as_it_came() {
     let mut shown = BTreeSet::new();
     for (place, record) in all_records() {
-        let Event::ControlRequest(frame) = &record.event else { continue };
+        let Event::Claude(claude::Event::ControlRequest(frame)) = &record.event else { continue };
         let request = frame.request.as_ref().unwrap();
         assert!(!matches!(request, Request::Other(..)), "{place}: {}", request.subtype());
         shown.insert(request.subtype().to_owned());
@@ -178,12 +180,16 @@ fn every_reply_is_read_whole() {
     let records = control_records();
     let response_to = |subtype: &str| {
         let asked = |record: &Record| match &record.event {
-            Event::ControlRequest(frame) if frame.request.as_ref()?.subtype() == subtype => frame.request_id.clone(),
+            Event::Claude(claude::Event::ControlRequest(frame)) if frame.request.as_ref()?.subtype() == subtype => {
+                frame.request_id.clone()
+            }
             _ => None,
         };
         let id = records.iter().find_map(asked).unwrap();
         let answered = |record: &Record| match &record.event {
-            Event::ControlResponse(frame) => frame.response.clone().filter(|it| it.request_id.as_ref() == Some(&id)),
+            Event::Claude(claude::Event::ControlResponse(frame)) => {
+                frame.response.clone().filter(|it| it.request_id.as_ref() == Some(&id))
+            }
             _ => None,
         };
         records.iter().find_map(answered).unwrap()
@@ -210,7 +216,7 @@ fn every_reply_is_read_whole() {
 #[test]
 fn a_permission_suggestion_is_read_whole() {
     for (place, record) in all_records() {
-        let Event::ControlRequest(frame) = &record.event else { continue };
+        let Event::Claude(claude::Event::ControlRequest(frame)) = &record.event else { continue };
         let Some(Request::CanUseTool(request)) = &frame.request else { continue };
         for suggestion in &request.permission_suggestions {
             let update = suggestion.with(PermissionUpdate::read).flatten().unwrap();

@@ -2,7 +2,7 @@
 
 use tapline_protocol::claude::control::Request;
 use tapline_protocol::claude::result::TurnResult;
-use tapline_protocol::{Decoder, Event, Json, Malformed, SyntaxError, check_text};
+use tapline_protocol::{Decoder, Event, Json, Malformed, SyntaxError, check_text, claude};
 
 use crate::reading::{joined, read, read_chunks, read_one};
 
@@ -157,7 +157,7 @@ fn a_changed_shape_is_invalid_and_still_read() {
     let Event::Invalid { event, error } = read_one(r#"{"type":"assistant","message":"plain","request_id":"req_1"}"#) else {
         panic!("not invalid")
     };
-    let Event::Assistant(assistant) = *event else { panic!("{event:?}") };
+    let Event::Claude(claude::Event::Assistant(assistant)) = *event else { panic!("{event:?}") };
     assert_eq!((assistant.request_id.as_deref(), error.as_str()), (Some("req_1"), "`message` is string, not object"));
     assert!(matches!(read_one(r#"{"type":"system","subtype":4}"#), Event::Invalid { .. }));
 }
@@ -165,7 +165,7 @@ fn a_changed_shape_is_invalid_and_still_read() {
 #[test]
 fn a_new_control_request_keeps_its_text() {
     let line = r#"{"type":"control_request","request_id":"1","request":{"subtype":"side_question","q": 1}}"#;
-    let Event::ControlRequest(frame) = read_one(line) else { panic!("no request") };
+    let Event::Claude(claude::Event::ControlRequest(frame)) = read_one(line) else { panic!("no request") };
     let request = frame.request.unwrap();
     assert_eq!(request.subtype(), "side_question");
     assert_eq!(serde_json::to_string(&request).unwrap(), r#"{"subtype":"side_question","q": 1}"#);
@@ -176,7 +176,7 @@ fn a_new_control_request_keeps_its_text() {
 fn a_byte_order_mark_counts_at_the_start_alone() {
     let line = [b"\xEF\xBB\xBF", ALIVE, b"\n"].concat();
     let records = read(&line.repeat(2));
-    assert!(matches!(records[0].event, Event::KeepAlive(_)));
+    assert!(matches!(records[0].event, Event::Claude(claude::Event::KeepAlive(_))));
     assert!(matches!(records[1].event, Event::Malformed(_)));
     assert_eq!(joined(&records), line.repeat(2));
 }
@@ -186,7 +186,7 @@ fn carriage_returns_and_blank_lines_are_kept_and_counted() {
     let stream = [ALIVE, b"\r\n\r\n \t\n ", ALIVE, b"\r\n\n"].concat();
     let records = read(&stream);
     assert_eq!(records[3].text().as_bytes(), ALIVE);
-    let alive = |at: usize| matches!(records[at].event, Event::KeepAlive(_));
+    let alive = |at: usize| matches!(records[at].event, Event::Claude(claude::Event::KeepAlive(_)));
     assert!(records.len() == 5 && alive(0) && alive(3));
     assert!([1, 2, 4].into_iter().all(|at| records[at].event == Event::Blank));
     assert_eq!(records.iter().map(|record| record.line).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
@@ -199,7 +199,7 @@ fn a_run_of_nuls_hides_no_line() {
     let records = read(&stream);
     assert_eq!(records[1].event, Event::Malformed(Malformed::NulRun));
     assert_eq!(records[1].bytes, [0; 4096]);
-    assert!(matches!(records[2].event, Event::KeepAlive(_)));
+    assert!(matches!(records[2].event, Event::Claude(claude::Event::KeepAlive(_))));
     assert!(records[3..].iter().all(|record| matches!(record.event, Event::Malformed(Malformed::Syntax(_)))));
     assert_eq!(records.iter().map(|record| record.line).collect::<Vec<_>>(), [1, 2, 2, 3, 4]);
     assert_eq!(joined(&records), stream);
@@ -211,7 +211,7 @@ fn a_line_above_the_limit_comes_in_pieces() {
     let stream = [ALIVE, b"\n", &vec![b'x'; 2 * limit + 1], b"\n", ALIVE, b"\n", ALIVE, b" "].concat();
     let records = read_chunks(Decoder::with_line_limit(limit), [stream.as_slice()]);
     assert_eq!(records.iter().map(|record| record.line).collect::<Vec<_>>(), [1, 2, 2, 2, 3, 4, 4]);
-    assert!([0, 4].into_iter().all(|at| matches!(records[at].event, Event::KeepAlive(_))));
+    assert!([0, 4].into_iter().all(|at| matches!(records[at].event, Event::Claude(claude::Event::KeepAlive(_)))));
     assert!([1, 5].into_iter().all(|at| records[at].event == Event::Malformed(Malformed::TooLong)));
     assert!([2, 3, 6].into_iter().all(|at| records[at].event == Event::Rest));
     assert_eq!(records.iter().map(|record| record.bytes.len()).max(), Some(limit + 1));
@@ -223,7 +223,7 @@ fn an_unterminated_tail_is_a_line() {
     let mut decoder = Decoder::default();
     assert_eq!(decoder.push(ALIVE), []);
     let tail = decoder.finish();
-    assert!(tail.len() == 1 && tail[0].bytes == ALIVE && matches!(tail[0].event, Event::KeepAlive(_)));
+    assert!(tail.len() == 1 && tail[0].bytes == ALIVE && matches!(tail[0].event, Event::Claude(claude::Event::KeepAlive(_))));
     assert_eq!(decoder.finish(), []);
     assert_eq!(read_one(&ALIVE[..9]), Event::Malformed(Malformed::Syntax(SyntaxError::Incomplete)));
     assert_eq!(read(b""), []);

@@ -17,6 +17,10 @@ pub(super) enum Announced {
     Bearer,
     /// `-u USER:PASSWORD`
     User,
+    /// `-p PASSWORD`
+    Password,
+    /// A manifest of Kubernetes that holds secrets.
+    Manifest,
     /// A signature in an address.
     Signature,
     /// A value that is to be hidden wherever it stands.

@@ -3,7 +3,8 @@
 
 use super::announced::Announced;
 use super::class::BEARER;
-use super::names::{self, name_around};
+use super::names::{self, LastName, name_around};
+use super::programs::{PASSWORDS, Programs, USERS};
 use super::rules::Rules;
 use super::sieve::Passed;
 use super::table::Part;
@@ -22,11 +23,21 @@ const HARMLESS: &[&str] = &[
     "ephemeral_1h_input_tokens",
     "ephemeral_5m_input_tokens",
     "thinking_tokens",
+    "output_tokens_details",
+    "estimated_tokens",
+    "estimated_tokens_delta",
+    "total_tokens",
     "inputTokens",
     "outputTokens",
     "cacheReadInputTokens",
     "cacheCreationInputTokens",
     "maxOutputTokens",
+    "thinkingTokens",
+    "cacheCreationEphemeral1hInputTokens",
+    "cacheCreationEphemeral5mInputTokens",
+    "bypassPermissions",
+    "plugin-authoring",
+    "workflow-authoring",
     "apiKeySource",
     "signature",
     "signature_delta",
@@ -60,6 +71,12 @@ struct Glance<'l> {
     is_raw: bool,
     /// The name that was looked at last ends here.
     last_name: usize,
+    /// What it said.
+    known: LastName,
+    /// The last program before a `-u`.
+    users: Programs,
+    /// The same before a `-p`.
+    passwords: Programs,
     /// The next `@`, and the next byte that ends an address; what stands before them was looked at.
     next_at: Option<usize>,
     next_end: Option<usize>,
@@ -67,7 +84,9 @@ struct Glance<'l> {
 
 impl<'l> Glance<'l> {
     fn new(line: &'l [u8], is_raw: bool) -> Self {
-        Self { line, is_raw, last_name: 0, next_at: None, next_end: None }
+        let [users, passwords] = [USERS, PASSWORDS].map(Programs::new);
+        let known = LastName::default();
+        Self { line, is_raw, last_name: 0, known, users, passwords, next_at: None, next_end: None }
     }
 
     fn may_hold(&mut self, rules: &Rules) -> bool {
@@ -91,9 +110,10 @@ impl<'l> Glance<'l> {
             Announced::Key => contains(&behind[..behind.len().min(100)], "PRIVATE KEY"),
             Announced::Address => self.address(end),
             Announced::Bearer => behind.iter().take(8).filter(|byte| BEARER.has(**byte)).count() == 8,
-            Announced::User => ["curl", "wget", "http"].iter().any(|program| contains(before, program)),
+            Announced::User => memchr::memchr(b':', behind).is_some() && self.users.before(line, start).is_some(),
+            Announced::Password => self.passwords.before(line, start).is_some(),
             Announced::Signature => matches!(before.last(), Some(b'?' | b'&' | b';')),
-            Announced::Value => true,
+            Announced::Manifest | Announced::Value => true,
         }
     }
 
@@ -106,13 +126,12 @@ impl<'l> Glance<'l> {
         if start > 0 && line[start - 1] == b'"' && matches!(line[to..], [b'"', b',' | b'}', ..]) {
             return false;
         }
-        let Ok(name) = std::str::from_utf8(&line[place]) else { return true };
-        if HARMLESS.contains(&name) {
+        if !self.known.is(line, &place) && HARMLESS.iter().any(|name| *name.as_bytes() == line[place.clone()]) {
             return self.is_raw && !(start > 0 && line[start - 1] == b'"') && is_key(line, end);
         }
         // `\u000aname`: where the name begins is not seen.
         let is_escaped = self.is_raw && start > 0 && line[start - 1] == b'\\';
-        is_escaped || names::name(name).is_some() || self.is_raw && is_key(line, end)
+        is_escaped || self.known.name(line, place).is_some() || self.is_raw && is_key(line, end)
     }
 
     /// Whether an `@` stands in this address.

@@ -116,6 +116,7 @@ const SECRET_KEYS: &[&str] = &[
     "client",
     "password",
     "priv",
+    "preshared",
 ];
 
 /// Words before `KEY` that make it none, even in capitals.
@@ -255,8 +256,22 @@ const ABOUT: &[&str] = &[
 ];
 
 /// What may stand behind a name's last word: `API_KEY_2`, `TOKEN_PROD`.
-const AFTER: &[&str] =
-    &["prod", "production", "dev", "test", "staging", "live", "old", "new", "backup", "base64", "b64", "value"];
+const AFTER: &[&str] = &[
+    "prod",
+    "production",
+    "dev",
+    "test",
+    "staging",
+    "live",
+    "old",
+    "new",
+    "backup",
+    "base64",
+    "b64",
+    "value",
+    "string",
+    "base",
+];
 
 /// Longer names are none.
 pub(super) const LONGEST: usize = 136;
@@ -279,7 +294,7 @@ pub(super) fn name(name: &str) -> Option<Name> {
     match last {
         "password" | "passwords" | "passwd" | "passphrase" | "passwort" | "secret" | "secrets" | "credential"
         | "credentials" | "creds" | "apikey" | "apikeys" | "authtoken" | "accesstoken" | "secretkey" | "accesskey"
-        | "privatekey" | "accountkey" | "clientsecret" => Some(Name::Secret),
+        | "privatekey" | "accountkey" | "clientsecret" | "storepass" | "keypass" | "requirepass" => Some(Name::Secret),
         "pwd" if matches!(name, "PWD" | "OLDPWD") => None,
         "pwd" => Some(Name::Secret),
         "token" if is_about(OTHER_TOKENS) => None,
@@ -301,6 +316,29 @@ pub(super) fn name(name: &str) -> Option<Name> {
             let about = ABOUT.contains(&last) || last == "hash";
             words.any(|word| matches!(word, "password" | "passwd")).then_some(Name::Secret).filter(|_| !about)
         }
+    }
+}
+
+/// What the last name says: the same one often comes again.
+#[derive(Debug, Default)]
+pub(super) struct LastName {
+    place: Range<usize>,
+    says: Option<Name>,
+}
+
+impl LastName {
+    /// Whether this is the one that was looked at last.
+    pub(super) fn is(&self, text: &[u8], place: &Range<usize>) -> bool {
+        text[self.place.clone()] == text[place.clone()]
+    }
+
+    /// What the name at this place of the text says about its value.
+    pub(super) fn name(&mut self, text: &[u8], place: Range<usize>) -> Option<Name> {
+        if !self.is(text, &place) {
+            self.says = std::str::from_utf8(&text[place.clone()]).ok().and_then(name);
+            self.place = place;
+        }
+        self.says
     }
 }
 
@@ -355,9 +393,10 @@ pub(super) fn is_placeholder(value: &str) -> bool {
         || value.starts_with(super::REDACTED)
         || bytes.len() > 2 && matches!(first, b'*' | b'x' | b'X' | b'.' | b'-' | b'#') && bytes.iter().all(|byte| byte == first)
         || value.chars().all(|c| matches!(c, '•' | '…' | '●'))
-        || ["your-", "your_", "your ", "process.env", "os.environ", "os.getenv", "env.", "env:", "secrets.", "vars."]
-            .iter()
-            .any(|start| starts(start))
+        || matches!(first | 0x20, b'y' | b'p' | b'o' | b'e' | b's' | b'v')
+            && ["your-", "your_", "your ", "process.env", "os.environ", "os.getenv", "env.", "env:", "secrets.", "vars."]
+                .iter()
+                .any(|start| starts(start))
         || WORDS.iter().any(|known| value.eq_ignore_ascii_case(known))
 }
 
@@ -415,7 +454,7 @@ pub(super) fn name_around(bytes: &[u8], end: usize) -> Option<Range<usize>> {
     let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     let to = end + bytes[end..].iter().take(NAME).take_while(|byte| is_name(byte) && **byte != b'-').count();
     // Most words are followed by nothing that joins a value to them.
-    if !bytes.get(to).is_none_or(|byte| b"=:\"'` \t\\]>\n\r".contains(byte)) {
+    if !bytes.get(to).is_none_or(|byte| b"=:\"'` \t\\]><\n\r".contains(byte)) {
         return None;
     }
     let from = end - bytes[..end].iter().rev().take(NAME).take_while(|byte| is_name(byte)).count();

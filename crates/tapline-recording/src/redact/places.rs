@@ -120,11 +120,6 @@ impl Scan<'_> {
 
     /// `curl -u USER:PASSWORD`
     pub(super) fn user_and_password(&mut self, start: usize, end: usize) -> usize {
-        let before = &self.bytes[start.saturating_sub(USER)..start];
-        let line = memchr::memrchr(b'\n', before).map_or(before, |at| &before[at..]);
-        if !["curl", "wget", "http"].iter().any(|program| memchr::memmem::find(line, program.as_bytes()).is_some()) {
-            return end;
-        }
         let from = end + self.bytes[end..].iter().take(4).take_while(|byte| matches!(byte, b' ' | b'=' | b'"' | b'\'')).count();
         let quote = self.bytes[from - 1];
         let rest = &self.bytes[from..self.bytes.len().min(from + USER)];
@@ -133,9 +128,15 @@ impl Scan<'_> {
             _ => byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'\\'),
         };
         let length = rest.iter().position(ends).unwrap_or(rest.len());
-        self.touched |= from + length == self.bytes.len();
+        let is_open = from + length == self.bytes.len();
+        let colon = memchr::memchr(b':', &rest[..length]);
+        // Most are followed by no password, and stand behind no program that takes one.
+        if colon.is_none() && !is_open || self.users.before_in_line(self.bytes, start).is_none() {
+            return end;
+        }
+        self.touched |= is_open;
         let to = from + floor(&self.text[from..], length);
-        if let Some(colon) = self.text[from..to].find(':')
+        if let Some(colon) = colon
             && !names::is_placeholder(&self.text[from + colon + 1..to])
         {
             self.hide(from + colon + 1..to);

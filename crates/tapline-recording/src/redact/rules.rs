@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use super::announced::Announced;
-use super::class::ALNUM;
+use super::class::{ALNUM, DOTTED};
 use super::sieve::{Sieve, keywords};
 use super::spans::merge;
 use super::table::SHAPES;
@@ -22,6 +22,10 @@ const PLACES: &[(&str, Announced)] = &[
     (" -u", Announced::User),
     (" --user", Announced::User),
     (" --proxy-user", Announced::User),
+    (" -p", Announced::Password),
+    ("kind: Secret", Announced::Manifest),
+    ("\"kind\": \"Secret\"", Announced::Manifest),
+    ("\"kind\":\"Secret\"", Announced::Manifest),
     ("sig=", Announced::Signature),
 ];
 
@@ -35,11 +39,14 @@ pub(super) struct Rules {
     /// Everything that a secret can begin with and that is no announcement yet.
     begun: Begun,
     patterns: Vec<Regex>,
+    /// A user has added something.
+    pub(super) has_own: bool,
 }
 
 impl Rules {
     /// The table, and what a user adds.
     pub(super) fn new(patterns: Vec<Regex>, values: Vec<String>) -> Self {
+        let has_own = !patterns.is_empty() || !values.is_empty();
         let mut found: Vec<(String, Announced)> = Vec::new();
         for shape in SHAPES {
             found.extend(shape.starts.iter().map(|start| ((*start).to_owned(), Announced::Shape(shape))));
@@ -54,7 +61,7 @@ impl Rules {
         let sieve = Sieve::new(&found);
         let (texts, announced): (Vec<_>, Vec<_>) = found.into_iter().unzip();
         let automaton = DFA::builder().match_kind(MatchKind::Standard).build(&texts).ok();
-        Self { sieve, automaton, announced, begun: Begun::new(&starts), patterns }
+        Self { sieve, automaton, announced, begun: Begun::new(&starts), patterns, has_own }
     }
 
     /// Everything in the text that announces a secret, in the order of its end.
@@ -75,7 +82,7 @@ impl Rules {
     /// Where the text's end may be the beginning of a secret.
     pub(super) fn may_begin(&self, text: &str) -> usize {
         let bytes = text.as_bytes();
-        let begun = self.begun.at_end(bytes).unwrap_or(bytes.len());
+        let begun = self.begun.at_end(bytes).unwrap_or(bytes.len()).min(first_half(bytes));
         // What a user's pattern begins with is not known: the last word waits.
         let word = || bytes.len() - bytes.iter().rev().take(WORD).take_while(|byte| !byte.is_ascii_whitespace()).count();
         let from = if self.patterns.is_empty() { begun } else { begun.min(word()) };
@@ -93,6 +100,18 @@ impl Rules {
         }
     }
 }
+
+/// Where the first half of a secret that is told by its middle (`…-us1`) may begin, at the end of a text: what is too long for a
+/// word, and not too long for such a half.
+fn first_half(bytes: &[u8]) -> usize {
+    let length = bytes.iter().rev().take(HALF.end).take_while(|byte| DOTTED.has(**byte)).count();
+    let half = &bytes[bytes.len() - length..];
+    let is_one = HALF.contains(&length) && half.iter().any(u8::is_ascii_digit) && half.iter().any(u8::is_ascii_alphabetic);
+    if is_one { bytes.len() - length } else { bytes.len() }
+}
+
+/// How long the first half of a secret is.
+const HALF: Range<usize> = 8..60;
 
 /// A word is no longer.
 const WORD: usize = 256;

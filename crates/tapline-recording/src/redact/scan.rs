@@ -7,7 +7,10 @@ use std::ops::Range;
 use super::announced::Announced;
 use super::class::{ALNUM, Class};
 use super::glance::{announces, may_hold_as_it_is};
+use super::names::LastName;
+use super::programs::{PASSWORDS, Programs, USERS};
 use super::rules::Rules;
+use super::spans::merge;
 use super::table::{Part, Shape, Stands};
 
 /// What was found in a text.
@@ -32,6 +35,14 @@ pub(super) struct Scan<'a> {
     pub(super) touched: bool,
     /// The name that was looked at last ends here.
     pub(super) last_name: usize,
+    /// What it said.
+    pub(super) known: LastName,
+    /// The last program before a `-u`.
+    pub(super) users: Programs,
+    /// The same before a `-p`.
+    pub(super) passwords: Programs,
+    /// The last `kind` of a manifest ends here.
+    pub(super) last_manifest: usize,
     /// Where the next `-----END` is: looked for from the first, found at the second.
     pub(super) next_end: Option<(usize, Option<usize>)>,
     /// The header that was looked at last.
@@ -52,6 +63,10 @@ impl<'a> Scan<'a> {
             covered: 0,
             touched: false,
             last_name: 0,
+            known: LastName::default(),
+            users: Programs::new(USERS),
+            passwords: Programs::new(PASSWORDS),
+            last_manifest: 0,
             next_end: None,
             last_header: None,
             next_place: [(1, 0); 3],
@@ -117,7 +132,8 @@ impl<'a> Scan<'a> {
         if let Some(span) = self.matches(shape, start, end) {
             self.hide(span);
         }
-        start
+        let (class, _, most) = shape.before.unwrap_or((ALNUM, 0, 0));
+        start - self.bytes[..start].iter().rev().take(most).take_while(|byte| class.has(**byte)).count()
     }
 
     fn matches(&mut self, shape: &Shape, start: usize, end: usize) -> Option<Range<usize>> {
@@ -173,6 +189,8 @@ impl<'a> Scan<'a> {
             Announced::Address => self.check(end, |scan| scan.address(end)),
             Announced::Bearer => self.check(end, |scan| scan.bearer(start, end)),
             Announced::User => self.check(end, |scan| scan.user_and_password(start, end)),
+            Announced::Password => self.check(end, |scan| scan.short_flag(start, end)),
+            Announced::Manifest => self.check(start, |scan| scan.manifest(start, end)),
             Announced::Signature => self.check(end, |scan| scan.signature(start, end)),
         }
     }
@@ -193,6 +211,10 @@ pub(super) fn scan(rules: &Rules, text: &str, more: bool) -> Found {
         undecided = undecided.min(rules.may_begin(text));
     }
     let mut spans = scan.spans;
+    // What a manifest hides may stand before what was found last.
+    if scan.last_manifest > 0 {
+        merge(&mut spans);
+    }
     rules.patterns(text, &mut spans);
     Found { spans, undecided }
 }

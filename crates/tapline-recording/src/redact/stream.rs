@@ -4,9 +4,11 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
+use std::sync::Arc;
 
 use tapline_protocol::{Kind, Tape, Value};
 
+use super::alike::Alike;
 use super::glance::{announces, may_hold};
 use super::lines::{Lines, json, trimmed};
 use super::peel::{Escapes, Peeled, find, peel};
@@ -27,13 +29,15 @@ const WAITING: (usize, usize) = (1 << 20, 1 << 10);
 pub struct StreamRedactor {
     redactor: Redactor,
     lines: Lines,
-    blocks: HashMap<Key, Block>,
+    blocks: HashMap<Arc<Key>, Block>,
+    /// The last line that added to a block, and to which.
+    alike: Option<(Alike, Arc<Key>)>,
     waiting: VecDeque<Waiting>,
     bytes: usize,
 }
 
 /// A block that is being written: whose, which, and which of its texts.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 struct Key {
     parent: String,
     index: String,
@@ -67,7 +71,7 @@ struct Waiting {
 
 #[derive(Debug)]
 struct Piece {
-    key: Key,
+    key: Arc<Key>,
     /// Where it stands in the block.
     from: usize,
     to: usize,
@@ -79,7 +83,7 @@ struct Piece {
 /// What a line says about blocks.
 enum Says {
     /// It adds to one: this string.
-    Adds(Key, Range<usize>),
+    Adds(Arc<Key>, Range<usize>),
     /// One has ended, or all of somebody's.
     Ends(String, Option<String>),
     Nothing,
@@ -87,7 +91,8 @@ enum Says {
 
 impl StreamRedactor {
     pub(super) fn new(redactor: Redactor) -> Self {
-        Self { redactor, lines: Lines::default(), blocks: HashMap::new(), waiting: VecDeque::new(), bytes: 0 }
+        let (lines, blocks, waiting) = (Lines::default(), HashMap::new(), VecDeque::new());
+        Self { redactor, lines, blocks, alike: None, waiting, bytes: 0 }
     }
 
     /// Takes the next line, with its end, and hands out those that are ready, in order.
@@ -97,13 +102,16 @@ impl StreamRedactor {
 
     /// The same; a line that stays as it is and need not wait is not copied.
     pub(super) fn pass<'b>(&mut self, bytes: Cow<'b, [u8]>, mut each: impl FnMut(Cow<'b, [u8]>)) {
-        // Only such lines speak of blocks, and most streams have none.
-        let speaks = !self.blocks.is_empty()
-            || memchr::memmem::find(&bytes, b"stream_event").is_some()
-            || memchr::memmem::find_iter(&bytes, b"\\u00").any(|at| matches!(bytes.get(at + 4), Some(b'2'..=b'7')));
-        match if speaks { says(&mut self.lines.tape, &bytes) } else { Says::Nothing } {
+        let alike = self.alike.as_ref().and_then(|(alike, key)| Some((alike.text(trimmed(&bytes).1)?, key)));
+        let is_alike = alike.is_some();
+        let said = match alike {
+            Some((place, key)) => Says::Adds(Arc::clone(key), place),
+            None if self.may_speak(&bytes) => says(&mut self.lines.tape, &bytes),
+            None => Says::Nothing,
+        };
+        match said {
             Says::Adds(key, place) => {
-                if let Some(line) = self.add(&key, place, bytes) {
+                if let Some(line) = self.add(&key, place, is_alike, bytes) {
                     return each(line);
                 }
             }
@@ -127,6 +135,13 @@ impl StreamRedactor {
         self.release(&mut each);
     }
 
+    /// Whether a line may speak of blocks: most streams have none.
+    fn may_speak(&self, bytes: &[u8]) -> bool {
+        !self.blocks.is_empty()
+            || memchr::memmem::find(bytes, b"stream_event").is_some()
+            || memchr::memmem::find_iter(bytes, b"\\u00").any(|at| matches!(bytes.get(at + 4), Some(b'2'..=b'7')))
+    }
+
     /// The stream has ended: hands out what still waits.
     pub fn finish(&mut self, mut each: impl FnMut(Vec<u8>)) {
         self.end(|_| true);
@@ -139,23 +154,26 @@ impl StreamRedactor {
     }
 
     /// A piece of a block's text came. Returns the line if nothing waits, and it need not either.
-    fn add<'b>(&mut self, key: &Key, place: Range<usize>, bytes: Cow<'b, [u8]>) -> Option<Cow<'b, [u8]>> {
+    fn add<'b>(&mut self, key: &Arc<Key>, place: Range<usize>, is_alike: bool, bytes: Cow<'b, [u8]>) -> Option<Cow<'b, [u8]>> {
         let (mark, line) = trimmed(&bytes);
         let rules = &self.redactor.0;
-        let text = std::str::from_utf8(line).unwrap_or_default();
-        let raw = text.get(place.start + 1..place.end - 1).unwrap_or_default();
+        let raw = std::str::from_utf8(&line[place.start + 1..place.end - 1]).unwrap_or_default();
         // The piece itself is looked at with its block.
-        let others = if may_hold(rules, &line[..place.start]) || may_hold(rules, &line[place.end..]) {
-            self.lines.tape.parse(text).map(|value| json(rules, value, Some(&place))).unwrap_or_default()
-        } else {
-            Vec::new()
-        };
+        let mut others = Vec::new();
+        if !is_alike {
+            let holds = may_hold(rules, &line[..place.start]) || may_hold(rules, &line[place.end..]);
+            if let Some(value) =
+                std::str::from_utf8(line).ok().filter(|_| holds).and_then(|text| self.lines.tape.parse(text).ok())
+            {
+                others = json(rules, value, Some(&place));
+            }
+            // What a user adds may hide anything, a `uuid` too.
+            let alike = if holds || rules.has_own { None } else { Alike::new(line, &place) };
+            self.alike = alike.map(|alike| (alike, Arc::clone(key)));
+        }
         let peeled = raw.contains('\\').then(|| peel(raw, Escapes::Json));
         let added = peeled.as_ref().map_or(raw, |peeled| &peeled.text);
-        if !self.blocks.contains_key(key) {
-            self.blocks.insert(key.clone(), Block::default());
-        }
-        let block = self.blocks.get_mut(key)?;
+        let block = self.blocks.entry(Arc::clone(key)).or_default();
         let from = block.base + block.text.len();
         block.text.push_str(added);
         let to = from + added.len();
@@ -164,7 +182,7 @@ impl StreamRedactor {
             return Some(bytes);
         }
         let edits = others.into_iter().map(|span| (span.start + mark..span.end + mark, REDACTED)).collect();
-        let piece = Piece { key: key.clone(), from, to, place: mark + place.start + 1, peeled };
+        let piece = Piece { key: Arc::clone(key), from, to, place: mark + place.start + 1, peeled };
         self.wait(Waiting { bytes: bytes.into_owned(), edits, piece: Some(piece) });
         self.settle(key, &found);
         None
@@ -172,7 +190,7 @@ impl StreamRedactor {
 
     /// These blocks have ended: all of them is decided.
     fn end(&mut self, which: impl Fn(&Key) -> bool) {
-        let ended: Vec<Key> = self.blocks.keys().filter(|key| which(key)).cloned().collect();
+        let ended: Vec<Arc<Key>> = self.blocks.keys().filter(|key| which(key)).cloned().collect();
         for key in ended {
             if let Some(mut block) = self.blocks.remove(&key) {
                 let found = block.decide(&self.redactor, false);
@@ -183,7 +201,7 @@ impl StreamRedactor {
 
     /// Too much waits: what is undecided is hidden.
     fn give_up(&mut self) {
-        let keys: Vec<Key> = self.blocks.keys().cloned().collect();
+        let keys: Vec<Arc<Key>> = self.blocks.keys().cloned().collect();
         for key in keys {
             if let Some(block) = self.blocks.get_mut(&key) {
                 let found = block.give_up();
@@ -196,7 +214,7 @@ impl StreamRedactor {
     fn settle(&mut self, key: &Key, found: &[Range<usize>]) {
         let decided = self.blocks.get(key).map_or(usize::MAX, |block| block.decided);
         for line in &mut self.waiting {
-            let Some(piece) = line.piece.as_ref().filter(|piece| piece.key == *key) else { continue };
+            let Some(piece) = line.piece.as_ref().filter(|piece| *piece.key == *key) else { continue };
             for span in found.iter().filter(|span| span.start < piece.to && span.end > piece.from) {
                 let place = |at: usize| {
                     let at = at.clamp(piece.from, piece.to) - piece.from;
@@ -333,7 +351,7 @@ fn read(value: Value<'_>, text: &str) -> Option<Says> {
             let (field, added) =
                 added.find_map(|(field, added)| Some((field, added.filter(|it| it.kind() == Kind::String)?)))?;
             let start = added.raw().as_ptr().addr() - text.as_ptr().addr();
-            let key = Key { parent, index: index.unwrap_or_default(), field };
+            let key = Arc::new(Key { parent, index: index.unwrap_or_default(), field });
             Some(Says::Adds(key, start..start + added.raw().len()))
         }
         "content_block_start" | "content_block_stop" => Some(Says::Ends(parent, index)),

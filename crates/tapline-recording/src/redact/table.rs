@@ -2,7 +2,7 @@
 //! must be. Facts only (prefix, alphabet, length), as the makers and gitleaks' public rules give them; docs/REDACT.md is
 //! the same table for people, and a test holds the two equal.
 
-use super::class::{ALNUM, BASE64, Class, DIGIT, DOTTED, HEX, LOWER, TOKEN, UPPER, WORD};
+use super::class::{ALNUM, BASE64, BEARER, Class, DIGIT, DOTTED, HEX, LOWER, TOKEN, UPPER, WORD};
 
 /// A kind of secret, told by its shape.
 #[derive(Debug)]
@@ -234,7 +234,79 @@ pub static SHAPES: &[Shape] = &[
     Shape::new("Resend", &["re_"], &[Of(ALNUM, 8), Is("_"), Of(ALNUM, 20)], AtWord),
     Shape::new("Octopus Deploy", &["API-"], &[Of(UPPER_OR_DIGIT, 26)], AsWord),
     Shape::new("OpenShift", &["sha256~"], &[Of(TOKEN, 40)], AtWord),
+    Shape::new("NVIDIA", &["nvapi-"], &[Of(TOKEN, 40)], AtWord),
+    Shape::new("Langfuse", &["sk-lf-"], &[Of(TOKEN, 30)], Anywhere),
+    Shape::new("Cerebras", &["csk-"], &[Of(ALNUM, 40)], AtWord),
+    Shape::new("ElevenLabs", &["sk_"], &[Of(HEX, 48)], AsWord),
+    Shape::new("Tavily", &["tvly-dev-", "tvly-prod-"], &[Of(ALNUM, 20)], Anywhere),
+    Shape::new("Firecrawl", &["fc-"], &[Of(HEX, 32)], AsWord),
+    Shape::new("Jina", &["jina_"], &[Of(WORD, 50)], AtWord),
+    Shape::new("E2B", &["e2b_"], &[Of(HEX, 40)], AtWord),
+    Shape::new("Browserbase", &["bb_live_"], &[Of(TOKEN, 24)], AtWord),
+    Shape::new("Pinecone", &["pcsk_"], &[Of(WORD, 40)], AtWord),
+    Shape::new("Neon", &["napi_"], &[Of(ALNUM, 40)], AtWord),
+    Shape::new("PostHog", &["phx_"], &[Of(ALNUM, 36)], AtWord),
+    Shape::new("Honeycomb", &["hcaik_", "hcaic_", "hcaak_", "hcalk_", "hcamk_"], &[Of(ALNUM, 50)], AtWord),
+    Shape::new("Axiom", &["xaat-", "xapt-"], UUID, AtWord),
+    Shape::new("Unkey", &["unkey_"], &[Of(ALNUM, 20)], AtWord),
+    Shape::new("Deno Deploy", &["ddp_", "ddo_"], &[Of(ALNUM, 36)], AtWord),
+    Shape::new("Adafruit", &["aio_"], &[Of(ALNUM, 28)], AtWord),
+    Shape::new("Adobe", &["p8e-"], &[Of(ALNUM, 32)], AtWord),
+    Shape::new("Dropbox", &["sl."], &[Of(TOKEN, 120)], AtWord),
+    Shape::new("HubSpot", &["pat-na1-", "pat-na2-", "pat-eu1-", "pat-ap1-"], UUID, AtWord),
+    Shape::new("Mapbox", &["sk.eyJ", "tk.eyJ"], &[Of(TOKEN, 40), Is("."), Of(TOKEN, 20)], AtWord),
+    Shape::new("Razorpay", &["rzp_live_", "rzp_test_"], &[Of(ALNUM, 14)], Anywhere),
+    Shape::new("Plaid", &["access-production-", "access-development-", "access-sandbox-"], UUID, AtWord),
+    Shape::new(
+        "PayPal",
+        &["access_token$production$", "access_token$sandbox$"],
+        &[Of(ALNUM, 16), Is("$"), Of(HEX, 32)],
+        AtWord,
+    ),
+    Shape::new("Amazon MWS", &["amzn.mws."], UUID, AtWord),
+    Shape::new("Google authorization code", &["4/0A"], &[Of(TOKEN, 50)], AsWord),
+    Shape::behind("Azure AI, Azure DevOps", (ALNUM, 52, 52), &["JQQJ99"], &[Of(ALNUM, 26)]),
+    Shape::new("Clojars", &["CLOJARS_"], &[Of(ALNUM, 60)], AtWord),
+    Shape::new("Duffel", &["duffel_live_", "duffel_test_"], &[Of(TOKEN, 40)], AtWord),
+    Shape::new("Flutterwave", &["FLWSECK-", "FLWSECK_TEST-"], &[Of(ALNUM, 12)], AtWord),
+    Shape::new("Frame.io", &["fio-u-"], &[Of(TOKEN, 60)], AtWord),
+    Shape::new("Harness", &["pat.", "sat."], &[Of(TOKEN, 22), Is("."), Of(ALNUM, 24), Is("."), Of(ALNUM, 20)], AtWord),
+    Shape::new("Infracost", &["ico-"], &[Of(ALNUM, 32)], AtWord),
+    Shape::new("Intra 42", &["s-s4t2ud-", "s-s4t2af-"], &[Of(HEX, 64)], AtWord),
+    Shape::new("Scalingo", &["tk-us-"], &[Of(TOKEN, 48)], AtWord),
+    Shape::new("SettleMint", &["sm_aat_", "sm_pat_", "sm_sat_"], &[Of(ALNUM, 16)], AtWord),
+    Shape::new("Shippo", &["shippo_live_", "shippo_test_"], &[Of(HEX, 40)], AtWord),
+    Shape::new("Snyk", &["snyk_uat.", "snyk_sat."], &[Of(ALNUM, 8), Is("."), Of(TOKEN, 30)], AtWord),
+    Shape::new("Confluent", &["cflt"], &[Of(BASE64, 56)], AsWord),
+    Shape::new("Trello", &["ATTA"], &[Of(HEX, 64)], AtWord),
+    Shape::new("Twitch", &["oauth:"], &[Of(ALNUM, 30)], AtWord),
+    Shape::new("Grafana, old", &["eyJrIjoi"], &[Of(BASE64, 60)], AtWord),
+    Shape::new(
+        "Teams webhook",
+        &["webhook.office.com/webhookb2/"],
+        &[Of(TOKEN, 36), Is("@"), Of(TOKEN, 36), Is("/IncomingWebhook/"), Of(Class(BASE64.0 | TOKEN.0), 32)],
+        Anywhere,
+    ),
+    Shape::new("Zapier webhook", &["hooks.zapier.com/hooks/catch/"], &[Of(DIGIT, 4), Is("/"), Of(ALNUM, 5)], Anywhere),
+    Shape::new("web token in base64", &["ZXlKaGJHY2lPaU"], &[Of(BASE64, 40)], AtWord),
+    Shape::new(
+        "private key in base64",
+        &[
+            "LS0tLS1CRUdJTiBQUklWQVRFIEtF",
+            "LS0tLS1CRUdJTiBSU0EgUFJJVkFURSBL",
+            "LS0tLS1CRUdJTiBFQyBQUklWQVRF",
+            "LS0tLS1CRUdJTiBPUEVOU1NIIFBSSVZB",
+            "LS0tLS1CRUdJTiBFTkNSWVBURUQgUFJJ",
+        ],
+        &[Of(BASE64, 40)],
+        Anywhere,
+    ),
+    Shape::new("password, hashed (bcrypt)", &["$2a$", "$2b$", "$2y$"], &[Of(DIGIT, 2), Is("$"), Of(BEARER, 53)], Anywhere),
+    Shape::new("password, hashed (crypt)", &["$5$", "$6$", "$apr1$"], &[Of(BEARER, 1), Is("$"), Of(BEARER, 22)], Anywhere),
 ];
+
+/// Five groups of digits, as in `123e4567-e89b-12d3-a456-426614174000`.
+const UUID: &[Part] = &[Of(HEX, 8), Is("-"), Of(HEX, 4), Is("-"), Of(HEX, 4), Is("-"), Of(HEX, 4), Is("-"), Of(HEX, 12)];
 
 const UPPER_OR_DIGIT: Class = Class(UPPER.0 | DIGIT.0);
 const UPPERS_DASHED: Class = Class(UPPER_OR_DIGIT.0 | Class::DASH);

@@ -12,6 +12,9 @@ const HEAD: usize = 256;
 /// A value in quotes, and a header, is no longer.
 const QUOTED: usize = 16 << 10;
 
+/// What stands before a name whose value stands behind a blank: `--password VALUE`, `setx PASSWORD VALUE`.
+const FLAGS: &[&str] = &["--", " -", "setx ", "configure set ", "config set "];
+
 /// How name and value are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Joint {
@@ -29,6 +32,8 @@ enum Joint {
     Netrc,
     /// `<name>value</name>`
     Tag,
+    /// `<string name="name">value</string>`
+    Labelled,
 }
 
 impl Scan<'_> {
@@ -39,7 +44,7 @@ impl Scan<'_> {
         self.touched |= to == self.bytes.len();
         self.last_name = to;
         let text = self.text;
-        let Some(name) = names::name(&text[start..to]) else { return usize::MAX };
+        let Some(name) = self.known.name(self.bytes, start..to) else { return usize::MAX };
         let Some((joint, at)) = self.joint(start, to) else { return to };
         match name {
             Name::Authorization => self.authorization(at),
@@ -67,8 +72,14 @@ impl Scan<'_> {
         if self.byte(at) == Some(b']') {
             at += 1;
         }
-        if self.bytes[..start].last() == Some(&b'<') && self.byte(at) == Some(b'>') {
-            return Some((Joint::Tag, at + 1));
+        if (is_quoted || self.bytes[..start].last() == Some(&b'<')) && self.byte(at) == Some(b'>') {
+            return Some((if is_quoted { Joint::Labelled } else { Joint::Tag }, at + 1));
+        }
+        // `<key>Password</key> <string>…</string>`, as in a property list
+        if let Some(rest) = self.text[at..].strip_prefix("</key>")
+            && let Some(value) = rest.trim_start_matches(['\n', '\r', ' ', '\t']).strip_prefix("<string>")
+        {
+            return Some((Joint::Tag, self.bytes.len() - value.len()));
         }
         let joined = at;
         at += self.blanks(at);
@@ -89,7 +100,7 @@ impl Scan<'_> {
                 self.touched = true;
                 return None;
             }
-            _ if spaced && self.text[..start].ends_with("--") => return Some((Joint::Flag, at)),
+            _ if spaced && FLAGS.iter().any(|flag| self.text[..start].ends_with(flag)) => return Some((Joint::Flag, at)),
             _ if self.is_netrc(start) => {
                 let blanks = rest.iter().take(HEAD).take_while(|byte| byte.is_ascii_whitespace()).count();
                 return Some((Joint::Netrc, at + blanks));
@@ -119,6 +130,10 @@ impl Scan<'_> {
     /// The value that begins here, if it is a secret.
     fn value(&mut self, name: &str, is_sure: bool, joint: Joint, from: usize) -> Option<Range<usize>> {
         let mut at = from;
+        // `$password = ConvertTo-SecureString "…"`
+        if let Some(rest) = self.text[at..].strip_prefix("ConvertTo-SecureString ") {
+            at = self.bytes.len() - rest.trim_start_matches("-String").trim_start_matches(' ').len();
+        }
         // `b"…"`, `f'…'`
         if matches!(self.bytes.get(at), Some(b'b' | b'r' | b'f' | b'u')) && matches!(self.bytes.get(at + 1), Some(b'"' | b'\''))
         {
@@ -130,16 +145,23 @@ impl Scan<'_> {
             let end = self.closing(begin, quote, slashes);
             let value = &self.text[begin..end];
             let is_one = !names::is_placeholder(value) && (is_sure || is_likely(value));
-            return is_one.then_some(begin..end);
+            // A sign or two are the end of a string that speaks of a password.
+            let is_rest = value.len() < 3 && !value.bytes().any(|byte| byte.is_ascii_alphanumeric());
+            return (is_one && !is_rest).then_some(begin..end);
         }
-        if joint == Joint::Tag {
+        if matches!(joint, Joint::Tag | Joint::Labelled) {
+            let is_sure = is_sure && joint == Joint::Tag;
             let rest = &self.bytes[at..self.bytes.len().min(at + QUOTED)];
             let end = at + memchr::memchr2(b'<', b'\n', rest).filter(|end| rest[*end..].starts_with(b"</"))?;
             let value = &self.text[at..end];
             return (!names::is_placeholder(value) && (is_sure || is_likely(value))).then_some(at..end);
         }
-        // `password=(…`: a program's, whatever follows.
-        if self.bytes.get(at) == Some(&b'(') {
+        if is_sure && joint == Joint::Colon && matches!(self.bytes.get(at), Some(b'|' | b'>')) {
+            return self.block(at);
+        }
+        // A program's, whatever follows: `password=(…`.
+        let never: &[u8] = if is_sure && is_variable(name, joint) { b"(<" } else { b"([{<&|=!,;)}]>" };
+        if self.bytes.get(at).is_some_and(|byte| never.contains(byte)) {
             return None;
         }
         let head = self.end_of_bare(at, HEAD);
@@ -147,6 +169,36 @@ impl Scan<'_> {
             return None;
         }
         Some(at..self.end_of_bare(at, usize::MAX))
+    }
+
+    /// `sshpass -p VALUE`, `docker login -p VALUE`, `mysql -pVALUE`. Returns from where on more text could change that.
+    pub(super) fn short_flag(&mut self, start: usize, end: usize) -> usize {
+        let at = end + self.blanks(end);
+        let Some(program) = self.passwords.before_in_line(self.bytes, start) else { return end };
+        // With a blank these ask for the password; what follows is the name of a database.
+        let is_client = ["mysql", "mariadb"].iter().any(|client| self.text[program..].starts_with(client));
+        if is_client && at > end {
+            return end;
+        }
+        let is_port = |value: &str| value.bytes().all(|byte| byte.is_ascii_digit() || byte == b':');
+        if let Some(span) = self.value("password", true, Joint::Flag, at).filter(|span| !is_port(&self.text[span.clone()])) {
+            self.hide(span);
+        }
+        at
+    }
+
+    /// The lines below `name: |`, as far as they are indented like the first.
+    fn block(&mut self, at: usize) -> Option<Range<usize>> {
+        let bytes = &self.bytes[..self.bytes.len().min(at + QUOTED)];
+        let first = at + memchr::memchr(b'\n', &bytes[at..bytes.len().min(at + 4)])? + 1;
+        let indent = bytes[first..].iter().take(HEAD).take_while(|byte| **byte == b' ').count();
+        let mut end = first;
+        while indent > 0 && bytes[end..].iter().take(indent).filter(|byte| **byte == b' ').count() == indent {
+            end = memchr::memchr(b'\n', &bytes[end..]).map_or(bytes.len(), |line| end + line + 1);
+        }
+        self.touched |= end == self.bytes.len();
+        let value = self.text.get(first + indent..floor(self.text, end))?.trim_end();
+        (!names::is_placeholder(value)).then(|| first + indent..first + indent + value.len())
     }
 
     /// Where a value in quotes ends: at the next quote with as many backslashes, or where the line does.
@@ -227,13 +279,17 @@ impl Scan<'_> {
     /// Whether a value without quotes is a secret, and no word of a sentence or a program.
     fn is_bare_secret(&mut self, name: &str, is_sure: bool, joint: Joint, from: usize, end: usize) -> bool {
         let value = &self.text[from..end];
-        if value.is_empty()
-            || names::is_placeholder(value)
-            || ["$(", "${", "<", "{{"].iter().any(|sign| value.starts_with(sign))
-        {
+        let is_word = value.bytes().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'.' | b'-' | b'\''));
+        // A word in a sentence, a type in a program: only one that ends its line can be meant.
+        if is_word && matches!(joint, Joint::Colon | Joint::SpacedEquals) {
+            let behind = self.bytes[end..].iter().take(HEAD).find(|byte| !matches!(byte, b' ' | b'\t'));
+            if value.len() < 3 || !matches!(behind, None | Some(b'\n' | b'\r' | b'#' | b'\\' | b'"' | b'\'' | b'`')) {
+                return false;
+            }
+        }
+        if value.is_empty() || names::is_placeholder(value) || ["$(", "${", "{{"].iter().any(|sign| value.starts_with(sign)) {
             return false;
         }
-        let is_variable = joint == Joint::Equals && !name.bytes().any(|byte| byte.is_ascii_lowercase());
         let is_number = value.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'+' | b'_'));
         if is_number {
             let is_password = name.to_ascii_lowercase().contains("pass");
@@ -243,28 +299,21 @@ impl Scan<'_> {
             // Not a string: JSON would break.
             return false;
         }
-        if is_variable && is_sure {
-            return !value.starts_with('(');
+        if is_sure && is_variable(name, joint) {
+            return true;
         }
-        if value.starts_with(['(', '[', '{', '<', '&', '|', '=', '!', ',', ';', ')', '}', ']', '>', '"', '\''])
-            || names::is_code(value)
-        {
+        if value.starts_with(['"', '\'']) || names::is_code(value) {
             return false;
         }
         if joint == Joint::Netrc {
             return true;
         }
-        let is_word = value.bytes().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'.' | b'-' | b'\''));
         match joint {
             Joint::Flag if PROSE.contains(&value) || value.starts_with('-') => false,
             Joint::Flag => is_sure || is_likely(value),
             _ if !is_sure => is_likely(value),
             Joint::Equals => value.bytes().any(|byte| byte.is_ascii_alphanumeric()),
-            // A word in a sentence, a type in a program: only one that ends its line can be meant.
-            _ if is_word => {
-                let behind = self.bytes[end..].iter().take(HEAD).find(|byte| !matches!(byte, b' ' | b'\t'));
-                value.len() > 2 && matches!(behind, None | Some(b'\n' | b'\r' | b'#' | b'\\' | b'"' | b'\'' | b'`'))
-            }
+            _ if is_word => true,
             _ => value.len() > 2 && value.bytes().any(|byte| byte.is_ascii_alphanumeric()),
         }
     }
@@ -297,7 +346,7 @@ impl Scan<'_> {
             (false, _) => (from, from + scheme),
         };
         let secret = &self.text[begin..end];
-        if !names::is_placeholder(secret) && (is_known || is_likely(secret)) {
+        if (is_known || is_likely(secret)) && !names::is_placeholder(secret) {
             self.hide(begin..end);
         }
     }
@@ -330,6 +379,11 @@ impl Scan<'_> {
         self.last_header = Some((from, end));
         end
     }
+}
+
+/// Whether it is set as variables of a shell are: `NAME=value`.
+fn is_variable(name: &str, joint: Joint) -> bool {
+    joint == Joint::Equals && !name.bytes().any(|byte| byte.is_ascii_lowercase())
 }
 
 /// Whether it looks like a secret by itself: long, without blanks, and no word.

@@ -5,6 +5,10 @@ mod recordings;
 #[cfg(test)]
 mod redaction;
 #[cfg(test)]
+mod redaction_pieces;
+#[cfg(test)]
+mod redaction_printed;
+#[cfg(test)]
 mod redaction_speed;
 #[cfg(test)]
 mod redaction_table;

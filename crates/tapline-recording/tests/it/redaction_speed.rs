@@ -39,6 +39,18 @@ fn hostile_text_is_looked_at_in_linear_time() {
         "<password>",
         "sig=",
         "é",
+        " -u",
+        " -u a:",
+        " -p",
+        "sshpass -p a",
+        "password=[",
+        "PASSWORD: ",
+        "password: |\n ",
+        "kind: Secret\n",
+        "kind: Secret\ndata:\n a: b\n",
+        "<key>password</key>",
+        "\"api_key\">",
+        "$6$",
     ];
     let redactor = Redactor::default();
     for piece in pieces {

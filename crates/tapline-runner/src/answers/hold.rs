@@ -9,8 +9,8 @@ use tapline_session::permission::{Decision, Permissions, Ruling};
 
 use super::callback::Callback;
 use super::others::{Held, Others, Rewrite, Standing, Waiting};
-use super::permission::{DENIED, settle};
-use super::rules::{Places, decide};
+use super::permission::{DENIED, nobody, settle};
+use super::rules::{Places, decide, suggest};
 use super::{Answered, Permission, PermissionQuestion, Settled, SettledBy};
 
 /// Who decides.
@@ -87,13 +87,17 @@ impl Bench<'_> {
             keep(Standing::Left);
             return Answered::with(Json::of(&HookReply::pass()));
         }
-        let why = decision.reason.clone();
         if known && self.callback.is_none() {
             keep(Standing::Denied);
-            let why = why.unwrap_or_else(|| "no permission rule allows it".to_owned());
-            let why = format!("{why}, and nobody is there to ask");
-            return refuse(id, tool, call, why, (SettledBy::Nobody, decision.rule, rewritten));
+            let suggestion = match self.rules.filter(|_| !rewritten) {
+                Some(rules) => suggest(rules, &tool, hook.tool_input.as_ref(), &self.places, self.within).await,
+                None => None,
+            };
+            let mut refused = refuse(id, tool, call, nobody(&decision), (SettledBy::Nobody, decision.rule, rewritten));
+            refused.settled = refused.settled.map(|settled| Settled { suggestion, ..settled });
+            return refused;
         }
+        let why = decision.reason.clone();
         keep(Standing::Asked);
         // Some versions that do not tell of hooks run commands they misread although a hook wants them asked (2.0.76: `>f rm x`).
         if known && (self.others.answer_questions() || !self.others.are_told() && decision.rule.is_some()) {
@@ -241,6 +245,7 @@ fn refuse(
         reason: Some(why.clone()),
         rewritten,
         remembered: false,
+        suggestion: None,
     };
     Answered { settled: Some(settled), ..Answered::with(Json::of(&HookReply::deny_tool(why))) }
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use serde::Serialize;
 use tapline_protocol::claude::control::{CanUseTool, PermissionReply, PermissionUpdate};
 use tapline_protocol::{Json, Read};
-use tapline_session::permission::{Decision, Permissions, Ruling};
+use tapline_session::permission::{Decision, Permissions, Ruling, Suggestion};
 
 use super::callback::{Callback, guarded};
-use super::rules::{Places, decide};
+use super::rules::{Places, decide, suggest};
 
 /// The agent asks whether a tool may run, and no rule says so.
 #[derive(Clone, Debug, PartialEq)]
@@ -124,6 +124,9 @@ pub struct Settled {
     /// The agent was told to remember something, so that it need not ask again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub remembered: bool,
+    /// The rule that would have allowed it, where nobody was there to ask.
+    #[serde(skip)]
+    pub suggestion: Option<Suggestion>,
 }
 
 /// Settles a question: by the rules, else by the callback, else with no.
@@ -149,10 +152,7 @@ pub(super) async fn settle(
             let why = reason.clone().unwrap_or_else(|| DENIED.to_owned());
             (Permission::deny(why), SettledBy::Rule)
         }
-        (Ruling::Ask, None) => {
-            let why = reason.clone().unwrap_or_else(|| "no permission rule allows it".to_owned());
-            (Permission::deny(format!("{why}, and nobody is there to ask")), SettledBy::Nobody)
-        }
+        (Ruling::Ask, None) => (Permission::deny(nobody(&decision)), SettledBy::Nobody),
         (Ruling::Ask, Some(callback)) => {
             let asked = input.clone().unwrap_or_else(|| serde_json::json!({}).into());
             let question = PermissionQuestion { tool: tool.clone(), input: asked, decision, request };
@@ -180,6 +180,10 @@ pub(super) async fn settle(
             }
         }
     };
+    let suggestion = match rules.filter(|_| by == SettledBy::Nobody) {
+        Some(rules) => suggest(rules, &tool, input.as_ref(), places, within).await,
+        None => None,
+    };
     let settled = |ruling, reason, rewritten, remembered| Settled {
         request_id: Some(id.clone()),
         tool_use_id: tool_use_id.clone(),
@@ -190,6 +194,7 @@ pub(super) async fn settle(
         reason,
         rewritten,
         remembered,
+        suggestion: suggestion.clone(),
     };
     let reply = PermissionReply { tool_use_id: tool_use_id.clone(), ..PermissionReply::default() };
     match answer {
@@ -211,6 +216,15 @@ pub(super) async fn settle(
             let interrupt = interrupt.then_some(true);
             (PermissionReply { behavior: Some("deny".to_owned()), message: Some(message), interrupt, ..reply }, settled)
         }
+    }
+}
+
+/// Why a call is denied that somebody should have been asked about.
+pub(super) fn nobody(decision: &Decision) -> String {
+    match (&decision.reason, &decision.rule) {
+        (Some(why), _) => format!("{why}, and nobody is there to ask"),
+        (None, Some(rule)) => format!("{rule} wants a person to be asked, and nobody is there"),
+        (None, None) => "no permission rule allows it, and nobody is there to ask".to_owned(),
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use tapline_protocol::Json;
-use tapline_session::permission::{Call, Decision, Permissions, Ruling};
+use tapline_session::permission::{Call, Decision, Permissions, Ruling, Suggestion};
 
 /// Where an agent was started, and where it is.
 #[derive(Clone, Debug, Default)]
@@ -21,16 +21,38 @@ pub(super) async fn decide(
     places: &Places,
     within: Duration,
 ) -> Decision {
-    let (rules, tool, input, places) = (rules.clone(), tool.to_owned(), input.cloned(), places.clone());
-    let decide = move || {
-        let [home, cwd] = [places.home, places.cwd].map(|folder| folder.map(|folder| real(&folder)));
-        let call = Call::of(&tool, input.as_ref(), cwd.as_deref()).at_home(home.as_deref()).behind_links(real);
-        rules.behind_links(home.as_deref(), real).decide(&call)
-    };
-    let decided = tokio::time::timeout(within.min(LOOKS_WITHIN), tokio::task::spawn_blocking(decide)).await;
     let lost =
         || Decision { ruling: Ruling::Deny, rule: None, reason: Some("the rules could not be held against it".to_owned()) };
-    decided.ok().and_then(Result::ok).unwrap_or_else(lost)
+    look(rules, tool, input, places, within, Permissions::decide).await.unwrap_or_else(lost)
+}
+
+/// The rule that would allow a call that nobody was there to ask about, if one can.
+pub(super) async fn suggest(
+    rules: &Permissions,
+    tool: &str,
+    input: Option<&Json>,
+    places: &Places,
+    within: Duration,
+) -> Option<Suggestion> {
+    look(rules, tool, input, places, within, Permissions::suggest).await.flatten()
+}
+
+/// What is found by rules and a call whose links are followed; nothing where the disk does not answer in time.
+async fn look<T: Send + 'static>(
+    rules: &Permissions,
+    tool: &str,
+    input: Option<&Json>,
+    places: &Places,
+    within: Duration,
+    find: impl FnOnce(&Permissions, &Call) -> T + Send + 'static,
+) -> Option<T> {
+    let (rules, tool, input, places) = (rules.clone(), tool.to_owned(), input.cloned(), places.clone());
+    let look = move || {
+        let [home, cwd] = [places.home, places.cwd].map(|folder| folder.map(|folder| real(&folder)));
+        let call = Call::of(&tool, input.as_ref(), cwd.as_deref()).at_home(home.as_deref()).behind_links(real);
+        find(&rules.behind_links(home.as_deref(), real), &call)
+    };
+    tokio::time::timeout(within.min(LOOKS_WITHIN), tokio::task::spawn_blocking(look)).await.ok()?.ok()
 }
 
 /// A disk that takes longer does not answer.

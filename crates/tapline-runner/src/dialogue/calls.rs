@@ -163,5 +163,6 @@ impl Calls {
 /// A decision that nobody here took.
 fn elsewhere(call: String, tool: String, ruling: Ruling, by: SettledBy, reason: Option<String>) -> Settled {
     let (request_id, tool_use_id) = (None, Some(call));
-    Settled { request_id, tool_use_id, tool, ruling, by, rule: None, reason, rewritten: false, remembered: false }
+    let (rewritten, remembered) = (false, false);
+    Settled { request_id, tool_use_id, tool, ruling, by, rule: None, reason, rewritten, remembered, suggestion: None }
 }

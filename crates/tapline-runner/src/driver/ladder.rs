@@ -3,11 +3,25 @@
 
 use std::time::{Duration, Instant};
 
+use tapline_recording::Clock;
+
 use super::{Driver, GIVE_UP, LOOK, NOT_TAKEN, STUCK};
+use crate::agent::Limits;
 use crate::clocks::Alarm;
 use crate::dialogue::Dialogue;
 use crate::running::{Order, StopReason, Update};
 use crate::tree::{Firmness, Left};
+
+/// The clock that has stopped a run, for its recording.
+pub(super) fn clock_of(reason: StopReason, limits: &Limits) -> Option<Clock> {
+    let (name, limit) = match reason {
+        StopReason::Timeout => ("timeout", limits.timeout?),
+        StopReason::Idle => ("idle-timeout", limits.idle?),
+        StopReason::Linger => ("linger", limits.linger),
+        StopReason::Interrupted | StopReason::Terminated | StopReason::Stopped => return None,
+    };
+    Some(Clock { name: name.to_owned(), ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX) })
+}
 
 /// How far a run has been told to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use tapline_protocol::Agent as Kind;
-use tapline_recording::{Meta, Recorder};
+use tapline_recording::{Meta, Recorder, RecordingError};
 use tokio::process::Command;
+use tokio::sync::oneshot;
 
 use crate::agent::{Agent, Input};
 use crate::environment;
@@ -37,14 +38,19 @@ pub(super) fn command(
     command
 }
 
+/// A recording that is being begun.
+type Begun = oneshot::Receiver<Result<Recorder, RecordingError>>;
+
+/// Begins the recording, on another thread: whoever waits for the start may stop waiting, also where the disk does not answer.
+/// Then nothing of the recording stays.
 pub(super) fn recorder(
     agent: &Agent,
     program: &Path,
     invocation: &Invocation,
     environment: &environment::Variables,
     started_at: Option<&String>,
-) -> Result<Option<Recorder>, StartError> {
-    let Some(to) = &agent.record else { return Ok(None) };
+) -> Option<Begun> {
+    let to = agent.record.as_ref()?;
     let program = program.display().to_string();
     let args: Vec<_> = invocation.args.iter().map(|arg| arg.to_string_lossy()).collect();
     let args = agent.redactor.args(args.iter().map(|arg| &**arg));
@@ -61,7 +67,13 @@ pub(super) fn recorder(
         no_heuristics: agent.no_heuristics,
         no_background_tasks: runs_no_background_tasks(environment),
     };
-    Ok(Some(Recorder::create(&to.folder, &meta, to.sync)?))
+    let (to, (reply, begun)) = (to.clone(), oneshot::channel());
+    tokio::task::spawn_blocking(move || {
+        if let Err(Ok(unwanted)) = reply.send(Recorder::create(&to.folder, &meta, to.sync)) {
+            unwanted.discard();
+        }
+    });
+    Some(begun)
 }
 
 pub(super) fn not_started(kind: Kind, path: PathBuf, error: std::io::Error) -> StartError {

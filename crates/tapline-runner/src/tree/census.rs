@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, kill_process_group, pidfd_open};
 use tokio::sync::oneshot;
 
-use super::proc::{Told, holds, pids, read, stat_of};
+use super::proc::{Told, holds, listed, read, stat_of};
 use super::search::{Found, Member, Sought, find};
 use super::{Firmness, Left};
 
@@ -191,7 +191,8 @@ impl Tree {
         let mut buffer = Vec::new();
         let mut is_holder =
             |pid: i32| stat_of(pid, &mut buffer).is_some_and(|stat| stat.born >= self.born) && holds(pid, &self.pipes);
-        let holders: Vec<i32> = pids().into_iter().flatten().filter(|pid| is_holder(*pid)).collect();
+        let pids = listed().into_iter().flatten().map(|listed| listed.pid);
+        let holders: Vec<i32> = pids.filter(|pid| is_holder(*pid)).collect();
         let held: Vec<Member> = holders.into_iter().filter_map(Member::open).filter(|member| is_holder(member.pid)).collect();
         signal_all(held.iter(), Firmness::Kill);
     }

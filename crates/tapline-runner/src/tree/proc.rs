@@ -2,24 +2,44 @@
 
 use std::collections::HashMap;
 use std::io::Read as _;
+use std::os::unix::fs::DirEntryExt as _;
 
 use rustix::io::Errno;
 use rustix::process::getpid;
 
 use crate::marker;
 
+/// A process as `/proc` lists it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Listed {
+    pub(super) pid: i32,
+    /// The number of its entry in the list. A later process of the same number has another.
+    pub(super) entry: u64,
+}
+
 /// Every process that the system shows us, but ourselves, the newest first: one that starts another and ends is soon gone.
 /// None if the system shows none.
-pub(super) fn pids() -> Option<Vec<i32>> {
+pub(super) fn listed() -> Option<Vec<Listed>> {
     let me = getpid().as_raw_nonzero().get();
     let newest = last_started().unwrap_or(i32::MAX);
     let entries = std::fs::read_dir("/proc").ok()?.filter_map(Result::ok);
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(|pid| *pid != me);
-    let mut pids: Vec<i32> = pids.collect();
+    let named = |entry: std::fs::DirEntry| Some(Listed { pid: entry.file_name().to_str()?.parse().ok()?, entry: entry.ino() });
+    let mut all: Vec<Listed> = entries.filter_map(named).filter(|listed| listed.pid != me).collect();
     // Numbers start again at the lowest when the highest was given.
-    pids.sort_unstable_by_key(|pid| newest.wrapping_sub(*pid).cast_unsigned());
-    Some(pids)
+    all.sort_unstable_by_key(|listed| newest.wrapping_sub(listed.pid).cast_unsigned());
+    Some(all)
 }
+
+/// The numbers that were given last, the newest first. To read the whole list takes longer than a chain's process lives, where
+/// thousands have ended and nobody waits for them.
+pub(super) fn newest() -> impl Iterator<Item = i32> {
+    let me = getpid().as_raw_nonzero().get();
+    let last = last_started().unwrap_or(0);
+    (0..NEWEST).map(move |back| last - back).take_while(|pid| *pid > 0).filter(move |pid| *pid != me)
+}
+
+/// So many numbers are tried before the list is read.
+const NEWEST: i32 = 16;
 
 /// The number of the process that started last on this system.
 fn last_started() -> Option<i32> {
@@ -55,11 +75,6 @@ pub(super) fn bare(pid: i32, born: u64, buffer: &mut Vec<u8>) -> Bare {
 pub(super) fn carried(pid: i32, buffer: &mut Vec<u8>, wanted: &HashMap<&[u8], usize>) -> (Told, Vec<usize>) {
     let told = read(pid, "environ", buffer);
     (told, marker::marks(buffer).filter_map(|mark| wanted.get(mark).copied()).collect())
-}
-
-/// A process's parent; none if it has ended and only waits to be waited for.
-pub(super) fn parent_of(pid: i32, buffer: &mut Vec<u8>) -> Option<i32> {
-    stat_of(pid, buffer).map(|stat| stat.parent)
 }
 
 /// The kernel's flag for threads of its own.

@@ -3,13 +3,14 @@
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, kill_process, kill_process_group, pidfd_open, pidfd_send_signal};
 
-use super::proc::{Bare, Stat, Told, bare, carried, parent_of, pids, stat_of};
+use super::proc::{Bare, Listed, Stat, Told, bare, carried, listed, newest, stat_of};
 
 /// How often it is looked again without finding anybody, because processes ended meanwhile.
 const LOOKS: usize = 8;
@@ -99,7 +100,19 @@ pub(super) fn find(sought: &[Sought], born: u64) -> Vec<Found> {
         found.unclear |= !is_sure || search.news;
     }
     search.kill();
+    *ended() = search.ended;
     found
+}
+
+/// Processes by their numbers, each with its entry in the list of `/proc`: another process of the same number is not taken for it.
+type Entries = HashMap<i32, u64>;
+
+/// Those that had ended when the last search looked, and wait to be waited for. Where the first process of a container waits for
+/// nobody they become ever more, and no search has to look at them again.
+static ENDED: LazyLock<Mutex<Entries>> = LazyLock::new(Mutex::default);
+
+fn ended() -> MutexGuard<'static, Entries> {
+    ENDED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Search<'s> {
@@ -112,8 +125,14 @@ struct Search<'s> {
     stopped: HashMap<i32, Member>,
     /// Groups that were stopped, each with a process of it.
     groups: HashMap<Pid, i32>,
-    /// Those that are of no run, or had ended before they could be looked at: no look has to tell that again.
-    known: HashSet<i32>,
+    /// Those that have ended.
+    ended: Entries,
+    /// Their numbers, of those that this search was the first to see: some systems number entries anew with every list.
+    seen: HashSet<i32>,
+    /// Those that carry no mark. No look has to read that again, but their parents may.
+    unmarked: Entries,
+    /// Those that were there before the runs: they can have no part in them.
+    elders: Entries,
     /// The last look saw somebody who is to be killed and was not stopped before.
     news: bool,
 }
@@ -123,23 +142,36 @@ impl<'s> Search<'s> {
         let wanted = sought.iter().enumerate().map(|(at, run)| (run.mark.as_bytes(), at)).collect();
         let (stopped, groups) = (HashMap::new(), HashMap::new());
         let own = stat_of(getpid().as_raw_nonzero().get(), &mut Vec::new());
-        Self { sought, wanted, born, own, stopped, groups, known: HashSet::new(), news: false }
+        let (ended, unmarked, elders) = (ended().clone(), Entries::new(), Entries::new());
+        Self { sought, wanted, born, own, stopped, groups, ended, seen: HashSet::new(), unmarked, elders, news: false }
     }
 
     /// One look at every process: those that carry a mark, and their descendants, if they cleared their environment. And whether
     /// it is sure that there are no others: nobody ended before it could be looked at, who may have started another.
     fn look(&mut self) -> (Vec<Found>, bool) {
         let mut found: Vec<Found> = self.sought.iter().map(|_| Found::default()).collect();
-        let (mut owners, mut unmarked) = (Owners::new(), Vec::new());
+        let (mut owners, mut unmarked, mut ended) = (Owners::new(), Vec::new(), Entries::new());
         let (mut buffer, mut unclear, mut is_sure) = (Vec::new(), false, true);
         self.news = false;
-        let Some(pids) = pids() else {
+        self.catch(&mut owners, &mut found);
+        let Some(all) = listed() else {
             for found in &mut found {
                 found.unclear = true;
             }
             return (found, false);
         };
-        for pid in pids {
+        for listed in all {
+            let Listed { pid, entry } = listed;
+            let is_in = |entries: &Entries| entries.get(&pid) == Some(&entry);
+            if is_in(&self.ended) {
+                ended.insert(pid, entry);
+                continue;
+            } else if is_in(&self.elders) || owners.contains_key(&pid) {
+                continue;
+            } else if is_in(&self.unmarked) {
+                unmarked.push(listed);
+                continue;
+            }
             // Held first, looked at then: whoever it is that is signalled, it carried the mark.
             let member = Member::open(pid);
             let (told, runs) = carried(pid, &mut buffer, &self.wanted);
@@ -148,41 +180,73 @@ impl<'s> Search<'s> {
                 owners.insert(pid, Owned { runs, adopted_from: None });
                 continue;
             }
-            match told {
-                Told::Failed => unclear = true,
-                // Some kernels say of threads of their own, and of who has ended, that there is no such process.
-                Told::Gone | Told::All if buffer.is_empty() && !self.known.contains(&pid) => {
-                    match bare(pid, self.born, &mut buffer) {
-                        Bare::Ended => {
-                            self.known.insert(pid);
-                            is_sure = false;
-                        }
-                        Bare::Becoming => unclear = true,
-                        Bare::Other => {
-                            self.known.insert(pid);
-                        }
-                    }
+            // Some kernels say of threads of their own, and of who has ended, that there is no such process.
+            let is_bare = matches!(told, Told::Gone | Told::All) && buffer.is_empty();
+            match is_bare.then(|| bare(pid, self.born, &mut buffer)) {
+                Some(Bare::Ended) => {
+                    ended.insert(pid, entry);
+                    is_sure &= !self.seen.insert(pid);
+                    continue;
                 }
-                Told::Gone => {}
-                Told::All | Told::Nothing => {
-                    self.known.insert(pid);
+                Some(Bare::Becoming) => unclear = true,
+                None if told == Told::Failed => unclear = true,
+                Some(Bare::Other) | None => {
+                    self.unmarked.insert(pid, entry);
                 }
             }
-            unmarked.push(pid);
+            unmarked.push(listed);
         }
+        self.ended = ended;
         if !owners.is_empty() {
-            adopt(&mut owners, unmarked, &mut buffer);
+            self.adopt(&mut owners, unmarked, &mut buffer);
         }
         for (pid, Owned { runs, adopted_from }) in &owners {
             if let Some(parent) = adopted_from {
                 let member = Member::open(*pid).map(|member| Member { adopted: true, ..member });
-                self.take(member.filter(|_| parent_of(*pid, &mut buffer) == Some(*parent)), runs, &mut found);
+                let is_child = stat_of(*pid, &mut buffer).is_some_and(|stat| stat.parent == *parent);
+                self.take(member.filter(|_| is_child), runs, &mut found);
             }
         }
         for found in &mut found {
             found.unclear |= unclear;
         }
         (found, is_sure)
+    }
+
+    /// Looks at the newest processes before the list is read, if somebody is to be killed: a chain is caught at its end.
+    fn catch(&mut self, owners: &mut Owners, found: &mut [Found]) {
+        let mut buffer = Vec::new();
+        for pid in newest().take_while(|_| self.sought.iter().any(|sought| sought.kill)) {
+            // A number may be a thread's, which has no descriptor.
+            let Some(member) = Member::open(pid).filter(|member| member.handle.is_some()) else { continue };
+            let (_, runs) = carried(pid, &mut buffer, &self.wanted);
+            if !runs.is_empty() {
+                self.take(Some(member), &runs, found);
+                owners.insert(pid, Owned { runs, adopted_from: None });
+            }
+        }
+    }
+
+    /// Children that carry no mark belong where their parents do.
+    fn adopt(&mut self, owners: &mut Owners, unmarked: Vec<Listed>, buffer: &mut Vec<u8>) {
+        let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
+        for Listed { pid, entry } in unmarked {
+            match stat_of(pid, buffer) {
+                Some(stat) if stat.born < self.born => {
+                    self.elders.insert(pid, entry);
+                }
+                Some(stat) => children.entry(stat.parent).or_default().push(pid),
+                None => {}
+            }
+        }
+        let mut parents: Vec<i32> = owners.keys().copied().collect();
+        while let Some(parent) = parents.pop() {
+            for child in children.remove(&parent).unwrap_or_default() {
+                let runs = owners.get(&parent).map(|owned| owned.runs.clone()).unwrap_or_default();
+                owners.insert(child, Owned { runs, adopted_from: Some(parent) });
+                parents.push(child);
+            }
+        }
     }
 
     /// Notes a process of these runs, and stops it if it is to be killed.
@@ -244,22 +308,4 @@ struct Owned {
     runs: Vec<usize>,
     /// It carries no mark itself: the parent that does.
     adopted_from: Option<i32>,
-}
-
-/// Children that carry no mark belong where their parents do.
-fn adopt(owners: &mut Owners, unmarked: Vec<i32>, buffer: &mut Vec<u8>) {
-    let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
-    for pid in unmarked {
-        if let Some(parent) = parent_of(pid, buffer) {
-            children.entry(parent).or_default().push(pid);
-        }
-    }
-    let mut parents: Vec<i32> = owners.keys().copied().collect();
-    while let Some(parent) = parents.pop() {
-        for child in children.remove(&parent).unwrap_or_default() {
-            let runs = owners.get(&parent).map(|owned| owned.runs.clone()).unwrap_or_default();
-            owners.insert(child, Owned { runs, adopted_from: Some(parent) });
-            parents.push(child);
-        }
-    }
 }

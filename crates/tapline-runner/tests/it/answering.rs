@@ -228,6 +228,9 @@ async fn rules_decide_then_somebody_then_nobody() {
     assert_eq!(behavior(&answer), "allow");
     let (answer, _) = asked_once(MAY_I, |agent| agent.permissions(rules(ask))).await;
     assert_eq!(answer["response"]["message"], "look twice, and nobody is there to ask");
+    let unexplained = "ask = [{ tool = \"Bash\" }]";
+    let (answer, _) = asked_once(MAY_I, |agent| agent.permissions(rules(unexplained))).await;
+    assert_eq!(answer["response"]["message"], "ask[0] wants a person to be asked, and nobody is there");
     let (answer, _) = asked_once(MAY_I, |agent| agent.permissions(Permissions::default())).await;
     assert_eq!(answer["response"]["message"], "no permission rule allows it, and nobody is there to ask");
 }
@@ -302,7 +305,8 @@ async fn a_name_that_was_used_before_has_no_turn() {
 async fn two_hundred_sessions_are_asked_fifty_questions_each() {
     let sessions = (0..200).map(|_| {
         tokio::spawn(async {
-            let agent = fake("ask").timeout(5 * HANG);
+            // Nothing here ends by a clock, however slow two hundred shells are.
+            let agent = fake("ask").timeout(5 * HANG).request_timeout(5 * HANG).answer_within(5 * HANG).linger(5 * HANG);
             let id = id_of(&agent);
             let agent = agent.on_permission(|question| async move {
                 // Some take longer than others.

@@ -48,3 +48,17 @@ async fn nor_do_two_that_do_so_every_millisecond() {
     leaves_nothing("1", "2", true, false).await;
     leaves_nothing("1", "2", true, true).await;
 }
+
+/// A first process that waits for nobody but the last of its children: thousands have ended before.
+const NOBODY_WAITS: &str = r"for (1 .. 3000) { defined(my $p = fork) or die; exit unless $p }
+    my $test = fork // die; exec @ARGV or die unless $test; waitpid $test, 0; exit !!$?";
+
+#[test]
+fn nor_where_thousands_have_ended_and_the_first_process_waits_for_nobody() {
+    let me = std::env::current_exe().unwrap();
+    let mut alone = std::process::Command::new("unshare");
+    alone.args(["-r", "--pid", "--fork", "--mount-proc", "--kill-child", "perl", "-e", NOBODY_WAITS]).arg(me);
+    let output = alone.args(["--exact", "chains::nor_do_two_that_do_so_every_millisecond"]).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && told.contains("1 passed"), "{told}");
+}

@@ -208,10 +208,15 @@ async fn a_request_that_is_dropped_is_taken_back_and_its_late_answer_is_nobodys(
     "#;
     let scripted = plain(&[lines, VERSION].concat());
     let session = session(&scripted).await;
+    let asked = async {
+        while !scripted.said().iter().any(|line| line["request"]["subtype"] == "mcp_status") {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
     tokio::select! {
         biased;
         answer = session.mcp_status() => panic!("{answer:?}"),
-        () = tokio::time::sleep(Duration::from_millis(50)) => {}
+        () = asked => {}
     }
     assert_eq!(session.binary_version().await.unwrap().version.as_deref(), Some("2.1.325"));
     session.finish().await;

@@ -1,355 +1,104 @@
-//! What Claude says and calls: messages, calls and their answers.
+//! Claude's side of the fold: what each of its events means.
 
-use tapline_protocol::claude::content::{Block, Content, ToolResult, ToolUse};
-use tapline_protocol::claude::message::{Assistant, User};
-use tapline_protocol::claude::partial::{Partial as WirePartial, StreamEvent};
-use tapline_protocol::claude::system::{ModelRefusal, PermissionDenied};
-use tapline_protocol::{Envelope, Json, Kind, Value};
+mod around;
+mod messages;
 
-use super::recent::hash;
+use tapline_protocol::claude::Event;
+
+use super::codex::{NO_DETAIL, words_of};
 use super::{Fold, Steps};
-use crate::call::describe;
-use crate::step::{Answer, Call, CallStatus, DeltaKind, Denied, Level, Partial, Said, ServerAnswer, ServerCall, What};
-
-/// The tool by which the model asks a person.
-const ASKS: &str = "AskUserQuestion";
-
-/// No more of a message that is being written is kept.
-const TYPED_KEPT: usize = 1 << 20;
+use crate::step::{Level, What};
+use around::HookPhase;
 
 impl Fold {
-    pub(super) fn assistant(&mut self, event: &Assistant, out: &mut Steps<'_>) {
-        if let Some(uuid) = &out.record.envelope.uuid
-            && !self.in_document
-            && !self.turns.seen.insert((uuid, hash(out.record.trimmed())))
-        {
-            return out.quiet(None);
-        }
-        if !event.supersedes.is_empty() {
-            self.retract(&event.supersedes, out);
-        }
-        if let Some(error) = &event.error {
-            let said = error != "unknown";
-            self.turn_facts.assistant_error = said.then(|| error.clone()).or(self.turn_facts.assistant_error.take());
-            out.push(What::Error { text: error.clone() });
-        }
-        self.turn_facts.status = event.api_error_status.or(self.turn_facts.status);
-        self.turn_facts.error_type = event.api_error_type.clone().or(self.turn_facts.error_type.take());
-        if let Some(message) = &event.message {
-            self.ledger.message(message);
-            if out.is_main() && message.stop_reason.is_some() {
-                self.turns.stop_reason.clone_from(&message.stop_reason);
-                self.turns.this_stop.clone_from(&message.stop_reason);
-            }
-        }
-        let id = event.message.as_ref().and_then(|message| message.id.as_ref());
-        let blocks = event.body().blocks();
-        let prints: Vec<u64> = blocks.iter().map(print_of).collect();
-        let Envelope { parent, uuid, .. } = &out.record.envelope;
-        let said = self.messages.said_already(parent.as_ref(), id, uuid.is_some(), &prints);
-        for (index, block) in blocks.iter().enumerate().skip(said) {
-            self.block(block, index, id, event.aborted, out);
-        }
-    }
+    pub(super) fn claude(&mut self, event: &Event, out: &mut Steps<'_>) {
+        match event {
+            Event::Init(init) => self.init(init, out),
+            Event::Assistant(event) => self.assistant(event, out),
+            Event::User(event) => self.user(event, out),
+            Event::ToolUse(block) => self.call(block, None, out),
+            Event::ToolResult(block) => self.answer(block, 0, out),
+            Event::StreamEvent(event) => self.partial(event, out),
+            // A result with its conversation, as `convert --to json --messages` writes it, is a document too.
+            Event::Result(turn) if !turn.messages.is_empty() => self.document(turn, out),
+            Event::Result(turn) => self.result(turn, out),
 
-    fn block(&mut self, block: &Block, index: usize, message_id: Option<&String>, aborted: bool, out: &mut Steps<'_>) {
-        let said = |text: &str| Said {
-            text: text.to_owned(),
-            message_id: message_id.cloned(),
-            uuid: out.record.envelope.uuid.clone(),
-            aborted,
-        };
-        match block {
-            Block::Text(block) => {
-                let text = block.text.as_deref().unwrap_or_default();
-                self.say(text, out);
-                out.push(What::Text(said(text)));
+            Event::ApiRetry(retry) => out.push(What::Retry(around::retry(retry))),
+            Event::RateLimit(event) => self.rate_limit(event, out),
+            Event::PermissionDenied(event) => self.permission_denied(event, out),
+            Event::HookStarted(hook) => out.push(What::Hook(around::hook(hook, HookPhase::Started))),
+            Event::HookResponse(hook) => out.push(What::Hook(around::hook(hook, HookPhase::Ended))),
+            Event::TaskStarted(event) => self.task_started(event, out),
+            Event::TaskUpdated(event) => self.task_updated(event, out),
+            Event::TaskProgress(event) => self.task_progress(event, out),
+            Event::TaskNotification(event) => self.task_notification(event, out),
+            Event::ModelRefusalFallback(event) | Event::ModelRefusalNoFallback(event) => self.refusal(event, out),
+            Event::ConversationReset(event) => {
+                self.ledger.expect_new_session_id();
+                out.notice(
+                    Level::Info,
+                    format!("the conversation starts anew ({})", event.trigger.as_deref().unwrap_or("reset")),
+                );
             }
-            Block::Thinking(block) => {
-                let thought = said(block.thinking.as_deref().unwrap_or_default());
-                out.push(What::Thinking(thought));
-            }
-            Block::ToolUse(block) => self.call(block, message_id, out),
-            Block::ToolResult(block) => self.answer(block, index, out),
-            Block::ServerToolUse(block) => {
-                let (id, name, input) = (block.id.clone(), block.name.clone(), block.input.clone());
-                out.push(What::ServerCall(ServerCall { id, name, input }));
-            }
-            Block::ServerToolResult(block) => {
-                let (tool_use_id, content) = (block.tool_use_id.clone(), block.content.clone());
-                out.push(What::ServerAnswer(ServerAnswer { tool_use_id, content }));
-            }
-            Block::Other(block) if !block.known => {
-                let name = block.name.as_deref().unwrap_or("(none)");
-                out.odd("unknown-block", format!("tapline does not know content blocks of type `{name}` yet"));
-            }
-            Block::NotObject(_) => out.odd("unknown-block", "a content block that is no object"),
-            Block::RedactedThinking(_) | Block::Image(_) | Block::Document(_) | Block::Other(_) => {}
-        }
-    }
+            Event::CompactBoundary(event) => out.notice(Level::Info, around::compacted(event)),
+            Event::ControlRequest(event) => out.push(around::question(event)),
+            Event::ToolProgress(event) => out.push(What::Progress(around::progress(event))),
 
-    /// Something was said: remembered as the last words.
-    pub(super) fn say(&mut self, text: &str, out: &Steps<'_>) {
-        self.typing.remove(&out.record.envelope.parent);
-        self.spoken.add(text, out.record.envelope.uuid.as_ref(), out.is_main());
-    }
-
-    fn retract(&mut self, uuids: &[String], out: &mut Steps<'_>) {
-        let first = self.spoken.retract(uuids);
-        // It may have been the answer of the turn before.
-        if let Some(count) = self.turns.answered_by.filter(|count| first.is_some_and(|first| first <= *count)) {
-            self.turns.answer = self.spoken.answer(count).map(str::to_owned);
-        }
-        out.push(What::Retracted { uuids: uuids.to_vec() });
-    }
-
-    pub(super) fn refusal(&mut self, event: &ModelRefusal, out: &mut Steps<'_>) {
-        if !event.retracted_message_uuids.is_empty() {
-            self.retract(&event.retracted_message_uuids, out);
-        }
-        let model = event.original_model.as_deref().unwrap_or("the model");
-        let text = match &event.fallback_model {
-            Some(fallback) => format!("{model} refused; {fallback} goes on"),
-            None => format!("{model} refused"),
-        };
-        out.notice(Level::Warning, event.content.clone().unwrap_or(text));
-    }
-
-    pub(super) fn call(&mut self, block: &ToolUse, message_id: Option<&String>, out: &mut Steps<'_>) {
-        let is_object = |json: &&Json| json.as_str().starts_with('{');
-        let input = block.input.as_ref().filter(is_object).cloned();
-        let name = block.name.clone().unwrap_or_default();
-        let described = describe(&name, input.as_ref());
-        let call = Call {
-            id: block.id.clone().filter(|id| !id.is_empty()),
-            name,
-            doing: described.doing,
-            done: described.done,
-            title: described.title,
-            input,
-            message_id: message_id.cloned(),
-        };
-        if !self.calls.start(&call, out.record.line, out.depth()) {
-            return;
-        }
-        self.asked.asked |= call.name == ASKS;
-        if matches!(call.name.as_str(), "Task" | "Agent") && in_background(call.input.as_ref()) {
-            self.asked.launches += 1;
-            self.launched.extend(call.id.clone());
-        }
-        let is_denied = call.id.as_ref().is_some_and(|id| self.denied.contains(id));
-        self.asked.refused |= is_denied && call.name == ASKS;
-        out.push(What::Call(call.clone()));
-        self.claim_orphan(&call, out);
-    }
-
-    pub(super) fn answer(&mut self, block: &ToolResult, index: usize, out: &mut Steps<'_>) {
-        let text = block.content.joined_text();
-        let is_error = block.is_error == Some(true);
-        let failed = is_error || block.is_error.is_none() && says_error(&text);
-        let seen = self.calls.answer(block.tool_use_id.as_ref());
-        let denied = block.tool_use_id.as_ref().is_some_and(|id| self.denied.contains(id));
-        let status = if denied {
-            CallStatus::Denied
-        } else if failed {
-            CallStatus::Error
-        } else {
-            CallStatus::Ok
-        };
-        let mut answer =
-            Answer { id: block.tool_use_id.clone(), name: None, title: None, done: None, status, text, is_error, block: index };
-        let Some((call, again)) = seen else {
-            self.calls.keep_orphan(&answer, out.record.line);
-            return out.push(What::Orphan(answer));
-        };
-        if again {
-            let id = answer.id.as_deref().unwrap_or_default();
-            self.warnings.add("orphan-result", Some(out.record.line), format!("{} ({id}) was answered before", call.name));
-            return out.push(What::Orphan(answer));
-        }
-        answer.name = Some(call.name);
-        answer.title = Some(call.title);
-        answer.done = Some(call.done);
-        out.push(What::Answer(answer));
-    }
-
-    /// The order is not strict: an answer may come before its call.
-    fn claim_orphan(&mut self, call: &Call, out: &mut Steps<'_>) {
-        if let Some((mut answer, line)) = self.calls.take_orphan(call.id.as_ref()) {
-            self.calls.answer(call.id.as_ref());
-            if call.id.as_ref().is_some_and(|id| self.denied.contains(id)) {
-                answer.status = CallStatus::Denied;
+            Event::LocalCommandOutput(event) => out.say(Level::Info, event.content.as_deref()),
+            Event::Notification(event) => out.say(Level::Info, event.text.as_deref()),
+            Event::Informational(event) => {
+                let level = if event.level.as_deref() == Some("warning") { Level::Warning } else { Level::Info };
+                out.say(level, event.content.as_deref());
             }
-            let (name, title) = (Some(call.name.clone()), Some(call.title.clone()));
-            out.push_at(line, What::Answer(Answer { name, title, done: Some(call.done), ..answer }));
-        }
-    }
+            Event::Notice(notice) => out.say(Level::Info, notice.content.as_deref()),
+            Event::ToolUseSummary(event) => out.say(Level::Info, event.summary.as_deref()),
+            Event::AuthStatus(event) => match &event.error {
+                Some(error) => out.say(Level::Error, Some(error)),
+                None => out.quiet(event.output.last()),
+            },
+            Event::PluginInstall(event) => match &event.error {
+                Some(error) => out.notice(Level::Warning, format!("plugin {}: {error}", event.name.as_deref().unwrap_or("?"))),
+                None => out.quiet(event.status.as_ref()),
+            },
+            Event::MirrorError(event) => out.say(Level::Warning, event.error.as_deref()),
+            Event::WorkerShuttingDown(event) => {
+                out.notice(Level::Warning, format!("shutting down: {}", event.reason.as_deref().unwrap_or("no reason given")));
+            }
+            Event::SessionWritesLost(event) => {
+                let why = event.error_code.as_deref().unwrap_or("an error");
+                out.notice(Level::Error, format!("the session file is incomplete: {why}"));
+            }
+            Event::Status(event) => match &event.compact_error {
+                Some(error) => out.notice(Level::Warning, format!("compacting failed: {error}")),
+                None => out.quiet(event.status.as_ref().or(event.permission_mode.as_ref())),
+            },
 
-    pub(super) fn user(&mut self, event: &User, out: &mut Steps<'_>) {
-        if let Some(uuid) = out.record.envelope.uuid.as_ref().filter(|_| !self.in_document) {
-            let new = self.turns.seen.insert(("user", uuid));
-            let same = !self.turns.seen.insert((uuid, hash(out.record.trimmed())));
-            let replayed = event.is_replay || self.turns.seen.contains(("sent", uuid));
-            if same || replayed && !new {
-                // Nothing is said twice, but an answer that comes twice is told.
-                out.quiet(None);
-                return self.answers_again(event, out);
+            Event::SessionStateChanged(event) => out.quiet(event.state.as_ref()),
+            Event::HookProgress(event) => out.quiet(event.hook_name.as_ref()),
+            Event::PromptSuggestion(event) => out.quiet(event.suggestion.as_ref()),
+            Event::CommandLifecycle(event) => out.quiet(event.state.as_ref()),
+            Event::ControlRequestProgress(event) => out.quiet(event.status.as_ref()),
+            Event::ControlCancelRequest(event) => out.quiet(event.request_id.as_ref()),
+            Event::ControlResponse(event) => {
+                out.quiet(event.response.as_ref().and_then(|response| response.error.as_ref().or(response.subtype.as_ref())));
             }
-        }
-        // A refusal is told before the answer that carries it, so that the answer is known as denied.
-        for meta in &event.tool_result_meta {
-            let refused = meta.permission_decision.as_ref().is_some_and(|said| said.decision.as_deref() == Some("reject"));
-            if refused && let Some(id) = &meta.id {
-                self.deny(Some(id.clone()), None, None, None, out);
+            Event::ElicitationComplete(event) => out.quiet(event.mcp_server_name.as_ref()),
+            Event::TranscriptMirror(event) => out.quiet(event.file_path.as_ref()),
+            Event::BackgroundTasksChanged(_)
+            | Event::ThinkingTokens(_)
+            | Event::CommandsChanged(_)
+            | Event::FilesPersisted(_)
+            | Event::MemoryRecall(_)
+            | Event::ActiveGoal(_)
+            | Event::KeepAlive(_) => out.quiet(None),
+            Event::Error(event) => {
+                let message = event.message.clone().or_else(|| event.error.as_ref().and_then(words_of));
+                out.notice(Level::Error, message.unwrap_or_else(|| NO_DETAIL.to_owned()));
             }
-        }
-        match event.body() {
-            Content::Absent => {}
-            Content::Text(text) => self.replayed(text, event.is_replay, out),
-            Content::Blocks(blocks) => {
-                for (index, block) in blocks.iter().enumerate() {
-                    match block.as_text() {
-                        Some(text) => self.replayed(text, event.is_replay, out),
-                        None => self.block(block, index, None, false, out),
-                    }
-                }
+            Event::Document(document) => {
+                self.stats.lines.untyped += 1;
+                self.document(document, out);
             }
         }
     }
-
-    /// A prompt in the agent's own stream: one that it only says again is told once.
-    fn replayed(&mut self, text: &str, is_replay: bool, out: &mut Steps<'_>) {
-        if !is_replay || self.prompts.replay(text) {
-            out.push(What::Prompt { text: text.to_owned() });
-        }
-    }
-
-    /// The answers in an event that came before.
-    fn answers_again(&mut self, event: &User, out: &mut Steps<'_>) {
-        for (index, block) in event.body().blocks().iter().enumerate() {
-            if let Block::ToolResult(block) = block {
-                self.answer(block, index, out);
-            }
-        }
-    }
-
-    pub(super) fn permission_denied(&mut self, event: &PermissionDenied, out: &mut Steps<'_>) {
-        self.deny(event.tool_use_id.clone(), event.tool_name.clone(), None, event.message.clone(), out);
-    }
-
-    /// Each refusal is told once, whoever tells it.
-    pub(super) fn deny(
-        &mut self,
-        id: Option<String>,
-        name: Option<String>,
-        input: Option<&Json>,
-        message: Option<String>,
-        out: &mut Steps<'_>,
-    ) {
-        let id = id.filter(|id| !id.is_empty());
-        let known = id.as_ref().and_then(|id| self.calls.get(id));
-        let name = name.or_else(|| known.map(|call| call.name.clone()));
-        self.asked.refused |= name.as_deref() == Some(ASKS);
-        if id.as_ref().is_some_and(|id| !self.denied.insert(id)) {
-            return;
-        }
-        self.denials += 1;
-        let tool = name.as_deref().unwrap_or("a tool");
-        let title = match known {
-            Some(call) => call.title.clone(),
-            None => input.map(|input| describe(tool, Some(input)).title).unwrap_or_default(),
-        };
-        let title = Some(title).filter(|title| !title.is_empty() && title != tool);
-        let about = title.as_ref().map(|title| format!(": {title}")).unwrap_or_default();
-        self.warnings.add("permission-denied", Some(out.record.line), format!("{tool} was not permitted{about}"));
-        let answer_follows = self.calls.is_pending(id.as_ref());
-        out.push(What::Denied(Denied { id, name, title, message, answer_follows }));
-    }
-
-    pub(super) fn partial(&mut self, event: &StreamEvent, out: &mut Steps<'_>) {
-        let thread = out.record.envelope.parent.as_ref();
-        let part = match &event.event {
-            WirePartial::MessageStart(start) => {
-                let message_id = start.message.as_ref().and_then(|message| message.id.clone());
-                if let Some(message) = &start.message {
-                    self.ledger.message_start(thread, message);
-                }
-                Partial::MessageStart { message_id }
-            }
-            WirePartial::BlockStart(start) => {
-                let block = start.content_block.clone().unwrap_or_default();
-                let kind = block.kind.unwrap_or_default();
-                Partial::BlockStart { index: start.index.unwrap_or(0), kind, name: block.name }
-            }
-            WirePartial::BlockDelta(part) => {
-                let delta = part.delta.clone().unwrap_or_default();
-                let (kind, text) = match (delta.text, delta.thinking, delta.partial_json) {
-                    (Some(text), _, _) => (DeltaKind::Text, text),
-                    (None, Some(text), _) => (DeltaKind::Thinking, text),
-                    (None, None, Some(text)) => (DeltaKind::Json, text),
-                    (None, None, None) => return out.quiet(None),
-                };
-                if kind == DeltaKind::Text {
-                    let typed = self.typing.entry(thread.cloned()).or_default();
-                    if typed.len() < TYPED_KEPT {
-                        typed.push_str(&text);
-                    }
-                }
-                Partial::Delta { index: part.index.unwrap_or(0), kind, text }
-            }
-            WirePartial::BlockStop(stop) => Partial::BlockStop { index: stop.index.unwrap_or(0) },
-            WirePartial::MessageDelta(delta) => {
-                if let Some(usage) = &delta.usage {
-                    self.ledger.message_delta(thread, usage);
-                }
-                let stop_reason = delta.delta.as_ref().and_then(|end| end.stop_reason.clone());
-                if thread.is_none() && stop_reason.is_some() {
-                    self.turns.stop_reason.clone_from(&stop_reason);
-                }
-                Partial::MessageDelta { stop_reason, output_tokens: delta.usage.as_ref().map(|usage| usage.output_tokens.0) }
-            }
-            WirePartial::MessageStop => {
-                self.ledger.message_stop(thread);
-                Partial::MessageStop
-            }
-            WirePartial::Other(kind) => return out.quiet(kind.as_ref()),
-            WirePartial::Absent => return,
-        };
-        out.push(What::Partial(part));
-    }
-}
-
-/// Whether an answer that does not say so itself tells of an error.
-fn says_error(text: &str) -> bool {
-    let code = text.strip_prefix("Exit code").and_then(|rest| {
-        let rest = rest.trim_start_matches([' ', ':']);
-        let digits = rest.strip_prefix('-').unwrap_or(rest);
-        digits.split(|c: char| !c.is_ascii_digit()).next().filter(|digits| !digits.is_empty())
-    });
-    text.starts_with("Error:")
-        || text.starts_with("<tool_use_error>")
-        || code.is_some_and(|code| code.bytes().any(|digit| digit != b'0'))
-}
-
-/// A block's fingerprint.
-fn print_of(block: &Block) -> u64 {
-    let text = |text: &Option<String>| hash(text.as_deref().unwrap_or_default().as_bytes());
-    match block {
-        Block::Text(block) => hash(("text", text(&block.text))),
-        Block::Thinking(block) => hash(("thinking", text(&block.thinking))),
-        Block::RedactedThinking(block) => hash(("redacted", text(&block.data))),
-        Block::ToolUse(block) => hash(("call", &block.id, &block.name)),
-        Block::ServerToolUse(block) => hash(("server call", &block.id, &block.name)),
-        Block::ToolResult(block) => hash(("answer", &block.tool_use_id)),
-        Block::ServerToolResult(block) => hash(("server", &block.tool_use_id)),
-        Block::Image(_) | Block::Document(_) => hash("media"),
-        Block::Other(block) => hash(("other", hash(block.json.as_str().as_bytes()))),
-        Block::NotObject(json) => hash(("none", hash(json.as_str().as_bytes()))),
-    }
-}
-
-/// Whether a call's input says literally that it runs in the background.
-fn in_background(input: Option<&Json>) -> bool {
-    let flag = |value: Value<'_>| value.get("run_in_background").is_some_and(|flag| flag.kind() == Kind::True);
-    input.and_then(|input| input.with(flag)).unwrap_or(false)
 }

@@ -4,15 +4,15 @@ use std::collections::HashMap;
 
 use tapline_protocol::claude::content::Content;
 use tapline_protocol::claude::message::{RawUsage, Usage};
-use tapline_protocol::claude::system::StreamError;
 use tapline_protocol::codex::{
-    FileChange, ITEM_KINDS, Item as WireItem, ItemEvent, ThreadStarted, Todo, TurnCompleted, TurnFailed,
+    Event, FileChange, ITEM_KINDS, Item as WireItem, ItemEvent, StreamError, ThreadStarted, Todo, TurnCompleted, TurnFailed,
 };
-use tapline_protocol::{Agent, Json, Number, Read, Tokens};
+use tapline_protocol::{Json, Number, Read, Tokens};
 
+use super::rejected::{Log, Rejected};
 use super::{Fold, Ids, Steps};
 use crate::call::describe;
-use crate::step::{Answer, Call, CallStatus, Item, Level, Retry, Said, SessionInfo, Turn, What};
+use crate::step::{Answer, Call, CallStatus, Denied, Item, Level, Retry, Said, SessionInfo, Turn, What};
 use crate::verdict::{Category, CodexFailure, Ending, Warnings};
 
 /// What Codex's stream said so far that a verdict needs.
@@ -22,6 +22,8 @@ pub(crate) struct CodexState {
     threads: usize,
     /// Every thread's id.
     pub(super) ids: Ids,
+    /// What stderr told of.
+    pub(super) log: Log,
     final_answer: Option<String>,
     plain_answer: Option<String>,
     /// The first failure that no completed turn has made good.
@@ -71,6 +73,19 @@ impl CodexState {
 }
 
 impl Fold {
+    pub(super) fn codex(&mut self, event: &Event, out: &mut Steps<'_>) {
+        match event {
+            Event::ThreadStarted(event) => self.thread_started(event, out),
+            Event::TurnStarted(_) => self.turn_started(out),
+            Event::TurnCompleted(event) => self.turn_completed(event, out),
+            Event::TurnFailed(event) => self.turn_failed(event, out),
+            Event::ItemStarted(event) => self.item("started", event, out),
+            Event::ItemUpdated(event) => self.item("updated", event, out),
+            Event::ItemCompleted(event) => self.item("completed", event, out),
+            Event::Error(event) => self.stream_error(event, out),
+        }
+    }
+
     pub(super) fn thread_started(&mut self, event: &ThreadStarted, out: &mut Steps<'_>) {
         let id = event.thread_id.clone().filter(|id| !id.is_empty());
         let first = self.session.inits == 0;
@@ -148,6 +163,16 @@ impl Fold {
 
     fn end_turn(&mut self, turn: Turn, out: &mut Steps<'_>) {
         self.codex.turn_open = false;
+        for Rejected { what, why } in self.codex.log.news() {
+            self.denials += 1;
+            out.push(What::Denied(Denied {
+                id: None,
+                name: Some((*what).to_owned()),
+                title: None,
+                message: Some(why.clone()),
+                answer_follows: false,
+            }));
+        }
         self.turns.failure = self.codex.failure();
         self.turns.count += 1;
         self.turns.failed += usize::from(turn.failed);
@@ -156,11 +181,6 @@ impl Fold {
 
     pub(super) fn stream_error(&mut self, event: &StreamError, out: &mut Steps<'_>) {
         let message = event.message.clone().or_else(|| event.error.as_ref().and_then(words_of));
-        // Codex writes its errors as a `message`.
-        let is_codex = self.agent.map_or(event.message.is_some(), |agent| agent == Agent::Codex);
-        if !is_codex {
-            return out.notice(Level::Error, message.unwrap_or_else(|| NO_DETAIL.to_owned()));
-        }
         if let Some((attempt, max)) = message.as_deref().and_then(reconnecting) {
             self.warnings.add("reconnect", Some(out.record.line), message.clone().unwrap_or_default());
             return out.push(What::Retry(Retry {

@@ -1,7 +1,7 @@
 //! What rules allow: a command of which every part is covered by a pattern, read as every shell reads it. What is not plainly that is
 //! not covered, so that nothing does more than its rule says.
 
-use super::runs::{self, Inner, SHELLS};
+use super::runs::{self, ByOption, Inner, SHELLS};
 use super::shell::{self, Node, Piece, Redirect, Script, Simple, Word};
 use crate::policy::{Patterns, matches};
 
@@ -131,6 +131,16 @@ impl Covering<'_> {
         Some(())
     }
 
+    /// Whether what a program runs by an option is covered: by itself, or by a rule for these very words.
+    pub(super) fn covers_option(&self, ByOption { words, inner }: &ByOption, moved: bool) -> bool {
+        let says = |pattern: &str| literals(pattern).is_some_and(|literals| literals == **words);
+        let exact = self.rules.iter().any(|(_, patterns)| patterns.iter().any(says));
+        let at_home = exact && self.at_home && !moved;
+        let place = Place { alone: false, at_home, fed: false, wrapped: true, depth: 1 };
+        let is_known = !matches!(inner, Inner::Text(text, _) if text.contains(|c| shell::RESERVED.contains(&c)));
+        is_known && self.inner(inner.clone(), exact, place, &mut Vec::new()).is_some()
+    }
+
     /// What another command runs is covered by itself, unless that is what the rule says, to the letter.
     fn inner(&self, inner: Inner, exact: bool, place: Place, used: &mut Vec<usize>) -> Option<()> {
         let place = Place { wrapped: true, depth: place.depth + 1, ..place };
@@ -173,6 +183,25 @@ impl Covering<'_> {
         }
         self.simple(&Simple { words, ..Simple::default() }, place, used)
     }
+}
+
+/// A pattern for each part of a command that a rule would have to name; none where no rule allows it.
+pub(super) fn parts(command: &str) -> Option<Vec<String>> {
+    let script = shell::read(command).ok()?;
+    if let [Node::Simple(simple)] = script.nodes.as_slice()
+        && let Some(inner) = given_to_a_shell(simple)
+    {
+        return parts(&inner);
+    }
+    let mut found = Vec::new();
+    commands(&script, &mut found)?;
+    let written = |(simple, _): &(&Simple, bool)| {
+        let settings = simple.assigns.iter().map(|assign| assign.raw.as_str());
+        settings.chain(simple.words.iter().map(|word| word.raw.as_str())).collect::<Vec<_>>().join(" ")
+    };
+    let mut parts: Vec<_> = found.iter().map(written).collect();
+    parts.dedup();
+    Some(parts)
 }
 
 /// The simple commands of a list of commands and pipes, and of what is expanded in them; each with whether another feeds it. None if there
@@ -227,6 +256,16 @@ fn is_plain(word: &Word) -> bool {
             Piece::Process(_) | Piece::Arithmetic(_) | Piece::Pattern(_) => false,
         }
     })
+}
+
+/// The words of a command that is nothing but words.
+fn literals(command: &str) -> Option<Vec<String>> {
+    match shell::read(command).ok()?.nodes.as_slice() {
+        [Node::Simple(simple)] if simple.assigns.is_empty() && simple.redirects.is_empty() => {
+            simple.words.iter().map(Word::literal).collect()
+        }
+        _ => None,
+    }
 }
 
 /// Nothing is written or read by it.

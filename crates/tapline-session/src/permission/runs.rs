@@ -32,6 +32,16 @@ pub(super) struct Runs {
     pub(super) written: Vec<String>,
     /// Some of what it runs cannot be known from its words: `$CMD x`, `curl … | sh`.
     pub(super) unknown: bool,
+    /// What programs run that are there for other things.
+    pub(super) by_option: Vec<ByOption>,
+}
+
+/// A program with its words, and what it runs by an option, or a word, of its own: `git bisect run ls`.
+#[derive(Debug)]
+pub(super) struct ByOption {
+    /// Shared: one program may have thousands of them.
+    pub(super) words: Rc<Vec<String>>,
+    pub(super) inner: Inner,
 }
 
 /// Reads a command and follows it.
@@ -298,6 +308,9 @@ impl Walk {
         for inner in inner(file, args).runs {
             self.inner(inner, input)?;
         }
+        let words = Rc::new([std::slice::from_ref(&name), args].concat());
+        let options = by_option(file, args).runs.into_iter().map(|inner| ByOption { words: Rc::clone(&words), inner });
+        self.found.by_option.extend(options);
         // What is only a guess leaves nothing open.
         let unknown = self.found.unknown;
         let mut perhaps = by_option(file, args).runs;

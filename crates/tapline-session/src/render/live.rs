@@ -47,6 +47,11 @@ impl Live {
         self.running.drain(..).map(|(_, depth, text)| (depth, text)).collect()
     }
 
+    /// The agent's own calls that have not ended; those of sub-agents may go on in the background.
+    pub(super) fn drain_own(&mut self) -> Vec<String> {
+        self.running.extract_if(.., |(_, depth, _)| *depth == 0).map(|(.., text)| text).collect()
+    }
+
     /// Erases what was drawn: the cursor stands behind it, at the start of a line. Where the terminal has become
     /// narrower since, a line takes several rows.
     pub(super) fn erase(&mut self, columns: usize) -> String {

@@ -19,6 +19,10 @@ pub(super) struct Markdown {
     running: Vec<(Option<String>, usize, String)>,
     /// The last thing written was a list item.
     in_list: bool,
+    /// The heading, or something else that needs none, was written.
+    begun: bool,
+    /// Prompts that came before the session began: they stand below its heading.
+    held: String,
 }
 
 /// No more running calls than this are remembered.
@@ -94,7 +98,7 @@ fn excerpt(text: &str) -> String {
     let more = text.lines().count() - lines.len();
     let mut shown = lines.join("\n");
     if more > 0 {
-        let _ = write!(shown, "\n… {more} more lines");
+        let _ = write!(shown, "\n… {}", count_of(more, "more line"));
     }
     let indented = code_block(&shown).replace('\n', "\n  ");
     format!("\n\n  {indented}\n")
@@ -109,9 +113,9 @@ fn quoted(depth: usize, text: &str) -> String {
     text.lines().map(|line| format!("{mark}{line}").trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }
 
-impl Render for Markdown {
-    fn step(&mut self, step: &Step) -> String {
-        match show(step) {
+impl Markdown {
+    fn shown(&mut self, shown: Shown<'_>, step: &Step) -> String {
+        match shown {
             Shown::Session(info) => self.session(info),
             Shown::Prompt(text) => self.block(step.depth + 1, &prose(text)),
             Shown::Text(said) if said.text.trim().is_empty() => String::new(),
@@ -131,9 +135,30 @@ impl Render for Markdown {
             Shown::Partial(_) | Shown::Nothing => String::new(),
         }
     }
+}
+
+impl Render for Markdown {
+    fn step(&mut self, step: &Step) -> String {
+        let shown = show(step);
+        let (is_prompt, is_session) = (matches!(shown, Shown::Prompt(_)), matches!(shown, Shown::Session(_)));
+        let text = self.shown(shown, step);
+        if !self.begun && is_prompt {
+            self.held += &text;
+            return String::new();
+        }
+        self.begun |= !text.is_empty();
+        match std::mem::take(&mut self.held) {
+            held if text.is_empty() => {
+                self.held = held;
+                text
+            }
+            held if is_session => text + &held,
+            held => held + &text,
+        }
+    }
 
     fn finish(&mut self, summary: &Summary) -> String {
-        let mut out = String::new();
+        let mut out = std::mem::take(&mut self.held);
         for (_, depth, text) in std::mem::take(&mut self.running) {
             out += &self.item(depth, &format!("? unanswered: {text}"));
         }

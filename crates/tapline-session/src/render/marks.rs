@@ -3,7 +3,7 @@
 use tapline_protocol::Number;
 
 use crate::step::{
-    Answer, Call, Denied, Hook, Level, Partial, Question, RateLimit, Retry, Said, SessionInfo, Step, Task, Turn, What,
+    Answer, Call, Denied, Hook, Level, Odd, Partial, Question, RateLimit, Retry, Said, SessionInfo, Step, Task, Turn, What,
 };
 use crate::text::count_of;
 use crate::time::duration;
@@ -89,6 +89,7 @@ fn remark_on(what: &What, line: u64) -> Option<Remark> {
             Level::Warning => remark(Mood::Warn, "!", notice.text.clone()),
             Level::Error => remark(Mood::Bad, "✗", notice.text.clone()),
         },
+        What::Odd(Odd { text: Some(text), .. }) => remark(Mood::Aside, "·", text.clone()),
         What::Odd(odd) => remark(Mood::Warn, "!", format!("line {line}: {}", odd.message)),
         What::Orphan(answer) => {
             let id = answer.id.as_deref().unwrap_or("(none)");

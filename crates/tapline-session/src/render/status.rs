@@ -1,15 +1,20 @@
 //! The status line of a run under way: how long, doing what, at what cost. It is told steps and times, and knows no clock.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::ledger::Ledger;
 use crate::step::{Partial, Step, What};
 use crate::text::{dollars, one_line, short_count};
 
+/// So many calls are remembered. An agent that runs more at once is told of as one that runs so many.
+const MOST: usize = 256;
+
 /// What a run is doing.
 #[derive(Debug, Default)]
 pub struct Status {
-    running: Vec<(Option<String>, String)>,
+    /// The calls that have no answer yet, the newest last: no more than [`MOST`].
+    running: VecDeque<(Option<String>, String)>,
     ledger: Ledger,
     /// Tokens written since the last turn ended.
     written: u64,
@@ -23,7 +28,10 @@ impl Status {
     /// Takes a step that happened this long after the start.
     pub fn accept(&mut self, step: &Step, elapsed: Duration) {
         if let What::Call(call) = &step.what {
-            self.running.push((call.id.clone(), format!("{}: {}", call.doing, call.title)));
+            if self.running.len() == MOST {
+                self.running.pop_front();
+            }
+            self.running.push_back((call.id.clone(), format!("{}: {}", call.doing, call.title)));
         } else if let What::Answer(answer) = &step.what {
             self.running.retain(|(id, _)| id.is_none() || *id != answer.id);
         } else if let What::Turn(turn) = &step.what {
@@ -50,7 +58,7 @@ impl Status {
     /// The line, this long after the start: `0:42 · running: cargo test · 12.3k in · 640 out · $0.0413 · 2 retries`.
     pub fn line(&self, elapsed: Duration) -> String {
         let mut parts = vec![clock(elapsed)];
-        match (self.waits_until.and_then(|until| until.checked_sub(elapsed)), self.running.last()) {
+        match (self.waits_until.and_then(|until| until.checked_sub(elapsed)), self.running.back()) {
             (Some(left), _) => parts.push(format!("asks again in {}", clock(left + Duration::from_millis(999)))),
             (None, Some((_, doing))) if self.running.len() > 1 => {
                 parts.push(format!("{} (and {} more)", one_line(doing), self.running.len() - 1));

@@ -11,7 +11,7 @@ use crate::report::{Report, name_of};
 use crate::step::{CallStatus, SoFar, Turn};
 use crate::text::{count_of, dollars, fit, grouped, one_line, short_count};
 use crate::time::duration;
-use crate::verdict::{Advice, Outcome, Verdict};
+use crate::verdict::{Advice, Category, Outcome, Verdict};
 
 /// What a turn's end says of the run so far: the line that ends a view, unless something follows.
 pub(super) fn turn_line(turn: &Turn, style: Style) -> String {
@@ -47,9 +47,10 @@ pub(super) fn verdict_line(summary: &Summary, style: Style) -> String {
 }
 
 /// What went wrong and whether trying again can help, where there is something to say.
-pub(super) fn reason_lines(verdict: &Verdict, style: Style, width: Option<usize>) -> String {
-    let mut out = String::new();
-    if let Some(error) = verdict.error.as_ref().filter(|_| verdict.outcome != Outcome::Interrupted) {
+fn reason_lines(summary: &Summary, style: Style, width: Option<usize>) -> String {
+    let (verdict, mut out) = (&summary.verdict, String::new());
+    let clock = summary.clock.as_ref().filter(|_| verdict.category == Some(Category::Timeout));
+    if let Some(error) = clock.or(verdict.error.as_ref()).filter(|_| verdict.outcome != Outcome::Interrupted) {
         let error = one_line(error);
         let shown = width.map_or(error.clone(), |width| fit(&error, width.saturating_sub(2)).into_owned());
         let _ = writeln!(out, "{}✗{} {shown}", style.red, style.reset);
@@ -63,8 +64,19 @@ pub(super) fn reason_lines(verdict: &Verdict, style: Style, width: Option<usize>
 /// The last words of a transcript: what went wrong, if no turn has told it, then the verdict.
 pub(super) fn verdict_lines(summary: &Summary, style: Style, width: Option<usize>) -> String {
     let told = summary.last_turn.as_ref().is_some_and(|turn| turn.message.is_some());
-    let reason = if told { String::new() } else { reason_lines(&summary.verdict, style, width) };
-    reason + &verdict_line(summary, style)
+    let reason = if told { String::new() } else { reason_lines(summary, style, width) };
+    rejected_lines(summary, style, width) + &reason + &verdict_line(summary, style)
+}
+
+/// What the stream has not told of: no step could show it.
+fn rejected_lines(summary: &Summary, style: Style, width: Option<usize>) -> String {
+    let mut out = String::new();
+    for call in summary.rejected.iter().take(WARNINGS) {
+        let text = one_line(&format!("denied: {call}"));
+        let text = width.map_or(text.clone(), |width| fit(&text, width.saturating_sub(2)).into_owned());
+        let _ = writeln!(out, "{}✗{} {text}", style.red, style.reset);
+    }
+    out
 }
 
 fn mark(verdict: &Verdict, style: Style) -> String {
@@ -103,7 +115,7 @@ fn tokens(ledger: &Ledger) -> Vec<String> {
 /// The summary of `inspect`: what a person wants to know of a run, aligned.
 pub fn render_summary(report: &Report, summary: &Summary, style: Style, width: Option<usize>) -> String {
     let Style { dim, reset, .. } = style;
-    let mut out = verdict_line(summary, style) + &reason_lines(&summary.verdict, style, width);
+    let mut out = verdict_line(summary, style) + &reason_lines(summary, style, width);
     out.push('\n');
     let mut row = |name: &str, value: String| {
         let value = one_line(&value);
@@ -133,6 +145,17 @@ pub fn render_summary(report: &Report, summary: &Summary, style: Style, width: O
     }
     for line in &lines.not_connected {
         row("!", line.clone());
+    }
+    if let Some(first) = report.prompts.iter().find(|prompt| !prompt.trim().is_empty()) {
+        let first = first.trim();
+        let (head, cut) = crate::text::head(first.lines().next().unwrap_or_default(), PROMPT_CHARACTERS);
+        let more = first.lines().count() - 1;
+        let cut = if cut { "…" } else { "" };
+        let lines = if more > 0 { format!(" (and {})", count_of(more, "more line")) } else { String::new() };
+        row("prompt", format!("{head}{cut}{lines}"));
+        if report.prompts.len() > 1 {
+            row("", format!("and {}: --get 'prompts[]' prints all", count_of(report.prompts.len() - 1, "more prompt")));
+        }
     }
     if !report.tools.calls.is_empty() {
         row("calls", calls(report));
@@ -167,13 +190,15 @@ pub fn render_summary(report: &Report, summary: &Summary, style: Style, width: O
         }
     }
     let stream = &report.stream;
-    row("stream", format!("{} lines · {} bytes", grouped(stream.lines.total), grouped(stream.bytes)));
+    let plural = |count: u64, noun: &str| format!("{} {noun}{}", grouped(count), if count == 1 { "" } else { "s" });
+    row("stream", format!("{} · {}", plural(stream.lines.total, "line"), plural(stream.bytes, "byte")));
     for warning in report.verdict.warnings.iter().take(WARNINGS) {
         let line = warning.line.map(|line| format!("line {line}: ")).unwrap_or_default();
         row("!", format!("{}: {line}{}", warning.code, warning.message));
     }
     if report.verdict.warnings.len() > WARNINGS {
-        row("!", format!("… and {} more warnings: --json lists them", report.verdict.warnings.len() - WARNINGS));
+        let more = count_of(report.verdict.warnings.len() - WARNINGS, "more warning");
+        row("!", format!("… and {more}: --json lists all"));
     }
     if let Some(answer) = report.answer.as_ref().filter(|answer| !answer.trim().is_empty()) {
         out.push('\n');
@@ -182,12 +207,15 @@ pub fn render_summary(report: &Report, summary: &Summary, style: Style, width: O
             let _ = writeln!(out, "{}", crate::text::visible(line));
         }
         if shown.len() > ANSWER_LINES {
-            let _ = writeln!(out, "{dim}… {} more lines: --get answer prints them{reset}", shown.len() - ANSWER_LINES);
+            let more = count_of(shown.len() - ANSWER_LINES, "more line");
+            let _ = writeln!(out, "{dim}… {more}: --get answer prints all{reset}");
         }
     }
     out
 }
 
+/// No more of a prompt is shown at a glance, in characters.
+const PROMPT_CHARACTERS: usize = 200;
 /// No more warnings are shown at a glance.
 const WARNINGS: usize = 10;
 /// No more lines of the answer are shown at a glance.

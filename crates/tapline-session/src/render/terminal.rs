@@ -265,6 +265,10 @@ impl Terminal {
             // What ran in it runs no more.
             self.live.drain();
         }
+        // A turn that has ended waits for no call of its own: told here, so that its verdict stands last.
+        for text in self.live.drain_own() {
+            out += &self.marked(0, self.style().yellow, "?", &format!("unanswered: {text}"));
+        }
         // Of a turn that was cut short the agent's own diagnostics say nothing to anybody.
         let noise = |message: &String| turn.is_aborted() && message.starts_with("[ede_diagnostic]");
         if let Some(message) = turn.message.as_ref().filter(|message| !turn.repeats_text && !noise(message)) {
@@ -341,8 +345,6 @@ impl Terminal {
         let mut out = self.pause();
         let yellow = self.style().yellow;
         for (depth, text) in self.live.drain() {
-            // The verdict stands last.
-            self.told = None;
             out += &self.marked(depth, yellow, "?", &format!("unanswered: {text}"));
         }
         let line = super::summary::verdict_line(summary, self.style());

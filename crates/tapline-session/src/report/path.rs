@@ -9,8 +9,10 @@ use tapline_protocol::{Json, Kind, Value};
 pub enum GetError {
     /// The path cannot be read.
     Syntax,
-    /// There is nothing there: null, an empty text, a place behind the end of a list.
+    /// There is nothing there: a place behind the end of a list, or below null.
     Nothing,
+    /// What is there is null, or an empty text.
+    Empty,
     /// There is no such key: those that are there.
     NoKey {
         /// The key.
@@ -38,7 +40,7 @@ impl fmt::Display for GetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Syntax => f.write_str("a path is like session.id, turns[0].result, turns[-1].is_error or tools.calls[].name"),
-            Self::Nothing => f.write_str("nothing is there"),
+            Self::Nothing | Self::Empty => f.write_str("nothing is there"),
             Self::NoKey { key, meant: Some(meant), .. } => write!(f, "there is no `{key}`: did you mean `{meant}`?"),
             Self::NoKey { key, known, meant: None } => write!(f, "there is no `{key}` beside {}", known.join(", ")),
             Self::List { path, meant } => write!(f, "`{path}` is a list: write {meant} for every item, [0] or [-1] for one"),
@@ -69,7 +71,11 @@ pub fn get(report: &str, path: &str) -> Result<String, GetError> {
     });
     let found: Vec<String> = found.unwrap_or(Err(GetError::Nothing))?;
     let maps = path.contains(&Part::Each);
-    if !maps && found.iter().all(String::is_empty) { Err(GetError::Nothing) } else { Ok(found.join("\n")) }
+    match found.as_slice() {
+        [] if !maps => Err(GetError::Nothing),
+        [only] if !maps && only.is_empty() => Err(GetError::Empty),
+        all => Ok(all.join("\n")),
+    }
 }
 
 #[derive(Debug, PartialEq)]
@@ -107,9 +113,10 @@ pub(super) fn parse(path: &str) -> Option<Vec<Part<'_>>> {
 
 fn follow(value: Value<'_>, path: &[Part<'_>], found: &mut Vec<String>) -> Result<(), GetError> {
     let Some((part, rest)) = path.split_first() else {
-        if value.kind() != Kind::Null {
-            found.push(value.as_str().map_or_else(|| value.raw().to_owned(), std::borrow::Cow::into_owned));
+        if value.kind() == Kind::Null {
+            return Err(GetError::Empty);
         }
+        found.push(value.as_str().map_or_else(|| value.raw().to_owned(), std::borrow::Cow::into_owned));
         return Ok(());
     };
     let item = |from_end: usize| {
@@ -129,7 +136,8 @@ fn follow(value: Value<'_>, path: &[Part<'_>], found: &mut Vec<String>) -> Resul
         Part::Each => {
             // Items differ: a key that none of them has is a mistake, one that some lack is not.
             let outcomes: Vec<_> = value.items().into_iter().flatten().map(|item| follow(item, rest, found)).collect();
-            let any = outcomes.is_empty() || outcomes.iter().any(Result::is_ok);
+            let is_there = |outcome: &Result<(), GetError>| matches!(outcome, Ok(()) | Err(GetError::Empty));
+            let any = outcomes.is_empty() || outcomes.iter().any(is_there);
             return if any { Ok(()) } else { outcomes.into_iter().next().unwrap_or(Ok(())) };
         }
     };

@@ -4,6 +4,7 @@
 use tapline_protocol::{Json, Kind, Value};
 
 use super::path::{GetError, Part, parse};
+use crate::text::distance;
 
 /// A report with every key. `"*"` is a value of the agent's, with whatever it has; a list shows one item.
 const SHAPE: &str = r#"{
@@ -123,24 +124,6 @@ fn every_path(value: Value<'_>, path: String, all: &mut Vec<String>) {
     if !path.is_empty() {
         all.push(path);
     }
-}
-
-/// How many characters differ: put in, left out, changed, or two that changed places.
-fn distance(one: &str, other: &str) -> usize {
-    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
-    let mut rows = vec![(0..=other.len()).collect::<Vec<usize>>()];
-    for (i, a) in one.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, b) in other.iter().enumerate() {
-            let mut best = (rows[i][j + 1] + 1).min(row[j] + 1).min(rows[i][j] + usize::from(a != b));
-            if i > 0 && j > 0 && *a == other[j - 1] && one[i - 1] == *b {
-                best = best.min(rows[i - 1][j - 1] + 1);
-            }
-            row.push(best);
-        }
-        rows.push(row);
-    }
-    rows[one.len()][other.len()]
 }
 
 #[cfg(test)]

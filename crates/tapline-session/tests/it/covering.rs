@@ -198,9 +198,15 @@ fn long_and_deep_commands_are_decided_within_bounds() {
     for piece in ["-ok ", "-exec ", "-exec a ; "] {
         commands.push(format!("find {}", piece.repeat(60_000 / piece.len())));
     }
-    for (start, piece) in
-        [("git ", "run "), ("git submodule ", "foreach "), ("git bisect ", "run "), ("jobs ", "-x "), ("fd ", "-x ")]
-    {
+    for (start, piece) in [
+        ("git ", "run "),
+        ("git submodule ", "foreach "),
+        ("git bisect ", "run "),
+        ("jobs ", "-x "),
+        ("fd ", "-x "),
+        ("concurrently ", "a "),
+        ("hyperfine ", "a "),
+    ] {
         commands.push(format!("{start}{}", piece.repeat(60_000 / piece.len())));
     }
     commands.push(format!("printf '%{}s' {}", "-".repeat(30_000), "'' ".repeat(10_000)));

@@ -21,7 +21,7 @@ pub(crate) struct Told {
 /// Reads a stream in chunks of this size.
 pub(crate) fn tell(bytes: &[u8], chunk: usize, format: InputFormat, agent: Option<Agent>, ending: &Ending) -> Told {
     let source = std::io::BufReader::with_capacity(chunk, bytes);
-    let mut input = Input::open(source, format, Decoder::default()).unwrap();
+    let mut input = Input::open(source, format, Decoder::default().for_agent(agent)).unwrap();
     let (mut fold, mut collector) = (Fold::for_agent(agent), Collector::default());
     let (mut records, mut steps) = (Vec::new(), Vec::new());
     for record in &mut input {

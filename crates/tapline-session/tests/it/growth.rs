@@ -1,6 +1,8 @@
 //! Many small things: what they cost grows with their number, not with its square. What does not would take hours here.
 
-use tapline_session::render::{Format, Style, TerminalOptions};
+use std::time::{Duration, Instant};
+
+use tapline_session::render::{Format, Status, Style, TerminalOptions};
 
 use crate::fixtures::{show, tell_plainly};
 
@@ -29,4 +31,86 @@ fn a_page_of_malformed_lines_stays_small() {
     let page = show(&told, Format::Html);
     assert!(page.len() < 1 << 20, "{} bytes", page.len());
     assert!(page.contains("… 199000 more odd lines"), "{}", &page[page.len() - 2_000..]);
+}
+
+/// The same line so often, each with its number in the place of `#`.
+fn many(count: usize, line: &str) -> String {
+    (0..count).fold(String::new(), |text, number| text + &line.replace('#', &number.to_string()) + "\n")
+}
+
+fn pieces(delta: &str) -> String {
+    r#"{"type":"stream_event","event":{"type":"content_block_delta","index":0,"delta":DELTA}}"#.replace("DELTA", delta)
+}
+
+fn said(by: &str, block: &str) -> String {
+    let message = r#"{"type":"TYPE","parent_tool_use_id":null,"message":{"id":"m#","role":"TYPE","content":[BLOCK]}}"#;
+    message.replace("TYPE", by).replace("BLOCK", block)
+}
+
+fn updated(item: &str) -> String {
+    r#"{"type":"item.updated","item":ITEM}"#.replace("ITEM", item)
+}
+
+/// Reads a stream, and shows it in every way there is.
+fn show_all(stream: &str) {
+    let told = tell_plainly(stream.as_bytes());
+    let style = Style::plain();
+    let terminal =
+        TerminalOptions { style, width: Some(80), rows: 24, live: true, thinking: true, partial: true, ci_log: false };
+    let written = [Format::Markdown, Format::Html, Format::Transcript, Format::Steps];
+    for format in [Format::Terminal(terminal), Format::Lines(terminal)].into_iter().chain(written) {
+        show(&told, format);
+    }
+    let mut status = Status::default();
+    for step in told.steps.iter().flatten() {
+        status.accept(step, Duration::ZERO);
+    }
+    assert!(status.line(Duration::ZERO).len() < 200);
+}
+
+/// How long this thread has worked. Whoever else works on this machine does not count, where the system tells.
+fn worked(since: Instant) -> Duration {
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanos = told.split_whitespace().next().and_then(|nanos| nanos.parse().ok());
+    nanos.map_or_else(|| since.elapsed(), Duration::from_nanos)
+}
+
+#[test]
+fn ten_times_as_many_small_things_take_about_ten_times_the_work_in_every_renderer() {
+    let call = r#"{"type":"tool_use","id":"t#","name":"Bash","input":{"command":"ls"}}"#;
+    let answer = r#"{"type":"tool_result","tool_use_id":"t#","content":"x"}"#;
+    let output = r#"{"id":"i","type":"command_execution","command":"ls","aggregated_output":"x","status":"in_progress"}"#;
+    let since = Instant::now();
+    for (name, lines) in [
+        ("text in pieces", vec![pieces(r#"{"type":"text_delta","text":"x"}"#)]),
+        ("thinking in pieces", vec![pieces(r#"{"type":"thinking_delta","thinking":"x"}"#)]),
+        ("input in pieces", vec![pieces(r#"{"type":"input_json_delta","partial_json":"x"}"#)]),
+        ("texts", vec![said("assistant", r#"{"type":"text","text":"x"}"#)]),
+        ("calls, then their answers", vec![said("assistant", call), said("user", answer)]),
+        ("a message of Codex'", vec![updated(r#"{"id":"i","type":"agent_message","text":"x"}"#)]),
+        ("a command of Codex'", vec![updated(output)]),
+        ("lists of Codex'", vec![updated(r#"{"id":"i#","type":"todo_list","items":[{"text":"x","completed":false}]}"#)]),
+    ] {
+        let [few, ten_times] = [1_500, 15_000].map(|count| {
+            let stream: String = lines.iter().map(|line| many(count, line)).collect();
+            let before = worked(since);
+            show_all(&stream);
+            worked(since).saturating_sub(before)
+        });
+        // What grows with the square takes a hundred times as much.
+        assert!(ten_times < few * 40 + Duration::from_millis(200), "{name}: {few:?}, then {ten_times:?}");
+    }
+}
+
+#[test]
+fn many_calls_that_run_at_once_take_linear_time_in_the_status_line() {
+    let call = said("assistant", r#"{"type":"tool_use","id":"t#","name":"Bash","input":{"command":"ls"}}"#);
+    let told = tell_plainly(many(1, &call).as_bytes());
+    let mut status = Status::default();
+    for _ in 0..20_000 {
+        for step in told.steps.iter().flatten() {
+            status.accept(step, Duration::ZERO);
+        }
+    }
+    assert!(status.line(Duration::ZERO).contains("(and 255 more)"), "{}", status.line(Duration::ZERO));
 }

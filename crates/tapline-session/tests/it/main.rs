@@ -9,11 +9,15 @@ mod corners;
 #[cfg(test)]
 mod covering;
 #[cfg(test)]
+mod dialects;
+#[cfg(test)]
 mod fixtures;
 #[cfg(test)]
 mod growth;
 #[cfg(test)]
 mod hostile;
+#[cfg(test)]
+mod mistakes;
 #[cfg(test)]
 mod mutations;
 #[cfg(test)]

@@ -7,7 +7,7 @@ mod verdicts;
 
 use std::collections::HashSet;
 
-use sandbox::Sandbox;
+use sandbox::run_each;
 
 use crate::ways::ways;
 
@@ -17,7 +17,8 @@ fn every_way_to_say_rm_runs_it() {
     let ways: Vec<_> = ways().into_iter().filter(|way| way.sandbox).collect();
     let mut wrong = Vec::new();
     let mut at = 0;
-    Sandbox::new().run(ways.iter().map(|way| way.command.as_str()), |ran| {
+    let commands: Vec<_> = ways.iter().map(|way| way.command.as_str()).collect();
+    run_each(&commands, |ran| {
         let rm = |word: &str| word.rsplit('/').next() == Some("rm");
         if !ran.iter().any(|ran| ran.words.first().is_some_and(|name| rm(name))) {
             wrong.push(format!("{:?}: {ran:?}", ways[at].command));

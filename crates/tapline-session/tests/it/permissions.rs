@@ -99,6 +99,7 @@ fn what_is_denied_is_denied_in_any_part() {
         "(rm x)",
         "ls\nrm x",
         "true | sudo tee x",
+        "echo \"${a:-<(echo 'b[$(rm x)]')}\"",
     ] {
         let decision = rules.decide(&command(denied));
         assert_eq!(
@@ -107,7 +108,7 @@ fn what_is_denied_is_denied_in_any_part() {
             "{denied}"
         );
     }
-    for allowed in ["ls", "echo 'rm x'", "format x", "echo a > b"] {
+    for allowed in ["ls", "echo 'rm x'", "format x", "echo a > b", "echo \"${a:-<(rm x)}\""] {
         assert_eq!(rules.decide(&command(allowed)).ruling, Ruling::Allow, "{allowed}");
     }
 }

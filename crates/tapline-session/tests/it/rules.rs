@@ -438,3 +438,57 @@ proptest! {
         bash(&rules, &text);
     }
 }
+
+/// What a program runs by an option, or a word of its own, needs a rule, too: `git *` is for git.
+#[test]
+fn what_runs_by_an_option_of_an_allowed_program_needs_a_rule_of_its_own() {
+    let rules: Permissions = "[[allow]]\ntool = \"Bash\"\ncommand = [\"git *\", \"tar *\", \"rsync *\", \"vim *\", \"sed *\", \"echo *\", \"make -j2\"]\n".parse().unwrap();
+    let ruling = |text: &str| {
+        let input = serde_json::json!({ "command": text });
+        rules.decide(&Call::of("Bash", Some(&input.into()), Some("/work"))).ruling
+    };
+    for more in [
+        "git bisect run rm x",
+        "git bisect run ./x",
+        "git bisect run $CMD",
+        "git $(echo bisect run rm x)",
+        "git {bisect,run,rm,x}",
+        "git submodule foreach 'rm x'",
+        "git submodule foreach --recursive rm x",
+        "git rebase -x 'rm x' HEAD~2",
+        "git rebase --exec=rm HEAD~2",
+        "git rebase --exec=\"$CMD\" HEAD~2",
+        "git -c core.fsmonitor=./x status",
+        "git -c alias.x='!rm y' x",
+        "git -c core.pager='less; rm x' log",
+        "git clone --upload-pack 'rm x' a b",
+        "git difftool -x 'rm x'",
+        "tar xf a --to-command='rm x'",
+        "tar xf a --checkpoint=1 --checkpoint-action=exec='rm x'",
+        "rsync -e 'rm x' a b",
+        "vim -c '!rm x'",
+        "sed '1e rm x' f",
+    ] {
+        assert_eq!(ruling(more), Ruling::Ask, "{more}");
+    }
+    for plain in [
+        "git bisect run git log",
+        "git submodule foreach git pull",
+        "git submodule foreach make -j2",
+        "git rebase --exec 'make -j2' HEAD~2",
+        "git -c user.name='A B' commit -m 'run all: foreach'",
+        "git -c core.pager=cat log",
+        "git commit -m \"$(echo a)\"",
+        "git cherry-pick -x HEAD~1",
+        "git clean -x -d",
+        "git log --format='%h %s' --since='2 days'",
+        "git switch -c new",
+        "git show $HEAD",
+        "git add src/{a,b}.rs",
+        "git log --format={a,b}",
+        "tar xf a",
+        "sed s/a/b/ f",
+    ] {
+        assert_eq!(ruling(plain), Ruling::Allow, "{plain}");
+    }
+}

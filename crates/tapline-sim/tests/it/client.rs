@@ -41,7 +41,7 @@ impl Got {
 
 pub(crate) fn send(sim: &Sim, method: &str, path: &str, body: &str) -> Got {
     let mut stream = TcpStream::connect(sim.address()).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
     let length = body.len();
     write!(stream, "{method} {path} HTTP/1.1\r\nhost: sim\r\nx-api-key: secret-key\r\nuser-agent: claude-cli/2.1.325\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}").unwrap();
     let mut bytes = Vec::new();

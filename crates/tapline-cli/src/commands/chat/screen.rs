@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tapline_session::Step;
 use tapline_session::render::{Format, Render, Status, Style, TerminalOptions};
-use tapline_session::text::{one_line, visible, width};
+use tapline_session::text::{count_of, one_line, visible, width};
 
 use super::editor::Rows;
 use crate::output;
@@ -111,7 +111,7 @@ impl Screen {
             let _ = writeln!(out, "{bold}{}{reset} {line}", if at == 0 { "›" } else { " " });
         }
         if more > 0 {
-            let _ = writeln!(out, "  {}… {more} more lines{reset}", self.style().dim);
+            let _ = writeln!(out, "  {}… {}{reset}", self.style().dim, count_of(more, "more line"));
         }
         self.say(&out);
     }

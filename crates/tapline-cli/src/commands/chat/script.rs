@@ -249,7 +249,7 @@ impl Script {
         let Some(report) = report else { return u8::from(failed) };
         if format == ScriptFormat::View {
             if let Some(recording) = &report.run.recording {
-                output::tell(&format!("recorded in {recording}"));
+                output::tell(&crate::store::recorded_in(recording.as_ref()));
             }
             if let Some(id) = &report.session.id {
                 output::tell(&super::go_on(kind, id));

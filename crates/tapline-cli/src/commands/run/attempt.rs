@@ -14,8 +14,7 @@ use super::NOT_TAKEN;
 use super::prepare::Plan;
 use super::redaction::{Clean, Redaction};
 use super::show::Show;
-use super::signals::Signals;
-use super::stdin::Unread;
+use super::signals::{NotBegun, Signals, over};
 use crate::args::run::{Format, Run};
 use crate::commands::guard_program;
 use crate::{exit, store};
@@ -79,7 +78,10 @@ impl Ended {
 impl Attempt<'_> {
     pub(super) async fn run(mut self, resume: Option<String>, show: &mut Show, whole: &mut Fold) -> Result<Ended> {
         let mut folder = self.folder.map(|folder| store::of_attempt(folder.to_owned(), self.number));
-        let mut started = self.agent(resume.clone(), folder.clone()).start().await;
+        let mut started = match self.start(resume.clone(), folder.clone()).await {
+            Ok(started) => started,
+            Err(why) => return Ok(self.not_begun(why, "before the agent was started", show)),
+        };
         if let (true, Err(StartError::Recording(error))) = (self.number > 1, &started) {
             // The first attempt could be kept; what happens to the disk later does not end the run.
             show.note(&format!("WARNING: this attempt is not recorded: {error}"));
@@ -93,6 +95,21 @@ impl Attempt<'_> {
             }
             // Nothing of the agent's: bad usage.
             Err(error) => bail!(error),
+        }
+    }
+
+    /// Starts the agent. Where that takes long, because the disk does not answer, neither clock nor signal waits for it.
+    async fn start(&self, resume: Option<String>, folder: Option<PathBuf>) -> Result<Result<Running, StartError>, NotBegun> {
+        let given_up = async {
+            let why = over(self.signals, self.args.ending.timeout.and_then(|limit| self.started.checked_add(limit))).await;
+            // An agent that is just starting is stopped in order.
+            tokio::time::sleep(self.args.ending.grace.max(NOT_TAKEN)).await;
+            why
+        };
+        tokio::select! {
+            biased;
+            started = self.agent(resume, folder).start() => Ok(started),
+            why = given_up => Err(why),
         }
     }
 
@@ -117,17 +134,17 @@ impl Attempt<'_> {
         }
     }
 
-    /// The agent could not be told all of its prompt.
-    pub(super) fn unread(&self, why: Unread, show: &Show) -> Ended {
+    /// The run was over before it began: why, and when.
+    pub(super) fn not_begun(&self, why: NotBegun, when: &str, show: &Show) -> Ended {
         let mut ended = self.not_started(&StartError::Refused(String::new()));
         ended.advice = None;
-        if why == Unread::Interrupted {
+        if why == NotBegun::Interrupted {
             ended.interrupt(self.signals.code());
             return ended;
         }
         ended.report.verdict.fail(Category::Timeout, "timeout".to_owned());
         let clock = show.clock(StopReason::Timeout).unwrap_or_default();
-        ended.clock = Some(format!("{clock} while stdin was read: the agent was not started"));
+        ended.clock = Some(format!("{clock} {when}"));
         Ended { code: ended.report.verdict.exit_code(), ..ended }
     }
 
@@ -174,8 +191,10 @@ impl Attempt<'_> {
             if let Update::Lost(what) = &update {
                 lost.push(what.clone());
             }
-            if let (Update::Sent(steps), Some(clean)) = (&update, &mut clean) {
-                clean.sent(steps);
+            match (&update, &mut clean) {
+                (Update::Sent(steps), Some(clean)) => clean.sent(steps),
+                (Update::Stderr(line), Some(clean)) => clean.stderr(line),
+                _ => {}
             }
             if let Update::Record(seen) = &update {
                 let cleaned = clean.as_mut().map(|clean| clean.take(&seen.record)).unwrap_or_default();
@@ -218,7 +237,11 @@ impl Attempt<'_> {
         };
         let mut code = exit_code(&conclusion, self.signals);
         let took = run.duration_ms.map(Duration::from_millis);
-        let at_the_end = self.policy.as_deref().map(|policy| policy.conclude(!violations.is_empty(), code == 0, took));
+        let at_the_end = self.policy.as_deref_mut().map(|policy| {
+            let mut found = policy.rejected(&conclusion.summary.rejected);
+            found.extend(policy.conclude(!violations.is_empty() || !found.is_empty(), code == 0, took));
+            found
+        });
         for violation in at_the_end.into_iter().flatten() {
             show.note(&format!("policy violated: {}", self.told(&violation)));
             violations.push(violation);
@@ -239,7 +262,7 @@ impl Attempt<'_> {
         let clock = conclusion.stopped.filter(|_| timed_out).and_then(|reason| show.clock(reason));
         if clock.is_some() {
             // The report has its own words for it; people want to know more.
-            summary.verdict.error.clone_from(&clock);
+            summary.clock.clone_from(&clock);
         }
         if let Some(first) = violations.first() {
             // Where it was found too late to be stopped for it.

@@ -2,29 +2,38 @@
 
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use tapline_protocol::Json;
 use tapline_recording::Recording;
 use tapline_session::render::digest;
 use tapline_session::text::{one_line, visible};
-use tapline_session::{Advice, Category, Ledger, Outcome, Report};
+use tapline_session::{Advice, Category, Ledger, Outcome, Report, Run as RunFacts, Verdict};
+use tokio::task::spawn_blocking;
 
+use super::NOT_TAKEN;
+use super::advice::advice_on;
 use super::attempt::Ended;
 use super::prepare::Plan;
 use super::show::Show;
+use super::signals::Signals;
 use crate::args::run::{Format, Run};
 use crate::ci::Kind;
 use crate::output::OutputFile;
-use crate::{exit, output, store, values};
+use crate::{clock, exit, output, store, values};
 
 /// What would be found wrong only when the run is paid for.
 ///
 /// Returns the summary's file where it is none that can be opened again: whoever reads a FIFO finds its end when it is closed.
-pub(super) fn check(args: &Run) -> Result<Option<OutputFile>> {
+pub(super) async fn check(args: &Run) -> Result<Option<OutputFile>> {
     values::check(&args.shown.get)?;
-    let summary = args.shown.summary.as_deref().map(OutputFile::open).transpose().context("--summary")?;
+    let opened = args.shown.summary.clone().map(|path| spawn_blocking(move || OutputFile::open(&path)));
+    let summary = match opened {
+        Some(opened) => Some(opened.await.map_err(anyhow::Error::from).and_then(|opened| opened).context("--summary")?),
+        None => None,
+    };
     for attempt in 2..=u64::from(args.ending.retry).min(100) + 1 {
         let further = args.kept.record.clone().map(|folder| store::of_attempt(folder, attempt));
         if let Some(taken) = further.filter(|folder| folder.exists()) {
@@ -47,14 +56,16 @@ fn is_grouped(args: &Run, plan: &Plan) -> bool {
 }
 
 /// Prints what is to be printed at the end, and returns the exit code.
-pub(super) fn conclude(
+pub(super) async fn conclude(
     args: &Run,
     plan: &Plan,
     mut ended: Ended,
     show: &mut Show,
     ledger: &Ledger,
     summary: Option<OutputFile>,
+    signals: &Signals,
 ) -> u8 {
+    let grace = args.ending.grace.max(NOT_TAKEN);
     if ended.report.run.attempts > 1 {
         if let Some(summary) = &mut ended.summary {
             summary.ledger = ledger.clone();
@@ -63,7 +74,9 @@ pub(super) fn conclude(
             report.ledger = ledger.clone();
         }
     }
-    if let Err(error) = amend(&ended) {
+    if let Some(amendment) = Amendment::of(&ended, args)
+        && let Err(error) = on_disk(grace, move || amendment.write()).await
+    {
         show.note(&format!("WARNING: the recording does not say how the run ended: {error:#}"));
     }
     show.end_group();
@@ -81,10 +94,12 @@ pub(super) fn conclude(
         ([], Format::Text | Format::Live | Format::Lines | Format::StreamJson | Format::Quiet) => {}
         (paths, _) => code = print_values(&report, paths, code, show),
     }
-    for line in show.denials.told(args) {
-        show.note(&line);
+    let (denied, calls) = show.denials.told();
+    let advice_of_denials = advice_on(calls, args);
+    for line in denied.iter().chain(&advice_of_denials) {
+        show.note(line);
     }
-    let warned = exit::warned(&report.verdict, &args.ending.fail_on).filter(|_| code == 0);
+    let warned = exit::warning(&report.verdict, &args.ending.fail_on).filter(|_| code == 0);
     code = if warned.is_some() { exit::FAILED } else { code };
     if let Some(failure) = failure.as_ref().filter(|_| plan.format != Format::Quiet) {
         match plan.format {
@@ -99,21 +114,25 @@ pub(super) fn conclude(
             show.note(&advice);
         }
     }
-    if let Some(why) = warned {
-        show.note(&why);
+    if let Some(warning) = warned {
+        // The denied calls are named above.
+        let named = warning.code == "permission-denied" && show.denials.any();
+        let why = exit::warned(warning);
+        show.note(&if named { "exit code 1, because calls were denied (--fail-on)".to_owned() } else { why.clone() });
         failure = Some(why);
     }
     if let Some(failure) = failure.as_ref().filter(|_| plan.format != Format::Quiet) {
         show.annotate(title(told), failure);
     }
     if let Some(folder) = recorded.filter(|_| human || failure.is_some()) {
-        show.note(&format!("recorded in {}", folder.display()));
+        show.note(&store::recorded_in(&folder));
     }
-    if let Err(error) = job_summary(told) {
+    let text = digest(told);
+    if let Err(error) = job_summary(text.clone(), grace).await {
         show.note(&format!("{error:#}"));
     }
     if let Some(path) = &args.shown.summary
-        && let Err(error) = write_summary(path, summary, told)
+        && let Err(error) = write_summary(path.clone(), summary, text, grace, signals).await
     {
         show.note(&format!("--summary: {error:#}"));
         code = if code == 0 { exit::USAGE } else { code };
@@ -125,36 +144,89 @@ pub(super) fn conclude(
     code
 }
 
-fn write_summary(path: &Path, opened: Option<OutputFile>, report: &Report) -> Result<()> {
-    let mut file = opened.map_or_else(|| OutputFile::open(path), Ok)?;
-    file.write_all(digest(report).as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
-    file.keep()
+/// Does what waits for the disk, on another thread. A disk that does not answer in time is not waited for.
+async fn on_disk(patience: Duration, work: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
+    match tokio::time::timeout(patience, spawn_blocking(work)).await {
+        Ok(done) => done?,
+        Err(_) => bail!("the disk did not answer"),
+    }
 }
 
-/// Tells the recording what was found out after it was closed, so that it is read as the run was told.
-fn amend(ended: &Ended) -> Result<()> {
-    let Some(folder) = ended.recorded.as_ref().filter(|_| ended.started) else { return Ok(()) };
-    let mut recording = Recording::open(folder)?;
-    let Some(mut end) = recording.end.clone() else { return Ok(()) };
-    let (run, verdict) = (&ended.report.run, &ended.report.verdict);
-    if run.attempts > 1 {
-        end.attempts = Some(run.attempts);
-        end.started_at.clone_from(&run.started_at);
-        end.duration_ms = run.duration_ms;
-        end.ledger = Json::parse(&serde_json::to_string(&ended.report.ledger)?).ok();
+async fn write_summary(
+    path: PathBuf,
+    opened: Option<OutputFile>,
+    text: String,
+    grace: Duration,
+    signals: &Signals,
+) -> Result<()> {
+    let is_file = opened.is_none();
+    let name = path.display().to_string();
+    let write = move || {
+        let mut file = opened.map_or_else(|| OutputFile::open(&path), Ok)?;
+        file.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
+        file.keep()
+    };
+    if is_file {
+        return on_disk(grace, write).await.with_context(|| format!("cannot write {name}"));
     }
-    if let Some(rule) = verdict.error.as_deref().and_then(|error| error.strip_prefix("policy violated: "))
-        && verdict.category == Some(Category::Policy)
-    {
-        end.violated = Some(rule.to_owned());
+    // Whoever reads a pipe slowly may, until somebody is tired of it.
+    let tired = async {
+        signals.came().await;
+        tokio::time::sleep(NOT_TAKEN).await;
+    };
+    tokio::select! {
+        written = spawn_blocking(write) => written?,
+        () = tired => bail!("nobody reads {name}"),
     }
-    // Somebody interrupted the wait for the next attempt.
-    end.interrupted |= verdict.outcome == Outcome::Interrupted && ended.summary.is_none();
-    if recording.end.as_ref() != Some(&end) {
-        end.verdict = verdict.to_json();
-        recording.amend(end)?;
+}
+
+/// What was found out after the recording was closed: told to it, so that it is read as the run was told.
+struct Amendment {
+    folder: PathBuf,
+    run: RunFacts,
+    verdict: Verdict,
+    ledger: Ledger,
+    /// The limit of all attempts: the last had what was left of it.
+    timeout: Option<Duration>,
+    /// Somebody interrupted the wait for the next attempt.
+    interrupted: bool,
+}
+
+impl Amendment {
+    fn of(ended: &Ended, args: &Run) -> Option<Self> {
+        let folder = ended.recorded.clone().filter(|_| ended.started)?;
+        let Report { run, verdict, ledger, .. } = &ended.report;
+        let interrupted = verdict.outcome == Outcome::Interrupted && ended.summary.is_none();
+        let timeout = args.ending.timeout;
+        Some(Self { folder, run: run.clone(), verdict: verdict.clone(), ledger: ledger.clone(), timeout, interrupted })
     }
-    Ok(())
+
+    fn write(self) -> Result<()> {
+        let Self { folder, run, verdict, ledger, timeout, interrupted } = self;
+        let mut recording = Recording::open(&folder)?;
+        let Some(mut end) = recording.end.clone() else { return Ok(()) };
+        if run.attempts > 1 {
+            end.attempts = Some(run.attempts);
+            end.started_at.clone_from(&run.started_at);
+            end.duration_ms = run.duration_ms;
+            end.ledger = Json::parse(&serde_json::to_string(&ledger)?).ok();
+        }
+        let clock = end.clock.as_mut().filter(|clock| clock.name == clock::TIMEOUT);
+        if let (Some(clock), Some(timeout)) = (clock, timeout) {
+            *clock = clock::clock(clock::TIMEOUT, timeout);
+        }
+        if let Some(rule) = verdict.error.as_deref().and_then(|error| error.strip_prefix("policy violated: "))
+            && verdict.category == Some(Category::Policy)
+        {
+            end.violated = Some(rule.to_owned());
+        }
+        end.interrupted |= interrupted;
+        if recording.end.as_ref() != Some(&end) {
+            end.verdict = verdict.to_json();
+            recording.amend(end)?;
+        }
+        Ok(())
+    }
 }
 
 /// What to do about a failure, where we know.
@@ -208,13 +280,16 @@ fn title(report: &Report) -> &str {
 }
 
 /// Sums the run up for the job, where the CI system wants it: unasked, so that a failure fails nothing.
-fn job_summary(report: &Report) -> Result<()> {
+async fn job_summary(text: String, grace: Duration) -> Result<()> {
     let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty()).map(PathBuf::from) else {
         return Ok(());
     };
+    let name = path.display().to_string();
     // Unasked: a FIFO that nobody reads is not waited for.
     let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
-    let file = std::fs::OpenOptions::new().append(true).create(true).custom_flags(nonblocking).open(&path);
-    let written = file.and_then(|mut file| file.write_all(digest(report).as_bytes()));
-    written.with_context(|| format!("cannot write the job's summary {}", path.display()))
+    let write = move || {
+        let file = std::fs::OpenOptions::new().append(true).create(true).custom_flags(nonblocking).open(&path);
+        Ok(file.and_then(|mut file| file.write_all(text.as_bytes()))?)
+    };
+    on_disk(grace, write).await.with_context(|| format!("cannot write the job's summary {name}"))
 }

@@ -1,15 +1,12 @@
-//! What a run was not permitted to do, and what would permit it: a success with denied calls has done less than it was asked.
+//! What a run was not permitted to do, and why: a success with denied calls has done less than it was asked.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tapline_protocol::Agent;
 use tapline_runner::Settled;
-use tapline_session::permission::Ruling;
-use tapline_session::step::{Answer, Denied, Step, What};
+use tapline_session::Rejected;
+use tapline_session::permission::{Ruling, Suggestion};
+use tapline_session::step::{Answer, Call, CallStatus, Denied, Step, What};
 use tapline_session::text::{count_of, fit, one_line};
-
-use crate::args::run::Run;
-use crate::output;
 
 /// So many different denials are told apart.
 const DIFFERENT: usize = 256;
@@ -24,106 +21,113 @@ pub(super) struct Denials {
     denied: Vec<Denial>,
     /// All of them.
     count: usize,
-    /// What a rule has denied, by the call: its tool, and why. The stream may say so too, or only give an answer that failed.
-    settled: BTreeMap<String, (String, String)>,
+    /// What was denied here, by the call. The stream may say so too, or only give an answer that failed.
+    settled: BTreeMap<String, Denial>,
     told: BTreeSet<String>,
+    /// Commands that have no answer yet, by the call.
+    commands: BTreeMap<String, String>,
 }
 
-#[derive(Debug)]
-struct Denial {
-    tool: String,
+/// A call that was denied.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Denial {
+    pub(super) tool: String,
     title: Option<String>,
-    why: Option<String>,
+    /// The command that it would have run.
+    pub(super) command: Option<String>,
+    pub(super) why: Option<String>,
+    /// The rule that holds it back.
+    pub(super) rule: Option<String>,
+    /// The rule that would allow it.
+    pub(super) suggestion: Option<Suggestion>,
     times: usize,
 }
 
 impl Denials {
     /// A question of the agent's was settled.
     pub(super) fn settle(&mut self, settled: &Settled) {
-        if let (Ruling::Deny, Some(id)) = (settled.ruling, &settled.tool_use_id) {
-            let rule = settled.rule.as_ref().map(|rule| format!(" ({rule})")).unwrap_or_default();
-            let why = format!("{}{rule}", settled.reason.as_deref().unwrap_or("no rule allows it"));
-            self.settled.insert(id.clone(), (settled.tool.clone(), why));
-        }
+        let (Ruling::Deny, Some(id)) = (settled.ruling, &settled.tool_use_id) else { return };
+        let why = settled.reason.as_deref().unwrap_or("no rule allows it");
+        let rule = settled.rule.as_ref().filter(|rule| !why.contains(rule.as_str()));
+        let denial = Denial {
+            tool: settled.tool.clone(),
+            why: Some(format!("{why}{}", rule.map(|rule| format!(" ({rule})")).unwrap_or_default())),
+            rule: settled.rule.clone(),
+            suggestion: settled.suggestion.clone(),
+            ..Denial::default()
+        };
+        self.settled.insert(id.clone(), denial);
     }
 
     /// Something happened.
     pub(super) fn accept(&mut self, step: &Step) {
         match &step.what {
+            What::Call(Call { id: Some(id), input: Some(input), .. }) if self.commands.len() < DIFFERENT => {
+                self.commands.extend(input.text_of("command").map(|command| (id.clone(), command)));
+            }
             What::Denied(Denied { id, name, title, message, .. }) => {
                 if id.as_ref().is_some_and(|id| self.told.contains(id)) {
                     return;
                 }
-                let rule = id.as_ref().and_then(|id| self.settled.remove(id)).map(|(_, why)| why);
-                self.add(name.as_deref(), title.as_deref(), rule.as_deref().or(message.as_deref()));
+                let here = id.as_ref().and_then(|id| self.settled.remove(id));
+                let denial = here.unwrap_or_else(|| Denial {
+                    tool: name.clone().unwrap_or_else(|| "a tool".to_owned()),
+                    why: message.clone(),
+                    ..Denial::default()
+                });
+                // It may be told at the end, long after the answer.
+                let command = id.as_ref().and_then(|id| self.commands.get(id).cloned());
+                self.add(Denial { title: title.clone(), command, ..denial });
             }
-            What::Answer(Answer { id: Some(id), title, .. }) => {
-                if let Some((tool, why)) = self.settled.remove(id) {
+            What::Answer(Answer { id: Some(id), title, status, .. }) => {
+                if let Some(denial) = self.settled.remove(id) {
                     self.told.insert(id.clone());
-                    self.add(Some(&tool), title.as_deref(), Some(&why));
+                    self.add(Denial { title: title.clone(), ..denial });
+                }
+                if *status == CallStatus::Ok {
+                    self.commands.remove(id);
                 }
             }
             _ => {}
         }
     }
 
-    fn add(&mut self, tool: Option<&str>, title: Option<&str>, why: Option<&str>) {
-        self.count += 1;
-        let (tool, title) = (one_line(tool.unwrap_or("a tool")), title.map(one_line));
-        if let Some(same) = self.denied.iter_mut().find(|denial| denial.tool == tool && denial.title == title) {
-            same.times += 1;
-        } else if self.denied.len() < DIFFERENT {
-            let why = why.map(one_line).filter(|why| !why.is_empty());
-            self.denied.push(Denial { tool, title, why, times: 1 });
+    /// Calls that Codex rejected without a word in its stream.
+    pub(super) fn reject(&mut self, rejected: &[Rejected]) {
+        for call in rejected {
+            self.add(Denial { tool: call.what.to_owned(), why: Some(call.why.clone()), ..Denial::default() });
         }
     }
 
-    /// Lines that name each denied call, and the flag that would allow them.
-    pub(super) fn told(&mut self, args: &Run) -> Vec<String> {
-        for (tool, why) in std::mem::take(&mut self.settled).into_values() {
-            self.add(Some(&tool), None, Some(&why));
+    /// Whether any call was denied.
+    pub(super) fn any(&self) -> bool {
+        self.count > 0
+    }
+
+    fn add(&mut self, denial: Denial) {
+        self.count += 1;
+        let (tool, title) = (one_line(&denial.tool), denial.title.as_deref().map(one_line));
+        let why = denial.why.as_deref().map(one_line).filter(|why| !why.is_empty());
+        // Calls that nothing but the reason is known of are told apart by it.
+        let is_same = |known: &Denial| known.tool == tool && known.title == title && (title.is_some() || known.why == why);
+        if let Some(same) = self.denied.iter_mut().find(|known| is_same(known)) {
+            same.times += 1;
+        } else if self.denied.len() < DIFFERENT {
+            self.denied.push(Denial { tool, title, why, times: 1, ..denial });
+        }
+    }
+
+    /// Lines that name each denied call, and the calls.
+    pub(super) fn told(&mut self) -> (Vec<String>, &[Denial]) {
+        for denial in std::mem::take(&mut self.settled).into_values() {
+            self.add(denial);
         }
         let mut lines: Vec<String> = self.denied.iter().take(TOLD).map(Denial::told).collect();
         let shown: usize = self.denied.iter().take(TOLD).map(|denial| denial.times).sum();
         if self.count > shown {
             lines.push(format!("denied: {} more", count_of(self.count - shown, "call")));
         }
-        lines.extend((!lines.is_empty()).then(|| self.advice(args)));
-        lines
-    }
-
-    fn advice(&self, args: &Run) -> String {
-        if Agent::from(args.whose.agent) == Agent::Codex {
-            return "to allow this, give Codex more room: -- -s workspace-write".to_owned();
-        }
-        let tools: BTreeSet<&str> = self.denied.iter().map(|denial| denial.tool.as_str()).collect();
-        let (asking, tools): (Vec<&str>, Vec<&str>) =
-            tools.into_iter().partition(|tool| matches!(*tool, "AskUserQuestion" | "ExitPlanMode"));
-        if tools.is_empty() {
-            return format!("{} needs a person who answers: tapline chat", asking.join(", "));
-        }
-        if let Some(rules) = &args.told.permissions {
-            // The whole tool would be too much: whoever writes the rule says which command or path.
-            let (tools, rules) = (tools.join(", "), rules.display());
-            return format!(
-                "to allow this, add an [[allow]] rule for {tools} to {rules}, or change the rule that is named above"
-            );
-        }
-        if args.told.permission_mode.as_deref() == Some("plan") {
-            return "to allow this, give another --permission-mode than plan".to_owned();
-        }
-        let edits = |tool: &&str| matches!(*tool, "Edit" | "Write" | "MultiEdit" | "NotebookEdit");
-        let elsewhere = |denial: &Denial| denial.why.as_ref().is_some_and(|why| why.contains("allowed working directories"));
-        let mut advice = format!("to allow this: --allowed-tools {}", in_quotes(&tools.join(",")));
-        if tools.iter().all(edits) {
-            advice += ", or --permission-mode acceptEdits";
-        } else if tools.iter().any(edits) {
-            advice += " (the edits alone: --permission-mode acceptEdits)";
-        }
-        if self.denied.iter().any(elsewhere) {
-            advice += "; for files elsewhere: --add-dir DIR";
-        }
-        advice
+        (lines, &self.denied)
     }
 }
 
@@ -138,10 +142,4 @@ impl Denial {
         let why = self.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
         fit(&format!("denied: {what}{times}{why}"), COLUMNS).into_owned()
     }
-}
-
-/// Words for a shell, in double quotes where they mean nothing to it.
-fn in_quotes(text: &str) -> String {
-    let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "_,-:.".contains(c));
-    if plain { format!("\"{text}\"") } else { output::quoted(text) }
 }

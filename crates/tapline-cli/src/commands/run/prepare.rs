@@ -10,8 +10,9 @@ use tapline_runner::{Agent, Environment, Input, Limits, Options};
 use tapline_session::permission::Permissions;
 
 use super::context;
+use super::signals::NotBegun;
 use super::signals::Signals;
-use super::stdin::{self, Piped, Unread};
+use super::stdin::{self, Piped};
 use crate::args::run::{Format, InputKind, Run, Told, span};
 use crate::commands::check::read_permissions;
 use crate::{output, source};
@@ -104,7 +105,7 @@ impl Plan {
         args: &Run,
         until: Option<Instant>,
         signals: &Signals,
-    ) -> Result<Result<Option<String>, Unread>> {
+    ) -> Result<Result<Option<String>, NotBegun>> {
         let stdin = match self.stdin {
             Stdin::Other => None,
             Stdin::Prompt => Some(stdin::any().context("cannot read the prompt from stdin")?),
@@ -115,7 +116,7 @@ impl Plan {
         let reading = tokio::task::spawn_blocking(move || stdin::read(&stdin, wait, until));
         let piped = tokio::select! {
             piped = reading => piped.context("cannot read stdin")?,
-            () = signals.came() => return Ok(Err(Unread::Interrupted)),
+            () = signals.came() => return Ok(Err(NotBegun::Interrupted)),
         };
         let prompt = self.prompt.take().unwrap_or_default();
         let without = |why: &str, advice: &str| Ok(Ok(Some(format!("{why}: going on without it ({advice})"))));
@@ -123,7 +124,7 @@ impl Plan {
             let text = match piped.context("cannot read the prompt from stdin")? {
                 Piped::All(text) => text,
                 Piped::Endless => bail!("the prompt on stdin does not end (over 1 GiB)"),
-                Piped::Late | Piped::Silent => return Ok(Err(Unread::Late)),
+                Piped::Late | Piped::Silent => return Ok(Err(NotBegun::Late)),
             };
             refuse_empty(&text)?;
             self.prompt = Some([prompt, text].concat());
@@ -135,7 +136,7 @@ impl Plan {
         }
         self.prompt = Some(prompt);
         match piped {
-            Ok(Piped::Late) => Ok(Err(Unread::Late)),
+            Ok(Piped::Late) => Ok(Err(NotBegun::Late)),
             Ok(Piped::Endless) => without("WARNING: stdin does not end", "over 1 GiB; --no-stdin leaves it alone"),
             Err(error) => without("WARNING: stdin cannot be read", &error.to_string()),
             Ok(Piped::Silent | Piped::All(_)) => {

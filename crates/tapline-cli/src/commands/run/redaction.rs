@@ -9,6 +9,7 @@ use tapline_runner::{Conclusion, Seen, report};
 use tapline_session::{Collector, Ending, Fold, Report, Run as RunFacts, Step, Summary, What};
 
 use crate::args::run::{Format, Run};
+use crate::ci;
 
 /// How much of what a run writes is redacted.
 #[derive(Clone, Debug)]
@@ -22,7 +23,7 @@ pub(super) struct Redaction {
 
 impl Redaction {
     pub(super) fn new(args: &Run, format: Format, redactor: Redactor) -> Self {
-        let told = args.shown.redact || is_ci();
+        let told = args.shown.redact || ci::is_log();
         let for_people = matches!(format, Format::Live | Format::Lines | Format::Text) && args.shown.get.is_empty();
         Self { redactor, told, printed: args.shown.redact || told && for_people }
     }
@@ -40,12 +41,6 @@ impl Redaction {
             })
         })
     }
-}
-
-/// Whether this is the log of a CI system.
-fn is_ci() -> bool {
-    let is_set = |name| std::env::var(name).is_ok_and(|value| !matches!(&*value, "" | "0" | "false"));
-    is_set("CI") || is_set("GITHUB_ACTIONS")
 }
 
 /// The agent's lines without secrets, and what is known from them.
@@ -77,6 +72,11 @@ impl Clean {
                 self.collector.accept(&step);
             }
         }
+    }
+
+    /// Takes a line of stderr, which is clean.
+    pub(super) fn stderr(&mut self, line: &str) {
+        self.fold.hear_stderr(line);
     }
 
     /// No more lines come.

@@ -12,8 +12,9 @@ use tapline_session::{Summary, duration};
 
 use super::denials::Denials;
 use super::redaction::Redaction;
-use crate::args::run::{Ending, Format, Run, span};
+use crate::args::run::{Ending, Format, Run};
 use crate::ci::Kind;
+use crate::clock;
 use crate::commands::view;
 use crate::output;
 use crate::sink::Sink;
@@ -55,13 +56,13 @@ impl Clocks {
 
     /// Which clock has stopped the agent, and after how long.
     fn told(self, reason: StopReason) -> Option<String> {
-        let after = |limit: Option<Duration>| limit.map(span).unwrap_or_default();
-        match reason {
-            StopReason::Timeout => Some(format!("timeout: {} passed (--timeout)", after(self.timeout))),
-            StopReason::Idle => Some(format!("timeout: no output for {} (--idle-timeout)", after(self.idle))),
-            StopReason::Linger => Some(format!("the agent stayed for {} after its last word (--linger)", span(self.linger))),
-            StopReason::Interrupted | StopReason::Terminated | StopReason::Stopped => None,
-        }
+        let (name, limit) = match reason {
+            StopReason::Timeout => (clock::TIMEOUT, self.timeout?),
+            StopReason::Idle => (clock::IDLE, self.idle?),
+            StopReason::Linger => (clock::LINGER, self.linger),
+            StopReason::Interrupted | StopReason::Terminated | StopReason::Stopped => return None,
+        };
+        Some(clock::told(&clock::clock(name, limit)))
     }
 }
 
@@ -83,7 +84,9 @@ impl Show {
             status: Status::default(),
             outputs: Outputs::default(),
             denials: Denials::default(),
-            key_known: args.told.env.iter().any(|text| text.split('=').next() == Some(KEY)),
+            // A simulated model bills nobody.
+            key_known: std::env::var_os("TAPLINE_SIM_KEY").is_some()
+                || args.told.env.iter().any(|text| text.split('=').next() == Some(KEY)),
             clocks: Clocks::of(&args.ending),
             stopping: false,
             agent: kind.name(),
@@ -278,6 +281,7 @@ impl Show {
 
     /// The last words of the view or log. A renderer is good for one attempt.
     pub(super) fn finish(&mut self, summary: &Summary) {
+        self.denials.reject(&summary.rejected);
         if self.is_human() {
             let text = self.renderer.finish(summary);
             self.write_lines(&text);

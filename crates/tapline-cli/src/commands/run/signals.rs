@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use tapline_runner::Stopper;
@@ -9,6 +10,29 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 
 use crate::signals::is_ignored;
+
+/// Why a run was over before it began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NotBegun {
+    /// Its time was over.
+    Late,
+    /// A signal came.
+    Interrupted,
+}
+
+/// Waits until the run is to be over: a signal comes, or its time ends.
+pub(super) async fn over(signals: &Signals, until: Option<Instant>) -> NotBegun {
+    let late = async {
+        match until {
+            Some(until) => tokio::time::sleep_until(until.into()).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = signals.came() => NotBegun::Interrupted,
+        () = late => NotBegun::Late,
+    }
+}
 
 /// What signals are told to.
 #[derive(Clone, Default)]

@@ -25,15 +25,6 @@ pub(super) enum Piped {
     Endless,
 }
 
-/// Why stdin was not read to its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unread {
-    /// The time of the run was over.
-    Late,
-    /// A signal came.
-    Interrupted,
-}
-
 /// stdin, whatever it is.
 pub(super) fn any() -> io::Result<File> {
     io::stdin().as_fd().try_clone_to_owned().map(File::from)

@@ -81,6 +81,11 @@ fn git(args: &[String], found: &mut Wrapped) {
     const LONG: &str = "exec tree-filter index-filter msg-filter env-filter commit-filter parent-filter tag-name-filter upload-pack \
                         receive-pack extcmd open-files-in-pager sendmail-cmd";
     let text = |text: &str| Inner::Text(text.trim_start_matches('!').to_owned(), Vec::new());
+    // One plain word names a value, or a program that is given nothing to do harm with.
+    let may_run = |setting: &String| {
+        let value = setting.split_once('=').filter(|(key, _)| !key.starts_with("user.")).map_or("", |(_, value)| value);
+        value.trim().contains([' ', '/', '!'])
+    };
     let has = |word: &str| args.iter().any(|arg| arg == word);
     let letters = if has("rebase") || has("difftool") { "x" } else { "" };
     found.runs.extend(given(args, letters, LONG));
@@ -92,16 +97,18 @@ fn git(args: &[String], found: &mut Wrapped) {
     }
     for (at, arg) in args.iter().enumerate() {
         let setting = match &**arg {
-            "-c" | "--config" => args.get(at + 1).and_then(|setting| Some(setting.split_once('=')?.1)),
+            "-c" | "--config" => {
+                args.get(at + 1).filter(|key| may_run(key)).and_then(|setting| Some(setting.split_once('=')?.1))
+            }
             // `git config alias.x '!rm y'`
             _ => arg.strip_prefix('!'),
         };
         // A value of one word names nothing that is given more.
         found.runs.extend(setting.filter(|text| text.trim().contains(' ')).map(text));
     }
-    let own = args.iter().take_while(|arg| arg.starts_with('-') || arg.contains('='));
-    found.sure &=
-        !own.into_iter().any(|arg| matches!(&**arg, "-c") || arg.starts_with("--config") || arg.starts_with("--exec-path="));
+    let keys = args.windows(2).filter(|pair| pair[0] == "-c").map(|pair| &pair[1]);
+    let own = |arg: &String| arg.starts_with("--config-env") || arg.starts_with("--exec-path=");
+    found.sure &= !keys.into_iter().any(may_run) && !args.iter().any(own);
 }
 
 /// What its words may run, as code of its own language.

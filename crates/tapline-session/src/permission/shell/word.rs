@@ -253,9 +253,10 @@ impl Reader<'_> {
                     self.at += 1;
                     return Ok(pieces);
                 }
-                Some(b'\'') => {
+                // Nor does `<(` begin a command there.
+                Some(c @ (b'\'' | b'<' | b'>')) => {
                     self.at += 1;
-                    push(&mut pieces, '\'', true);
+                    push(&mut pieces, char::from(c), true);
                 }
                 Some(_) => self.piece(&mut pieces)?,
             }

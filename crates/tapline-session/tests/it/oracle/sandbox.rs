@@ -3,7 +3,7 @@
 
 use std::io::{BufReader, Read, Write};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 /// A program that ran: where, and with what words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,22 +72,24 @@ chmod 755 "$root/driver"
 # Root of the machine becomes nobody; root of a user namespace is nobody already. This shell stays: it is the first process in there, and
 # takes leave of what others leave behind.
 nobody=
-[ "$NOBODY" = 0 ] || nobody=--userspec=65534:65534
+[ "$NOBODY" = 0 ] || nobody=--userspec=$NOBODY:65534
 status=0
 env -i PATH=/bin HOME=/project LC_ALL=C "$chroot" $nobody "$root" /bin/bash /driver || status=$?
 exit $status
 "#;
 
 /// Runs what comes, one at a time, and tells what each has run. All processes in there but the first are its own: it waits for them, and ends
-/// them if they take too long. A subshell now and then has bash notice that a child is gone.
+/// them if they take too long. A subshell now and then has bash notice that a child is gone. A command that starts more and more processes
+/// reaches its limit before the driver, which needs some to end it.
 const DRIVER: &str = r#"
 ulimit -c 0 -f 2048 -v 4000000
-[ "$UID" = 0 ] || ulimit -u 256
+limit=true
+[ "$UID" = 0 ] || { ulimit -u 512; limit='ulimit -u 256'; }
 exec 8<>/log/clock
 while IFS= read -r -d '' command; do
   : >/log/ran
   cd /project
-  { ulimit -t 5; exec /bin/bash -c "$command"; } </dev/null >/dev/null 2>&1 8<&- &
+  { ulimit -t 5; $limit; exec /bin/bash -c "$command"; } </dev/null >/dev/null 2>&1 8<&- &
   polls=0
   while kill -0 -1 2>/dev/null; do
     read -r -t 0.001 -u 8
@@ -100,19 +102,21 @@ while IFS= read -r -d '' command; do
 done 2>/dev/null
 "#;
 
-pub(crate) struct Sandbox {
+struct Sandbox {
     child: Child,
     folder: PathBuf,
 }
 
 impl Sandbox {
-    pub(crate) fn new() -> Self {
-        static COUNT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+    fn new() -> std::io::Result<Self> {
+        static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("tapline-oracle-{}-{count}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let root = std::fs::metadata("/proc/self").is_ok_and(|me| std::os::unix::fs::MetadataExt::uid(&me) == 0);
         let spaces: &[&str] = &["--mount", "--pid", "--net", "--ipc", "--fork", "--kill-child"];
+        // Nobody else has this number, nor another sandbox: a limit of processes counts all of a user's.
+        let nobody = 0x4000_0000 + std::process::id() * 16 + count % 16;
         let user: &[&str] = if root { &[] } else { &["--user", "--map-root-user"] };
         let child = Command::new("unshare")
             .args(spaces)
@@ -122,27 +126,25 @@ impl Sandbox {
             .env("REAL", REAL)
             .env("STUBS", STUBS)
             .env("DRIVER", DRIVER)
-            .env("NOBODY", if root { "1" } else { "0" })
+            .env("NOBODY", if root { nobody.to_string() } else { "0".to_owned() })
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn();
-        Self { child: child.expect("the oracle needs unshare (util-linux)"), folder }
+        match child {
+            Ok(child) => Ok(Self { child, folder }),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Err(error),
+            Err(error) => panic!("the oracle needs unshare (util-linux): {error}"),
+        }
     }
 
-    /// What each of these commands runs.
-    pub(crate) fn run<'a>(&mut self, commands: impl Iterator<Item = &'a str> + Send, mut ran: impl FnMut(Vec<Ran>)) {
+    /// What each of these commands runs, in order; how many were run, and how the sandbox ended.
+    fn run_some(mut self, commands: &[&str], ran: &mut impl FnMut(Vec<Ran>)) -> (usize, ExitStatus) {
         let mut to = self.child.stdin.take().expect("one use");
         let from = BufReader::with_capacity(1 << 16, self.child.stdout.take().expect("one use"));
-        let (count, told) = std::thread::scope(|scope| {
-            let writing = scope.spawn(move || {
-                let mut count = 0;
-                for command in commands {
-                    if to.write_all(command.as_bytes()).and_then(|()| to.write_all(&[0])).is_err() {
-                        break;
-                    }
-                    count += 1;
-                }
-                count
+        let told = std::thread::scope(|scope| {
+            scope.spawn(move || {
+                // One that has ended reads no more.
+                commands.iter().try_for_each(|command| to.write_all(command.as_bytes()).and_then(|()| to.write_all(&[0])))
             });
             let (mut told, mut answer) = (0, Vec::new());
             for byte in from.bytes() {
@@ -155,10 +157,25 @@ impl Sandbox {
                     byte => answer.push(byte),
                 }
             }
-            (writing.join().expect("the commands were written"), told)
+            told
         });
-        let status = self.child.wait().expect("the sandbox ends");
-        assert!(status.success() && count == told, "the sandbox ran {told} of {count} commands and ended with {status}");
+        (told, self.child.wait().expect("the sandbox ends"))
+    }
+}
+
+/// What each of these commands runs, in order. Where no number is left for a process on the whole machine, a sandbox cannot start, or ends
+/// early: another goes on from there.
+pub(crate) fn run_each(commands: &[&str], mut ran: impl FnMut(Vec<Ran>)) {
+    let (mut told, mut in_vain) = (0, 0);
+    while told < commands.len() {
+        let ended = Sandbox::new().map(|sandbox| sandbox.run_some(&commands[told..], &mut ran));
+        let more = ended.as_ref().map_or(0, |(more, _)| *more);
+        told += more;
+        in_vain = if more == 0 { in_vain + 1 } else { 0 };
+        assert!(in_vain < 60, "the sandbox does not run {:?}: {ended:?}", commands[told]);
+        if in_vain > 0 {
+            std::thread::sleep(std::time::Duration::from_secs(1));
+        }
     }
 }
 

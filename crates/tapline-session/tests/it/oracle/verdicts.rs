@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use tapline_session::permission::{Call, Permissions, Ruling};
 
 use super::commands::{Chance, command};
-use super::sandbox::{Ran, Sandbox};
+use super::sandbox::{Ran, run_each};
 
 /// Rules that allow much: each `*` is a chance to do more than it says.
 pub(crate) const ALLOW: &str = r#"
@@ -69,7 +69,8 @@ pub(crate) fn hold(seed: u64, made: usize, others: usize, known: &mut HashSet<u6
         }
     }
     let mut commands = chosen.iter();
-    Sandbox::new().run(chosen.iter().map(|(command, _)| command.as_str()), |ran| {
+    let texts: Vec<_> = chosen.iter().map(|(command, _)| command.as_str()).collect();
+    run_each(&texts, |ran| {
         let Some((command, allowed)) = commands.next() else { return };
         if *allowed && !ran.iter().all(|ran| is_allowed(ran) || is_given_to_bash(ran, command)) {
             tally.more.push(format!("{command:?} ran {ran:?}"));

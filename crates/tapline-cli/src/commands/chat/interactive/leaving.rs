@@ -44,7 +44,7 @@ impl Chat {
             let cost = report.ledger.cost_usd.map(|cost| format!(" · {}", dollars(cost))).unwrap_or_default();
             let mut text = format!("{dim}{}{cost}{reset}\n", count_of(turns, "prompt"));
             if let Some(recording) = &report.run.recording {
-                let _ = writeln!(text, "{dim}recorded in {}{reset}", one_line(recording));
+                let _ = writeln!(text, "{dim}{}{reset}", one_line(&crate::store::recorded_in(recording.as_ref())));
             }
             if let (Some(id), true) = (&report.session.id, turns > 0) {
                 let _ = writeln!(text, "{dim}{}{reset}", super::super::go_on(self.kind, id));

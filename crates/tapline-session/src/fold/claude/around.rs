@@ -6,14 +6,14 @@ use tapline_protocol::claude::system::{
     TaskUpdated, ToolProgress,
 };
 
-use super::{Fold, Steps};
 use crate::call::describe;
+use crate::fold::{Fold, Steps};
 use crate::step::{Hook, McpServer, Plugin, Progress, Question, RateLimit, Retry, SessionInfo, Setup, Task, What};
 use crate::text::{grouped, one_line};
 use crate::time::rfc3339;
 
 impl Fold {
-    pub(super) fn init(&mut self, init: &Init, out: &mut Steps<'_>) {
+    pub(in crate::fold) fn init(&mut self, init: &Init, out: &mut Steps<'_>) {
         let first = self.session.inits == 0;
         let servers = init.mcp_servers.iter();
         let plugins = init.plugins.iter();
@@ -45,7 +45,7 @@ impl Fold {
         out.push(What::Session(Box::new(info)));
     }
 
-    pub(super) fn rate_limit(&mut self, event: &RateLimitEvent, out: &mut Steps<'_>) {
+    pub(in crate::fold) fn rate_limit(&mut self, event: &RateLimitEvent, out: &mut Steps<'_>) {
         let info = event.rate_limit_info.as_ref();
         let resets_at = info.and_then(|info| rfc3339(info.resets_at?));
         if info.is_some_and(|info| info.status.as_deref() == Some("rejected")) {
@@ -60,7 +60,7 @@ impl Fold {
         }));
     }
 
-    pub(super) fn task_started(&mut self, event: &TaskStarted, out: &mut Steps<'_>) {
+    pub(in crate::fold) fn task_started(&mut self, event: &TaskStarted, out: &mut Steps<'_>) {
         let Some(id) = event.task_id.clone() else {
             return out.quiet(None);
         };
@@ -77,19 +77,19 @@ impl Fold {
         out.push(What::Task(task));
     }
 
-    pub(super) fn task_updated(&mut self, event: &TaskUpdated, out: &mut Steps<'_>) {
+    pub(in crate::fold) fn task_updated(&mut self, event: &TaskUpdated, out: &mut Steps<'_>) {
         let patch = event.patch.clone().unwrap_or_default();
         self.task(event.task_id.as_ref(), patch.status.as_deref(), None, patch.error, patch.description, out);
     }
 
-    pub(super) fn task_progress(&mut self, event: &TaskProgress, out: &mut Steps<'_>) {
+    pub(in crate::fold) fn task_progress(&mut self, event: &TaskProgress, out: &mut Steps<'_>) {
         let doing = event.summary.clone().or_else(|| event.description.clone());
         let known = event.task_id.as_ref().is_some_and(|id| self.tasks.contains_key(id));
         let description = event.description.clone().filter(|_| !known);
         self.task(event.task_id.as_ref(), None, event.tool_use_id.clone(), doing, description, out);
     }
 
-    pub(super) fn task_notification(&mut self, event: &TaskNotification, out: &mut Steps<'_>) {
+    pub(in crate::fold) fn task_notification(&mut self, event: &TaskNotification, out: &mut Steps<'_>) {
         let status = event.status.as_deref();
         self.task(event.task_id.as_ref(), status, event.tool_use_id.clone(), event.summary.clone(), None, out);
     }
@@ -131,7 +131,7 @@ impl Fold {
     }
 }
 
-pub(super) fn retry(event: &ApiRetry) -> Retry {
+pub(in crate::fold) fn retry(event: &ApiRetry) -> Retry {
     Retry {
         attempt: event.attempt.clone(),
         max: event.max_retries.clone(),
@@ -143,12 +143,12 @@ pub(super) fn retry(event: &ApiRetry) -> Retry {
 
 /// Where a hook is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum HookPhase {
+pub(in crate::fold) enum HookPhase {
     Started,
     Ended,
 }
 
-pub(super) fn hook(event: &WireHook, phase: HookPhase) -> Hook {
+pub(in crate::fold) fn hook(event: &WireHook, phase: HookPhase) -> Hook {
     let by_code = || {
         if event.exit_code.as_ref().is_none_or(|code| code.as_u64() == Some(0)) { "success" } else { "error" }
     };
@@ -162,11 +162,11 @@ pub(super) fn hook(event: &WireHook, phase: HookPhase) -> Hook {
     }
 }
 
-pub(super) fn progress(event: &ToolProgress) -> Progress {
+pub(in crate::fold) fn progress(event: &ToolProgress) -> Progress {
     Progress { id: event.tool_use_id.clone(), name: event.tool_name.clone(), elapsed: event.elapsed_time_seconds }
 }
 
-pub(super) fn compacted(event: &CompactBoundary) -> String {
+pub(in crate::fold) fn compacted(event: &CompactBoundary) -> String {
     let data = event.compact_metadata.clone().unwrap_or_default();
     let tokens = match (data.pre_tokens, data.post_tokens) {
         (Some(before), Some(after)) => {
@@ -179,7 +179,7 @@ pub(super) fn compacted(event: &CompactBoundary) -> String {
 }
 
 /// What the agent asks its host: shown, because it waits for the answer.
-pub(super) fn question(event: &ControlRequest) -> What {
+pub(in crate::fold) fn question(event: &ControlRequest) -> What {
     let Some(request) = &event.request else {
         return What::Quiet { kind: "control_request".to_owned(), detail: None };
     };

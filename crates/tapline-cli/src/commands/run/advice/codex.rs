@@ -1,0 +1,51 @@
+//! What lets Codex do what it was not allowed to do: its sandbox, as far as a flag can help (tried with 0.166.0).
+
+use std::ffi::OsString;
+
+/// The advice after these reasons, for a run with these arguments behind `--`.
+pub(super) fn advice<'d>(reasons: impl Iterator<Item = &'d str>, extra: &[OsString]) -> String {
+    let given: Vec<_> = extra.iter().map(|arg| arg.to_string_lossy()).collect();
+    let may_write = given.iter().any(|arg| ["workspace-write", "danger-full-access"].iter().any(|mode| arg.contains(mode)));
+    let reasons: Vec<&str> = reasons.collect();
+    let says = |text: &str| reasons.iter().any(|reason| reason.contains(text));
+    let mut parts = Vec::new();
+    if says("outside of the project") {
+        let sandbox = if may_write { "" } else { " with -- -s workspace-write" };
+        parts.push(format!("to let Codex write in another folder: --add-dir DIR{sandbox}"));
+    }
+    if says("rejected: ") {
+        parts.push("no flag allows a command that Codex's own rules forbid: name another way in the prompt".to_owned());
+    }
+    let asked = says("approval policy is");
+    if asked {
+        parts.push("`codex exec` has nobody to ask for more than its sandbox allows".to_owned());
+    }
+    if !may_write && (parts.is_empty() || asked || says("read-only")) {
+        parts.push("to let Codex change files in its folder: -- -s workspace-write".to_owned());
+    } else if parts.is_empty() || asked {
+        parts.push("to let Codex work without a sandbox (in a container of its own): -- -s danger-full-access".to_owned());
+    }
+    parts.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flag_that_is_given_is_not_advised() {
+        let told = |reason: &str, extra: &[&str]| {
+            advice(std::iter::once(reason), &extra.iter().map(OsString::from).collect::<Vec<_>>())
+        };
+        let read_only = "a patch: writing is blocked by read-only sandbox; rejected by user approval settings";
+        assert_eq!(told(read_only, &[]), "to let Codex change files in its folder: -- -s workspace-write");
+        let outside = "a patch: writing outside of the project; rejected by user approval settings";
+        assert_eq!(told(outside, &["-s", "workspace-write"]), "to let Codex write in another folder: --add-dir DIR");
+        let escalated = "a command: approval policy is Never; reject command";
+        assert!(told(escalated, &["--sandbox=workspace-write"]).ends_with("-- -s danger-full-access"));
+        let forbidden = "a command: `rm -rf x` rejected: rm -f style commands are not permitted";
+        assert!(told(forbidden, &[]).starts_with("no flag allows"), "{}", told(forbidden, &[]));
+        assert!(!told(forbidden, &[]).contains("-- -s"));
+        assert!(told("command_execution", &[]).contains("-- -s workspace-write"), "declined");
+    }
+}

@@ -1,0 +1,202 @@
+//! The events that Claude Code writes: one row each in the tag table below.
+
+use super::content::{ToolResult, ToolUse};
+use super::control::{ControlCancelRequest, ControlRequest, ControlResponse};
+use super::message::{Assistant, User};
+use super::partial::StreamEvent;
+use super::result::TurnResult;
+#[allow(clippy::wildcard_imports, reason = "one row per shape stands below")]
+use super::system::*;
+use crate::dialect::Fit;
+use crate::event;
+use crate::json::Value;
+use crate::tags::{Reading, tag_table};
+use crate::wire::Read as _;
+
+tag_table! {
+    "assistant" => Assistant(Assistant) core "message": Object;
+    "user" => User(User) core "message": Object;
+    "result" => Result(TurnResult);
+    "stream_event" => StreamEvent(StreamEvent) core "event": Object;
+    "system/init" => Init(Init);
+    "system/compact_boundary" => CompactBoundary(CompactBoundary);
+    "system/status" => Status(Status);
+    "system/api_retry" => ApiRetry(ApiRetry);
+    "system/control_request_progress" => ControlRequestProgress(ControlRequestProgress);
+    "system/model_refusal_fallback" => ModelRefusalFallback(ModelRefusal);
+    "system/model_refusal_no_fallback" => ModelRefusalNoFallback(ModelRefusal);
+    "system/local_command_output" => LocalCommandOutput(LocalCommandOutput);
+    "system/hook_started" => HookStarted(Hook);
+    "system/hook_progress" => HookProgress(Hook);
+    "system/hook_response" => HookResponse(Hook);
+    "system/plugin_install" => PluginInstall(PluginInstall);
+    "system/task_started" => TaskStarted(TaskStarted);
+    "system/task_updated" => TaskUpdated(TaskUpdated);
+    "system/task_progress" => TaskProgress(TaskProgress);
+    "system/task_notification" => TaskNotification(TaskNotification);
+    "system/background_tasks_changed" => BackgroundTasksChanged(BackgroundTasksChanged);
+    "system/thinking_tokens" => ThinkingTokens(ThinkingTokens);
+    "system/session_state_changed" => SessionStateChanged(SessionStateChanged);
+    "system/worker_shutting_down" => WorkerShuttingDown(WorkerShuttingDown);
+    "system/commands_changed" => CommandsChanged(CommandsChanged);
+    "system/notification" => Notification(Notification);
+    "system/files_persisted" => FilesPersisted(FilesPersisted);
+    "system/memory_recall" => MemoryRecall(MemoryRecall);
+    "system/elicitation_complete" => ElicitationComplete(ElicitationComplete);
+    "system/permission_denied" => PermissionDenied(PermissionDenied);
+    "system/mirror_error" => MirrorError(MirrorError);
+    "system/informational" => Informational(Informational);
+    "system/session_writes_lost" => SessionWritesLost(SessionWritesLost);
+    "tool_progress" => ToolProgress(ToolProgress);
+    "auth_status" => AuthStatus(AuthStatus);
+    "tool_use_summary" => ToolUseSummary(ToolUseSummary);
+    "rate_limit_event" => RateLimit(RateLimitEvent);
+    "prompt_suggestion" => PromptSuggestion(PromptSuggestion);
+    "conversation_reset" => ConversationReset(ConversationReset);
+    "active_goal" => ActiveGoal(ActiveGoal);
+    "command_lifecycle" => CommandLifecycle(CommandLifecycle);
+    "transcript_mirror" => TranscriptMirror(TranscriptMirror);
+    "keep_alive" => KeepAlive(KeepAlive);
+    "control_request" => ControlRequest(ControlRequest) core "request": Object;
+    "control_response" => ControlResponse(ControlResponse) core "response": Object;
+    "control_cancel_request" => ControlCancelRequest(ControlCancelRequest);
+    "tool_use" => ToolUse(ToolUse);
+    "tool_result" => ToolResult(ToolResult);
+    "error" => Error(StreamError);
+    beyond
+    /// A `system` event that is known by name alone.
+    Notice(SystemNotice);
+    /// A whole `--output-format json` document of the older, untyped shape.
+    Document(TurnResult);
+}
+
+/// Reads an object, unless it is of a type that Claude Code is not known to write.
+pub(crate) fn read(kind: &str, subtype: Option<&str>, value: Value<'_>) -> Option<Reading<Event>> {
+    if kind == "system" {
+        return read_system(subtype, value);
+    }
+    // The type is compared whole: one that is written like `system/init` is none that is known.
+    let reading = Event::read(kind, value).filter(|_| !kind.starts_with("system/"))?;
+    if kind == "result" && !is_like_a_result(value) {
+        return Some(Reading { error: Some("nothing of it is as in Claude's `result`".to_owned()), ..reading });
+    }
+    Some(reading)
+}
+
+fn read_system(subtype: Option<&str>, value: Value<'_>) -> Option<Reading<Event>> {
+    let notice = |error| {
+        let event = Event::Notice(Box::new(SystemNotice::read(value).unwrap_or_default()));
+        Some(Reading { event, error })
+    };
+    let Some(subtype) = subtype else { return notice(Some("`subtype` is missing".to_owned())) };
+    Event::read(&format!("system/{subtype}"), value).or_else(|| notice(None).filter(|_| NOTICES.contains(&subtype)))
+}
+
+/// How well a line fits that was read like this. Other agents borrow Claude's names (`result`, `tool_use`, an `init` of their
+/// own): a line counts only where its shape is Claude's, too.
+pub(crate) fn fit(reading: &Reading<Event>) -> Fit {
+    let changed = reading.error.is_some();
+    if matches!(&reading.event, Event::Init(init) if is_claudes(init)) {
+        Fit::Sure
+    } else if matches!(reading.event, Event::Result(_)) && changed {
+        Fit::Not
+    } else if matches!(reading.event, Event::Error(_)) {
+        Fit::Open
+    } else if changed || matches!(reading.event, Event::Init(_) | Event::ToolUse(_) | Event::ToolResult(_)) {
+        Fit::Likely
+    } else {
+        Fit::Sure
+    }
+}
+
+/// An `init` that names what only Claude's has.
+fn is_claudes(init: &Init) -> bool {
+    init.permission_mode.is_some() || init.api_key_source.is_some() || init.claude_code_version.is_some()
+}
+
+/// Whether a `result` says anything that Claude's says. Gemini and Copilot end their streams with a `result` of their own.
+fn is_like_a_result(value: Value<'_>) -> bool {
+    const KEYS: &[&str] = &[
+        "subtype",
+        "is_error",
+        "result",
+        "errors",
+        "total_cost_usd",
+        "cost_usd",
+        "modelUsage",
+        "num_turns",
+        "duration_api_ms",
+        "permission_denials",
+        "structured_output",
+    ];
+    let counts = |usage: Value<'_>| usage.get("input_tokens").is_some() || usage.get("output_tokens").is_some();
+    let mut entries = value.entries().into_iter().flatten();
+    entries.any(|(key, value)| KEYS.contains(&&*key) || key == "usage" && counts(value))
+}
+
+/// Accessors for who needs one kind of event alone: also of one whose shape changed.
+macro_rules! accessors {
+    ($( $name:ident => $variant:ident($shape:ty); )+) => {
+        impl event::Event {
+            $(
+                #[doc = concat!("The event, if it is Claude's [`", stringify!($variant), "`](Event::", stringify!($variant), ").")]
+                pub fn $name(&self) -> Option<&$shape> {
+                    if let event::Event::Claude(Event::$variant(event)) = self.as_read() { Some(event) } else { None }
+                }
+            )+
+        }
+    };
+}
+
+accessors! {
+    as_control_request => ControlRequest(ControlRequest);
+    as_control_response => ControlResponse(ControlResponse);
+    as_control_cancel_request => ControlCancelRequest(ControlCancelRequest);
+    as_result => Result(TurnResult);
+    as_user => User(User);
+    as_command_lifecycle => CommandLifecycle(CommandLifecycle);
+    as_session_state => SessionStateChanged(SessionStateChanged);
+    as_background_tasks => BackgroundTasksChanged(BackgroundTasksChanged);
+    as_hook_started => HookStarted(Hook);
+    as_hook_response => HookResponse(Hook);
+}
+
+/// `system` subtypes that are known by name alone: hosted lanes, labels in the binary, an older seed's.
+pub const NOTICES: &[&str] = &[
+    "cloud_session_delta",
+    "code_change_published",
+    "dev_intent",
+    "feedback_draft_queued",
+    "file_attachments_missing",
+    "file_snapshot",
+    "hook",
+    "inherited_asks_settled",
+    "init_milestone",
+    "instruction_size_warning",
+    "memory_saved",
+    "model_consent_fallback",
+    "model_fallback",
+    "peer_message_hold",
+    "per_turn_effort_changed",
+    "permission_check_status",
+    "permission_retry",
+    "post_turn_summary",
+    "scheduled_task_fire",
+    "session_metadata",
+    "session_title_changed",
+    "stop_hook_summary",
+    "task_summary",
+    "turn_duration",
+    "turn_handoff_available",
+    "turn_preempted",
+    "turn_starting",
+    "ui_focus",
+    "ui_invalidate",
+    "ui_log",
+    "ui_panes",
+    "ui_placed",
+    "ui_scroll",
+    "ui_status",
+    "ui_toast",
+    "vcs_state_changed",
+];

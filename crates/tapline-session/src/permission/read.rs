@@ -1,0 +1,177 @@
+//! Reads rules from TOML, and says in plain words what is wrong with them: a rule that is never for anything is a mistake, and where it
+//! was to deny something, a hole.
+
+use serde::de::{Deserializer, Error as _, SeqAccess};
+use serde::{Deserialize, de};
+
+use super::{Permissions, Rule, covers, tools};
+use crate::policy::{Patterns, matches};
+
+/// A list of rules.
+pub(super) fn list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Rule>, D::Error> {
+    struct Visitor;
+    impl<'de> de::Visitor<'de> for Visitor {
+        type Value = Vec<Rule>;
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("a list of rules: [[allow]] (or deny, ask) in two brackets, or allow = [{ tool = \"Bash\", command = \"git status\" }]")
+        }
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<Rule>, A::Error> {
+            let mut rules = Vec::new();
+            while let Some(rule) = list.next_element()? {
+                rules.push(rule);
+            }
+            Ok(rules)
+        }
+    }
+    deserializer.deserialize_any(Visitor)
+}
+
+/// A rule as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a rule, like { tool = \"Bash\", command = \"git status\" }")]
+pub(super) struct Written {
+    #[serde(deserialize_with = "names")]
+    tool: Patterns,
+    #[serde(default, deserialize_with = "some_if_any")]
+    command: Option<Patterns>,
+    #[serde(default, deserialize_with = "some_paths")]
+    path: Option<Patterns>,
+    reason: Option<String>,
+}
+
+impl TryFrom<Written> for Rule {
+    type Error = String;
+
+    fn try_from(Written { tool, command, path, reason }: Written) -> Result<Self, String> {
+        let rule = Self { tool, command, path, reason };
+        let mut wrong: Vec<_> = rule.never().collect();
+        if wrong.len() == rule.tool.iter().count() { Err(wrong.swap_remove(0)) } else { Ok(rule) }
+    }
+}
+
+/// Patterns, at least one: a rule for nothing is a mistake.
+fn some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Patterns, D::Error> {
+    let patterns = Patterns::deserialize(deserializer)?;
+    let nothing = patterns.is_empty() || patterns.iter().any(str::is_empty);
+    if nothing { Err(D::Error::custom("an empty list, or an empty pattern, is for nothing")) } else { Ok(patterns) }
+}
+
+fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Patterns, D::Error> {
+    let patterns = some(deserializer)?;
+    let wrong = patterns.iter().find_map(wrong_name);
+    wrong.map_or(Ok(patterns), |wrong| Err(D::Error::custom(wrong)))
+}
+
+fn some_if_any<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Patterns>, D::Error> {
+    some(deserializer).map(Some)
+}
+
+fn some_paths<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Patterns>, D::Error> {
+    let patterns = some(deserializer)?;
+    let of_another = |pattern: &&str| pattern.starts_with('~') && *pattern != "~" && !pattern.starts_with("~/");
+    let unknown = patterns.iter().find(of_another);
+    let unknown = unknown.map(|pattern| format!("whose home `{pattern}` is in is not known: write the whole path"));
+    unknown.map_or(Ok(Some(patterns)), |wrong| Err(D::Error::custom(wrong)))
+}
+
+/// Why no tool is ever called so.
+fn wrong_name(name: &str) -> Option<String> {
+    if let Some((tool, rest)) = name.split_once('(') {
+        let rule = translated(tool.trim(), rest.trim_end().trim_end_matches(')').trim());
+        return Some(format!("`{name}` is how the agent writes its own rules; here, write {rule}"));
+    }
+    if name.contains([',', ' ', '|']) {
+        let names: Vec<_> =
+            name.split([',', ' ', '|']).filter(|name| !name.is_empty()).map(|name| format!("{name:?}")).collect();
+        let names = if let [one] = &names[..] { one.clone() } else { format!("[{}]", names.join(", ")) };
+        return Some(format!("`{name}` is the name of no tool: write tool = {names}"));
+    }
+    if name.strip_prefix("mcp__").is_some_and(|rest| !rest.contains('*') && !rest.contains("__")) {
+        return Some(format!("`{name}` is an MCP server, not a tool: for all of its tools, write tool = \"{name}__*\""));
+    }
+    if tools::known().any(|known| matches(name, known)) {
+        return None;
+    }
+    let meant = tools::known().find(|known| matches(&name.to_lowercase(), &known.to_lowercase()))?;
+    Some(format!("no tool is called `{name}`: did you mean `{meant}`? Capital and small letters count"))
+}
+
+/// A rule of the agent's own (`Bash(git log:*)`) as it is written here.
+fn translated(tool: &str, inside: &str) -> String {
+    let tool = tools::known().find(|known| known.eq_ignore_ascii_case(tool)).unwrap_or(tool);
+    if inside.is_empty() || inside == "*" {
+        format!("tool = {tool:?}")
+    } else if tools::runs_commands(tool) {
+        let command = inside.strip_suffix(":*").map_or(inside.to_owned(), |start| format!("{start} *"));
+        format!("tool = {tool:?} and command = {command:?}")
+    } else if tools::names_files(tool) {
+        let path = if inside.starts_with("//") { &inside[1..] } else { inside };
+        format!("tool = {tool:?} and path = {path:?}")
+    } else {
+        format!("tool = {tool:?} alone: rules look at nothing else of it")
+    }
+}
+
+impl Rule {
+    /// Why it is never for a tool that it names, a sentence for each.
+    fn never(&self) -> impl Iterator<Item = String> {
+        self.tool.iter().filter_map(|name| {
+            let files = tools::names_files(name);
+            let given = |patterns: &Option<Patterns>| patterns.as_ref().map(ToString::to_string).unwrap_or_default();
+            if self.command.is_some() && (files || tools::has_neither(name)) {
+                let instead = if files { "write `path`" } else { "leave it out" };
+                let command = given(&self.command);
+                return Some(format!(
+                    "{name} runs no command, and a rule with `command` ({command}) is never for it: {instead}"
+                ));
+            }
+            if self.path.is_some() && tools::runs_commands(name) {
+                let (path, why) = (given(&self.path), "paths are not looked for in commands");
+                return Some(format!("a rule with `path` ({path}) is never for {name}, because {why}: write `command`"));
+            }
+            (self.path.is_some() && tools::has_neither(name)).then(|| {
+                format!("{name} names no file, and a rule with `path` ({}) is never for it: leave it out", given(&self.path))
+            })
+        })
+    }
+
+    /// What of it is most likely not meant so.
+    fn doubts(&self, allows: bool) -> Vec<String> {
+        let mut doubts: Vec<_> = self.never().collect();
+        let is_new =
+            |name: &&str| !name.contains('*') && !name.starts_with("mcp__") && !tools::known().any(|known| known == *name);
+        doubts.extend(self.tool.iter().filter(is_new).map(|name| format!("no tool of the name `{name}` is known")));
+        for command in self.command.iter().flat_map(Patterns::iter) {
+            if let Some(start) = command.strip_suffix(":*").filter(|start| !start.contains(' ')) {
+                doubts.push(format!(
+                    "`{command}` is how the agent writes its own rules; here, `{start} *` is any command of {start}"
+                ));
+            } else if command.trim() != command {
+                doubts.push(format!("no command begins or ends with a blank, as `{command}` does"));
+            } else if let Some(parts) =
+                covers::parts(command).filter(|parts| allows && !parts.iter().any(|part| part == command))
+            {
+                let parts: Vec<_> = parts.iter().map(|part| format!("`{part}`")).collect();
+                doubts.push(format!(
+                    "`{command}` allows nothing: each part of a command needs its own pattern ({})",
+                    parts.join(", ")
+                ));
+            }
+        }
+        doubts
+    }
+}
+
+impl Permissions {
+    /// What of the rules is most likely not meant so, each with its rule.
+    pub fn doubts(&self) -> Vec<String> {
+        let lists = [("allow", &self.allow), ("deny", &self.deny), ("ask", &self.ask)];
+        let of_list = |(name, rules): (&'static str, &Vec<Rule>)| {
+            let numbered: Vec<_> = rules.iter().enumerate().map(|(at, rule)| (at, rule.doubts(name == "allow"))).collect();
+            numbered
+                .into_iter()
+                .flat_map(move |(at, doubts)| doubts.into_iter().map(move |doubt| format!("{name}[{at}]: {doubt}")))
+        };
+        lists.into_iter().flat_map(of_list).collect()
+    }
+}

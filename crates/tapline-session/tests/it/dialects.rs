@@ -1,0 +1,106 @@
+//! Whose stream it is: the first line that only one agent writes decides, and a stream of nobody's is never a success.
+
+use tapline_protocol::{Agent, InputFormat};
+use tapline_session::step::What;
+use tapline_session::{Category, Ending, Format, Outcome};
+
+use crate::fixtures::{Told, tell};
+
+const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"s","model":"m","permissionMode":"default"}"#;
+const TEXT: &str =
+    r#"{"type":"assistant","message":{"id":"m1","role":"assistant","content":[{"type":"text","text":"hello"}]}}"#;
+const RESULT: &str = r#"{"type":"result","subtype":"success","is_error":false,"result":"hello","num_turns":1}"#;
+const THREAD: &str = r#"{"type":"thread.started","thread_id":"t"}"#;
+const ITEM: &str = r#"{"type":"item.completed","item":{"id":"i","type":"agent_message","text":"hi"}}"#;
+const COMPLETED: &str = r#"{"type":"turn.completed","usage":{"input_tokens":1,"output_tokens":2}}"#;
+const NEW: &str = r#"{"type":"brand_new","text":"what is this?"}"#;
+
+fn read(lines: &[&str]) -> Told {
+    read_with(lines, None, &Ending::default())
+}
+
+fn read_with(lines: &[&str], agent: Option<Agent>, ending: &Ending) -> Told {
+    tell((lines.join("\n") + "\n").as_bytes(), 4096, InputFormat::Auto, agent, ending)
+}
+
+fn outcome(told: &Told) -> (Option<Agent>, Outcome, Option<Category>) {
+    (told.summary.agent, told.summary.verdict.outcome, told.summary.verdict.category)
+}
+
+#[test]
+fn unknown_first_lines_are_shown_as_they_are_and_decide_nothing() {
+    let told = read(&[NEW, r#"{"role":"user"}"#, "npm warn something", INIT, TEXT, RESULT]);
+    assert_eq!(outcome(&told), (Some(Agent::Claude), Outcome::Success, None));
+    for (line, expected) in [(0, NEW), (1, r#"{"role":"user"}"#)] {
+        let What::Odd(odd) = &told.steps[line][0].what else { panic!("{:?}", told.steps[line]) };
+        assert_eq!(odd.text.as_deref(), Some(expected));
+    }
+    let known = read(&[INIT, NEW, RESULT]);
+    let What::Odd(odd) = &known.steps[1][0].what else { panic!("{:?}", known.steps[1]) };
+    assert_eq!((odd.text.as_deref(), odd.unknown.as_deref()), (None, Some("brand_new")), "it is known whose it is");
+}
+
+#[test]
+fn of_lines_of_two_dialects_the_first_decides() {
+    let claude = read(&[INIT, TEXT, THREAD, ITEM, COMPLETED]);
+    assert_eq!(outcome(&claude), (Some(Agent::Claude), Outcome::Incomplete, Some(Category::NoResult)));
+    assert_eq!(claude.summary.last_text, "hello");
+    let codex = read(&[THREAD, ITEM, INIT, TEXT, RESULT]);
+    assert_eq!(outcome(&codex), (Some(Agent::Codex), Outcome::Incomplete, Some(Category::NoResult)));
+    assert_eq!(codex.summary.last_text, "hi");
+    let named = read_with(&[INIT, TEXT, RESULT], Some(Agent::Codex), &Ending::default());
+    assert_eq!(outcome(&named), (Some(Agent::Codex), Outcome::Incomplete, Some(Category::NoResult)), "what was said counts");
+}
+
+#[test]
+fn a_dialect_that_shows_at_the_end_alone_is_seen_there() {
+    let foreign: Vec<String> = (0..62).map(|at| format!(r#"{{"type":"step_{at}"}}"#)).collect();
+    let mut lines: Vec<&str> = foreign.iter().map(String::as_str).collect();
+    lines.push(RESULT);
+    let told = read(&lines);
+    assert_eq!(outcome(&told), (Some(Agent::Claude), Outcome::Success, None));
+    assert_eq!(told.summary.answer.as_deref(), Some("hello"));
+}
+
+#[test]
+fn after_64_lines_that_decide_nothing_it_is_nobodys_for_good() {
+    for noise in [NEW, "not JSON", "[1]", r#"{"role":"user"}"#] {
+        let mut lines = vec![noise; 64];
+        lines.extend([INIT, TEXT, RESULT]);
+        let told = read(&lines);
+        assert_eq!(outcome(&told), (None, Outcome::Incomplete, Some(Category::NoResult)), "{noise}");
+        let report = serde_json::to_value(&told.report).unwrap();
+        assert_eq!((&report["agent"], &report["format"]), (&"unknown".into(), &"unknown".into()));
+        let named = read_with(&lines, Some(Agent::Claude), &Ending::default());
+        assert_eq!(outcome(&named), (Some(Agent::Claude), Outcome::Success, None), "{noise}: somebody said it");
+    }
+    let mut lines = vec![""; 200];
+    lines.extend([INIT, TEXT, RESULT]);
+    assert_eq!(outcome(&read(&lines)), (Some(Agent::Claude), Outcome::Success, None), "blank lines say nothing");
+}
+
+#[test]
+fn a_stream_of_nobodys_is_never_a_success() {
+    // As Gemini, Copilot and OpenCode write them.
+    let gemini = [
+        r#"{"type":"init","session_id":"s","model":"gemini"}"#,
+        r#"{"type":"tool_use","tool_name":"run","tool_id":"1","parameters":{}}"#,
+        r#"{"type":"error","severity":"error","message":"401"}"#,
+        r#"{"type":"result","status":"error"}"#,
+    ];
+    let copilot = [r#"{"type":"assistant.message","data":{}}"#, r#"{"type":"result","exitCode":1}"#];
+    let opencode = [r#"{"type":"step_start","sessionID":"s"}"#, r#"{"type":"error","error":{"name":"x"}}"#];
+    for lines in [&gemini[..], &copilot, &opencode] {
+        let told = read(lines);
+        assert_eq!(outcome(&told), (None, Outcome::Incomplete, Some(Category::NoResult)), "{lines:?}");
+        assert_eq!(Format::of(tapline_protocol::InputShape::Lines, told.summary.agent), Format::Unknown);
+        for (step, line) in told.steps.iter().zip(lines) {
+            let What::Odd(odd) = &step[0].what else { panic!("{step:?}") };
+            assert_eq!(odd.text.as_deref(), Some(*line), "shown whole");
+        }
+        for (code, expected) in [(1, (None, Outcome::Failure, Some(Category::Exit))), (0, outcome(&told))] {
+            let ending = Ending { exit_code: Some(code), ..Ending::default() };
+            assert_eq!(outcome(&read_with(lines, None, &ending)), expected, "{lines:?}, exit code {code}");
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Permission rules that are written wrongly are told, in words that say what to write instead; and a rule that is suggested works.
+
+use serde_json::{Value, json};
+use tapline_session::permission::{Call, Permissions, Ruling};
+
+fn wrong(text: &str) -> String {
+    text.parse::<Permissions>().map(|rules| panic!("{text} was taken: {rules:?}")).unwrap_err().to_string()
+}
+
+#[test]
+fn a_rule_that_can_never_match_is_refused_and_what_to_write_instead_is_said() {
+    for (rule, said) in [
+        (r#"tool = "bash""#, "did you mean `Bash`?"),
+        (r#"tool = "READ""#, "did you mean `Read`?"),
+        (r#"tool = ["Read", "webfetch"]"#, "did you mean `WebFetch`?"),
+        (r#"tool = "bash*""#, "did you mean `Bash`?"),
+        (r#"tool = "Bash(git status)""#, r#"write tool = "Bash" and command = "git status""#),
+        (r#"tool = "bash(git log:*)""#, r#"write tool = "Bash" and command = "git log *""#),
+        (r#"tool = "Bash(*)""#, r#"write tool = "Bash""#),
+        (r#"tool = "Edit(src/**)""#, r#"write tool = "Edit" and path = "src/**""#),
+        (r#"tool = "Read(//etc/**)""#, r#"write tool = "Read" and path = "/etc/**""#),
+        (r#"tool = "WebFetch(domain:example.com)""#, r#"write tool = "WebFetch" alone"#),
+        (r#"tool = "Bash, Read""#, r#"write tool = ["Bash", "Read"]"#),
+        (r#"tool = " Bash""#, r#"write tool = "Bash""#),
+        (r#"tool = "mcp__github""#, r#"write tool = "mcp__github__*""#),
+        ("tool = \"Bash\"\npath = \"src/**\"", "write `command`"),
+        ("tool = \"Monitor\"\npath = \"src/**\"", "never for Monitor"),
+        ("tool = \"Bash\"\ncommand = \"ls\"\npath = \"src/**\"", "never for Bash"),
+        ("tool = \"Read\"\ncommand = \"ls\"", "Read runs no command"),
+        ("tool = [\"Write\", \"Edit\"]\ncommand = \"ls\"", "write `path`"),
+        ("tool = \"WebSearch\"\ncommand = \"ls\"", "leave it out"),
+        ("tool = \"WebFetch\"\npath = \"x\"", "leave it out"),
+        ("tool = []", "is for nothing"),
+        ("tool = \"Read\"\npath = \"~dev/x\"", "write the whole path"),
+    ] {
+        for list in ["allow", "deny", "ask"] {
+            let error = wrong(&format!("[[{list}]]\ntool = \"Glob\"\n\n[[{list}]]\n{rule}\n"));
+            assert!(error.contains(said), "{rule}: {error}");
+            // Which of the rules it is: by its line, or by what it says.
+            let told = ["line 5", "line 6", "(ls)", "(src/**)", "(x)"];
+            let names_it = told.iter().any(|text| error.contains(text));
+            assert!(names_it, "{rule}: {error}");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_list_of_rules_is_said_in_plain_words() {
+    for (text, said) in [
+        ("allow = [\"Bash\"]", r#"expected a rule, like { tool = "Bash", command = "git status" }"#),
+        ("allow = \"Bash\"", "expected a list of rules: [[allow]]"),
+        ("[allow]\ntool = \"Bash\"", "expected a list of rules: [[allow]]"),
+        ("[[alow]]\ntool = \"Bash\"", "unknown field `alow`, expected one of `allow`, `deny`, `ask`"),
+        ("[[allow]]\ncommand = \"ls\"", "missing field `tool`"),
+        ("[[allow]]\ntool = 5", "expected a name or a list of names"),
+    ] {
+        let error = wrong(text);
+        assert!(error.contains(said) && !error.contains("struct"), "{text}: {error}");
+    }
+}
+
+#[test]
+fn what_is_most_likely_not_meant_is_doubted() {
+    let doubts = |text: &str| text.parse::<Permissions>().unwrap().doubts();
+    for (text, said) in [
+        (
+            "[[deny]]\ntool = [\"Read\", \"Bash\"]\npath = \"secrets/**\"",
+            "deny[0]: a rule with `path` (secrets/**) is never for Bash",
+        ),
+        ("[[ask]]\ntool = [\"Read\", \"Bash\"]\ncommand = \"rm *\"", "ask[0]: Read runs no command"),
+        ("[[deny]]\ntool = \"Wirte\"", "deny[0]: no tool of the name `Wirte` is known"),
+        (
+            "[[allow]]\ntool = \"Bash\"\ncommand = \"git:*\"",
+            "allow[0]: `git:*` is how the agent writes its own rules; here, `git *`",
+        ),
+        ("[[allow]]\ntool = \"Bash\"\ncommand = \"git status && ls\"", "(`git status`, `ls`)"),
+        ("[[allow]]\ntool = \"Bash\"\ncommand = \"cargo test > log\"", "`cargo test > log` allows nothing"),
+        ("[[allow]]\ntool = \"Bash\"\ncommand = \"ls \"", "no command begins or ends with a blank"),
+    ] {
+        let doubts = doubts(text);
+        assert!(doubts.len() == 1 && doubts[0].contains(said), "{text}: {doubts:?}");
+    }
+    for sound in [
+        "[[allow]]\ntool = [\"Bash\", \"Read\", \"mcp__calc__add\", \"mcp__*\", \"*\"]",
+        "[[allow]]\ntool = \"Bash\"\ncommand = [\"git *\", \"npm run test:*\", \"a=1 make\", \"git commit -m 'a && b'\", \"./test.sh\"]",
+        "[[deny]]\ntool = \"*\"\npath = \"**/.env\"\n[[deny]]\ntool = \"*\"\ncommand = [\"rm *\", \"*curl*|*sh*\"]",
+        "[[ask]]\ntool = \"command_execution\"\ncommand = \"git push*\"",
+    ] {
+        assert_eq!(doubts(sound), [""; 0], "{sound}");
+    }
+}
+
+/// Every tool that a recorded session has can be named in a rule without a doubt.
+#[test]
+fn every_tool_of_the_fixtures_is_known() {
+    let mut seen = 0;
+    let folders = std::fs::read_dir(crate::fixtures::folder()).unwrap().map(|entry| entry.unwrap().path());
+    let files = folders.filter(|path| path.is_dir()).flat_map(|path| std::fs::read_dir(path).unwrap());
+    for file in files.map(|entry| entry.unwrap().path()).filter(|path| path.extension().is_some_and(|end| end == "jsonl")) {
+        let text = String::from_utf8_lossy(&std::fs::read(&file).unwrap()).into_owned();
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        for line in lines.filter(|line| line["subtype"] == "init") {
+            for tool in line["tools"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+                let rules: Permissions = format!("[[deny]]\ntool = {tool:?}\n").parse().unwrap();
+                assert_eq!(rules.doubts(), [""; 0], "{}: {tool}", file.display());
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 100, "{seen}");
+}
+
+fn call(tool: &str, input: &Value) -> Call {
+    Call::of(tool, Some(&input.clone().into()), Some("/home/dev/project"))
+}
+
+/// What is suggested, as a file of its own.
+fn suggested(rules: &Permissions, call: &Call) -> Option<String> {
+    let suggestion = rules.suggest(call)?;
+    Some(format!("allow = [{{ {} }}]", suggestion.lines().join(", ")))
+}
+
+#[test]
+fn the_narrowest_rule_that_would_allow_a_call_is_suggested_and_works() {
+    let bash = |command: &str| call("Bash", &json!({ "command": command }));
+    for (call, rule) in [
+        (bash("git status"), r#"allow = [{ tool = "Bash", command = "git status" }]"#),
+        (bash(" git log -1 "), r#"allow = [{ tool = "Bash", command = "git log -1" }]"#),
+        (bash("cd sub && make \"a b\""), r#"allow = [{ tool = "Bash", command = ["cd sub", "make \"a b\""] }]"#),
+        (bash("ls | wc -l 2>&1"), r#"allow = [{ tool = "Bash", command = ["ls", "wc -l"] }]"#),
+        (bash("a=1 make"), r#"allow = [{ tool = "Bash", command = "a=1 make" }]"#),
+        (bash("timeout 5 cargo test"), r#"allow = [{ tool = "Bash", command = "timeout 5 cargo test" }]"#),
+        (bash("echo $(date)"), r#"allow = [{ tool = "Bash", command = ["echo $(date)", "date"] }]"#),
+        (bash("/bin/bash -lc 'ls -l'"), r#"allow = [{ tool = "Bash", command = "ls -l" }]"#),
+        (bash("grep 'a\\b' f"), r#"allow = [{ tool = "Bash", command = "grep 'a\\b' f" }]"#),
+        (bash("./test.sh"), r#"allow = [{ tool = "Bash", command = "./test.sh" }]"#),
+        (bash("echo 'é\u{202e}'"), r#"allow = [{ tool = "Bash", command = "echo 'é\U0000202E'" }]"#),
+        (call("Monitor", &json!({"command": "ls"})), r#"allow = [{ tool = "Monitor", command = "ls" }]"#),
+        (call("PowerShell", &json!({"command": "Get-Date"})), r#"allow = [{ tool = "PowerShell", command = "Get-Date" }]"#),
+        (call("Read", &json!({"file_path": "src/a b.rs"})), r#"allow = [{ tool = "Read", path = "src/a b.rs" }]"#),
+        (call("Edit", &json!({"file_path": "/home/dev/project/../x"})), r#"allow = [{ tool = "Edit", path = "/home/dev/x" }]"#),
+        (call("Write", &json!({"file_path": ".git/config"})), r#"allow = [{ tool = "Write", path = ".git/config" }]"#),
+        (call("Grep", &json!({"pattern": "x"})), r#"allow = [{ tool = "Grep", path = "/home/dev/project" }]"#),
+        (call("WebFetch", &json!({"url": "https://example.com"})), r#"allow = [{ tool = "WebFetch" }]"#),
+        (call("mcp__fs__read", &json!({"file": "a/b"})), r#"allow = [{ tool = "mcp__fs__read", path = "a/b" }]"#),
+        (call("mcp__calc__add", &json!({"a": 1})), r#"allow = [{ tool = "mcp__calc__add" }]"#),
+    ] {
+        let text = suggested(&Permissions::default(), &call);
+        assert_eq!(text.as_deref(), Some(rule), "{call:?}");
+        let rules: Permissions = rule.parse().unwrap();
+        assert_eq!((rules.decide(&call).ruling, rules.doubts()), (Ruling::Allow, vec![]), "{rule}");
+    }
+}
+
+#[test]
+fn nothing_is_suggested_that_would_not_work() {
+    let bash = |command: &str| call("Bash", &json!({ "command": command }));
+    let none = Permissions::default();
+    for command in ["cat <<E\nE", "ls > f", "$CMD x", "if true; then ls; fi", "ls &", "test -f a; ls", "'", "ls; eval 'rm x'"] {
+        assert_eq!(none.suggest(&bash(command)), None, "{command}");
+    }
+    assert_eq!(none.suggest(&call("Read", &json!({"file_path": "~/x"}))), None);
+    let elsewhere = Call { cwd: Some("/home/dev/project/sub".to_owned()), ..bash("./test.sh") };
+    assert_eq!(none.suggest(&elsewhere), None, "it is another script");
+    // Where a rule denies, or wants it asked, another that allows is no help.
+    for rules in ["deny = [{ tool = \"Bash\", command = \"rm *\" }]", "ask = [{ tool = \"Bash\" }]"] {
+        let rules: Permissions = rules.parse().unwrap();
+        assert_eq!([rules.suggest(&bash("rm x")), rules.suggest(&bash("$CMD x"))], [None, None]);
+    }
+    // What is allowed already is not said again.
+    let rules: Permissions = "allow = [{ tool = \"Bash\", command = \"cd *\" }]".parse().unwrap();
+    assert_eq!(suggested(&rules, &bash("cd sub && ls")).as_deref(), Some(r#"allow = [{ tool = "Bash", command = "ls" }]"#));
+}
