@@ -133,7 +133,7 @@ impl Permissions {
         }
         let Some(command) = &call.command else { return open(None) };
         let rules = fitting().filter_map(|(at, rule)| Some((at, rule.command.as_ref()?))).collect();
-        let covering = Covering { rules, at_home: call.cwd == call.home };
+        let covering = Covering { rules, at_home: call.cwd.is_some() && call.cwd == call.home };
         let covered = if tools::is_powershell(&call.tool) { covering.cover_words(command) } else { covering.cover(command) };
         let goes = |words: &Vec<String>| words.first().is_some_and(|name| matches!(&**name, "cd" | "pushd" | "popd"));
         let moved = runs.commands.iter().any(goes);
@@ -207,14 +207,15 @@ impl Rule {
     /// Whether it allows every path of the call. What runs code unasked is allowed only by its name.
     fn allows_path(&self, call: &Call) -> bool {
         let Some(patterns) = &self.path else {
-            return !tools::writes(&call.tool) || !call.paths.iter().any(|path| unasked::is_unnamed(path, ""));
+            let unnamed = |path: &String| unasked::is_unnamed(path, "", call.home.as_deref());
+            return tools::only_reads(&call.tool) || !call.paths.iter().any(unnamed);
         };
         // A command may go anywhere: a path alone allows none.
         if self.command.is_none() && (call.command.is_some() || call.lost_command) {
             return false;
         }
         let home = call.home.as_deref();
-        let named = |pattern: &str, path: &str| tools::only_reads(&call.tool) || !unasked::is_unnamed(path, pattern);
+        let named = |pattern: &str, path: &str| tools::only_reads(&call.tool) || !unasked::is_unnamed(path, pattern, home);
         let fits = |path: &String| patterns.iter().any(|pattern| path::matches(pattern, path, home) && named(pattern, path));
         !call.lost_path && !call.paths.is_empty() && call.paths.iter().all(fits)
     }
@@ -275,6 +276,10 @@ impl PermissionChecker {
         let What::Call(call) = &step.what else { return None };
         let asked = Call::of(&call.name, call.input.as_ref(), self.cwd.as_deref()).at_home(self.home.as_deref());
         let decision = self.permissions.decide(&asked);
+        // The agent's shell stays where a command has gone; how far it got, the stream does not say.
+        if asked.tool == "Bash" && asked.command.as_deref().is_some_and(|command| runs::leaves(command, self.cwd.as_deref())) {
+            self.cwd = None;
+        }
         Some(Decided { line: step.line, id: call.id.clone(), tool: call.name.clone(), title: call.title.clone(), decision })
     }
 }

@@ -1,5 +1,5 @@
 //! Commands made by chance, held against rules and then run in the sandbox of the session crate's tests: `oracle [MADE] [OTHERS] [SEED]`.
-//! It ends with 1 if an allowed command did more than its rule says.
+//! It ends with 1 if an allowed command did more than its rule says, or if more than 5 % of what ran `rm` was missed.
 
 #[path = "../../../crates/tapline-session/tests/it/oracle/commands.rs"]
 mod commands;
@@ -51,5 +51,6 @@ fn main() -> ExitCode {
             );
         }
     }
-    if sum.more.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let few = sum.missed.len() * 20 <= sum.ran_rm;
+    if sum.more.is_empty() && few { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -1,7 +1,7 @@
 //! Hooks of others (a project's, a plugin's) run beside ours and may rewrite a call. The agent tells when they begin and what they
 //! answered, so that a call is decided here only when all of them are done, by what may run then.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -42,6 +42,8 @@ struct State {
     background: HashSet<(String, usize)>,
     /// Calls as they were held against the rules.
     calls: HashMap<String, Held>,
+    /// The same in the order in which they came, also those that are done.
+    order: VecDeque<String>,
 }
 
 struct Running {
@@ -188,12 +190,14 @@ impl Others {
     /// Keeps a call as it was held against the rules.
     pub(super) fn hold(&self, call: Option<&String>, held: Held) {
         let Some(call) = call else { return };
-        let calls = &mut self.state().calls;
-        // Calls that never ran are never looked back at.
-        if calls.len() >= KEPT {
-            calls.clear();
+        let State { calls, order, .. } = &mut *self.state();
+        if calls.insert(call.clone(), held).is_none() {
+            order.push_back(call.clone());
         }
-        calls.insert(call.clone(), held);
+        // Calls that never ran are never looked back at: the oldest goes.
+        if order.len() > KEPT {
+            order.pop_front().map(|oldest| calls.remove(&oldest));
+        }
     }
 
     /// Where the agent was when it made a call.
@@ -261,4 +265,23 @@ fn rewrite(output: &str) -> Option<Rewrite> {
         return may_be_one.then_some(Rewrite::Unreadable);
     };
     Some(Rewrite::Input(Json::of(said.get("hookSpecificOutput")?.get("updatedInput")?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Held, KEPT, Others, Standing};
+
+    /// A long session forgot calls that were denied a moment ago, and then passed what ran.
+    #[test]
+    fn only_the_oldest_calls_are_forgotten() {
+        let others = Others::new(true);
+        for number in 0..=KEPT {
+            let held = Held { input: None, cwd: None, standing: Standing::Denied };
+            others.hold(Some(&number.to_string()), held);
+        }
+        assert!(others.take("0").is_none());
+        for number in 1..=KEPT {
+            assert!(others.take(&number.to_string()).is_some(), "{number}");
+        }
+    }
 }

@@ -5,114 +5,14 @@ use super::runs::{self, ByOption, Inner, SHELLS};
 use super::shell::{self, Node, Piece, Redirect, Script, Simple, Word};
 use crate::policy::{Patterns, matches};
 
-/// Builtins that `*` may cover: they do no more than any program. Whatever else a shell has built in evaluates what it is given, or
-/// changes what runs later.
-const HARMLESS: &[&str] = &[
-    ":", "true", "false", "echo", "pwd", "cd", "pushd", "popd", "dirs", "kill", "exit", "return", "break", "continue", "type",
-    "umask", "times",
-];
-
-/// What bash and zsh have built in, apart from those.
-const BUILTINS: &[&str] = &[
-    ".",
-    "[",
-    "[[",
-    "alias",
-    "autoload",
-    "bg",
-    "bind",
-    "bindkey",
-    "builtin",
-    "caller",
-    "chdir",
-    "command",
-    "compadd",
-    "compctl",
-    "compgen",
-    "complete",
-    "compopt",
-    "coproc",
-    "declare",
-    "disable",
-    "disown",
-    "echotc",
-    "emulate",
-    "enable",
-    "eval",
-    "exec",
-    "export",
-    "fc",
-    "fg",
-    "float",
-    "functions",
-    "getln",
-    "getopts",
-    "hash",
-    "help",
-    "history",
-    "integer",
-    "jobs",
-    "let",
-    "limit",
-    "local",
-    "log",
-    "logout",
-    "mapfile",
-    "nocorrect",
-    "noglob",
-    "print",
-    "printf",
-    "pushln",
-    "r",
-    "read",
-    "readarray",
-    "readonly",
-    "rehash",
-    "repeat",
-    "sched",
-    "set",
-    "setopt",
-    "shift",
-    "shopt",
-    "source",
-    "suspend",
-    "test",
-    "time",
-    "trap",
-    "ttyctl",
-    "typeset",
-    "ulimit",
-    "unalias",
-    "unfunction",
-    "unhash",
-    "unlimit",
-    "unset",
-    "unsetopt",
-    "vared",
-    "wait",
-    "whence",
-    "where",
-    "which",
-    "zcompile",
-    "zformat",
-    "zle",
-    "zmodload",
-    "zparseopts",
-    "zpty",
-    "zregexparse",
-    "zsocket",
-    "zstat",
-    "zstyle",
-    "ztcp",
-    "zsystem",
-    "zselect",
-    "syswrite",
-    "sysopen",
-    "sysread",
-    "-",
-    "function",
-    "select",
-];
+/// What bash and zsh have built in and `*` does not cover: it evaluates what it is given, or changes what runs later. Others (`echo`,
+/// `pwd`, `cd`, `kill`, `true`) do no more than any program.
+const BUILTINS: &str = "- . [ [[ alias autoload bg bind bindkey break builtin caller chdir command compadd compctl compgen complete compopt \
+    continue coproc declare disable disown echotc emulate enable eval exec exit export fc fg float function functions \
+    getln getopts hash help history integer jobs let limit local log logout mapfile nocorrect noglob print printf pushln r \
+    read readarray readonly rehash repeat return sched select set setopt shift shopt source suspend sysopen sysread \
+    syswrite test time trap ttyctl typeset ulimit unalias unfunction unhash unlimit unset unsetopt vared wait whence where \
+    which zcompile zformat zle zmodload zparseopts zpty zregexparse zselect zsocket zstat zstyle zsystem ztcp";
 
 /// Shells in shells, wrappers in wrappers.
 const NESTED: usize = 8;
@@ -195,14 +95,18 @@ impl Covering<'_> {
             // What is set for it changes what runs: no `*` covers that.
             let is_for = |text: &str| {
                 let text = format!("{settings}{text}");
-                if exact { pattern == text } else { literal.len() >= settings.len() && matches(pattern, &text) }
+                if exact {
+                    !pattern.contains('*') && pattern == text
+                } else {
+                    literal.len() >= settings.len() && matches(pattern, &text)
+                }
             };
             is_for(&raw) || plain.as_ref().is_some_and(|plain| is_for(plain))
         };
         let rule = |exact: bool| self.rules.iter().find(|(_, patterns)| patterns.iter().any(|pattern| covers(pattern, exact)));
         let exact = rule(true);
         let file = name.rsplit('/').next().unwrap_or_default();
-        let evaluates = BUILTINS.contains(&&*name) && !HARMLESS.contains(&&*name);
+        let evaluates = BUILTINS.split(' ').any(|known| known == name);
         if evaluates && (exact.is_none() || !place.alone || place.wrapped) {
             return None;
         }
@@ -214,18 +118,22 @@ impl Covering<'_> {
         }
         used.push(exact.or_else(|| rule(false))?.0);
         // Without its words nobody knows what it runs.
-        let Some(words) = words else {
-            return (!runs::runs_others(file) || exact.is_some()).then_some(());
-        };
-        for inner in runs::inner(file, &words[1..]) {
-            self.inner(inner, exact.is_some(), place, used)?;
+        if words.is_none() && (runs::runs_others(file) || runs::runs_by_option(file)) {
+            return exact.map(|_| ());
+        }
+        let args: Vec<_> = simple.words[1..].iter().map(|word| word.literal().unwrap_or_else(|| word.raw.clone())).collect();
+        for wrapped in [runs::inner(file, &args), runs::by_option(file, &args)] {
+            (wrapped.sure || exact.is_some()).then_some(())?;
+            for inner in wrapped.runs {
+                self.inner(inner, exact.is_some(), place, used)?;
+            }
         }
         Some(())
     }
 
     /// Whether what a program runs by an option is covered: by itself, or by a rule for these very words.
     pub(super) fn covers_option(&self, ByOption { words, inner }: &ByOption, moved: bool) -> bool {
-        let says = |pattern: &str| literals(pattern).is_some_and(|literals| literals == *words);
+        let says = |pattern: &str| literals(pattern).is_some_and(|literals| literals == **words);
         let exact = self.rules.iter().any(|(_, patterns)| patterns.iter().any(says));
         let at_home = exact && self.at_home && !moved;
         let place = Place { alone: false, at_home, fed: false, wrapped: true, depth: 1 };
@@ -242,7 +150,13 @@ impl Covering<'_> {
                 (place.at_home || !words.iter().any(|word| relative(word))).then_some(())
             }
             Inner::Words(words) => self.words(words, false, place, used),
-            Inner::InputWords(words, _) => self.words(words, true, place, used),
+            Inner::InputWords(mut words, mark) => {
+                // What stands for the input may be anything: `xargs -I git git`, `find -exec git {} +`.
+                let fixed =
+                    words.iter().position(|word| word.contains('{') || mark.as_ref().is_some_and(|mark| word.contains(mark)));
+                words.truncate(fixed.unwrap_or(words.len()));
+                self.words(words, true, place, used)
+            }
             Inner::Text(_, _) if exact => place.at_home.then_some(()),
             Inner::Text(text, args) if args.is_empty() => self.text(&text, false, place.depth, used),
             Inner::Text(..) => None,
@@ -322,7 +236,7 @@ fn given_to_a_shell(simple: &Simple) -> Option<String> {
     let [shell, option, text] = simple.words.as_slice() else { return None };
     let (shell, option) = (shell.literal()?, option.literal()?);
     let name = ["/bin/", "/usr/bin/", "/usr/local/bin/"].iter().find_map(|folder| shell.strip_prefix(folder)).unwrap_or(&shell);
-    let runs = plain && SHELLS.contains(&name) && name != "fish" && matches!(&*option, "-c" | "-lc");
+    let runs = plain && SHELLS.contains(&name) && matches!(&*option, "-c" | "-lc");
     text.literal().filter(|_| runs)
 }
 
@@ -358,7 +272,7 @@ fn literals(command: &str) -> Option<Vec<String>> {
 fn is_harmless(redirect: &Redirect) -> bool {
     let target = redirect.target.literal().unwrap_or_default();
     match redirect.operator {
-        ">" | ">>" | ">|" | "&>" | "&>>" | "<" => target == "/dev/null",
+        ">" | ">>" | ">|" | "<" => target == "/dev/null",
         ">&" => matches!(&*target, "1" | "2"),
         _ => false,
     }

@@ -3,6 +3,7 @@
 //! about, never what is allowed.
 
 mod expand;
+mod options;
 mod output;
 mod wrappers;
 
@@ -10,14 +11,15 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::shell::{self, Node, Piece, Redirect, Script, Simple, Unreadable, Word};
-use expand::{SPLIT, UNKNOWN, unmarked};
+use expand::{SPLIT, UNKNOWN, is_pattern, unmarked};
 pub(super) use expand::{could_be, literal_name};
+pub(super) use options::{by_option, runs_by_option};
 pub(super) use wrappers::{Inner, SHELLS, inner, runs_others};
 
 /// Commands that run others in more steps are too much to follow.
 const STEPS: usize = 50_000;
-/// Shells in shells, functions in functions.
-const NESTED: usize = 24;
+/// Shells in shells, functions in functions, brackets in brackets, all together: a walk that recurses needs a floor.
+const NESTED: usize = 160;
 /// Values of a variable that are told apart.
 const VALUES: usize = 6;
 
@@ -37,7 +39,8 @@ pub(super) struct Runs {
 /// A program with its words, and what it runs by an option, or a word, of its own: `git bisect run ls`.
 #[derive(Debug)]
 pub(super) struct ByOption {
-    pub(super) words: Vec<String>,
+    /// Shared: one program may have thousands of them.
+    pub(super) words: Rc<Vec<String>>,
     pub(super) inner: Inner,
 }
 
@@ -50,7 +53,29 @@ pub(super) fn runs(text: &str) -> Result<Runs, Unreadable> {
     if joined != text {
         walk.text(&joined)?;
     }
+    let unknown = walk.found.unknown;
+    if let Some(script) = in_dash(&joined) {
+        walk.script(&script, &Input::Inherited)?;
+    }
+    walk.found.unknown = unknown;
     Ok(walk.found)
+}
+
+/// Whether a shell may be elsewhere behind a command.
+pub(super) fn leaves(text: &str, cwd: Option<&str>) -> bool {
+    let goes = |words: &Vec<String>| match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["cd", folder] => cwd.is_none() || super::resolve(folder, cwd).as_deref() != cwd,
+        ["cd" | "chdir" | "pushd" | "popd", ..] => true,
+        _ => false,
+    };
+    runs(text).map_or(true, |runs| runs.unknown || runs.commands.iter().any(goes))
+}
+
+/// The same as dash reads it, where that is not how bash does: `ls &>f rm x` is `ls & >f rm x`, `[[ a || rm x ]]` and `((a || rm x))` are
+/// commands, and `$'a\'` ends there.
+fn in_dash(text: &str) -> Option<Script> {
+    let other = text.replace("&>", "& >").replace("((", "( (").replace("$( (", "$((").replace("[[", "[").replace("$'", "'");
+    if other == text { None } else { shell::read(&other).ok() }
 }
 
 fn joined_lines(text: &str) -> String {
@@ -112,6 +137,16 @@ impl Walk {
     }
 
     fn node(&mut self, node: &Node, input: &Input) -> Result<Option<String>, Unreadable> {
+        if self.depth >= NESTED {
+            return Err(Unreadable);
+        }
+        self.depth += 1;
+        let output = self.follow(node, input);
+        self.depth -= 1;
+        output
+    }
+
+    fn follow(&mut self, node: &Node, input: &Input) -> Result<Option<String>, Unreadable> {
         match node {
             Node::Simple(simple) => self.simple(simple, input),
             Node::Pipe(stages) => {
@@ -239,6 +274,15 @@ impl Walk {
             self.depth -= 1;
             return output.map(|_| None);
         }
+        // Names of files may be what is run, or evaluated: `env *`, `test *`.
+        let (first, rest) = match &fields[1..] {
+            [first, rest @ ..] => (is_pattern(first), rest.iter().any(|field| is_pattern(field))),
+            [] => (false, false),
+        };
+        let of_files = first || rest;
+        if of_files && wrappers::runs_names(name.rsplit('/').next().unwrap_or_default(), first) {
+            self.found.unknown |= !self.uncalled;
+        }
         self.depth += 1;
         let output = self.run_named(&name, &args, input);
         self.depth -= 1;
@@ -261,17 +305,18 @@ impl Walk {
         }
         self.remember(&name, args, input);
         let file = file.strip_prefix('=').unwrap_or(file);
-        for inner in inner(file, args) {
+        for inner in inner(file, args).runs {
             self.inner(inner, input)?;
         }
-        let words = || [std::slice::from_ref(&name), args].concat();
-        let by_option = wrappers::by_option(file, args).into_iter().map(|inner| ByOption { words: words(), inner });
-        self.found.by_option.extend(by_option);
+        let words = Rc::new([std::slice::from_ref(&name), args].concat());
+        let options = by_option(file, args).runs.into_iter().map(|inner| ByOption { words: Rc::clone(&words), inner });
+        self.found.by_option.extend(options);
         // What is only a guess leaves nothing open.
         let unknown = self.found.unknown;
-        let mut perhaps = wrappers::perhaps(file, args);
+        let mut perhaps = by_option(file, args).runs;
+        perhaps.extend(options::in_code(file, args));
         if let Input::Known(text) = input {
-            perhaps.extend(wrappers::perhaps_in_code(file, text));
+            perhaps.extend(options::in_input(file, text));
         }
         for inner in perhaps {
             self.inner(inner, input)?;
@@ -399,7 +444,8 @@ impl Walk {
             return Ok(());
         }
         // What is not known stands in it like a variable that is not.
-        let Ok(script) = shell::read(&text.replace(UNKNOWN, "${_}")) else {
+        let text = text.replace(UNKNOWN, "${_}");
+        let Ok(script) = shell::read(&text) else {
             // It may be no shell's text at all; or one that cannot be read here.
             self.found.unknown |= !self.uncalled;
             return Ok(());
@@ -416,7 +462,12 @@ impl Walk {
         if given {
             self.variables.insert("@".to_owned(), vec![args]);
         }
-        let result = self.script(&script, input);
+        let mut result = self.script(&script, input);
+        if let Some(script) = in_dash(&text).filter(|_| result.is_ok()) {
+            let unknown = self.found.unknown;
+            result = self.script(&script, input);
+            self.found.unknown = unknown;
+        }
         for (name, values) in before {
             self.variables.insert(name.to_owned(), values.unwrap_or_default());
         }

@@ -60,7 +60,7 @@ pub(super) fn only_reads(tool: &str) -> bool {
     READING.contains(&tool)
 }
 
-pub(super) fn writes(tool: &str) -> bool {
+fn writes(tool: &str) -> bool {
     WRITING.contains(&tool)
 }
 

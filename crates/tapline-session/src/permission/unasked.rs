@@ -13,6 +13,9 @@ pub(super) const UNASKED: &[&str] = &[
     ".svn",
     ".jj",
     ".husky",
+    ".githooks",
+    ".config/hg",
+    ".config/jj",
     // Agents: settings, hooks, servers.
     ".claude",
     ".claude.json",
@@ -20,6 +23,9 @@ pub(super) const UNASKED: &[&str] = &[
     ".mcp.json",
     ".cursor",
     ".gemini",
+    ".opencode",
+    ".windsurf",
+    ".config/opencode",
     ".config/tapline",
     // Shells.
     ".bashrc",
@@ -38,6 +44,11 @@ pub(super) const UNASKED: &[&str] = &[
     ".tcshrc",
     ".login",
     ".inputrc",
+    ".bash_completion",
+    ".config/nushell",
+    ".config/tmux",
+    ".config/direnv",
+    ".direnvrc",
     ".config/fish",
     ".envrc",
     ".direnv",
@@ -70,6 +81,12 @@ pub(super) const UNASKED: &[&str] = &[
     ".config/pip",
     ".gdbinit",
     ".lldbinit",
+    ".rprofile",
+    ".ghci",
+    ".mvn",
+    ".yarn/releases",
+    ".yarn/plugins",
+    ".config/gdb",
     // Keys, sessions.
     ".ssh",
     ".gnupg",
@@ -79,6 +96,7 @@ pub(super) const UNASKED: &[&str] = &[
     ".xsession",
     ".config/autostart",
     ".config/systemd",
+    ".config/environment.d",
     ".local/bin",
 ];
 
@@ -97,13 +115,20 @@ fn folded(name: &str) -> String {
     name.to_owned()
 }
 
-/// Whether a path holds one of them that the pattern does not name.
-pub(super) fn is_unnamed(path: &str, pattern: &str) -> bool {
-    let parts = |text: &str| text.split('/').map(folded).filter(|part| !part.is_empty()).collect::<Vec<_>>();
-    let (path, pattern) = (parts(path), parts(pattern));
-    UNASKED.iter().any(|name| {
+/// Whether a path holds one of them that the pattern does not name. Where the agent was started is the user's choice: what stands above
+/// counts only for what lies elsewhere.
+pub(super) fn is_unnamed(path: &str, pattern: &str, home: Option<&str>) -> bool {
+    let below = |text: &str| {
+        let inner = home.and_then(|home| text.strip_prefix(home)).filter(|rest| rest.starts_with('/'));
+        inner.unwrap_or(text).split('/').map(folded).filter(|part| !part.is_empty()).collect::<Vec<_>>()
+    };
+    let (path, pattern) = (below(path), below(pattern));
+    // git takes a folder with a file of this name for a repository, and runs what its `config` says.
+    let is_head = |parts: &[String]| parts.last().is_some_and(|name| name == "head");
+    let unnamed = |name: &&str| {
         let name: Vec<_> = name.split('/').collect();
         let holds = |parts: &[String]| parts.windows(name.len()).any(|part| part == name);
         holds(&path) && !holds(&pattern)
-    })
+    };
+    (is_head(&path) && !is_head(&pattern)) || UNASKED.iter().any(unnamed)
 }

@@ -7,6 +7,8 @@ mod checks;
 #[cfg(test)]
 mod corners;
 #[cfg(test)]
+mod covering;
+#[cfg(test)]
 mod dialects;
 #[cfg(test)]
 mod fixtures;

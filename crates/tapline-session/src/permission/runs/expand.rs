@@ -39,6 +39,11 @@ fn marked(text: &str, braces: bool) -> String {
     text.chars().map(mark).collect()
 }
 
+/// Whether it stands for names of files.
+pub(super) fn is_pattern(text: &str) -> bool {
+    text.contains([ONE, ANY, CLASS])
+}
+
 /// The name that a pattern of a rule begins with, if it is one.
 pub(in super::super) fn literal_name(pattern: &str) -> Option<&str> {
     pattern.split_whitespace().next().filter(|name| !name.contains('*'))

@@ -39,8 +39,13 @@ fn printf(args: &[String]) -> Option<String> {
     let args = if args.first().is_some_and(|arg| arg == "--") { &args[1..] } else { args };
     let (format, mut values) = args.split_first().map(|(format, values)| (escaped(format), values.iter()))?;
     let mut written = String::new();
-    // The format is used again while there are values.
+    let mut work = 0;
+    // The format is used again while there are values; a long one for many is not followed.
     loop {
+        work += format.len();
+        if work > 256 * 1024 {
+            return None;
+        }
         let before = values.len();
         let mut characters = format.chars();
         while let Some(c) = characters.next() {

@@ -15,71 +15,121 @@ pub(in super::super) enum Inner {
     Expanded(String),
 }
 
-/// Names; short and long options that take a word; how many words stand before the command; whether settings may; whether it is a
-/// text for a shell.
-type Row = (&'static str, &'static str, &'static str, usize, bool, bool);
+/// What a program runs, and whether that is sure.
+#[derive(Debug)]
+pub(in super::super) struct Wrapped {
+    pub(in super::super) runs: Vec<Inner>,
+    /// Every option before it is known, and nothing is set for it. Otherwise another program may run than seems to.
+    pub(in super::super) sure: bool,
+}
+
+impl Wrapped {
+    pub(super) fn new() -> Self {
+        Self { runs: Vec::new(), sure: true }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.runs.extend(other.runs);
+        self.sure &= other.sure;
+    }
+
+    /// Nothing but these, and nobody knows what else.
+    fn unsure(runs: impl IntoIterator<Item = Inner>) -> Self {
+        Self { runs: runs.into_iter().collect(), sure: false }
+    }
+}
+
+/// What stands between a program's options and the command.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Words,
+    /// The words are a text for a shell.
+    Text,
+    /// Settings (`A=1`) may stand before.
+    Settings,
+}
+use Kind::{Settings, Text, Words};
+
+/// Names; short and long options that take a word; those that take none, the short ones first; how many words stand before the command.
+type Row = (&'static str, &'static str, &'static str, &'static str, usize, Kind);
 
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
-    ("timeout gtimeout",            "ks",              "kill-after signal", 1, false, false),
-    ("nice gnice",                  "n",               "adjustment", 0, false, false),
-    ("ionice",                      "cnpPu",           "class classdata pid pgid uid", 0, false, false),
-    ("nohup setsid noglob nocorrect busybox toybox fakeroot unbuffer eatmydata torsocks torify chronic dumb-init catchsegv", "", "", 0, false, false),
-    ("stdbuf gstdbuf",              "ioe",             "input output error", 0, false, false),
-    ("time gtime",                  "fo",              "format output", 0, false, false),
-    ("chrt",                        "TPD",             "sched-runtime sched-period sched-deadline", 1, false, false),
-    ("taskset",                     "",                "", 1, false, false),
-    ("numactl",                     "NmiCpP",          "cpunodebind membind interleave physcpubind preferred", 0, false, false),
-    ("sudo sudo-rs please",         "ugphCDRrTtU",     "user group prompt host close-from chdir chroot role type command-timeout other-user", 0, true, false),
-    ("doas",                        "uCa",             "", 0, false, false),
-    ("pkexec",                      "u",               "user", 0, false, false),
-    ("gosu su-exec chpst setuidgid envuidgid softlimit", "", "", 1, false, false),
-    ("chroot",                      "",                "userspec groups", 1, false, false),
-    ("unshare",                     "RwSG",            "root wd setuid setgid map-user map-group map-users map-groups propagation setgroups boottime monotonic load-interp", 0, false, false),
-    ("nsenter",                     "tSGNWe",          "target setuid setgid net-socket", 0, false, false),
-    ("setpriv",                     "",                "ruid euid reuid rgid egid regid groups inh-caps ambient-caps bounding-set securebits pdeathsig selinux-label apparmor-profile", 0, false, false),
-    ("prlimit",                     "po",              "pid output", 0, false, false),
-    ("strace",                      "eopsSaEObIPuUX",  "attach trace output string-limit summary-sort-by env user", 0, false, false),
-    ("ltrace",                      "eaAlnopsuxXFDw", "output library align indent user where", 0, false, false),
-    ("valgrind rr heaptrack cpulimit xvfb-run dbus-run-session", "lpens", "", 0, false, false),
-    ("systemd-run",                 "pEutMHGCd",       "unit property description slice service-type uid gid nice working-directory setenv on-active on-boot on-calendar timer-property machine host", 0, false, false),
-    ("systemd-inhibit",             "",                "what who why mode", 0, false, false),
-    ("caffeinate",                  "tw",              "", 0, false, false),
-    ("faketime",                    "f",               "", 1, false, false),
-    ("rlwrap",                      "aAbcCDefgHlmMnNoOpPqsStwzW", "", 0, false, false),
-    ("entr",                        "",                "", 0, false, false),
-    ("proxychains proxychains4",    "f",               "", 0, false, false),
-    ("tini",                        "pe",              "", 0, false, false),
-    ("firejail",                    "",                "", 0, false, false),
-    ("start-stop-daemon",           "xapnusrgcdNPIkO", "exec startas pidfile name user signal retry chuid chdir nicelevel", 0, false, false),
-    ("repeat",                      "",                "", 1, false, false),
-    ("watchexec",                   "wefiosr",         "watch exts filter ignore", 0, false, false),
-    ("proot",                       "rbmqwk",          "rootfs bind mount qemu pwd", 0, false, false),
-    ("wsl wsl.exe",                 "du",              "distribution user", 0, false, false),
-    ("npx bunx pnpx",               "pcw",             "package workspace", 0, false, false),
-    ("watch",                       "nq",              "interval equexit", 0, false, true),
-    ("ssh mosh",                    "BbcDEeFIiJLlmOopQRSWwP", "", 1, false, true),
+    ("timeout gtimeout",            "ks",              "kill-after signal", "fpv foreground preserve-status verbose", 1, Words),
+    ("nice gnice",                  "n",               "adjustment", "0123456789", 0, Words),
+    ("ionice",                      "cnpPu",           "class classdata pid pgid uid", "t ignore", 0, Words),
+    ("setsid",                      "",                "", "cfw ctty fork wait", 0, Words),
+    ("nohup noglob nocorrect busybox toybox fakeroot unbuffer eatmydata torsocks torify chronic dumb-init catchsegv", "", "", "", 0, Words),
+    ("stdbuf gstdbuf",              "ioe",             "input output error", "", 0, Words),
+    ("time gtime",                  "fo",              "format output", "apqv append portability quiet verbose", 0, Words),
+    ("chrt",                        "TPD",             "sched-runtime sched-period sched-deadline", "bdfior batch deadline fifo idle other rr", 1, Words),
+    ("taskset",                     "",                "", "ac all-tasks cpu-list", 1, Words),
+    ("numactl",                     "NmiCpP",          "cpunodebind membind interleave physcpubind preferred", "l localalloc", 0, Words),
+    ("sudo sudo-rs please",         "ugphCDRrTtU",     "user group prompt host close-from chdir chroot role type command-timeout other-user", "ABbEHiknPSs askpass background login non-interactive preserve-env reset-timestamp set-home shell stdin", 0, Settings),
+    ("doas",                        "uCa",             "", "Ln", 0, Words),
+    ("pkexec",                      "u",               "user", " disable-internal-agent keep-cwd", 0, Words),
+    ("env genv",                    "uCaPS",           "unset chdir argv0 split-string", "0iv ignore-environment null debug", 0, Settings),
+    ("gosu su-exec chpst setuidgid envuidgid softlimit", "", "", "", 1, Words),
+    ("chroot",                      "",                "userspec groups", " skip-chdir", 1, Words),
+    ("unshare",                     "RwSG",            "root wd setuid setgid map-user map-group map-users map-groups propagation setgroups boottime monotonic load-interp", "mpnuiUCTfrc mount pid net uts ipc user cgroup time fork map-root-user map-current-user map-auto kill-child mount-proc", 0, Words),
+    ("nsenter",                     "tSGNWe",          "target setuid setgid net-socket", "amunipCUTrwFZ all mount uts net ipc pid cgroup user time root wd no-fork preserve-credentials", 0, Words),
+    ("setpriv",                     "",                "ruid euid reuid rgid egid regid groups inh-caps ambient-caps bounding-set securebits pdeathsig selinux-label apparmor-profile", " clear-groups keep-groups init-groups no-new-privs nnp reset-env", 0, Words),
+    ("prlimit",                     "po",              "pid output", "", 0, Words),
+    ("strace",                      "eopsSaEObIPuUX",  "attach trace output string-limit summary-sort-by env user", "cCdDfFhiknqrtTvVwxyYzZ follow-forks", 0, Words),
+    ("ltrace",                      "eaAlnopsuxXFDw", "output library align indent user where", "bcCfhiLrStTV", 0, Words),
+    ("valgrind rr heaptrack cpulimit xvfb-run dbus-run-session", "lpens", "", "", 0, Words),
+    ("systemd-run",                 "pEutMHGCd",       "unit property description slice service-type uid gid nice working-directory setenv on-active on-boot on-calendar timer-property machine host", " user scope pty pipe wait quiet collect", 0, Words),
+    ("systemd-inhibit",             "",                "what who why mode", "", 0, Words),
+    ("caffeinate",                  "tw",              "", "dimsu", 0, Words),
+    ("faketime",                    "f",               "", "", 1, Words),
+    ("rlwrap",                      "aAbcCDefgHlmMnNoOpPqsStwzW", "", "", 0, Words),
+    ("entr",                        "",                "", "acdnprsxz", 0, Words),
+    ("proxychains proxychains4",    "f",               "", "q", 0, Words),
+    ("tini",                        "pe",              "", "sgvwh", 0, Words),
+    ("firejail",                    "",                "", " quiet noprofile", 0, Words),
+    ("repeat",                      "",                "", "", 1, Words),
+    ("watchexec",                   "wefiosr",         "watch exts filter ignore", "", 0, Words),
+    ("proot",                       "rbmqwk",          "rootfs bind mount qemu pwd", "", 0, Words),
+    ("wsl wsl.exe",                 "du",              "distribution user", "e exec", 0, Words),
+    ("npx bunx pnpx",               "pcw",             "package call workspace", "yq yes no no-install quiet", 0, Words),
+    ("uvx",                         "pw",              "from with python index index-url default-index with-editable with-requirements", "q quiet isolated", 0, Words),
+    ("script",                      "cBEIOmoT",        "command echo log-in log-out log-io logging-format output-limit log-timing", "aefqr append flush force quiet return", 1, Words),
+    ("flock",                       "wEc",             "timeout wait conflict-exit-code command", "sxeunoFv shared exclusive unlock nonblock nb no-fork close verbose", 1, Words),
+    ("setarch",                     "p",               "pid", "BFILRSTXZ3v addr-no-randomize", 1, Words),
+    ("linux32 linux64 i386 i686 x86_64 uname26", "p",  "pid", "BFILRSTXZ3v addr-no-randomize", 0, Words),
+    ("ssh-agent",                   "aEOPt",           "", "csDd", 0, Words),
+    ("sshpass",                     "fdpP",            "", "ev", 0, Words),
+    ("logsave",                     "",                "", "asv", 1, Words),
+    ("choom",                       "np",              "adjust pid", "", 0, Words),
+    ("runcon",                      "turl",            "type user role range", "c compute", 1, Words),
+    ("cgexec",                      "g",               "", " sticky", 0, Words),
+    ("watch",                       "nq",              "interval equexit", "bdegptwx beep differences errexit chgexit color no-title no-wrap precise exec", 0, Text),
+    ("ssh mosh",                    "BbcDEeFIiJLlmOopQRSWwP", "", "46AaCfGgKkMNnqTtVvXxYy", 1, Text),
+    ("xargs gxargs",                "adEILnPsSRJ",     "arg-file delimiter max-args max-procs max-chars process-slot-var", "0eiloprtx null open-tty no-run-if-empty interactive verbose exit replace eof max-lines", 0, Words),
 ];
 
 /// Programs with a word of their own before the command: `uv run`, `docker exec`; rows as above.
 #[rustfmt::skip]
 const SUBCOMMANDS: &[(&str, &str, Row)] = &[
-    ("uv poetry pipenv pdm hatch rye pixi conda mamba micromamba", "run", ("", "npCw", "name prefix with python project directory package group extra env-file", 0, false, false)),
-    ("npm pnpm yarn bun bundle mise asdf rbenv", "exec dlx x", ("", "pwC", "package workspace filter", 0, false, false)),
-    ("perf",                  "stat record trace", ("", "eorpCFcg", "event output repeat", 0, false, false)),
-    ("docker podman nerdctl", "exec", ("", "euw", "env user workdir env-file detach-keys", 1, false, false)),
-    ("docker podman nerdctl", "run create", ("", "euwvpmlhac", "env user workdir volume publish name network entrypoint mount label memory cpus env-file platform add-host hostname pull restart", 1, false, false)),
-    ("docker-compose",        "exec run", ("", "euwvp", "env user workdir index name", 1, false, false)),
-    ("kubectl oc",            "exec", ("", "cn", "container namespace", 1, false, false)),
-    ("lxc incus",             "exec", ("", "", "env user group cwd", 1, false, false)),
-    ("direnv",                "exec", ("", "", "", 1, false, false)),
-    ("adb",                   "shell", ("", "", "", 0, false, true)),
-    ("op doppler dotenv chamber aws-vault devbox toolbox", "run exec", ("", "", "", 0, false, false)),
+    ("uv poetry pipenv pdm hatch rye pixi conda mamba micromamba", "run", ("", "npCw", "name prefix with python project directory package group extra env-file", "", 0, Words)),
+    ("npm pnpm yarn bun bundle mise asdf rbenv", "exec dlx x", ("", "pwC", "package workspace filter", "", 0, Words)),
+    ("pipx",                  "run", ("", "", "spec python pip-args index-url", "", 0, Words)),
+    ("perf",                  "stat record trace", ("", "eorpCFc", "event output repeat", "adg", 0, Words)),
+    ("docker podman nerdctl", "exec", ("", "euw", "env user workdir env-file detach-keys", "dit detach interactive privileged tty", 1, Words)),
+    ("docker podman nerdctl", "run create", ("", "euwvpmlhac", "env user workdir volume publish name network entrypoint mount label memory cpus env-file platform add-host hostname pull restart", "ditqP detach init interactive privileged publish-all quiet read-only rm tty", 1, Words)),
+    ("docker-compose",        "exec run", ("", "euwvp", "env user workdir index name", "Tdit rm detach", 1, Words)),
+    ("kubectl oc",            "exec", ("", "cn", "container namespace", "iqt stdin quiet tty", 1, Words)),
+    ("lxc incus",             "exec", ("", "", "env user group cwd", "tTn", 1, Words)),
+    ("direnv",                "exec", ("", "", "", "", 1, Words)),
+    ("adb",                   "shell", ("", "", "", "nTtx", 0, Text)),
+    ("op doppler dotenv chamber aws-vault devbox toolbox", "run exec", ("", "", "", "", 0, Words)),
 ];
 
 /// Shells: their options, and then a file, or a text with `-c`.
 pub(in super::super) const SHELLS: &[&str] =
-    &["sh", "bash", "zsh", "dash", "ksh", "ash", "mksh", "rbash", "yash", "fish", "ksh93", "rzsh"];
+    &["sh", "bash", "zsh", "dash", "ksh", "ash", "mksh", "rbash", "yash", "ksh93", "rzsh"];
+/// The same with a language that is not read here.
+const FOREIGN: &[&str] = &["fish", "csh", "tcsh", "nu", "xonsh", "elvish"];
 
 /// Builtins that expand what their arguments say once more.
 const EVALUATING: &[&str] = &[
@@ -103,238 +153,259 @@ const EVALUATING: &[&str] = &[
     "print",
 ];
 
-/// Programs that run code of their own language, and the options it comes with; a program without is its first word.
-#[rustfmt::skip]
-const INTERPRETERS: &[(&str, &str)] = &[
-    ("python python2 python3 pypy pypy3", "c"), ("perl", "eE"), ("ruby", "e"), ("node nodejs bun deno", "ep"), ("php", "r"), ("lua luajit", "e"),
-    ("awk gawk mawk nawk", ""), ("osascript", "e"), ("tclsh expect", "c"), ("Rscript", "e"), ("emacs", ""),
-];
-
 /// Whether a program, or a builtin, is there to run what it is given.
 pub(in super::super) fn runs_others(name: &str) -> bool {
-    const MORE: &[&str] = &[
-        "env",
-        "genv",
-        "command",
-        "builtin",
-        "exec",
-        "-",
-        "coproc",
-        "eval",
-        "trap",
-        "source",
-        ".",
-        "xargs",
-        "gxargs",
-        "parallel",
-        "rush",
-        "find",
-        "gfind",
-        "fd",
-        "fdfind",
-        "su",
-        "runuser",
-        "sg",
-        "script",
-        "flock",
-        "capsh",
-        "nix-shell",
-        "newgrp",
-        "jobs",
-        "at",
-        "batch",
-    ];
+    const MORE: &str = "command builtin exec - coproc eval trap source . parallel rush find gfind fd fdfind su runuser sg capsh \
+                        nix-shell newgrp jobs at batch bwrap start-stop-daemon nix guix distrobox";
     let of = |list: &str| list.split(' ').any(|known| known == name);
-    MORE.contains(&name)
+    of(MORE)
+        || is_loader(name)
         || SHELLS.contains(&name)
+        || FOREIGN.contains(&name)
         || EVALUATING.contains(&name)
         || ROWS.iter().any(|row| of(row.0))
         || SUBCOMMANDS.iter().any(|(names, _, _)| of(names))
 }
 
+/// Whether it may run, or evaluate, what stands for names of files among its words, or as the first of them.
+pub(super) fn runs_names(name: &str, first: bool) -> bool {
+    match name {
+        "find" | "gfind" | "fd" | "fdfind" | "ssh" => false,
+        // Only with an option before.
+        "printf" | "print" => first,
+        "eval" => true,
+        _ => EVALUATING.contains(&name) || (first && runs_others(name)),
+    }
+}
+
+/// `/lib64/ld-linux-x86-64.so.2 /bin/rm`
+fn is_loader(name: &str) -> bool {
+    ["ld-linux", "ld-musl", "ld.so", "ld64.so"].iter().any(|loader| name.starts_with(loader))
+}
+
 /// What of its words a program runs: that is what it is for.
-pub(in super::super) fn inner(name: &str, args: &[String]) -> Vec<Inner> {
-    let mut found = Vec::new();
-    if let Some(row) = ROWS.iter().find(|row| row.0.split(' ').any(|known| known == name)) {
-        found.extend(by_row(row, args));
+pub(in super::super) fn inner(name: &str, args: &[String]) -> Wrapped {
+    let of = |list: &str, name: &str| list.split(' ').any(|known| known == name);
+    let text = |text: &str| Inner::Text(text.to_owned(), Vec::new());
+    let mut found = Wrapped::new();
+    if let Some(row) = ROWS.iter().find(|row| of(row.0, name)) {
+        found.add(by_row(row, args));
     }
-    for (names, subcommands, row) in SUBCOMMANDS {
-        let of = |list: &str, name: &str| list.split(' ').any(|known| known == name);
+    for (_, subcommands, row) in SUBCOMMANDS.iter().filter(|(names, _, _)| of(names, name)) {
         // Its own options may stand before: `docker compose exec`, `kubectl -n x exec`.
-        if of(names, name)
-            && let Some(at) = args.iter().take(6).position(|arg| of(subcommands, arg))
-        {
-            found.extend(by_row(row, &args[at + 1..]));
+        let at = args.iter().position(|arg| of(subcommands, arg));
+        if let Some(at) = at.filter(|at| *at < 6) {
+            found.add(by_row(row, &args[at + 1..]));
         }
-    }
-    if SHELLS.contains(&name) {
-        found.extend(shell(args));
+        found.sure &= at.is_none_or(|at| at == 0 || (at == 1 && args[0] == "compose"));
     }
     if EVALUATING.contains(&name) {
-        found.extend(args.iter().map(|arg| Inner::Expanded(arg.clone())));
+        found.runs.extend(args.iter().map(|arg| Inner::Expanded(arg.clone())));
     }
-    let text = |text: &str| Inner::Text(text.to_owned(), Vec::new());
-    let joined = |words: &[String]| text(&words.join(" "));
     match name {
-        "env" | "genv" => found.extend(env(args)),
+        _ if SHELLS.contains(&name) => found.add(shell(args)),
+        _ if FOREIGN.contains(&name) => {
+            found.add(Wrapped::unsure(shell(args).runs.into_iter().chain(given(args, "C", "init-command"))));
+        }
+        _ if is_loader(name) => {
+            found.add(by_row(&("", "", "library-path preload audit argv0 inhibit-rpath", "", 0, Words), args));
+        }
+        "env" | "genv" => found.add(split_string(args)),
         "command" | "builtin" | "exec" | "-" | "coproc" => {
-            let (at, flags) = operands(args, if name == "exec" { "a" } else { "" }, "");
-            if !(name == "command" && flags.contains(['v', 'V'])) {
-                found.push(Inner::Words(args[at..].to_vec()));
+            let row = ("", if name == "exec" { "a" } else { "" }, "", "", 0, Words);
+            let options = operands(args, &row);
+            if !(name == "command" && options.letters.contains(['v', 'V'])) {
+                found.runs.push(Inner::Words(args[options.end..].to_vec()));
             }
         }
-        "eval" => found.push(joined(&args[operands(args, "", "").0..])),
-        "trap" => found.extend(args.iter().find(|arg| !arg.starts_with('-')).map(|arg| text(arg))),
-        "source" | "." => found.push(Inner::Input(args.iter().find(|arg| *arg != "--").cloned())),
-        "xargs" | "gxargs" => found.extend(xargs(args)),
-        "parallel" | "rush" => found.extend(parallel(args)),
-        "find" | "gfind" | "fd" | "fdfind" => found.extend(between(args, name)),
+        "eval" => found.runs.push(text(&args[usize::from(args.first().is_some_and(|arg| arg == "--"))..].join(" "))),
+        "trap" => found.runs.extend(args.iter().find(|arg| !arg.starts_with('-')).map(|arg| text(arg))),
+        "source" | "." => found.runs.push(Inner::Input(args.iter().find(|arg| *arg != "--").cloned())),
+        "xargs" | "gxargs" => {
+            let replaced = replaced(args);
+            for inner in &mut found.runs {
+                if let Inner::Words(words) = inner {
+                    *inner = Inner::InputWords(std::mem::take(words), replaced.clone());
+                }
+            }
+        }
+        "parallel" | "rush" => found.add(Wrapped::unsure(parallel(args))),
+        "find" | "gfind" | "fd" | "fdfind" => found.runs.extend(between(args, name)),
         // Without a command it reads one.
-        "ssh" if found.is_empty() => found.push(Inner::Input(None)),
-        "nix" | "guix" | "distrobox" | "bwrap" => {
+        "ssh" if found.runs.is_empty() => found.runs.push(Inner::Input(None)),
+        "nix" | "guix" | "distrobox" => {
             let from = args.iter().position(|arg| matches!(&**arg, "--" | "-c" | "--command"));
-            found.extend(from.map(|at| Inner::Words(args[at + 1..].to_vec())));
+            found.add(Wrapped::unsure(from.map(|at| Inner::Words(args[at + 1..].to_vec()))));
         }
-        "su" | "runuser" | "sg" | "script" | "flock" | "capsh" | "nix-shell" | "newgrp" | "jobs" => {
-            found.extend(with_c(name, args));
+        "bwrap" => found.add(Wrapped::unsure(bwrap(args))),
+        "script" | "flock" => found.runs.extend(given(args, "c", "command")),
+        "npx" | "bunx" | "pnpx" => found.runs.extend(given(args, "c", "call")),
+        "start-stop-daemon" => found.add(Wrapped::unsure(given(args, "xa", "exec startas"))),
+        "su" | "runuser" | "capsh" | "nix-shell" | "newgrp" | "sg" => {
+            found.add(Wrapped::unsure(given(args, "c", "command session-command run")));
+            if name == "runuser" {
+                found.add(by_row(&("", "ugGs", "user group supp-group shell", "", 0, Words), args));
+            }
+            // `sg GROUP TEXT`
+            found.runs.extend(args.get(1).filter(|_| name == "sg").map(|arg| text(arg)));
         }
-        "at" | "batch" => found.push(Inner::Input(None)),
+        "jobs" => {
+            let from = args.iter().position(|arg| arg == "-x");
+            found.runs.extend(from.map(|at| Inner::Words(args[at + 1..].to_vec())));
+        }
+        // Without what usually stands before it.
+        "setarch" | "runcon" => {
+            let words = &args[operands(args, &("", "pturl", "type user role range pid", "", 0, Words)).end..];
+            found.add(Wrapped::unsure([Inner::Words(words.to_vec())]));
+        }
+        "at" | "batch" => found.runs.push(Inner::Input(None)),
         _ => {}
     }
     found
 }
 
-/// What of its words a program may run: by an option, or in code of its own language. A guess, which finds too much.
-pub(super) fn perhaps(name: &str, args: &[String]) -> Vec<Inner> {
-    let mut found = by_option(name, args);
-    let values =
-        args.iter().filter(|arg| name == "git" && arg.starts_with("--")).filter_map(|arg| Some(arg.split_once('=')?.1));
-    let values = values.filter(|value| value.trim().contains(' ')).map(str::to_owned);
-    found.extend(values.chain(code(name, args)).map(|text| Inner::Text(text, Vec::new())));
-    found
+struct Options {
+    /// Where the first word stands that is none.
+    end: usize,
+    letters: String,
+    /// All of them are in the row.
+    known: bool,
 }
 
-/// What of its words a program runs by an option or a word of its own, though it is there for other things.
-pub(super) fn by_option(name: &str, args: &[String]) -> Vec<Inner> {
-    let mut found = Vec::new();
-    let text = |text: &str| Inner::Text(text.to_owned(), Vec::new());
-    match name {
-        "hyperfine" => found.extend(args.iter().filter(|arg| !arg.starts_with('-')).map(|arg| text(arg))),
-        "gdb" | "lldb" => {
-            let from = args.iter().position(|arg| matches!(&**arg, "--args" | "-args" | "--"));
-            found.extend(from.map(|at| Inner::Words(args[at + 1..].to_vec())));
-            let shells = args.iter().filter_map(|arg| arg.strip_prefix("shell ").or_else(|| arg.strip_prefix('!')));
-            found.extend(shells.map(text));
-        }
-        "git" => found.extend(git(args)),
-        "concurrently" => found.extend(args.iter().map(|arg| text(arg))),
-        "sed" | "gsed" => found.extend(args.iter().filter_map(|arg| sed(arg)).map(text)),
-        "vim" | "vi" | "less" | "nvim" | "ex" | "view" | "vimdiff" | "ed" => {
-            found.extend(args.iter().filter_map(|arg| Some(text(&arg[arg.find('!')? + 1..]))));
-        }
-        "tar" | "gtar" | "bsdtar" | "rsync" | "zip" | "scp" | "sftp" | "sort" | "man" | "npx" | "nodemon" | "vagrant"
-        | "just" | "pwsh" | "powershell" | "cargo" | "crontab" | "make" | "tmux" | "screen" | "mapfile" | "readarray"
-        | "complete" | "compgen" | "bind" | "ssh" => found.extend(option_texts(name, args)),
-        _ => {}
-    }
-    found
-}
-
-/// Where the first word stands that is no option, and the letters of those before it.
-fn operands(args: &[String], short: &str, long: &str) -> (usize, String) {
-    let (mut at, mut flags) = (0, String::new());
-    while let Some(arg) = args.get(at) {
-        at += 1;
+/// The options at the front.
+fn operands(args: &[String], row: &Row) -> Options {
+    let (_, short, long, flags, ..) = *row;
+    let of = |list: &str, name: &str| !name.is_empty() && list.split(' ').any(|known| known == name);
+    let simple = flags.split(' ').next().unwrap_or_default();
+    let mut options = Options { end: 0, letters: String::new(), known: true };
+    let at = &mut options.end;
+    while let Some(arg) = args.get(*at) {
+        *at += 1;
         if arg == "--" {
             break;
         } else if let Some(name) = arg.strip_prefix("--") {
-            at += usize::from(long.split(' ').any(|known| known == name && !name.is_empty()));
+            let (name, given) = name.split_once('=').map_or((name, false), |(name, _)| (name, true));
+            let is_flag = of(flags, name);
+            // Its first letters do for it: `--unse X`.
+            let takes = !is_flag && !name.is_empty() && long.split(' ').any(|known| known.starts_with(name));
+            *at += usize::from(takes && !given);
+            options.known &= is_flag || of(long, name);
         } else if let Some(letters) = arg.strip_prefix(['-', '+']).filter(|letters| !letters.is_empty()) {
             let takes = letters.find(|letter: char| short.contains(letter));
             // Its word stands behind it, or is the next.
-            at += usize::from(takes.is_some_and(|takes| takes + 1 == letters.len()));
-            flags.push_str(&letters[..takes.map_or(letters.len(), |takes| takes + 1)]);
+            *at += usize::from(takes.is_some_and(|takes| takes + 1 == letters.len()));
+            options.known &= letters[..takes.unwrap_or(letters.len())].chars().all(|letter| simple.contains(letter));
+            options.letters.push_str(&letters[..takes.map_or(letters.len(), |takes| takes + 1)]);
         } else {
-            at -= 1;
+            *at -= 1;
             break;
         }
     }
-    (at.min(args.len()), flags)
+    options.end = options.end.min(args.len());
+    options
 }
 
-fn is_setting(arg: &str) -> bool {
-    arg.split_once('=').is_some_and(|(name, _)| {
-        !name.is_empty() && !name.starts_with('-') && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-    })
+/// `A=1`, `-EA=1`, `--env=A=1`
+fn sets(arg: &str) -> bool {
+    let value = match arg.strip_prefix("--") {
+        Some(long) => long.split_once('=').map_or("", |(_, value)| value),
+        None if arg.starts_with('-') => arg.get(2..).unwrap_or_default(),
+        None => arg,
+    };
+    value.contains('=')
 }
 
-fn by_row(row: &Row, args: &[String]) -> Option<Inner> {
-    let (_, short, long, before, settings, is_text) = *row;
-    let (mut at, flags) = operands(args, short, long);
-    while settings && args.get(at).is_some_and(|arg| is_setting(arg)) {
+fn by_row(row: &Row, args: &[String]) -> Wrapped {
+    let (names, .., before, kind) = *row;
+    let first = operands(args, row);
+    let (mut at, mut known) = (first.end, first.known);
+    while kind == Settings && args.get(at).is_some_and(|arg| arg.contains('=') || arg == "-") {
         at += 1;
     }
     // Options may stand between: `timeout 5 -s KILL`, `docker exec NAME -- rm`.
     for _ in 0..before {
         at += 1;
-        at += operands(args.get(at..).unwrap_or_default(), short, long).0;
+        let more = operands(args.get(at..).unwrap_or_default(), row);
+        at += more.end;
+        known &= more.known;
     }
-    let rest = args.get(at..).unwrap_or_default().to_vec();
-    match rest.as_slice() {
-        [] => None,
-        // A shell gets the text: `sudo -s 'rm x'`, `npx -c 'rm x'`.
-        _ if is_text || (settings && flags.contains(['s', 'i'])) => Some(Inner::Text(rest.join(" "), Vec::new())),
-        _ => Some(Inner::Words(rest)),
+    let at = at.min(args.len());
+    let is_short_for = |arg: &str, long: &str| arg.len() > 2 && arg.starts_with("--") && long.starts_with(arg);
+    // A shell gets the text: `sudo -s 'rm x'`.
+    let shell = names.starts_with("sudo")
+        && (first.letters.contains(['s', 'i'])
+            || args[..first.end].iter().any(|arg| is_short_for(arg, "--shell") || is_short_for(arg, "--login")));
+    let inner = |rest: &[String]| {
+        if kind == Text || shell { Inner::Text(rest.join(" "), Vec::new()) } else { Inner::Words(rest.to_vec()) }
+    };
+    let mut runs = Vec::new();
+    let rest = &args[at..];
+    if let [_, less @ ..] = rest {
+        runs.push(inner(rest));
+        // An option that is not known may take a word.
+        runs.extend((!known && !less.is_empty()).then(|| inner(less)));
     }
+    Wrapped { runs, sure: known && !args[..at].iter().any(|arg| sets(arg)) }
 }
 
-fn env(args: &[String]) -> Option<Inner> {
-    let split = args.iter().position(|arg| {
-        arg.starts_with("--split-string") || (arg.starts_with('-') && !arg.starts_with("--") && arg.contains('S'))
-    });
-    if let Some(at) = split {
-        let arg = &args[at];
-        let given = arg.split_once('=').filter(|_| arg.starts_with("--")).map(|(_, text)| text);
-        let given = given.or_else(|| arg.split_once('S').map(|(_, text)| text).filter(|_| !arg.starts_with("--")));
-        let rest = given.filter(|text| !text.is_empty()).into_iter().chain(args[at + 1..].iter().map(String::as_str));
-        return Some(Inner::Text(format!("env {}", rest.collect::<Vec<_>>().join(" ")), Vec::new()));
+/// `env -S TEXT`, `env --split-string=TEXT`
+fn split_string(args: &[String]) -> Wrapped {
+    let row = ROWS.iter().find(|row| row.0.starts_with("env"));
+    let end = row.map_or(args.len(), |row| operands(args, row).end);
+    for (at, arg) in args[..end].iter().enumerate() {
+        let given = match arg.strip_prefix("--") {
+            Some(long) => {
+                let (name, value) = long.split_once('=').map_or((long, ""), |(name, value)| (name, value));
+                (!name.is_empty() && "split-string".starts_with(name)).then_some(value)
+            }
+            None => arg.strip_prefix('-').and_then(|letters| Some(&letters[letters.find('S')? + 1..])),
+        };
+        if let Some(given) = given {
+            let rest = [given].into_iter().filter(|text| !text.is_empty()).chain(args[at + 1..].iter().map(String::as_str));
+            let text = format!("env {}", rest.collect::<Vec<_>>().join(" "));
+            return Wrapped::unsure([Inner::Text(text, Vec::new())]);
+        }
     }
-    let (mut at, _) = operands(args, "uCaP", "unset chdir argv0");
-    while args.get(at).is_some_and(|arg| is_setting(arg) || arg == "-") {
-        at += 1;
-    }
-    (at < args.len()).then(|| Inner::Words(args[at..].to_vec()))
+    Wrapped::new()
 }
 
-fn shell(args: &[String]) -> Option<Inner> {
-    let (mut at, flags) = operands(args, "oO", "rcfile init-file");
+fn shell(args: &[String]) -> Wrapped {
+    const FLAGS: &str = "abcefhiklmnprstuvxBCDEHPT login norc noprofile noediting posix restricted verbose";
+    let options = operands(args, &("", "oO", "rcfile init-file", FLAGS, 0, Words));
+    let mut found = Wrapped::new();
+    // What it reads first; bash takes one dash for two.
+    for (at, arg) in args[..options.end].iter().enumerate() {
+        if matches!(arg.trim_start_matches('-'), "rcfile" | "init-file") {
+            found.runs.extend(args.get(at + 1).map(|file| Inner::Input(Some(file.clone()))));
+            found.sure &= arg.starts_with("--");
+        }
+    }
+    found.sure &= options.known;
     // A single `-` ends the options.
-    at += usize::from(args.get(at).is_some_and(|arg| arg == "-"));
+    let at = options.end + usize::from(args.get(options.end).is_some_and(|arg| arg == "-"));
     let rest = args.get(at..).unwrap_or_default();
-    if flags.contains('c') || args[..at].iter().any(|arg| arg == "--command") {
-        return rest.split_first().map(|(text, args)| Inner::Text(text.clone(), args.to_vec()));
+    if options.letters.contains('c') || args[..at].iter().any(|arg| arg == "--command") {
+        found.runs.extend(rest.split_first().map(|(text, args)| Inner::Text(text.clone(), args.to_vec())));
+    } else {
+        let is_input = options.letters.contains('s') || rest.is_empty();
+        found.runs.push(Inner::Input(rest.first().filter(|_| !is_input).cloned()));
     }
-    let is_input = flags.contains('s') || rest.is_empty();
-    Some(Inner::Input(rest.first().filter(|_| !is_input).cloned()))
+    found
 }
 
-fn xargs(args: &[String]) -> Option<Inner> {
-    let (at, _) = operands(args, "adEILnPsSRJ", "arg-file delimiter max-args max-procs max-chars process-slot-var");
-    let before = &args[..at];
-    let replaced =
-        before.iter().enumerate().find_map(|(at, arg)| match arg.strip_prefix("-I").or_else(|| arg.strip_prefix("-J")) {
-            Some("") => before.get(at + 1).cloned(),
-            Some(text) => Some(text.to_owned()),
-            None if arg == "-i" || arg == "--replace" => Some("{}".to_owned()),
-            None => arg.strip_prefix("-i").or_else(|| arg.strip_prefix("--replace=")).map(str::to_owned),
-        });
-    (at < args.len()).then(|| Inner::InputWords(args[at..].to_vec(), replaced))
+/// What of an `xargs` command stands for the input: `-I MARK`.
+fn replaced(args: &[String]) -> Option<String> {
+    args.iter().enumerate().find_map(|(at, arg)| match arg.strip_prefix("-I").or_else(|| arg.strip_prefix("-J")) {
+        Some("") => args.get(at + 1).cloned(),
+        Some(text) => Some(text.to_owned()),
+        None if arg == "-i" || arg == "--replace" => Some("{}".to_owned()),
+        None => arg.strip_prefix("-i").or_else(|| arg.strip_prefix("--replace=")).map(str::to_owned),
+    })
 }
 
 fn parallel(args: &[String]) -> Option<Inner> {
-    let (at, _) =
-        operands(args, "jSnNLsIaCPd", "jobs sshlogin max-args arg-file colsep delay retries timeout joblog results workdir");
-    let rest = &args[at..];
+    let long = "jobs sshlogin max-args arg-file colsep delay retries timeout joblog results workdir";
+    let rest = &args[operands(args, &("", "jSnNLsIaCPd", long, "", 0, Words)).end..];
     let divide = rest.iter().position(|arg| arg.starts_with(":::")).unwrap_or(rest.len());
     let (command, given) = rest.split_at(divide);
     let given = given.get(1..).unwrap_or_default();
@@ -345,214 +416,77 @@ fn parallel(args: &[String]) -> Option<Inner> {
     Some(Inner::InputWords(vec!["eval".to_owned(), command.join(" "), given.join(" ")], Some("{}".to_owned())))
 }
 
-/// `find … -exec COMMAND ;`, `fd … -x COMMAND`.
+/// `find … -exec COMMAND ;`, `fd … -x COMMAND`. Each word is in one command only, or a hostile one would take all memory.
 fn between(args: &[String], name: &str) -> Vec<Inner> {
-    let starts = |arg: &String| match name {
-        "fd" | "fdfind" => matches!(&**arg, "-x" | "-X" | "--exec" | "--exec-batch"),
-        _ => matches!(&**arg, "-exec" | "-execdir" | "-ok" | "-okdir"),
-    };
-    let from = args.iter().enumerate().filter(|(_, arg)| starts(arg)).map(|(at, _)| &args[at + 1..]);
-    let commands = from.map(|rest| {
-        let end = rest.iter().position(|arg| arg == ";" || arg == "+").unwrap_or(rest.len());
-        Inner::InputWords(rest[..end].to_vec(), None)
-    });
-    commands.collect()
-}
-
-/// `su -c TEXT`, `script -c TEXT`, `flock FILE -c TEXT`, `flock FILE COMMAND`.
-fn with_c(name: &str, args: &[String]) -> Vec<Inner> {
+    let is_fd = name.starts_with("fd");
     let mut found = Vec::new();
-    for (at, arg) in args.iter().enumerate() {
-        let next = args.get(at + 1).map(String::as_str);
-        let cluster = arg.starts_with('-') && !arg.starts_with("--") && arg.ends_with('c');
-        let given = match &**arg {
-            "--command" | "--session-command" | "--run" => next,
-            "-x" if name == "jobs" => {
-                found.push(Inner::Words(args[at + 1..].to_vec()));
-                None
-            }
-            _ if cluster => next,
-            _ => ["--command=", "--session-command=", "-c"].iter().find_map(|option| arg.strip_prefix(option)),
+    let mut at = 0;
+    while let Some(arg) = args.get(at) {
+        at += 1;
+        let Some(first) = (if is_fd { fd_command(arg) } else { find_command(arg) }) else { continue };
+        let rest = &args[at..];
+        let ends = |(end, arg): (usize, &String)| {
+            arg == ";" || (!is_fd && arg == "+" && end.checked_sub(1).is_some_and(|before| rest[before] == "{}"))
         };
-        found.extend(given.map(|text| Inner::Text(text.to_owned(), Vec::new())));
-    }
-    let row: Option<Row> = match name {
-        "flock" => Some(("", "wE", "timeout wait conflict-exit-code", 1, false, false)),
-        "runuser" => Some(("", "ugGs", "user group supp-group shell", 0, false, false)),
-        _ => None,
-    };
-    found.extend(row.and_then(|row| by_row(&row, args)));
-    if name == "script" {
-        found.extend(args.iter().position(|arg| arg == "--").map(|at| Inner::Words(args[at + 1..].to_vec())));
+        let end = rest.iter().enumerate().position(ends).unwrap_or(rest.len());
+        let first = Some(first).filter(|first| !first.is_empty()).map(str::to_owned);
+        found.push(Inner::InputWords(first.into_iter().chain(rest[..end].iter().cloned()).collect(), None));
+        at += end;
     }
     found
 }
 
-fn git(args: &[String]) -> Vec<Inner> {
-    const OPTIONS: &[&str] = &[
-        "--exec",
-        "--tree-filter",
-        "--index-filter",
-        "--parent-filter",
-        "--msg-filter",
-        "--env-filter",
-        "--commit-filter",
-        "--tag-name-filter",
-        "--upload-pack",
-        "--receive-pack",
-        "--extcmd",
-        "--open-files-in-pager",
-    ];
-    let mut found = Vec::new();
-    for (at, arg) in args.iter().enumerate() {
-        let follows = |words: &[&str]| args[..at].iter().any(|arg| words.contains(&&**arg));
-        let (option, value) = arg.split_once('=').map_or((&**arg, None), |(option, value)| (option, Some(value)));
+fn find_command(arg: &str) -> Option<&str> {
+    matches!(arg, "-exec" | "-execdir" | "-ok" | "-okdir").then_some("")
+}
+
+/// `-x`, `-Hx`, `-xrm`, `--exec=rm`: what of the command is in it.
+fn fd_command(arg: &str) -> Option<&str> {
+    if let Some(long) = arg.strip_prefix("--exec") {
+        let long = long.strip_prefix("-batch").unwrap_or(long);
+        return if long.is_empty() { Some(long) } else { long.strip_prefix('=') };
+    }
+    let letters = arg.strip_prefix('-').filter(|letters| !letters.starts_with('-'))?;
+    let at = letters.find(|letter| "xXdEetSocj".contains(letter))?;
+    letters[at..].starts_with(['x', 'X']).then(|| &letters[at + 1..])
+}
+
+fn bwrap(args: &[String]) -> Option<Inner> {
+    let mut at = 0;
+    while let Some(name) = args.get(at).and_then(|arg| arg.strip_prefix("--")) {
+        at += match name {
+            "" | "new-session" | "die-with-parent" | "as-pid-1" | "clearenv" | "share-net" | "disable-userns" => 1,
+            _ if name.starts_with("unshare-") => 1,
+            "symlink" | "setenv" | "file" | "chmod" => 3,
+            _ if name.contains("bind") => 3,
+            _ => 2,
+        };
+        if name.is_empty() {
+            break;
+        }
+    }
+    args.get(at..).filter(|rest| !rest.is_empty()).map(|rest| Inner::Words(rest.to_vec()))
+}
+
+/// Texts for a shell, given with an option: `su -c TEXT`, `script -qcTEXT`, `npx --call=TEXT`.
+pub(super) fn given(args: &[String], letters: &str, long: &str) -> Vec<Inner> {
+    let texts = given_texts(args, letters, long).into_iter();
+    texts.map(|text| Inner::Text(text.to_owned(), Vec::new())).collect()
+}
+
+pub(super) fn given_texts<'a>(args: &'a [String], letters: &str, long: &str) -> Vec<&'a str> {
+    let text = |(at, arg): (usize, &'a String)| {
         let next = args.get(at + 1).map(String::as_str);
-        let given = match option {
-            "-c" | "--config" => value.or(next).and_then(setting),
-            "-x" if follows(&["rebase", "difftool"]) => next,
-            _ if OPTIONS.contains(&option) => value.or(next),
-            // `git config alias.x '!rm y'`
-            _ => arg.strip_prefix('!'),
-        };
-        found.extend(given.map(|text| text.trim_start_matches('!').to_owned()));
-        if option == "run" && follows(&["bisect"]) || option == "foreach" && follows(&["submodule"]) {
-            found.push(args[at + 1..].iter().filter(|arg| !arg.starts_with("--")).cloned().collect::<Vec<_>>().join(" "));
-        }
-    }
-    found.into_iter().map(|text| Inner::Text(text, Vec::new())).collect()
-}
-
-/// What a setting of git's may run: `core.pager=less -R`, `alias.x=!rm y`, `core.fsmonitor=./x`. One plain word names a value, or a program
-/// that is given nothing to do harm with.
-fn setting(text: &str) -> Option<&str> {
-    let (key, value) = text.split_once('=')?;
-    (!key.starts_with("user.") && value.trim().contains([' ', '/', '!'])).then_some(value)
-}
-
-/// Options of programs whose word is a command: `tar --to-command=…`, `rsync -e …`, `complete -C …`.
-fn option_texts(name: &str, args: &[String]) -> Vec<Inner> {
-    const LONG: &[&str] = &[
-        "to-command",
-        "checkpoint-action",
-        "use-compress-program",
-        "rsh-command",
-        "rsh",
-        "rsync-path",
-        "compress-program",
-        "eval",
-        "info-script",
-        "new-volume-script",
-        "unzip-command",
-        "pager",
-        "exec",
-        "command",
-    ];
-    let short = match name {
-        "tar" | "gtar" | "bsdtar" => "IF",
-        "rsync" => "e",
-        "zip" => "T",
-        "scp" | "sftp" => "S",
-        "man" => "P",
-        "mapfile" | "readarray" | "complete" | "compgen" => "C",
-        "npx" | "vagrant" | "pwsh" | "powershell" => "cC",
-        "cargo" if args.first().is_some_and(|arg| arg == "watch") => "s",
-        "bind" => "x",
-        _ => "",
-    };
-    let mut found = Vec::new();
-    for (at, arg) in args.iter().enumerate() {
-        let next = args.get(at + 1).map(String::as_str);
-        let text = if let Some(long) = arg.strip_prefix("--") {
-            let (option, value) = long.split_once('=').map_or((long, next), |(option, value)| (option, Some(value)));
-            value.filter(|_| LONG.contains(&option))
-        } else if let Some(letters) =
-            arg.strip_prefix('-').filter(|letters| letters.starts_with(|letter| short.contains(letter)))
-        {
-            if letters.chars().all(|letter| short.contains(letter)) || letters.eq_ignore_ascii_case("command") {
-                next
-            } else {
-                Some(&letters[1..])
-            }
-        } else if matches!(name, "ssh" | "scp" | "sftp") {
-            arg.strip_prefix("ProxyCommand=").or_else(|| arg.strip_prefix("LocalCommand="))
-        } else if matches!(name, "tmux" | "screen") && (arg.contains(' ') || at > 0) {
-            Some(&**arg)
+        if let Some(name) = arg.strip_prefix("--") {
+            let (name, value) = name.split_once('=').map_or((name, next), |(name, value)| (name, Some(value)));
+            value.filter(|_| !name.is_empty() && long.split(' ').any(|known| known.starts_with(name)))
         } else {
-            None
-        };
-        let Some(text) = text else { continue };
-        let text = text.strip_prefix("exec=").unwrap_or(text);
-        // `bind -x '"key": command'`
-        let text = if name == "bind" {
-            text.split_once(':').map_or(text, |(_, text)| text.trim().trim_matches(['"', '\'']))
-        } else {
-            text
-        };
-        found.push(Inner::Text(text.to_owned(), Vec::new()));
-    }
-    if name == "screen" {
-        found.push(Inner::Words(args[operands(args, "ScTehpstX", "").0..].to_vec()));
-    }
-    found
-}
-
-/// What standard input may run, as code for this program.
-pub(super) fn perhaps_in_code(name: &str, code_text: &str) -> Vec<Inner> {
-    code(name, &[code_text.to_owned()]).into_iter().map(|text| Inner::Text(text, Vec::new())).collect()
-}
-
-/// `1e rm x`, `s/a/rm x/e`
-fn sed(script: &str) -> Option<&str> {
-    let command = script.trim_start_matches(|c: char| c.is_ascii_digit() || "$,!{ ".contains(c));
-    if let Some(command) = command.strip_prefix("e ") {
-        return Some(command);
-    }
-    let divides = command.strip_prefix('s')?.chars().next()?;
-    let parts: Vec<_> = command.split(divides).collect();
-    (parts.len() == 4 && parts[3].contains('e')).then(|| parts[2])
-}
-
-/// The texts in code of another language that it may give to a shell. Only where it speaks of one: a guess, which finds what is written
-/// plainly.
-fn code(name: &str, args: &[String]) -> Vec<String> {
-    let Some((_, options)) = INTERPRETERS.iter().find(|(names, _)| names.split(' ').any(|known| known == name)) else {
-        return Vec::new();
-    };
-    let given = args.iter().enumerate().filter_map(|(at, arg)| {
-        let letters = arg.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
-        match letters {
-            Some(letters) => letters.contains(|letter| options.contains(letter)).then(|| args.get(at + 1))?,
-            None => (options.is_empty() || at == 0).then_some(arg),
-        }
-    });
-    let mut texts = Vec::new();
-    for code in given {
-        let speaks =
-            ["system", "exec", "popen", "spawn", "subprocess", "shell", "`", "|", "qx"].iter().any(|word| code.contains(word));
-        if !speaks {
-            continue;
-        }
-        let mut strings = Vec::new();
-        let mut rest = code.as_str();
-        while let Some(at) = rest.find(['"', '\'', '`', '{']) {
-            let close = match rest.as_bytes()[at] {
-                b'{' => '}',
-                c => char::from(c),
-            };
-            let inner = &rest[at + 1..];
-            let Some(end) = inner.find(close) else { break };
-            if close == '}' && inner[..end].contains(['"', '\'', '`', '(']) {
-                rest = inner;
-                continue;
+            let cluster = arg.strip_prefix('-')?;
+            match &cluster[cluster.find(|letter| letters.contains(letter))? + 1..] {
+                "" => next,
+                text => Some(text),
             }
-            strings.push(inner[..end].to_owned());
-            rest = &inner[end + 1..];
         }
-        // `["rm", "x"]` is one command.
-        let joined = strings.join(" ");
-        texts.extend(strings.into_iter().filter(|text| text.contains(' ')));
-        texts.push(joined);
-    }
-    texts
+    };
+    args.iter().enumerate().filter_map(text).collect()
 }

@@ -454,6 +454,8 @@ impl<'a> Reader<'a> {
             return Ok(None);
         }
         let Some(operator) = OPERATORS.iter().find(|operator| rest.starts_with(**operator)) else { return Ok(None) };
+        // dash reads `a &>f b` as `a & >f b`, and takes one digit for a number.
+        self.odd |= operator.starts_with('&') || prefix > 1;
         self.at += prefix + operator.len();
         self.blanks();
         let target = self.word()?;

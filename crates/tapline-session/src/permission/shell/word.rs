@@ -139,6 +139,10 @@ impl Reader<'_> {
             pieces.push(Piece::Arithmetic(word.pieces));
             return Ok(());
         }
+        // zsh: `$#x[…]`, `$=x[…]`; an index is evaluated.
+        let behind = self.rest().trim_start_matches(['#', '+', '=', '~', '^']);
+        self.odd |= behind.len() < self.rest().len()
+            && behind.starts_with(|c: char| c.is_ascii_alphanumeric() || "_@*?!$-".contains(c));
         match self.peek() {
             Some(b'(') => {
                 self.at += 1;

@@ -49,6 +49,12 @@ const PROGRAMS: &[&str] = &[
     ":",
     "cargo build",
     "make",
+    "test *",
+    "[ *",
+    "env *",
+    "eval *",
+    "printf *",
+    "exit *",
 ];
 const PLAIN: &[&str] = &[
     "ls",
@@ -84,7 +90,7 @@ pub(crate) fn command(chance: &mut Chance) -> String {
 fn plain(chance: &mut Chance) -> String {
     let mut text = chance.one(PLAIN).to_owned();
     for _ in 0..chance.below(3) {
-        text += chance.one(&[" && ", "; ", " | ", " || ", "\n", " 2>&1 | ", " >/dev/null; ", " & "]);
+        text += chance.one(&[" && ", "; ", " | ", " || ", "\n", " 2>&1 | ", " >/dev/null; ", " & ", " &>/dev/null "]);
         text += &match chance.below(4) {
             0 => simple(chance, 1),
             _ => chance.one(PLAIN).to_owned(),
@@ -107,7 +113,9 @@ fn node(chance: &mut Chance, depth: usize) -> String {
         return chance.one(PROGRAMS).to_owned();
     }
     let inner = |chance: &mut Chance| list(chance, depth - 1);
-    match chance.below(26) {
+    match chance.below(30) {
+        21..=23 => format!("{} {}", wrapper(chance), simple(chance, depth - 1)),
+        24 => format!("sh -c {}", quoted(chance, depth - 1)),
         0 => format!("({})", inner(chance)),
         1 => format!("{{ {}; }}", inner(chance)),
         2 => format!("if {}; then {}; else {}; fi", inner(chance), inner(chance), inner(chance)),
@@ -137,7 +145,11 @@ fn node(chance: &mut Chance, depth: usize) -> String {
         11 => format!("a={}; $a {}", chance.one(&["rm", "ls", "'rm x'", "\"git\"", "r", "$b"]), word(chance, depth)),
         12 => format!("[[ {} == {} ]] && {}", word(chance, depth), word(chance, depth), inner(chance)),
         13 => format!("((1 + {})); {}", chance.one(&["1", "$(rm x; echo 1)", "a[0]"]), inner(chance)),
-        14 => format!("{} | bash", chance.one(&["echo rm x", "echo 'ls; rm x'", "printf 'rm x'", "cat f", "echo ls"])),
+        14 => format!(
+            "{} | {}",
+            chance.one(&["echo rm x", "echo 'ls; rm x'", "printf 'rm x'", "cat f", "echo ls"]),
+            chance.one(&["bash", "sh", "xargs -I git git", "xargs -I{} git {}", "xargs"])
+        ),
         15 => format!("! {}", node(chance, depth - 1)),
         16 => format!("time {}", node(chance, depth - 1)),
         17 => format!(
@@ -173,10 +185,62 @@ fn node(chance: &mut Chance, depth: usize) -> String {
     }
 }
 
+/// What runs another command, with options in full, cut short and unknown, and words that may be theirs.
+fn wrapper(chance: &mut Chance) -> String {
+    const WRAPPERS: &[(&str, &[&str])] = &[
+        (
+            "env",
+            &[
+                "--unset",
+                "--chdir",
+                "--split-string",
+                "--ignore-environment",
+                "--argv0",
+                "-u",
+                "-i",
+                "-S",
+                "PATH=.",
+                "a=1",
+                "-",
+            ],
+        ),
+        ("timeout 5", &["--signal", "--kill-after", "--foreground", "-k", "-v"]),
+        ("timeout", &["--signal", "--kill-after", "--foreground", "-k", "-v", "5"]),
+        ("nice", &["--adjustment", "-n", "-5"]),
+        ("xargs", &["--max-args", "--arg-file", "--replace", "--delimiter", "-I", "-n", "-0", "--no-run-if-empty"]),
+        ("stdbuf", &["--output", "--error", "-o", "-o0"]),
+        ("setsid", &["--wait", "-w", "--fork"]),
+        ("bash", &["--rcfile", "--norc", "-e", "-c", "-i", "--init-file", "-rcfile", "-o", "-O"]),
+        ("nohup", &["--"]),
+    ];
+    let (name, options) = WRAPPERS[chance.below(WRAPPERS.len())];
+    let mut text = name.to_owned();
+    for _ in 0..chance.below(4) {
+        let option = chance.one(options);
+        let cut = if option.starts_with("--") && chance.below(2) == 0 { 3 + chance.below(option.len()) } else { option.len() };
+        text += " ";
+        text += &option[..cut.min(option.len())];
+        text += chance.one(&["", "", "", "=5", "='rm x'", " git", " 5", " KILL", " 0", " sub", " 'rm x'", " ./test.sh"]);
+    }
+    text
+}
+
 fn simple(chance: &mut Chance, depth: usize) -> String {
     let mut text = String::new();
     for _ in 0..chance.below(8).saturating_sub(5) {
-        text += chance.one(&["a=1 ", ">f ", "2>&1 ", "<f ", "b='c d' ", "2>/dev/null ", "a=$(rm x) ", "PATH=/bin ", "<<<a "]);
+        text += chance.one(&[
+            "a=1 ",
+            ">f ",
+            "2>&1 ",
+            "<f ",
+            "b='c d' ",
+            "2>/dev/null ",
+            "a=$(rm x) ",
+            "PATH=/bin ",
+            "PATH=. ",
+            "<<<a ",
+            "&>f ",
+        ]);
     }
     let program = chance.one(PROGRAMS);
     let (name, rest) = program.split_once(' ').map_or((program, ""), |(name, rest)| (name, rest));
@@ -196,7 +260,7 @@ fn simple(chance: &mut Chance, depth: usize) -> String {
         text += " ";
         text += &word(chance, depth.min(1));
     }
-    text += chance.one(&["", "", "", "", " >f", " 2>&1", " >/dev/null", " # a", " <f"]);
+    text += chance.one(&["", "", "", "", " >f", " 2>&1", " >/dev/null", " # a", " <f", " &>/dev/null rm x", " &>>/dev/null"]);
     text
 }
 

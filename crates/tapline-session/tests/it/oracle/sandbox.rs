@@ -32,8 +32,9 @@ ln -s /proc/self/fd "$root/dev/fd"
 ln -s /proc/self/fd/0 "$root/dev/stdin"
 mkdir "$root/proc"
 mount -t proc proc "$root/proc"
-sh=$(readlink -f "$(command -v sh)")
-cp "$sh" "$root/bin/sh"
+# What is allowed must hold in dash, too: there it is `sh`.
+sh=$(command -v dash) || sh=$(command -v sh)
+cp -L "$sh" "$root/bin/sh"
 for name in $REAL; do
   file=$(command -v "$name") || { echo "the sandbox needs $name" >&2; exit 1; }
   cp -L "$file" "$root/bin/$name"
@@ -54,6 +55,12 @@ stub() { # FILE
 mkdir -p "$root/project/sub"
 for name in $STUBS; do stub "$root/bin/$name"; done
 stub "$root/project/test.sh"
+# What an agent may have put there: a program that is found with PATH=., and files whose names are evaluated.
+stub "$root/project/git"
+stub "$root/project/ls"
+: >"$root/project/-v"
+: >"$root/project/a[\$(rm x)]"
+chmod 555 "$root/project/git" "$root/project/ls"
 stub "$root/project/sub/test.sh"
 : >"$root/log/ran"
 mkfifo "$root/log/clock"

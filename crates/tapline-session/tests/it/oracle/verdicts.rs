@@ -72,7 +72,7 @@ pub(crate) fn hold(seed: u64, made: usize, others: usize, known: &mut HashSet<u6
     let texts: Vec<_> = chosen.iter().map(|(command, _)| command.as_str()).collect();
     run_each(&texts, |ran| {
         let Some((command, allowed)) = commands.next() else { return };
-        if *allowed && !ran.iter().all(is_allowed) {
+        if *allowed && !ran.iter().all(|ran| is_allowed(ran) || is_given_to_bash(ran, command)) {
             tally.more.push(format!("{command:?} ran {ran:?}"));
         }
         let rm = ran.iter().any(|ran| ran.words.first().is_some_and(|name| name.rsplit('/').next() == Some("rm")));
@@ -103,4 +103,13 @@ fn is_allowed(ran: &Ran) -> bool {
         ["/bin/git" | "/usr/bin/git" | "/bin/ls" | "/usr/bin/ls", ..] | ["/bin/cargo" | "/usr/bin/cargo", "test"] => true,
         _ => false,
     }
+}
+
+/// `bash *` allows `bash sub/test.sh`: a file, with a slash, of the folder where the agent was started.
+fn is_given_to_bash(ran: &Ran, command: &str) -> bool {
+    let words: Vec<_> = command.split_whitespace().map(|word| word.replace(['\'', '"', '\\'], "")).collect();
+    let file = ran.words.first().filter(|name| name.contains('/') && ran.folder == "/project");
+    let at = file.and_then(|file| words.iter().position(|word| word == file));
+    let before = at.and_then(|at| words[..at].iter().rev().find(|word| !word.starts_with('-')));
+    before.is_some_and(|word| matches!(&**word, "bash" | "sh"))
 }
