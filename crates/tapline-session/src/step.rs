@@ -379,7 +379,7 @@ pub struct SoFar {
     pub turns: u64,
     /// Their time.
     pub duration_ms: Option<f64>,
-    /// What they cost.
+    /// What they cost, without the list of models.
     pub ledger: Ledger,
     /// Calls that were not permitted.
     pub denials: u64,

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tapline_session::render::{Format, Status, Style, TerminalOptions};
+use tapline_session::step::{Step, What};
 
 use crate::fixtures::{show, tell_plainly};
 
@@ -113,4 +114,18 @@ fn many_calls_that_run_at_once_take_linear_time_in_the_status_line() {
         }
     }
     assert!(status.line(Duration::ZERO).contains("(and 255 more)"), "{}", status.line(Duration::ZERO));
+}
+
+#[test]
+fn a_turn_does_not_keep_the_list_of_all_models() {
+    let result = |at: usize| {
+        let usage = format!(r#"{{"m{at}":{{"inputTokens":1,"outputTokens":1,"costUSD":0.1}}}}"#);
+        format!(r#"{{"type":"result","subtype":"success","result":"x","session_id":"s{at}","modelUsage":{usage}}}"#) + "\n"
+    };
+    let stream: String = (0..3).map(result).collect();
+    let told = tell_plainly(stream.as_bytes());
+    let turn = |step: &Step| if let What::Turn(turn) = &step.what { Some(turn.clone()) } else { None };
+    let turns: Vec<_> = told.steps.iter().flatten().filter_map(turn).collect();
+    assert!(turns.len() == 3 && turns.iter().all(|turn| turn.so_far.ledger.by_model.is_empty()));
+    assert_eq!(told.summary.ledger.by_model.len(), 3, "the sum has it");
 }
