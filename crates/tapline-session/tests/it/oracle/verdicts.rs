@@ -110,6 +110,8 @@ fn is_given_to_bash(ran: &Ran, command: &str) -> bool {
     let words: Vec<_> = command.split_whitespace().map(|word| word.replace(['\'', '"', '\\'], "")).collect();
     let file = ran.words.first().filter(|name| name.contains('/') && ran.folder == "/project");
     let at = file.and_then(|file| words.iter().position(|word| word == file));
-    let before = at.and_then(|at| words[..at].iter().rev().find(|word| !word.starts_with('-')));
+    // Options and redirections may stand between them.
+    let is_word = |word: &&String| !word.starts_with('-') && !word.contains(['<', '>']);
+    let before = at.and_then(|at| words[..at].iter().rev().find(is_word));
     before.is_some_and(|word| matches!(&**word, "bash" | "sh"))
 }
