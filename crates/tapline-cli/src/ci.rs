@@ -5,9 +5,13 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use tapline_recording::Redactor;
 use tapline_session::text::one_line;
+
+use crate::config;
 
 /// Whether this is a job of GitHub Actions.
 pub(crate) fn is_job() -> bool {
@@ -17,6 +21,15 @@ pub(crate) fn is_job() -> bool {
 /// Whether this is the log of any CI system.
 pub(crate) fn is_log() -> bool {
     is_set("CI") || is_job()
+}
+
+/// Text without secrets where it goes to the log of a CI system, which many can read. A configuration that is wrong is told elsewhere.
+pub(crate) fn in_public(text: &str) -> Cow<'_, str> {
+    static REDACTOR: OnceLock<Redactor> = OnceLock::new();
+    if !is_log() {
+        return Cow::Borrowed(text);
+    }
+    REDACTOR.get_or_init(|| config::redactor().unwrap_or_default()).text(text)
 }
 
 /// Whether a variable says yes: it is there, and not empty, `0` or `false`.
@@ -192,7 +205,7 @@ pub(crate) fn annotation(filter: &Filter, title: &str, text: &str) -> String {
 /// The same, from wherever an error is told.
 pub(crate) fn annotate(text: &str) {
     let mut stderr = io::stderr();
-    let line = annotation(&Filter::of(stderr.as_fd()), "tapline", text);
+    let line = annotation(&Filter::of(stderr.as_fd()), "tapline", &in_public(text));
     let _ = stderr.write_all(line.as_bytes());
 }
 

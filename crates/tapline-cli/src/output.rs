@@ -2,6 +2,7 @@
 
 mod file;
 
+use std::borrow::Cow;
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 use tapline_session::text::visible;
@@ -71,7 +72,7 @@ pub(crate) fn refuse(text: &str, why: &str) {
 
 fn say(text: &str) {
     let mut stderr = Filtered::new(io::stderr(), Kind::Text);
-    let _ = stderr.write_all(format!("{}\n", visible(text)).as_bytes());
+    let _ = stderr.write_all(format!("{}\n", visible(&ci::in_public(text))).as_bytes());
 }
 
 /// A word as a shell reads it.
@@ -117,11 +118,11 @@ impl<W: Write> Write for Visible<W> {
 }
 
 /// Bytes of the agent's: as they are where stdout is no terminal, made visible where it is one.
-pub(crate) fn raw_bytes(bytes: &[u8]) -> std::borrow::Cow<'_, [u8]> {
+pub(crate) fn raw_bytes(bytes: &[u8]) -> Cow<'_, [u8]> {
     if is_terminal() { visible(&String::from_utf8_lossy(bytes)).into_owned().into_bytes().into() } else { bytes.into() }
 }
 
 /// A raw value of the agent's: as it is where stdout is no terminal, made visible where it is one.
-pub(crate) fn raw(text: &str) -> std::borrow::Cow<'_, str> {
+pub(crate) fn raw(text: &str) -> Cow<'_, str> {
     if is_terminal() { visible(text) } else { text.into() }
 }

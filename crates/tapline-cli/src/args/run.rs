@@ -103,7 +103,7 @@ pub(crate) struct Told {
     /// What it may do unasked: default, acceptEdits, plan, bypassPermissions, …
     #[arg(long, value_name = "MODE")]
     pub(crate) permission_mode: Option<String>,
-    /// Rules that decide what it may do; what no rule covers is denied, or asked in a chat (TOML; docs/PERMISSIONS.md)
+    /// Rules that decide what it may do (TOML; docs/PERMISSIONS.md); a call that no rule is for is left to the agent's own settings: what it would ask a person is denied, or asked in a chat
     #[arg(long, value_name = "FILE")]
     pub(crate) permissions: Option<PathBuf>,
     /// Stop after at most N requests to the model

@@ -142,7 +142,8 @@ fn what_rules_deny_is_told_once_with_its_rule() {
         assert_eq!(told.matches("denied: ").count(), 2, "{told}");
         assert!(told.contains("denied: Bash `rm -r made`: nothing is removed here (deny[0])"), "{told}");
         assert!(told.contains("denied: Bash `make all`"), "{told}");
-        assert!(told.contains(&format!("add an [[allow]] rule for Bash to {}", rules.display())), "{told}");
+        let advice = format!(r#"add at the top of {}: allow = [{{ tool = "Bash", command = "make all" }}]"#, rules.display());
+        assert!(told.contains(&advice), "{told}");
     }
 }
 

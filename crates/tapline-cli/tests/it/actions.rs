@@ -169,6 +169,20 @@ fn failures_are_annotated_whatever_the_command() {
     assert_eq!(commands(&in_actions(&["inspect"], no_result).err).len(), 0, "nothing failed: it was asked what happened");
 }
 
+#[test]
+fn errors_and_annotations_hold_no_key_whatever_the_command() {
+    let key = "sk-ant-api03-AAAABBBBCCCCDDDD1111222233334444";
+    let folder = Folder::new("annotated-keys");
+    let policy = folder.file("rules.toml", &format!("key = \"{key}\""));
+    let failed =
+        format!(r#"{{"type":"result","subtype":"success","is_error":true,"result":"API Error: 400 {key}","session_id":"s"}}"#);
+    for args in [&["inspect", "--exit-status"][..], &["view", "--exit-status"], &["check", "--policy", &policy]] {
+        let told = in_actions(args, &failed);
+        assert!(told.code != 0 && told.err.contains("::error title="), "{args:?}: {}", told.err);
+        assert!(!told.err.contains(key) && told.err.contains("[redacted]"), "{args:?}: {}", told.err);
+    }
+}
+
 fn groups(out: &str) -> (usize, usize) {
     let count = |what: &str| out.lines().filter(|line| line.starts_with(what)).count();
     (count("::group::"), count("::endgroup::"))

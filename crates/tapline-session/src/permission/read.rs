@@ -146,6 +146,13 @@ impl Rule {
                 doubts.push(format!(
                     "`{command}` is how the agent writes its own rules; here, `{start} *` is any command of {start}"
                 ));
+            } else if !allows
+                && !command.contains([' ', '*'])
+                && !self.command.iter().flat_map(Patterns::iter).any(|other| other.starts_with(&format!("{command} ")))
+            {
+                doubts.push(format!(
+                    "`{command}` is that command without a word behind it; `{command} *` is any command of {command}"
+                ));
             } else if command.trim() != command {
                 doubts.push(format!("no command begins or ends with a blank, as `{command}` does"));
             } else if let Some(parts) =

@@ -48,7 +48,12 @@ pub(crate) fn judge(evidence: &Evidence<'_>, ending: &Ending, mut warnings: Warn
         warnings.add("stderr", None, cut(text));
     }
     if !evidence.result {
-        warnings.add("no-result", None, "there is no result: the run did not end, or its end was lost");
+        let why = if evidence.known {
+            "there is no result: the run did not end, or its end was lost"
+        } else {
+            "there is no result that tapline knows: no agent that it knows wrote this"
+        };
+        warnings.add("no-result", None, why);
     }
     let (outcome, mut category, error) = weigh(evidence, ending, stderr);
     if outcome == Outcome::Success && !ending.no_heuristics {

@@ -76,6 +76,7 @@ fn what_is_most_likely_not_meant_is_doubted() {
         ("[[allow]]\ntool = \"Bash\"\ncommand = \"git status && ls\"", "(`git status`, `ls`)"),
         ("[[allow]]\ntool = \"Bash\"\ncommand = \"cargo test > log\"", "`cargo test > log` allows nothing"),
         ("[[allow]]\ntool = \"Bash\"\ncommand = \"ls \"", "no command begins or ends with a blank"),
+        ("[[deny]]\ntool = \"Bash\"\ncommand = \"rm\"", "deny[0]: `rm` is that command without a word behind it; `rm *`"),
     ] {
         let doubts = doubts(text);
         assert!(doubts.len() == 1 && doubts[0].contains(said), "{text}: {doubts:?}");
