@@ -64,8 +64,8 @@ pub(crate) struct Inspect {
     #[arg(long, conflicts_with = "get")]
     pub(crate) json: bool,
     /// Print one value of the report, raw: session.id, answer, ledger.cost_usd, tools.calls[].name; may be given several times, each value starts a line.
-    /// In GitHub Actions a workflow command in it (`::error::`) is taken apart, also in `$(…)`: `x=$(GITHUB_ACTIONS= tapline …)`
-    /// has it exactly
+    /// In GitHub Actions, text in it that the runner would take for a command is changed (`::error::` becomes `: :error::`); a script that
+    /// needs the exact value writes `x=$(GITHUB_ACTIONS= tapline …)`
     #[arg(long, value_name = "PATH")]
     pub(crate) get: Vec<String>,
     /// Replace secrets: keys, tokens, passwords, private keys (docs/REDACT.md)
@@ -241,7 +241,7 @@ pub(crate) struct Facts {
     /// A file with what the agent wrote to stderr
     #[arg(long, value_name = "FILE")]
     pub(crate) stderr: Option<PathBuf>,
-    /// The run was stopped because it took too long
+    /// Say that the run was stopped because it took too long
     #[arg(long)]
     pub(crate) timed_out: bool,
     /// Do not mark a success as `interactive` or `background_task`
@@ -260,7 +260,7 @@ fn warning_code(text: &str) -> Result<&'static str, String> {
         let all = codes.join(", ");
         let meant = tapline_session::text::nearest(text, codes.iter().copied().chain(["denied"]));
         let meant = meant.map(|meant| format!("did you mean `{meant}`? ")).unwrap_or_default();
-        format!("{meant}There are denied (short for permission-denied), {all}")
+        format!("{meant}The codes are denied (short for permission-denied), {all}")
     })
 }
 

@@ -25,12 +25,12 @@ use crate::wire::Read;
 #[derive(Debug, Default)]
 pub struct Decoder {
     splitter: Splitter,
-    reading: Reading,
+    lines: LineReader,
 }
 
 /// What reading a line needs to know of those before it.
 #[derive(Debug, Default)]
-struct Reading {
+struct LineReader {
     tape: Tape,
     dialect: Dialect,
 }
@@ -38,13 +38,13 @@ struct Reading {
 impl Decoder {
     /// A decoder with its own limit on the size of a line, in bytes.
     pub fn with_line_limit(limit: usize) -> Self {
-        Self { splitter: Splitter::with_limit(limit), reading: Reading::default() }
+        Self { splitter: Splitter::with_limit(limit), lines: LineReader::default() }
     }
 
     /// Reads a stream of this agent, whatever its lines look like. `None`: the lines decide.
     #[must_use]
     pub fn for_agent(mut self, agent: Option<Agent>) -> Self {
-        self.reading.dialect = Dialect::of(agent);
+        self.lines.dialect = Dialect::of(agent);
         self
     }
 
@@ -57,15 +57,15 @@ impl Decoder {
 
     /// Takes the next bytes and hands each record they complete to `each`.
     pub fn push_each(&mut self, bytes: &[u8], mut each: impl FnMut(Record)) {
-        let reading = &mut self.reading;
-        self.splitter.push(bytes, |line| each(reading.line(line)));
+        let lines = &mut self.lines;
+        self.splitter.push(bytes, |line| each(lines.line(line)));
     }
 
     /// The input has ended: returns the record of an unterminated last line.
     pub fn finish(&mut self) -> Vec<Record> {
         let mut records = Vec::new();
-        let reading = &mut self.reading;
-        self.splitter.finish(|line| records.push(reading.line(line)));
+        let lines = &mut self.lines;
+        self.splitter.finish(|line| records.push(lines.line(line)));
         records
     }
 
@@ -92,17 +92,17 @@ impl Decoder {
             return Record { bytes, ..record };
         }
         // Whose stream it is was decided when it was read first.
-        self.reading.dialect = record.dialect;
+        self.lines.dialect = record.dialect;
         Record { dialect: record.dialect, ..self.decode_line(record.line, bytes) }
     }
 
     /// Decodes one whole line that was cut elsewhere.
     pub fn decode_line(&mut self, line: u64, bytes: Vec<u8>) -> Record {
-        self.reading.line(Line { piece: Piece::Line, number: line, bytes: bytes.into() })
+        self.lines.line(Line { piece: Piece::Line, number: line, bytes: bytes.into() })
     }
 }
 
-impl Reading {
+impl LineReader {
     fn line(&mut self, line: Line<'_>) -> Record {
         let (envelope, event) = match line.piece {
             Piece::Line => {

@@ -103,7 +103,7 @@ pub(crate) struct Told {
     /// What it may do unasked: default, acceptEdits, plan, bypassPermissions, …
     #[arg(long, value_name = "MODE")]
     pub(crate) permission_mode: Option<String>,
-    /// Rules that decide what it may do (TOML; docs/PERMISSIONS.md); a call that no rule is for is left to the agent's own settings: what it would ask a person is denied, or asked in a chat
+    /// Rules that decide what it may do (TOML; docs/PERMISSIONS.md). The agent's own settings decide about a call that no rule covers; if the agent would ask a person, the call is denied, or you are asked in a chat
     #[arg(long, value_name = "FILE")]
     pub(crate) permissions: Option<PathBuf>,
     /// Stop after at most N requests to the model
@@ -152,8 +152,8 @@ pub(crate) struct Shown {
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) format: Option<Format>,
     /// Print one value of the report and nothing else: session.id, answer, ledger.cost_usd; may be given several times, each value starts a line.
-    /// In GitHub Actions a workflow command in it (`::error::`) is taken apart, also in `$(…)`: `x=$(GITHUB_ACTIONS= tapline …)`
-    /// has it exactly
+    /// In GitHub Actions, text in it that the runner would take for a command is changed (`::error::` becomes `: :error::`); a script that
+    /// needs the exact value writes `x=$(GITHUB_ACTIONS= tapline …)`
     #[arg(long, value_name = "PATH", conflicts_with = "format")]
     pub(crate) get: Vec<String>,
     /// Show what the agent thinks
@@ -282,7 +282,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 fn some_time(text: &str) -> Result<Duration, String> {
     let time = duration(text)?;
     if time.is_zero() {
-        Err("no run ends in no time: write it like 90s or 10m, or leave it out for no limit".to_owned())
+        Err("a limit of 0 would stop the run at once: write it like 90s or 10m, or leave it out for no limit".to_owned())
     } else {
         Ok(time)
     }

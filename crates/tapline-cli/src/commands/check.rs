@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
         let missing = source.attempts().saturating_sub(1 + counted);
         if missing > 0 {
             let missing = count_of(usize::try_from(missing).unwrap_or(usize::MAX), "earlier attempt");
-            output::tell(&format!("{missing} of this run cannot be read: what the policy sums up is too little"));
+            output::tell(&format!("{missing} of this run cannot be read: the policy's limits are checked without it"));
         }
     }
     let mut checker = Checker::default();
