@@ -1,7 +1,5 @@
 //! How a turn of Claude's ends: what `result` says, what it cost, why it failed.
 
-use std::collections::BTreeMap;
-
 use tapline_protocol::Number;
 use tapline_protocol::Read as _;
 use tapline_protocol::claude::message::{Assistant, User};
@@ -9,7 +7,6 @@ use tapline_protocol::claude::result::TurnResult;
 
 use super::codex::words_of;
 use super::{Fold, Steps};
-use crate::ledger::Ledger;
 use crate::step::{SoFar, Turn, What};
 use crate::time::rfc3339;
 use crate::verdict::Category;
@@ -143,7 +140,7 @@ impl Fold {
             turns: count,
             duration_ms: turns.duration_ms,
             // A list of models in every turn would take memory without bound.
-            ledger: Ledger { by_model: BTreeMap::new(), ..self.ledger.ledger() },
+            ledger: self.ledger.totals(),
             denials: self.denials,
             blemished,
         };

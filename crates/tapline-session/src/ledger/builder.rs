@@ -1,6 +1,7 @@
 //! Builds a ledger while a stream is read, in bounded memory.
 
 use std::collections::BTreeMap;
+use std::ops::Add;
 
 use tapline_protocol::claude::message::{Message, Usage};
 use tapline_protocol::claude::result::{ModelUsage, TurnResult};
@@ -19,9 +20,11 @@ const UNNAMED: &str = "unknown";
 pub(crate) struct LedgerBuilder {
     /// Processes that have ended, where streams were joined.
     past: Ledger,
-    /// The processes by session: totals are cumulative in each.
+    /// The processes by session, or by thread: totals are cumulative in each.
     processes: BTreeMap<Option<String>, Process>,
     session: Option<String>,
+    /// What all processes but that of `session` add up to, without the list of models.
+    elsewhere: Ledger,
     results: bool,
     /// Whether any result counted tokens.
     counted: bool,
@@ -38,8 +41,6 @@ pub(crate) struct LedgerBuilder {
     deltas: bool,
     /// A message ended whose start, and so its input, was never seen.
     unstarted: bool,
-    /// Codex's usage is cumulative over each thread.
-    threads: BTreeMap<Option<String>, CodexUsage>,
     /// Codex counts its own tokens, not those of the agents it starts.
     sub_agents: bool,
 }
@@ -49,29 +50,50 @@ pub(crate) struct LedgerBuilder {
 struct Process {
     ended_a_turn: bool,
     total: Option<f64>,
+    /// The total by model, where a result had one.
     models: BTreeMap<String, ModelUsage>,
-    turns: TokenCounts,
-    turn_searches: u64,
+    /// What the models used; where none is named, what the turns did.
+    tokens: TokenCounts,
+    web_searches: u64,
     /// What was counted is all that was used: it is the total by model, or nothing was used.
     whole: bool,
 }
 
 impl Process {
-    fn ledger(&self) -> Ledger {
-        let mut ledger =
-            Ledger { cost_usd: self.total.map(exact_dollars), exact: self.whole, basis: Basis::Results, ..Ledger::default() };
-        for (model, usage) in &self.models {
-            let tokens = TokenCounts::from(usage);
-            ledger.tokens += tokens;
-            ledger.web_searches = ledger.web_searches.saturating_add(usage.web_search_requests.0);
-            let cost_usd = usage.cost_usd.as_ref().map(|cost| exact_dollars(cost.usd));
-            ledger.by_model.insert(model.clone(), ModelTotals { tokens, cost_usd });
-        }
+    /// Counts what one turn used.
+    fn add_turn(&mut self, usage: &Usage) {
         if self.models.is_empty() {
-            ledger.tokens = self.turns;
-            ledger.web_searches = self.turn_searches;
+            let searches = usage.server_tool_use.as_ref().map_or(0, |counts| counts.web_search_requests.0);
+            self.tokens += TokenCounts::from(usage);
+            self.web_searches = self.web_searches.saturating_add(searches);
         }
-        ledger
+    }
+
+    /// Takes the total by model in place of what the turns used.
+    fn set_models(&mut self, models: &BTreeMap<String, ModelUsage>) {
+        self.models.clone_from(models);
+        self.tokens = models.values().map(TokenCounts::from).fold(TokenCounts::default(), Add::add);
+        let searches = models.values().map(|usage| usage.web_search_requests.0);
+        self.web_searches = searches.fold(0, u64::saturating_add);
+    }
+
+    /// The ledger without the list of models.
+    fn totals(&self) -> Ledger {
+        Ledger {
+            cost_usd: self.total.map(exact_dollars),
+            tokens: self.tokens,
+            web_searches: self.web_searches,
+            exact: self.whole,
+            basis: Basis::Results,
+            ..Ledger::default()
+        }
+    }
+
+    fn ledger(&self) -> Ledger {
+        let cost_of = |usage: &ModelUsage| usage.cost_usd.as_ref().map(|cost| exact_dollars(cost.usd));
+        let of = |usage| ModelTotals { tokens: TokenCounts::from(usage), cost_usd: cost_of(usage) };
+        let by_model = self.models.iter().map(|(model, usage)| (model.clone(), of(usage))).collect();
+        Ledger { by_model, ..self.totals() }
     }
 }
 
@@ -103,24 +125,26 @@ impl LedgerBuilder {
             && self.session.as_deref() != Some(session)
         {
             // The first id, or one that goes on under another name, is the same process.
-            let before = self.session.replace(session.to_owned());
-            if explained || before.is_none() {
-                let process = self.processes.remove(&before).unwrap_or_default();
+            if explained || self.session.is_none() {
+                let process = self.processes.remove(&self.session).unwrap_or_default();
+                self.session = Some(session.to_owned());
                 self.processes.insert(self.session.clone(), process);
+            } else {
+                self.enter(Some(session));
             }
         }
         let process = self.processes.entry(self.session.clone()).or_default();
         if matches!((total, process.total), (Some(now), Some(before)) if now < before - 1e-9) {
-            self.past += &std::mem::take(process).ledger();
+            let ended = std::mem::take(process);
+            self.elsewhere += &ended.totals();
+            self.past += &ended.ledger();
         }
         let before = process.total.unwrap_or(0.0);
         process.total = total.or(process.total);
         let models = turn.model_usage.as_ref().filter(|models| !models.by_model.is_empty());
         if let Some(usage) = &turn.usage {
             self.counted = true;
-            process.turns += TokenCounts::from(&usage.counts);
-            let searches = usage.counts.server_tool_use.as_ref().map_or(0, |counts| counts.web_search_requests.0);
-            process.turn_searches = process.turn_searches.saturating_add(searches);
+            process.add_turn(&usage.counts);
         }
         // A total by model that has no model is whole where the turn used nothing.
         let idle = turn.usage.as_ref().is_none_or(|usage| TokenCounts::from(&usage.counts).total() == 0);
@@ -129,9 +153,25 @@ impl LedgerBuilder {
         process.whole = models.is_some() || turn.model_usage.is_some() && idle && was_whole;
         if let Some(models) = models {
             self.counted = true;
-            process.models.clone_from(&models.by_model);
+            process.set_models(&models.by_model);
         }
         total.map(|total| exact_dollars(total - before))
+    }
+
+    /// Goes on with another process.
+    fn enter(&mut self, session: Option<&str>) {
+        let before = std::mem::replace(&mut self.session, session.map(str::to_owned));
+        if self.processes.contains_key(&self.session) {
+            self.elsewhere = Ledger { by_model: BTreeMap::new(), ..self.past.clone() };
+            for (name, process) in &self.processes {
+                if *name != self.session {
+                    self.elsewhere += &process.totals();
+                }
+            }
+        } else if let Some(process) = self.processes.get(&before) {
+            // Streams that are joined have ever new sessions: none is summed twice.
+            self.elsewhere += &process.totals();
+        }
     }
 
     /// An `assistant` event: its input counts once a message, its output never.
@@ -205,9 +245,13 @@ impl LedgerBuilder {
         };
         self.counted = true;
         self.since_result = false;
+        if self.session.as_deref() != thread {
+            self.enter(thread);
+        }
+        let process = self.processes.entry(self.session.clone()).or_default();
+        process.whole = true;
         let now = TokenCounts::from(usage);
-        let before = self.threads.insert(thread.map(str::to_owned), usage.clone());
-        let before = before.as_ref().map(TokenCounts::from).unwrap_or_default();
+        let before = std::mem::replace(&mut process.tokens, now);
         TokenCounts {
             input: now.input.saturating_sub(before.input),
             output: now.output.saturating_sub(before.output),
@@ -217,6 +261,18 @@ impl LedgerBuilder {
         }
     }
 
+    /// The ledger so far without the list of models, in a time that does not grow with the stream.
+    pub(crate) fn totals(&self) -> Ledger {
+        if !self.results {
+            return Ledger { by_model: BTreeMap::new(), ..self.ledger() };
+        }
+        let mut ledger = self.elsewhere.clone();
+        if let Some(process) = self.processes.get(&self.session) {
+            ledger += &process.totals();
+        }
+        self.told_by_results(ledger)
+    }
+
     /// The ledger so far.
     pub(crate) fn ledger(&self) -> Ledger {
         if self.results {
@@ -224,13 +280,7 @@ impl LedgerBuilder {
             for process in self.processes.values() {
                 ledger += &process.ledger();
             }
-            for usage in self.threads.values() {
-                let tokens = TokenCounts::from(usage);
-                ledger += &Ledger { tokens, exact: !self.sub_agents, basis: Basis::Results, ..Ledger::default() };
-            }
-            ledger.basis = Basis::Results;
-            ledger.exact &= self.counted && !self.since_result;
-            return ledger;
+            return self.told_by_results(ledger);
         }
         let mut ledger = Ledger::default();
         let open = self.open.values().map(|open| (&open.model, open.counts));
@@ -248,6 +298,13 @@ impl LedgerBuilder {
             && self.from_messages.is_empty()
             && !self.unstarted
             && self.open.values().all(|open| open.ended && open.started);
+        ledger
+    }
+
+    /// Results count what was used until the last of them, and Codex's not what its sub-agents used.
+    fn told_by_results(&self, mut ledger: Ledger) -> Ledger {
+        ledger.basis = Basis::Results;
+        ledger.exact &= self.counted && !self.since_result && !self.sub_agents;
         ledger
     }
 }

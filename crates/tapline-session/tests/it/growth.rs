@@ -1,7 +1,9 @@
 //! Many small things: what they cost grows with their number, not with its square. What does not would take hours here.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use tapline_session::Ledger;
 use tapline_session::render::{Format, Status, Style, TerminalOptions};
 use tapline_session::step::{Step, What};
 
@@ -52,6 +54,17 @@ fn updated(item: &str) -> String {
     r#"{"type":"item.updated","item":ITEM}"#.replace("ITEM", item)
 }
 
+/// A turn's end in a session of its own.
+const RESULT: &str = r#"{"type":"result","subtype":"success","result":"x","session_id":"SESSION","total_cost_usd":0.1,"usage":{"input_tokens":2,"output_tokens":3},"modelUsage":{"m#":{"inputTokens":2,"outputTokens":3,"costUSD":0.1}}}"#;
+/// A turn of Codex's in a thread of its own.
+const CODEX_TURN: &str = concat!(
+    r#"{"type":"thread.started","thread_id":"t#"}"#,
+    "\n",
+    r#"{"type":"turn.started"}"#,
+    "\n",
+    r#"{"type":"turn.completed","usage":{"input_tokens":5,"cached_input_tokens":1,"output_tokens":2}}"#
+);
+
 /// Reads a stream, and shows it in every way there is.
 fn show_all(stream: &str) {
     let told = tell_plainly(stream.as_bytes());
@@ -90,6 +103,8 @@ fn ten_times_as_many_small_things_take_about_ten_times_the_work_in_every_rendere
         ("calls, then their answers", vec![said("assistant", call), said("user", answer)]),
         ("a message of Codex'", vec![updated(r#"{"id":"i","type":"agent_message","text":"x"}"#)]),
         ("a command of Codex'", vec![updated(output)]),
+        ("results of ever new sessions", vec![RESULT.replace("SESSION", "s#")]),
+        ("threads of Codex'", vec![CODEX_TURN.to_owned()]),
         ("lists of Codex'", vec![updated(r#"{"id":"i#","type":"todo_list","items":[{"text":"x","completed":false}]}"#)]),
     ] {
         let [few, ten_times] = [1_500, 15_000].map(|count| {
@@ -117,15 +132,20 @@ fn many_calls_that_run_at_once_take_linear_time_in_the_status_line() {
 }
 
 #[test]
-fn a_turn_does_not_keep_the_list_of_all_models() {
-    let result = |at: usize| {
-        let usage = format!(r#"{{"m{at}":{{"inputTokens":1,"outputTokens":1,"costUSD":0.1}}}}"#);
-        format!(r#"{{"type":"result","subtype":"success","result":"x","session_id":"s{at}","modelUsage":{usage}}}"#) + "\n"
-    };
-    let stream: String = (0..3).map(result).collect();
-    let told = tell_plainly(stream.as_bytes());
-    let turn = |step: &Step| if let What::Turn(turn) = &step.what { Some(turn.clone()) } else { None };
-    let turns: Vec<_> = told.steps.iter().flatten().filter_map(turn).collect();
-    assert!(turns.len() == 3 && turns.iter().all(|turn| turn.so_far.ledger.by_model.is_empty()));
-    assert_eq!(told.summary.ledger.by_model.len(), 3, "the sum has it");
+fn a_turn_tells_the_totals_of_all_sessions_without_their_models() {
+    // Joined streams, a session that comes back, one whose totals start anew, threads of Codex's.
+    let claude: String =
+        ["s0", "s1", "s0", "s2", "s2", "s0"].iter().map(|name| RESULT.replace("SESSION", name) + "\n").collect();
+    let numbered =
+        claude.lines().enumerate().map(|(at, line)| line.replace("m#", &format!("m{at}")) + "\n").collect::<String>();
+    let anew = numbered.replacen("0.1,", "0.3,", 1);
+    for (stream, models) in [(numbered, 3), (anew, 4), (many(3, CODEX_TURN), 0)] {
+        let told = tell_plainly(stream.as_bytes());
+        let turn = |step: &Step| if let What::Turn(turn) = &step.what { Some(turn.so_far.ledger.clone()) } else { None };
+        let turns: Vec<_> = told.steps.iter().flatten().filter_map(turn).collect();
+        assert!(turns.len() >= 3 && turns.iter().all(|ledger| ledger.by_model.is_empty()));
+        let whole = told.summary.ledger;
+        assert_eq!(whole.by_model.len(), models, "the summary has the models: {whole:?}");
+        assert_eq!(turns.last(), Some(&Ledger { by_model: BTreeMap::new(), ..whole }));
+    }
 }
