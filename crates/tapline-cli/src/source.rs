@@ -195,15 +195,14 @@ impl Source {
             *unsure &= record.as_ref().is_some_and(|record| record.line < SHOWS_WITHIN && !is_of_a_stream(record));
             Ok(record)
         };
-        let (record, bytes) = match redaction {
-            Some(redaction) => redaction.next(read)?.unzip(),
-            None => read()?
-                .map(|record| {
-                    let bytes = record.bytes.len();
-                    (record, bytes)
-                })
-                .unzip(),
+        let Some(redaction) = redaction else {
+            let record = read()?;
+            if let (Some(sent), Some(record)) = (&mut self.sent, &record) {
+                sent.received(record.bytes.len());
+            }
+            return Ok(record);
         };
+        let (record, bytes) = redaction.next(read)?.unzip();
         if let (Some(sent), Some(bytes)) = (&mut self.sent, bytes) {
             sent.received(bytes);
         }
@@ -215,7 +214,7 @@ impl Source {
         if let Some(stderr) = self.ending.stderr.as_deref().filter(|_| !std::mem::replace(&mut self.heard, true)) {
             self.fold.hear_stderr(stderr);
         }
-        if self.held.is_none() {
+        if self.sent.is_some() && self.held.is_none() {
             self.held = self.next_record()?;
         }
         if let Some(sent) = &mut self.sent {
@@ -229,7 +228,8 @@ impl Source {
                 return Ok(Some((None, steps)));
             }
         }
-        let Some(record) = self.held.take() else { return Ok(None) };
+        let read = if self.sent.is_some() { self.held.take() } else { self.next_record()? };
+        let Some(record) = read else { return Ok(None) };
         let mut steps = self.fold.apply(&record);
         if self.is_transcript {
             steps.retain(|step| !matches!(&step.what, What::Odd(odd) if odd.code == UNKNOWN));

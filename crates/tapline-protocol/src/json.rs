@@ -7,7 +7,7 @@ mod fragment;
 mod value;
 mod walk;
 
-pub(crate) use fingerprint::{fingerprint, fingerprint_of};
+pub(crate) use fingerprint::fingerprint;
 pub use fragment::{Json, Number, without_lone_surrogates};
 pub use value::{Entries, Items, Kind, Value};
 pub use walk::{Token, Walk};

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::dialect::{Dialect, known_keys};
 use crate::event::Event;
-use crate::json::{Json, Tape, Value, fingerprint, fingerprint_of};
+use crate::json::{Json, Tape, Value};
 use crate::lines::BOM;
 use crate::wire::Read;
 
@@ -61,12 +61,6 @@ impl Record {
     /// Reads the line's value anew: `read` gets the view, unless the line is not JSON.
     pub fn with<T>(&self, read: impl FnOnce(Value<'_>) -> T) -> Option<T> {
         Tape::default().parse(&self.text()).ok().map(read)
-    }
-
-    /// A fingerprint of what the line says: the same for two lines whose JSON is the same value, whatever stands around it.
-    /// A line that is not JSON is compared by its text.
-    pub fn fingerprint(&self) -> u64 {
-        self.with(fingerprint).unwrap_or_else(|| fingerprint_of(&*self.text()))
     }
 
     /// The tag this event is known under: a type, or `system/<subtype>`.

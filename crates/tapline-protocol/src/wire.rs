@@ -200,10 +200,14 @@ macro_rules! wire {
     ($( $(#[$meta:meta])* $name:ident {
         $( $field:ident : $ty:ty = $key:literal ),* $(,)?
         $(; also $($also:literal),+ $(,)?)?
+        $(; fingerprint $print:ident)?
     } )+) => { $(
         $(#[$meta])*
         #[derive(Clone, Debug, Default, PartialEq)]
-        pub struct $name { $( #[doc = concat!("`", $key, "`")] pub $field: $ty, )* }
+        pub struct $name { $( #[doc = concat!("`", $key, "`")] pub $field: $ty, )*
+            $( /// The same for two objects that are the same JSON value, however they are written.
+            pub $print: u64, )?
+        }
 
         impl $crate::wire::Shape for $name {
             const KEYS: &'static [&'static str] = &[$($key,)* $($($also,)+)?];
@@ -212,7 +216,7 @@ macro_rules! wire {
         impl $crate::wire::Read for $name {
             #[allow(unused_mut, unused_variables, clippy::match_single_binding, reason = "shapes without fields")]
             fn read(value: $crate::json::Value<'_>) -> Option<Self> {
-                let mut out = Self::default();
+                let mut out = Self { $( $print: $crate::json::fingerprint(value), )? ..Self::default() };
                 for (key, value) in value.entries()? {
                     match &*key {
                         $( $key => out.$field = $crate::wire::Field::field(value), )*

@@ -47,7 +47,8 @@ wire! {
         "first_text_post_wall_ms", "time_to_request_from_spawn_ms", "warm_spare_claimed", "time_origin_ms",
         "credential_expires_at", "fast_mode_disabled_reason", "invalid_config_file", "subagent_stats",
         "safety_stops", "model_usage_since_last_result", "first_request_input_tokens",
-        "first_request_cache_read_input_tokens"
+        "first_request_cache_read_input_tokens";
+        fingerprint fingerprint
     }
 
     /// What one model used, cumulative over the process.

@@ -1,37 +1,50 @@
 //! When two texts are the same JSON: blanks, the order of keys, escapes and the way a number is written do not count.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher as _, Hash as _, Hasher};
+
+use foldhash::quality::FixedState;
 
 use super::{Kind, Value};
 
 /// Deeper values are compared by their text, so that no nesting is too deep.
 const DEPTH: u32 = 128;
 
-/// A fingerprint of anything.
-pub(crate) fn fingerprint_of(what: impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    what.hash(&mut hasher);
+/// The same for two texts that are the same JSON value; of a repeated key the last counts.
+pub(crate) fn fingerprint(value: Value<'_>) -> u64 {
+    let mut hasher = FixedState::default().build_hasher();
+    feed(value, &mut hasher);
     hasher.finish()
 }
 
-/// The same for two texts that are the same JSON value; of a repeated key the last counts.
-pub(crate) fn fingerprint(value: Value<'_>) -> u64 {
+/// Each value begins with its kind; arrays and objects also end with it: no two values write the same.
+fn feed(value: Value<'_>, hasher: &mut impl Hasher) {
     if value.depth() > DEPTH {
-        return fingerprint_of(value.raw());
+        return value.raw().hash(hasher);
     }
-    match value.kind() {
-        Kind::Null => 0,
-        Kind::True => 1,
-        Kind::False => 2,
-        Kind::Number => fingerprint_of(plain(value.raw())),
-        Kind::String => fingerprint_of(("string", value.as_str())),
-        Kind::Array => fingerprint_of(("array", value.items().into_iter().flatten().map(fingerprint).collect::<Vec<_>>())),
+    let kind = value.kind();
+    hasher.write_u8(kind as u8);
+    match kind {
+        Kind::Null | Kind::True | Kind::False => {}
+        Kind::Number => plain(value.raw()).hash(hasher),
+        Kind::String => value.as_str().hash(hasher),
+        Kind::Array => {
+            for item in value.items().into_iter().flatten() {
+                feed(item, hasher);
+            }
+            hasher.write_u8(kind as u8);
+        }
         Kind::Object => {
-            let entries: BTreeMap<_, _> = value.entries().into_iter().flatten().collect();
-            let entries = entries.into_iter().map(|(key, value)| (key, fingerprint(value)));
-            fingerprint_of(("object", entries.collect::<Vec<_>>()))
+            let mut entries: Vec<_> = value.entries().into_iter().flatten().collect();
+            entries.sort_by(|one, other| one.0.cmp(&other.0));
+            for (at, (key, value)) in entries.iter().enumerate() {
+                let comes_again = entries.get(at + 1).is_some_and(|next| next.0 == *key);
+                if !comes_again {
+                    key.hash(hasher);
+                    feed(*value, hasher);
+                }
+            }
+            hasher.write_u8(kind as u8);
         }
     }
 }

@@ -1,7 +1,9 @@
 //! A set that remembers the last so many things: repeats are noticed, memory stays bounded.
 
 use std::collections::{HashSet, VecDeque};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher as _, Hash};
+
+use foldhash::{fast, quality};
 
 /// How many things are remembered.
 const CAPACITY: usize = 1 << 16;
@@ -9,14 +11,12 @@ const CAPACITY: usize = 1 << 16;
 /// The last things seen, by a 64-bit hash.
 #[derive(Debug, Default)]
 pub(crate) struct Recent {
-    set: HashSet<u64>,
+    set: HashSet<u64, fast::RandomState>,
     order: VecDeque<u64>,
 }
 
 pub(crate) fn hash(key: impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    key.hash(&mut hasher);
-    hasher.finish()
+    quality::FixedState::default().hash_one(key)
 }
 
 impl Recent {

@@ -38,7 +38,7 @@ impl Fold {
 
     pub(super) fn result(&mut self, turn: &TurnResult, out: &mut Steps<'_>) {
         let uuid = &out.record.envelope.uuid;
-        let repeated = !self.turns.seen.insert(("result", out.record.fingerprint()));
+        let repeated = !self.turns.seen.insert(("result", turn.fingerprint));
         let line = Some(out.record.line);
         if repeated {
             self.warnings.add("duplicate-result", line, "the same result was written before");

@@ -189,8 +189,8 @@ impl Fold {
         if let Some(uuid) = out.record.envelope.uuid.as_ref().filter(|_| !self.in_document) {
             let new = self.turns.seen.insert(("user", uuid));
             let same = !self.turns.seen.insert((uuid, hash(out.record.trimmed())));
-            let replayed = event.is_replay || self.turns.seen.contains(("sent", uuid));
-            if same || replayed && !new {
+            let replayed = || event.is_replay || self.turns.seen.contains(("sent", uuid));
+            if same || !new && replayed() {
                 // Nothing is said twice, but an answer that comes twice is told.
                 out.quiet(None);
                 return self.answers_again(event, out);
