@@ -216,7 +216,8 @@ macro_rules! wire {
         impl $crate::wire::Read for $name {
             #[allow(unused_mut, unused_variables, clippy::match_single_binding, reason = "shapes without fields")]
             fn read(value: $crate::json::Value<'_>) -> Option<Self> {
-                let mut out = Self { $( $print: $crate::json::fingerprint(value), )? ..Self::default() };
+                let mut out = Self::default();
+                $( out.$print = $crate::json::fingerprint(value); )?
                 for (key, value) in value.entries()? {
                     match &*key {
                         $( $key => out.$field = $crate::wire::Field::field(value), )*
