@@ -21,7 +21,7 @@ use crate::running::Running;
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "nothing is said before a turn is begun"]
+#[must_use = "a conversation does nothing until you start a turn"]
 pub struct Conversation {
     /// Who is spoken to, and how: what is changed here holds from the next turn on.
     pub agent: Agent,

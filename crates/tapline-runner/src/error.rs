@@ -30,7 +30,7 @@ pub enum StartError {
     #[error("{0}")]
     Refused(String),
     /// The folder to work in is not there.
-    #[error("cannot work in {path}: {error}")]
+    #[error("cannot use the folder {path}: {error}")]
     Cwd {
         /// Which.
         path: PathBuf,

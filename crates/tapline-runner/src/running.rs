@@ -200,7 +200,7 @@ impl Running {
             Input::Nothing => None,
             Input::Prompt(prompt) => Some(String::from_utf8_lossy(&prompt).into_owned()),
             Input::Messages { .. } => {
-                let why = "messages of yours, and somebody who answers: whoever sends the messages answers the questions, too";
+                let why = "your own messages and callbacks cannot be combined: the program that sends the messages also answers the questions";
                 return Err(StartError::Refused(why.to_owned()));
             }
         };

@@ -52,7 +52,7 @@ impl Agent {
         self.converses = true;
         if !matches!(self.input, Input::Nothing) {
             return Err(
-                StartError::Refused("a session is told what to do by its turns: leave the prompt out".to_owned()).into()
+                StartError::Refused("a session gets its prompts from its turns: leave the prompt out".to_owned()).into()
             );
         }
         let mut running = self.start().await?;
@@ -148,7 +148,7 @@ const TAKES_BACK: Duration = Duration::from_secs(2);
 
 /// A turn that is under way: it was begun when this was made. Dropping it leaves the turn to itself: interrupt it if it is to end.
 #[derive(Debug)]
-#[must_use = "the turn has begun: await it, or take what happens with `next`"]
+#[must_use = "the turn has started: await it, or read its updates with `next`"]
 pub struct Turning<'a> {
     session: &'a mut Session,
     sent: Result<String, SessionError>,

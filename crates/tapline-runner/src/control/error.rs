@@ -25,13 +25,13 @@ pub enum SessionError {
         error: String,
     },
     /// The agent has ended, or takes no more input.
-    #[error("{request}: the agent has ended, or takes no more")]
+    #[error("{request}: the agent has ended or no longer accepts input")]
     Ended {
         /// What was asked.
         request: String,
     },
     /// A message had no turn: it was taken back, its name was used before, or the agent takes no more.
-    #[error("the message had no turn: it was cancelled, its uuid was used before, or the agent takes no more")]
+    #[error("the message got no turn: it was cancelled, its uuid was already used, or the agent no longer accepts input")]
     Cancelled,
     /// Somebody cut the turn short: what there is of it.
     #[error("the turn was interrupted")]
