@@ -203,7 +203,7 @@ fn a_cut_recording_says_so() {
     assert_eq!((ran.code, ran.out.as_str()), (4, "one\ntwo\n"));
     assert!(ran.err.contains("incomplete") && ran.err.contains("no end"), "{}", ran.err);
     let none = tapline(&["replay", &folder.path("nowhere")]);
-    assert!(none.code == 2 && none.err.contains("no recording"), "{}", none.err);
+    assert!(none.code == 2 && none.err.contains("not a recording"), "{}", none.err);
 }
 
 #[test]
