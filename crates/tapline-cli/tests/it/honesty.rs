@@ -143,7 +143,7 @@ fn paths_are_checked_before_the_run_starts() {
         ("sesion.id", "did you mean `session.id`?"),
         ("verdict.outcom", "did you mean `verdict.outcome`?"),
         ("tools.calls.name", "tools.calls[].name"),
-        ("session[0]", "is no list"),
+        ("session[0]", "is not a list"),
         ("a..b", "a path is like"),
     ] {
         let refused = tapline(&["run", "go", "--bin", &fake(), "--record", &recording, "--get", "session.id", "--get", path]);
