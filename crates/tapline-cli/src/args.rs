@@ -14,7 +14,7 @@ use tapline_session::text::visible;
 
 /// Run headless coding agents; read, convert, query and check what they write.
 ///
-/// tapline starts `claude -p` and `codex exec`, shows what they do, says what became of it, keeps it, and leaves
+/// tapline starts `claude -p` and `codex exec`, shows what they do, reports how they ended, records everything, and leaves
 /// no process behind. It reads the streams of `claude -p --output-format stream-json` (or json) and `codex exec --json`,
 /// live on a pipe or from a file, without losing a line: Claude Code 1.0 and newer, Codex 0.44 and newer.
 #[derive(Debug, Parser)]
@@ -26,7 +26,7 @@ pub(crate) struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 success, 1 the agent failed (or --get found nothing, or --fail-on),
-2 bad usage or input, 3 policy violated (sim, replay --strict: an expectation did not hold),
+2 bad usage or input, 3 policy violated (sim, replay --strict: an expectation was not met),
 4 incomplete, 124 timeout, 126 agent not executable, 127 agent not found, 130 interrupted,
 143 terminated.";
 
@@ -55,7 +55,7 @@ pub(crate) enum Command {
     Man(Man),
 }
 
-/// Say what happened in a stream: verdict, session, tools, cost
+/// Summarize a stream: verdict, session, tools, cost
 #[derive(Debug, Args)]
 pub(crate) struct Inspect {
     #[command(flatten)]
@@ -63,18 +63,18 @@ pub(crate) struct Inspect {
     /// Print the report, one JSON object (docs/REPORT.md describes it)
     #[arg(long, conflicts_with = "get")]
     pub(crate) json: bool,
-    /// Print one value of the report, raw: session.id, answer, ledger.cost_usd, tools.calls[].name; may be given several times, each value starts a line.
-    /// In GitHub Actions, text in it that the runner would take for a command is changed (`::error::` becomes `: :error::`); a script that
-    /// needs the exact value writes `x=$(GITHUB_ACTIONS= tapline …)`
+    /// Print only one value of the report: session.id, answer, ledger.cost_usd, tools.calls[].name; repeat for more, each starts on its own line.
+    /// In GitHub Actions, text that the runner would take for a command is changed (`::error::` becomes `: :error::`); a script that
+    /// needs the exact value can use `x=$(GITHUB_ACTIONS= tapline …)`
     #[arg(long, value_name = "PATH")]
     pub(crate) get: Vec<String>,
     /// Replace secrets: keys, tokens, passwords, private keys (docs/REDACT.md)
     #[arg(long)]
     pub(crate) redact: bool,
-    /// Exit with the verdict: 1 the agent failed, 4 no result, 124 timeout, 130 interrupted
+    /// Use the verdict as exit code: 1 the agent failed, 4 no result, 124 timeout, 130 interrupted
     #[arg(long)]
     pub(crate) exit_status: bool,
-    /// Exit with the verdict, and with 1 for a success with one of these warnings, separated by commas: denied, max-tokens, … (docs/REPORT.md lists them)
+    /// Like --exit-status, and exit with 1 for a success with one of these warnings, separated by commas: denied, max-tokens, … (docs/REPORT.md lists them)
     #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = warning_code)]
     pub(crate) fail_on: Vec<&'static str>,
     #[command(flatten)]
@@ -83,25 +83,25 @@ pub(crate) struct Inspect {
     pub(crate) facts: Facts,
 }
 
-/// Show a stream in a form that is easy to read, live or from a file
+/// Show a stream in readable form, live or from a file
 #[derive(Debug, Args)]
 pub(crate) struct View {
-    /// The streams; `-` or nothing reads stdin
+    /// Files or recordings; without any, or with `-`, reads stdin
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// Wait for more, like `tail -F`, also after the file is truncated or replaced; takes one file
+    /// Wait for more, like `tail -F`, even if the file is truncated or replaced; takes one file
     #[arg(long, short)]
     pub(crate) follow: bool,
     /// Show what the agent thinks
     #[arg(long)]
     pub(crate) thinking: bool,
-    /// Type text as it comes (needs partial messages in the stream)
+    /// Show text while it is written (needs partial messages in the stream)
     #[arg(long)]
     pub(crate) partial: bool,
     /// Replace secrets: keys, tokens, passwords, private keys (docs/REDACT.md)
     #[arg(long)]
     pub(crate) redact: bool,
-    /// Exit with the verdict, as `inspect --exit-status` does
+    /// Use the verdict as exit code, like `inspect --exit-status`
     #[arg(long)]
     pub(crate) exit_status: bool,
     #[command(flatten)]
@@ -110,7 +110,7 @@ pub(crate) struct View {
     pub(crate) facts: Facts,
 }
 
-/// Turn a stream into another format
+/// Convert a stream to another format
 #[derive(Debug, Args)]
 pub(crate) struct Convert {
     #[command(flatten)]
@@ -118,8 +118,8 @@ pub(crate) struct Convert {
     /// The format to write
     #[arg(long, value_enum)]
     pub(crate) to: Target,
-    /// Write to this file instead of stdout. A regular file is replaced only when all went well; a device, FIFO or socket is
-    /// written into
+    /// Write to this file instead of stdout. A regular file is replaced only on success; a device, FIFO or socket is
+    /// written to directly
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// With `--to json`: add the conversation as `messages`
@@ -136,33 +136,33 @@ pub(crate) struct Convert {
 pub(crate) enum Target {
     /// The answer, as the agent prints it without --output-format
     Text,
-    /// The result, as `--output-format json` gives it
+    /// The result, as `--output-format json` prints it
     Json,
-    /// Every event in one array, as `--output-format json --verbose` gives it
+    /// All events in one array, as `--output-format json --verbose` prints them
     JsonVerbose,
-    /// The same bytes
+    /// The unchanged bytes
     StreamJson,
     /// A transcript in Markdown
     Markdown,
-    /// A transcript as one self-contained page
+    /// A transcript as one self-contained HTML page
     Html,
-    /// What happened, one JSON object a line (docs/STEPS.md describes them)
+    /// What happened, one JSON object per line (docs/STEPS.md describes them)
     Steps,
 }
 
-/// Say what is odd about a stream, and whether it keeps a policy
+/// Find problems in a stream, and check it against a policy
 #[derive(Debug, Args)]
 pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) stream: Stream,
-    /// Rules that the run must keep (TOML; docs/POLICY.md describes them)
+    /// Rules for the run (TOML; docs/POLICY.md describes them); exit with 3 if one is broken
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
-    /// Show what these permission rules would have decided of every call; exit 3 if one ran that they deny (TOML; docs/PERMISSIONS.md
-    /// describes them)
+    /// Show what these permission rules would have decided about every call; exit with 3 if a call ran that they deny (TOML;
+    /// docs/PERMISSIONS.md describes them)
     #[arg(long, value_name = "FILE")]
     pub(crate) permissions: Option<PathBuf>,
-    /// Exit with 3 also for anything odd
+    /// Exit with 3 if there is any finding
     #[arg(long)]
     pub(crate) strict: bool,
     /// Print the findings as one JSON object
@@ -174,20 +174,20 @@ pub(crate) struct Check {
     pub(crate) facts: Facts,
 }
 
-/// Show a recorded session, live: no account needed
+/// Play a recorded session: no account needed
 #[derive(Debug, Args)]
 pub(crate) struct Demo {
-    /// How fast: 1 is the pace of an agent at work, 0 does not wait (the default when piped)
+    /// How fast: 1 is the speed of a real agent, 0 does not wait (the default when piped)
     #[arg(long, value_name = "FACTOR")]
     pub(crate) speed: Option<f64>,
-    /// Print the session's lines as the agent wrote them, to try the other commands on
+    /// Print the session's lines as the agent wrote them, as input for the other commands
     #[arg(long)]
     pub(crate) raw: bool,
     #[command(flatten)]
     pub(crate) look: Look,
 }
 
-/// Say which agents are here and whether everything is in order, with advice
+/// Check which agents are installed and whether everything works, with advice
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
     /// Print the findings as one JSON object
@@ -204,7 +204,7 @@ pub(crate) struct Completions {
     pub(crate) shell: clap_complete::Shell,
 }
 
-/// Print the manual page, or write all of them into a folder
+/// Print the manual page, or write all manual pages into a folder
 #[derive(Debug, Args)]
 pub(crate) struct Man {
     /// Write tapline.1, tapline-inspect.1, … into this folder
@@ -215,21 +215,21 @@ pub(crate) struct Man {
 /// A stream.
 #[derive(Debug, Args)]
 pub(crate) struct Stream {
-    /// The stream: a file or a recording's folder; `-` or nothing reads stdin
+    /// A file or a recording; without it, or with `-`, reads stdin
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "What the stream does not say")]
+#[command(next_help_heading = "About the stream")]
 pub(crate) struct Facts {
-    /// Which agent wrote the stream; needed only where tapline cannot tell
+    /// Which agent wrote the stream; needed only if tapline cannot tell
     #[arg(long, value_enum)]
     pub(crate) agent: Option<AgentName>,
     /// The format of the input
     #[arg(long, value_enum, default_value_t = Shape::Auto, hide_default_value = true)]
     pub(crate) input_format: Shape,
-    /// Count a line with more bytes as malformed; it is passed on in pieces [default: 67108864]
+    /// Treat longer lines as malformed; they are passed on unchanged [default: 67108864]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) line_limit: Option<u64>,
     /// The agent's exit code
@@ -241,7 +241,7 @@ pub(crate) struct Facts {
     /// A file with what the agent wrote to stderr
     #[arg(long, value_name = "FILE")]
     pub(crate) stderr: Option<PathBuf>,
-    /// Say that the run was stopped because it took too long
+    /// The run was stopped because it took too long
     #[arg(long)]
     pub(crate) timed_out: bool,
     /// Do not mark a success as `interactive` or `background_task`
@@ -267,7 +267,7 @@ fn warning_code(text: &str) -> Result<&'static str, String> {
 /// `TERM`, `SIGTERM`, `sigterm` or `15`.
 fn signal_name(text: &str) -> Result<String, String> {
     let known = tapline_session::parse_signal(text).map(str::to_owned);
-    known.ok_or_else(|| "no such signal: write it like SIGTERM or 15".to_owned())
+    known.ok_or_else(|| "unknown signal: write it like SIGTERM or 15".to_owned())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -287,20 +287,20 @@ impl From<AgentName> for tapline_protocol::Agent {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Shape {
-    /// Find out
+    /// Detect the format
     #[default]
     Auto,
-    /// One event a line (claude --output-format stream-json)
+    /// One event per line (claude --output-format stream-json)
     StreamJson,
     /// One document (claude --output-format json, with or without --verbose)
     Json,
-    /// One event a line (codex exec --json)
+    /// One event per line (codex exec --json)
     ExecJson,
 }
 
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Look {
-    /// Colour
+    /// When to use colour
     #[arg(long, value_enum, default_value_t = When::Auto, value_name = "WHEN")]
     pub(crate) color: When,
 }

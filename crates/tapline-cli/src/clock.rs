@@ -20,7 +20,7 @@ pub(crate) fn told(clock: &Clock) -> String {
     let after = span(Duration::from_millis(clock.ms));
     match clock.name.as_str() {
         IDLE => format!("timeout: no output for {after} (--idle-timeout)"),
-        LINGER => format!("the agent stayed for {after} after its last word (--linger)"),
+        LINGER => format!("the agent was still running {after} after its final result (--linger)"),
         name => format!("timeout: {after} passed (--{name})"),
     }
 }

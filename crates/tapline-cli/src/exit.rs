@@ -41,7 +41,7 @@ pub(crate) fn failure(verdict: &Verdict) -> Option<String> {
     Some(match error {
         Some(error) if error == word || verdict.category == Some(Category::Timeout) => error.to_owned(),
         Some(error) => format!("{error} ({word})"),
-        None => "there is no result: the run did not end, or its end was lost".to_owned(),
+        None => "there is no result: the run did not end, or its last lines are missing".to_owned(),
     })
 }
 

@@ -70,7 +70,7 @@ impl Source {
     pub(crate) fn open(path: Option<&PathBuf>, facts: &Facts) -> Result<Self> {
         if is_stdin(path.map(PathBuf::as_path)) {
             if io::stdin().is_terminal() {
-                output::tell("reading stdin: pipe a stream in, or give a FILE (--help says how)");
+                output::tell("reading stdin: pipe a stream into tapline, or give a FILE (see --help)");
             }
             return Self::of("stdin".to_owned(), Box::new(io::stdin().lock()), facts);
         }
@@ -80,7 +80,7 @@ impl Source {
             return Self::of_recording(name, &path, facts);
         }
         if path.is_dir() {
-            bail!("{name} is a folder, and no recording: give a recording (one of the folders in it?) or the stream's file");
+            bail!("{name} is a folder but not a recording: give a recording (one of the folders in it?) or a file");
         }
         let file = File::open(&path).with_context(|| format!("cannot open {name}"))?;
         Self::of(name, Box::new(file), facts)
@@ -91,7 +91,7 @@ impl Source {
         let recording = Recording::open(path)?;
         let file = File::open(recording.stdout()).with_context(|| format!("cannot open {name}"))?;
         match &recording.end {
-            None => output::tell(&format!("{name} has no end: who recorded it did not live to see it, or still does")),
+            None => output::tell(&format!("{name} is incomplete: the program that records it was killed or is still running")),
             Some(end) => end.lost.iter().for_each(|loss| output::tell(&format!("{name}: {loss}"))),
         }
         let named = recording.meta.agent.as_deref();

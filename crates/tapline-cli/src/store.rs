@@ -22,7 +22,7 @@ pub(crate) fn root() -> Result<PathBuf> {
     }
     match given("HOME") {
         Some(home) => Ok(home.join(".local/share/tapline")),
-        None => bail!("no folder to keep recordings in: set TAPLINE_HOME, or give --record PATH or --no-record"),
+        None => bail!("no folder for recordings: set TAPLINE_HOME, or use --record PATH or --no-record"),
     }
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn folder(kept: &Kept) -> Result<Option<PathBuf>> {
 pub(crate) fn recorded_in(folder: &Path) -> String {
     let home = std::env::var_os(SIM_HOME).filter(|home| !home.is_empty());
     let gone = home.is_some_and(|home| std::path::absolute(folder).is_ok_and(|folder| folder.starts_with(home)));
-    let until = if gone { ", which is removed when `tapline sim` ends (--record PATH keeps it elsewhere)" } else { "" };
+    let until = if gone { ", which is removed when `tapline sim` ends (use --record PATH to keep it)" } else { "" };
     format!("recorded in {}{until}", folder.display())
 }
 

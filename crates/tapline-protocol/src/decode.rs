@@ -1,4 +1,4 @@
-//! Bytes to records. Decoding never fails: what cannot be read is a record too, with its bytes.
+//! Bytes to records. Decoding never fails: a line that cannot be read is a record too, with its bytes.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use crate::lines::{Line, Piece, Splitter};
 use crate::record::{Envelope, Record, trim};
 use crate::wire::Read;
 
-/// Turns pushed bytes into records: for callers that do their own reading, async ones above all.
+/// Turns pushed bytes into records, for callers that do their own reading, such as async code.
 ///
 /// ```
 /// use tapline_protocol::Decoder;
@@ -36,26 +36,26 @@ struct LineReader {
 }
 
 impl Decoder {
-    /// A decoder with its own limit on the size of a line, in bytes.
+    /// A decoder with another limit on the size of a line, in bytes.
     pub fn with_line_limit(limit: usize) -> Self {
         Self { splitter: Splitter::with_limit(limit), lines: LineReader::default() }
     }
 
-    /// Reads a stream of this agent, whatever its lines look like. `None`: the lines decide.
+    /// Reads the stream as this agent's, whatever its lines look like. `None`: detect the agent.
     #[must_use]
     pub fn for_agent(mut self, agent: Option<Agent>) -> Self {
         self.lines.dialect = Dialect::of(agent);
         self
     }
 
-    /// Takes the next bytes and returns the records they complete.
+    /// Takes the next bytes and returns the records that they complete.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<Record> {
         let mut records = Vec::new();
         self.push_each(bytes, |record| records.push(record));
         records
     }
 
-    /// Takes the next bytes and hands each record they complete to `each`.
+    /// Takes the next bytes and passes each record that they complete to `each`.
     pub fn push_each(&mut self, bytes: &[u8], mut each: impl FnMut(Record)) {
         let lines = &mut self.lines;
         self.splitter.push(bytes, |line| each(lines.line(line)));
@@ -80,7 +80,7 @@ impl Decoder {
         record
     }
 
-    /// Reads a record again whose bytes were changed on their way; a piece of a line that was too long stays one.
+    /// Decodes a record again after its bytes were changed; a part of a line that was too long stays one.
     pub fn decode_again(&mut self, record: Record, bytes: Vec<u8>) -> Record {
         if bytes == record.bytes {
             return record;
@@ -96,7 +96,7 @@ impl Decoder {
         Record { dialect: record.dialect, ..self.decode_line(record.line, bytes) }
     }
 
-    /// Decodes one whole line that was cut elsewhere.
+    /// Decodes one complete line.
     pub fn decode_line(&mut self, line: u64, bytes: Vec<u8>) -> Record {
         self.lines.line(Line { piece: Piece::Line, number: line, bytes: bytes.into() })
     }

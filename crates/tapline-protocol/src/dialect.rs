@@ -23,7 +23,7 @@ pub(crate) enum Fit {
     Not,
 }
 
-/// What is known of whose stream it is.
+/// What is known about the agent that writes the stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dialect {
     decided: Decided,
@@ -40,17 +40,17 @@ enum Decided {
     #[default]
     NotYet,
     Agent(Agent),
-    /// Nobody's, for good.
+    /// No known agent, for good.
     Unknown,
 }
 
 impl Dialect {
-    /// That of an agent which somebody named: no line decides otherwise.
+    /// The stream of a given agent: no line changes that.
     pub fn of(agent: Option<Agent>) -> Self {
         Self { decided: agent.map_or(Decided::NotYet, Decided::Agent), ..Self::default() }
     }
 
-    /// Whose stream it is, as far as it is known: as a line has decided, or as its lines let suppose.
+    /// The stream's agent, if it is known: decided by a line, or likely from the lines so far.
     pub fn agent(self) -> Option<Agent> {
         match self.decided {
             Decided::Agent(agent) => Some(agent),

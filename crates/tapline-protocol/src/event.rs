@@ -1,57 +1,57 @@
-//! What one line says: an event of a known agent, or why it is none.
+//! The content of one line: an event of a known agent, or why it is not one.
 
 use crate::agent::Agent;
 use crate::json::SyntaxError;
 use crate::{claude, codex};
 
-/// What kind of line an event was read from.
+/// The kind of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineKind {
     /// A JSON object.
     Object,
-    /// JSON, but no object.
+    /// JSON, but not an object.
     NotObject,
     /// Not JSON, or too long.
     Malformed,
-    /// Blanks alone.
+    /// Only whitespace.
     Blank,
     /// A further part of a line above the limit.
     Rest,
 }
 
-/// What one line says. `Event` is matched exhaustively in the session's fold, and nowhere else.
+/// The content of one line. Only the session's fold matches `Event`, and it does so exhaustively.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// Claude Code wrote it.
     Claude(claude::Event),
     /// Codex wrote it.
     Codex(codex::Event),
-    /// A known type whose shape changed: what could be read is in `event`.
+    /// A known type with another shape: `event` has what could be read.
     Invalid {
         /// What could be read.
         event: Box<Event>,
         /// What is not as it was.
         error: String,
     },
-    /// An object of a type that this version does not model, or that the stream's agent does not write.
+    /// An object of a type that this version does not know, or that the stream's agent does not write.
     Unknown {
         /// `type`, or `system/<subtype>`.
         kind: String,
     },
-    /// An object without a `type` that is a string.
+    /// An object whose `type` is missing or not a string.
     Untyped,
-    /// Valid JSON that is no object.
+    /// Valid JSON that is not an object.
     NotObject,
     /// Not JSON.
     Malformed(Malformed),
-    /// Blanks alone.
+    /// Only whitespace.
     Blank,
     /// A further part of a line above the limit.
     Rest,
 }
 
 impl Event {
-    /// What kind of line it is.
+    /// The kind of the line.
     pub fn line_kind(&self) -> LineKind {
         match self {
             Self::NotObject => LineKind::NotObject,
@@ -62,7 +62,7 @@ impl Event {
         }
     }
 
-    /// The agent whose event it was read as.
+    /// The agent as whose event it was read.
     pub fn agent(&self) -> Option<Agent> {
         match self {
             Self::Claude(_) => Some(Agent::Claude),
@@ -85,6 +85,6 @@ pub enum Malformed {
     Syntax(SyntaxError),
     /// Above the size limit; further parts follow as [`Event::Rest`].
     TooLong,
-    /// A run of NUL bytes: the hole a crash leaves in a file.
+    /// A run of NUL bytes, left in a file by a crash.
     NulRun,
 }

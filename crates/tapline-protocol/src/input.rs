@@ -1,4 +1,4 @@
-//! Records from any shape of input: lines, or one whole `--output-format json` document, told apart by looking.
+//! Records from any format of input: lines, or one whole `--output-format json` document. The format is detected.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Cursor, Read as _};
@@ -9,22 +9,22 @@ use crate::json::{Kind, SyntaxError, Tape, Value};
 use crate::reader::Reader;
 use crate::record::{Record, trim};
 
-/// What the caller knows of the input.
+/// What the caller knows about the input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InputFormat {
-    /// Nothing: look.
+    /// Nothing: detect the format.
     #[default]
     Auto,
-    /// One event a line, of any agent.
+    /// One event per line, of any agent.
     Lines,
     /// One document.
     Document,
 }
 
-/// What the input turned out to be.
+/// The detected format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// One event a line.
+    /// One event per line.
     Lines,
     /// One object: a result.
     Document,
@@ -32,7 +32,7 @@ pub enum Shape {
     VerboseDocument,
 }
 
-/// Reads records from input of any shape.
+/// Reads records from input of any format.
 #[derive(Debug)]
 pub struct Input<R> {
     lines: Option<Reader<Chained<R>>>,
@@ -45,7 +45,7 @@ pub struct Input<R> {
 type Chained<R> = io::Chain<Cursor<Vec<u8>>, R>;
 
 impl<R: BufRead> Input<R> {
-    /// Looks at the input as far as it must, and no further: lines are handed on as they come.
+    /// Reads only as much as needed to detect the format: lines are passed on as they arrive.
     pub fn open(mut source: R, format: InputFormat, mut decoder: Decoder) -> io::Result<Self> {
         let mut head = Vec::new();
         let whole = match format {
@@ -69,12 +69,12 @@ impl<R: BufRead> Input<R> {
         })
     }
 
-    /// What the input is. That a result stays alone, and is a document, is known at the end.
+    /// The format of the input. Whether a single result is a document is known only at the end.
     pub fn shape(&self) -> Shape {
         if self.auto == Some((1, true)) { Shape::Document } else { self.shape }
     }
 
-    /// Whether the next record is here already, so that taking it cannot block.
+    /// Whether the next record is available without blocking.
     pub fn is_ready(&self) -> bool {
         self.lines.as_ref().is_none_or(Reader::is_ready)
     }

@@ -29,7 +29,7 @@ struct Node {
 pub enum SyntaxError {
     /// The text ends before the value does.
     Incomplete,
-    /// This byte cannot stand here.
+    /// This byte is not allowed here.
     At {
         /// The byte's place in the text.
         offset: usize,
@@ -54,7 +54,7 @@ impl fmt::Display for SyntaxError {
 
 impl std::error::Error for SyntaxError {}
 
-/// The nodes of one text, reused from line to line: for those who read many.
+/// The nodes of one text, reusable for many texts.
 #[derive(Debug, Default)]
 pub struct Tape {
     nodes: Vec<Node>,

@@ -1,9 +1,9 @@
-//! What the wire says: bytes to lines to events, for Claude Code (`--output-format stream-json`) and Codex
-//! (`exec --json`).
+//! Decodes the streams of Claude Code (`--output-format stream-json`) and Codex (`exec --json`): bytes to lines to
+//! events.
 //!
-//! Decoding never fails and nothing is lost: a [`Record`] carries a line's exact bytes, its [`Event`] is their
-//! reading. New event types, fields and values appear every week; they become [`Event::Unknown`] or are passed
-//! over, and their text stays.
+//! Decoding never fails and nothing is lost: a [`Record`] has a line's exact bytes, and its [`Event`] is the decoded
+//! line. New event types, fields and values appear every week; they become [`Event::Unknown`] or are ignored,
+//! and their text is kept.
 //!
 //! ```
 //! use tapline_protocol::{Event, Reader, claude};

@@ -1,7 +1,7 @@
-//! Bytes to lines. Split on 0x0A alone, whatever the chunks; nothing is dropped: the pieces joined are the
-//! input. A line above the limit comes out in pieces, so memory stays bounded and reading goes on behind it.
+//! Bytes to lines. Splits only on 0x0A, and drops nothing: the pieces joined are the
+//! input. A line above the limit is returned in pieces, so memory stays bounded and reading continues after it.
 
-/// The largest line that is read as one, unless told otherwise: 64 MiB.
+/// The default line limit: 64 MiB.
 pub const DEFAULT_LINE_LIMIT: usize = 64 << 20;
 
 /// The byte order mark that some programs write first.
@@ -12,7 +12,7 @@ pub(crate) const BOM: &[u8] = b"\xEF\xBB\xBF";
 pub enum Piece {
     /// A line, with its terminator if it had one.
     Line,
-    /// A run of NUL bytes in front of an object: the hole a crash leaves in a file. The object follows as a `Line`.
+    /// A run of NUL bytes before an object, left in a file by a crash. The object follows as a `Line`.
     NulRun,
     /// The first part of a line above the limit.
     TooLong,
@@ -25,7 +25,7 @@ pub enum Piece {
 pub struct Line<'b> {
     /// What it is.
     pub piece: Piece,
-    /// Which line it belongs to, from 1, blank lines counted.
+    /// The number of its line, from 1; blank lines count.
     pub number: u64,
     /// The exact bytes.
     pub bytes: std::borrow::Cow<'b, [u8]>,
@@ -47,12 +47,12 @@ impl Default for Splitter {
 }
 
 impl Splitter {
-    /// A splitter with its own limit, in bytes without the terminator (at least 1).
+    /// A splitter with another limit, in bytes without the terminator (at least 1).
     pub fn with_limit(limit: usize) -> Self {
         Self { limit: limit.max(1), pending: Vec::new(), overlong: false, number: 1 }
     }
 
-    /// Takes the next bytes and hands every piece that is complete to `each`.
+    /// Takes the next bytes and passes every complete piece to `each`.
     pub fn push(&mut self, mut chunk: &[u8], mut each: impl FnMut(Line<'_>)) {
         while let Some(at) = memchr::memchr(b'\n', chunk) {
             let (head, tail) = chunk.split_at(at + 1);
@@ -72,7 +72,7 @@ impl Splitter {
         }
     }
 
-    /// The input has ended: an unterminated last line is a line.
+    /// The input has ended: passes on an unterminated last line.
     pub fn finish(&mut self, mut each: impl FnMut(Line<'_>)) {
         if self.number == 1 && self.pending == BOM {
             // A byte order mark alone is no line: it belongs to none.

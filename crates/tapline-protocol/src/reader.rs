@@ -26,17 +26,17 @@ pub struct Reader<R> {
 }
 
 impl<R: BufRead> Reader<R> {
-    /// Reads records from `source`, with the default limit on lines.
+    /// Reads records from `source`, with the default line limit.
     pub fn new(source: R) -> Self {
         Self::with_decoder(source, Decoder::default())
     }
 
-    /// Reads records from `source` with a decoder of your own.
+    /// Reads records from `source` with your own decoder.
     pub fn with_decoder(source: R, decoder: Decoder) -> Self {
         Self { source, decoder, queue: VecDeque::new(), ended: false }
     }
 
-    /// Whether the next record is here already, so that taking it cannot block.
+    /// Whether the next record is available without blocking.
     pub fn is_ready(&self) -> bool {
         !self.queue.is_empty()
     }

@@ -1,4 +1,4 @@
-//! A record: one line's exact bytes and their reading.
+//! A record: the exact bytes of a line, and the decoded event.
 
 use std::borrow::Cow;
 
@@ -8,62 +8,62 @@ use crate::json::{Json, Tape, Value};
 use crate::lines::BOM;
 use crate::wire::Read;
 
-/// What nearly every event carries at its top.
+/// Fields that nearly every event has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Envelope {
-    /// `type`, where it is a string.
+    /// `type`, if it is a string.
     pub kind: Option<Cow<'static, str>>,
-    /// Of a `system` event: `subtype`, where it is a string.
+    /// `subtype` of a `system` event, if it is a string.
     pub subtype: Option<String>,
-    /// `session_id`, where it is a string that is not empty.
+    /// `session_id`, if it is a non-empty string.
     pub session_id: Option<String>,
     /// `uuid`
     pub uuid: Option<String>,
-    /// `parent_tool_use_id`: the call whose sub-agent speaks, where it is a string that is not empty.
+    /// `parent_tool_use_id`: the call that started the sub-agent, if it is a non-empty string.
     pub parent: Option<String>,
     /// `timestamp`
     pub timestamp: Option<String>,
 }
 
-/// One line: its number, its exact bytes with their terminator, and what they say.
+/// One line: its number, its exact bytes with their terminator, and the decoded event.
 ///
 /// The bytes of all records of a stream, joined, are the stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
-    /// The line's number, from 1, blank lines counted.
+    /// The line's number, from 1; blank lines count.
     pub line: u64,
     /// The exact bytes.
     pub bytes: Vec<u8>,
-    /// What nearly every event carries.
+    /// Fields that nearly every event has.
     pub envelope: Envelope,
-    /// What the line says.
+    /// The decoded event.
     pub event: Event,
-    /// Whose stream it is, as far as the lines up to this one tell.
+    /// The stream's agent, as far as the lines up to this one tell.
     pub dialect: Dialect,
 }
 
 impl Record {
-    /// The line's bytes without its terminator, blanks and byte order mark.
+    /// The line's bytes without its terminator, whitespace and byte order mark.
     pub fn trimmed(&self) -> &[u8] {
         trim(&self.bytes, self.line == 1)
     }
 
-    /// The line's text without its terminator and blanks; bytes that are not UTF-8 become U+FFFD.
+    /// The line's text without its terminator and whitespace; invalid UTF-8 becomes U+FFFD.
     pub fn text(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(self.trimmed())
     }
 
-    /// A top-level field as it came, for those that no shape keeps.
+    /// A top-level field, unchanged, for fields that no type keeps.
     pub fn field(&self, key: &str) -> Option<Json> {
         self.with(|value| value.get(key).and_then(Json::read)).flatten()
     }
 
-    /// Reads the line's value anew: `read` gets the view, unless the line is not JSON.
+    /// Parses the line again and passes its value to `read`, unless the line is not JSON.
     pub fn with<T>(&self, read: impl FnOnce(Value<'_>) -> T) -> Option<T> {
         Tape::default().parse(&self.text()).ok().map(read)
     }
 
-    /// The tag this event is known under: a type, or `system/<subtype>`.
+    /// The tag of this event: a type, or `system/<subtype>`.
     pub fn tag(&self) -> Option<String> {
         let kind = self.envelope.kind.as_deref()?;
         if kind != "system" {
@@ -73,7 +73,7 @@ impl Record {
         Some(format!("system/{}", self.envelope.subtype.as_deref().unwrap_or_default()))
     }
 
-    /// The top-level keys that this version does not know for an event of this tag: what has drifted.
+    /// The top-level keys that this version does not know for this tag: the drift.
     pub fn unknown_keys(&self) -> Vec<String> {
         let Some(tag) = self.tag() else {
             return Vec::new();

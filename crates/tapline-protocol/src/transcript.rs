@@ -1,11 +1,11 @@
-//! The files that agents keep of their sessions for themselves look much like streams, and are none: they have no end and no
-//! totals. They are known by their lines, so that whoever is given one can say so.
+//! The session files that agents keep for themselves look much like streams but are not: they have no end and no
+//! totals. They are recognised by their lines, so that tapline can say what they are.
 
 use crate::json::{Kind, Value};
 use crate::record::Record;
 use crate::wire::Read as _;
 
-/// A file that an agent keeps of a session.
+/// A session file that an agent keeps for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transcript {
     /// Claude Code's transcript, under `~/.claude/projects`.
@@ -23,7 +23,7 @@ const BETWEEN: [&str; 8] =
     ["queue-operation", "last-prompt", "mode", "permission-mode", "custom-title", "ai-title", "agent-name", "atis-latch"];
 
 impl Transcript {
-    /// Whose transcript a line belongs to; none for a line of a stream. Seen on claude 1.0.128 and 2.1.325, codex 0.166.0.
+    /// The kind of transcript that a line belongs to; `None` for a line of a stream. Seen with claude 1.0.128 and 2.1.325, codex 0.166.0.
     ///
     /// ```
     /// use tapline_protocol::{Decoder, Transcript};
@@ -52,7 +52,7 @@ impl Transcript {
         })?
     }
 
-    /// What it is, where it lies, what reads it, and what to read instead.
+    /// What it is, where it is kept, what reads it, and what to use instead.
     pub fn about(self) -> &'static str {
         match self {
             Self::Claude => {

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
     /// There is something of that name.
-    #[error("{0} is there already: a recording is never written over; give another path")]
+    #[error("{0} already exists, and a recording is never overwritten; use another path")]
     Exists(PathBuf),
     /// A folder or file could not be made.
-    #[error("cannot write the recording {path}: {error}; give another folder (--record, TAPLINE_HOME) or --no-record")]
+    #[error("cannot write the recording {path}: {error}; use another folder (--record, TAPLINE_HOME) or --no-record")]
     Create {
         /// Which.
         path: PathBuf,
@@ -18,7 +18,7 @@ pub enum RecordingError {
         error: io::Error,
     },
     /// The folder is no recording.
-    #[error("{0} is no recording: it has no stdout")]
+    #[error("{0} is not a recording: it has no stdout")]
     NotARecording(PathBuf),
     /// A file could not be read.
     #[error("cannot read {path}: {error}")]
@@ -29,7 +29,7 @@ pub enum RecordingError {
         error: io::Error,
     },
     /// The end could not be written: the recording opens, and says that it is cut.
-    #[error("the recording {path} has no end: {error}")]
+    #[error("cannot write the end of the recording {path}: {error}")]
     Finish {
         /// Which.
         path: PathBuf,

@@ -51,7 +51,7 @@ impl Recording {
         let is_json = |name: &str| std::fs::read_to_string(self.folder.join(name)).is_ok_and(|text| Json::parse(&text).is_ok());
         let mut flaws = Vec::new();
         if !is_json("meta.json") {
-            flaws.push("meta.json is cut".to_owned());
+            flaws.push("meta.json is incomplete".to_owned());
         }
         match &self.end {
             None => flaws.push("it has no end (end.json)".to_owned()),
@@ -63,17 +63,17 @@ impl Recording {
         }
         let times = self.folder.join("times");
         if !times.exists() {
-            flaws.push("it has no times: what came when is guessed".to_owned());
+            flaws.push("it has no times, so the order of input and output is a guess".to_owned());
             return flaws;
         }
         if !std::fs::read(times).is_ok_and(|times| times.last().is_none_or(|last| *last == b'\n')) {
-            flaws.push("times is cut".to_owned());
+            flaws.push("times is incomplete".to_owned());
         }
         for stream in Stream::ALL {
             let told = told[stream as usize];
             let there = std::fs::metadata(self.file(stream)).map_or(0, |meta| meta.len());
             if told != there {
-                flaws.push(format!("{} has {there} bytes where times tells of {told}", stream.file_name()));
+                flaws.push(format!("{} has {there} bytes, but times lists {told}", stream.file_name()));
             }
         }
         flaws

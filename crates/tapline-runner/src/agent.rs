@@ -14,7 +14,7 @@ use crate::error::StartError;
 use crate::guard::GuardProgram;
 use crate::running::Running;
 
-/// An agent that can be started: what it is told, what it may do, and how long.
+/// An agent to start: its prompt, its options, its limits.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -37,37 +37,37 @@ use crate::running::Running;
 /// ```
 #[derive(Debug)]
 pub struct Agent {
-    /// Whose program it is.
+    /// Which agent.
     pub kind: Kind,
-    /// What the agent itself is told.
+    /// The agent's own options.
     pub options: Options,
-    /// What it is asked.
+    /// What is sent to its standard input.
     pub input: Input,
-    /// Where the program is, if not where it is looked for.
+    /// The program, if not the default one.
     pub bin: Option<PathBuf>,
-    /// Where it works.
+    /// The working directory.
     pub cwd: Option<PathBuf>,
-    /// What it finds in its environment.
+    /// Its environment variables.
     pub environment: Environment,
     /// How long it may take.
     pub limits: Limits,
-    /// Who answers what it asks.
+    /// Who answers the agent's questions.
     pub answers: Answers,
     /// More is said to it later on.
     pub(crate) converses: bool,
-    /// Where the run is kept.
+    /// Where to record the run.
     pub record: Option<RecordTo>,
-    /// Finds secrets: in what is kept of its arguments and shown of its stderr, and in a recording that is to hold none.
+    /// Finds secrets: in recorded arguments, in stderr as it is shown, and in a recording with [`RecordTo::redact`].
     pub redactor: Redactor,
-    /// Who ends what is left if this program is killed.
+    /// Stops remaining processes if this program is killed.
     pub guard: Option<GuardProgram>,
-    /// A name for the run, in its report and recording.
+    /// A name for the run in its report and recording.
     pub label: Option<String>,
-    /// No advisory categories in the verdict.
+    /// Turns off the advisory categories of the verdict.
     pub no_heuristics: bool,
 }
 
-/// What an agent is told by flags. Each agent refuses by name what it does not have.
+/// Options of the agent itself. An option that the agent does not have is an error that names it.
 #[derive(Clone, Debug, Default)]
 #[expect(missing_docs, reason = "each is the flag of its name")]
 pub struct Options {
@@ -88,13 +88,13 @@ pub struct Options {
     pub append_system_prompt: Option<String>,
     pub system_prompt_file: Option<PathBuf>,
     pub append_system_prompt_file: Option<PathBuf>,
-    /// Ask for messages while they are written.
+    /// Request partial messages.
     pub partial: bool,
-    /// Anything else, passed on as it is.
+    /// Further arguments, passed on unchanged.
     pub extra: Vec<OsString>,
 }
 
-/// What is sent to an agent's standard input, which is closed behind it.
+/// What is sent to the agent's standard input, which is then closed.
 #[derive(Default)]
 pub enum Input {
     /// Nothing: it is closed from the start.
@@ -102,11 +102,11 @@ pub enum Input {
     Nothing,
     /// The prompt, of any size.
     Prompt(Vec<u8>),
-    /// Messages, one JSON object a line, passed on as they come; a prompt is sent before them.
+    /// Messages, one JSON object per line, passed on as they arrive; the prompt is sent before them.
     Messages {
-        /// The first message's text.
+        /// The text of the first message.
         prompt: Option<Vec<u8>>,
-        /// The rest.
+        /// The further messages.
         lines: Pin<Box<dyn AsyncRead + Send>>,
     },
 }
@@ -121,12 +121,12 @@ impl std::fmt::Debug for Input {
     }
 }
 
-/// What an agent finds in its environment.
+/// The agent's environment variables.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
-    /// Nothing is inherited but what every program needs (PATH, HOME, TERM, LANG and their like).
+    /// Inherit only the variables that every program needs (PATH, HOME, TERM, LANG and similar).
     pub clean: bool,
-    /// Set, or inherited all the same where there is no value.
+    /// Variables to set; without a value, variables to inherit even if `clean` is set.
     pub set: Vec<(OsString, Option<OsString>)>,
 }
 
@@ -135,15 +135,15 @@ pub struct Environment {
 pub struct Limits {
     /// The whole run.
     pub timeout: Option<Duration>,
-    /// Silence: nothing on stdout, not even a heartbeat.
+    /// Time without output on stdout, not even a heartbeat.
     pub idle: Option<Duration>,
-    /// After the final result, before a process that stays is stopped.
+    /// Time after the final result before a process that is still running is stopped.
     pub linger: Duration,
-    /// Between one step of the stop ladder and the next.
+    /// Time between the steps of stopping a run.
     pub grace: Duration,
-    /// After the last turn, before tasks in the background are waited for no more; none: as long as they take.
+    /// How long to wait for background tasks after the last turn; `None`: until they end.
     pub background: Option<Duration>,
-    /// For the answer to a control request.
+    /// Time for the answer to a control request.
     pub request: Duration,
 }
 
@@ -163,14 +163,14 @@ impl Default for Limits {
     }
 }
 
-/// Where a run is kept.
+/// Where to record a run.
 #[derive(Clone, Debug)]
 pub struct RecordTo {
-    /// A folder that is not there yet.
+    /// A folder that does not exist yet.
     pub folder: PathBuf,
-    /// When what was written is put on the disk.
+    /// When to flush data to the disk.
     pub sync: Sync,
-    /// It holds no secrets: they are replaced in everything that is kept.
+    /// Replace secrets in everything that is recorded.
     pub redact: bool,
 }
 
@@ -219,80 +219,80 @@ impl Agent {
     }
 
     setters! {
-        /// What it is asked. Any size, any text: it goes by standard input.
+        /// The prompt. It can have any size and content, because it is sent on standard input.
         prompt(String) => input = Input::Prompt(prompt.into_bytes());
-        /// Its program, if not `TAPLINE_CLAUDE_BIN` or `TAPLINE_CODEX_BIN` or what PATH has.
+        /// The agent's program; by default `TAPLINE_CLAUDE_BIN` or `TAPLINE_CODEX_BIN`, else the one on PATH.
         bin(PathBuf) => bin = Some(bin);
-        /// Where it works.
+        /// The working directory.
         cwd(PathBuf) => cwd = Some(cwd);
-        /// The model.
+        /// The model to use.
         model(String) => options.model = Some(model);
-        /// The session to go on with.
+        /// The session to continue.
         resume(String) => options.resume = Some(resume);
-        /// What it may do unasked.
+        /// What the agent may do without asking.
         permission_mode(String) => options.permission_mode = Some(permission_mode);
-        /// Requests to the model.
+        /// The maximum number of requests to the model.
         max_turns(u64) => options.max_turns = Some(max_turns);
-        /// What it may cost, in dollars.
+        /// The maximum cost in dollars.
         max_budget_usd(f64) => options.max_budget_usd = Some(max_budget_usd);
-        /// A JSON schema that the answer is to follow.
+        /// A JSON schema for the answer.
         json_schema(String) => options.json_schema = Some(json_schema);
-        /// Its system prompt.
+        /// Replaces the system prompt.
         system_prompt(String) => options.system_prompt = Some(system_prompt);
-        /// More of its system prompt.
+        /// Adds to the system prompt.
         append_system_prompt(String) => options.append_system_prompt = Some(append_system_prompt);
-        /// No longer than this, whatever it does.
+        /// The maximum duration of the run.
         timeout(Duration) => limits.timeout = Some(timeout);
-        /// No longer silent than this.
+        /// The maximum time without output.
         idle_timeout(Duration) => limits.idle = Some(idle_timeout);
-        /// How long it may stay after its final result.
+        /// How long the agent may keep running after its final result.
         linger(Duration) => limits.linger = linger;
-        /// How long tasks in the background are waited for after the last turn; ten minutes if nothing is said.
+        /// How long to wait for background tasks after the last turn; by default ten minutes.
         background_timeout(Duration) => limits.background = Some(background_timeout);
-        /// How long the answer to a control request is waited for; a minute if nothing is said.
+        /// How long to wait for the answer to a control request; by default one minute.
         request_timeout(Duration) => limits.request = request_timeout;
-        /// How long it is given to stop, each time it is told to more firmly.
+        /// How long to wait between the steps of stopping a run.
         grace(Duration) => limits.grace = grace;
-        /// A name for the run, in its report and recording.
+        /// A name for the run in its report and recording.
         label(String) => label = Some(label);
     }
 
-    /// Goes on with the last session of the folder.
+    /// Continues the last session in the folder.
     #[must_use]
     pub fn continue_last(mut self) -> Self {
         self.options.continue_last = true;
         self
     }
 
-    /// Goes on in a copy of the session.
+    /// Continues in a copy of the session.
     #[must_use]
     pub fn fork(mut self) -> Self {
         self.options.fork = true;
         self
     }
 
-    /// Tools that need no permission.
+    /// Tools that run without asking.
     #[must_use]
     pub fn allowed_tools<T: Into<String>>(mut self, tools: impl IntoIterator<Item = T>) -> Self {
         self.options.allowed_tools.extend(tools.into_iter().map(Into::into));
         self
     }
 
-    /// Tools that it does not have.
+    /// Tools that the agent may not use.
     #[must_use]
     pub fn disallowed_tools<T: Into<String>>(mut self, tools: impl IntoIterator<Item = T>) -> Self {
         self.options.disallowed_tools.extend(tools.into_iter().map(Into::into));
         self
     }
 
-    /// Asks for messages while they are written.
+    /// Requests partial messages.
     #[must_use]
     pub fn partial(mut self) -> Self {
         self.options.partial = true;
         self
     }
 
-    /// One more folder it may work in.
+    /// Adds a folder that the agent may use.
     #[must_use]
     pub fn add_dir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.options.add_dir.push(folder.into());
@@ -306,41 +306,41 @@ impl Agent {
         self
     }
 
-    /// One more argument, passed on as it is.
+    /// Adds an argument, passed on unchanged.
     #[must_use]
     pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
         self.options.extra.push(arg.into());
         self
     }
 
-    /// A variable in its environment.
+    /// Sets an environment variable.
     #[must_use]
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.environment.set.push((name.as_ref().to_owned(), Some(value.as_ref().to_owned())));
         self
     }
 
-    /// Several at once: `envs(sim.environment())`.
+    /// Sets several environment variables: `envs(sim.environment())`.
     #[must_use]
     pub fn envs<N: AsRef<OsStr>, V: AsRef<OsStr>>(self, variables: impl IntoIterator<Item = (N, V)>) -> Self {
         variables.into_iter().fold(self, |agent, (name, value)| agent.env(name, value))
     }
 
-    /// Nothing of the environment is inherited but what every program needs.
+    /// Inherits only the environment variables that every program needs.
     #[must_use]
     pub fn clean_env(mut self) -> Self {
         self.environment.clean = true;
         self
     }
 
-    /// Keeps the run in this folder, which must not be there.
+    /// Records the run in this folder, which must not exist yet.
     #[must_use]
     pub fn record(mut self, folder: impl AsRef<Path>) -> Self {
         self.record = Some(RecordTo { folder: folder.as_ref().to_owned(), sync: Sync::default(), redact: false });
         self
     }
 
-    /// The same once more, with nothing to do yet: to go on later, or to ask many things.
+    /// Copies this agent without its prompt: to continue later, or to start many runs.
     #[must_use]
     pub fn again(&self) -> Self {
         Self {
@@ -366,7 +366,7 @@ impl Agent {
         self.converses || self.answers.is_anybody()
     }
 
-    /// Starts it.
+    /// Starts the agent.
     pub async fn start(self) -> Result<Running, StartError> {
         Running::start(self).await
     }

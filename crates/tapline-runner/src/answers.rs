@@ -280,13 +280,11 @@ impl Answers {
 
     async fn elicit(&self, request: Elicitation) -> Answered {
         let Some(callback) = &self.elicitation else {
-            return Answered::error("nobody is here to answer an elicitation");
+            return Answered::error("there is nobody to answer the elicitation");
         };
         match guarded(callback, request, self.within).await {
             Ok(reply) => Answered::with(Json::of(&reply)),
-            Err(failed) => {
-                Answered::with(Json::of(&ElicitationReply::Decline)).troubled("whoever was asked by an MCP server", &failed)
-            }
+            Err(failed) => Answered::with(Json::of(&ElicitationReply::Decline)).troubled("the elicitation callback", &failed),
         }
     }
 

@@ -1,4 +1,4 @@
-//! The simplest use: a question, and its answer or why there is none.
+//! The simplest use: a question, and its answer or the reason for the failure.
 
 use std::fmt;
 
@@ -8,34 +8,34 @@ use tapline_session::{Outcome, Report};
 use crate::agent::Agent;
 use crate::error::StartError;
 
-/// What an agent answered.
+/// An agent's answer.
 #[derive(Debug)]
 pub struct Answer {
-    /// What it finally said.
+    /// The final answer.
     pub text: String,
-    /// Everything else that is known of the run.
+    /// The report of the run.
     pub report: Box<Report>,
 }
 
 impl Answer {
-    /// The session's id, to go on with.
+    /// The session's id, for [`Agent::resume`].
     pub fn session_id(&self) -> Option<&str> {
         self.report.session.id.as_deref()
     }
 
-    /// The answer by schema ([`Agent::json_schema`]), as it came.
+    /// The structured answer ([`Agent::json_schema`]), unchanged.
     pub fn structured(&self) -> Option<Json> {
         let said = self.report.turns.last().and_then(|turn| turn.structured_output.clone());
         // Codex says it as its text.
         said.or_else(|| Json::parse(&self.text).ok())
     }
 
-    /// The same, read into a type of yours; the error says what does not fit.
+    /// The structured answer as your own type; the error says what does not fit.
     pub fn to<T: serde::de::DeserializeOwned>(&self) -> Result<T, String> {
         self.structured().ok_or_else(|| "the answer follows no schema".to_owned())?.to()
     }
 
-    /// What it cost, in dollars, where the agent says.
+    /// The cost in dollars, if the agent reports it.
     pub fn cost_usd(&self) -> Option<f64> {
         self.report.ledger.cost_usd
     }
@@ -53,7 +53,7 @@ pub enum Failure {
     /// The agent did not start.
     #[error(transparent)]
     NotStarted(#[from] StartError),
-    /// It did, and failed; the report says all that is known.
+    /// The agent started and failed; see its report.
     #[error("{}", words(.0))]
     Failed(Box<Report>),
 }
@@ -67,7 +67,7 @@ fn words(report: &Report) -> String {
     }
 }
 
-/// Asks Claude something, in this folder and with its own settings, and waits for the answer.
+/// Asks Claude something, in the current folder and with its own settings, and waits for the answer.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), tapline_runner::Failure> {
@@ -81,7 +81,7 @@ pub async fn ask(prompt: impl Into<String>) -> Result<Answer, Failure> {
 }
 
 impl Agent {
-    /// Starts it and waits for its answer.
+    /// Starts the agent and waits for its answer.
     pub async fn ask(self) -> Result<Answer, Failure> {
         let report = self.start().await?.finish().await;
         match report.verdict.outcome {

@@ -1,4 +1,4 @@
-//! What a program can ask of a running agent, from anywhere: messages, and every control request, each with a deadline.
+//! Requests to a running agent, from any task: messages and control requests, each with a deadline.
 
 mod error;
 mod requests;
@@ -16,11 +16,11 @@ use crate::dialogue::{Delivery, Say};
 use crate::message::Message;
 pub use error::SessionError;
 
-/// Speaks to a running agent. Cheap to clone, and to be used from anywhere: while one part of a program waits for a turn, another
+/// Talks to a running agent. Cheap to clone and usable from any task: while one part of a program waits for a turn, another
 /// can interrupt it.
 ///
-/// Every request is one method; what this version does not know goes through [`request_raw`](Self::request_raw). An answer
-/// that does not come within the deadline is an error that names the request; one that comes later is dropped.
+/// Each request is a method; other requests go through [`request_raw`](Self::request_raw). If no answer arrives
+/// within the deadline, the error names the request; a later answer is dropped.
 #[derive(Clone, Debug)]
 pub struct Control {
     say: UnboundedSender<Say>,
@@ -40,7 +40,7 @@ impl Control {
         Self { in_passing: true, ..self.clone() }
     }
 
-    /// The same with another deadline for its requests.
+    /// The same handle with another deadline for its requests.
     #[must_use]
     pub fn within(&self, deadline: Duration) -> Self {
         Self { within: deadline, ..self.clone() }
@@ -50,7 +50,7 @@ impl Control {
         self.within
     }
 
-    /// Says something to the agent. It does not wait: what becomes of it is in [`Sent`], and in the records.
+    /// Sends a message without waiting. Follow it with [`Sent`] or in the records.
     pub fn send(&self, message: impl Into<Message>) -> Result<Sent, SessionError> {
         let message = message.into();
         let (told, delivery) = watch::channel(None);
@@ -59,7 +59,7 @@ impl Control {
         Ok(Sent { uuid, delivery, within: self.within })
     }
 
-    /// Asks the agent something, and waits for its answer.
+    /// Sends a control request and waits for the answer.
     pub async fn request(&self, request: Request) -> Result<Response, SessionError> {
         let name = request.subtype().to_owned();
         let id = format!("tapline_{}", self.next.fetch_add(1, Ordering::Relaxed) + 1);
@@ -84,8 +84,8 @@ impl Control {
         }
     }
 
-    /// Asks something that this version has no method for: its subtype and its other fields, an object. The answer as it
-    /// came; `null` if there is none.
+    /// Sends a request that has no method of its own: its subtype and its other fields, an object. Returns the unchanged
+    /// answer; `null` if there is none.
     pub async fn request_raw(&self, subtype: &str, fields: impl Into<Json>) -> Result<Json, SessionError> {
         let fields = fields.into();
         let mut all = serde_json::Map::new();
@@ -133,7 +133,7 @@ impl Drop for Wanted<'_> {
     }
 }
 
-/// A message that was sent. Nobody needs to keep it.
+/// A message that was sent. You need not keep it.
 #[derive(Clone, Debug)]
 pub struct Sent {
     uuid: String,
@@ -142,18 +142,18 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// Its name.
+    /// The message's uuid.
     pub fn uuid(&self) -> &str {
         &self.uuid
     }
 
-    /// What the agent has said of it so far. Versions before 2.1.325 may say nothing, unless it is to write messages back
+    /// What the agent has reported about the message so far. Versions before 2.1.325 may report nothing, unless they repeat messages
     /// (`--replay-user-messages`).
     pub fn delivery(&self) -> Option<Delivery> {
         self.delivery.borrow().clone()
     }
 
-    /// Waits until the agent acknowledges it.
+    /// Waits until the agent acknowledges the message.
     pub async fn acknowledged(&mut self) -> Result<Delivery, SessionError> {
         let told = tokio::time::timeout(self.within, self.delivery.wait_for(Option::is_some)).await;
         let request = "message".to_owned();

@@ -1,5 +1,5 @@
-//! A conversation with an agent that takes one prompt and ends (Codex): every turn is a run of its own that goes on with the
-//! session of the one before. Claude Code can be spoken to while it works: see [`Session`](crate::Session).
+//! A conversation with an agent that takes one prompt and exits (Codex): every turn is a separate run that resumes the
+//! session. With Claude Code you can talk while it works: see [`Session`](crate::Session).
 
 use tapline_session::Report;
 
@@ -7,7 +7,7 @@ use crate::agent::{Agent, RecordTo};
 use crate::error::StartError;
 use crate::running::Running;
 
-/// A conversation, a run a turn.
+/// A conversation with one run per turn.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -21,26 +21,26 @@ use crate::running::Running;
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "nothing is said before a turn is begun"]
+#[must_use = "a conversation does nothing until you start a turn"]
 pub struct Conversation {
-    /// Who is spoken to, and how: what is changed here holds from the next turn on.
+    /// The agent and its options; changes apply from the next turn on.
     pub agent: Agent,
     turns: u64,
 }
 
 impl Conversation {
-    /// A conversation with this agent; with [`Agent::resume`] one that goes on. What it is to record is kept a folder a turn:
-    /// the one that was given, then the same with `-2`, `-3`, …
+    /// Starts a conversation with this agent, or continues one with [`Agent::resume`]. Each turn is recorded in its own folder:
+    /// the given one, then the same with `-2`, `-3`, …
     pub fn new(agent: Agent) -> Self {
         Self { agent, turns: 0 }
     }
 
-    /// The session that the next turn goes on with.
+    /// The session that the next turn resumes.
     pub fn session_id(&self) -> Option<&str> {
         self.agent.options.resume.as_deref()
     }
 
-    /// Begins a turn. Hand its report to [`ended`](Self::ended), so that the next goes on with it.
+    /// Starts a turn. Pass its report to [`ended`](Self::ended), so that the next turn resumes it.
     pub async fn start(&mut self, prompt: impl Into<String>) -> Result<Running, StartError> {
         let mut agent = self.agent.again().prompt(prompt);
         self.turns += 1;
@@ -52,7 +52,7 @@ impl Conversation {
         agent.start().await
     }
 
-    /// A turn ended so.
+    /// Notes how a turn ended.
     pub fn ended(&mut self, report: &Report) {
         if let Some(id) = &report.session.id {
             let options = &mut self.agent.options;
@@ -62,7 +62,7 @@ impl Conversation {
         }
     }
 
-    /// Says something and waits for the end of the turn: its report says what was answered, or why not.
+    /// Sends a prompt and waits for the end of the turn. The report has the answer, or the reason for the failure.
     pub async fn turn(&mut self, prompt: impl Into<String>) -> Result<Report, StartError> {
         let report = self.start(prompt).await?.finish().await;
         self.ended(&report);

@@ -140,7 +140,7 @@ impl Owed {
 
 impl Drop for Owed {
     fn drop(&mut self) {
-        self.pay(Answered { reply: Some(Err("whoever was asked is gone".to_owned())), ..Answered::default() });
+        self.pay(Answered { reply: Some(Err("the callback ended without an answer".to_owned())), ..Answered::default() });
     }
 }
 

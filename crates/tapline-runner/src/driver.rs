@@ -532,7 +532,7 @@ impl Driver {
             Some(Ok(Err(error))) => updates.push(Update::Lost(error.to_string())),
             Some(Err(_)) => {}
             None => updates.push(Update::Lost(
-                "the recording's end.json is missing, and what was written last may not be on the disk: it does not answer"
+                "the recording's end.json is missing, and its last data may not be on the disk: the disk does not respond"
                     .to_owned(),
             )),
         }

@@ -1,4 +1,4 @@
-//! Why an agent did not start, with what to do about it.
+//! Why an agent did not start, and what to do about it.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,20 +8,20 @@ use tapline_recording::RecordingError;
 /// Why an agent did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// There is no such program. The words are those of the report.
+    /// The program was not found. The message is the same as in the report.
     #[error("{agent}: not found: {path}")]
     NotFound {
         /// The agent's name.
         agent: &'static str,
-        /// What was looked for.
+        /// The path or name that was tried.
         path: PathBuf,
     },
-    /// It is there, but cannot be executed.
+    /// The program exists but cannot be executed.
     #[error("{agent}: not executable: {path}: {error}")]
     NotExecutable {
         /// The agent's name.
         agent: &'static str,
-        /// What was found.
+        /// Its path.
         path: PathBuf,
         /// Why not.
         error: io::Error,
@@ -29,15 +29,15 @@ pub enum StartError {
     /// An option that the agent does not have, or that would break the stream.
     #[error("{0}")]
     Refused(String),
-    /// The folder to work in is not there.
-    #[error("cannot work in {path}: {error}")]
+    /// The working directory does not exist or cannot be used.
+    #[error("cannot use the folder {path}: {error}")]
     Cwd {
         /// Which.
         path: PathBuf,
         /// Why.
         error: io::Error,
     },
-    /// The recording could not be begun.
+    /// The recording could not be started.
     #[error(transparent)]
     Recording(#[from] RecordingError),
     /// The system has no more processes, descriptors or memory.
@@ -51,7 +51,7 @@ pub enum StartError {
 }
 
 impl StartError {
-    /// The exit code that tapline itself gives for it.
+    /// The exit code that tapline uses for this error.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::NotFound { .. } => 127,

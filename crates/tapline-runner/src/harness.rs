@@ -41,7 +41,7 @@ pub fn package(kind: Kind) -> &'static str {
 /// What the program is to be started with, or why it cannot be.
 pub(crate) fn invocation(agent: &Agent) -> Result<Invocation, StartError> {
     if let Some(id) = agent.options.resume.as_ref().filter(|id| id.is_empty() || id.starts_with('-')) {
-        return Err(StartError::Refused(format!("--resume: `{id}` is no session id")));
+        return Err(StartError::Refused(format!("--resume: `{id}` is not a session id")));
     }
     let messages = matches!(agent.input, Input::Messages { .. });
     match agent.kind {
@@ -57,8 +57,8 @@ pub(crate) fn invocation(agent: &Agent) -> Result<Invocation, StartError> {
             Err(StartError::Refused(why.to_owned()))
         }
         Kind::Codex if agent.is_dialogue() => {
-            let why = "codex exec takes one prompt and asks nothing: no messages, permission questions, hooks, tools of yours or \
-                       control requests (a chat with it, and a Conversation in Rust, is a run a turn); use claude";
+            let why = "codex exec takes one prompt and asks nothing: it has no messages, permission questions, hooks, tools of yours or \
+                       control requests (a chat, or a Conversation in Rust, starts one run per turn); use claude";
             Err(StartError::Refused(why.to_owned()))
         }
         Kind::Codex => codex::invocation(&agent.options, messages),

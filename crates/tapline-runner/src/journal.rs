@@ -57,7 +57,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn no_answer() -> io::Error {
-    io::Error::new(io::ErrorKind::TimedOut, "the disk did not answer")
+    io::Error::new(io::ErrorKind::TimedOut, "the disk did not respond")
 }
 
 impl Open {

@@ -1,4 +1,4 @@
-//! Starts headless coding agents, hands on what they write as they write it, judges how they end, and leaves no
+//! Starts headless coding agents, passes on what they write as they write it, reports how they end, and leaves no
 //! process behind.
 //!
 //! ```no_run
@@ -15,13 +15,13 @@
 //! # }
 //! ```
 //!
-//! **What is left behind: nothing.** A run ends when the agent *and everything it started* has ended. Whatever outlives
-//! the agent, or does not stop when the run is to stop, is told to more and more firmly: the end of its input, SIGTERM, SIGKILL. On Linux
-//! every descendant is reached, also those in sessions of their own, by a random mark in the environment that is found again under
-//! `/proc`; a process that clears or overwrites its environment is found while its parent lives or while it holds the agent's
-//! output; one of another user's (sudo) is told of, but cannot be signalled. A run that is dropped is killed at once; if this program itself is killed, the kernel kills the agent, and a [guard](GuardProgram),
-//! where there is one, the rest. On other systems
-//! the process group is what is reached.
+//! **No process is left behind.** A run ends when the agent *and every process that it started* has ended. A process that outlives
+//! the agent, or does not stop when the run must stop, is stopped step by step: tapline closes its input, then sends SIGTERM, then SIGKILL. On Linux
+//! it finds every descendant, even in other sessions, by a random mark in the environment that it looks for under
+//! `/proc`. It finds a process that clears or overwrites its environment while its parent is alive or while it holds the agent's
+//! output. It reports a process of another user (sudo), but cannot signal it. Dropping a run kills it at once. If this program itself is killed, the kernel kills the agent, and a [guard](GuardProgram),
+//! if there is one, kills the rest. On other systems
+//! only the agent's process group is stopped.
 
 mod agent;
 mod answers;
@@ -67,7 +67,7 @@ pub use process::Process;
 pub use session::{Session, Turn, Turning};
 pub use tee::{Host, Tee, Teed};
 
-/// Whether everything that an agent starts is found and stopped with it on this system; else its process group is.
+/// Whether every process that an agent starts is found and stopped on this system; otherwise only its process group is.
 pub fn reaches_all() -> bool {
     tree::reaches_all()
 }

@@ -57,7 +57,7 @@ fn executable(kind: Kind, path: PathBuf) -> Result<PathBuf, StartError> {
             Ok(std::path::absolute(&path).unwrap_or(path))
         }
         Ok(meta) => {
-            let why = if meta.is_dir() { "it is a folder" } else { "it lacks the permission (chmod +x)" };
+            let why = if meta.is_dir() { "it is a folder" } else { "it is not marked as executable (chmod +x)" };
             Err(StartError::NotExecutable { agent, path, error: io::Error::new(io::ErrorKind::PermissionDenied, why) })
         }
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(StartError::NotExecutable { agent, path, error }),
@@ -94,8 +94,8 @@ fn no_program(path: &Path) -> Option<&'static str> {
     // Other kinds of program may have been made known to the system.
     match foreign() {
         true => None,
-        false if bytes.starts_with(b"\x7fELF") => Some("it is a program for another machine"),
-        false => Some("it is no program (a script starts with #!)"),
+        false if bytes.starts_with(b"\x7fELF") => Some("it is a program for another system"),
+        false => Some("it is not a program (a script starts with #!)"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is said to an agent: text, images, documents; when; and under which name.
+//! A message to an agent: text, images, documents; its priority and its uuid.
 
 use tapline_protocol::Json;
 use tapline_protocol::claude::content::{Block, Content};
@@ -6,13 +6,13 @@ use tapline_protocol::claude::control::{InputMessage, UserInput};
 
 use crate::marker;
 
-/// When a message has its turn, if one is under way. Without a priority the agent takes it up after the tool that runs, in the
+/// When the agent reads a message during a turn. Without a priority it reads the message after the current tool call, in the
 /// same turn, or after the turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Priority {
-    /// The turn that is under way is cut short.
+    /// Interrupts the running turn.
     Now,
-    /// As soon as the agent comes to it.
+    /// As soon as the agent can read it.
     Next,
     /// After the turn.
     Later,
@@ -35,12 +35,12 @@ pub struct Message {
 }
 
 impl Message {
-    /// A text.
+    /// A text message.
     pub fn text(text: impl Into<String>) -> Self {
         Self { text: Some(text.into()), ..Self::empty() }
     }
 
-    /// Content blocks, as the Messages API has them.
+    /// Content blocks, as in the Messages API.
     pub fn blocks(blocks: impl IntoIterator<Item = Json>) -> Self {
         Self { blocks: blocks.into_iter().collect(), ..Self::empty() }
     }
@@ -49,35 +49,35 @@ impl Message {
         Self { blocks: Vec::new(), text: None, priority: None, uuid: None, query: true }
     }
 
-    /// One more block.
+    /// Adds a content block.
     #[must_use]
     pub fn block(mut self, block: impl Into<Json>) -> Self {
         self.blocks.push(block.into());
         self
     }
 
-    /// A picture: `image/png`, `image/jpeg`, … and its bytes.
+    /// Adds an image: `image/png`, `image/jpeg`, … and its bytes.
     #[must_use]
     pub fn image(self, media_type: &str, bytes: &[u8]) -> Self {
         let source = serde_json::json!({"type": "base64", "media_type": media_type, "data": base64(bytes)});
         self.block(serde_json::json!({"type": "image", "source": source}))
     }
 
-    /// When it has its turn, if one is under way.
+    /// When the agent reads it during a turn.
     #[must_use]
     pub fn priority(mut self, priority: Priority) -> Self {
         self.priority = Some(priority);
         self
     }
 
-    /// The name by which the agent acknowledges it; a random one if none is given. One that was used before in the session is refused.
+    /// The uuid by which the agent acknowledges it; random by default. A uuid that was already used in the session is rejected.
     #[must_use]
     pub fn uuid(mut self, uuid: impl Into<String>) -> Self {
         self.uuid = Some(uuid.into());
         self
     }
 
-    /// It is added to the conversation, and the model is not asked.
+    /// Adds the message to the conversation without a request to the model.
     #[must_use]
     pub fn without_query(mut self) -> Self {
         self.query = false;

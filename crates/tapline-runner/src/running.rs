@@ -1,4 +1,4 @@
-//! A run that is under way: what it does as it does it, how to stop it, and what became of it.
+//! A running agent: its updates, how to stop it, and its report.
 
 mod launch;
 
@@ -35,27 +35,27 @@ use launch::{command, not_started, recorder, runs_no_background_tasks};
 /// So many readings may wait to be taken; then the agent waits.
 const WAITING: usize = 4;
 
-/// What a run tells while it goes on.
+/// An update of a running agent.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Update {
-    /// A line of the agent's, and what happened in it.
+    /// A line that the agent wrote, and its steps.
     Record(Box<Seen>),
     /// A prompt was sent to the agent.
     Sent(Vec<Step>),
     /// A line that the agent wrote to stderr, without secrets.
     Stderr(String),
-    /// The recording is incomplete from here on: what, and why.
+    /// The recording is incomplete from here on: which file, and why.
     Lost(String),
     /// The run is being stopped.
     Stopping(StopReason),
-    /// So many processes could not be ended, not even by SIGKILL: the system holds them.
+    /// This many processes could not be killed, because the kernel does not let them exit.
     Left(usize),
     /// A turn of a conversation ended: which messages it answered.
     Over(Box<Over>),
-    /// A permission question was settled.
+    /// A permission question was decided.
     Settled(Box<Settled>),
-    /// A callback panicked or took too long, so that the answer was no: which, and why.
+    /// A callback panicked or missed its deadline, so the call was denied: which, and why.
     Trouble(String),
 }
 
@@ -66,7 +66,7 @@ impl Update {
     }
 }
 
-/// A line and what happened in it.
+/// A line and its steps.
 #[derive(Debug)]
 pub struct Seen {
     /// The line.
@@ -78,17 +78,17 @@ pub struct Seen {
 /// Why a run was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
-    /// It took too long.
+    /// The whole run took too long.
     Timeout,
-    /// It was silent too long.
+    /// The agent wrote nothing for too long.
     Idle,
-    /// It stayed after its final result.
+    /// The agent kept running after its final result.
     Linger,
     /// A person interrupted it.
     Interrupted,
-    /// This program was told to end.
+    /// This program received SIGTERM or similar.
     Terminated,
-    /// This program wanted no more of it.
+    /// This program called [`Stopper::stop`].
     Stopped,
 }
 
@@ -99,12 +99,12 @@ pub(crate) enum Order {
     Terminate,
     /// A rule was broken: which.
     Violated(String),
-    /// It does not talk as it should: why.
+    /// The agent does not follow the protocol: why.
     NotTalking(String),
     Stop,
 }
 
-/// Stops a run, from anywhere. It does so in order, so that the agent can save what it has; told twice, at once.
+/// Stops a run, from any task. The first call stops the run step by step, so that the agent can save its work; the second kills it at once.
 #[derive(Clone, Debug)]
 pub struct Stopper {
     orders: mpsc::UnboundedSender<Order>,
@@ -112,17 +112,17 @@ pub struct Stopper {
 }
 
 impl Stopper {
-    /// As Ctrl-C does: the run is interrupted.
+    /// Interrupts the run, as Ctrl-C does.
     pub fn interrupt(&self) {
         let _ = self.orders.send(Order::Interrupt);
     }
 
-    /// As SIGTERM does.
+    /// Terminates the run, as SIGTERM does.
     pub fn terminate(&self) {
         let _ = self.orders.send(Order::Terminate);
     }
 
-    /// The run broke a rule: it failed, for this reason.
+    /// Stops the run because it broke this rule; the run then counts as failed.
     pub fn violated(&self, rule: impl Into<String>) {
         let _ = self.orders.send(Order::Violated(rule.into()));
     }
@@ -131,12 +131,12 @@ impl Stopper {
         let _ = self.orders.send(Order::NotTalking(why));
     }
 
-    /// This program has seen enough.
+    /// Stops the run because this program needs no more of it.
     pub fn stop(&self) {
         let _ = self.orders.send(Order::Stop);
     }
 
-    /// Waits until the run has ended and its recording is closed, whoever takes its updates. Says why it was stopped, if it
+    /// Waits until the run has ended and its recording is closed, even if nobody reads its updates. Returns why it was stopped, if it
     /// was.
     pub async fn ended(&self) -> Option<StopReason> {
         self.orders.closed().await;
@@ -144,10 +144,10 @@ impl Stopper {
     }
 }
 
-/// A run that is under way.
+/// A running agent.
 ///
-/// Take its records with [`next`](Self::next), or as a [`Stream`](futures_core::Stream); [`finish`](Self::finish) waits for the
-/// end. Dropping it kills the agent and everything it started, at once.
+/// Read its records with [`next`](Self::next), or as a [`Stream`](futures_core::Stream); [`finish`](Self::finish) waits for the
+/// end. Dropping it kills the agent and every process that it started, at once.
 #[derive(Debug)]
 pub struct Running {
     updates: mpsc::Receiver<Vec<Update>>,
@@ -180,9 +180,9 @@ struct About {
 /// How a run ended.
 #[derive(Debug)]
 pub struct Conclusion {
-    /// What it was, without its texts.
+    /// The summary, without texts.
     pub summary: Summary,
-    /// What its stream could not know.
+    /// Facts that the stream does not contain.
     pub ending: Ending,
     /// How long it took.
     pub duration: Duration,
@@ -200,7 +200,7 @@ impl Running {
             Input::Nothing => None,
             Input::Prompt(prompt) => Some(String::from_utf8_lossy(&prompt).into_owned()),
             Input::Messages { .. } => {
-                let why = "messages of yours, and somebody who answers: whoever sends the messages answers the questions, too";
+                let why = "your own messages and callbacks cannot be combined: the program that sends the messages also answers the questions";
                 return Err(StartError::Refused(why.to_owned()));
             }
         };
@@ -321,7 +321,7 @@ impl Running {
         })
     }
 
-    /// Speaks to the agent while it works, if somebody answers it ([`Agent::answers`]) or it is a session.
+    /// Talks to the agent while it works, if it is a session or something answers its questions ([`Agent::answers`]).
     pub fn control(&self) -> Option<Control> {
         self.control.clone()
     }
@@ -332,8 +332,8 @@ impl Running {
         Some((self.control.clone()?, reply))
     }
 
-    /// Collects for the report only what the value at this path needs; with an empty path nothing, so that a run of any
-    /// length takes little memory.
+    /// Collects for the report only what the value at this path needs; with an empty path nothing. A run of any
+    /// length then takes little memory.
     #[must_use]
     pub fn collect_only(self, path: &str) -> Self {
         self.collect_for([path])
@@ -346,12 +346,12 @@ impl Running {
         self
     }
 
-    /// The agent's next line; none after the last.
+    /// The agent's next line; `None` after the last.
     pub async fn next(&mut self) -> Option<Record> {
         std::future::poll_fn(|context| self.poll_record(context)).await
     }
 
-    /// Whatever happens next: lines, stderr, losses; none after the last.
+    /// The next update: lines, stderr, losses; `None` after the last.
     pub async fn next_update(&mut self) -> Option<Update> {
         std::future::poll_fn(|context| self.poll_update(context)).await
     }
@@ -390,33 +390,33 @@ impl Running {
         }
     }
 
-    /// Whether an update is there already: what was put out must be seen before the next is waited for.
+    /// Whether an update is available without waiting. Flush your output before you wait for the next update.
     pub fn is_ready(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// The session's id, to go on with: as far as its updates were taken.
+    /// The session's id, if the updates read so far contain it.
     pub fn session_id(&self) -> Option<&str> {
         self.session_id.as_deref()
     }
 
-    /// Stops the run, from wherever.
+    /// Returns a handle that can stop the run from any task.
     pub fn stopper(&self) -> Stopper {
         self.stopper.clone()
     }
 
-    /// How long it has been under way.
+    /// How long the run has been going on.
     pub fn elapsed(&self) -> Duration {
         self.about.started.elapsed()
     }
 
-    /// Waits for the end and says what became of it.
+    /// Waits for the end and returns the report.
     pub async fn finish(self) -> Report {
         let (conclusion, collector, run) = self.conclude().await;
         report(collector, &conclusion, run)
     }
 
-    /// Waits for the end; for those who want the summary and the ending too.
+    /// Waits for the end; also returns the summary and the ending.
     pub async fn conclude(mut self) -> (Conclusion, Collector, Run) {
         while self.next_update().await.is_some() {}
         let ended = match self.driver.take() {
@@ -469,7 +469,7 @@ pub fn report_not_started(kind: Kind, error: &StartError, run: Run) -> Report {
     report(Collector::default(), &conclusion, run)
 }
 
-/// This moment, RFC 3339.
+/// The current time, RFC 3339.
 pub fn now() -> Option<String> {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
     rfc3339(since.as_secs_f64())

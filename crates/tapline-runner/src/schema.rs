@@ -14,13 +14,13 @@ const TYPES: &[&str] = &["null", "boolean", "object", "array", "number", "string
 /// The schema, if it can be one: an object of JSON whose types are types.
 pub(crate) fn checked(text: &str) -> Result<&str, StartError> {
     let wrong = |why: String| StartError::Refused(format!("--json-schema: {why}"));
-    let json = Json::parse(text).map_err(|error| wrong(format!("this is no JSON: {error}")))?;
+    let json = Json::parse(text).map_err(|error| wrong(format!("this is not JSON: {error}")))?;
     let fault = json.with(|value| {
         if value.kind() != Kind::Object {
-            return Some("a schema is an object".to_owned());
+            return Some("a schema must be an object".to_owned());
         }
         let kind = value.get("type")?.as_str()?;
-        (!TYPES.contains(&&*kind)).then(|| format!("`{kind}` is no type: use one of {}", TYPES.join(", ")))
+        (!TYPES.contains(&&*kind)).then(|| format!("`{kind}` is not a type: use one of {}", TYPES.join(", ")))
     });
     fault.flatten().map_or(Ok(text), |fault| Err(wrong(fault)))
 }

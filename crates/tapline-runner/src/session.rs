@@ -1,4 +1,4 @@
-//! A conversation with an agent: turns as values, and everything it can be asked in between.
+//! A conversation with an agent: turns that return values, and control requests in between.
 
 use std::future::IntoFuture;
 use std::pin::Pin;
@@ -17,10 +17,10 @@ use crate::error::StartError;
 use crate::message::Message;
 use crate::running::{Running, Stopper, Update};
 
-/// A conversation with an agent that is under way.
+/// A running conversation with an agent.
 ///
-/// [`turn`](Self::turn) says something and waits for the answer. Everything that can be asked of the agent in between is a
-/// method, too; at the same time, from elsewhere, one of the [`Control`] that [`control`](Self::control) hands out.
+/// [`turn`](Self::turn) sends a message and waits for the answer. Control requests are methods too; to send them at the same time
+/// or from another task, use the [`Control`] that [`control`](Self::control) returns.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -38,7 +38,7 @@ use crate::running::{Running, Stopper, Update};
 /// # }
 /// ```
 ///
-/// What nobody takes is kept, up to 64 MiB; then the agent waits. Dropping a session kills the agent and everything it started.
+/// Updates that you do not read are kept, up to 64 MiB; then the agent waits. Dropping a session kills the agent and every process that it started.
 #[derive(Debug)]
 pub struct Session {
     running: Running,
@@ -47,12 +47,12 @@ pub struct Session {
 }
 
 impl Agent {
-    /// Starts it for a conversation, in which it is told what to do by [`Session::turn`].
+    /// Starts the agent for a conversation. Its prompts come from [`Session::turn`].
     pub async fn session(mut self) -> Result<Session, Failure> {
         self.converses = true;
         if !matches!(self.input, Input::Nothing) {
             return Err(
-                StartError::Refused("a session is told what to do by its turns: leave the prompt out".to_owned()).into()
+                StartError::Refused("a session gets its prompts from its turns: leave the prompt out".to_owned()).into()
             );
         }
         let mut running = self.start().await?;
@@ -65,17 +65,17 @@ impl Agent {
 }
 
 impl Session {
-    /// What the agent said of itself at the start: commands, models, account, version.
+    /// What the agent reported at the start: commands, models, account, version.
     pub fn initialized(&self) -> &InitializeReply {
         &self.initialized
     }
 
-    /// Its id, to go on with later ([`Agent::resume`]): known from its first turn on.
+    /// The session's id, for [`Agent::resume`]; known from the first turn on.
     pub fn id(&self) -> Option<&str> {
         self.running.session_id()
     }
 
-    /// Speaks to the agent from anywhere else.
+    /// Returns a handle that can talk to the agent from any task.
     pub fn control(&self) -> Control {
         self.control.clone()
     }
@@ -84,12 +84,12 @@ impl Session {
         &self.control
     }
 
-    /// Says something, and does not wait: what becomes of it is in [`Sent`], and in the updates.
+    /// Sends a message without waiting. Follow it with [`Sent`] or in the updates.
     pub fn send(&self, message: impl Into<Message>) -> Result<Sent, SessionError> {
         self.control.send(message)
     }
 
-    /// Asks the agent something that this version has no method for: see [`Control::request_raw`].
+    /// Sends a control request that has no method of its own: see [`Control::request_raw`].
     pub async fn request_raw(&self, subtype: &str, fields: impl Into<Json>) -> Result<Json, SessionError> {
         self.control.request_raw(subtype, fields).await
     }
@@ -101,34 +101,34 @@ impl Session {
         self
     }
 
-    /// Says something and waits for the answer: `.await` gives the turn, [`next`](Turning::next) what happens on the way.
+    /// Sends a message and waits for the answer: `.await` returns the turn, [`next`](Turning::next) the updates on the way.
     pub fn turn(&mut self, message: impl Into<Message>) -> Turning<'_> {
         let sent = self.control.send(message).map(|sent| sent.uuid().to_owned());
         Turning { session: self, sent, steps: Vec::new(), others: 0, over: None }
     }
 
-    /// The agent's next line; none after the last.
+    /// The agent's next line; `None` after the last.
     pub async fn next(&mut self) -> Option<Record> {
         self.running.next().await
     }
 
-    /// Whatever happens next.
+    /// The next update; `None` after the last.
     pub async fn next_update(&mut self) -> Option<Update> {
         self.running.next_update().await
     }
 
-    /// Whether an update is there already.
+    /// Whether an update is available without waiting.
     pub fn is_ready(&self) -> bool {
         self.running.is_ready()
     }
 
-    /// Stops the whole session, from wherever.
+    /// Returns a handle that can stop the whole session from any task.
     pub fn stopper(&self) -> Stopper {
         self.running.stopper()
     }
 
-    /// Waits until everything that was begun has ended (queued messages, and tasks in the background, which may begin turns
-    /// of their own), lets the agent end, and says what became of it all.
+    /// Waits until everything has ended (queued messages, and background tasks, which may start further turns),
+    /// closes the agent's input, waits for the agent to exit, and returns the report.
     pub async fn finish(self) -> Report {
         self.control.finish();
         self.running.finish().await
@@ -146,9 +146,9 @@ impl futures_core::Stream for Session {
 /// An agent that can take a message back does so at once.
 const TAKES_BACK: Duration = Duration::from_secs(2);
 
-/// A turn that is under way: it was begun when this was made. Dropping it leaves the turn to itself: interrupt it if it is to end.
+/// A running turn. It starts when this value is created. Dropping it does not end the turn: interrupt it instead.
 #[derive(Debug)]
-#[must_use = "the turn has begun: await it, or take what happens with `next`"]
+#[must_use = "the turn has started: await it, or read its updates with `next`"]
 pub struct Turning<'a> {
     session: &'a mut Session,
     sent: Result<String, SessionError>,
@@ -159,7 +159,7 @@ pub struct Turning<'a> {
 }
 
 impl Turning<'_> {
-    /// What happens next in the session; none once the turn has ended.
+    /// The next update of the session; `None` once the turn has ended.
     pub async fn next(&mut self) -> Option<Update> {
         if self.over.is_some() {
             return None;
@@ -180,7 +180,7 @@ impl Turning<'_> {
         Some(update)
     }
 
-    /// Waits no longer than this: then the message is taken back, or its turn interrupted, which is an error.
+    /// Waits at most this long. Then the message is cancelled or its turn interrupted, and the result is an error.
     pub async fn timeout(mut self, limit: Duration) -> Result<Turn, SessionError> {
         let ended = tokio::time::timeout(limit, async { while self.next().await.is_some() {} }).await;
         if let (Err(_), Ok(uuid)) = (ended, &self.sent) {
@@ -229,13 +229,13 @@ impl<'a> IntoFuture for Turning<'a> {
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Turn {
-    /// The message that began it, by its name: what [`Control::rewind_files`] wants.
+    /// The uuid of the message that started it, for [`Control::rewind_files`].
     pub message: String,
-    /// What the agent said at its end.
+    /// The agent's answer.
     pub answer: String,
-    /// How it ended: reasons, usage, time.
+    /// How it ended: reasons, usage, duration.
     pub end: step::Turn,
-    /// What happened in the session since it was begun.
+    /// What happened in the session since the turn started.
     pub steps: Vec<Step>,
 }
 
@@ -261,17 +261,17 @@ impl Turn {
         Self { message, answer: end.answer_or(said), end, steps }
     }
 
-    /// The answer by schema, where one was asked for.
+    /// The structured answer, if a schema was set.
     pub fn structured(&self) -> Option<&Json> {
         self.end.structured_output.as_ref()
     }
 
-    /// What it cost, in dollars, where the agent says.
+    /// The cost in dollars, if the agent reports it.
     pub fn cost_usd(&self) -> Option<f64> {
         self.end.cost_usd
     }
 
-    /// The tools that were called.
+    /// The tool calls.
     pub fn calls(&self) -> impl Iterator<Item = &Call> {
         self.steps.iter().filter_map(|step| match &step.what {
             What::Call(call) => Some(call),
@@ -279,7 +279,7 @@ impl Turn {
         })
     }
 
-    /// Whether somebody cut it short.
+    /// Whether the turn was interrupted.
     pub fn is_aborted(&self) -> bool {
         self.end.is_aborted()
     }

@@ -53,7 +53,7 @@ pub(crate) async fn spawn(mut command: Command, group: Group) -> io::Result<Chil
 }
 
 fn no_thread() -> io::Error {
-    io::Error::other("the thread that starts processes is not there")
+    io::Error::other("the thread that starts processes is gone")
 }
 
 /// Has the kernel kill the child when its parent dies.

@@ -227,7 +227,7 @@ impl Keeper {
         let loss = |stream: Stream| Loss {
             file: stream.file_name().to_owned(),
             from: self.written[stream as usize].load(Ordering::Acquire),
-            error: "the disk did not answer".to_owned(),
+            error: "the disk did not respond".to_owned(),
         };
         [Stream::Stdout, Stream::Stderr, Stream::Stdin].map(|stream| loss(stream).to_string()).into()
     }

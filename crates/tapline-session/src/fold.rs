@@ -262,7 +262,7 @@ impl Fold {
         match event {
             Event::Blank | Event::Rest => {}
             Event::Malformed(why) => self.malformed(why, out),
-            Event::NotObject => out.odd("non-object", "JSON, but no object"),
+            Event::NotObject => out.odd("non-object", "JSON, but not an object"),
             Event::Untyped => self.untyped(out),
             Event::Unknown { kind } => self.unknown(kind, out),
             Event::Invalid { event, error } => self.changed_shape(event, error, out),
@@ -304,8 +304,8 @@ impl Fold {
                 let text = one_line(head(&out.record.text(), EXCERPT).0);
                 format!("not JSON ({error}): {text}")
             }
-            Malformed::TooLong => "longer than the limit on lines".to_owned(),
-            Malformed::NulRun => "a run of NUL bytes, as a crash leaves it".to_owned(),
+            Malformed::TooLong => "longer than the line limit".to_owned(),
+            Malformed::NulRun => "a run of NUL bytes, probably from a crash".to_owned(),
         };
         let line = Some(out.record.line);
         self.warnings.add("malformed-line", line, message.clone());
@@ -356,13 +356,13 @@ impl Fold {
         // Codex has no name for a session but its thread's.
         session.ids = if agent == Some(Agent::Codex) { codex.ids.list.clone() } else { self.ids.list };
         for (id, line) in calls.orphans() {
-            warnings.add("orphan-result", Some(line), format!("an answer to {id}, a call that was never seen"));
+            warnings.add("orphan-result", Some(line), format!("a result for {id}, but there is no such call"));
         }
         if calls.forgotten > 0 {
             warnings.add("orphan-result", None, format!("and {} more before these", calls.forgotten));
         }
         for (id, open) in calls.pending() {
-            warnings.add("pending-call", Some(open.line), format!("{} ({id}) was never answered", open.name));
+            warnings.add("pending-call", Some(open.line), format!("{} ({id}) has no result", open.name));
         }
         let (rejected, in_steps) = match agent {
             Some(Agent::Codex) => std::mem::take(&mut codex.log).finish(ending.stderr.as_deref()),

@@ -1,4 +1,4 @@
-//! What the host sends to the agent. It is part of the conversation, and the agent's own stream leaves it out.
+//! What is sent to the agent. It is part of the conversation, but missing from the agent's own stream.
 
 use tapline_protocol::Decoder;
 
@@ -15,17 +15,17 @@ pub struct Host {
 }
 
 impl Host {
-    /// One that sends messages, a JSON object a line (`--input-format stream-json`).
+    /// The input consists of messages, one JSON object per line (`--input-format stream-json`).
     pub fn with_messages() -> Self {
         Self { messages: Some(Decoder::default()), text: Vec::new() }
     }
 
-    /// One that sends text: all of it is one prompt.
+    /// The input is text: all of it is one prompt.
     pub fn with_text() -> Self {
         Self { messages: None, text: Vec::new() }
     }
 
-    /// Takes what was sent and returns the prompts it completes.
+    /// Takes bytes that were sent and returns the prompts that they complete.
     pub fn push(&mut self, bytes: &[u8], fold: &mut Fold) -> Vec<Step> {
         let Some(decoder) = &mut self.messages else {
             self.text.extend_from_slice(bytes);
@@ -35,7 +35,7 @@ impl Host {
         records.iter().flat_map(|record| fold.sent(record)).collect()
     }
 
-    /// Nothing more is sent.
+    /// The input has ended.
     pub fn close(&mut self, fold: &mut Fold) -> Vec<Step> {
         if let Some(decoder) = &mut self.messages {
             return decoder.finish().iter().flat_map(|record| fold.sent(record)).collect();

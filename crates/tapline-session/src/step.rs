@@ -1,5 +1,5 @@
-//! A step: one thing that happened, as a person would tell it. Renderers, the report and the checks see steps
-//! alone, so that no two of them can disagree. `convert --to steps` writes them; docs/STEPS.md describes them.
+//! A step: one thing that happened, in terms that people use. Renderers, the report and the checks see only steps,
+//! so no two of them can disagree. `convert --to steps` writes them; docs/STEPS.md describes them.
 
 use serde::Serialize;
 use tapline_protocol::claude::message::RawUsage;
@@ -10,83 +10,83 @@ use tapline_protocol::{Json, Number};
 use crate::ledger::Ledger;
 use crate::verdict::Category;
 
-/// One thing that happened, where, and in whose name.
+/// One thing that happened, with its place in the stream.
 #[derive(Clone, Debug, Serialize)]
 pub struct Step {
-    /// The line it was read from, from 1.
+    /// The line of the stream, from 1.
     pub line: u64,
-    /// When, as the agent wrote it.
+    /// The agent's own timestamp.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
-    /// The call whose sub-agent did it; absent for the main thread.
+    /// The call that started the sub-agent; absent for the main thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
-    /// How deep in sub-agents: 0 is the main thread.
+    /// The nesting of sub-agents: 0 is the main thread.
     pub depth: usize,
-    /// What.
+    /// What happened.
     #[serde(flatten)]
     pub what: What,
 }
 
-/// What happened. The set grows.
+/// What happened. New variants may be added.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "step", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum What {
-    /// A session (Codex: a thread) started, or a further turn of it.
+    /// A session (Codex: a thread) or another turn of it started.
     Session(Box<SessionInfo>),
-    /// A person or program said something to the agent.
+    /// A person or program sent the agent a prompt.
     Prompt {
         /// What.
         text: String,
     },
-    /// The agent said something.
+    /// The agent wrote something.
     Text(Said),
     /// The agent thought something.
     Thinking(Said),
     /// A tool was called.
     Call(Call),
-    /// A call was answered.
+    /// A call has a result.
     Answer(Answer),
-    /// An answer came to a call that was never seen.
+    /// A result came for a call that was never seen.
     Orphan(Answer),
     /// The API itself ran a tool.
     ServerCall(ServerCall),
-    /// The API itself answered one.
+    /// The result of a tool that the API ran.
     ServerAnswer(ServerAnswer),
     /// A part of a message that is still being written.
     Partial(Partial),
-    /// Earlier messages no longer count.
+    /// The agent withdrew earlier messages.
     Retracted {
         /// Their uuids.
         uuids: Vec<String>,
     },
-    /// A turn ended. The run may go on.
+    /// A turn ended. The run may continue.
     Turn(Box<Turn>),
-    /// The agent tries a request to its model again.
+    /// The agent retries a request to the model.
     Retry(Retry),
-    /// How much of a subscription's limit is used.
+    /// How much of a subscription's limit is used up.
     RateLimit(RateLimit),
-    /// A task started, changed or ended.
+    /// A background task started, changed or ended.
     Task(Task),
     /// A hook started or ended.
     Hook(Hook),
-    /// A tool was not permitted.
+    /// A call was denied.
     Denied(Denied),
-    /// The agent asks its host something and waits.
+    /// The agent asks the program that started it, and waits.
     Question(Question),
-    /// A sign of life from a tool at work.
+    /// A tool is still running.
     Progress(Progress),
-    /// A Codex item, as it came.
+    /// A Codex item, unchanged.
     Item(Item),
-    /// An error of the agent's or its model's that does not end the turn by itself.
+    /// An error of the agent or the model that does not end the turn by itself.
     Error {
         /// What the agent calls it, or says of it.
         text: String,
     },
     /// Something a person may want to know.
     Notice(Notice),
-    /// Something that a person need not see: states, acknowledgements, bookkeeping.
+    /// Something that a person need not see: states, acknowledgements and similar.
     Quiet {
         /// The event's type, or `system/<subtype>`.
         kind: String,
@@ -94,34 +94,34 @@ pub enum What {
         #[serde(skip_serializing_if = "Option::is_none")]
         detail: Option<String>,
     },
-    /// A line that could not be read as it should be.
+    /// A line that could not be read normally.
     Odd(Odd),
 }
 
-/// A session that starts.
+/// The start of a session.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct SessionInfo {
-    /// To resume it with.
+    /// The id with which it can be resumed.
     pub id: Option<String>,
-    /// Whether it is new in the stream, not a further turn.
+    /// Whether this is the first start in the stream and not another turn.
     pub first: bool,
-    /// What it has.
+    /// Its configuration.
     #[serde(flatten)]
     pub setup: Setup,
 }
 
-/// What a session is started with.
+/// The configuration of a session.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Setup {
     /// The model.
     pub model: Option<String>,
-    /// Where it works.
+    /// The working directory.
     pub cwd: Option<String>,
     /// The agent's version.
     pub cli_version: Option<String>,
-    /// What it may do unasked.
+    /// What it may do without asking.
     pub permission_mode: Option<String>,
-    /// Which kind of key it uses: a label, not a secret.
+    /// The source of its API key: a label, not a secret.
     pub api_key_source: Option<String>,
     /// Its tools.
     pub tools: Vec<String>,
@@ -133,9 +133,9 @@ pub struct Setup {
     pub skills: Vec<String>,
     /// Its plugins.
     pub plugins: Vec<Plugin>,
-    /// How it is told to write.
+    /// The output style.
     pub output_style: Option<String>,
-    /// Fast mode.
+    /// The state of fast mode.
     pub fast_mode_state: Option<String>,
 }
 
@@ -158,18 +158,18 @@ pub struct Plugin {
     pub version: Option<String>,
 }
 
-/// A whole block of text or thought.
+/// A complete block of text or thinking.
 #[derive(Clone, Debug, Serialize)]
 pub struct Said {
-    /// What.
+    /// The text.
     pub text: String,
     /// The message it belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message_id: Option<String>,
-    /// The event it came in, by which it may be retracted.
+    /// The uuid of its event, by which it can be withdrawn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
-    /// Cut short by an interrupt.
+    /// Whether an interrupt cut it short.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub aborted: bool,
 }
@@ -177,17 +177,17 @@ pub struct Said {
 /// A tool call.
 #[derive(Clone, Debug, Serialize)]
 pub struct Call {
-    /// By which its answer is found.
+    /// The id that its result refers to.
     pub id: Option<String>,
     /// The tool.
     pub name: String,
-    /// What it does, in a word: running, reading, …
+    /// What it does, as a verb: running, reading, …
     pub doing: &'static str,
-    /// The same, done: ran, read, …
+    /// The same in the past tense: ran, read, …
     pub done: &'static str,
-    /// Its key input, on one line.
+    /// Its main input, on one line.
     pub title: String,
-    /// Its input, where that is an object.
+    /// Its input, if that is an object.
     pub input: Option<Json>,
     /// The message it belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -198,17 +198,17 @@ pub struct Call {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallStatus {
-    /// It did what it should.
+    /// It succeeded.
     Ok,
     /// It failed.
     Error,
-    /// It was not permitted.
+    /// It was denied.
     Denied,
-    /// No answer yet.
+    /// It has no result yet.
     Pending,
 }
 
-/// The answer to a tool call.
+/// The result of a tool call.
 #[derive(Clone, Debug, Serialize)]
 pub struct Answer {
     /// The call's id.
@@ -224,18 +224,18 @@ pub struct Answer {
     pub done: Option<&'static str>,
     /// How it ended.
     pub status: CallStatus,
-    /// What came back, as text.
+    /// The result, as text.
     pub text: String,
     /// Whether `is_error` was literally true.
     pub is_error: bool,
-    /// The answer's place in its event.
+    /// Its index in the event.
     pub block: usize,
 }
 
 /// A call that the API ran.
 #[derive(Clone, Debug, Serialize)]
 pub struct ServerCall {
-    /// By which its answer is found.
+    /// The id that its result refers to.
     pub id: Option<String>,
     /// The tool.
     pub name: Option<String>,
@@ -243,12 +243,12 @@ pub struct ServerCall {
     pub input: Option<Json>,
 }
 
-/// What the API answered.
+/// The result of a tool that the API ran.
 #[derive(Clone, Debug, Serialize)]
 pub struct ServerAnswer {
     /// The call's id.
     pub tool_use_id: Option<String>,
-    /// What came back.
+    /// The result.
     pub content: Option<Json>,
 }
 
@@ -256,12 +256,12 @@ pub struct ServerAnswer {
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "part", rename_all = "snake_case")]
 pub enum Partial {
-    /// A message begins.
+    /// A message starts.
     MessageStart {
         /// Its id.
         message_id: Option<String>,
     },
-    /// A block begins.
+    /// A block starts.
     BlockStart {
         /// Its place in the message.
         index: u64,
@@ -271,7 +271,7 @@ pub enum Partial {
         #[serde(skip_serializing_if = "Option::is_none")]
         name: Option<String>,
     },
-    /// Something is added to a block.
+    /// Text is added to a block.
     Delta {
         /// The block's place in the message.
         index: u64,
@@ -285,7 +285,7 @@ pub enum Partial {
         /// Its place in the message.
         index: u64,
     },
-    /// The message's end is known.
+    /// The reason why the message ends, and its usage.
     MessageDelta {
         /// Why it ended.
         stop_reason: Option<String>,
@@ -296,30 +296,30 @@ pub enum Partial {
     MessageStop,
 }
 
-/// What a delta adds to.
+/// The kind of a delta.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeltaKind {
     /// Text.
     Text,
-    /// Thought.
+    /// Thinking.
     Thinking,
-    /// A call's input.
+    /// The input of a call.
     Json,
 }
 
-/// A turn that has ended: what `result` said. The report's `turns[]`.
+/// A turn that has ended, from its `result`. An entry of the report's `turns[]`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Turn {
-    /// Its place among the turns, from 0.
+    /// Its index among the turns, from 0.
     pub index: usize,
     /// `success`, `error_max_turns`, … (Codex: `completed`, `failed`)
     pub subtype: Option<String>,
-    /// Whether it was literally true.
+    /// Whether `is_error` was literally true.
     pub is_error: bool,
-    /// What the agent said at the end.
+    /// The agent's final text.
     pub result: Option<String>,
-    /// What went wrong, where the agent lists it.
+    /// The errors, if the agent lists them.
     pub errors: Option<Errors>,
     /// Why the model stopped.
     pub stop_reason: Option<String>,
@@ -329,42 +329,42 @@ pub struct Turn {
     pub api_error_status: Option<Number>,
     /// Requests to the model, as the agent counts them.
     pub num_turns: Option<Number>,
-    /// The turn's time.
+    /// The duration of the turn.
     pub duration_ms: Option<Number>,
     /// The time spent waiting for the model.
     pub duration_api_ms: Option<Number>,
-    /// Calls that were not permitted, as they came.
+    /// Denied calls, unchanged.
     pub permission_denials: Vec<Json>,
-    /// The answer by schema.
+    /// The structured answer.
     pub structured_output: Option<Json>,
-    /// A call put off.
+    /// A deferred call.
     pub deferred_tool_use: Option<Json>,
-    /// The result's own id.
+    /// The uuid of the result.
     pub uuid: Option<String>,
-    /// What set the turn off.
+    /// What started the turn.
     pub origin: Option<Json>,
-    /// `error`, as it came.
+    /// `error`, unchanged.
     pub error: Option<Json>,
     /// Whether the turn failed.
     pub failed: bool,
-    /// This turn's tokens, main loop alone, every further key as it came.
+    /// The tokens of this turn's main thread; further keys are unchanged.
     pub usage: RawUsage,
     /// The total the agent reported.
     pub total_cost_usd: Option<Cost>,
-    /// What the agent reported by model.
+    /// What the agent reported for each model.
     pub model_usage: Option<ModelUsages>,
     /// What this turn cost.
     pub cost_usd: Option<f64>,
-    /// What went wrong, in the words a person should read.
+    /// The error message for people.
     #[serde(skip)]
     pub message: Option<String>,
-    /// What the result says was said before, as the main thread's last text.
+    /// Whether the result repeats the last text of the main thread.
     #[serde(skip)]
     pub repeats_text: bool,
     /// Why it failed.
     #[serde(skip)]
     pub category: Option<Category>,
-    /// All turns up to this one.
+    /// The sum of all turns up to this one.
     #[serde(skip)]
     pub so_far: SoFar,
     /// Codex: the thread's usage so far.
@@ -372,33 +372,33 @@ pub struct Turn {
     pub thread_usage: Option<CodexUsage>,
 }
 
-/// What all turns up to one add up to.
+/// The sum of all turns up to one.
 #[derive(Clone, Debug, Default)]
 pub struct SoFar {
     /// Requests to the model, as the agent counts them; else turns.
     pub turns: u64,
-    /// Their time.
+    /// Their duration.
     pub duration_ms: Option<f64>,
-    /// What they cost, without the list of models.
+    /// Their cost, without the list of models.
     pub ledger: Ledger,
-    /// Calls that were not permitted.
+    /// Denied calls.
     pub denials: u64,
-    /// Something went wrong on the way: see [`Verdict::clean`](crate::Verdict).
+    /// Whether something went wrong on the way: see [`Verdict::clean`](crate::Verdict).
     pub blemished: bool,
 }
 
 impl Turn {
-    /// Whether it failed because somebody cut it short.
+    /// Whether it failed because it was interrupted.
     pub fn is_aborted(&self) -> bool {
         self.failed && self.terminal_reason.as_deref().is_some_and(|reason| reason.starts_with("aborted_"))
     }
 
-    /// What the agent said at its end: the result's words, or else these.
+    /// The agent's answer: the text of the result, or else `said`.
     pub fn answer_or(&self, said: Option<String>) -> String {
         self.result.clone().filter(|text| !text.is_empty()).or(said).unwrap_or_default()
     }
 
-    /// What the result says, where it says something new.
+    /// The text of the result, unless it repeats an earlier text.
     pub fn news(&self) -> Option<&str> {
         self.result.as_deref().map(str::trim).filter(|text| !text.is_empty() && !self.repeats_text && !self.failed)
     }
@@ -407,11 +407,11 @@ impl Turn {
 /// A retry of a request to the model.
 #[derive(Clone, Debug, Serialize)]
 pub struct Retry {
-    /// Which try.
+    /// The number of the attempt.
     pub attempt: Option<Number>,
-    /// Of how many.
+    /// The maximum number of attempts.
     pub max: Option<Number>,
-    /// How long it waits first.
+    /// The wait before it.
     pub delay_ms: Option<Number>,
     /// The HTTP status.
     pub status: Option<Number>,
@@ -426,11 +426,11 @@ pub struct RateLimit {
     pub status: Option<String>,
     /// Which limit.
     pub limit_type: Option<String>,
-    /// When it starts anew, RFC 3339.
+    /// When it resets, RFC 3339.
     pub resets_at: Option<String>,
     /// How much is used, 0 to 1.
     pub utilization: Option<f64>,
-    /// As it came.
+    /// The unchanged `rate_limit_info`.
     pub info: Option<Json>,
 }
 
@@ -443,64 +443,64 @@ pub struct Task {
     pub status: String,
     /// Whether it has ended.
     pub terminal: bool,
-    /// What it is for.
+    /// Its description.
     pub description: Option<String>,
-    /// What it is.
+    /// Its type.
     #[serde(rename = "type")]
     pub kind: Option<String>,
     /// The call that started it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_use_id: Option<String>,
-    /// What it is doing, or did.
+    /// What it is doing, or has done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
 }
 
-/// A hook's run.
+/// A run of a hook.
 #[derive(Clone, Debug, Serialize)]
 pub struct Hook {
-    /// By which its end is found.
+    /// The id that its end refers to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// Its name.
     pub name: Option<String>,
-    /// What set it off.
+    /// The event that triggered it.
     pub event: Option<String>,
-    /// How it ended; null while it runs.
+    /// How it ended; `None` while it runs.
     pub outcome: Option<String>,
     /// Its exit code.
     pub exit_code: Option<Number>,
 }
 
-/// A tool that was not permitted.
+/// A call that was denied.
 #[derive(Clone, Debug, Serialize)]
 pub struct Denied {
     /// The call.
     pub id: Option<String>,
     /// The tool.
     pub name: Option<String>,
-    /// Its key input, on one line.
+    /// Its main input, on one line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// Why.
     pub message: Option<String>,
-    /// The call waits for its answer, which will carry the refusal.
+    /// Whether a result with the denial follows.
     #[serde(skip)]
     pub answer_follows: bool,
 }
 
-/// Something the agent asks its host.
+/// Something that the agent asks the program that started it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Question {
     /// The request's id.
     pub request_id: Option<String>,
     /// `can_use_tool`, `hook_callback`, …
     pub kind: String,
-    /// What about, on one line.
+    /// What it asks about, on one line.
     pub about: Option<String>,
 }
 
-/// A tool at work.
+/// A tool that is still running.
 #[derive(Clone, Debug, Serialize)]
 pub struct Progress {
     /// The call.
@@ -511,7 +511,7 @@ pub struct Progress {
     pub elapsed: Option<f64>,
 }
 
-/// A Codex item, as it came.
+/// A Codex item, unchanged.
 #[derive(Clone, Debug, Serialize)]
 pub struct Item {
     /// started, updated, completed
@@ -529,40 +529,40 @@ pub(crate) fn as_map<S: serde::Serializer>(pairs: &[(String, Json)], serializer:
     serializer.collect_map(pairs.iter().map(|(key, value)| (key, value)))
 }
 
-/// How loud a notice is.
+/// The importance of a notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
-    /// For those who look.
+    /// A detail.
     Info,
-    /// For everyone.
+    /// A warning.
     Warning,
-    /// Something is wrong.
+    /// An error.
     Error,
 }
 
 /// Something a person may want to know.
 #[derive(Clone, Debug, Serialize)]
 pub struct Notice {
-    /// How loud.
+    /// Its importance.
     pub level: Level,
     /// The event's type, or `system/<subtype>`.
     pub kind: String,
-    /// What.
+    /// The text.
     pub text: String,
 }
 
-/// Something odd about a line.
+/// A problem with a line.
 #[derive(Clone, Debug, Serialize)]
 pub struct Odd {
     /// The warning's code: `malformed-line`, `unknown-type`, …
     pub code: &'static str,
-    /// What.
+    /// What is wrong.
     pub message: String,
-    /// The type, or `item/<type>`, that is not known.
+    /// The unknown type, or `item/<type>`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown: Option<String>,
-    /// The whole line, while it is not known which agent writes: then there is nothing else to show.
+    /// The whole line, if the agent is not known yet and there is nothing else to show.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
 }

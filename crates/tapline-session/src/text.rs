@@ -1,4 +1,4 @@
-//! Text of the agent's is hostile. `visible` is the one way it reaches a terminal.
+//! Agent text is hostile. Only `visible` may bring it to a terminal.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -31,7 +31,7 @@ fn steers(c: char) -> bool {
 }
 
 /// The text with every control, escape and bidirectional character shown instead of obeyed.
-/// Line ends stay; a carriage return before one goes.
+/// Newlines stay; a carriage return before one is removed.
 pub fn visible(text: &str) -> Cow<'_, str> {
     if !text.contains(steers) {
         return Cow::Borrowed(text);
@@ -52,7 +52,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The text made visible on one line: line ends and tabs become blanks.
+/// The text made visible on one line: newlines and tabs become spaces.
 pub fn one_line(text: &str) -> String {
     let text = visible(text.trim());
     let mut out = String::with_capacity(text.len());
@@ -65,7 +65,7 @@ pub fn one_line(text: &str) -> String {
     out
 }
 
-/// In a CI log, `::error` at a line's start and `##[error]` anywhere are commands: a blank takes them apart.
+/// In a CI log, `::error` at the start of a line and `##[error]` anywhere are commands: a space breaks them up.
 pub fn without_commands(text: &str) -> String {
     // Some readers of logs end a line at a lone CR, too.
     let lines = text.split_inclusive(['\n', '\r']).map(|line| {
@@ -86,7 +86,7 @@ pub(crate) fn char_width(c: char) -> usize {
     c.width().unwrap_or(0)
 }
 
-/// The text cut to so many columns, with `…` where something is missing.
+/// The text shortened to this many columns, with `…` where something is missing.
 pub fn fit(text: &str, columns: usize) -> Cow<'_, str> {
     if width(text) <= columns {
         return Cow::Borrowed(text);
@@ -103,7 +103,7 @@ pub fn fit(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}…", &text[..kept.unwrap_or(text.len())]))
 }
 
-/// A line cut between words, so that each part takes at most so many columns; a word that is too long is left whole.
+/// A line split between words, so that each part takes at most this many columns; longer words are not split.
 pub fn wrap(line: &str, columns: usize) -> Vec<&str> {
     let mut parts = Vec::new();
     // Where the part starts, how wide it is, and its last blank, with the width up to there.
@@ -140,7 +140,7 @@ pub(crate) fn head(text: &str, characters: usize) -> (&str, bool) {
     }
 }
 
-/// A count with its thousands set apart: `1,234,567`.
+/// A count with thousands separators: `1,234,567`.
 pub fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut out = String::with_capacity(digits.len() * 4 / 3);
@@ -195,7 +195,7 @@ pub(crate) fn distance(one: &str, other: &str) -> usize {
     rows[one.len()][other.len()]
 }
 
-/// The word that was probably meant: one that differs by little.
+/// The word that was probably meant: the most similar one.
 pub fn nearest<'w>(text: &str, words: impl Iterator<Item = &'w str>) -> Option<&'w str> {
     let near = words.map(|word| (distance(word, text), word)).min()?;
     Some(near.1).filter(|_| near.0 <= (text.chars().count() / 3).max(1))

@@ -25,7 +25,7 @@ pub enum SimError {
     #[error("the scenario is wrong: {0}")]
     Scenario(#[from] ScenarioError),
     /// The address cannot be had.
-    #[error("cannot listen on {address}: {error} (port 0 takes any that is free)")]
+    #[error("cannot listen on {address}: {error} (port 0 picks a free port)")]
     Listen {
         /// Which.
         address: SocketAddr,
@@ -41,7 +41,7 @@ pub enum SimError {
         error: io::Error,
     },
     /// A folder or file of its own cannot be made.
-    #[error("cannot make {}: {error}", path.display())]
+    #[error("cannot create {}: {error}", path.display())]
     Make {
         /// Which.
         path: PathBuf,
@@ -49,7 +49,7 @@ pub enum SimError {
         error: io::Error,
     },
     /// A HOME with settings that are not ours.
-    #[error("{} is not of tapline's making, and would be written over: give another folder as HOME", .0.display())]
+    #[error("{} was not created by tapline and would be overwritten: use another folder as HOME", .0.display())]
     NotOurs(PathBuf),
     /// The recording cannot be opened.
     #[error("{0}")]

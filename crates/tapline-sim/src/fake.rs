@@ -111,7 +111,7 @@ fn play(call: &Path, shared: &Shared) -> Option<()> {
         Ok(Played::Signal(name)) => format!("kill {}\n", name.trim_start_matches("SIG")),
         Ok(Played::NoEnd) => "exit 4\n".to_owned(),
         Ok(Played::Departed(why)) => {
-            let _ = writeln!(stderr, "the host departs from the recording: {why}");
+            let _ = writeln!(stderr, "the host does not follow the recording: {why}");
             "exit 3\n".to_owned()
         }
         Ok(Played::Unread) => "exit 0\n".to_owned(),

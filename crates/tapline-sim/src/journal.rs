@@ -186,7 +186,7 @@ impl Journal {
 
     pub(crate) fn notes(&self) -> Vec<String> {
         let state = self.state();
-        let unasked = (!state.asked).then(|| "the model was asked nothing".to_owned());
+        let unasked = (!state.asked).then(|| "no request reached the model".to_owned());
         state.notes.iter().cloned().chain(unasked).collect()
     }
 

@@ -80,7 +80,7 @@ impl<'de> Deserialize<'de> for Times {
         impl serde::de::Visitor<'_> for Visitor {
             type Value = Times;
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a number from 1 on, or \"forever\"")
+                f.write_str("a number of 1 or more, or \"forever\"")
             }
             fn visit_u64<E: serde::de::Error>(self, times: u64) -> Result<Times, E> {
                 if times == 0 {
@@ -91,7 +91,7 @@ impl<'de> Deserialize<'de> for Times {
             fn visit_i64<E: serde::de::Error>(self, times: i64) -> Result<Times, E> {
                 let times = u64::try_from(times);
                 times
-                    .map_err(|_| E::custom("a number below 1, expected a number from 1 on, or \"forever\""))
+                    .map_err(|_| E::custom("a number below 1, expected a number of 1 or more, or \"forever\""))
                     .and_then(|times| self.visit_u64(times))
             }
             fn visit_str<E: serde::de::Error>(self, word: &str) -> Result<Times, E> {

@@ -111,7 +111,7 @@ impl Script {
     pub(crate) fn unmet(&self) -> Vec<String> {
         let expect = &self.scenario.expect;
         let requests = expect.requests.filter(|requests| *requests != self.requests);
-        let requests = requests.map(|wanted| format!("requests that a turn was for: {}, not {wanted}", self.requests));
+        let requests = requests.map(|wanted| format!("requests answered by a turn: {}, not {wanted}", self.requests));
         let unused = self.scenario.turns.iter().zip(&self.used).enumerate();
         let unused = unused.filter(|(_, (turn, used))| {
             expect.all_turns
@@ -120,7 +120,7 @@ impl Script {
         });
         let unused = unused.map(|(at, (turn, used))| match used.answers {
             0 => format!("{} was not used", turn.called(at)),
-            times => format!("{} was used {times} times only", turn.called(at)),
+            times => format!("{} was used only {times} times", turn.called(at)),
         });
         requests.into_iter().chain(unused).collect()
     }

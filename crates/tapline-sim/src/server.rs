@@ -86,7 +86,7 @@ async fn respond(request: Request<Incoming>, journal: &Arc<Journal>) -> Option<R
     let body = Limited::new(body, LONGEST).collect().await.map(|body| String::from_utf8_lossy(&body.to_bytes()).into_owned());
     let logged = |body| Logged::new(journal.elapsed_ms(), parts.method.to_string(), path, headers, body);
     let Ok(body) = body else {
-        let error = error_document(Api::Messages, "request_too_large", "the request is too long, or it broke off");
+        let error = error_document(Api::Messages, "request_too_large", "the request is too long or incomplete");
         return Some(plain(journal, logged(String::new()), StatusCode::PAYLOAD_TOO_LARGE, &error));
     };
     let logged = logged(body);
@@ -109,7 +109,7 @@ fn beside(method: &Method, path: &str, logged: Logged, journal: &Journal) -> Res
         (&Method::HEAD | &Method::GET, "" | "/api/hello") => (StatusCode::OK, json!({})),
         (method, path) => {
             let has = "POST /v1/messages, /v1/messages/count_tokens and /v1/responses";
-            let message = format!("tapline sim has no {method} {path}: it has {has}");
+            let message = format!("tapline sim does not serve {method} {path}; it serves {has}");
             (StatusCode::NOT_FOUND, error_document(Api::Messages, "not_found_error", &message))
         }
     };
@@ -128,7 +128,7 @@ async fn answer(api: Api, mut logged: Logged, journal: &Arc<Journal>) -> Option<
         Some(plain(journal, logged, StatusCode::BAD_REQUEST, &error))
     };
     let asked = Json::parse(&logged.body).ok().and_then(|body| journal.read(api, &logged.headers, &body));
-    let Some(asked) = asked else { return refuse(logged, "the request is no JSON object") };
+    let Some(asked) = asked else { return refuse(logged, "the request is not a JSON object") };
     logged.facts = Some(asked.facts.clone());
     let (choice, number) = journal.choose(&asked.facts);
     let (turn, id, fault) = match choice {
@@ -169,7 +169,7 @@ async fn answer(api: Api, mut logged: Logged, journal: &Arc<Journal>) -> Option<
         _ => journal.log(Logged { status: 200, ..logged }),
     }
     for tool in turn.blocks.iter().filter_map(Block::tool).filter(|tool| !asked.facts.may_call(tool)) {
-        journal.note(format!("{id} calls {tool}, which the agent does not offer by that name"));
+        journal.note(format!("{id} calls {tool}, but the agent has no tool of that name"));
     }
     tokio::time::sleep(turn.pace.before).await;
     let model = turn.model.clone().or_else(|| journal.model()).unwrap_or_else(|| asked.facts.model.clone());
@@ -293,7 +293,7 @@ pub(crate) fn check_headers(headers: &BTreeMap<String, String>) -> Result<(), St
         let fine = HeaderName::from_bytes(name.as_bytes()).is_ok() && HeaderValue::from_str(value).is_ok();
         let own = ["content-length", "transfer-encoding", "connection"].contains(&name.to_lowercase().as_str());
         if !fine || own {
-            return Err(format!("`{name}: {value}` is no header"));
+            return Err(format!("the header `{name}: {value}` cannot be set"));
         }
     }
     Ok(())

@@ -1,6 +1,6 @@
-//! Everything between programs and their headless coding agents.
+//! Run, drive and read headless coding agents (`claude -p`, `codex exec`).
 //!
-//! The simplest use: ask, and get an answer or the reason why there is none.
+//! The simplest use: ask, and get an answer or the reason for the failure.
 //!
 //! ```no_run
 //! # #[cfg(feature = "run")]
@@ -11,7 +11,7 @@
 //! # }
 //! ```
 //!
-//! A conversation: turns as values, what the agent asks answered by this program, and everything that can be asked of it.
+//! A conversation: each turn returns a value, and a callback answers the agent's permission questions.
 //!
 //! ```no_run
 //! # #[cfg(feature = "run")]
@@ -32,7 +32,7 @@
 //! # }
 //! ```
 //!
-//! Streams that are there already, from a file or a pipe, without tokio (`default-features = false`):
+//! An existing stream, from a file or a pipe, without tokio (`default-features = false`):
 //!
 //! ```
 //! use std::io::BufReader;
@@ -41,19 +41,19 @@
 //! # let file: &[u8] = br#"{"type":"result","subtype":"success","is_error":true,"result":"API Error: 429","session_id":"s"}"#;
 //! // let file = std::fs::File::open("run.jsonl")?;
 //! let report = read_report(BufReader::new(file), &Ending::default())?;
-//! assert_eq!(report.verdict.outcome, Outcome::Failure); // whatever the subtype says
+//! assert_eq!(report.verdict.outcome, Outcome::Failure); // although the subtype is `success`
 //! assert_eq!(report.verdict.category, Some(tapline::Category::RateLimit));
 //! assert_eq!(report.session.id.as_deref(), Some("s"));
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! * [`Agent`]: what to start, and how long. `start` gives a run with one verdict, `session` a conversation. Whichever way it ends,
-//!   no process is left.
-//! * [`Session`], [`Control`]: turns and every control request. [`Permissions`], [`Permission`], [`HookEvent`], [`Tool`]: what the
-//!   agent asks, answered here. [`Conversation`]: with Codex, a run a turn.
-//! * [`Reader`], [`Decoder`], [`Input`]: bytes to [`Record`]s. Decoding never fails; a record keeps its exact bytes.
-//! * [`Fold`]: records to [`Step`]s, in bounded memory, live.
-//! * [`Collector`], [`Report`]: what it all adds up to: [`Verdict`], [`Ledger`], answer, calls.
+//! * [`Agent`]: what to start, and its limits. `start` returns a run with one verdict, `session` a conversation. However it ends,
+//!   no process is left behind.
+//! * [`Session`], [`Control`]: turns and control requests. [`Permissions`], [`Permission`], [`HookEvent`], [`Tool`]: answers to what
+//!   the agent asks. [`Conversation`]: the same for Codex, with one run per turn.
+//! * [`Reader`], [`Decoder`], [`Input`]: turn bytes into [`Record`]s. Decoding never fails; a record keeps its exact bytes.
+//! * [`Fold`]: turns records into [`Step`]s, live and in bounded memory.
+//! * [`Collector`], [`Report`]: the sum of all steps: [`Verdict`], [`Ledger`], answer, calls.
 
 #![forbid(unsafe_code)]
 
@@ -83,7 +83,7 @@ pub use tapline_session::{
 
 pub use tapline_session::permission::{Permissions, Rule, Ruling};
 
-/// Reads a whole stream, of either agent and any shape, and says what happened.
+/// Reads a whole stream, of either agent and in any format, and returns its report.
 pub fn read_report(source: impl BufRead, ending: &Ending) -> io::Result<Report> {
     let mut input = Input::open(source, InputFormat::Auto, Decoder::default())?;
     let (mut fold, mut collector) = (Fold::default(), Collector::default());

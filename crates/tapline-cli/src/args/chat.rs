@@ -8,19 +8,19 @@ use clap::{Args, ValueEnum};
 use super::Look;
 use super::run::{Kept, Told, Whose};
 
-/// Talk with an agent: answers as they come, its questions answered with a key
+/// Talk with an agent, and answer its questions with a key
 ///
-/// At a terminal you type; piped, or with --script, every line is a prompt and all are one conversation.
+/// At a terminal you type. If stdin is piped, or with --script, every line is a prompt, all in one conversation.
 #[derive(Debug, Args)]
 #[command(after_long_help = KEYS)]
 pub(crate) struct Chat {
-    /// What to say first
+    /// The first prompt
     #[arg(value_name = "PROMPT")]
     pub(crate) prompt: Option<String>,
-    /// Read prompts from this file, one a line (a line that ends with `\` continues on the next); `-` is stdin
+    /// Read prompts from this file, one per line (a line that ends with `\` continues on the next); `-` is stdin
     #[arg(long, value_name = "FILE", conflicts_with = "prompt")]
     pub(crate) script: Option<PathBuf>,
-    /// With a script: go on after a turn that failed
+    /// With a script: continue after a failed turn
     #[arg(long)]
     pub(crate) keep_going: bool,
     /// With a script: what to print
@@ -31,7 +31,7 @@ pub(crate) struct Chat {
     /// Show what the agent thinks
     #[arg(long)]
     pub(crate) thinking: bool,
-    /// Neither read nor write the history of what was typed
+    /// Do not read or write the history of prompts
     #[arg(long)]
     pub(crate) no_history: bool,
     #[command(flatten)]
@@ -50,18 +50,18 @@ pub(crate) struct Chat {
 pub(crate) enum ScriptFormat {
     /// What happens, as `view` shows it
     View,
-    /// The answers alone, an empty line between them
+    /// Only the answers, with an empty line between them
     Text,
-    /// The agent's own lines, byte by byte, as they come
+    /// The agent's own lines, unchanged, as they arrive
     StreamJson,
 }
 
 const KEYS: &str = "\
-Keys: Enter sends (also while the agent works: it reads it as soon as it can), Alt-Enter or Ctrl-J
-starts a new line, Up and Down go through earlier prompts, Ctrl-C interrupts the turn (again: ends
-the chat), Ctrl-D at an empty prompt ends the chat.
+Keys: Enter sends (while the agent works too: it reads the prompt as soon as it can), Alt-Enter or
+Ctrl-J starts a new line, Up and Down go through earlier prompts, Ctrl-C interrupts the turn (twice:
+ends the chat), Ctrl-D at an empty prompt ends the chat.
 Questions: y once, a always (in this chat), n no, w no and say why.
-Commands: /help /model /mode /cost /context /quit; every other one is the agent's own.
+Commands: /help /model /mode /cost /context /quit; all others go to the agent.
 
 Examples:
   tapline chat

@@ -11,39 +11,39 @@ use clap::Args;
 use super::AgentName;
 use tapline_sim::Speed;
 
-/// Run an agent against a model that follows a script: offline, deterministic, free
+/// Run an agent against a scripted model: offline, deterministic, free
 ///
-/// The scenario (TOML or JSON; docs/SIM.md describes it) says what the model answers, turn by turn. The command after `--` runs
-/// with a fresh HOME, nothing inherited but PATH, TERM and LANG, and the scripted model as the only one it knows. The exit code is the
-/// command's; 3 if it was 0 and the scenario's expectations did not hold.
+/// The scenario (TOML or JSON; docs/SIM.md describes it) lists the model's answers, turn by turn. The command after `--` runs
+/// with a fresh HOME, inherits only PATH, TERM and LANG, and is set up to use the scripted model only. The exit code is the
+/// command's, or 3 if that is 0 but the scenario's expectations were not met.
 #[derive(Debug, Args)]
 #[command(after_long_help = SIM_EXAMPLES)]
 pub(crate) struct Sim {
-    /// What the model answers; `-` reads it from stdin
+    /// The scenario file; `-` reads stdin
     #[arg(value_name = "SCENARIO", required_unless_present = "example")]
     pub(crate) scenario: Option<PathBuf>,
     /// Print a scenario to start from
     #[arg(long, conflicts_with_all = ["scenario", "listen", "log", "home", "env", "command"])]
     pub(crate) example: bool,
-    /// Serve here, like 127.0.0.1:8123, and print the variables to export; without a command until Ctrl-C. Port 0 takes any that is free
+    /// Serve on this address, like 127.0.0.1:8123, and print the variables to export; port 0 picks a free port. Without a command, serve until Ctrl-C
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
-    /// Append every request to this file, one JSON object a line
+    /// Append every request to this file, one JSON object per line
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
-    /// When a signal is to end the command, wait this long; then kill it and everything that it has started
+    /// After a signal, wait this long for the command to exit; then kill it and every process that it started
     #[arg(long, value_name = "TIME", value_parser = super::run::duration, default_value = "5s")]
     pub(crate) grace: Duration,
-    /// Print a line on stderr for every request
+    /// Print one line on stderr for every request
     #[arg(long, short)]
     pub(crate) verbose: bool,
     /// Use this folder as HOME and keep it, to resume sessions
     #[arg(long, value_name = "DIR")]
     pub(crate) home: Option<PathBuf>,
-    /// One more variable for the command: NAME=VALUE, or NAME to pass on; may be given several times
+    /// Set an environment variable for the command (NAME=VALUE), or keep one (NAME); can be repeated
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub(crate) env: Vec<String>,
-    /// The command, after `--`
+    /// The command to run, after `--`
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
@@ -57,30 +57,32 @@ Examples:
   tapline sim look.toml --listen 127.0.0.1:8123 > sim.env &   # then: . ./sim.env
 
 Exit codes: the command's (128 + the signal that ended it); 2 bad usage or scenario;
-3 the scenario's expectations did not hold; 126 and 127 the command cannot be started.";
+3 the scenario's expectations were not met; 126 and 127 the command cannot be started.";
 
 /// An address: `127.0.0.1:8123`, `localhost:0`.
 fn address(text: &str) -> Result<SocketAddr, String> {
     let found = text.to_socket_addrs().ok().and_then(|mut found| found.next());
-    found.ok_or_else(|| "write it like 127.0.0.1:8123; port 0 takes any that is free".to_owned())
+    found.ok_or_else(|| "write it like 127.0.0.1:8123; port 0 picks a free port".to_owned())
 }
 
-/// Sit between a host and the real agent: both directions pass untouched, and are recorded
+/// Record what a program (the host) and the agent that it starts exchange
 ///
-/// What follows `--` goes to the agent. A link named `claude` or `codex` to tapline does the same; `tapline shim` makes one.
+/// The host is the program that talks to the agent: an SDK, a bot, an editor. It starts `tapline tee` in place of the agent; tee starts the real
+/// agent and passes everything on unchanged, in both directions. Arguments after `--` go to the agent. A link to tapline named `claude` or `codex`
+/// does the same; `tapline shim` creates one.
 #[derive(Debug, Args)]
 #[command(after_long_help = TEE_EXAMPLES)]
 pub(crate) struct Tee {
-    /// Which agent [default: by the program's name, else claude]
+    /// The agent to start [default: by the program's name, else claude]
     #[arg(long, value_enum)]
     pub(crate) agent: Option<AgentName>,
-    /// Its program [default: $TAPLINE_CLAUDE_BIN or $TAPLINE_CODEX_BIN, else on PATH]
+    /// The agent's program [default: $TAPLINE_CLAUDE_BIN or $TAPLINE_CODEX_BIN, else on PATH]
     #[arg(long, value_name = "PATH")]
     pub(crate) bin: Option<PathBuf>,
-    /// Keep the recording in this new folder
+    /// Record into this new folder
     #[arg(long, value_name = "FOLDER")]
     pub(crate) record: Option<PathBuf>,
-    /// Keep recordings under this folder, each in one of its own
+    /// Record under this folder, each session in its own new folder
     #[arg(long, value_name = "FOLDER", conflicts_with = "record")]
     pub(crate) record_in: Option<PathBuf>,
     /// The agent's arguments, after `--`
@@ -93,8 +95,8 @@ Examples:
   tapline tee --record ./session -- -p \"look around\" --output-format stream-json --verbose
   ln -s \"$(command -v tapline)\" ~/tap/claude && PATH=~/tap:$PATH my-bot
 
-Recordings are kept where `tapline run` keeps them, unless you say otherwise.
-Exit codes: the agent's (or its signal); 126 it cannot be executed, 127 it was not found.";
+Without --record and --record-in, recordings go where `tapline run` puts them.
+Exit codes: the agent's (or its signal); 126 agent not executable, 127 agent not found.";
 
 impl Tee {
     /// What a link of an agent's name means.
@@ -103,28 +105,29 @@ impl Tee {
     }
 }
 
-/// Make a stand-in for an agent: hosts that start it are recorded, or get a replay
+/// Create a program named `claude` or `codex` that records the real agent, or replays a recording
 ///
-/// Put the folder first in PATH, or give the program's path to the host (cli_path, pathToClaudeCodeExecutable).
+/// Let a host (the program that starts the agent: an SDK, a bot, an editor) start this stand-in: put the folder first in PATH, or give the
+/// host the stand-in's path (cli_path, pathToClaudeCodeExecutable).
 #[derive(Debug, Args)]
 #[command(after_long_help = SHIM_EXAMPLES)]
 pub(crate) struct Shim {
-    /// The folder to make it in
+    /// The folder to create the stand-in in
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
-    /// Which agent [default: claude, or the one of the recording]
+    /// The agent to stand in for [default: claude, or the recorded one]
     #[arg(long, value_enum)]
     pub(crate) agent: Option<AgentName>,
-    /// The real program behind it
+    /// The real agent's program
     #[arg(long, value_name = "PATH", conflicts_with = "replay")]
     pub(crate) bin: Option<PathBuf>,
-    /// Keep recordings under this folder
+    /// Record under this folder
     #[arg(long, value_name = "FOLDER", conflicts_with = "replay")]
     pub(crate) record_in: Option<PathBuf>,
-    /// Play this recording instead of starting the agent; of a folder of them the one with the host's arguments
+    /// Play this recording instead of starting the agent; in a folder of recordings, the one with the same arguments
     #[arg(long, value_name = "RECORDING")]
     pub(crate) replay: Option<PathBuf>,
-    /// With --replay: more arguments of `tapline replay`, behind `--`
+    /// With --replay: more arguments for `tapline replay`, after `--`
     #[arg(last = true, value_name = "REPLAY ARGS", requires = "replay")]
     pub(crate) args: Vec<OsString>,
 }
@@ -134,38 +137,39 @@ Examples:
   CLAUDE=$(tapline shim ~/tap --record-in ./recordings) && my-bot --claude \"$CLAUDE\"
   CLAUDE=$(tapline shim ./fake --replay RECORDING -- --speed instant) && my-bot --claude \"$CLAUDE\"
 
-It prints the path of what it made. Recordings are kept where `tapline run` keeps them,
-unless you say otherwise.";
+It prints the path of the stand-in. Without --record-in, recordings go where `tapline run`
+puts them.";
 
-/// Play a recorded agent back to any host: the same bytes, the same exit code or signal
+/// Play a recorded agent: the same output, the same exit code or signal
 ///
-/// What the host sends is awaited where it was awaited in the recording; control requests are answered from it, with the host's own
-/// ids. Recordings are plain files and can be edited by hand.
+/// A host (the program that starts the agent: an SDK, a bot, an editor) can talk to the replay as it talks to the agent. The replay waits for the
+/// host's messages where the agent waited for them, and answers control requests from the recording. Recordings are plain files, which you can
+/// edit.
 #[derive(Debug, Args)]
 #[command(after_long_help = REPLAY_EXAMPLES)]
 pub(crate) struct Replay {
-    /// The recording's folder, or a folder of recordings: then the one that was made with the same ARGS
+    /// A recording, or a folder of recordings: then the one that was made with the same ARGS
     #[arg(value_name = "RECORDING")]
     pub(crate) recording: PathBuf,
     /// How fast: real, a factor like 10, or instant
     #[arg(long, value_name = "SPEED", default_value = "real", value_parser = speed)]
     pub(crate) speed: Speed,
-    /// Write at most so many bytes at once
+    /// Write at most this many bytes at a time
     #[arg(long, value_name = "BYTES")]
     pub(crate) chunks: Option<NonZeroUsize>,
-    /// Fault: end after so many lines of output
+    /// Fault: end after N lines of output
     #[arg(long, value_name = "N")]
     pub(crate) stop_after: Option<u64>,
-    /// Fault: say nothing more after so many lines of output, and stay
+    /// Fault: print nothing more after N lines of output, but keep running
     #[arg(long, value_name = "N")]
     pub(crate) hang_at: Option<u64>,
-    /// Fault: leave out what ends a turn (result; turn.completed, turn.failed)
+    /// Fault: leave out the lines that end a turn (result; turn.completed, turn.failed)
     #[arg(long)]
     pub(crate) drop_result: bool,
-    /// Fail where the host departs from what was recorded, and say where (exit code 3)
+    /// Exit with 3 if the host's arguments or input differ from the recording, and say where
     #[arg(long)]
     pub(crate) strict: bool,
-    /// What a host gives its agent, behind `--`; looked at with --strict, and to choose among recordings
+    /// The agent's arguments, after `--`; compared with --strict, and used to choose a recording
     #[arg(last = true, value_name = "ARGS")]
     pub(crate) args: Vec<OsString>,
 }
@@ -176,7 +180,7 @@ Examples:
   tapline replay RECORDING --speed instant --chunks 1 | my-parser
   CLAUDE=$(tapline shim DIR --replay RECORDING -- --speed instant) && my-bot --claude \"$CLAUDE\"
 
-Exit codes: the recorded agent's (or its signal); 3 the host departed (--strict);
+Exit codes: the recorded agent's (or its signal); 3 the host did something else (--strict);
 4 the recording has no end.";
 
 fn speed(text: &str) -> Result<Speed, String> {

@@ -8,32 +8,32 @@ use clap::{Args, ValueEnum};
 
 use super::{AgentName, Look};
 
-/// Run an agent headless: live progress, one honest verdict, everything recorded, nothing left behind
+/// Run an agent headless: live progress, one honest verdict, everything recorded, no process left behind
 ///
-/// The prompt is PROMPT, `-` (stdin) or --prompt-file; without any of them stdin is read if it is piped. A pipe or file on
-/// stdin is added after the prompt, as the agent itself would do it. What follows `--` is passed on to the agent as it is.
+/// The prompt is PROMPT, `-` (stdin) or --prompt-file; without any of them it is read from stdin if stdin is a pipe or file. If there is a
+/// prompt, a pipe or file on stdin is added after it, as the agent itself does. Arguments after `--` go to the agent unchanged.
 #[derive(Debug, Args)]
 #[command(after_help = super::EXIT_CODES, after_long_help = EXAMPLES)]
 pub(crate) struct Run {
     /// What to ask the agent, in quotes; `-` reads it from stdin
     #[arg(value_name = "PROMPT")]
     pub(crate) prompt: Option<String>,
-    /// The same for a prompt that starts with `-`
+    /// The prompt, if it starts with `-`
     #[arg(long = "prompt", short = 'p', value_name = "PROMPT", conflicts_with = "prompt", allow_hyphen_values = true)]
     pub(crate) any_prompt: Option<String>,
     /// Read the prompt from a file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["prompt", "any_prompt"])]
     pub(crate) prompt_file: Option<PathBuf>,
-    /// Put an earlier run before the prompt: a stream, a recording or text; `-` reads it from stdin
+    /// Put an earlier run before the prompt: a stream, a recording or text; `-` reads stdin
     #[arg(long, value_name = "FILE|-")]
     pub(crate) context: Option<PathBuf>,
-    /// Pass messages (one JSON object a line) from stdin on to the agent as they come
+    /// Pass messages (one JSON object per line) from stdin to the agent as they arrive
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub(crate) input: Option<InputKind>,
-    /// Do not read stdin: by default a pipe or file there is added after the prompt
+    /// Do not read stdin (by default, a pipe or file on stdin is added after the prompt)
     #[arg(long, conflicts_with_all = ["input", "stdin_wait"])]
     pub(crate) no_stdin: bool,
-    /// Wait this long for the first byte of a pipe, then go on without it
+    /// Wait this long for the first byte on stdin, then continue without it
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "3s")]
     pub(crate) stdin_wait: Duration,
     #[command(flatten)]
@@ -67,103 +67,103 @@ Exit codes: 0 success, 1 the agent failed (or --get found nothing, or --fail-on)
 /// Which agent, and where.
 #[derive(Debug, Args)]
 pub(crate) struct Whose {
-    /// Which agent
+    /// The agent to run
     #[arg(long, value_enum, default_value_t = AgentName::Claude)]
     pub(crate) agent: AgentName,
-    /// Its program [default: $TAPLINE_CLAUDE_BIN or $TAPLINE_CODEX_BIN, else on PATH]
+    /// The agent's program [default: $TAPLINE_CLAUDE_BIN or $TAPLINE_CODEX_BIN, else on PATH]
     #[arg(long, value_name = "PATH")]
     pub(crate) bin: Option<PathBuf>,
-    /// Work in this folder
+    /// Run the agent in this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
 }
 
 /// What the agent is told.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "What the agent is told")]
+#[command(next_help_heading = "Agent options")]
 pub(crate) struct Told {
-    /// The model
+    /// The model to use
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<String>,
-    /// Go on with this session
+    /// Continue this session
     #[arg(long, value_name = "ID", conflicts_with = "continue_last", allow_hyphen_values = true)]
     pub(crate) resume: Option<String>,
-    /// Go on with the last session of the folder
+    /// Continue the last session in this folder
     #[arg(long = "continue")]
     pub(crate) continue_last: bool,
-    /// Go on in a copy: the session itself stays as it is
+    /// Continue in a copy; the original session stays unchanged
     #[arg(long)]
     pub(crate) fork: bool,
-    /// Tools that need no permission, separated by commas; may be given several times
+    /// Tools that run without asking, separated by commas; can be repeated
     #[arg(long, value_name = "TOOLS")]
     pub(crate) allowed_tools: Vec<String>,
-    /// Tools that it does not have, separated by commas; may be given several times
+    /// Tools that the agent may not use, separated by commas; can be repeated
     #[arg(long, value_name = "TOOLS")]
     pub(crate) disallowed_tools: Vec<String>,
-    /// What it may do unasked: default, acceptEdits, plan, bypassPermissions, …
+    /// What the agent may do without asking: default, acceptEdits, plan, bypassPermissions, …
     #[arg(long, value_name = "MODE")]
     pub(crate) permission_mode: Option<String>,
-    /// Rules that decide what it may do (TOML; docs/PERMISSIONS.md). The agent's own settings decide about a call that no rule covers; if the agent would ask a person, the call is denied, or you are asked in a chat
+    /// Rules for what the agent may do (TOML; docs/PERMISSIONS.md). If no rule matches a call, the agent's own settings decide; if the agent asks, `run` denies the call and `chat` asks you
     #[arg(long, value_name = "FILE")]
     pub(crate) permissions: Option<PathBuf>,
     /// Stop after at most N requests to the model
     #[arg(long, value_name = "N")]
     pub(crate) max_turns: Option<u64>,
-    /// Stop when the run has cost this many dollars (the agent checks between requests, so it may go a little over)
+    /// Stop once the run has cost this many dollars (the agent checks between requests, so it can cost slightly more)
     #[arg(long, value_name = "USD")]
     pub(crate) max_budget_usd: Option<f64>,
-    /// The answer follows this JSON schema: a file, or the schema itself
+    /// Make the answer follow this JSON schema: a file, or the schema itself
     #[arg(long, value_name = "FILE|JSON")]
     pub(crate) json_schema: Option<String>,
-    /// MCP servers: a file, or JSON; may be given several times
+    /// MCP servers: a file, or JSON; can be repeated
     #[arg(long, value_name = "FILE|JSON")]
     pub(crate) mcp_config: Vec<String>,
-    /// One more folder it may work in; may be given several times
+    /// Another folder that the agent may use; can be repeated
     #[arg(long, value_name = "DIR")]
     pub(crate) add_dir: Vec<PathBuf>,
-    /// Its system prompt
+    /// Replace the system prompt
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) system_prompt: Option<String>,
-    /// Its system prompt, from a file
+    /// Replace the system prompt with this file
     #[arg(long, value_name = "FILE", conflicts_with = "system_prompt")]
     pub(crate) system_prompt_file: Option<PathBuf>,
-    /// More of its system prompt
+    /// Add to the system prompt
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) append_system_prompt: Option<String>,
-    /// More of its system prompt, from a file
+    /// Add this file to the system prompt
     #[arg(long, value_name = "FILE", conflicts_with = "append_system_prompt")]
     pub(crate) append_system_prompt_file: Option<PathBuf>,
-    /// Ask for messages while they are written (live on a terminal does so by itself)
+    /// Request partial messages (on by default with the format live on a terminal)
     #[arg(long)]
     pub(crate) partial: bool,
-    /// Set a variable (NAME=VALUE), or with --clean-env pass one on (NAME); may be given several times
+    /// Set an environment variable (NAME=VALUE) or, with --clean-env, keep one (NAME); can be repeated
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub(crate) env: Vec<String>,
-    /// Pass on only the variables that every program needs (PATH, HOME, TERM, LANG …)
+    /// Keep only the environment variables that every program needs (PATH, HOME, TERM, LANG …)
     #[arg(long)]
     pub(crate) clean_env: bool,
 }
 
 /// What is shown.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "What you see")]
+#[command(next_help_heading = "Output")]
 pub(crate) struct Shown {
     /// What to print [default: live on a terminal, else lines]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) format: Option<Format>,
-    /// Print one value of the report and nothing else: session.id, answer, ledger.cost_usd; may be given several times, each value starts a line.
-    /// In GitHub Actions, text in it that the runner would take for a command is changed (`::error::` becomes `: :error::`); a script that
-    /// needs the exact value writes `x=$(GITHUB_ACTIONS= tapline …)`
+    /// Print only one value of the report: session.id, answer, ledger.cost_usd; repeat for more, each starts on its own line.
+    /// In GitHub Actions, text that the runner would take for a command is changed (`::error::` becomes `: :error::`); a script that
+    /// needs the exact value can use `x=$(GITHUB_ACTIONS= tapline …)`
     #[arg(long, value_name = "PATH", conflicts_with = "format")]
     pub(crate) get: Vec<String>,
     /// Show what the agent thinks
     #[arg(long)]
     pub(crate) thinking: bool,
-    /// A name for this run: in messages, the report and the recording
+    /// A name for this run in messages, the report and the recording
     #[arg(long, value_name = "NAME")]
     pub(crate) label: Option<String>,
-    /// Replace secrets (keys, tokens, passwords) in everything that is written, the recording included (docs/REDACT.md).
-    /// Where CI or GITHUB_ACTIONS is set, stderr, summaries and the formats live, lines and text are redacted without it
+    /// Replace secrets (keys, tokens, passwords) in all output and in the recording (docs/REDACT.md).
+    /// If CI or GITHUB_ACTIONS is set, stderr, summaries and the formats live, lines and text are always redacted
     #[arg(long)]
     pub(crate) redact: bool,
     /// Write a summary in Markdown to this file
@@ -176,17 +176,17 @@ pub(crate) struct Shown {
 /// What is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// The view, with a status line
+    /// What happens, as `view` shows it, with a status line
     Live,
-    /// One line a step, each with its time
+    /// One line per step, each with its time
     Lines,
-    /// The answer alone; on failure nothing
+    /// Only the answer; nothing on failure
     Text,
-    /// The result, as `claude --output-format json` gives it
+    /// The result, as `claude --output-format json` prints it
     Json,
-    /// The agent's own lines, byte by byte, as they come
+    /// The agent's own lines, unchanged, as they arrive
     StreamJson,
-    /// The report, one JSON object, on every path (docs/REPORT.md describes it)
+    /// The report, one JSON object, however the run ends (docs/REPORT.md describes it)
     Report,
     /// Nothing
     Quiet,
@@ -200,27 +200,27 @@ pub(crate) enum InputKind {
 
 /// When it ends.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "When it ends")]
+#[command(next_help_heading = "Limits and failures")]
 pub(crate) struct Ending {
     /// Stop the run after this long: 90s, 10m, 1h30m
     #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub(crate) timeout: Option<Duration>,
-    /// Stop it after this long without any output
+    /// Stop the run after this long without any output
     #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub(crate) idle_timeout: Option<Duration>,
-    /// Stop an agent that stays this long after its final result (10 minutes while its background tasks run)
+    /// Stop the agent if it is still running this long after its final result (10 minutes while its background tasks run)
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
     pub(crate) linger: Duration,
-    /// How long the agent may take to stop after it was asked, and again after SIGTERM, before SIGKILL
+    /// How long to wait for the agent to stop before SIGTERM, and again before SIGKILL
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
     pub(crate) grace: Duration,
-    /// Try again up to N times where that can help, in the same session; after a rate limit, once it is over
+    /// Retry up to N times if that can help, in the same session; after a rate limit, wait until it resets
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) retry: u32,
-    /// Rules that the run must keep; it is stopped at the first that is broken (docs/POLICY.md)
+    /// Rules for the run; it is stopped when the first one is broken (docs/POLICY.md)
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
-    /// Exit 1 for a success with one of these warnings, separated by commas: denied, max-tokens, … (docs/REPORT.md lists them)
+    /// Exit with 1 for a success with one of these warnings, separated by commas: denied, max-tokens, … (docs/REPORT.md lists them)
     #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = super::warning_code)]
     pub(crate) fail_on: Vec<&'static str>,
     /// Do not mark a success as `interactive` or `background_task`
@@ -230,15 +230,15 @@ pub(crate) struct Ending {
 
 /// What is kept.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "What is kept")]
+#[command(next_help_heading = "Recording")]
 pub(crate) struct Kept {
-    /// Keep the recording in this new folder [default: a new one under $TAPLINE_HOME]
+    /// Record into this new folder [default: a new folder under $TAPLINE_HOME]
     #[arg(long, value_name = "PATH", conflicts_with = "no_record")]
     pub(crate) record: Option<PathBuf>,
-    /// Keep no recording
+    /// Do not record
     #[arg(long)]
     pub(crate) no_record: bool,
-    /// How often the recording is flushed to the disk; what is not yet there is lost if the power fails
+    /// How often to flush the recording to disk, which protects it against a power failure
     #[arg(long, value_enum, default_value_t = SyncWhen::Second, value_name = "WHEN")]
     pub(crate) sync: SyncWhen,
 }
@@ -248,13 +248,13 @@ pub(crate) struct Kept {
 pub(crate) enum SyncWhen {
     /// Once a second: at most the last second is lost
     Second,
-    /// After every piece of output: nothing is lost, and every piece waits for the disk
+    /// After every piece of output: nothing is lost, but every piece waits for the disk
     Always,
 }
 
 /// `90`, `90s`, `1.5h`, `1h30m`, `500ms`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is no time: write it like 90s, 10m or 1h30m");
+    let wrong = || format!("`{text}` is not a time: write it like 90s, 10m or 1h30m");
     let mut rest = text.trim();
     let mut total = 0.0;
     while !rest.is_empty() {

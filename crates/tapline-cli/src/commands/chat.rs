@@ -29,11 +29,8 @@ use crate::{config, output, store};
 
 pub(crate) fn run(args: &Chat) -> Result<u8> {
     let typed = args.script.is_none() && std::io::stdin().is_terminal();
-    ensure!(!typed || output::is_capable(), "chat needs a terminal to show itself in: give --script FILE for a pipe");
-    ensure!(
-        !typed || args.format.is_none(),
-        "--format is for a script (--script FILE, or a pipe); a chat at a terminal is shown"
-    );
+    ensure!(!typed || output::is_capable(), "chat needs a terminal for its output; for a pipe, use --script FILE");
+    ensure!(!typed || args.format.is_none(), "--format needs a script (--script FILE, or a pipe on stdin)");
     let agent = agent(args, typed)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start a thread")?;
     let code = if typed {
@@ -70,7 +67,7 @@ fn is_resumed(args: &Chat) -> bool {
 /// How to go on later.
 fn go_on(kind: tapline_protocol::Agent, id: &str) -> String {
     let agent = if kind == tapline_protocol::Agent::Codex { " --agent codex" } else { "" };
-    format!("go on with: tapline chat{agent} --resume {}", one_line(id))
+    format!("continue with: tapline chat{agent} --resume {}", one_line(id))
 }
 
 /// Why it did not start, with what to do about it, and the exit code.
@@ -78,7 +75,7 @@ fn not_started(kind: tapline_protocol::Agent, failure: &Failure) -> u8 {
     let mut text = failure.to_string();
     if let Failure::NotStarted(StartError::NotFound { .. }) = failure {
         let (package, variable) = (package(kind), bin_variable(kind));
-        text = format!("{text}; install it (npm install -g {package}), or say where it is with --bin PATH or {variable}");
+        text = format!("{text}; install it (npm install -g {package}), or give its path with --bin PATH or {variable}");
     }
     output::fail(&text);
     match failure {

@@ -19,7 +19,7 @@ pub(crate) fn run(args: &Convert) -> Result<u8> {
     anyhow::ensure!(!args.messages || args.to == Target::Json, "--messages goes with --to json alone");
     if let (Some(from), Some(to)) = (&args.stream.file, &args.output) {
         let same = from.canonicalize().is_ok_and(|from| to.canonicalize().is_ok_and(|to| from == to));
-        anyhow::ensure!(!same, "{} would be written over by its own conversion: give another file", to.display());
+        anyhow::ensure!(!same, "{} is the input and would be overwritten: use another file", to.display());
     }
     let source = Source::open(args.stream.file.as_ref(), &args.facts)?;
     let source = if args.redact { source.redacted()? } else { source };

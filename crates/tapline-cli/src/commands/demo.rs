@@ -20,7 +20,7 @@ pub(crate) fn run(args: &Demo) -> Result<u8> {
         return Ok(0);
     }
     let speed = args.speed.unwrap_or(if output::is_terminal() { 1.0 } else { 0.0 });
-    ensure!(speed.is_finite() && speed >= 0.0, "--speed is 0 or more: 1 is as it happened, 0 does not wait");
+    ensure!(speed.is_finite() && speed >= 0.0, "--speed must be 0 or more: 1 is the speed of a real agent, 0 does not wait");
     let source = Source::of("the demo".to_owned(), Box::new(Paced { rest: SESSION, speed }), &Facts::default())?;
     let options = super::view::options(args.look);
     super::view::show(source, tapline_session::render::TerminalOptions { partial: options.live, ..options })?;

@@ -109,8 +109,8 @@ async fn agent((kind, oldest, newest): (Agent, &'static str, &'static str)) -> F
     let version = match version(&path).await {
         Ok(version) => version,
         Err(error) => {
-            let text = format!("{} does not say its version: {error:#}", path.display());
-            let advice = format!("install it anew: npm install -g {package}");
+            let text = format!("cannot get the version of {}: {error:#}", path.display());
+            let advice = format!("reinstall it: npm install -g {package}");
             let facts = json!({ "path": path.display().to_string(), "version": null });
             return Finding { about, mood: Mood::Bad, text, advice: Some(advice), facts };
         }
@@ -121,15 +121,15 @@ async fn agent((kind, oldest, newest): (Agent, &'static str, &'static str)) -> F
         None
     } else if within(&format!(">{newest}")) {
         Some(format!(
-            "newer than what tapline was tested with ({newest}): nothing is lost; `tapline check` tells what is new in its stream"
+            "newer than the last version that tapline was tested with ({newest}): nothing is lost; `tapline check` lists what is new in its stream"
         ))
     } else {
-        Some(format!("older than what tapline was tested with ({oldest}): npm install -g {package}"))
+        Some(format!("older than the first version that tapline was tested with ({oldest}): npm install -g {package}"))
     };
     Finding {
         about,
         mood: if known { Mood::Good } else { Mood::Advice },
-        text: format!("{version} · {} · {}", if known { "its stream is known" } else { "not tested" }, path.display()),
+        text: format!("{version} · {} · {}", if known { "tapline knows its stream" } else { "not tested" }, path.display()),
         advice,
         facts: json!({ "path": path.display().to_string(), "version": version, "stream_known": known }),
     }
@@ -139,7 +139,7 @@ async fn agent((kind, oldest, newest): (Agent, &'static str, &'static str)) -> F
 async fn version(path: &Path) -> Result<String> {
     let mut command = tokio::process::Command::new(path);
     command.arg("--version").stdin(Stdio::null()).kill_on_drop(true);
-    let output = tokio::time::timeout(PATIENCE, command.output()).await.context("it does not answer")??;
+    let output = tokio::time::timeout(PATIENCE, command.output()).await.context("it does not respond")??;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let number = text.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.'));
     number.map(str::to_owned).with_context(|| format!("it says `{}`", text.trim()))
@@ -148,7 +148,7 @@ async fn version(path: &Path) -> Result<String> {
 fn folder() -> Finding {
     let about = "recordings";
     let bad = |text: String| {
-        let advice = "set TAPLINE_HOME to a folder of yours, or run with --no-record";
+        let advice = "set TAPLINE_HOME to a folder that you can write to, or run with --no-record";
         Finding { about, mood: Mood::Bad, text, advice: Some(advice.to_owned()), facts: json!({ "path": null }) }
     };
     let folder = match store::root() {
@@ -159,7 +159,7 @@ fn folder() -> Finding {
         return bad(error);
     }
     let count = std::fs::read_dir(&folder).map_or(0, Iterator::count);
-    let so_far = if folder.exists() { format!("{count} so far") } else { "made with the first run".to_owned() };
+    let so_far = if folder.exists() { format!("{count} so far") } else { "created by the first run".to_owned() };
     let facts = json!({ "path": folder.display().to_string(), "count": count });
     Finding { about, mood: Mood::Good, text: format!("{} · {so_far}", folder.display()), advice: None, facts }
 }
@@ -168,7 +168,7 @@ fn folder() -> Finding {
 fn may_keep(folder: &Path) -> Result<(), String> {
     let there = folder.ancestors().find(|folder| folder.symlink_metadata().is_ok()).unwrap_or(Path::new("/"));
     if !there.is_dir() {
-        return Err(format!("{} is no folder", there.display()));
+        return Err(format!("{} is not a folder", there.display()));
     }
     let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
     rustix::fs::access(there, access).map_err(|error| format!("cannot write in {}: {error}", there.display()))
@@ -178,10 +178,10 @@ fn processes() -> Finding {
     let about = "processes";
     let reaches = reaches_all();
     let (mood, text, advice) = if reaches {
-        (Mood::Good, "everything an agent starts is found under /proc and stopped with it", None)
+        (Mood::Good, "all processes that an agent starts are found through /proc and stopped with it", None)
     } else {
         let advice = "a process that leaves the agent's process group may outlive it";
-        (Mood::Advice, "/proc cannot be used here: the agent's process group is stopped with it", Some(advice.to_owned()))
+        (Mood::Advice, "/proc is not usable here: only the agent's process group is stopped with it", Some(advice.to_owned()))
     };
     Finding { about, mood, text: text.to_owned(), advice, facts: json!({ "reaches_all": reaches }) }
 }
@@ -194,7 +194,7 @@ fn terminal(args: &Doctor) -> Finding {
         let drawn = if output::is_capable() { "live view" } else { "lines only" };
         (format!("{columns}×{rows} · {term} · {colour} · {drawn}"), json!({ "columns": columns, "rows": rows }))
     } else {
-        ("stdout is no terminal: lines, no colour".to_owned(), json!({ "columns": null, "rows": null }))
+        ("stdout is not a terminal: lines, no colour".to_owned(), json!({ "columns": null, "rows": null }))
     };
     Finding { about: "terminal", mood: Mood::Good, text, advice: None, facts }
 }

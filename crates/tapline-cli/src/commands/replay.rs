@@ -22,7 +22,7 @@ pub(crate) fn run(args: &Replay) -> Result<u8> {
     let given = config::redactor()?.args(given.iter().map(AsRef::as_ref));
     let recording = choose(&args.recording, &given)?;
     if let Some(why) = args.strict.then(|| other_arguments(&recording, &given)).flatten() {
-        output::fail(&format!("replay: the host departs from the recording: {why}"));
+        output::fail(&format!("replay: the host does not follow the recording: {why}"));
         return Ok(exit::VIOLATED);
     }
     let options = ReplayOptions {
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Replay) -> Result<u8> {
     };
     let played = replay(&recording, &options, host).with_context(|| format!("cannot play {}", args.recording.display()))?;
     for flaw in recording.flaws() {
-        output::tell(&format!("the recording is cut or was edited: {flaw}"));
+        output::tell(&format!("the recording is incomplete or was edited: {flaw}"));
     }
     Ok(match played {
         Played::Exit(code) => u8::try_from(code & 0xff).unwrap_or(exit::FAILED),
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Replay) -> Result<u8> {
         }
         Played::NoEnd => exit::INCOMPLETE,
         Played::Departed(why) => {
-            output::fail(&format!("replay: the host departs from the recording: {why}"));
+            output::fail(&format!("replay: the host does not follow the recording: {why}"));
             exit::VIOLATED
         }
         Played::Unread => 0,
@@ -100,7 +100,7 @@ fn other_arguments(recording: &Recording, given: &[String]) -> Option<String> {
         return None;
     }
     let at = recorded.iter().zip(given).take_while(|(one, other)| one == other).count();
-    let word = |list: &[String]| list.get(at).map_or_else(|| "not there".to_owned(), |word| format!("{word:?}"));
+    let word = |list: &[String]| list.get(at).map_or_else(|| "missing".to_owned(), |word| format!("{word:?}"));
     (recorded != given).then(|| format!("argument {} was {} and is {}", at + 1, word(recorded), word(given)))
 }
 

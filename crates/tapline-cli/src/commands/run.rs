@@ -44,7 +44,7 @@ async fn attempts(args: &Run) -> Result<u8> {
         summary = conclude::check(args) => summary?,
         // A disk that does not answer, or a pipe that nobody reads.
         why = signals::over(&signals, until) => {
-            output::fail("--summary: it could not be opened in time: the agent was not started");
+            output::fail("--summary: the file could not be opened in time; the agent was not started");
             return Ok(if why == NotBegun::Late { 124 } else { signals.code().unwrap_or(exit::FAILED) });
         }
     };
@@ -75,7 +75,7 @@ async fn attempts(args: &Run) -> Result<u8> {
         };
         let mut ended = match piped {
             Ok(_) => attempt.run(session.clone().filter(|_| number > 1), &mut show, &mut whole).await?,
-            Err(why) => attempt.not_begun(why, "while stdin was read: the agent was not started", &show),
+            Err(why) => attempt.not_begun(why, "while reading stdin; the agent was not started", &show),
         };
         // An attempt that died before it said a word had the session of the one before.
         session = ended.report.session.id.clone().or(session);
@@ -83,7 +83,7 @@ async fn attempts(args: &Run) -> Result<u8> {
         // What cannot be finished in time is not begun.
         let left = args.ending.timeout.map_or(Duration::MAX, |timeout| timeout.saturating_sub(started.elapsed()));
         if wait.is_some_and(|wait| wait >= left) {
-            show.note("not tried again: the wait would be longer than --timeout allows");
+            show.note("no retry: the wait would exceed --timeout");
         }
         let wait = wait.filter(|wait| *wait < left);
         if let Some(summary) = ended.summary.as_ref().filter(|_| wait.is_some()) {

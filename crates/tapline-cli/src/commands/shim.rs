@@ -18,17 +18,17 @@ pub(crate) fn run(args: &Shim) -> Result<u8> {
     let recorded = args.replay.as_deref().map(first).transpose()?.map(|recording| recording.meta.agent);
     let recorded = recorded.flatten().and_then(|name| agent_of(OsStr::new(&name)));
     let kind = args.agent.map(Agent::from).or(recorded).unwrap_or(Agent::Claude);
-    let own = std::env::current_exe().context("cannot find out where tapline is")?;
-    create_private_folder(&args.folder).with_context(|| format!("cannot make {}", args.folder.display()))?;
+    let own = std::env::current_exe().context("cannot find tapline's own program")?;
+    create_private_folder(&args.folder).with_context(|| format!("cannot create {}", args.folder.display()))?;
     if let Some(bin) = args.bin.as_deref().filter(|bin| is_path(bin)) {
-        anyhow::ensure!(bin.is_file(), "{} is not there: give the agent's own program with --bin", bin.display());
+        anyhow::ensure!(bin.is_file(), "{} does not exist: give the agent's program with --bin", bin.display());
     }
     if let Some(recording) = &args.replay {
         crate::args::check_replay(recording, &args.args)?;
     }
     let path = args.folder.join(kind.name());
     if path.symlink_metadata().is_ok() && !stands_in(&path) {
-        anyhow::bail!("{} is there and not of tapline's making: give another folder", path.display());
+        anyhow::bail!("{} exists and was not created by tapline: use another folder", path.display());
     }
     let _ = std::fs::remove_file(&path);
     let made = if args.replay.is_none() && args.bin.is_none() && args.record_in.is_none() {
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Shim) -> Result<u8> {
     } else {
         write_script(&path, &script(args, kind, &own)?)
     };
-    made.with_context(|| format!("cannot make {}", path.display()))?;
+    made.with_context(|| format!("cannot create {}", path.display()))?;
     let mut out = output::stdout();
     writeln!(out, "{}", output::raw(&std::path::absolute(&path).unwrap_or(path).display().to_string()))?;
     out.flush()?;
@@ -50,7 +50,7 @@ fn is_path(program: &Path) -> bool {
 
 fn script(args: &Shim, kind: Agent, own: &Path) -> Result<String> {
     let whole = |path: &Path| {
-        std::path::absolute(path).map(PathBuf::into_os_string).with_context(|| format!("no such path: {}", path.display()))
+        std::path::absolute(path).map(PathBuf::into_os_string).with_context(|| format!("{} does not exist", path.display()))
     };
     let mut words: Vec<OsString> = vec![own.into()];
     if let Some(recording) = &args.replay {

@@ -28,7 +28,7 @@ pub(crate) fn run(args: &Sim) -> Result<u8> {
         return Ok(0);
     }
     if args.command.is_empty() && args.listen.is_none() {
-        bail!("give a command behind `--`, like `-- claude -p \"hello\"`, or --listen to just serve");
+        bail!("give a command after `--`, like `-- claude -p \"hello\"`, or use --listen to only serve");
     }
     let scenario = read(args.scenario.as_deref().unwrap_or(Path::new("-")))?;
     let extra = args.env.iter().map(|entry| variable(entry)).collect::<Result<Vec<_>>>()?;
@@ -98,7 +98,7 @@ fn variable(entry: &str) -> Result<(OsString, OsString)> {
     let (name, value) = prepare::variable(entry);
     ensure!(!name.is_empty(), "--env {entry}: a variable needs a name");
     let value = value.or_else(|| std::env::var_os(&name));
-    let value = value.with_context(|| format!("--env {entry}: there is no such variable here; give it as {entry}=VALUE"))?;
+    let value = value.with_context(|| format!("--env {entry}: this variable is not set; write {entry}=VALUE"))?;
     Ok((name, value))
 }
 
@@ -115,7 +115,7 @@ async fn serve(sim: &tapline_sim::Sim) -> Result<u8> {
     drop(out);
     // Whoever reads the variables is to find their end.
     crate::plain::close_stdout();
-    let tell = format!("sim: serving at {}; Ctrl-C ends it", sim.url());
+    let tell = format!("sim: serving on {}; press Ctrl-C to stop", sim.url());
     output::tell(&visible(&tell));
     signals.next().await;
     Ok(0)
@@ -151,7 +151,7 @@ async fn accompany(command: &[OsString], environment: Vec<(OsString, OsString)>,
         tokio::select! {
             status = process.wait() => break status.context("cannot wait for the command")?,
             () = impatient => {
-                output::tell("sim: the command goes on after the signal: killing it");
+                output::tell("sim: the command did not exit after the signal: killing it");
                 process.kill().await;
                 patience = None;
             }
@@ -164,7 +164,7 @@ async fn accompany(command: &[OsString], environment: Vec<(OsString, OsString)>,
         }
     };
     if !process.sweep().await {
-        output::tell("sim: WARNING: something that the command has started may be left");
+        output::tell("sim: WARNING: a process that the command started may still be running");
     }
     let interrupted = status.signal() == Some(SignalKind::interrupt().as_raw_value());
     Ok((exit::code_of_status(status), interrupted))

@@ -27,9 +27,7 @@ pub(crate) fn run(args: &Tee) -> Result<u8> {
     let path = std::env::var_os("PATH");
     let chain = Chain::here();
     if chain.is_too_long() {
-        output::tell(
-            "tee starts nothing but itself: what it takes for the agent is tapline again; give the agent's program with --bin",
-        );
+        output::tell("tee would start tapline again instead of the agent; give the agent's program with --bin");
         return Ok(126);
     }
     let program = match locate_other(kind, args.bin.as_deref(), path.as_deref(), |path| stands_in(path) || chain.has(path)) {
@@ -43,7 +41,7 @@ pub(crate) fn run(args: &Tee) -> Result<u8> {
     let at_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     if at_terminal || (args.args.len() == 1 && is_question(&args.args[0])) {
         if at_terminal {
-            output::tell("not recorded: this is a terminal, and a recording is of a host");
+            output::tell("not recorded: this is a terminal, so there is no host to record");
         }
         let error = Command::new(&program).args(&args.args).env(CHAIN, chain.handed_on(&program)).exec();
         output::fail(&format!("cannot start {}: {error}", program.display()));
@@ -137,7 +135,7 @@ fn begin(args: &Tee, kind: Agent, program: &Path) -> Result<Recorder> {
             late.discard();
         }
     });
-    Ok(begun.recv_timeout(DISK).context("the disk did not answer")??)
+    Ok(begun.recv_timeout(DISK).context("the disk did not respond")??)
 }
 
 /// The agent that this program was called as, if by a link of that name.

@@ -16,7 +16,7 @@ use crate::{ci, exit, output};
 pub(crate) fn run(args: &View) -> Result<u8> {
     let options = TerminalOptions { thinking: args.thinking, partial: args.partial, ..options(args.look) };
     let files = &args.files;
-    ensure!(!args.follow || files.len() < 2, "--follow takes one file: start tapline once for each");
+    ensure!(!args.follow || files.len() < 2, "--follow takes one file; run tapline once for each file");
     let mut worst = 0;
     for (at, file) in files.iter().map(Some).chain(files.is_empty().then_some(None)).enumerate() {
         if files.len() > 1 {

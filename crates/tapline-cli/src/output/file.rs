@@ -90,7 +90,7 @@ impl Way {
                 part.name(file.get_ref())?;
                 // Meanwhile something else may have come there.
                 if fs::symlink_metadata(&path).is_ok_and(|there| !there.is_file()) {
-                    return Err(io::Error::other("it is no regular file any more"));
+                    return Err(io::Error::other("it is no longer a regular file"));
                 }
                 match (fs::rename(&part.path, &path), there) {
                     // A file that something is mounted on gives its place to none.
@@ -129,7 +129,7 @@ impl Write for OutputFile {
 /// A FIFO is opened when somebody reads it. After a moment it is said that this is waited for, unless what is returned is dropped.
 fn tell_of_waiting(path: &Path) -> mpsc::Sender<()> {
     let (opened, opening) = mpsc::channel();
-    let text = format!("waiting for somebody to read {}: it is a FIFO", path.display());
+    let text = format!("waiting for a reader of the FIFO {}", path.display());
     // Without the thread nothing is said, and nothing else depends on it.
     let _ = std::thread::Builder::new().name("tapline-fifo".to_owned()).spawn(move || {
         if opening.recv_timeout(MOMENT) == Err(mpsc::RecvTimeoutError::Timeout) {

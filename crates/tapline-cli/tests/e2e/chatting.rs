@@ -125,9 +125,9 @@ fn questions_are_answered_with_a_key() {
     // What is typed for the prompt answers nothing, whenever it comes: it is a draft.
     terminal.answers("y");
     terminal.shows("› nayy");
-    terminal.shows("Esc, then y a n w answers");
+    terminal.shows("Esc, then y, a, n or w to answer");
     terminal.answers("Escape");
-    terminal.shows("\ny a n w answers");
+    terminal.shows("\ny, a, n or w to answer");
     terminal.press("y");
     terminal.shows("allowed, once");
     terminal.shows("One is there.");
@@ -178,7 +178,7 @@ fn ctrl_c_interrupts_the_turn_and_twice_ends() {
     terminal.shows_times("two", 2);
     terminal.press("C-c");
     terminal.press("C-c");
-    terminal.shows("go on with: tapline chat --resume");
+    terminal.shows("continue with: tapline chat --resume");
     terminal.ended(0);
 }
 
@@ -231,7 +231,7 @@ fn a_question_that_is_interrupted_is_gone() {
     terminal.says("ask");
     terminal.shows("y once");
     terminal.press("C-c");
-    terminal.shows("no longer asks");
+    terminal.shows("withdrew its question");
     terminal.shows("interrupted");
     terminal.says("go on");
     terminal.shows("Went on.");
@@ -294,7 +294,7 @@ fn commands_of_the_chat_and_several_lines() {
     terminal.says("two");
     terminal.shows("Both.");
     terminal.says("/model");
-    terminal.shows("models (/model NAME chooses one)");
+    terminal.shows("models (choose one with /model NAME)");
     terminal.says("/model haiku");
     terminal.shows("the model is haiku from now on");
     terminal.says("/mode acceptEdits");
@@ -302,11 +302,11 @@ fn commands_of_the_chat_and_several_lines() {
     terminal.says("/mode nonsense");
     terminal.shows("set_permission_mode: the agent refused");
     terminal.says("/cost");
-    terminal.shows("so far, as the agent counts");
+    terminal.shows("so far, according to the agent");
     terminal.says("/context");
     terminal.shows("tokens in use");
     terminal.says("/modle haiku");
-    terminal.shows("no such command");
+    terminal.shows("unknown command");
     terminal.says("/help");
     terminal.shows("what fills its context");
     terminal.says("more");

@@ -90,7 +90,7 @@ fn what_cannot_be_is_said() {
     for to in ["json", "json-verbose"] {
         let ran = tapline(&["convert", "--to", to, fixture("codex-0.166.0/tools.jsonl").to_str().unwrap()]);
         assert_eq!(ran.code, 2);
-        assert!(ran.err.contains("codex has no such output mode"), "{}", ran.err);
+        assert!(ran.err.contains("codex does not have this output format"), "{}", ran.err);
     }
 }
 

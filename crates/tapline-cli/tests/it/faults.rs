@@ -133,7 +133,7 @@ fn stalled(recording: &str, args: &[&str]) -> Command {
     command
 }
 
-const MISSING: &str = "the recording's stdout is incomplete from byte 0 on: the disk did not answer";
+const MISSING: &str = "the recording's stdout is incomplete from byte 0 on: the disk did not respond";
 
 #[test]
 fn a_stalled_disk_holds_up_no_clock_and_the_run_says_what_is_missing() {
@@ -241,12 +241,12 @@ fn a_summary_that_cannot_be_written_holds_up_no_clock_and_no_signal() {
     let calls = "rename,renameat,renameat2";
     let done = ran(held(None, calls, &["--no-record", "--summary", &summary]).output().unwrap());
     assert_eq!(done.code, 2, "{}", done.err);
-    assert!(done.err.contains("summary.md: the disk did not answer"), "{}", done.err);
+    assert!(done.err.contains("summary.md: the disk did not respond"), "{}", done.err);
     // Unasked, it fails nothing.
     let job = folder.file("job.md", "");
     let done = ran(held(Some(&job), "openat", &["--no-record"]).env("GITHUB_STEP_SUMMARY", &job).output().unwrap());
     assert_eq!(done.code, 0, "{}", done.err);
-    assert!(done.err.contains("job.md: the disk did not answer"), "{}", done.err);
+    assert!(done.err.contains("job.md: the disk did not respond"), "{}", done.err);
 }
 
 #[test]
@@ -259,5 +259,5 @@ fn a_recording_that_cannot_be_begun_does_not_keep_tee_from_starting() {
     command.args(["--bin", &fake(), "--record-in", &recording, "--", "-p"]).stdin(Stdio::null());
     let done = ran(command.env_clear().env("PATH", "/usr/bin:/bin").output().unwrap());
     assert_eq!((done.code, done.out.lines().count()), (0, 3), "{}", done.err);
-    assert!(done.err.contains("not recorded: the disk did not answer"), "{}", done.err);
+    assert!(done.err.contains("not recorded: the disk did not respond"), "{}", done.err);
 }

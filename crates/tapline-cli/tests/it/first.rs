@@ -102,5 +102,5 @@ fn the_recording_says_how_many_processes_could_not_be_ended() {
     child.0.kill().unwrap();
     let mut err = String::new();
     child.0.stderr.take().unwrap().read_to_string(&mut err).unwrap();
-    assert!(err.contains("cannot be ended: the system holds them"), "{err}");
+    assert!(err.contains("cannot be killed: the kernel does not let them exit"), "{err}");
 }

@@ -143,7 +143,7 @@ fn paths_are_checked_before_the_run_starts() {
         ("sesion.id", "did you mean `session.id`?"),
         ("verdict.outcom", "did you mean `verdict.outcome`?"),
         ("tools.calls.name", "tools.calls[].name"),
-        ("session[0]", "is no list"),
+        ("session[0]", "is not a list"),
         ("a..b", "a path is like"),
     ] {
         let refused = tapline(&["run", "go", "--bin", &fake(), "--record", &recording, "--get", "session.id", "--get", path]);
@@ -235,7 +235,7 @@ fn timeouts_say_which_clock_and_how_long() {
     }
     let lingers = run("lingers", &["--linger", "200ms", "--format", "text"]);
     assert_eq!((lingers.code, lingers.out.as_str()), (0, "done\n"));
-    assert!(lingers.err.contains("the agent stayed for 200ms after its last word (--linger)"), "{}", lingers.err);
+    assert!(lingers.err.contains("the agent was still running 200ms after its final result (--linger)"), "{}", lingers.err);
 }
 
 #[test]
@@ -249,7 +249,7 @@ fn whose_key_is_used_is_told_only_where_it_matters() {
     let given = run("key", &["--env", "ANTHROPIC_API_KEY=x"]);
     assert!(!given.err.contains("ANTHROPIC_API_KEY"), "who gave it knows it: {}", given.err);
     let wrong = run("bad-key", &["--format", "text"]);
-    assert!(wrong.err.contains("it used the key of: ANTHROPIC_API_KEY"), "{}", wrong.err);
+    assert!(wrong.err.contains("it used the key from: ANTHROPIC_API_KEY"), "{}", wrong.err);
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn one_value_raw() {
 fn a_value_that_is_not_there() {
     let ran = tapline(&["inspect", "--get", "rate_limit.status", &tools()]);
     assert_eq!((ran.code, ran.out.as_str()), (1, ""));
-    assert!(ran.err.contains("no value at `rate_limit.status`: nothing is there"), "{}", ran.err);
+    assert!(ran.err.contains("no value at `rate_limit.status`: it does not exist"), "{}", ran.err);
     let ran = tapline(&["inspect", "--get", "session.idd", &tools()]);
     assert_eq!(ran.code, 2);
     assert!(ran.err.contains("there is no `idd`: did you mean `session.id`?"), "{}", ran.err);

@@ -149,7 +149,7 @@ fn doctor_only_looks() {
     let (home, below) = (folder.path("h"), folder.path("a/b/c"));
     for home in [&home, &below] {
         let found = looked(home);
-        assert!(found.out.contains("✓ recordings") && found.out.contains("made with the first run"), "{}", found.out);
+        assert!(found.out.contains("✓ recordings") && found.out.contains("created by the first run"), "{}", found.out);
         assert!(!std::path::Path::new(home).exists(), "nothing was made");
     }
     std::fs::create_dir_all(folder.path("h/recordings")).unwrap();
@@ -170,7 +170,7 @@ fn a_fifo_that_nobody_reads_is_said_to_be_waited_for() {
     let mut child = Bounded(command(&convert).stderr(Stdio::piped()).spawn().unwrap());
     let mut said = String::new();
     BufReader::new(child.0.stderr.take().unwrap()).read_line(&mut said).unwrap();
-    assert!(said.contains("waiting for somebody to read") && said.contains(&fifo), "{said}");
+    assert!(said.contains("waiting for a reader") && said.contains(&fifo), "{said}");
     let mut read = String::new();
     std::fs::File::open(&fifo).unwrap().read_to_string(&mut read).unwrap();
     assert!(read.starts_with("All done"), "{read}");
@@ -190,7 +190,7 @@ fn under_sim_it_is_said_that_the_recording_goes_and_nobody_is_billed() {
         ended.err
     };
     let gone = sim(&[], &[]);
-    assert!(gone.contains("recorded in ") && gone.contains("removed when `tapline sim` ends (--record PATH"), "{gone}");
+    assert!(gone.contains("recorded in ") && gone.contains("removed when `tapline sim` ends (use --record PATH"), "{gone}");
     let kept = folder.path("kept");
     assert!(!sim(&[], &["--record", &kept]).contains("removed"), "it stays");
     assert!(std::path::Path::new(&kept).join("end.json").exists());

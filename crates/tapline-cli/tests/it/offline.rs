@@ -15,7 +15,7 @@ fn the_example_is_one() {
     let example = tapline(&["sim", "--example"]);
     assert_eq!(example.code, 0);
     let ran = tapline_on(example.out.as_bytes(), &["sim", "-", "--", "true"]);
-    assert_eq!((ran.code, ran.err.as_str()), (0, "tapline: sim: note: the model was asked nothing\n"));
+    assert_eq!((ran.code, ran.err.as_str()), (0, "tapline: sim: note: no request reached the model\n"));
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn what_does_not_hold_is_said() {
     let folder = Folder::new("sim-expect");
     let scenario = folder.file("s.toml", "[expect]\nrequests = 1\n[[turn]]\ntext = \"x\"\n");
     let ran = tapline(&["sim", &scenario, "--", "true"]);
-    assert!(ran.code == 3 && ran.err.contains("requests that a turn was for: 0, not 1"), "{}", ran.err);
+    assert!(ran.code == 3 && ran.err.contains("requests answered by a turn: 0, not 1"), "{}", ran.err);
     assert_eq!(tapline(&["sim", &scenario, "--", "false"]).code, 1, "the command's own failure comes first");
     let wrong = folder.file("wrong.toml", "[[turn]]\ntext = \"x\"\n\n[[turn]]\ntxt = \"y\"\n");
     let ran = tapline(&["sim", &wrong, "--", "true"]);
@@ -201,9 +201,9 @@ fn a_cut_recording_says_so() {
     std::fs::remove_file(format!("{recording}/end.json")).unwrap();
     let ran = tapline(&["replay", &recording, "--speed", "instant"]);
     assert_eq!((ran.code, ran.out.as_str()), (4, "one\ntwo\n"));
-    assert!(ran.err.contains("cut") && ran.err.contains("no end"), "{}", ran.err);
+    assert!(ran.err.contains("incomplete") && ran.err.contains("no end"), "{}", ran.err);
     let none = tapline(&["replay", &folder.path("nowhere")]);
-    assert!(none.code == 2 && none.err.contains("no recording"), "{}", none.err);
+    assert!(none.code == 2 && none.err.contains("not a recording"), "{}", none.err);
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn a_strict_host_sends_the_same_and_nothing_more() {
     };
     assert_eq!(strict(&["-p"], "").code, 0);
     let other = strict(&["-p", "more"], "");
-    assert!(other.code == 3 && other.err.contains("argument 2 was not there and is \"more\""), "{}", other.err);
+    assert!(other.code == 3 && other.err.contains("argument 2 was missing and is \"more\""), "{}", other.err);
     for _ in 0..10 {
         let surprised = strict(&["-p"], "{\"type\":\"user\"}\n");
         assert!(surprised.code == 3 && surprised.err.contains("line 1 of stdin"), "{}", surprised.err);
@@ -290,7 +290,7 @@ fn every_request_is_told_on_demand() {
     let ran = tapline(&["sim", &scenario, "--verbose", "--", "bash", "-c", &script]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(ran.err.contains("sim: POST /v1/messages · main agent, answer 1 · turn 1 · 200"), "{}", ran.err);
-    assert!(ran.err.contains("note: sim_1 calls Bsah, which the agent does not offer"), "{}", ran.err);
+    assert!(ran.err.contains("note: sim_1 calls Bsah, but the agent has no tool of that name"), "{}", ran.err);
 }
 
 #[test]

@@ -234,5 +234,5 @@ fn a_stand_in_never_finds_itself() {
     assert_eq!(alone.status.code(), Some(127));
     // Only what tapline made is written over.
     let refused = ran(command(&["shim", &real]).output().unwrap());
-    assert!(refused.code == 2 && refused.err.contains("not of tapline's making"), "{}", refused.err);
+    assert!(refused.code == 2 && refused.err.contains("was not created by tapline"), "{}", refused.err);
 }

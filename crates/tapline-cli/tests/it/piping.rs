@@ -75,7 +75,7 @@ fn a_pipe_that_stays_silent_is_not_waited_for_and_that_is_said() {
         std::io::Read::read_to_string(&mut child.0.stderr.take().unwrap(), &mut err).unwrap();
         assert_eq!(child.0.wait().unwrap().code(), Some(0), "{err}");
         drop(held);
-        assert_eq!(err.contains("nothing came on stdin within 50ms: going on without it"), said, "{format}: {err}");
+        assert_eq!(err.contains("nothing arrived on stdin within 50ms: continuing without it"), said, "{format}: {err}");
     }
 }
 
@@ -90,7 +90,7 @@ fn once_a_byte_came_it_is_read_to_its_end_and_the_clock_of_the_run_counts() {
     std::io::Read::read_to_string(&mut child.0.stderr.take().unwrap(), &mut err).unwrap();
     assert_eq!(child.0.wait().unwrap().code(), Some(124), "{err}");
     drop(held);
-    assert!(err.contains("timeout: 500ms passed (--timeout) while stdin was read: the agent was not started"), "{err}");
+    assert!(err.contains("timeout: 500ms passed (--timeout) while reading stdin; the agent was not started"), "{err}");
     assert!(out.contains(r#""outcome":"failure","category":"timeout","error":"timeout""#), "{out}");
 }
 

@@ -346,7 +346,7 @@ fn doctor_says_what_is_here() {
         .output()
         .unwrap());
     assert_eq!(found.code, 0, "{}", found.out);
-    assert!(found.out.contains("✓ claude     2.1.325 · its stream is known"), "{}", found.out);
+    assert!(found.out.contains("✓ claude     2.1.325 · tapline knows its stream"), "{}", found.out);
     assert!(found.out.contains("! codex      not found: codex"), "{}", found.out);
     let nothing =
         ran(command(&["doctor", "--json"]).env("TAPLINE_HOME", folder.path("h")).env("PATH", "/nowhere").output().unwrap());

@@ -1,42 +1,42 @@
-//! What can go wrong with a session that is under way.
+//! Errors of a running session.
 
 use std::time::Duration;
 
 use crate::session::Turn;
 
-/// What went wrong with a session. Each says which request, and what to do next.
+/// An error of a session. The message names the request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {
-    /// The agent gave no answer. It may yet do so: the answer is dropped.
+    /// The agent did not answer in time. A later answer is dropped.
     #[error("{request}: the agent gave no answer within {within:?}")]
     NoAnswer {
-        /// What was asked.
+        /// The request.
         request: String,
-        /// How long it was waited for.
+        /// The deadline.
         within: Duration,
     },
     /// The agent answered with an error.
     #[error("{request}: the agent refused: {error}")]
     Refused {
-        /// What was asked.
+        /// The request.
         request: String,
-        /// Its words.
+        /// The agent's error message.
         error: String,
     },
-    /// The agent has ended, or takes no more input.
-    #[error("{request}: the agent has ended, or takes no more")]
+    /// The agent has ended or no longer accepts input.
+    #[error("{request}: the agent has ended or no longer accepts input")]
     Ended {
-        /// What was asked.
+        /// The request.
         request: String,
     },
-    /// A message had no turn: it was taken back, its name was used before, or the agent takes no more.
-    #[error("the message had no turn: it was cancelled, its uuid was used before, or the agent takes no more")]
+    /// The message got no turn: it was cancelled, its uuid was already used, or the agent no longer accepts input.
+    #[error("the message got no turn: it was cancelled, its uuid was already used, or the agent no longer accepts input")]
     Cancelled,
-    /// Somebody cut the turn short: what there is of it.
+    /// The turn was interrupted: what there is of it.
     #[error("the turn was interrupted")]
     Interrupted(Box<Turn>),
-    /// The turn failed: all that is known of it.
+    /// The turn failed: what there is of it.
     #[error("{}", .0.why())]
     Failed(Box<Turn>),
 }

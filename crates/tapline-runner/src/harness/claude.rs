@@ -18,11 +18,11 @@ use crate::schema;
 /// What tapline sets itself, or what takes the stream away: not to be given behind `--`.
 const RESERVED: &[(&str, &str)] = &[
     ("--output-format", "tapline reads stream-json: use --format for what you want to see"),
-    ("--bg", "the agent would go to the background, and its stream with it"),
-    ("--background", "the agent would go to the background, and its stream with it"),
-    ("--sdk-url", "the stream would go elsewhere"),
-    ("--cloud", "the stream would go elsewhere"),
-    ("--desktop", "the stream would go elsewhere"),
+    ("--bg", "the agent would run in the background, where tapline cannot read its stream"),
+    ("--background", "the agent would run in the background, where tapline cannot read its stream"),
+    ("--sdk-url", "tapline would not get the stream"),
+    ("--cloud", "tapline would not get the stream"),
+    ("--desktop", "tapline would not get the stream"),
 ];
 
 pub(super) fn invocation(options: &Options, messages: bool) -> Result<Invocation, StartError> {
@@ -122,15 +122,15 @@ pub(super) fn answering(answers: &Answers, options: &Options, invocation: &mut I
         let elsewhere = ["--permission-prompt-tool", "--permission-prompts", "--dangerously-skip-permissions", "--bare"];
         let mine = options.extra.iter().filter_map(|arg| arg.to_str()).any(|arg| flag_of(arg) == "--settings");
         if mine {
-            let why = "with permission rules it could take their hook away; write it into a settings file of the agent's";
-            return Err(StartError::Refused(format!("--settings behind `--`: {why}")));
+            let why = "it could remove the hook of the permission rules; put it into one of the agent's settings files";
+            return Err(StartError::Refused(format!("--settings after `--`: {why}")));
         }
         // A setting of this name would do so, too.
         invocation.args.push(r#"--settings={"env":{"CLAUDE_CODE_SIMPLE":""}}"#.into());
         let unasked = options.permission_mode.as_deref() == Some("bypassPermissions");
         let unasked = unasked.then_some("--permission-mode bypassPermissions");
         if let Some(flag) = flags.into_iter().find(|flag| elsewhere.contains(flag)).or(unasked) {
-            let why = "nobody here would be asked for permission; leave it out, or the permission rules";
+            let why = "the agent would not ask for permission; leave out this flag, or the permission rules";
             return Err(StartError::Refused(format!("{flag}: {why}")));
         }
     }
@@ -145,7 +145,7 @@ pub(super) fn answering(answers: &Answers, options: &Options, invocation: &mut I
 
 /// What the caller gave behind `--`, if it leaves the stream whole. What tapline sets itself is left out.
 fn checked_extra(extra: &[OsString], messages: bool) -> Result<Vec<OsString>, StartError> {
-    let refused = |flag: &str, why: &str| Err(StartError::Refused(format!("{flag} behind `--`: {why}")));
+    let refused = |flag: &str, why: &str| Err(StartError::Refused(format!("{flag} after `--`: {why}")));
     let mut kept = Vec::new();
     let mut args = extra.iter();
     while let Some(arg) = args.next() {
@@ -155,7 +155,7 @@ fn checked_extra(extra: &[OsString], messages: bool) -> Result<Vec<OsString>, St
             return refused(flag, why);
         }
         if flag == "--replay-user-messages" && !messages {
-            return refused(flag, "it needs --input stream-json, and without it the agent gives up");
+            return refused(flag, "it needs --input stream-json; without it the agent exits");
         }
         if flag != "--input-format" {
             kept.push(arg.clone());
@@ -164,7 +164,7 @@ fn checked_extra(extra: &[OsString], messages: bool) -> Result<Vec<OsString>, St
         let value = text.split_once('=').map(|(_, value)| value);
         let value = value.or_else(|| args.next().and_then(|next| next.to_str()));
         if !messages || value != Some("stream-json") {
-            return refused(flag, "use --input stream-json, which also feeds the messages in");
+            return refused(flag, "use --input stream-json, which also passes on the messages");
         }
     }
     Ok(kept)

@@ -9,7 +9,7 @@ use crate::error::StartError;
 use crate::schema::{self, SchemaFile};
 
 pub(super) fn invocation(options: &Options, messages: bool) -> Result<Invocation, StartError> {
-    let sandbox = "codex is held by its sandbox: `-- -s read-only`";
+    let sandbox = "use its sandbox instead: `-- -s read-only`";
     let none = "leave it out, or use --agent claude";
     refuse(
         "codex",
@@ -22,20 +22,20 @@ pub(super) fn invocation(options: &Options, messages: bool) -> Result<Invocation
             (
                 "--mcp-config",
                 !options.mcp_config.is_empty(),
-                "its servers are in its config: `-- -c mcp_servers.NAME.command=…`",
+                "set its servers in its configuration: `-- -c mcp_servers.NAME.command=…`",
             ),
             ("--system-prompt", options.system_prompt.is_some(), none),
             ("--append-system-prompt", options.append_system_prompt.is_some(), none),
             ("--system-prompt-file", options.system_prompt_file.is_some(), none),
             ("--append-system-prompt-file", options.append_system_prompt_file.is_some(), none),
-            ("--partial", options.partial, "it writes whole messages only"),
-            ("--input stream-json", messages, "it takes one prompt"),
+            ("--partial", options.partial, "it writes only complete messages"),
+            ("--input stream-json", messages, "it takes only one prompt"),
         ],
     )?;
     for arg in options.extra.iter().filter_map(|arg| arg.to_str()) {
         let flag = flag_of(arg);
         if ["--json", "--experimental-json"].contains(&flag) {
-            return Err(StartError::Refused(format!("{flag} behind `--`: tapline sets it already")));
+            return Err(StartError::Refused(format!("{flag} after `--`: tapline already sets it")));
         }
     }
     let mut args: Vec<OsString> = vec!["exec".into()];
@@ -60,7 +60,7 @@ pub(super) fn invocation(options: &Options, messages: bool) -> Result<Invocation
         (Some(id), _, false) => args.extend(["resume".into(), id.into()]),
         (None, true, false) => args.extend(["resume".into(), "--last".into()]),
         (None, true, true) => {
-            return Err(StartError::Refused("--fork --continue: codex forks by id: use --resume ID".to_owned()));
+            return Err(StartError::Refused("--fork --continue: codex forks only by id; use --resume ID".to_owned()));
         }
         (None, false, true) => return Err(StartError::Refused("--fork: give the session to copy with --resume ID".to_owned())),
         (None, false, false) => {}

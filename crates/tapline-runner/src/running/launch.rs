@@ -83,7 +83,7 @@ pub(super) fn not_started(kind: Kind, path: PathBuf, error: std::io::Error) -> S
     match error.kind() {
         // The program is there: it is what runs it that is not.
         NotFound => {
-            let error = std::io::Error::new(NotFound, "its interpreter or a library it needs is not there");
+            let error = std::io::Error::new(NotFound, "its interpreter or a library that it needs is missing");
             StartError::NotExecutable { agent, path, error }
         }
         PermissionDenied => StartError::NotExecutable { agent, path, error },

@@ -63,7 +63,7 @@ async fn an_unknown_request_is_answered_with_an_error_at_once() {
         (r#"{"no":"subtype"}"#, "Unsupported control request subtype: "),
         (r#"{"subtype":"hook_callback","callback_id":"hook_7"}"#, "there is no hook `hook_7`"),
         (r#"{"subtype":"mcp_message","server_name":"no"}"#, "there is no MCP server `no`"),
-        (r#"{"subtype":"elicitation","message":"name?"}"#, "nobody is here to answer an elicitation"),
+        (r#"{"subtype":"elicitation","message":"name?"}"#, "there is nobody to answer the elicitation"),
         (MAY_I, "Unsupported control request subtype: can_use_tool"),
     ] {
         let (answer, _) = asked_once(request, |agent| agent).await;
@@ -295,7 +295,7 @@ async fn a_name_that_was_used_before_has_no_turn() {
     let message = tapline_runner::Message::text("go").uuid("3c5b1f2e-0000-4000-8000-000000000007");
     assert_eq!(session.turn(message.clone()).await.unwrap().message, "3c5b1f2e-0000-4000-8000-000000000007");
     let error = session.turn(message).await.unwrap_err().to_string();
-    assert!(error.starts_with("the message had no turn"), "{error}");
+    assert!(error.starts_with("the message got no turn"), "{error}");
     session.finish().await;
     assert_eq!(scripted.said().iter().filter(|line| line["type"] == "user").count(), 1);
 }

@@ -104,10 +104,10 @@ impl Message {
                 }
                 let block = self.blocks.entry(*index).or_insert_with(fresh);
                 if block.stopped {
-                    odd.push(("delta-without-start", format!("block {index} is added to after it stopped")));
+                    odd.push(("delta-without-start", format!("block {index} has a delta after it stopped")));
                 }
                 if block.kind.is_some_and(|known| known != *kind) {
-                    odd.push(("delta-differs", format!("block {index} is added to as another kind")));
+                    odd.push(("delta-differs", format!("block {index} has a delta of another kind")));
                 }
                 block.text.push_str(text);
             }
@@ -136,7 +136,7 @@ impl Message {
         if let Some((index, block)) = next {
             block.compared = true;
             if !same(&block.text) {
-                odd.push(("delta-differs", format!("block {index} is not what its deltas add up to")));
+                odd.push(("delta-differs", format!("block {index} differs from its deltas")));
             }
         }
     }

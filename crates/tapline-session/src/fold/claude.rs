@@ -37,7 +37,7 @@ impl Fold {
                 self.ledger.expect_new_session_id();
                 out.notice(
                     Level::Info,
-                    format!("the conversation starts anew ({})", event.trigger.as_deref().unwrap_or("reset")),
+                    format!("the conversation was reset ({})", event.trigger.as_deref().unwrap_or("reset")),
                 );
             }
             Event::CompactBoundary(event) => out.notice(Level::Info, around::compacted(event)),

@@ -50,7 +50,11 @@ impl CodexState {
         if answer.is_none_or(|answer| answer.trim().is_empty())
             && let Some(text) = ending.last_message.as_ref().filter(|text| !text.trim().is_empty())
         {
-            warnings.add("last-message-fallback", None, "the answer is from the last-message file: the stream has none");
+            warnings.add(
+                "last-message-fallback",
+                None,
+                "the answer comes from the last-message file, because the stream has none",
+            );
             let last = if last.trim().is_empty() { text.clone() } else { last };
             return (Some(text.clone()), last);
         }
@@ -298,7 +302,7 @@ impl Fold {
             }
             let again = self.calls.answer(key.as_ref()).is_some_and(|(_, again)| again);
             if again {
-                return out.odd("repeated-answer", format!("{name} was answered before"));
+                return out.odd("repeated-answer", format!("{name} already has a result"));
             }
             out.push(What::Answer(Answer {
                 id: key,

@@ -41,12 +41,16 @@ impl Fold {
         let repeated = !self.turns.seen.insert(("result", turn.fingerprint));
         let line = Some(out.record.line);
         if repeated {
-            self.warnings.add("duplicate-result", line, "the same result was written before");
+            self.warnings.add("duplicate-result", line, "this result repeats an earlier one");
         }
         if let Some(index) = turn.result_index {
             let expected = self.turns.result_index.map_or(0, |last| last.saturating_add(1));
             if index > expected {
-                self.warnings.add("result-gap", line, format!("result {index} follows where {expected} was due: one was lost"));
+                self.warnings.add(
+                    "result-gap",
+                    line,
+                    format!("result {index} came where {expected} was expected: a result is missing"),
+                );
             }
             self.turns.result_index = Some(index);
         }
@@ -73,7 +77,11 @@ impl Fold {
         let turns = &mut self.turns;
         let whole = turn.num_turns.as_ref().and_then(Number::as_u64);
         if whole == Some(0) {
-            self.warnings.add("zero-turns", line, "the model was never asked: a hook or a command may have ended the turn");
+            self.warnings.add(
+                "zero-turns",
+                line,
+                "no request was sent to the model: a hook or a command may have ended the turn",
+            );
         }
         turns.num_turns = whole.or(turns.num_turns);
         if turn.stop_reason.is_some() {

@@ -93,7 +93,7 @@ fn remark_on(what: &What, line: u64) -> Option<Remark> {
         What::Odd(odd) => remark(Mood::Warn, "!", format!("line {line}: {}", odd.message)),
         What::Orphan(answer) => {
             let id = answer.id.as_deref().unwrap_or("(none)");
-            remark(Mood::Warn, "!", format!("line {line}: an answer to {id}, a call that was never seen"))
+            remark(Mood::Warn, "!", format!("line {line}: a result for {id}, but there is no such call"))
         }
         What::Retracted { uuids } => remark(Mood::Aside, "↶", format!("{} withdrawn", count_of(uuids.len(), "message"))),
         What::ServerCall(call) => {

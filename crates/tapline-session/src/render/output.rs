@@ -18,8 +18,8 @@ pub enum OutputError {
 impl fmt::Display for OutputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NotCodex => "codex has no such output mode: use --to text, steps, markdown or html",
-            Self::NoResult => "the stream has no result: the run did not end, or its end was lost",
+            Self::NotCodex => "codex does not have this output format: use --to text, steps, markdown or html",
+            Self::NoResult => "the stream has no result: the run did not end, or its last lines are missing",
         })
     }
 }

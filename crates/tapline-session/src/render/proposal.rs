@@ -130,7 +130,7 @@ impl Proposal<'_> {
             tool if SHELLS.contains(&tool) => plain(&text("command").unwrap_or_default(), style, columns, most),
             "Write" => {
                 let old = if let Current::Text(old) = self.file { old } else { "" };
-                let lost = "(what is there is lost: it is too large to show, or no text)";
+                let lost = "(the current content will be lost; it is too large to show, or not text)";
                 let lost = if self.file == Current::NotShown { plain(lost, style, columns, most) } else { String::new() };
                 lost + &diff(old, &text("content").unwrap_or_default(), style, columns, most)
             }

@@ -59,7 +59,7 @@ impl Status {
     pub fn line(&self, elapsed: Duration) -> String {
         let mut parts = vec![clock(elapsed)];
         match (self.waits_until.and_then(|until| until.checked_sub(elapsed)), self.running.back()) {
-            (Some(left), _) => parts.push(format!("asks again in {}", clock(left + Duration::from_millis(999)))),
+            (Some(left), _) => parts.push(format!("retries in {}", clock(left + Duration::from_millis(999)))),
             (None, Some((_, doing))) if self.running.len() > 1 => {
                 parts.push(format!("{} (and {} more)", one_line(doing), self.running.len() - 1));
             }
@@ -110,8 +110,8 @@ mod tests {
         let result = r#"{"type":"result","subtype":"success","result":"ok","total_cost_usd":0.5,"usage":{"input_tokens":1200,"output_tokens":30}}"#;
         assert_eq!(tell(&mut status, 2, r#"{"type":"keep_alive"}"#), "0:02 · working");
         assert_eq!(tell(&mut status, 62, call), "1:02 · running: `ls`");
-        assert_eq!(tell(&mut status, 70, retry), "1:10 · asks again in 0:05 · 1 retry");
-        assert_eq!(status.line(Duration::from_secs(73)), "1:13 · asks again in 0:02 · 1 retry");
+        assert_eq!(tell(&mut status, 70, retry), "1:10 · retries in 0:05 · 1 retry");
+        assert_eq!(status.line(Duration::from_secs(73)), "1:13 · retries in 0:02 · 1 retry");
         assert_eq!(status.line(Duration::from_secs(80)), "1:20 · running: `ls` · 1 retry");
         assert_eq!(tell(&mut status, 3_700, result), "1:01:40 · working · 1.2k in · 30 out · $0.50 · 1 retry");
     }

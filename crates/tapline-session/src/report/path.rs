@@ -40,11 +40,12 @@ impl fmt::Display for GetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Syntax => f.write_str("a path is like session.id, turns[0].result, turns[-1].is_error or tools.calls[].name"),
-            Self::Nothing | Self::Empty => f.write_str("nothing is there"),
+            Self::Nothing => f.write_str("it does not exist"),
+            Self::Empty => f.write_str("it is null or empty"),
             Self::NoKey { key, meant: Some(meant), .. } => write!(f, "there is no `{key}`: did you mean `{meant}`?"),
-            Self::NoKey { key, known, meant: None } => write!(f, "there is no `{key}` beside {}", known.join(", ")),
+            Self::NoKey { key, known, meant: None } => write!(f, "there is no `{key}`; the keys are {}", known.join(", ")),
             Self::List { path, meant } => write!(f, "`{path}` is a list: write {meant} for every item, [0] or [-1] for one"),
-            Self::NoList { path } => write!(f, "`{path}` is no list"),
+            Self::NoList { path } => write!(f, "`{path}` is not a list"),
         }
     }
 }

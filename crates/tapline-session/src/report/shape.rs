@@ -158,10 +158,10 @@ mod tests {
             ("verdict.outcom", "did you mean `verdict.outcome`?"),
             ("turns[-1].reslut", "did you mean `turns[].result`?"),
             ("tools.calls.name", "write tools.calls[].name"),
-            ("session[0]", "`session` is no list"),
+            ("session[0]", "`session` is not a list"),
             ("session.id.x", "there is no `x`"),
             ("structurd.verdict", "there is no `structurd`"),
-            ("zzz", "beside schema, agent"),
+            ("zzz", "the keys are schema, agent"),
             ("a..b", "a path is like"),
             ("", "a path is like"),
         ] {

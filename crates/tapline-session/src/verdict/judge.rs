@@ -49,9 +49,9 @@ pub(crate) fn judge(evidence: &Evidence<'_>, ending: &Ending, mut warnings: Warn
     }
     if !evidence.result {
         let why = if evidence.known {
-            "there is no result: the run did not end, or its end was lost"
+            "there is no result: the run did not end, or its last lines are missing"
         } else {
-            "there is no result that tapline knows: no agent that it knows wrote this"
+            "there is no result that tapline can read: no known agent wrote this stream"
         };
         warnings.add("no-result", None, why);
     }
@@ -59,10 +59,10 @@ pub(crate) fn judge(evidence: &Evidence<'_>, ending: &Ending, mut warnings: Warn
     if outcome == Outcome::Success && !ending.no_heuristics {
         if evidence.texts.interactive(evidence.num_turns, evidence.stop_reason) {
             category = Some(Category::Interactive);
-            warnings.add("interactive-hang", None, "the agent asked a question and nobody was there to answer it");
+            warnings.add("interactive-hang", None, "the agent asked a question, and there was nobody to answer it");
         } else if evidence.texts.background(evidence.num_turns) && !evidence.tasks_ended && !ending.no_background_tasks {
             category = Some(Category::BackgroundTask);
-            warnings.add("background-task", None, "tasks in the background may not have finished");
+            warnings.add("background-task", None, "background tasks may not have finished");
         }
     }
     Verdict {

@@ -246,7 +246,7 @@ fn objects_differ(place: &str, recorded: Value<'_>, sent: Value<'_>, depth: usiz
         let inner = format!("{place}.{key}");
         let found = match (recorded.get(&key), sent.get(&key)) {
             (Some(recorded), Some(sent)) => differ(&inner, recorded, sent, depth + 1),
-            (Some(recorded), None) => Some(format!("{inner} was {} and is not there", brief(recorded))),
+            (Some(recorded), None) => Some(format!("{inner} was {} and is missing", brief(recorded))),
             (None, _) => None,
         };
         if found.is_some() {
@@ -255,7 +255,7 @@ fn objects_differ(place: &str, recorded: Value<'_>, sent: Value<'_>, depth: usiz
     }
     let new = keys(sent).into_iter().find(|key| recorded.get(key).is_none())?;
     let value = sent.get(&new).map(brief).unwrap_or_default();
-    Some(format!("{place}.{new} was not there and is {value}"))
+    Some(format!("{place}.{new} was missing and is {value}"))
 }
 
 fn brief(value: Value<'_>) -> String {

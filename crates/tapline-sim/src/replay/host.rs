@@ -237,9 +237,9 @@ impl State {
     fn wanted(&self, sent: Sent) -> String {
         let wanted = match sent {
             Sent::All => "the host to close its end".to_owned(),
-            Sent::Bytes(count) => format!("{count} bytes from the host, of which {} came", self.bytes),
+            Sent::Bytes(count) => format!("{count} bytes from the host, of which {} arrived", self.bytes),
             Sent::Lines(_) | Sent::Soon(_) => match self.recorded.get(self.all_before) {
-                Some(line) => format!("{} from the host (line {} of what was recorded)", line.name(), self.all_before + 1),
+                Some(line) => format!("{} from the host (line {} of the recorded stdin)", line.name(), self.all_before + 1),
                 None => "the host".to_owned(),
             },
         };
@@ -303,6 +303,6 @@ impl State {
             return Some(format!("stdin differs from byte {at} on: {was} bytes were recorded, {is} sent"));
         }
         let line = self.recorded.get(self.all_before)?;
-        Some(format!("stdin was closed before {} (line {} of what was recorded)", line.name(), self.all_before + 1))
+        Some(format!("stdin was closed before {} (line {} of the recorded stdin)", line.name(), self.all_before + 1))
     }
 }

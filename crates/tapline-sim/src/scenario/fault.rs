@@ -87,7 +87,7 @@ impl TryFrom<Written> for Fault {
             Word::Error => {
                 let status = status.ok_or("an error needs its status, like status = 529")?;
                 if !(400..=599).contains(&status) {
-                    return Err(format!("status {status} is no error: one is from 400 to 599"));
+                    return Err(format!("status {status} is not an error: use 400 to 599"));
                 }
                 let kind = error_type.unwrap_or_else(|| error_word(status).to_owned());
                 let message = message.unwrap_or_else(|| error_message(status).to_owned());
@@ -95,7 +95,7 @@ impl TryFrom<Written> for Fault {
                 crate::server::check_headers(&headers)?;
                 if let Some(seconds) = retry_after {
                     if !(0.0..=1e9).contains(&seconds) {
-                        return Err(format!("retry_after = {seconds} is no number of seconds"));
+                        return Err(format!("retry_after = {seconds} is not a number of seconds"));
                     }
                     headers.insert("retry-after".to_owned(), seconds.to_string());
                 }

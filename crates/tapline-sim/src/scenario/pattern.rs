@@ -47,7 +47,9 @@ impl std::fmt::Display for Pattern {
 impl<'de> Deserialize<'de> for Pattern {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        Regex::new(&text).map(Self).map_err(|error| serde::de::Error::custom(format!("`{text}` is no pattern: {error}")))
+        Regex::new(&text)
+            .map(Self)
+            .map_err(|error| serde::de::Error::custom(format!("`{text}` is not a valid pattern: {error}")))
     }
 }
 

@@ -47,7 +47,7 @@ impl Text {
 pub(super) fn literal<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Text>, D::Error> {
     let literal = String::deserialize(deserializer)?;
     let json = Json::parse(literal.trim()).ok().filter(|json| json.with(|value| value.as_str().is_some()) == Some(true));
-    let wrong = || serde::de::Error::custom("no JSON string: write it with its quotes, '\"like this\"'");
+    let wrong = || serde::de::Error::custom("not a JSON string: write it with its quotes, '\"like this\"'");
     let json = json.ok_or_else(wrong)?;
     let quoted = json.as_str();
     Ok(Some(Text(quoted[1..quoted.len() - 1].to_owned())))

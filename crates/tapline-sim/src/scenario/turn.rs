@@ -180,7 +180,7 @@ impl TryFrom<WrittenPart> for Part {
 
     fn try_from(part: WrittenPart) -> Result<Self, String> {
         let raw =
-            part.raw.map(|text| Json::parse(text.trim()).map(Block::Raw).map_err(|error| format!("raw is no JSON: {error}")));
+            part.raw.map(|text| Json::parse(text.trim()).map(Block::Raw).map_err(|error| format!("raw is not JSON: {error}")));
         let blocks = [
             part.thinking.map(Block::Thinking),
             part.text.map(Block::Text),
@@ -202,7 +202,7 @@ impl TryFrom<Written> for Turn {
 
     fn try_from(turn: Written) -> Result<Self, String> {
         if turn.text.is_some() && turn.text_json.is_some() {
-            return Err("text and text_json say the same thing twice: give one of them".to_owned());
+            return Err("text and text_json exclude each other: use one of them".to_owned());
         }
         let simple = [
             turn.thinking.map(Block::Thinking),
@@ -217,7 +217,10 @@ impl TryFrom<Written> for Turn {
             blocks = content.into_iter().map(|part| part.0).collect();
         }
         if blocks.is_empty() && !turn.faults.iter().any(Fault::stays) {
-            return Err("the turn says nothing: give it text, thinking, a tool, structured, content, or a fault with times = \"forever\"".to_owned());
+            return Err(
+                "the turn is empty: give it text, thinking, a tool, structured, content, or a fault with times = \"forever\""
+                    .to_owned(),
+            );
         }
         crate::server::check_headers(&turn.headers)?;
         Ok(Self {

@@ -67,7 +67,7 @@ fn what_a_request_must_say_is_held_against_it() {
     let failures = sim.failures().join("; ");
     assert!(failures.contains("turn 1 expects"), "{failures}");
     assert!(
-        failures.contains("requests that a turn was for: 1, not 3") && failures.contains("turn 2 was not used"),
+        failures.contains("requests answered by a turn: 1, not 3") && failures.contains("turn 2 was not used"),
         "{failures}"
     );
 }

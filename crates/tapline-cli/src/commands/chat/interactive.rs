@@ -104,7 +104,7 @@ pub(super) async fn run(args: &Args, agent: Agent) -> Result<u8> {
     chat.end(ended, &mut signals).await
 }
 
-const HINT: &str = "/help says what there is; Ctrl-C interrupts, Ctrl-D ends";
+const HINT: &str = "/help lists commands; Ctrl-C interrupts, Ctrl-D ends the chat";
 
 /// What the keys are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,7 +204,7 @@ impl Chat {
                 }
                 () = self.questions.withdrawn() => {
                     let more = self.questions.drop_withdrawn();
-                    self.screen.remark(self.screen.style().dim, "·", "the agent no longer asks");
+                    self.screen.remark(self.screen.style().dim, "·", "the agent withdrew its question");
                     self.answered(more);
                 }
                 Some(told) = tell.recv() => {
@@ -254,8 +254,8 @@ impl Chat {
             // A draft stands below the question, and the keys are its own.
             Mode::Question | Mode::Words if !self.editor.is_empty() && (self.mode == Mode::Question || self.keeps_draft()) => {
                 let hint = match (self.mode == Mode::Question, self.armed) {
-                    (true, true) => "y a n w answers",
-                    (true, false) => "Esc, then y a n w answers",
+                    (true, true) => "y, a, n or w to answer",
+                    (true, false) => "Esc, then y, a, n or w to answer",
                     (false, _) => "Esc, then your answer",
                 };
                 let mut rows = self.editor.rows(columns, rows.saturating_sub(3));
@@ -269,8 +269,8 @@ impl Chat {
                 let queued = self.under_way.len().saturating_sub(1);
                 let queued = if queued > 0 { format!(" · {queued} queued") } else { String::new() };
                 let hint = match (self.interrupting, self.leaves) {
-                    (true, _) => " · interrupting (Ctrl-C again ends)",
-                    (false, true) => " · ends with this turn",
+                    (true, _) => " · interrupting (Ctrl-C again ends the chat)",
+                    (false, true) => " · the chat ends after this turn",
                     (false, false) => "",
                 };
                 self.screen.work(self.began.elapsed(), &format!("{queued}{hint}"));
@@ -318,7 +318,7 @@ impl Chat {
                     self.under_way.remove(message);
                 }
                 if let Some(turn) = over.turn.as_ref().filter(|turn| turn.failed && turn.subtype.is_none()) {
-                    self.screen.remark(red, "✗", turn.message.as_deref().unwrap_or("it ended without an answer"));
+                    self.screen.remark(red, "✗", turn.message.as_deref().unwrap_or("the turn ended without an answer"));
                 }
                 self.woken = false;
                 self.interrupting = false;

@@ -52,7 +52,7 @@ pub(super) fn asking(agent: Agent) -> (Agent, mpsc::UnboundedReceiver<Asked>) {
                 let about = (question.tool.clone(), place.unwrap_or_else(|| whole(&question)));
                 let (reply, answer) = oneshot::channel();
                 let sent = ask.send(Asked { question, file, about, number, reply });
-                let nobody = || Permission::deny("nobody is there to ask any more");
+                let nobody = || Permission::deny("the chat has ended, so nobody can answer");
                 if sent.is_err() { nobody() } else { answer.await.unwrap_or_else(|_| nobody()) }
             }
         });
@@ -227,7 +227,7 @@ impl Questions {
             let _ = writeln!(out, "  {bold}{number}{reset} {label}{about}");
         }
         let several = if thing.several { " (several: 1,3)" } else { "" };
-        out + &format!("  {dim}a number{several}, or your own words; nothing: no answer{reset}\n")
+        out + &format!("  {dim}a number{several}, or your own words; Enter alone: no answer{reset}\n")
     }
 }
 

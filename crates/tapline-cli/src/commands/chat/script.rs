@@ -134,9 +134,7 @@ impl Script {
             Some(Slash::Quit) => return Ok(Ended::Quit),
             Some(slash) => return Ok(self.slash(slash).await),
             None if !self.talk.knows(&prompt) => {
-                output::fail(&format!(
-                    "no such command, here or of the agent's: {prompt} (a blank before it sends it as it is)"
-                ));
+                output::fail(&format!("unknown command: {prompt} (to send it as a prompt, start with a space)"));
                 return Ok(Ended::Badly);
             }
             None => {}
@@ -215,7 +213,7 @@ impl Script {
     fn over(&mut self, turn: Option<&Turn>, said: Option<String>) -> Ended {
         let Some(turn) = turn else { return Ended::Badly };
         if turn.failed {
-            let why = turn.message.as_deref().unwrap_or("the turn was cut short");
+            let why = turn.message.as_deref().unwrap_or("the turn was interrupted");
             // The view has said so.
             if self.format != ScriptFormat::View || turn.subtype.is_none() {
                 output::tell(why);
@@ -313,7 +311,7 @@ impl<R: std::io::BufRead> Iterator for Lines<R> {
             self.ended = !line.ends_with(b"\n");
             let text = String::from_utf8_lossy(&line);
             if matches!(text, std::borrow::Cow::Owned(_)) {
-                output::tell("WARNING: a prompt is not UTF-8: what is not stands as U+FFFD in it");
+                output::tell("WARNING: a prompt is not valid UTF-8; invalid bytes are replaced with U+FFFD");
             }
             let text = text.trim_end_matches(['\n', '\r']);
             if let Some(goes_on) = text.strip_suffix('\\').filter(|_| !self.ended) {

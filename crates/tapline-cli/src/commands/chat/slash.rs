@@ -67,7 +67,7 @@ pub(super) async fn run(slash: Slash, now: Now, control: Result<Control>) -> Res
     Ok(match slash {
         Slash::Quit | Slash::Help => HELP.to_owned(),
         Slash::Models => {
-            let mut out = String::from("models (/model NAME chooses one):");
+            let mut out = String::from("models (choose one with /model NAME):");
             for model in control?.list_models().await?.models {
                 let name = model.value.unwrap_or_default();
                 let mark = if now.model.is_some() && model.resolved_model == now.model { "*" } else { " " };
@@ -86,8 +86,8 @@ pub(super) async fn run(slash: Slash, now: Now, control: Result<Control>) -> Res
             format!("the model is {} from now on", name.as_deref().unwrap_or("the default"))
         }
         Slash::Mode(None) => {
-            let now = now.mode.map(|mode| format!("it is {mode}; ")).unwrap_or_default();
-            format!("{now}modes: default, acceptEdits, plan, auto, dontAsk, bypassPermissions (/mode NAME chooses one)")
+            let now = now.mode.map(|mode| format!("the mode is {mode}; ")).unwrap_or_default();
+            format!("{now}modes: default, acceptEdits, plan, auto, dontAsk, bypassPermissions (choose one with /mode NAME)")
         }
         Slash::Mode(Some(mode)) => {
             let mode = control?.set_permission_mode(mode.clone()).await?.mode.unwrap_or(mode);
@@ -98,7 +98,7 @@ pub(super) async fn run(slash: Slash, now: Now, control: Result<Control>) -> Res
             let cost = session.total_cost_usd.map_or_else(|| "?".to_owned(), |cost| dollars(cost.as_f64()));
             let lines = |count: Option<u64>| count.unwrap_or(0);
             let (added, removed) = (lines(session.total_lines_added), lines(session.total_lines_removed));
-            format!("{cost} so far, as the agent counts · {added} lines added, {removed} removed")
+            format!("{cost} so far, according to the agent · {added} lines added, {removed} removed")
         }
         Slash::Context => {
             let usage = control?.context_usage().await?;

@@ -47,7 +47,7 @@ impl Talk {
             Self::Claude(session) => Ok(session.send(text)?.uuid().to_owned()),
             Self::Codex(codex) => {
                 if !matches!(codex.state, State::Idle) {
-                    bail!("codex listens only between two turns: wait, or interrupt it with Ctrl-C");
+                    bail!("codex reads prompts only between turns: wait, or interrupt it with Ctrl-C");
                 }
                 codex.turn = (codex.turn.0 + 1, None);
                 codex.state = State::Running(Box::new(codex.conversation.start(text).await?));
@@ -76,7 +76,7 @@ impl Talk {
     pub(super) fn control(&self) -> Result<Control> {
         match self {
             Self::Claude(session) => Ok(session.control()),
-            Self::Codex(_) => bail!("codex exec takes no requests while it runs"),
+            Self::Codex(_) => bail!("codex exec does not support this command"),
         }
     }
 

@@ -19,7 +19,7 @@ pub(super) struct Terminal(());
 
 impl Terminal {
     pub(super) fn open() -> Result<Self> {
-        let before = tcgetattr(std::io::stdin()).context("cannot read how the terminal is set")?;
+        let before = tcgetattr(std::io::stdin()).context("cannot read the terminal settings")?;
         let _ = BEFORE.set(before);
         // A panic may end the process before anything is dropped.
         let told = std::panic::take_hook();
@@ -28,7 +28,7 @@ impl Terminal {
             told(info);
         }));
         let terminal = Self(());
-        Self::take().context("cannot set the terminal")?;
+        Self::take().context("cannot change the terminal settings")?;
         Ok(terminal)
     }
 

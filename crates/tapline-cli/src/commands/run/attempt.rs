@@ -357,10 +357,10 @@ fn advice(kind: tapline_protocol::Agent, error: &StartError) -> String {
     match error {
         StartError::NotFound { .. } => {
             format!(
-                "install it (npm install -g {package}), or say where it is with --bin PATH or {variable}; `tapline doctor` looks"
+                "install it (npm install -g {package}), or give its path with --bin PATH or {variable}; `tapline doctor` checks your setup"
             )
         }
-        _ => format!("check the file, or give another with --bin PATH or {variable}"),
+        _ => format!("check the file, or give another one with --bin PATH or {variable}"),
     }
 }
 

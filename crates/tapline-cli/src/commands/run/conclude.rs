@@ -37,7 +37,7 @@ pub(super) async fn check(args: &Run) -> Result<Option<OutputFile>> {
     for attempt in 2..=u64::from(args.ending.retry).min(100) + 1 {
         let further = args.kept.record.clone().map(|folder| store::of_attempt(folder, attempt));
         if let Some(taken) = further.filter(|folder| folder.exists()) {
-            bail!("{} is there already: a further attempt would be recorded there; give another --record", taken.display());
+            bail!("{} already exists, and a retry would be recorded there; use another --record", taken.display());
         }
     }
     Ok(summary.filter(|file| !file.is_regular()))
@@ -148,7 +148,7 @@ pub(super) async fn conclude(
 async fn on_disk(patience: Duration, work: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
     match tokio::time::timeout(patience, spawn_blocking(work)).await {
         Ok(done) => done?,
-        Err(_) => bail!("the disk did not answer"),
+        Err(_) => bail!("the disk did not respond"),
     }
 }
 
@@ -176,7 +176,7 @@ async fn write_summary(
     };
     tokio::select! {
         written = spawn_blocking(write) => written?,
-        () = tired => bail!("nobody reads {name}"),
+        () = tired => bail!("{name} has no reader"),
     }
 }
 
@@ -236,9 +236,11 @@ fn advise(report: &Report, args: &Run) -> Option<String> {
         Category::Auth => {
             Some(format!("log in by starting `{agent}` once, or set its API key (--env NAME=VALUE){}", key(report)))
         }
-        Category::Billing => Some(format!("look at the account that pays{}", key(report))).filter(|_| !key(report).is_empty()),
+        Category::Billing => {
+            Some(format!("check the billing of the account{}", key(report))).filter(|_| !key(report).is_empty())
+        }
         _ if report.verdict.retry.advice != Advice::No && args.ending.retry == 0 => {
-            Some("trying again can help: --retry N waits as long as it takes".to_owned())
+            Some("trying again can help: --retry N waits and tries again".to_owned())
         }
         _ => None,
     }
@@ -247,7 +249,7 @@ fn advise(report: &Report, args: &Run) -> Option<String> {
 /// Which key the agent used, as it says: a label.
 fn key(report: &Report) -> String {
     let source = report.session.setup.api_key_source.as_deref().filter(|source| *source != "none");
-    source.map(|source| format!("; it used the key of: {}", one_line(source))).unwrap_or_default()
+    source.map(|source| format!("; it used the key from: {}", one_line(source))).unwrap_or_default()
 }
 
 fn print_values(report: &Report, paths: &[String], code: u8, show: &mut Show) -> u8 {

@@ -45,14 +45,17 @@ pub(super) fn plan(args: &Run) -> Result<Plan> {
     let live = if output::is_capable() { Format::Live } else { Format::Lines };
     let format = args.shown.format.unwrap_or(live);
     if format == Format::Json && kind == tapline_protocol::Agent::Codex {
-        bail!("--format json: codex has no such output; use --format report or text");
+        bail!("--format json: codex does not have this output; use --format report or text");
     }
-    ensure!(args.input.is_none() || args.ending.retry == 0, "--retry: messages from stdin cannot be sent a second time");
+    ensure!(
+        args.input.is_none() || args.ending.retry == 0,
+        "--retry with --input stream-json: messages from stdin cannot be sent again"
+    );
     let told = &args.told;
     let watched = args.shown.get.is_empty() && format == Format::Live && output::is_capable();
     let options = options(told, &args.extra, told.partial || watched && kind == tapline_protocol::Agent::Claude)?;
     let permissions = told.permissions.as_deref().map(read_permissions).transpose()?;
-    let why = "whoever sends the messages answers the questions";
+    let why = "the program that sends the messages answers the questions";
     ensure!(permissions.is_none() || args.input.is_none(), "--permissions with --input stream-json: {why}");
     let (prompt, stdin) = prompt(args)?;
     Ok(Plan { kind, format, prompt, stdin, options, permissions })
@@ -61,13 +64,13 @@ pub(super) fn plan(args: &Run) -> Result<Plan> {
 /// What the agent is told by flags; what it needs is looked for here.
 pub(in crate::commands) fn options(told: &Told, extra: &[OsString], partial: bool) -> Result<Options> {
     for folder in &told.add_dir {
-        ensure!(folder.is_dir(), "--add-dir: {} is no folder", folder.display());
+        ensure!(folder.is_dir(), "--add-dir: {} is not a folder", folder.display());
     }
     for file in [&told.system_prompt_file, &told.append_system_prompt_file].into_iter().flatten() {
-        ensure!(file.is_file(), "{} is no file", file.display());
+        ensure!(file.is_file(), "{} is not a file", file.display());
     }
     for config in told.mcp_config.iter().filter(|config| !config.trim_start().starts_with('{')) {
-        ensure!(Path::new(config).is_file(), "--mcp-config: {config} is no file");
+        ensure!(Path::new(config).is_file(), "--mcp-config: {config} is not a file");
     }
     // The agent may work in another folder: what was found from here is found from there.
     let here = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
@@ -119,7 +122,7 @@ impl Plan {
             () = signals.came() => return Ok(Err(NotBegun::Interrupted)),
         };
         let prompt = self.prompt.take().unwrap_or_default();
-        let without = |why: &str, advice: &str| Ok(Ok(Some(format!("{why}: going on without it ({advice})"))));
+        let without = |why: &str, advice: &str| Ok(Ok(Some(format!("{why}: continuing without it ({advice})"))));
         if self.stdin == Stdin::Prompt {
             let text = match piped.context("cannot read the prompt from stdin")? {
                 Piped::All(text) => text,
@@ -137,10 +140,10 @@ impl Plan {
         self.prompt = Some(prompt);
         match piped {
             Ok(Piped::Late) => Ok(Err(NotBegun::Late)),
-            Ok(Piped::Endless) => without("WARNING: stdin does not end", "over 1 GiB; --no-stdin leaves it alone"),
+            Ok(Piped::Endless) => without("WARNING: stdin does not end", "over 1 GiB; --no-stdin ignores it"),
             Err(error) => without("WARNING: stdin cannot be read", &error.to_string()),
             Ok(Piped::Silent | Piped::All(_)) => {
-                let why = format!("nothing came on stdin within {}", span(args.stdin_wait));
+                let why = format!("nothing arrived on stdin within {}", span(args.stdin_wait));
                 without(&why, "--stdin-wait TIME waits longer, --no-stdin not at all")
             }
         }
@@ -220,8 +223,8 @@ fn prompt(args: &Run) -> Result<(Option<Vec<u8>>, Stdin)> {
     let context_on_stdin = args.context.as_ref().is_some_and(|path| source::is_stdin(Some(path)));
     let prompt_on_stdin = args.prompt.as_deref() == Some("-");
     let taken = [context_on_stdin, prompt_on_stdin, args.input.is_some()].into_iter().filter(|taken| *taken).count();
-    ensure!(taken < 2, "stdin can be one thing only: the prompt (-), --context -, or --input stream-json");
-    ensure!(taken == 0 || !args.no_stdin, "--no-stdin: the prompt (-) or --context - is to be read from stdin");
+    ensure!(taken < 2, "stdin can only be one of these: the prompt (-), --context -, or --input stream-json");
+    ensure!(taken == 0 || !args.no_stdin, "--no-stdin conflicts with reading the prompt (-) or --context - from stdin");
     let given = match (args.any_prompt.as_ref().or(args.prompt.as_ref().filter(|text| *text != "-")), &args.prompt_file) {
         (Some(text), _) => Some(text.clone().into_bytes()),
         (None, Some(file)) => Some(std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?),

@@ -139,14 +139,18 @@ impl Show {
                 self.error_line(&format!("tapline: WARNING: {}", visible(what)));
             }
             Update::Lost(what) | Update::Trouble(what) => self.note(&format!("WARNING: {what}")),
-            Update::Left(0) => self.note("WARNING: something that the agent has started may be left: it could not be caught"),
+            Update::Left(0) => {
+                self.note("WARNING: a process that the agent started may still be running: it could not be stopped")
+            }
             Update::Left(count) => {
-                self.note(&format!("WARNING: {count} of the agent's processes cannot be ended: the system holds them"));
+                self.note(&format!(
+                    "WARNING: {count} of the agent's processes cannot be killed: the kernel does not let them exit"
+                ));
             }
             Update::Settled(settled) => self.denials.settle(settled),
             Update::Stopping(reason) => {
                 let by_a_person = matches!(reason, StopReason::Interrupted | StopReason::Terminated);
-                let again = if by_a_person { " (again to stop it at once)" } else { "" };
+                let again = if by_a_person { " (again to kill it at once)" } else { "" };
                 let why = self.clock(*reason).map(|clock| format!("{clock}: ")).unwrap_or_default();
                 self.stopping = true;
                 self.note(&format!("{why}stopping the agent{again}"));

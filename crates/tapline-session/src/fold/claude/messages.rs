@@ -83,7 +83,7 @@ impl Fold {
                 let name = block.name.as_deref().unwrap_or("(none)");
                 out.odd("unknown-block", format!("tapline does not know content blocks of type `{name}` yet"));
             }
-            Block::NotObject(_) => out.odd("unknown-block", "a content block that is no object"),
+            Block::NotObject(_) => out.odd("unknown-block", "a content block that is not an object"),
             Block::RedactedThinking(_) | Block::Image(_) | Block::Document(_) | Block::Other(_) => {}
         }
     }
@@ -109,7 +109,7 @@ impl Fold {
         }
         let model = event.original_model.as_deref().unwrap_or("the model");
         let text = match &event.fallback_model {
-            Some(fallback) => format!("{model} refused; {fallback} goes on"),
+            Some(fallback) => format!("{model} refused; {fallback} continues"),
             None => format!("{model} refused"),
         };
         out.notice(Level::Warning, event.content.clone().unwrap_or(text));
@@ -164,7 +164,7 @@ impl Fold {
         };
         if again {
             let id = answer.id.as_deref().unwrap_or_default();
-            self.warnings.add("orphan-result", Some(out.record.line), format!("{} ({id}) was answered before", call.name));
+            self.warnings.add("orphan-result", Some(out.record.line), format!("{} ({id}) already has a result", call.name));
             return out.push(What::Orphan(answer));
         }
         answer.name = Some(call.name);

@@ -33,7 +33,7 @@ impl Chat {
                 report = &mut finish => break report,
                 () = tokio::time::sleep(PATIENT), if patient => {
                     patient = false;
-                    self.screen.remark(self.screen.style().dim, "·", "waiting for what is under way (Ctrl-C does not wait)");
+                    self.screen.remark(self.screen.style().dim, "·", "waiting for running tasks (Ctrl-C to stop waiting)");
                 }
                 _ = signals.next() => stopper.iter().for_each(tapline_runner::Stopper::terminate),
             }

@@ -119,7 +119,7 @@ impl Chat {
         match key {
             Key::Char('w') => {
                 let dim = self.screen.style().dim;
-                self.screen.remark(dim, "·", "why not? (Enter without words: just no; Esc: back)");
+                self.screen.remark(dim, "·", "why not? (Enter alone: no reason; Esc: back)");
                 (self.mode, self.asked_at) = (Mode::Words, None);
             }
             Key::Char('v') => self.ask(true),
@@ -210,7 +210,7 @@ impl Chat {
             }
             None if !self.talk.knows(&text) => {
                 self.screen.said(&text);
-                let why = "no such command, here or of the agent's (/help; a blank before it sends it as it is)";
+                let why = "unknown command (/help lists commands; to send it as a prompt, start with a space)";
                 self.screen.remark(self.screen.style().red, "✗", why);
             }
             None => self.say(text).await,
