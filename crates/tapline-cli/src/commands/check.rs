@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use tapline_recording::Recording;
 use tapline_session::Outcome;
 use tapline_session::check::{CheckReport, Checker};
-use tapline_session::permission::{PermissionChecker, Permissions};
+use tapline_session::permission::{PermissionChecker, Permissions, WrongRules};
 use tapline_session::policy::{LIMIT_OF_TIME, Policy, PolicyChecker};
 use tapline_session::render::Style;
 use tapline_session::text::{count_of, one_line};
@@ -60,7 +60,9 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
     let (summary, _, _, run) = source.finish();
     violations.extend(policy.as_mut().map(|policy| policy.rejected(&summary.rejected)).unwrap_or_default());
     let late = stopped_for.is_some_and(|rule| rule.starts_with(LIMIT_OF_TIME));
-    if let Some(policy) = &policy {
+    if let Some(policy) = &mut policy {
+        // Now it is known which tools the session had.
+        doubts_of(args.policy.as_deref(), policy).iter().for_each(|doubt| output::tell(doubt));
         let succeeded = summary.verdict.outcome == Outcome::Success;
         match run.recording.filter(|_| took.is_some()) {
             // Only the run had a clock, and that was the first rule to be broken.
@@ -121,6 +123,12 @@ pub(crate) fn read_policy(path: &Path) -> Result<Policy> {
     read_rules(path, "policy", "docs/POLICY.md")
 }
 
+/// What of a policy is most likely a mistake.
+pub(crate) fn doubts_of(path: Option<&Path>, policy: &mut PolicyChecker) -> Vec<String> {
+    let name = path.unwrap_or(Path::new("the policy")).display();
+    policy.doubts().iter().map(|doubt| format!("{name}: {doubt}")).collect()
+}
+
 /// Reads permission rules.
 pub(crate) fn read_permissions(path: &Path) -> Result<Permissions> {
     let rules: Permissions = read_rules(path, "permission file", "docs/PERMISSIONS.md")?;
@@ -130,10 +138,10 @@ pub(crate) fn read_permissions(path: &Path) -> Result<Permissions> {
     Ok(rules)
 }
 
-fn read_rules<T: serde::de::DeserializeOwned>(path: &Path, what: &str, described: &str) -> Result<T> {
+fn read_rules<T: std::str::FromStr<Err = WrongRules>>(path: &Path, what: &str, described: &str) -> Result<T> {
     let name = path.display();
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the {what} {name}"))?;
-    toml::from_str(&text).with_context(|| format!("the {what} {name} is wrong ({described} describes it)"))
+    text.parse::<T>().with_context(|| format!("the {what} {name} is wrong ({described} describes it)"))
 }
 
 fn render(report: &CheckReport, kept: &[(bool, &str)], style: Style) -> String {

@@ -1,6 +1,7 @@
 //! `tapline check`: one summary line always; 0, or 3 with each violation and its line.
 
-use crate::tapline::{Folder, fixture, tapline, tapline_on};
+use crate::running::run_command;
+use crate::tapline::{Folder, fixture, ran, tapline, tapline_on};
 
 fn tools() -> String {
     fixture("claude-2.1.325/tools.jsonl").to_str().unwrap().to_owned()
@@ -100,7 +101,7 @@ fn odd_things_count_when_strict() {
     let stream = b"{\"type\":\"result\",\"subtype\":\"success\"}\nnonsense\n{\"type\":\"from_the_future\"}\n";
     let ran = tapline_on(stream, &["check"]);
     assert_eq!(ran.code, 0);
-    assert!(ran.out.contains("! line 2: malformed-line: not JSON (column 1: expected null): nonsense"), "{}", ran.out);
+    assert!(ran.out.contains("! line 2: malformed-line: not JSON: nonsense\n"), "{}", ran.out);
     assert!(
         ran.out.contains("~ line 3: drift: from_the_future: tapline does not know this type yet (unknown version, once)"),
         "{}",
@@ -130,4 +131,31 @@ fn a_wrong_policy_is_refused_with_line_and_reason() {
         assert!(ran.err.contains(part), "{part}: {}", ran.err);
     }
     assert_eq!(tapline(&["check", "--policy", "/no/such/policy", &tools()]).code, 2);
+}
+
+#[test]
+fn a_policy_with_a_tool_that_nobody_knows_is_doubted_by_check_and_by_run() {
+    let folder = Folder::new("doubted-policy");
+    let policy = folder.file("policy.toml", "[calls]\nforbid = [\"Bsh\"]\n");
+    let said = "policy.toml: calls.forbid: no tool of the name `Bsh` is known: did you mean `Bash`?\n";
+    let checked = tapline(&["check", "--policy", &policy, &tools()]);
+    assert_eq!((checked.code, checked.err.matches(said).count()), (0, 1), "{}", checked.err);
+    let run = ran(run_command("ok", &["--policy", &policy, "--format", "text"]).output().unwrap());
+    assert_eq!((run.code, run.err.matches(said).count()), (0, 1), "{}", run.err);
+    let init = "{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"s\",\"tools\":[\"Bsh\"]}\n{\"type\":\"result\",\"subtype\":\"success\",\"result\":\"x\"}\n";
+    let own = tapline_on(init.as_bytes(), &["check", "--policy", &policy]);
+    assert_eq!((own.code, own.err.as_str()), (0, ""), "the session has such a tool");
+    for (text, said) in [
+        ("[calls]\nforbid = [\"bash\"]\n", "line 2: `calls.forbid`: no tool is called `bash`: did you mean `Bash`?"),
+        ("[[deny]]\ntool = \"Bash\"\n", "a permission file, which is given with --permissions"),
+    ] {
+        let policy = folder.file("wrong.toml", text);
+        let checked = tapline(&["check", "--policy", &policy, &tools()]);
+        let run = ran(run_command("ok", &["--policy", &policy]).output().unwrap());
+        assert_eq!((checked.code, run.code), (2, 2), "{text}");
+        assert!(checked.err.contains(said) && checked.err == run.err, "{} {}", checked.err, run.err);
+    }
+    let policy = folder.file("limits.toml", "[limits]\nturns = 5\n");
+    let told = tapline(&["check", "--permissions", &policy, &tools()]);
+    assert!(told.code == 2 && told.err.contains("a policy, which is given with --policy"), "{}", told.err);
 }

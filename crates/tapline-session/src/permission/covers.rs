@@ -3,7 +3,7 @@
 
 use super::runs::{self, ByOption, Inner, SHELLS};
 use super::shell::{self, Node, Piece, Redirect, Script, Simple, Word};
-use crate::policy::{Patterns, matches};
+use crate::pattern::{Patterns, matches};
 
 /// What bash and zsh have built in and `*` does not cover: it evaluates what it is given, or changes what runs later. Others (`echo`,
 /// `pwd`, `cd`, `kill`, `true`) do no more than any program.

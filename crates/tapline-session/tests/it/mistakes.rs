@@ -30,7 +30,7 @@ fn a_rule_that_can_never_match_is_refused_and_what_to_write_instead_is_said() {
         ("tool = [\"Write\", \"Edit\"]\ncommand = \"ls\"", "write `path`"),
         ("tool = \"WebSearch\"\ncommand = \"ls\"", "leave it out"),
         ("tool = \"WebFetch\"\npath = \"x\"", "leave it out"),
-        ("tool = []", "is for nothing"),
+        ("tool = []", "is an empty list, but must be at least one name"),
         ("tool = \"Read\"\npath = \"~dev/x\"", "write the whole path"),
     ] {
         for list in ["allow", "deny", "ask"] {
@@ -47,15 +47,24 @@ fn a_rule_that_can_never_match_is_refused_and_what_to_write_instead_is_said() {
 #[test]
 fn what_is_no_list_of_rules_is_said_in_plain_words() {
     for (text, said) in [
-        ("allow = [\"Bash\"]", r#"expected a rule, like { tool = "Bash", command = "git status" }"#),
-        ("allow = \"Bash\"", "expected a list of rules: [[allow]]"),
-        ("[allow]\ntool = \"Bash\"", "expected a list of rules: [[allow]]"),
-        ("[[alow]]\ntool = \"Bash\"", "unknown field `alow`, expected one of `allow`, `deny`, `ask`"),
-        ("[[allow]]\ncommand = \"ls\"", "missing field `tool`"),
-        ("[[allow]]\ntool = 5", "expected a name or a list of names"),
+        ("allow = [\"Bash\"]", "`allow[0]` is the text \"Bash\", but must be a rule, like [[allow]] with tool = \"Bash\""),
+        ("allow = \"Bash\"", "`allow` is the text \"Bash\", but must be a list of rules, like [[allow]]"),
+        ("[allow]\ntool = \"Bash\"", "`allow` is one table, but must be a list of rules: write [[allow]], in two brackets"),
+        (
+            "[[alow]]\ntool = \"Bash\"",
+            "a permission file has no key `alow`: did you mean `allow`? These can stand here: `allow`, `deny`, `ask`",
+        ),
+        ("[[allow]]\ncommand = \"ls\"", "the rule allow[0] has no `tool`: every rule needs it, like tool = \"Bash\""),
+        ("[[allow]]\ntool = 5", "`allow[0].tool` is 5, but must be a name or a list of names, like tool = \"Bash\""),
+        ("[[allow]]\ntool = \"Bash\"\ncommand = [\"ls\", 5]", "`allow[0].command` holds 5, but must hold names alone"),
+        ("[[deny]]\ntool = \"Bash\"\nreason = 5", "`deny[0].reason` is 5, but must be a text, like reason = "),
+        ("[[deny]]\ntool = \"Bash\"\ncomand = \"rm *\"", "the rule deny[0] has no key `comand`: did you mean `command`?"),
+        ("[[deny]]\ntool = Bash", "line 2: `tool = Bash` is not TOML: string values must be quoted; it is written like"),
+        ("{\"allow\": []}", "line 1: `{\"allow\": []}` is not TOML: "),
     ] {
         let error = wrong(text);
-        assert!(error.contains(said) && !error.contains("struct"), "{text}: {error}");
+        let foreign = ["struct", "sequence", "invalid type", "unknown field", "missing field", "TOML parse error"];
+        assert!(error.contains(said) && !foreign.iter().any(|word| error.contains(word)), "{text}: {error}");
     }
 }
 
@@ -68,7 +77,7 @@ fn what_is_most_likely_not_meant_is_doubted() {
             "deny[0]: a rule with `path` (secrets/**) is never for Bash",
         ),
         ("[[ask]]\ntool = [\"Read\", \"Bash\"]\ncommand = \"rm *\"", "ask[0]: Read runs no command"),
-        ("[[deny]]\ntool = \"Wirte\"", "deny[0]: no tool of the name `Wirte` is known"),
+        ("[[deny]]\ntool = \"Wirte\"", "deny[0]: no tool of the name `Wirte` is known: did you mean `Write`?"),
         (
             "[[allow]]\ntool = \"Bash\"\ncommand = \"git:*\"",
             "allow[0]: `git:*` is how the agent writes its own rules; here, `git *`",
