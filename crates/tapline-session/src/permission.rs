@@ -4,6 +4,7 @@
 mod call;
 mod covers;
 pub(crate) mod naming;
+mod obstacle;
 mod path;
 mod read;
 mod runs;
@@ -24,6 +25,7 @@ pub use path::resolve;
 use runs::Runs;
 use shell::Unreadable;
 pub use suggest::Suggestion;
+pub use unasked::runs_code_unasked;
 
 /// Rules. A call that none is for is asked about.
 #[derive(Clone, Debug, Default, Deserialize)]
