@@ -87,7 +87,12 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
         writeln!(out, "{}", output::raw(&report.to_string()))?;
     } else {
         let style = if output::colour(args.look) { Style::ansi() } else { Style::plain() };
-        let kept = [(args.policy.is_some(), "policy kept"), (args.permissions.is_some(), "rules kept")];
+        let otherwise = match held.differing() {
+            0 => String::new(),
+            count => format!(" ({} would be decided otherwise)", count_of(count, "call")),
+        };
+        let rules_kept = format!("rules kept{otherwise}");
+        let kept = [(args.policy.is_some(), "policy kept"), (args.permissions.is_some(), &*rules_kept)];
         let text = held.render(style) + &render(&report, &kept, style);
         out.write_all(text.as_bytes())?;
     }
@@ -148,7 +153,8 @@ fn render(report: &CheckReport, kept: &[(bool, &str)], style: Style) -> String {
     let Style { red, yellow, green, dim, bold, reset, .. } = style;
     let mut out = String::new();
     let place = |line: Option<u64>| line.map(|line| format!("line {line}: ")).unwrap_or_default();
-    for violation in &report.violations {
+    // A call that a rule denies is told already, with what became of it.
+    for violation in report.violations.iter().filter(|violation| violation.rule != held::DENIED) {
         let message = one_line(&violation.message);
         let _ = writeln!(out, "{red}✗{reset} {}{bold}{}{reset}: {message}", place(violation.line), violation.rule);
     }
