@@ -110,11 +110,6 @@ impl Denials {
         }
     }
 
-    /// Whether any call was denied.
-    pub(super) fn any(&self) -> bool {
-        self.count > 0
-    }
-
     fn add(&mut self, denial: Denial) {
         self.count += 1;
         let (tool, title) = (one_line(&denial.tool), denial.title.as_deref().map(one_line));

@@ -1,6 +1,7 @@
 //! What is told after a denied call would really permit it: each suggestion is put where it says, and the run is made again.
 
-use crate::tapline::{Folder, Ran, tapline};
+use crate::newcomer::rejecting_codex;
+use crate::tapline::{Folder, Ran, tapline, tapline_on};
 
 /// An agent that asks for these calls (name and input) one after another, and does what it is told.
 fn agent(folder: &Folder, calls: &[(&str, &str)]) -> String {
@@ -15,8 +16,9 @@ say '{{\"type\":\"control_request\",\"request_id\":\"q{at}\",\"request\":{{\"sub
     };
     let answers: Vec<String> = (0..calls.len())
         .map(|at| {
+            let denied = format!("say '{{\"type\":\"system\",\"subtype\":\"permission_denied\",\"tool_name\":\"{}\",\"tool_use_id\":\"t{at}\"}}'", calls[at].0);
             let answer = |is_error: bool| format!("say '{{\"type\":\"user\",\"message\":{{\"role\":\"user\",\"content\":[{{\"type\":\"tool_result\",\"tool_use_id\":\"t{at}\",\"is_error\":{is_error},\"content\":\"so\"}}]}}}}'");
-            format!("*'\"request_id\":\"q{at}\"'*) case $line in *'\"behavior\":\"allow\"'*) {} ;; *) {} ;; esac\n{} ;;\n", answer(false), answer(true), ask(at + 1))
+            format!("*'\"request_id\":\"q{at}\"'*) case $line in *'\"behavior\":\"allow\"'*) {} ;; *) {}\n{} ;; esac\n{} ;;\n", answer(false), denied, answer(true), ask(at + 1))
         })
         .collect();
     let script = format!(
@@ -182,4 +184,48 @@ fn where_no_flag_helps_a_rule_is_suggested_and_what_was_given_is_not_suggested_a
     let forbidden = told(&[("Bash", r#"{"command":"ls"}"#, "Permission to use Bash with command ls has been denied.")], &[]);
     assert!(forbidden.contains("Bash `ls`: the agent's settings, or --disallowed-tools, deny it"), "{forbidden}");
     assert!(!forbidden.contains("to allow this"), "{forbidden}");
+}
+
+/// A chat by a script tells at its end what was denied and what would allow it, in the words of `run`, in every format.
+#[test]
+fn a_chat_by_a_script_tells_denials_and_fails_on_them_as_a_run_does() {
+    let folder = Folder::new("advice-chat");
+    let agent = agent(&folder, &[("Bash", r#"{"command":"git status"}"#), ("Bash", r#"{"command":"ls > f"}"#)]);
+    let ran = run(&agent, &folder, "");
+    let told: Vec<&str> = ran.err.lines().collect();
+    assert!(told.len() == 6 && told[0].starts_with("tapline: denied: Bash `git status`: "), "{}", ran.err);
+    let rules = folder.path("rules.toml");
+    let chat = |more: &[&str]| {
+        let args = ["chat", "--no-record", "--bin", &agent, "--cwd", &folder.path(""), "--permissions", &rules];
+        tapline_on(b"go\n", &[&args, more].concat())
+    };
+    for format in ["text", "view", "stream-json"] {
+        let chatted = chat(&["--format", format]);
+        assert_eq!(chatted.code, 0, "{format}: {}", chatted.err);
+        let lines: Vec<&str> = chatted.err.lines().take(told.len()).collect();
+        assert_eq!(lines, told, "{format}");
+    }
+    let failed = chat(&["--format", "text", "--fail-on", "denied"]);
+    assert_eq!((failed.code, failed.out.as_str()), (1, "done\n"), "{}", failed.err);
+    assert!(failed.err.ends_with("tapline: exit code 1, because calls were denied (--fail-on)\n"), "{}", failed.err);
+    assert_eq!(chat(&["--format", "text", "--fail-on", "max-tokens"]).code, 0);
+    assert_eq!(chat(&["--fail-on", "denyed"]).code, 2, "a code that there is not");
+    folder.file("rules.toml", "allow = [{ tool = \"Bash\" }]\n");
+    let allowed = chat(&["--format", "text", "--fail-on", "denied"]);
+    assert_eq!((allowed.code, allowed.err.as_str()), (0, ""));
+}
+
+/// Codex is a run a turn: what it rejects in any of them is told at the end.
+#[test]
+fn a_chat_with_codex_tells_what_it_rejected_in_any_turn() {
+    let folder = Folder::new("advice-codex");
+    let bin = rejecting_codex(&folder);
+    let chat = |more: &[&str]| {
+        let args = ["chat", "--no-record", "--agent", "codex", "--bin", &bin, "--format", "text"];
+        tapline_on(b"one\ntwo\n", &[&args, more].concat())
+    };
+    let told = chat(&[]);
+    assert_eq!((told.code, told.err.matches("denied: a patch (2 times): ").count()), (0, 1), "{}", told.err);
+    assert_eq!(told.err.matches("-- -s workspace-write").count(), 1, "{}", told.err);
+    assert_eq!(chat(&["--fail-on", "denied"]).code, 1);
 }

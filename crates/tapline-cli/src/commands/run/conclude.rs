@@ -114,11 +114,8 @@ pub(super) async fn conclude(
         }
     }
     if let Some(warning) = warned {
-        // The denied calls are named above.
-        let named = warning.code == "permission-denied" && show.denials.any();
-        let why = exit::warned(warning);
-        show.note(&if named { "exit code 1, because calls were denied (--fail-on)".to_owned() } else { why.clone() });
-        failure = Some(why);
+        show.note(&exit::warned_after(warning, !denied.calls.is_empty()));
+        failure = Some(exit::warned(warning));
     }
     if let Some(failure) = failure.as_ref().filter(|_| plan.format != Format::Quiet) {
         show.annotate(title(told), failure);
