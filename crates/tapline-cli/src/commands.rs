@@ -5,6 +5,7 @@ mod chat;
 mod check;
 mod convert;
 mod demo;
+mod denials;
 mod doctor;
 mod inspect;
 mod man;

@@ -55,6 +55,12 @@ pub(crate) fn warned(warning: &Warning) -> String {
     format!("{}: {} (--fail-on)", warning.code, one_line(&warning.message))
 }
 
+/// The same for people, who may have been told the calls that were denied.
+pub(crate) fn warned_after(warning: &Warning, denials_told: bool) -> String {
+    let named = denials_told && warning.code == "permission-denied";
+    if named { "exit code 1, because calls were denied (--fail-on)".to_owned() } else { warned(warning) }
+}
+
 /// Ends this process by a signal, as the one that it stands for was ended. Returns only if that cannot be done.
 pub(crate) fn die_of(number: i32) {
     use std::os::unix::process::CommandExt as _;

@@ -218,7 +218,8 @@ impl Parser<'_> {
         } else if word.as_bytes().starts_with(rest) {
             Err(SyntaxError::Incomplete)
         } else {
-            self.wrong(word)
+            // Whatever begins with that letter: what was meant, nobody knows.
+            self.wrong("a value")
         }
     }
 

@@ -302,7 +302,14 @@ impl Fold {
         let message = match why {
             Malformed::Syntax(error) => {
                 let text = one_line(head(&out.record.text(), EXCERPT).0);
-                format!("not JSON ({error}): {text}")
+                match error {
+                    // It does not even begin like JSON: text of some program.
+                    SyntaxError::At { offset: 0, .. } => format!("not JSON: {text}"),
+                    SyntaxError::At { offset, expected } => {
+                        format!("not JSON (column {} must be {expected}): {text}", offset + 1)
+                    }
+                    SyntaxError::Incomplete | SyntaxError::TooLarge => format!("not JSON ({error}): {text}"),
+                }
             }
             Malformed::TooLong => "longer than the line limit".to_owned(),
             Malformed::NulRun => "a run of NUL bytes, probably from a crash".to_owned(),

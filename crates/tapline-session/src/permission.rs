@@ -3,6 +3,8 @@
 
 mod call;
 mod covers;
+pub(crate) mod naming;
+mod obstacle;
 mod path;
 mod read;
 mod runs;
@@ -13,7 +15,9 @@ mod unasked;
 
 use serde::{Deserialize, Serialize};
 
-use crate::policy::Patterns;
+use crate::pattern::Patterns;
+use crate::rulefile;
+pub use crate::rulefile::WrongRules;
 use crate::step::{Step, What};
 pub use call::Call;
 use covers::Covering;
@@ -21,19 +25,17 @@ pub use path::resolve;
 use runs::Runs;
 use shell::Unreadable;
 pub use suggest::Suggestion;
+pub use unasked::runs_code_unasked;
 
 /// Rules. A call that none is for is asked about.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Permissions {
     /// What may be done unasked.
-    #[serde(deserialize_with = "read::list")]
     pub allow: Vec<Rule>,
     /// What may never be done, whatever else says so.
-    #[serde(deserialize_with = "read::list")]
     pub deny: Vec<Rule>,
     /// What is asked about, even if it is allowed.
-    #[serde(deserialize_with = "read::list")]
     pub ask: Vec<Rule>,
 }
 
@@ -42,21 +44,9 @@ impl std::str::FromStr for Permissions {
     type Err = WrongRules;
 
     fn from_str(text: &str) -> Result<Self, WrongRules> {
-        toml::from_str(text).map_err(|error| WrongRules(error.to_string()))
+        rulefile::read(text, &read::FILE)
     }
 }
-
-/// Why rules could not be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WrongRules(String);
-
-impl std::fmt::Display for WrongRules {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.0.trim_end())
-    }
-}
-
-impl std::error::Error for WrongRules {}
 
 /// Which calls a rule is for. All that is given must hold.
 #[derive(Clone, Debug, Deserialize)]

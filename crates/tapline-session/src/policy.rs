@@ -1,7 +1,7 @@
 //! A policy: what a run may have, do and cost. Read from TOML by the caller; docs/POLICY.md describes it.
 //! Checked step by step, so that a live run can be stopped at the first violation.
 
-mod pattern;
+mod read;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,11 +9,11 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::fold::Rejected;
-use crate::step::{SessionInfo, SoFar, Step, Turn, What};
+use crate::pattern::matches;
+pub use crate::pattern::{Patterns, VersionRange};
+use crate::step::{McpServer, SessionInfo, SoFar, Step, Turn, What};
 use crate::text::dollars;
 use crate::time::duration;
-pub(crate) use pattern::matches;
-pub use pattern::{Patterns, VersionRange};
 
 /// What a run must keep to. Everything is optional; what is not named is not checked.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -39,8 +39,8 @@ pub struct ToolRules {
     pub allow: Option<Patterns>,
     /// None of these.
     pub forbid: Patterns,
-    /// All of these.
-    pub require: Vec<String>,
+    /// All of these: of each, at least one.
+    pub require: Patterns,
 }
 
 /// Rules about the tools that are called.
@@ -57,8 +57,8 @@ pub struct CallRules {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct McpRules {
-    /// These must be there and connected.
-    pub connected: Vec<String>,
+    /// These must be there and connected: of each, at least one.
+    pub connected: Patterns,
     /// All that are there must be connected.
     pub all_connected: bool,
     /// No others may be there.
@@ -120,6 +120,9 @@ pub struct Violation {
 pub struct PolicyChecker {
     policy: Policy,
     started: bool,
+    /// The tools that the session has.
+    offered: Vec<String>,
+    doubted: bool,
     cost: f64,
     turns: u64,
     ms: f64,
@@ -139,6 +142,8 @@ impl PolicyChecker {
         Self {
             policy,
             started: false,
+            offered: Vec::new(),
+            doubted: false,
             cost: 0.0,
             turns: 0,
             ms: 0.0,
@@ -155,6 +160,11 @@ impl PolicyChecker {
     /// How long a run may take, for those who have a clock.
     pub fn seconds(&self) -> Option<f64> {
         self.policy.limits.seconds
+    }
+
+    /// What of the policy is most likely not meant so, now that it is known which tools the session has; told once.
+    pub fn doubts(&mut self) -> Vec<String> {
+        if std::mem::replace(&mut self.doubted, true) { Vec::new() } else { self.policy.doubts(&self.offered) }
     }
 
     /// Takes the next step and returns the rules it breaks.
@@ -246,21 +256,24 @@ impl PolicyChecker {
 
     fn session(&mut self, info: &SessionInfo, found: &mut Found) {
         self.started = true;
+        self.offered.extend(info.setup.tools.iter().filter(|tool| !self.offered.contains(tool)).cloned().collect::<Vec<_>>());
         let Policy { tools, mcp, session, .. } = &self.policy;
         for tool in &info.setup.tools {
             let said = format!("{tool} is offered");
             found.unless_permitted(["tools.allow", "tools.forbid"], tools.allow.as_ref(), &tools.forbid, tool, &said);
         }
-        for tool in tools.require.iter().filter(|tool| !info.setup.tools.contains(tool)) {
+        let offered = |pattern: &&str| info.setup.tools.iter().any(|tool| matches(pattern, tool));
+        for tool in tools.require.iter().filter(|tool| !offered(tool)) {
             found.add("tools.require", format!("{tool} is not offered"));
         }
         let name = |name: &Option<String>| name.clone().unwrap_or_else(|| "(no name)".to_owned());
-        for server in &mcp.connected {
-            match info.setup.mcp_servers.iter().find(|known| known.name.as_ref() == Some(server)) {
-                Some(known) if known.status.as_deref() == Some("connected") => {}
-                Some(known) => found
-                    .add("mcp.connected", format!("{server} is {}", known.status.as_deref().unwrap_or("in no known state"))),
-                None => found.add("mcp.connected", format!("{server} is not there")),
+        for server in mcp.connected.iter() {
+            let is_one = |known: &&McpServer| known.name.as_ref().is_some_and(|name| matches(server, name));
+            let states: Vec<_> = info.setup.mcp_servers.iter().filter(is_one).map(|known| known.status.as_deref()).collect();
+            if states.is_empty() {
+                found.add("mcp.connected", format!("{server} is not there"));
+            } else if !states.contains(&Some("connected")) {
+                found.add("mcp.connected", format!("{server} is {}", states[0].unwrap_or("in no known state")));
             }
         }
         for server in &info.setup.mcp_servers {

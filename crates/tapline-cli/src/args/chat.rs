@@ -23,6 +23,9 @@ pub(crate) struct Chat {
     /// With a script: continue after a failed turn
     #[arg(long)]
     pub(crate) keep_going: bool,
+    /// Exit 1 for a success with one of these warnings, separated by commas: denied, max-tokens, … (docs/REPORT.md lists them)
+    #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = super::warning_code)]
+    pub(crate) fail_on: Vec<&'static str>,
     /// With a script: what to print
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) format: Option<ScriptFormat>,

@@ -19,13 +19,14 @@ use std::io::IsTerminal as _;
 use anyhow::{Context as _, Result, ensure};
 use tapline_runner::{Agent, Failure, StartError, bin_variable, package};
 
+use tapline_session::Report;
 use tapline_session::text::one_line;
 
 use crate::args::chat::Chat;
 use crate::commands::check::read_permissions;
 use crate::commands::guard_program;
 use crate::commands::run::prepare;
-use crate::{config, output, store};
+use crate::{ci, config, exit, output, store};
 
 pub(crate) fn run(args: &Chat) -> Result<u8> {
     let typed = args.script.is_none() && std::io::stdin().is_terminal();
@@ -68,6 +69,18 @@ fn is_resumed(args: &Chat) -> bool {
 fn go_on(kind: tapline_protocol::Agent, id: &str) -> String {
     let agent = if kind == tapline_protocol::Agent::Codex { " --agent codex" } else { "" };
     format!("continue with: tapline chat{agent} --resume {}", one_line(id))
+}
+
+/// The exit code of a chat that ended with this one: a success with a warning that `--fail-on` names is none.
+fn fail_on(args: &Chat, report: &Report, code: u8, denials_told: bool) -> u8 {
+    match exit::warning(&report.verdict, &args.fail_on).filter(|_| code == 0) {
+        Some(warning) => {
+            output::tell(&exit::warned_after(warning, denials_told));
+            ci::annotate(&exit::warned(warning));
+            exit::FAILED
+        }
+        None => code,
+    }
 }
 
 /// Why it did not start, with what to do about it, and the exit code.

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use tapline_recording::Recording;
 use tapline_session::Outcome;
 use tapline_session::check::{CheckReport, Checker};
-use tapline_session::permission::{PermissionChecker, Permissions};
+use tapline_session::permission::{PermissionChecker, Permissions, WrongRules};
 use tapline_session::policy::{LIMIT_OF_TIME, Policy, PolicyChecker};
 use tapline_session::render::Style;
 use tapline_session::text::{count_of, one_line};
@@ -60,7 +60,9 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
     let (summary, _, _, run) = source.finish();
     violations.extend(policy.as_mut().map(|policy| policy.rejected(&summary.rejected)).unwrap_or_default());
     let late = stopped_for.is_some_and(|rule| rule.starts_with(LIMIT_OF_TIME));
-    if let Some(policy) = &policy {
+    if let Some(policy) = &mut policy {
+        // Now it is known which tools the session had.
+        doubts_of(args.policy.as_deref(), policy).iter().for_each(|doubt| output::tell(doubt));
         let succeeded = summary.verdict.outcome == Outcome::Success;
         match run.recording.filter(|_| took.is_some()) {
             // Only the run had a clock, and that was the first rule to be broken.
@@ -85,7 +87,12 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
         writeln!(out, "{}", output::raw(&report.to_string()))?;
     } else {
         let style = if output::colour(args.look) { Style::ansi() } else { Style::plain() };
-        let kept = [(args.policy.is_some(), "policy kept"), (args.permissions.is_some(), "rules kept")];
+        let otherwise = match held.differing() {
+            0 => String::new(),
+            count => format!(" ({} would be decided otherwise)", count_of(count, "call")),
+        };
+        let rules_kept = format!("rules kept{otherwise}");
+        let kept = [(args.policy.is_some(), "policy kept"), (args.permissions.is_some(), &*rules_kept)];
         let text = held.render(style) + &render(&report, &kept, style);
         out.write_all(text.as_bytes())?;
     }
@@ -121,6 +128,12 @@ pub(crate) fn read_policy(path: &Path) -> Result<Policy> {
     read_rules(path, "policy", "docs/POLICY.md")
 }
 
+/// What of a policy is most likely a mistake.
+pub(crate) fn doubts_of(path: Option<&Path>, policy: &mut PolicyChecker) -> Vec<String> {
+    let name = path.unwrap_or(Path::new("the policy")).display();
+    policy.doubts().iter().map(|doubt| format!("{name}: {doubt}")).collect()
+}
+
 /// Reads permission rules.
 pub(crate) fn read_permissions(path: &Path) -> Result<Permissions> {
     let rules: Permissions = read_rules(path, "permission file", "docs/PERMISSIONS.md")?;
@@ -130,17 +143,18 @@ pub(crate) fn read_permissions(path: &Path) -> Result<Permissions> {
     Ok(rules)
 }
 
-fn read_rules<T: serde::de::DeserializeOwned>(path: &Path, what: &str, described: &str) -> Result<T> {
+fn read_rules<T: std::str::FromStr<Err = WrongRules>>(path: &Path, what: &str, described: &str) -> Result<T> {
     let name = path.display();
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the {what} {name}"))?;
-    toml::from_str(&text).with_context(|| format!("the {what} {name} is wrong ({described} describes it)"))
+    text.parse::<T>().with_context(|| format!("the {what} {name} is wrong ({described} describes it)"))
 }
 
 fn render(report: &CheckReport, kept: &[(bool, &str)], style: Style) -> String {
     let Style { red, yellow, green, dim, bold, reset, .. } = style;
     let mut out = String::new();
     let place = |line: Option<u64>| line.map(|line| format!("line {line}: ")).unwrap_or_default();
-    for violation in &report.violations {
+    // A call that a rule denies is told already, with what became of it.
+    for violation in report.violations.iter().filter(|violation| violation.rule != held::DENIED) {
         let message = one_line(&violation.message);
         let _ = writeln!(out, "{red}✗{reset} {}{bold}{}{reset}: {message}", place(violation.line), violation.rule);
     }

@@ -1,10 +1,8 @@
 //! `tapline run`: an agent, headless: started, shown, judged, kept, and gone afterwards.
 
-mod advice;
 mod attempt;
 mod conclude;
 mod context;
-mod denials;
 pub(super) mod prepare;
 mod redaction;
 mod show;

@@ -74,6 +74,40 @@ text = "I did what I could."
     }
 }
 
+/// Files that the agent asks about whatever its flags say: the rule that is told instead helps, and is the line that was told.
+#[test]
+fn the_rule_that_is_advised_for_a_sensitive_file_allows_it_where_flags_do_not() {
+    for program in claudes() {
+        for file in [".git/config", ".claude/settings.json", ".bashrc"] {
+            let run = |args: &[&str], rule: Option<&str>| {
+                let stage = Stage::at_work(&program, |work| {
+                    let write = serde_json::json!({"name": "Write", "input": {"file_path": format!("{work}/{file}"), "content": "made"}});
+                    serde_json::json!({"turn": [{"tool": [write]}, {"text": "I did what I could."}]}).to_string()
+                });
+                let mut command = stage.command(TAPLINE);
+                command.args(["run", "Make a file", "--no-record", "--format", "text", "--bin"]).arg(&program.path).args(args);
+                if let Some(rule) = rule {
+                    let path = stage.folder.join("rules.toml");
+                    std::fs::write(&path, rule).unwrap();
+                    command.arg("--permissions").arg(path);
+                }
+                let ended = command.output().unwrap();
+                (String::from_utf8(ended.stderr).unwrap(), stage.work().join(file).exists())
+            };
+            let what = format!("{} {file}", program.version);
+            let (told, made) = run(&[], None);
+            assert!(!made && told.contains("--permissions FILE\n"), "{what}: {told}");
+            assert!(!told.contains("to allow this: --allowed-tools"), "{what}: {told}");
+            let rule = told.lines().find(|line| line.starts_with("allow = ")).unwrap();
+            assert_eq!(run(&[], Some(rule)), (String::new(), true), "{what}: {rule}");
+            if program.is_at_least("2.1.300") {
+                let (told, made) = run(&["--allowed-tools", "Write"], None);
+                assert!(!made && told.contains(rule), "{what}: {told}");
+            }
+        }
+    }
+}
+
 #[test]
 fn what_codex_rejects_without_a_word_in_its_stream_is_told_and_the_flag_helps() {
     let patch = |file: &str| {
@@ -142,8 +176,8 @@ fn what_rules_deny_is_told_once_with_its_rule() {
         assert_eq!(told.matches("denied: ").count(), 2, "{told}");
         assert!(told.contains("denied: Bash `rm -r made`: nothing is removed here (deny[0])"), "{told}");
         assert!(told.contains("denied: Bash `make all`"), "{told}");
-        let advice = format!(r#"add at the top of {}: allow = [{{ tool = "Bash", command = "make all" }}]"#, rules.display());
-        assert!(told.contains(&advice), "{told}");
+        let rule = "allow = [{ tool = \"Bash\", command = \"make all\" }]";
+        assert!(told.contains(&format!("add at the top of {}:\n{rule}\n", rules.display())), "{told}");
     }
 }
 

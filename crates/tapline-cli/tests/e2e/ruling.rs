@@ -284,6 +284,7 @@ async fn no_command_that_the_agents_own_matcher_denies_is_missed_by_ours() {
         let input = json!({ "command": command });
         ours.decide(&Call::of("Bash", Some(&input.into()), Some("/work"))).ruling
     };
+    let mut measured = Vec::new();
     for program in claudes() {
         let turns: Vec<_> = commands
             .chunks(100)
@@ -338,5 +339,11 @@ async fn no_command_that_the_agents_own_matcher_denies_is_missed_by_ours() {
         let caught = caught.len();
         let we_catch = commands.iter().filter(|command| ruling(command) == Ruling::Deny).count();
         assert!(we_catch > caught, "{}: of {} its matcher denies {caught}, ours {we_catch}", program.version, commands.len());
+        measured.push((format!("({})", program.version), format!("{caught} ({})", program.version)));
     }
+    // docs/PERMISSIONS.md tells these figures, of the versions that it names.
+    let docs = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/PERMISSIONS.md")).unwrap();
+    let told = docs.lines().find(|line| line.contains("the agent's own matcher")).unwrap();
+    let is_told = |(version, figure): &(String, String)| !told.contains(version) || told.contains(figure);
+    assert!(measured.iter().all(is_told), "measured: {measured:?}; docs/PERMISSIONS.md says: {told}");
 }

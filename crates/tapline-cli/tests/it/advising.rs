@@ -1,6 +1,7 @@
 //! What is told after a denied call would really permit it: each suggestion is put where it says, and the run is made again.
 
-use crate::tapline::{Folder, Ran, tapline};
+use crate::newcomer::rejecting_codex;
+use crate::tapline::{Folder, Ran, tapline, tapline_on};
 
 /// An agent that asks for these calls (name and input) one after another, and does what it is told.
 fn agent(folder: &Folder, calls: &[(&str, &str)]) -> String {
@@ -15,8 +16,9 @@ say '{{\"type\":\"control_request\",\"request_id\":\"q{at}\",\"request\":{{\"sub
     };
     let answers: Vec<String> = (0..calls.len())
         .map(|at| {
+            let denied = format!("say '{{\"type\":\"system\",\"subtype\":\"permission_denied\",\"tool_name\":\"{}\",\"tool_use_id\":\"t{at}\"}}'", calls[at].0);
             let answer = |is_error: bool| format!("say '{{\"type\":\"user\",\"message\":{{\"role\":\"user\",\"content\":[{{\"type\":\"tool_result\",\"tool_use_id\":\"t{at}\",\"is_error\":{is_error},\"content\":\"so\"}}]}}}}'");
-            format!("*'\"request_id\":\"q{at}\"'*) case $line in *'\"behavior\":\"allow\"'*) {} ;; *) {} ;; esac\n{} ;;\n", answer(false), answer(true), ask(at + 1))
+            format!("*'\"request_id\":\"q{at}\"'*) case $line in *'\"behavior\":\"allow\"'*) {} ;; *) {}\n{} ;; esac\n{} ;;\n", answer(false), denied, answer(true), ask(at + 1))
         })
         .collect();
     let script = format!(
@@ -55,13 +57,11 @@ fn run(agent: &str, folder: &Folder, rules: &str) -> Ran {
     ])
 }
 
-/// The lines of advice, without who says it.
-fn advice(ran: &Ran) -> Vec<&str> {
-    ran.err
-        .lines()
-        .map(|line| line.strip_prefix("tapline: ").unwrap_or(line))
-        .filter(|line| !line.starts_with("denied: "))
-        .collect()
+/// The lines of advice: what it says first, and what is to be copied, as it stands there.
+fn advice(ran: &Ran) -> (&str, String) {
+    let mut lines = ran.err.lines().filter(|line| !line.starts_with("tapline: denied: "));
+    let said = lines.next().unwrap().strip_prefix("tapline: ").unwrap();
+    (said, lines.take_while(|line| !line.starts_with("tapline: ")).collect::<Vec<_>>().join("\n"))
 }
 
 #[test]
@@ -75,17 +75,18 @@ fn the_rule_that_is_suggested_after_a_denial_allows_the_call() {
         let ran = run(&agent, &folder, before);
         assert_eq!(ran.err.matches("no permission rule allows it, and nobody is there to ask").count(), 3, "{}", ran.err);
         let list = format!("allow = [{{ {bash} }}, {{ {file} }}]");
-        assert!(advice(&ran)[0].ends_with(&format!("rules.toml: {list}")) && ran.err.contains("at the top of"), "{}", ran.err);
+        let (said, copied) = advice(&ran);
+        assert!(said.ends_with("rules.toml:") && said.contains("add at the top of") && copied == list, "{}", ran.err);
         assert_eq!(run(&agent, &folder, &format!("{list}\n{before}")).err, "", "{before}");
     }
     let before = "[[allow]]\ntool = \"Glob\"\n";
     let ran = run(&agent, &folder, before);
-    let said = advice(&ran);
-    assert!(said[0].starts_with("to allow this, add at the end of"), "{said:?}");
-    assert_eq!(run(&agent, &folder, &format!("{before}{}\n", said[1..].join("\n"))).err, "", "{said:?}");
+    let (said, copied) = advice(&ran);
+    assert!(said.starts_with("to allow this, add at the end of") && copied.starts_with("[[allow]]\ntool = "), "{}", ran.err);
+    assert_eq!(run(&agent, &folder, &format!("{before}{copied}\n")).err, "", "{copied}");
     let ran = run(&agent, &folder, "allow = [{ tool = \"Glob\" }]\n");
-    let said = advice(&ran)[0].split_once("rules.toml: ").unwrap().1;
-    assert_eq!(run(&agent, &folder, &format!("allow = [{{ tool = \"Glob\" }}, {said}]\n")).err, "", "{said}");
+    let (_, copied) = advice(&ran);
+    assert_eq!(run(&agent, &folder, &format!("allow = [{{ tool = \"Glob\" }}, {copied}]\n")).err, "", "{copied}");
 }
 
 #[test]
@@ -106,9 +107,125 @@ fn a_rule_that_wants_a_person_is_named_where_nobody_is_there() {
 }
 
 #[test]
-fn nothing_is_suggested_where_no_rule_can_allow_it() {
+fn what_no_rule_can_allow_is_named_with_the_reason_beside_what_one_can() {
     let folder = Folder::new("advice-none");
-    let agent = agent(&folder, &[("Bash", r#"{"command":"ls > f"}"#)]);
+    let calls = [
+        ("Bash", r#"{"command":"ls > f"}"#),
+        ("Bash", r#"{"command":"git status"}"#),
+        ("Bash", r#"{"command":"$CMD x"}"#),
+        ("Read", r#"{"file_path":"~/x"}"#),
+    ];
+    let agent = agent(&folder, &calls);
     let ran = run(&agent, &folder, "");
-    assert!(ran.err.contains("no rule in") && ran.err.contains("can allow this as it stands"), "{}", ran.err);
+    for said in [
+        "tapline: no rule can allow Bash `ls > f`: it is redirected (`> f`); a rule allows only `> /dev/null` and `2>&1`\n",
+        "tapline: no rule can allow Bash `$CMD x`: the name of a command must be written out, and `$CMD` is none\n",
+        "tapline: no rule can allow Read `~/x`: ",
+        "rules.toml:\nallow = [{ tool = \"Bash\", command = \"git status\" }]\n",
+        "tapline chat asks you",
+    ] {
+        assert_eq!(ran.err.matches(said).count(), 1, "{said}: {}", ran.err);
+    }
+}
+
+/// An agent without rules that was denied these calls, with the reason that it gives for each.
+fn denied(folder: &Folder, calls: &[(&str, &str, &str)]) -> String {
+    let mut lines = vec![r#"{"type":"system","subtype":"init","session_id":"s","cwd":"/home/dev/project"}"#.to_owned()];
+    for (at, (tool, input, why)) in calls.iter().enumerate() {
+        lines.push(format!(r#"{{"type":"assistant","message":{{"content":[{{"type":"tool_use","id":"t{at}","name":"{tool}","input":{input}}}]}}}}"#));
+        lines.push(format!(
+            r#"{{"type":"system","subtype":"permission_denied","tool_name":"{tool}","tool_use_id":"t{at}","message":"{why}"}}"#
+        ));
+    }
+    lines.push(r#"{"type":"result","subtype":"success","result":"done","session_id":"s","num_turns":1}"#.to_owned());
+    let stream = folder.file("stream.jsonl", &(lines.join("\n") + "\n"));
+    let path = folder.file("agent", &format!("#!/bin/sh\ncat {stream}\n"));
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    path
+}
+
+#[test]
+fn where_no_flag_helps_a_rule_is_suggested_and_what_was_given_is_not_suggested_again() {
+    let folder = Folder::new("advice-guarded");
+    let sensitive = "Claude requested permissions to edit /home/dev/project/.git/config which is a sensitive file.";
+    let plain = "Claude requested permissions to write to /home/dev/project/a, but you haven't granted it yet.";
+    let guarded = "Claude requested permissions to write to /home/dev/project/.claude/x, but you haven't granted it yet.";
+    let write = |name: &str| format!("{{\"file_path\":\"/home/dev/project/{name}\"}}");
+    let (git, claude, file) = (write(".git/config"), write(".claude/x"), write("a"));
+    let told = |calls: &[(&str, &str, &str)], args: &[&str]| {
+        let agent = denied(&folder, calls);
+        tapline(&[&["run", "go", "--no-record", "--format", "text", "--bin", &agent], args].concat()).err
+    };
+    for (call, rule) in [
+        (("Edit", &*git, sensitive), r#"allow = [{ tool = "Edit", path = ".git/config" }]"#),
+        (
+            ("Bash", r#"{"command":"touch .git/config"}"#, sensitive),
+            r#"allow = [{ tool = "Bash", command = "touch .git/config" }]"#,
+        ),
+        (("Write", &*claude, guarded), r#"allow = [{ tool = "Write", path = ".claude/x" }]"#),
+        (("Bash", r#"{"command":"touch .claude/x"}"#, guarded), r#"allow = [{ tool = "Bash", command = "touch .claude/x" }]"#),
+    ] {
+        let err = told(&[call], &[]);
+        assert!(err.contains(&format!("give --permissions FILE\n{rule}\n")) && !err.contains("to allow this: "), "{err}");
+    }
+    let both = told(&[("Write", &file, plain), ("Edit", &git, sensitive)], &[]);
+    assert!(both.contains(r#"to allow this: --allowed-tools "Write""#), "{both}");
+    assert!(
+        both.contains("does not allow the rest") && both.contains("\nallow = [{ tool = \"Edit\", path = \".git/config\" }]\n"),
+        "{both}"
+    );
+    let again = told(&[("Write", &file, plain)], &["--allowed-tools", "Read,Write"]);
+    assert!(
+        !again.contains("--allowed-tools \"Write\"") && again.contains("\nallow = [{ tool = \"Write\", path = \"a\" }]\n"),
+        "{again}"
+    );
+    let never = told(&[("Bash", r#"{"command":"ls > .git/config"}"#, sensitive)], &[]);
+    assert!(never.contains("no flag and no rule can allow Bash `ls > .git/config`: it is redirected"), "{never}");
+    let forbidden = told(&[("Bash", r#"{"command":"ls"}"#, "Permission to use Bash with command ls has been denied.")], &[]);
+    assert!(forbidden.contains("Bash `ls`: the agent's settings, or --disallowed-tools, deny it"), "{forbidden}");
+    assert!(!forbidden.contains("to allow this"), "{forbidden}");
+}
+
+/// A chat by a script tells at its end what was denied and what would allow it, in the words of `run`, in every format.
+#[test]
+fn a_chat_by_a_script_tells_denials_and_fails_on_them_as_a_run_does() {
+    let folder = Folder::new("advice-chat");
+    let agent = agent(&folder, &[("Bash", r#"{"command":"git status"}"#), ("Bash", r#"{"command":"ls > f"}"#)]);
+    let ran = run(&agent, &folder, "");
+    let told: Vec<&str> = ran.err.lines().collect();
+    assert!(told.len() == 6 && told[0].starts_with("tapline: denied: Bash `git status`: "), "{}", ran.err);
+    let rules = folder.path("rules.toml");
+    let chat = |more: &[&str]| {
+        let args = ["chat", "--no-record", "--bin", &agent, "--cwd", &folder.path(""), "--permissions", &rules];
+        tapline_on(b"go\n", &[&args, more].concat())
+    };
+    for format in ["text", "view", "stream-json"] {
+        let chatted = chat(&["--format", format]);
+        assert_eq!(chatted.code, 0, "{format}: {}", chatted.err);
+        let lines: Vec<&str> = chatted.err.lines().take(told.len()).collect();
+        assert_eq!(lines, told, "{format}");
+    }
+    let failed = chat(&["--format", "text", "--fail-on", "denied"]);
+    assert_eq!((failed.code, failed.out.as_str()), (1, "done\n"), "{}", failed.err);
+    assert!(failed.err.ends_with("tapline: exit code 1, because calls were denied (--fail-on)\n"), "{}", failed.err);
+    assert_eq!(chat(&["--format", "text", "--fail-on", "max-tokens"]).code, 0);
+    assert_eq!(chat(&["--fail-on", "denyed"]).code, 2, "a code that there is not");
+    folder.file("rules.toml", "allow = [{ tool = \"Bash\" }]\n");
+    let allowed = chat(&["--format", "text", "--fail-on", "denied"]);
+    assert_eq!((allowed.code, allowed.err.as_str()), (0, ""));
+}
+
+/// Codex is a run a turn: what it rejects in any of them is told at the end.
+#[test]
+fn a_chat_with_codex_tells_what_it_rejected_in_any_turn() {
+    let folder = Folder::new("advice-codex");
+    let bin = rejecting_codex(&folder);
+    let chat = |more: &[&str]| {
+        let args = ["chat", "--no-record", "--agent", "codex", "--bin", &bin, "--format", "text"];
+        tapline_on(b"one\ntwo\n", &[&args, more].concat())
+    };
+    let told = chat(&[]);
+    assert_eq!((told.code, told.err.matches("denied: a patch (2 times): ").count()), (0, 1), "{}", told.err);
+    assert_eq!(told.err.matches("-- -s workspace-write").count(), 1, "{}", told.err);
+    assert_eq!(chat(&["--fail-on", "denied"]).code, 1);
 }

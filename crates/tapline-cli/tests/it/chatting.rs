@@ -83,7 +83,7 @@ fn what_goes_with_what() {
     assert!(ran.code == 2 && ran.err.contains("the program that sends the messages"), "{}", ran.err);
     let wrong = folder.file("wrong.toml", "deny = [{ tool = [] }]\n");
     let ran = chat(SESSION, &["--permissions", &wrong], "one\n");
-    assert!(ran.code == 2 && ran.err.contains("is for nothing"), "{}", ran.err);
+    assert!(ran.code == 2 && ran.err.contains("must be at least one name"), "{}", ran.err);
 }
 
 /// A recording is whole, also where the reader goes away.

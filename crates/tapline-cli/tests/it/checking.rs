@@ -1,6 +1,7 @@
 //! `tapline check`: one summary line always; 0, or 3 with each violation and its line.
 
-use crate::tapline::{Folder, fixture, tapline, tapline_on};
+use crate::running::run_command;
+use crate::tapline::{Folder, fixture, ran, tapline, tapline_on};
 
 fn tools() -> String {
     fixture("claude-2.1.325/tools.jsonl").to_str().unwrap().to_owned()
@@ -13,16 +14,27 @@ fn permission_rules_are_held_against_a_run() {
     let ran = tapline(&["check", "--permissions", &rules, &tools()]);
     assert_eq!(ran.code, 3, "a call ran that a rule denies: {}", ran.err);
     assert!(ran.err.contains("rules.toml: allow[0]: a rule with `path` (*.py) is never for Bash"), "{}", ran.err);
-    let words: Vec<&str> = ran.out.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
-    assert_eq!(words[..4], ["allow", "allow", "deny", "ask"], "{}", ran.out);
-    assert!(ran.out.contains("(deny[0]: stay here)") && ran.out.contains("(no rule)"), "{}", ran.out);
-    assert!(ran.out.contains("permissions.deny: Bash `cat /") && ran.out.contains("ran, and deny[0] denies it"), "{}", ran.out);
-    assert!(ran.out.ends_with("· 1 violation\n"), "{}", ran.out);
+    let lines: Vec<&str> = ran.out.lines().collect();
+    assert_eq!(
+        lines[..4],
+        [
+            "✓ line 5: Bash `ls`: the rules allow it (allow[1]), and it ran",
+            "✓ line 6: Read `main.py`: the rules allow it (allow[0]), and it ran",
+            "✗ line 10: permissions.deny: Bash `cat /nonexistent`: the rules deny it (deny[0]: stay here), but it ran",
+            "· line 12: Write `out.txt`: no rule is for it, so the agent decides, and it ran",
+        ],
+        "{}",
+        ran.out
+    );
+    assert!(lines.len() == 5 && ran.out.ends_with("· 1 violation\n"), "{}", ran.out);
     let json = tapline(&["check", "--json", "--permissions", &rules, &tools()]);
     let told: serde_json::Value = serde_json::from_str(&json.out).unwrap();
     assert_eq!((json.code, &told["ok"]), (3, &false.into()));
     assert_eq!(told["decisions"][2]["ruling"], "deny");
     assert!(told["decisions"][2]["was"].is_null(), "a stream alone does not say who let it run");
+    let agree: Vec<_> = told["decisions"].as_array().unwrap().iter().map(|told| (&told["ran"], &told["agrees"])).collect();
+    let [yes, no, unknown] = [&true.into(), &false.into(), &serde_json::Value::Null];
+    assert_eq!(agree, [(yes, yes), (yes, yes), (yes, no), (yes, unknown)]);
     assert_eq!(told["violations"][0]["rule"], "permissions.deny");
     let kept = folder.file("kept.toml", "[[deny]]\ntool = \"Bash\"\ncommand = \"rm *\"\n");
     let ran = tapline(&["check", "--permissions", &kept, &tools()]);
@@ -39,7 +51,15 @@ fn a_call_that_was_denied_breaks_no_rule_whoever_denied_it() {
     let rules = folder.file("rules.toml", "deny = [{ tool = [\"Bash\", \"Write\"] }]\n");
     let stream = fixture("claude-2.1.325/tools-denied.jsonl").to_str().unwrap().to_owned();
     let ran = tapline(&["check", "--permissions", &rules, &stream]);
-    assert_eq!(ran.out.matches("; was deny by agent)").count(), 2, "the stream itself says so: {}", ran.out);
+    let denied = "the rules deny it (deny[0]), and it was denied in the run (by the agent)\n";
+    assert_eq!(ran.out.matches(denied).count(), 2, "the stream itself says so: {}", ran.out);
+    assert!(!ran.out.contains("✗ deny"), "{}", ran.out);
+    let allow = folder.file("allow.toml", "allow = [{ tool = \"*\" }]\n");
+    let allowed = tapline(&["check", "--permissions", &allow, &stream]);
+    assert_eq!(allowed.code, 0, "{}", allowed.out);
+    let otherwise = "the rules allow it (allow[0]), but it was denied in the run (by the agent)\n";
+    assert_eq!(allowed.out.matches(otherwise).count(), 2, "{}", allowed.out);
+    assert!(allowed.out.ends_with(" · rules kept (2 calls would be decided otherwise)\n"), "{}", allowed.out);
     let json: serde_json::Value =
         serde_json::from_str(&tapline(&["check", "--json", "--permissions", &rules, &stream]).out).unwrap();
     let was: Vec<_> = json["decisions"].as_array().unwrap().iter().map(|decision| &decision["was"]["ruling"]).collect();
@@ -63,11 +83,28 @@ fn a_call_that_was_denied_breaks_no_rule_whoever_denied_it() {
     )
     .unwrap();
     let ran = tapline(&["check", "--permissions", &rules, &recording]);
-    assert!(
-        ran.out.contains("(deny[0]; was allow by allow[0])") && ran.out.contains("(deny[0]; was deny by nobody)"),
-        "{}",
-        ran.out
+    let lines: Vec<&str> = ran.out.lines().take(2).collect();
+    assert_eq!(
+        lines,
+        [
+            "✗ line 1: permissions.deny: Bash `git status`: the rules deny it (deny[0]), but what became of it is not in the stream",
+            "✓ line 2: Bash `git status`: the rules deny it (deny[0]), and it was denied in the run (nobody was there to ask)",
+        ]
     );
+    // What was asked about was asked, or ran unasked.
+    let ask = folder.file("ask.toml", "ask = [{ tool = \"Bash\" }]\n");
+    let answered = "{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":\"t1\",\"content\":\"so\"}]}}\n";
+    std::fs::write(format!("{recording}/stdout"), line("t1") + answered + &line("t2")).unwrap();
+    let asked = tapline(&["check", "--permissions", &ask, &recording]);
+    let lines: Vec<&str> = asked.out.lines().take(2).collect();
+    assert_eq!(
+        lines,
+        [
+            "! line 1: Bash `git status`: the rules want a person to be asked (ask[0]), but it ran (allowed by allow[0])",
+            "✓ line 3: Bash `git status`: the rules want a person to be asked (ask[0]), and it was denied in the run (nobody was there to ask)",
+        ]
+    );
+    assert_eq!(asked.code, 0, "it is no violation: {}", asked.out);
     let json: serde_json::Value =
         serde_json::from_str(&tapline(&["check", "--json", "--permissions", &rules, &recording]).out).unwrap();
     assert_eq!(json["decisions"][0]["was"], serde_json::json!({"ruling": "allow", "by": "rule", "rule": "allow[0]"}));
@@ -100,7 +137,7 @@ fn odd_things_count_when_strict() {
     let stream = b"{\"type\":\"result\",\"subtype\":\"success\"}\nnonsense\n{\"type\":\"from_the_future\"}\n";
     let ran = tapline_on(stream, &["check"]);
     assert_eq!(ran.code, 0);
-    assert!(ran.out.contains("! line 2: malformed-line: not JSON (column 1: expected null): nonsense"), "{}", ran.out);
+    assert!(ran.out.contains("! line 2: malformed-line: not JSON: nonsense\n"), "{}", ran.out);
     assert!(
         ran.out.contains("~ line 3: drift: from_the_future: tapline does not know this type yet (unknown version, once)"),
         "{}",
@@ -130,4 +167,31 @@ fn a_wrong_policy_is_refused_with_line_and_reason() {
         assert!(ran.err.contains(part), "{part}: {}", ran.err);
     }
     assert_eq!(tapline(&["check", "--policy", "/no/such/policy", &tools()]).code, 2);
+}
+
+#[test]
+fn a_policy_with_a_tool_that_nobody_knows_is_doubted_by_check_and_by_run() {
+    let folder = Folder::new("doubted-policy");
+    let policy = folder.file("policy.toml", "[calls]\nforbid = [\"Bsh\"]\n");
+    let said = "policy.toml: calls.forbid: no tool of the name `Bsh` is known: did you mean `Bash`?\n";
+    let checked = tapline(&["check", "--policy", &policy, &tools()]);
+    assert_eq!((checked.code, checked.err.matches(said).count()), (0, 1), "{}", checked.err);
+    let run = ran(run_command("ok", &["--policy", &policy, "--format", "text"]).output().unwrap());
+    assert_eq!((run.code, run.err.matches(said).count()), (0, 1), "{}", run.err);
+    let init = "{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"s\",\"tools\":[\"Bsh\"]}\n{\"type\":\"result\",\"subtype\":\"success\",\"result\":\"x\"}\n";
+    let own = tapline_on(init.as_bytes(), &["check", "--policy", &policy]);
+    assert_eq!((own.code, own.err.as_str()), (0, ""), "the session has such a tool");
+    for (text, said) in [
+        ("[calls]\nforbid = [\"bash\"]\n", "line 2: `calls.forbid`: no tool is called `bash`: did you mean `Bash`?"),
+        ("[[deny]]\ntool = \"Bash\"\n", "a permission file, which is given with --permissions"),
+    ] {
+        let policy = folder.file("wrong.toml", text);
+        let checked = tapline(&["check", "--policy", &policy, &tools()]);
+        let run = ran(run_command("ok", &["--policy", &policy]).output().unwrap());
+        assert_eq!((checked.code, run.code), (2, 2), "{text}");
+        assert!(checked.err.contains(said) && checked.err == run.err, "{} {}", checked.err, run.err);
+    }
+    let policy = folder.file("limits.toml", "[limits]\nturns = 5\n");
+    let told = tapline(&["check", "--permissions", &policy, &tools()]);
+    assert!(told.code == 2 && told.err.contains("a policy, which is given with --policy"), "{}", told.err);
 }

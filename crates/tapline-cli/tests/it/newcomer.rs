@@ -234,7 +234,7 @@ fn program(folder: &Folder, name: &str, script: &str) -> String {
 }
 
 /// A Codex that cannot do what it is asked, and says so on stderr alone: as 0.166.0 does.
-fn rejecting_codex(folder: &Folder) -> String {
+pub(crate) fn rejecting_codex(folder: &Folder) -> String {
     let script = r#"cat >/dev/null
 echo '{"type":"thread.started","thread_id":"t"}'
 echo '{"type":"turn.started"}'

@@ -124,9 +124,9 @@ pub struct Settled {
     /// The agent was told to remember something, so that it need not ask again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub remembered: bool,
-    /// The rule that would have allowed it, where nobody was there to ask.
+    /// The rule that would have allowed it, where nobody was there to ask; or why none can.
     #[serde(skip)]
-    pub suggestion: Option<Suggestion>,
+    pub suggestion: Option<Result<Suggestion, String>>,
 }
 
 /// Settles a question: by the rules, else by the callback, else with no.

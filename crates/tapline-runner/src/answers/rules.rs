@@ -26,15 +26,15 @@ pub(super) async fn decide(
     look(rules, tool, input, places, within, Permissions::decide).await.unwrap_or_else(lost)
 }
 
-/// The rule that would allow a call that nobody was there to ask about, if one can.
+/// The rule that would allow a call that nobody was there to ask about, or why none can.
 pub(super) async fn suggest(
     rules: &Permissions,
     tool: &str,
     input: Option<&Json>,
     places: &Places,
     within: Duration,
-) -> Option<Suggestion> {
-    look(rules, tool, input, places, within, Permissions::suggest).await.flatten()
+) -> Option<Result<Suggestion, String>> {
+    look(rules, tool, input, places, within, Permissions::suggest).await
 }
 
 /// What is found by rules and a call whose links are followed; nothing where the disk does not answer in time.

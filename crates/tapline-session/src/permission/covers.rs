@@ -3,11 +3,11 @@
 
 use super::runs::{self, ByOption, Inner, SHELLS};
 use super::shell::{self, Node, Piece, Redirect, Script, Simple, Word};
-use crate::policy::{Patterns, matches};
+use crate::pattern::{Patterns, matches};
 
 /// What bash and zsh have built in and `*` does not cover: it evaluates what it is given, or changes what runs later. Others (`echo`,
 /// `pwd`, `cd`, `kill`, `true`) do no more than any program.
-const BUILTINS: &str = "- . [ [[ alias autoload bg bind bindkey break builtin caller chdir command compadd compctl compgen complete compopt \
+pub(super) const BUILTINS: &str = "- . [ [[ alias autoload bg bind bindkey break builtin caller chdir command compadd compctl compgen complete compopt \
     continue coproc declare disable disown echotc emulate enable eval exec exit export fc fg float function functions \
     getln getopts hash help history integer jobs let limit local log logout mapfile nocorrect noglob print printf pushln r \
     read readarray readonly rehash repeat return sched select set setopt shift shopt source suspend sysopen sysread \
@@ -61,7 +61,7 @@ impl Covering<'_> {
             return None;
         }
         let script = shell::read(text).ok()?;
-        (!script.odd && !script.nodes.is_empty()).then_some(())?;
+        (script.odd.is_none() && !script.nodes.is_empty()).then_some(())?;
         if let [Node::Simple(simple)] = script.nodes.as_slice()
             && let Some(inner) = given_to_a_shell(simple)
         {
@@ -226,12 +226,12 @@ fn commands<'a>(script: &'a Script, found: &mut Vec<(&'a Simple, bool)>) -> Opti
 }
 
 /// The name of a command, if that is written plainly.
-fn name(simple: &Simple) -> Option<String> {
+pub(super) fn name(simple: &Simple) -> Option<String> {
     simple.words.first()?.literal().filter(|name| !name.is_empty() && !name.contains(char::is_whitespace))
 }
 
 /// Codex gives every command to a shell: `/bin/bash -lc 'ls'` is `ls`. A shell that lies elsewhere is another program.
-fn given_to_a_shell(simple: &Simple) -> Option<String> {
+pub(super) fn given_to_a_shell(simple: &Simple) -> Option<String> {
     let plain = simple.assigns.is_empty() && simple.redirects.is_empty();
     let [shell, option, text] = simple.words.as_slice() else { return None };
     let (shell, option) = (shell.literal()?, option.literal()?);
@@ -241,7 +241,7 @@ fn given_to_a_shell(simple: &Simple) -> Option<String> {
 }
 
 /// Whether a word is made of nothing but text, plain variables and the output of commands.
-fn is_plain(word: &Word) -> bool {
+pub(super) fn is_plain(word: &Word) -> bool {
     let mut after_variable = false;
     word.pieces.iter().all(|piece| {
         let index_follows = std::mem::take(&mut after_variable);
@@ -269,7 +269,7 @@ fn literals(command: &str) -> Option<Vec<String>> {
 }
 
 /// Nothing is written or read by it.
-fn is_harmless(redirect: &Redirect) -> bool {
+pub(super) fn is_harmless(redirect: &Redirect) -> bool {
     let target = redirect.target.literal().unwrap_or_default();
     match redirect.operator {
         ">" | ">>" | ">|" | "<" => target == "/dev/null",

@@ -1,6 +1,6 @@
 //! Paths as rules see them: resolved first, then compared folder by folder.
 
-use crate::policy::matches as name_matches;
+use crate::pattern::matches as name_matches;
 
 /// A path without `.` and `..`, absolute; none if it is relative and nobody says to what.
 pub fn resolve(path: &str, cwd: Option<&str>) -> Option<String> {

@@ -1,34 +1,38 @@
 //! Reads rules from TOML, and says in plain words what is wrong with them: a rule that is never for anything is a mistake, and where it
 //! was to deny something, a hole.
 
-use serde::de::{Deserializer, Error as _, SeqAccess};
-use serde::{Deserialize, de};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _};
 
+use super::naming::{self, WrongName};
 use super::{Permissions, Rule, covers, tools};
-use crate::policy::{Patterns, matches};
+use crate::pattern::Patterns;
+use crate::rulefile::{File, Holds, Key, any, filled};
 
-/// A list of rules.
-pub(super) fn list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Rule>, D::Error> {
-    struct Visitor;
-    impl<'de> de::Visitor<'de> for Visitor {
-        type Value = Vec<Rule>;
-        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str("a list of rules: [[allow]] (or deny, ask) in two brackets, or allow = [{ tool = \"Bash\", command = \"git status\" }]")
-        }
-        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<Rule>, A::Error> {
-            let mut rules = Vec::new();
-            while let Some(rule) = list.next_element()? {
-                rules.push(rule);
-            }
-            Ok(rules)
-        }
-    }
-    deserializer.deserialize_any(Visitor)
-}
+/// What a file of permission rules may hold.
+pub(super) const FILE: File = File {
+    name: "a permission file",
+    keys: &[
+        Key("allow", Holds::Rules(RULE), RULES),
+        Key("deny", Holds::Rules(RULE), RULES),
+        Key("ask", Holds::Rules(RULE), RULES),
+    ],
+    example: "tool = \"Bash\", below a line with [[allow]]",
+    other: (&["tools", "calls", "mcp", "session", "limits"], "a policy, which is given with --policy"),
+};
+
+const RULES: &str = r#"[[allow]] with tool = "Bash" and command = "git status" on lines below it"#;
+
+const RULE: &[Key] = &[
+    Key("tool", Holds::SomeNames(filled), r#"tool = "Bash" or tool = ["Read", "Grep"]"#),
+    Key("command", Holds::SomeNames(filled), r#"command = "git status" or command = ["git status", "cargo test"]"#),
+    Key("path", Holds::SomeNames(filled), r#"path = "src/**" or path = ["src/**", "docs/*.md"]"#),
+    Key("reason", Holds::Text(any), r#"reason = "nothing is removed here""#),
+];
 
 /// A rule as it is written.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a rule, like { tool = \"Bash\", command = \"git status\" }")]
+#[serde(deny_unknown_fields)]
 pub(super) struct Written {
     #[serde(deserialize_with = "names")]
     tool: Patterns,
@@ -58,7 +62,7 @@ fn some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Patterns, D::Error
 
 fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Patterns, D::Error> {
     let patterns = some(deserializer)?;
-    let wrong = patterns.iter().find_map(wrong_name);
+    let wrong = patterns.iter().find_map(|name| Some(WrongName::of(name)?.told(name, "tool = ")));
     wrong.map_or(Ok(patterns), |wrong| Err(D::Error::custom(wrong)))
 }
 
@@ -72,44 +76,6 @@ fn some_paths<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Patte
     let unknown = patterns.iter().find(of_another);
     let unknown = unknown.map(|pattern| format!("whose home `{pattern}` is in is not known: write the whole path"));
     unknown.map_or(Ok(Some(patterns)), |wrong| Err(D::Error::custom(wrong)))
-}
-
-/// Why no tool is ever called so.
-fn wrong_name(name: &str) -> Option<String> {
-    if let Some((tool, rest)) = name.split_once('(') {
-        let rule = translated(tool.trim(), rest.trim_end().trim_end_matches(')').trim());
-        return Some(format!("`{name}` is how the agent writes its own rules; here, write {rule}"));
-    }
-    if name.contains([',', ' ', '|']) {
-        let names: Vec<_> =
-            name.split([',', ' ', '|']).filter(|name| !name.is_empty()).map(|name| format!("{name:?}")).collect();
-        let names = if let [one] = &names[..] { one.clone() } else { format!("[{}]", names.join(", ")) };
-        return Some(format!("`{name}` is the name of no tool: write tool = {names}"));
-    }
-    if name.strip_prefix("mcp__").is_some_and(|rest| !rest.contains('*') && !rest.contains("__")) {
-        return Some(format!("`{name}` is an MCP server, not a tool: for all of its tools, write tool = \"{name}__*\""));
-    }
-    if tools::known().any(|known| matches(name, known)) {
-        return None;
-    }
-    let meant = tools::known().find(|known| matches(&name.to_lowercase(), &known.to_lowercase()))?;
-    Some(format!("no tool is called `{name}`: did you mean `{meant}`? Capital and small letters count"))
-}
-
-/// A rule of the agent's own (`Bash(git log:*)`) as it is written here.
-fn translated(tool: &str, inside: &str) -> String {
-    let tool = tools::known().find(|known| known.eq_ignore_ascii_case(tool)).unwrap_or(tool);
-    if inside.is_empty() || inside == "*" {
-        format!("tool = {tool:?}")
-    } else if tools::runs_commands(tool) {
-        let command = inside.strip_suffix(":*").map_or(inside.to_owned(), |start| format!("{start} *"));
-        format!("tool = {tool:?} and command = {command:?}")
-    } else if tools::names_files(tool) {
-        let path = if inside.starts_with("//") { &inside[1..] } else { inside };
-        format!("tool = {tool:?} and path = {path:?}")
-    } else {
-        format!("tool = {tool:?} alone: rules look at nothing else of it")
-    }
 }
 
 impl Rule {
@@ -138,9 +104,7 @@ impl Rule {
     /// What of it is most likely not meant so.
     fn doubts(&self, allows: bool) -> Vec<String> {
         let mut doubts: Vec<_> = self.never().collect();
-        let is_new =
-            |name: &&str| !name.contains('*') && !name.starts_with("mcp__") && !tools::known().any(|known| known == *name);
-        doubts.extend(self.tool.iter().filter(is_new).map(|name| format!("no tool of the name `{name}` is known")));
+        doubts.extend(self.tool.iter().filter_map(naming::unknown));
         for command in self.command.iter().flat_map(Patterns::iter) {
             if let Some(start) = command.strip_suffix(":*").filter(|start| !start.contains(' ')) {
                 doubts.push(format!(

@@ -24,8 +24,8 @@ type Read<T> = Result<T, Unreadable>;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Script {
     pub(super) nodes: Vec<Node>,
-    /// There is something in it that shells read in different ways, or that outlives it: nothing that is allowed has that.
-    pub(super) odd: bool,
+    /// What is in it that shells read in different ways, or that outlives it: nothing that is allowed has that.
+    pub(super) odd: Option<&'static str>,
 }
 
 #[derive(Clone, Debug, PartialEq)]

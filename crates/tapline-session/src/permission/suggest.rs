@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Call, Permissions, Rule, Ruling, covers, tools};
+use super::{Call, Permissions, Rule, Ruling, covers, obstacle, tools};
 use crate::text::visible;
 
 /// A rule that would allow a call. Nothing is suggested that was not tried.
@@ -65,8 +65,12 @@ fn quoted(text: &str) -> String {
 }
 
 impl Permissions {
-    /// The narrowest rule that would allow a call beside these; none where no such rule can.
-    pub fn suggest(&self, call: &Call) -> Option<Suggestion> {
+    /// The narrowest rule that would allow a call beside these; where no such rule can, why.
+    pub fn suggest(&self, call: &Call) -> Result<Suggestion, String> {
+        self.narrowest(call).ok_or_else(|| obstacle::of(call))
+    }
+
+    fn narrowest(&self, call: &Call) -> Option<Suggestion> {
         if call.lost_path || call.lost_command {
             return None;
         }

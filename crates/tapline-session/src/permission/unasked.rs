@@ -115,6 +115,11 @@ fn folded(name: &str) -> String {
     name.to_owned()
 }
 
+/// Whether what is written to this file or folder may run without anybody being asked: `.git/config`, `.bashrc` …
+pub fn runs_code_unasked(path: &str, home: Option<&str>) -> bool {
+    is_unnamed(path, "", home)
+}
+
 /// Whether a path holds one of them that the pattern does not name. Where the agent was started is the user's choice: what stands above
 /// counts only for what lies elsewhere.
 pub(super) fn is_unnamed(path: &str, pattern: &str, home: Option<&str>) -> bool {

@@ -26,6 +26,7 @@ mod oracle;
 mod page;
 #[cfg(test)]
 mod permissions;
+mod policies;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]

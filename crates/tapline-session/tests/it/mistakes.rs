@@ -30,7 +30,7 @@ fn a_rule_that_can_never_match_is_refused_and_what_to_write_instead_is_said() {
         ("tool = [\"Write\", \"Edit\"]\ncommand = \"ls\"", "write `path`"),
         ("tool = \"WebSearch\"\ncommand = \"ls\"", "leave it out"),
         ("tool = \"WebFetch\"\npath = \"x\"", "leave it out"),
-        ("tool = []", "is for nothing"),
+        ("tool = []", "is an empty list, but must be at least one name"),
         ("tool = \"Read\"\npath = \"~dev/x\"", "write the whole path"),
     ] {
         for list in ["allow", "deny", "ask"] {
@@ -47,15 +47,24 @@ fn a_rule_that_can_never_match_is_refused_and_what_to_write_instead_is_said() {
 #[test]
 fn what_is_no_list_of_rules_is_said_in_plain_words() {
     for (text, said) in [
-        ("allow = [\"Bash\"]", r#"expected a rule, like { tool = "Bash", command = "git status" }"#),
-        ("allow = \"Bash\"", "expected a list of rules: [[allow]]"),
-        ("[allow]\ntool = \"Bash\"", "expected a list of rules: [[allow]]"),
-        ("[[alow]]\ntool = \"Bash\"", "unknown field `alow`, expected one of `allow`, `deny`, `ask`"),
-        ("[[allow]]\ncommand = \"ls\"", "missing field `tool`"),
-        ("[[allow]]\ntool = 5", "expected a name or a list of names"),
+        ("allow = [\"Bash\"]", "`allow[0]` is the text \"Bash\", but must be a rule, like [[allow]] with tool = \"Bash\""),
+        ("allow = \"Bash\"", "`allow` is the text \"Bash\", but must be a list of rules, like [[allow]]"),
+        ("[allow]\ntool = \"Bash\"", "`allow` is one table, but must be a list of rules: write [[allow]], in two brackets"),
+        (
+            "[[alow]]\ntool = \"Bash\"",
+            "a permission file has no key `alow`: did you mean `allow`? These can stand here: `allow`, `deny`, `ask`",
+        ),
+        ("[[allow]]\ncommand = \"ls\"", "the rule allow[0] has no `tool`: every rule needs it, like tool = \"Bash\""),
+        ("[[allow]]\ntool = 5", "`allow[0].tool` is 5, but must be a name or a list of names, like tool = \"Bash\""),
+        ("[[allow]]\ntool = \"Bash\"\ncommand = [\"ls\", 5]", "`allow[0].command` holds 5, but must hold names alone"),
+        ("[[deny]]\ntool = \"Bash\"\nreason = 5", "`deny[0].reason` is 5, but must be a text, like reason = "),
+        ("[[deny]]\ntool = \"Bash\"\ncomand = \"rm *\"", "the rule deny[0] has no key `comand`: did you mean `command`?"),
+        ("[[deny]]\ntool = Bash", "line 2: `tool = Bash` is not TOML: string values must be quoted; it is written like"),
+        ("{\"allow\": []}", "line 1: `{\"allow\": []}` is not TOML: "),
     ] {
         let error = wrong(text);
-        assert!(error.contains(said) && !error.contains("struct"), "{text}: {error}");
+        let foreign = ["struct", "sequence", "invalid type", "unknown field", "missing field", "TOML parse error"];
+        assert!(error.contains(said) && !foreign.iter().any(|word| error.contains(word)), "{text}: {error}");
     }
 }
 
@@ -68,7 +77,7 @@ fn what_is_most_likely_not_meant_is_doubted() {
             "deny[0]: a rule with `path` (secrets/**) is never for Bash",
         ),
         ("[[ask]]\ntool = [\"Read\", \"Bash\"]\ncommand = \"rm *\"", "ask[0]: Read runs no command"),
-        ("[[deny]]\ntool = \"Wirte\"", "deny[0]: no tool of the name `Wirte` is known"),
+        ("[[deny]]\ntool = \"Wirte\"", "deny[0]: no tool of the name `Wirte` is known: did you mean `Write`?"),
         (
             "[[allow]]\ntool = \"Bash\"\ncommand = \"git:*\"",
             "allow[0]: `git:*` is how the agent writes its own rules; here, `git *`",
@@ -117,7 +126,7 @@ fn call(tool: &str, input: &Value) -> Call {
 
 /// What is suggested, as a file of its own.
 fn suggested(rules: &Permissions, call: &Call) -> Option<String> {
-    let suggestion = rules.suggest(call)?;
+    let suggestion = rules.suggest(call).ok()?;
     Some(format!("allow = [{{ {} }}]", suggestion.lines().join(", ")))
 }
 
@@ -154,19 +163,46 @@ fn the_narrowest_rule_that_would_allow_a_call_is_suggested_and_works() {
 }
 
 #[test]
-fn nothing_is_suggested_that_would_not_work() {
+fn nothing_is_suggested_that_would_not_work_and_why_is_said() {
     let bash = |command: &str| call("Bash", &json!({ "command": command }));
     let none = Permissions::default();
-    for command in ["cat <<E\nE", "ls > f", "$CMD x", "if true; then ls; fi", "ls &", "test -f a; ls", "'", "ls; eval 'rm x'"] {
-        assert_eq!(none.suggest(&bash(command)), None, "{command}");
+    for (command, said) in [
+        ("ls > f", "it is redirected (`> f`); a rule allows only `> /dev/null` and `2>&1`"),
+        ("cd sub && make 2> log.txt", "it is redirected (`> log.txt`)"),
+        ("wc -l < f", "it is redirected (`< f`)"),
+        ("echo $(ls > f)", "it is redirected (`> f`)"),
+        ("/bin/bash -lc 'ls > f'", "it is redirected (`> f`)"),
+        ("cat <<E\nE", "it has a here-document (`<<E`)"),
+        ("$CMD x", "the name of a command must be written out, and `$CMD` is none"),
+        ("if true; then ls; fi", "`if`, a loop"),
+        ("(ls)", "brackets"),
+        ("f() { ls; }; f", "it defines a function (`f`)"),
+        ("ls &", "it has something that runs in the background (`&`)"),
+        ("ls # all", "it has a comment (`#`)"),
+        ("ls $'a'", "it has `$'…'`"),
+        ("echo `date`", "it has backticks"),
+        ("make &> log", "redirect"),
+        ("echo ${a:-b}", "`${a:-b}` is more than text"),
+        ("diff <(ls) f", "`<(ls)` is more than text"),
+        ("a=$(date) make", "must be plain text, unlike `a=$(date)`"),
+        ("test -f a; ls", "`test` evaluates what it is given"),
+        ("ls; eval 'rm x'", "`eval` evaluates what it is given"),
+        ("cd sub && ./test.sh", "`./test.sh` is allowed only in the folder where the agent was started"),
+        ("ls \\\n-l", "a line goes on with `\\`"),
+        ("'", "it cannot be read"),
+    ] {
+        let why = none.suggest(&bash(command)).unwrap_err();
+        assert!(why.contains(said), "{command}: {why}");
     }
-    assert_eq!(none.suggest(&call("Read", &json!({"file_path": "~/x"}))), None);
+    let home = none.suggest(&call("Read", &json!({"file_path": "~/x"}))).unwrap_err();
+    assert!(home.contains("needs the whole path"), "{home}");
+    assert!(none.suggest(&call("Bash", &json!({"command": ["ls"]}))).unwrap_err().contains("no plain text"));
     let elsewhere = Call { cwd: Some("/home/dev/project/sub".to_owned()), ..bash("./test.sh") };
-    assert_eq!(none.suggest(&elsewhere), None, "it is another script");
+    assert!(none.suggest(&elsewhere).is_err(), "it is another script");
     // Where a rule denies, or wants it asked, another that allows is no help.
     for rules in ["deny = [{ tool = \"Bash\", command = \"rm *\" }]", "ask = [{ tool = \"Bash\" }]"] {
         let rules: Permissions = rules.parse().unwrap();
-        assert_eq!([rules.suggest(&bash("rm x")), rules.suggest(&bash("$CMD x"))], [None, None]);
+        assert!(rules.suggest(&bash("rm x")).is_err() && rules.suggest(&bash("$CMD x")).is_err());
     }
     // What is allowed already is not said again.
     let rules: Permissions = "allow = [{ tool = \"Bash\", command = \"cd *\" }]".parse().unwrap();

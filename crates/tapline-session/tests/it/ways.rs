@@ -55,6 +55,20 @@ fn a_denied_command_is_found_in_every_way_to_say_it() {
     assert!(ways.len() >= 400 && missed * 100 <= ways.len() * 5, "{missed} of {} are missed", ways.len());
 }
 
+/// The figures in the documentation are those of the list; those of the agent's own matcher are measured by `scripts/e2e --all`.
+#[test]
+fn the_documentation_tells_how_many_ways_there_are_and_how_many_are_denied() {
+    let docs = std::fs::read_to_string(folder().join("../docs/PERMISSIONS.md")).unwrap();
+    let (all, denied) = (ways().len(), ways().iter().filter(|way| way.missed.is_none()).count());
+    for told in [
+        format!("`fixtures/cases/rm.jsonl` lists {all} ways to say `rm`"),
+        format!("Of the {all} ways to say `rm` in `fixtures/cases/rm.jsonl`"),
+        format!("a rule `rm *` denies {denied}, among them all of those"),
+    ] {
+        assert!(docs.contains(&told), "docs/PERMISSIONS.md does not say: {told}");
+    }
+}
+
 /// What only speaks of a command does not run it.
 #[test]
 fn what_is_only_spoken_of_is_not_denied() {

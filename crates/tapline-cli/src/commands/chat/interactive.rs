@@ -101,7 +101,7 @@ pub(super) async fn run(args: &Args, agent: Agent) -> Result<u8> {
     }
     chat.draw();
     let ended = chat.talk(asked, tell, &mut signals, typed, ahead).await;
-    chat.end(ended, &mut signals).await
+    chat.end(args, ended, &mut signals).await
 }
 
 const HINT: &str = "/help lists commands; Ctrl-C interrupts, Ctrl-D ends the chat";

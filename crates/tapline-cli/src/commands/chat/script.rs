@@ -16,6 +16,7 @@ use super::spent::Spent;
 use super::talk::Talk;
 use crate::args::chat::{Chat, ScriptFormat};
 use crate::ci::Kind;
+use crate::commands::denials::{Denials, Started};
 use crate::commands::view;
 use crate::signals::Signals;
 use crate::sink::Sink;
@@ -35,6 +36,8 @@ pub(super) async fn run(args: &Chat, agent: Agent) -> Result<u8> {
     };
     let options = TerminalOptions { thinking: args.thinking, live: false, ..view::options(args.look) };
     let mut script = Script {
+        args,
+        denials: Denials::default(),
         talk,
         kind,
         format: args.format.unwrap_or(ScriptFormat::View),
@@ -88,7 +91,9 @@ enum Ended {
     Gone,
 }
 
-struct Script {
+struct Script<'a> {
+    args: &'a Chat,
+    denials: Denials,
     talk: Talk,
     kind: tapline_protocol::Agent,
     format: ScriptFormat,
@@ -104,7 +109,7 @@ struct Script {
     style: Style,
 }
 
-impl Script {
+impl Script<'_> {
     /// Says one prompt after the other, until there is none, one fails, or the agent is gone.
     async fn read(&mut self, mut prompts: Prompts) -> Result<()> {
         loop {
@@ -179,6 +184,7 @@ impl Script {
             Update::Record(seen) => {
                 for step in &seen.steps {
                     self.now.accept(step);
+                    self.denials.accept(step);
                     if let (What::Text(text), None) = (&step.what, &step.parent) {
                         said = Some(text.text.clone());
                     }
@@ -193,6 +199,8 @@ impl Script {
                     self.out.flush();
                 }
             }
+            Update::Settled(settled) => self.denials.settle(settled),
+            Update::Over(_) => self.denials.reject(&self.talk.take_rejected()),
             Update::Stderr(line) => output::tell(line),
             Update::Lost(what) | Update::Trouble(what) => output::tell(&format!("WARNING: {what}")),
             _ => {}
@@ -236,7 +244,8 @@ impl Script {
 
     /// The last words: how it all ended, and how to go on.
     async fn finish(self) -> u8 {
-        let Self { talk, kind, format, out, asked, failed, .. } = self;
+        let Self { args, mut denials, mut talk, kind, format, out, asked, failed, .. } = self;
+        denials.reject(&talk.take_rejected());
         let report = talk.finish().await;
         // A reader that does not read is not waited for long.
         let _ = tokio::time::timeout(NOT_TAKEN, out.flushed()).await;
@@ -244,6 +253,9 @@ impl Script {
             output::fail(&format!("cannot write: {error}"));
             return exit::USAGE;
         }
+        let Chat { whose, told, extra, .. } = args;
+        let denied = denials.told(&Started { whose, told, extra });
+        denied.calls.iter().chain(&denied.advice).for_each(|line| output::tell(line));
         let Some(report) = report else { return u8::from(failed) };
         if format == ScriptFormat::View {
             if let Some(recording) = &report.run.recording {
@@ -254,7 +266,7 @@ impl Script {
             }
         }
         let code = report.verdict.exit_code();
-        match (asked, failed, code) {
+        let code = match (asked, failed, code) {
             // Nothing was asked, and nothing answered.
             (false, false, exit::INCOMPLETE) => 0,
             (_, true, 0) => exit::FAILED,
@@ -263,7 +275,8 @@ impl Script {
                 code
             }
             _ => code,
-        }
+        };
+        super::fail_on(args, &report, code, !denied.calls.is_empty())
     }
 }
 

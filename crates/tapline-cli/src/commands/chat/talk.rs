@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use tapline_protocol::claude::control::CommandInfo;
 use tapline_runner::{Agent, Control, Conversation, Failure, Over, Running, Session, Stopper, Update};
 use tapline_session::step::Turn;
-use tapline_session::{Outcome, Report, What};
+use tapline_session::{Outcome, Rejected, Report, What};
 
 /// Who is spoken to.
 pub(super) enum Talk {
@@ -21,13 +21,15 @@ pub(super) struct Codex {
     /// The turn under way, by its number, and how it ended.
     turn: (u64, Option<Box<Turn>>),
     last: Option<Report>,
+    /// Calls that it rejected without a word in its stream.
+    rejected: Vec<Rejected>,
 }
 
 enum State {
     Idle,
     Running(Box<Running>),
     /// All is said; how it ended is to be told. Who waits for that may be called away and come back.
-    Ending(Pin<Box<dyn Future<Output = Report> + Send>>),
+    Ending(Pin<Box<dyn Future<Output = (Report, Vec<Rejected>)> + Send>>),
 }
 
 impl Talk {
@@ -36,7 +38,13 @@ impl Talk {
             tapline_protocol::Agent::Claude => Ok(Self::Claude(Box::new(agent.session().await?.collect_only("turns")))),
             tapline_protocol::Agent::Codex => {
                 let conversation = Conversation::new(agent);
-                Ok(Self::Codex(Box::new(Codex { conversation, state: State::Idle, turn: (0, None), last: None })))
+                Ok(Self::Codex(Box::new(Codex {
+                    conversation,
+                    state: State::Idle,
+                    turn: (0, None),
+                    last: None,
+                    rejected: Vec::new(),
+                })))
             }
         }
     }
@@ -124,15 +132,24 @@ impl Talk {
         }
     }
 
+    /// Calls that were rejected without a word in the stream, since this was asked last.
+    pub(super) fn take_rejected(&mut self) -> Vec<Rejected> {
+        if let Self::Codex(codex) = self { std::mem::take(&mut codex.rejected) } else { Vec::new() }
+    }
+
     /// Waits for its end: how it ended, if it was ever asked anything.
     pub(super) async fn finish(self) -> Option<Report> {
         match self {
             Self::Claude(session) => Some(session.finish().await),
-            Self::Codex(codex) => match codex.state {
-                State::Idle => codex.last,
-                State::Running(running) => Some(running.finish().await),
-                State::Ending(report) => Some(report.await),
-            },
+            Self::Codex(codex) => {
+                let Codex { state, last, .. } = *codex;
+                let ended = match state {
+                    State::Idle => return last,
+                    State::Running(running) => ended(*running).await.0,
+                    State::Ending(ending) => ending.await.0,
+                };
+                Some(with_warnings_of(last, ended))
+            }
         }
     }
 }
@@ -157,18 +174,32 @@ impl Codex {
                 return update;
             }
             if let State::Running(running) = std::mem::replace(&mut self.state, State::Idle) {
-                self.state = State::Ending(Box::pin(running.finish()));
+                self.state = State::Ending(Box::pin(ended(*running)));
             }
         }
         let State::Ending(ending) = &mut self.state else { return std::future::pending().await };
-        let report = ending.await;
+        let (report, rejected) = ending.await;
+        self.rejected.extend(rejected);
         self.state = State::Idle;
         self.conversation.ended(&report);
         // A run may end without a word; its turn is over all the same, and failed.
         let unsaid = || Box::new(Turn { failed: true, message: report.verdict.error.clone(), ..Turn::default() });
         let turn = self.turn.1.take().filter(|turn| turn.failed || report.verdict.outcome == Outcome::Success);
         let over = Over { messages: vec![self.name()], turn: Some(turn.unwrap_or_else(unsaid)) };
-        self.last = Some(report);
+        self.last = Some(with_warnings_of(self.last.take(), report));
         Update::Over(Box::new(over))
     }
+}
+
+/// How a run ended, and what it rejected.
+async fn ended(running: Running) -> (Report, Vec<Rejected>) {
+    let (conclusion, collector, run) = running.conclude().await;
+    (tapline_runner::report(collector, &conclusion, run), conclusion.summary.rejected)
+}
+
+/// A report with what earlier turns were warned of: they were runs of their own.
+fn with_warnings_of(earlier: Option<Report>, mut report: Report) -> Report {
+    let earlier = earlier.map(|report| report.verdict.warnings).unwrap_or_default();
+    report.verdict.warnings.splice(0..0, earlier);
+    report
 }

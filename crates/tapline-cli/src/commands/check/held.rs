@@ -1,4 +1,4 @@
-//! Permission rules held against a run that was made: what they would have decided of each call, what was decided, and what ran that they deny.
+//! Permission rules held against a run that was made: what they say of each call, what happened in the run, and whether the two agree.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use tapline_recording::Recording;
 use tapline_session::permission::{Decided, Ruling};
 use tapline_session::policy::Violation;
 use tapline_session::render::Style;
-use tapline_session::step::{Denied, Step, What};
+use tapline_session::step::{Answer, CallStatus, Denied, Step, What};
 use tapline_session::text::one_line;
 
 /// The violation of a call that ran though a rule denies it.
@@ -34,6 +34,10 @@ pub(super) struct Decision<'a> {
     decided: &'a Decided,
     /// None where nobody has kept it.
     was: Option<&'a Was>,
+    /// Whether it ran; none where the stream does not say.
+    ran: Option<bool>,
+    /// Whether what happened is what the rules say; none where they leave it to the agent, or it is not known.
+    agrees: Option<bool>,
 }
 
 /// The calls of a run.
@@ -41,6 +45,8 @@ pub(super) struct Decision<'a> {
 pub(super) struct Held {
     decided: Vec<Decided>,
     was: BTreeMap<String, Was>,
+    /// Calls that have an answer, and whether they ran.
+    ran: BTreeMap<String, bool>,
 }
 
 impl Held {
@@ -53,12 +59,15 @@ impl Held {
             Some((text("tool_use_id")?, was))
         };
         let was = decisions.iter().flatten().filter_map(one).collect();
-        Self { decided: Vec::new(), was }
+        Self { decided: Vec::new(), was, ran: BTreeMap::new() }
     }
 
     /// Takes the next step, and what the rules say of it. The stream itself may say that a call was denied.
     pub(super) fn accept(&mut self, step: &Step, decided: Option<Decided>) {
         self.decided.extend(decided);
+        if let What::Answer(Answer { id: Some(id), status, .. }) = &step.what {
+            self.ran.insert(id.clone(), *status != CallStatus::Denied);
+        }
         if let What::Denied(Denied { id: Some(id), message, .. }) = &step.what {
             let denied = || Was { ruling: "deny".to_owned(), by: "agent".to_owned(), rule: None, reason: message.clone() };
             self.was.entry(id.clone()).or_insert_with(denied);
@@ -69,40 +78,98 @@ impl Held {
         self.was.get(decided.id.as_ref()?)
     }
 
+    /// Whether a call ran; none where it has no answer.
+    fn ran(&self, decided: &Decided) -> Option<bool> {
+        let denied = self.was(decided).is_some_and(|was| was.ruling == "deny");
+        if denied { Some(false) } else { self.ran.get(decided.id.as_ref()?).copied() }
+    }
+
+    fn agrees(&self, decided: &Decided) -> Option<bool> {
+        match (decided.decision.ruling, &decided.decision.rule, self.ran(decided)) {
+            (Ruling::Allow, _, ran) => ran,
+            // One that was on its way is one too many.
+            (Ruling::Deny, _, ran) => Some(ran == Some(false)),
+            (Ruling::Ask, Some(_), Some(true)) => Some(self.was(decided)?.by == "callback"),
+            (Ruling::Ask, Some(_), Some(false)) => Some(true),
+            (Ruling::Ask, ..) => None,
+        }
+    }
+
     pub(super) fn decisions(&self) -> Vec<Decision<'_>> {
-        self.decided.iter().map(|decided| Decision { decided, was: self.was(decided) }).collect()
+        let one = |decided| Decision { decided, was: self.was(decided), ran: self.ran(decided), agrees: self.agrees(decided) };
+        self.decided.iter().map(one).collect()
     }
 
     /// What ran, or was on its way, though the rules deny it.
     pub(super) fn violations(&self) -> impl Iterator<Item = Violation> {
-        let ran = |decided: &&Decided| {
-            decided.decision.ruling == Ruling::Deny && self.was(decided).is_none_or(|was| was.ruling != "deny")
-        };
-        self.decided.iter().filter(ran).map(|decided| {
+        self.decided.iter().filter(|decided| self.is_broken(decided)).map(|decided| {
             let rule = decided.decision.rule.as_deref().unwrap_or("a rule");
             let message = format!("{} {} ran, and {rule} denies it", decided.tool, decided.title);
             Violation { rule: DENIED, message, line: Some(decided.line) }
         })
     }
 
-    /// A line a call.
+    fn is_broken(&self, decided: &Decided) -> bool {
+        decided.decision.ruling == Ruling::Deny && self.agrees(decided) == Some(false)
+    }
+
+    /// How many calls the rules would have decided otherwise.
+    pub(super) fn differing(&self) -> usize {
+        self.decided.iter().filter(|decided| self.agrees(decided) == Some(false)).count()
+    }
+
+    /// A sentence a call: what the rules say, what happened, and by `and` or `but` whether the two agree.
     pub(super) fn render(&self, style: Style) -> String {
         let Style { red, yellow, green, dim, reset, .. } = style;
         let mut out = String::new();
         for decided in &self.decided {
-            let Decided { line, tool, title, decision, .. } = decided;
-            let (colour, mark, word) = match decision.ruling {
-                Ruling::Allow => (green, "✓", "allow"),
-                Ruling::Deny => (red, "✗", "deny"),
-                Ruling::Ask => (yellow, "?", "ask"),
+            let (colour, mark) = match self.agrees(decided) {
+                Some(true) => (green, "✓"),
+                Some(false) if self.is_broken(decided) => (red, "✗"),
+                Some(false) => (yellow, "!"),
+                None => (dim, "·"),
             };
-            let by = decision.rule.as_deref().unwrap_or("no rule");
-            let reason = decision.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-            let call = one_line(&format!("{tool} {title}"));
-            let was = self.was(decided).map(|was| format!("; was {} by {}", was.ruling, was.rule.as_ref().unwrap_or(&was.by)));
-            let about = one_line(&format!("{by}{reason}{}", was.unwrap_or_default()));
-            let _ = writeln!(out, "{colour}{mark} {word:<5}{reset} line {line}: {call} {dim}({about}){reset}");
+            let rule = if self.is_broken(decided) { format!("{DENIED}: ") } else { String::new() };
+            let word = if self.agrees(decided) == Some(false) { "but" } else { "and" };
+            let call = one_line(&format!("{rule}{} {}", decided.tool, decided.title));
+            let said = one_line(&format!("{}, {word} {}", rules_say(decided), self.happened(decided)));
+            let _ = writeln!(out, "{colour}{mark}{reset} line {}: {call}: {said}", decided.line);
         }
         out
+    }
+
+    /// What became of a call in the run.
+    fn happened(&self, decided: &Decided) -> String {
+        let was = self.was(decided);
+        let by = was.map(|was| was.rule.as_deref().unwrap_or(&was.by));
+        let by = match by {
+            Some("callback") => "by whoever was asked",
+            Some("nobody") => "nobody was there to ask",
+            Some("deadline" | "panic") => "whoever was asked gave no answer",
+            Some("agent") => "by the agent",
+            Some("hook") => "by a hook",
+            Some("withdrawn") => "the agent took the question back",
+            Some(rule) => &format!("by {rule}"),
+            None => "",
+        };
+        let (what, by) = match self.ran(decided) {
+            Some(false) => ("it was denied in the run", by.to_owned()),
+            Some(true) if by.is_empty() => ("it ran", String::new()),
+            Some(true) => ("it ran", format!("allowed {by}")),
+            None => ("what became of it is not in the stream", String::new()),
+        };
+        if by.is_empty() { what.to_owned() } else { format!("{what} ({by})") }
+    }
+}
+
+/// What the rules say of a call.
+fn rules_say(decided: &Decided) -> String {
+    let decision = &decided.decision;
+    let reason = decision.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    let Some(rule) = &decision.rule else { return format!("no rule is for it{reason}, so the agent decides") };
+    match decision.ruling {
+        Ruling::Allow => format!("the rules allow it ({rule}{reason})"),
+        Ruling::Deny => format!("the rules deny it ({rule}{reason})"),
+        Ruling::Ask => format!("the rules want a person to be asked ({rule}{reason})"),
     }
 }

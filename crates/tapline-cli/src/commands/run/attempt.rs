@@ -8,7 +8,7 @@ use tapline_runner::{
     Agent, Conclusion, Running, StartError, StopReason, Update, bin_variable, package, report, report_not_started,
 };
 use tapline_session::policy::{PolicyChecker, Violation};
-use tapline_session::{Category, Collector, Fold, Outcome, Report, Run as RunFacts, Summary, Warning};
+use tapline_session::{Category, Collector, Fold, Outcome, Report, Run as RunFacts, Summary, Warning, What};
 
 use super::NOT_TAKEN;
 use super::prepare::Plan;
@@ -16,6 +16,7 @@ use super::redaction::{Clean, Redaction};
 use super::show::Show;
 use super::signals::{NotBegun, Signals, over};
 use crate::args::run::{Format, Run};
+use crate::commands::check::doubts_of;
 use crate::commands::guard_program;
 use crate::{exit, store};
 
@@ -300,6 +301,9 @@ impl Attempt<'_> {
     fn check(&mut self, steps: &[tapline_session::Step], running: &Running, show: &mut Show) -> Vec<Violation> {
         let Some(policy) = self.policy.as_deref_mut() else { return Vec::new() };
         let found: Vec<Violation> = steps.iter().flat_map(|step| policy.accept(step)).collect();
+        if steps.iter().any(|step| matches!(step.what, What::Session(_))) {
+            doubts_of(self.args.ending.policy.as_deref(), policy).iter().for_each(|doubt| show.note(doubt));
+        }
         for violation in found.iter().take(TOLD) {
             show.note(&format!("policy violated: {}", self.told(violation)));
         }

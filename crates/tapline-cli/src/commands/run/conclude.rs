@@ -14,13 +14,13 @@ use tapline_session::{Advice, Category, Ledger, Outcome, Report, Run as RunFacts
 use tokio::task::spawn_blocking;
 
 use super::NOT_TAKEN;
-use super::advice::advice_on;
 use super::attempt::Ended;
 use super::prepare::Plan;
 use super::show::Show;
 use super::signals::Signals;
 use crate::args::run::{Format, Run};
 use crate::ci::Kind;
+use crate::commands::denials::Started;
 use crate::output::OutputFile;
 use crate::{clock, exit, output, store, values};
 
@@ -94,11 +94,10 @@ pub(super) async fn conclude(
         ([], Format::Text | Format::Live | Format::Lines | Format::StreamJson | Format::Quiet) => {}
         (paths, _) => code = print_values(&report, paths, code, show),
     }
-    let (denied, calls) = show.denials.told();
-    let advice_of_denials = advice_on(calls, args);
-    for line in denied.iter().chain(&advice_of_denials) {
-        show.note(line);
-    }
+    let asked_for = Started { whose: &args.whose, told: &args.told, extra: &args.extra };
+    let denied = show.denials.told(&asked_for);
+    denied.calls.iter().for_each(|call| show.note(call));
+    denied.advice.iter().for_each(|advice| show.block(advice));
     let warned = exit::warning(&report.verdict, &args.ending.fail_on).filter(|_| code == 0);
     code = if warned.is_some() { exit::FAILED } else { code };
     if let Some(failure) = failure.as_ref().filter(|_| plan.format != Format::Quiet) {
@@ -115,11 +114,8 @@ pub(super) async fn conclude(
         }
     }
     if let Some(warning) = warned {
-        // The denied calls are named above.
-        let named = warning.code == "permission-denied" && show.denials.any();
-        let why = exit::warned(warning);
-        show.note(&if named { "exit code 1, because calls were denied (--fail-on)".to_owned() } else { why.clone() });
-        failure = Some(why);
+        show.note(&exit::warned_after(warning, !denied.calls.is_empty()));
+        failure = Some(exit::warned(warning));
     }
     if let Some(failure) = failure.as_ref().filter(|_| plan.format != Format::Quiet) {
         show.annotate(title(told), failure);

@@ -10,11 +10,11 @@ use tapline_session::step::{Odd, Step, What};
 use tapline_session::text::{one_line, visible};
 use tapline_session::{Summary, duration};
 
-use super::denials::Denials;
 use super::redaction::Redaction;
 use crate::args::run::{Ending, Format, Run};
 use crate::ci::Kind;
 use crate::clock;
+use crate::commands::denials::Denials;
 use crate::commands::view;
 use crate::output;
 use crate::sink::Sink;
@@ -266,6 +266,11 @@ impl Show {
     /// A line on stderr, marked with the run's name.
     pub(super) fn note(&mut self, text: &str) {
         self.note_of("tapline", &one_line(text));
+    }
+
+    /// Several lines, of which only the first says who speaks: the others are to be copied.
+    pub(super) fn block(&mut self, text: &str) {
+        self.note_of("tapline", text);
     }
 
     fn note_of(&mut self, who: &str, text: &str) {

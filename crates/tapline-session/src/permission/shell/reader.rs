@@ -30,7 +30,7 @@ pub(super) struct Reader<'a> {
     pub(super) at: usize,
     pub(super) depth: usize,
     waiting: Vec<Waiting>,
-    pub(super) odd: bool,
+    pub(super) odd: Option<&'static str>,
 }
 
 const OPERATORS: &[&str] = &["&>>", "&>", "<<<", "<<-", "<<", "<>", "<&", ">>", ">&", ">|", "<", ">"];
@@ -41,7 +41,7 @@ const DECLARING: &[&str] = &["declare", "typeset", "local", "export", "readonly"
 
 impl<'a> Reader<'a> {
     pub(super) fn new(text: &'a str, depth: usize) -> Self {
-        Self { text, at: 0, depth, waiting: Vec::new(), odd: false }
+        Self { text, at: 0, depth, waiting: Vec::new(), odd: None }
     }
 
     pub(super) fn whole(mut self) -> Read<Script> {
@@ -67,6 +67,11 @@ impl<'a> Reader<'a> {
         is
     }
 
+    /// There is something that nothing that is allowed has: the first of it is told.
+    pub(super) fn mark(&mut self, what: &'static str) {
+        self.odd.get_or_insert(what);
+    }
+
     pub(super) fn expect(&mut self, what: &str) -> Read<()> {
         if self.eat(what) { Ok(()) } else { Err(Unreadable) }
     }
@@ -85,7 +90,7 @@ impl<'a> Reader<'a> {
     fn blanks(&mut self) {
         while self.eat(" ") || self.eat("\t") || self.eat("\\\n") {}
         if self.peek() == Some(b'#') {
-            self.odd = true;
+            self.mark("a comment (`#`)");
             self.at += self.rest().find('\n').unwrap_or(self.rest().len());
         }
     }
@@ -176,7 +181,7 @@ impl<'a> Reader<'a> {
                 Some(b';') if !self.starts(";;") && !self.starts(";&") => self.at += 1,
                 Some(b'&') => {
                     self.at += 1;
-                    self.odd = true;
+                    self.mark("something that runs in the background (`&`)");
                 }
                 None => {}
                 Some(_) => return Err(Unreadable),
@@ -219,7 +224,7 @@ impl<'a> Reader<'a> {
             Some(only) if stages.is_empty() => only,
             last => Node::Pipe(stages.into_iter().chain(last).collect()),
         };
-        Ok(if prefixed { group(vec![Script { nodes: vec![node], odd: false }]) } else { node })
+        Ok(if prefixed { group(vec![Script { nodes: vec![node], odd: None }]) } else { node })
     }
 
     fn command(&mut self) -> Read<Node> {
@@ -302,7 +307,7 @@ impl<'a> Reader<'a> {
                 let named = self.peek() == Some(b'(')
                     || matches!(self.bare(), "{" | "if" | "while" | "until" | "for" | "case" | "select" | "[[");
                 self.at = if named && name > 0 { self.at } else { back };
-                group(vec![Script { nodes: vec![self.command()?], odd: true }])
+                group(vec![Script { nodes: vec![self.command()?], odd: Some("`coproc`") }])
             }
             _ => {
                 self.at = start;
@@ -455,7 +460,9 @@ impl<'a> Reader<'a> {
         }
         let Some(operator) = OPERATORS.iter().find(|operator| rest.starts_with(**operator)) else { return Ok(None) };
         // dash reads `a &>f b` as `a & >f b`, and takes one digit for a number.
-        self.odd |= operator.starts_with('&') || prefix > 1;
+        if operator.starts_with('&') || prefix > 1 {
+            self.mark("a redirection that shells read in different ways (`&>`, `10>`)");
+        }
         self.at += prefix + operator.len();
         self.blanks();
         let target = self.word()?;

@@ -78,7 +78,7 @@ impl Reader<'_> {
                     Some('\n') => {}
                     Some(next) => push(pieces, next, true),
                     None => {
-                        self.odd = true;
+                        self.mark("a `\\` at its end");
                         push(pieces, '\\', true);
                     }
                 }
@@ -141,8 +141,10 @@ impl Reader<'_> {
         }
         // zsh: `$#x[…]`, `$=x[…]`; an index is evaluated.
         let behind = self.rest().trim_start_matches(['#', '+', '=', '~', '^']);
-        self.odd |= behind.len() < self.rest().len()
-            && behind.starts_with(|c: char| c.is_ascii_alphanumeric() || "_@*?!$-".contains(c));
+        if behind.len() < self.rest().len() && behind.starts_with(|c: char| c.is_ascii_alphanumeric() || "_@*?!$-".contains(c))
+        {
+            self.mark("a variable that shells read in different ways (`$#x`, `$=x`)");
+        }
         match self.peek() {
             Some(b'(') => {
                 self.at += 1;
@@ -161,14 +163,14 @@ impl Reader<'_> {
             }
             Some(b'\'') if !quoted => {
                 self.at += 1;
-                self.odd = true;
+                self.mark("`$'…'`");
                 let (text, length) = ansi(self.rest())?;
                 self.at += length;
                 pieces.push(Piece::Text { text, quoted: true });
             }
             Some(b'"') if !quoted => {
                 self.at += 1;
-                self.odd = true;
+                self.mark("`$\"…\"`");
                 self.nest(|reader| reader.double_quoted(pieces, Some('"')))?;
             }
             Some(_) => match self.name() {
@@ -308,7 +310,7 @@ impl Reader<'_> {
         }
         self.at = self.text.len() - characters.as_str().len();
         let depth = self.depth;
-        self.odd = true;
+        self.mark("backticks: write `$(…)`");
         let script = self.nest(|_| read_at(&inner, depth + 1))?;
         pieces.push(Piece::Output { script, quoted });
         Ok(())

@@ -7,7 +7,7 @@ use anyhow::Result;
 use tapline_session::render::Style;
 use tapline_session::text::{count_of, dollars, one_line};
 
-use super::{Chat, Left};
+use super::{Args, Chat, Left};
 use crate::exit;
 use crate::signals::Signals;
 
@@ -16,7 +16,7 @@ const PATIENT: Duration = Duration::from_secs(1);
 
 impl Chat {
     /// The agent ends, in order; a further Ctrl-C does not wait.
-    pub(super) async fn end(mut self, left: Left, signals: &mut Signals) -> Result<u8> {
+    pub(super) async fn end(mut self, args: &Args, left: Left, signals: &mut Signals) -> Result<u8> {
         self.screen.finish();
         // Whoever was asked is gone.
         drop(self.questions);
@@ -58,7 +58,7 @@ impl Chat {
         }
         self.screen.flushed().await;
         Ok(match left {
-            Left::Person | Left::InHaste => 0,
+            Left::Person | Left::InHaste => report.map_or(0, |report| super::super::fail_on(args, &report, 0, false)),
             Left::Signal(number) => u8::try_from(128 + number).unwrap_or(exit::FAILED),
             Left::Agent => report.map_or(exit::FAILED, |report| report.verdict.exit_code().max(exit::FAILED)),
         })

@@ -1,12 +1,16 @@
-//! What a run was not permitted to do, and why: a success with denied calls has done less than it was asked.
+//! What a run or a chat was not permitted to do, and why: a success with denied calls has done less than it was asked.
+
+mod advice;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tapline_runner::Settled;
 use tapline_session::Rejected;
-use tapline_session::permission::{Ruling, Suggestion};
+use tapline_session::permission::{self, Ruling, Suggestion};
 use tapline_session::step::{Answer, Call, CallStatus, Denied, Step, What};
 use tapline_session::text::{count_of, fit, one_line};
+
+pub(super) use advice::Started;
 
 /// So many different denials are told apart.
 const DIFFERENT: usize = 256;
@@ -24,22 +28,24 @@ pub(super) struct Denials {
     /// What was denied here, by the call. The stream may say so too, or only give an answer that failed.
     settled: BTreeMap<String, Denial>,
     told: BTreeSet<String>,
-    /// Commands that have no answer yet, by the call.
-    commands: BTreeMap<String, String>,
+    /// Calls that have not done well yet.
+    calls: BTreeMap<String, permission::Call>,
+    /// Where the agent was started.
+    home: Option<String>,
 }
 
 /// A call that was denied.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Denial {
-    pub(super) tool: String,
+struct Denial {
+    tool: String,
     title: Option<String>,
-    /// The command that it would have run.
-    pub(super) command: Option<String>,
-    pub(super) why: Option<String>,
+    /// What it would have done.
+    call: Option<permission::Call>,
+    why: Option<String>,
     /// The rule that holds it back.
-    pub(super) rule: Option<String>,
-    /// The rule that would allow it.
-    pub(super) suggestion: Option<Suggestion>,
+    rule: Option<String>,
+    /// The rule that would allow it, or why none can.
+    suggestion: Option<Result<Suggestion, String>>,
     times: usize,
 }
 
@@ -47,6 +53,9 @@ impl Denials {
     /// A question of the agent's was settled.
     pub(super) fn settle(&mut self, settled: &Settled) {
         let (Ruling::Deny, Some(id)) = (settled.ruling, &settled.tool_use_id) else { return };
+        if self.told.contains(id) {
+            return;
+        }
         let why = settled.reason.as_deref().unwrap_or("no rule allows it");
         let rule = settled.rule.as_ref().filter(|rule| !why.contains(rule.as_str()));
         let denial = Denial {
@@ -62,11 +71,13 @@ impl Denials {
     /// Something happened.
     pub(super) fn accept(&mut self, step: &Step) {
         match &step.what {
-            What::Call(Call { id: Some(id), input: Some(input), .. }) if self.commands.len() < DIFFERENT => {
-                self.commands.extend(input.text_of("command").map(|command| (id.clone(), command)));
+            What::Session(info) => self.home = self.home.take().or_else(|| info.setup.cwd.clone()),
+            What::Call(Call { id: Some(id), name, input, .. }) if self.calls.len() < DIFFERENT => {
+                let call = permission::Call::of(name, input.as_ref(), self.home.as_deref()).at_home(self.home.as_deref());
+                self.calls.insert(id.clone(), call);
             }
             What::Denied(Denied { id, name, title, message, .. }) => {
-                if id.as_ref().is_some_and(|id| self.told.contains(id)) {
+                if id.as_ref().is_some_and(|id| !self.told.insert(id.clone())) {
                     return;
                 }
                 let here = id.as_ref().and_then(|id| self.settled.remove(id));
@@ -76,8 +87,8 @@ impl Denials {
                     ..Denial::default()
                 });
                 // It may be told at the end, long after the answer.
-                let command = id.as_ref().and_then(|id| self.commands.get(id).cloned());
-                self.add(Denial { title: title.clone(), command, ..denial });
+                let call = id.as_ref().and_then(|id| self.calls.get(id).cloned());
+                self.add(Denial { title: title.clone(), call, ..denial });
             }
             What::Answer(Answer { id: Some(id), title, status, .. }) => {
                 if let Some(denial) = self.settled.remove(id) {
@@ -85,7 +96,7 @@ impl Denials {
                     self.add(Denial { title: title.clone(), ..denial });
                 }
                 if *status == CallStatus::Ok {
-                    self.commands.remove(id);
+                    self.calls.remove(id);
                 }
             }
             _ => {}
@@ -97,11 +108,6 @@ impl Denials {
         for call in rejected {
             self.add(Denial { tool: call.what.to_owned(), why: Some(call.why.clone()), ..Denial::default() });
         }
-    }
-
-    /// Whether any call was denied.
-    pub(super) fn any(&self) -> bool {
-        self.count > 0
     }
 
     fn add(&mut self, denial: Denial) {
@@ -117,27 +123,39 @@ impl Denials {
         }
     }
 
-    /// Lines that name each denied call, and the calls.
-    pub(super) fn told(&mut self) -> (Vec<String>, &[Denial]) {
+    /// What is told in the end: each denied call, and what would have permitted it. What is to be copied stands on lines of its own.
+    pub(super) fn told(&mut self, started: &Started<'_>) -> Told {
         for denial in std::mem::take(&mut self.settled).into_values() {
             self.add(denial);
         }
-        let mut lines: Vec<String> = self.denied.iter().take(TOLD).map(Denial::told).collect();
+        let mut calls: Vec<String> = self.denied.iter().take(TOLD).map(Denial::told).collect();
         let shown: usize = self.denied.iter().take(TOLD).map(|denial| denial.times).sum();
         if self.count > shown {
-            lines.push(format!("denied: {} more", count_of(self.count - shown, "call")));
+            calls.push(format!("denied: {} more", count_of(self.count - shown, "call")));
         }
-        (lines, &self.denied)
+        Told { calls, advice: advice::advice_on(&self.denied, started) }
     }
 }
 
+/// What is told of denied calls.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    pub(super) calls: Vec<String>,
+    pub(super) advice: Vec<String>,
+}
+
 impl Denial {
-    fn told(&self) -> String {
-        let what = match &self.title {
+    /// Tool and title.
+    fn name(&self) -> String {
+        match &self.title {
             Some(title) if title.starts_with(&self.tool) => title.clone(),
             Some(title) => format!("{} {title}", self.tool),
             None => self.tool.clone(),
-        };
+        }
+    }
+
+    fn told(&self) -> String {
+        let what = self.name();
         let times = if self.times > 1 { format!(" ({} times)", self.times) } else { String::new() };
         let why = self.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
         fit(&format!("denied: {what}{times}{why}"), COLUMNS).into_owned()

@@ -1,0 +1,110 @@
+//! Why no rule can allow a call, in words: whoever is told so knows what to change, or that somebody has to be asked.
+//! `covers.rs` decides; this only explains.
+
+use super::covers::{BUILTINS, given_to_a_shell, is_harmless, is_plain, name};
+use super::shell::{self, Node, Piece, Redirect, Script, Simple, Word};
+use super::{Call, tools};
+
+/// Why no rule can allow this call.
+pub(super) fn of(call: &Call) -> String {
+    let Some(command) = &call.command else {
+        return if call.lost_command {
+            "its command is no plain text".to_owned()
+        } else if call.lost_path {
+            "it names a file in a way that can be read differently (`~`, or from a folder that is not known): \
+             a rule with a path needs the whole path"
+                .to_owned()
+        } else {
+            "a rule that stands before it holds it back".to_owned()
+        };
+    };
+    if tools::is_powershell(&call.tool) {
+        return "of PowerShell a rule allows nothing but plain words".to_owned();
+    }
+    let at_home = call.cwd.is_some() && call.cwd == call.home;
+    in_text(command, at_home).unwrap_or_else(|| "what it runs cannot be told from its words".to_owned())
+}
+
+fn in_text(text: &str, at_home: bool) -> Option<String> {
+    if text.contains("\\\n") {
+        return Some("a line goes on with `\\`, which shells read in different ways".to_owned());
+    }
+    if text.chars().any(|c| c.is_control() && c != '\n' && c != '\t') {
+        return Some("it has control characters".to_owned());
+    }
+    let Ok(script) = shell::read(text) else {
+        return Some("it cannot be read: its syntax is wrong or not known, or it is too long or nested too deep".to_owned());
+    };
+    if let [Node::Simple(simple)] = script.nodes.as_slice()
+        && let Some(inner) = given_to_a_shell(simple)
+    {
+        return in_text(&inner, at_home);
+    }
+    let mut found = Vec::new();
+    let obstacle = simple_commands(&script, &mut found);
+    if let Some(what) = obstacle {
+        return Some(what);
+    }
+    let moved = found.iter().any(|simple| name(simple).is_none_or(|name| matches!(&*name, "cd" | "pushd" | "popd")));
+    let alone = found.len() == 1;
+    let of_simple = found.iter().find_map(|simple| in_simple(simple, alone, at_home && !moved));
+    of_simple.or_else(|| Some(format!("it has {}", script.odd?)))
+}
+
+/// The simple commands of a script, or what else is in it.
+fn simple_commands<'a>(script: &'a Script, found: &mut Vec<&'a Simple>) -> Option<String> {
+    let only = "a rule allows lists and pipes of plain commands";
+    for node in &script.nodes {
+        let stages = if let Node::Pipe(stages) = node { stages.as_slice() } else { std::slice::from_ref(node) };
+        for stage in stages {
+            let simple = match stage {
+                Node::Simple(simple) => simple,
+                Node::Function { name, .. } => return Some(format!("it defines a function (`{name}`); {only}")),
+                Node::Group { .. } | Node::Pipe(_) => {
+                    return Some(format!("it has more than plain commands (`if`, a loop, brackets, `!`, `time` …); {only}"));
+                }
+            };
+            found.push(simple);
+            for piece in simple.words.iter().flat_map(|word| &word.pieces) {
+                if let Piece::Output { script, .. } = piece
+                    && let Some(what) = simple_commands(script, found)
+                {
+                    return Some(what);
+                }
+            }
+        }
+    }
+    None
+}
+
+fn in_simple(simple: &Simple, alone: bool, at_home: bool) -> Option<String> {
+    if let Some(redirect) = simple.redirects.iter().find(|redirect| !is_harmless(redirect)) {
+        return Some(redirected(redirect));
+    }
+    let Some(name) = name(simple) else {
+        let written = simple.words.first().map_or("a setting alone", |word| &*word.raw);
+        return Some(format!("the name of a command must be written out, and `{written}` is none"));
+    };
+    if let Some(word) = simple.words.iter().find(|word| !is_plain(word)) {
+        return Some(format!("`{}` is more than text, plain variables and `$(…)`", word.raw));
+    }
+    if let Some(assign) = simple.assigns.iter().find(|assign| !assign.values.iter().all(is_literal)) {
+        return Some(format!("what is set before a command must be plain text, unlike `{}`", assign.raw));
+    }
+    if !alone && BUILTINS.split(' ').any(|known| known == name) {
+        return Some(format!("`{name}` evaluates what it is given: a rule allows it only alone, to the letter"));
+    }
+    let elsewhere = name.contains('/') && !name.starts_with('/') && !at_home;
+    elsewhere.then(|| format!("`{name}` is allowed only in the folder where the agent was started, and not behind `cd`"))
+}
+
+fn is_literal(word: &Word) -> bool {
+    word.literal().is_some()
+}
+
+fn redirected(Redirect { operator, target, .. }: &Redirect) -> String {
+    match *operator {
+        "<<" | "<<-" => format!("it has a here-document (`{operator}{}`)", target.raw),
+        _ => format!("it is redirected (`{operator} {}`); a rule allows only `> /dev/null` and `2>&1`", target.raw),
+    }
+}

@@ -1,0 +1,128 @@
+//! Reads a policy from TOML. What can never hold is refused, and what is most likely a mistake is doubted: a rule that nothing can break is a hole.
+
+use super::Policy;
+use crate::pattern::{Patterns, VersionRange};
+use crate::permission::naming::{self, WrongName};
+use crate::rulefile::{self, File, Holds, Key, WrongRules, filled};
+use crate::text::nearest;
+
+/// What a policy may hold.
+const FILE: File = File {
+    name: "a policy",
+    keys: &[
+        Key("tools", Holds::Table(TOOLS), r#"[tools] with forbid = ["WebFetch"] below it"#),
+        Key("calls", Holds::Table(CALLS), r#"[calls] with forbid = ["WebFetch"] below it"#),
+        Key("mcp", Holds::Table(MCP), r#"[mcp] with connected = ["github"] below it"#),
+        Key("session", Holds::Table(SESSION), r#"[session] with model = "claude-opus-*" below it"#),
+        Key("limits", Holds::Table(LIMITS), "[limits] with cost_usd = 0.50 below it"),
+    ],
+    example: "forbid = [\"WebFetch\"], below a line with [calls]",
+    other: (&["allow", "deny", "ask"], "a permission file, which is given with --permissions"),
+};
+
+const TOOLS: &[Key] = &[
+    Key("allow", Holds::Names(tool), r#"allow = ["Bash", "Read"]"#),
+    Key("forbid", Holds::Names(tool), r#"forbid = ["WebFetch"]"#),
+    Key("require", Holds::Names(tool), r#"require = ["Bash"]"#),
+];
+
+const CALLS: &[Key] = &[
+    Key("allow", Holds::Names(tool), r#"allow = ["Read", "Grep"]"#),
+    Key("forbid", Holds::Names(tool), r#"forbid = ["Bash"]"#),
+];
+
+const MCP: &[Key] = &[
+    Key("connected", Holds::Names(filled), r#"connected = ["github"]"#),
+    Key("all_connected", Holds::Flag, "all_connected = true"),
+    Key("allow", Holds::Names(filled), r#"allow = ["github", "docs"]"#),
+];
+
+const SESSION: &[Key] = &[
+    Key("model", Holds::SomeNames(filled), r#"model = "claude-opus-*""#),
+    Key("cli_version", Holds::Text(version), r#"cli_version = ">=2.1.74, <3""#),
+    Key("permission_mode", Holds::SomeNames(filled), r#"permission_mode = ["default", "plan"]"#),
+    Key("key_source", Holds::SomeNames(filled), r#"key_source = "ANTHROPIC_API_KEY""#),
+    Key("agents", Holds::Names(filled), r#"agents = ["Explore"]"#),
+    Key("skills", Holds::Names(filled), "skills = []"),
+    Key("plugins", Holds::Names(filled), "plugins = []"),
+];
+
+const LIMITS: &[Key] = &[
+    Key("cost_usd", Holds::Amount, "cost_usd = 0.50"),
+    Key("turns", Holds::Count, "turns = 20"),
+    Key("seconds", Holds::SomeAmount, "seconds = 600"),
+    Key("calls", Holds::Count, "calls = 100"),
+    Key("denials", Holds::Count, "denials = 0"),
+];
+
+/// The modes that Claude Code can be in, of all versions that were tried.
+const MODES: &[&str] = &["default", "manual", "acceptEdits", "plan", "dontAsk", "auto", "bypassPermissions"];
+
+/// From TOML; what is wrong is said with its line.
+impl std::str::FromStr for Policy {
+    type Err = WrongRules;
+
+    fn from_str(text: &str) -> Result<Self, WrongRules> {
+        rulefile::read(text, &FILE)
+    }
+}
+
+/// Why no tool is called so.
+fn tool(name: &str) -> Option<String> {
+    let wrong = WrongName::of(name);
+    if let Some(WrongName::OfAgent { tool, rule }) = &wrong {
+        return Some(format!(
+            "`{name}` is a permission rule, and a policy names tools: write {tool:?} for every call of it; to hold back some of \
+             them, give --permissions a file with {rule}"
+        ));
+    }
+    wrong.map(|wrong| wrong.told(name, "")).or_else(|| filled(name))
+}
+
+fn version(text: &str) -> Option<String> {
+    VersionRange::parse(text).err()
+}
+
+impl Policy {
+    /// What of it is most likely not meant so, each with its key. `offered` are the tools that the session has, as far as they are known.
+    pub fn doubts(&self, offered: &[String]) -> Vec<String> {
+        let mut doubts = Vec::new();
+        let Self { tools, calls, mcp, session, .. } = self;
+        let none = Patterns::default();
+        let any = |patterns: &Option<Patterns>| patterns.clone().unwrap_or_default();
+        for (key, names) in [
+            ("tools.allow", &any(&tools.allow)),
+            ("tools.forbid", &tools.forbid),
+            ("calls.allow", &any(&calls.allow)),
+            ("calls.forbid", &calls.forbid),
+        ] {
+            let is_new = |name: &&str| !offered.iter().any(|offered| offered == name);
+            doubts.extend(names.iter().filter(is_new).filter_map(|name| Some(format!("{key}: {}", naming::unknown(name)?))));
+        }
+        for name in tools.require.iter().filter(|name| !name.contains('*')) {
+            let forbidden = [
+                ("tools.forbid", tools.forbid.match_any(name)),
+                ("tools.allow", !tools.allow.as_ref().unwrap_or(&none).match_any(name) && tools.allow.is_some()),
+            ];
+            if let Some((key, _)) = forbidden.into_iter().find(|(_, forbidden)| *forbidden) {
+                doubts.push(format!("tools.require: `{name}` must be offered, and {key} does not let it: no run keeps both"));
+            }
+        }
+        for (key, names) in [("mcp.connected", &mcp.connected), ("mcp.allow", &any(&mcp.allow))] {
+            let server = |name: &str| Some(name.strip_prefix("mcp__")?.split("__").next()?.to_owned());
+            let doubt = |name: &str| Some(format!("{key}: `{name}` is the name of a tool; its server is `{}`", server(name)?));
+            doubts.extend(names.iter().filter_map(doubt));
+        }
+        for name in any(&session.permission_mode).iter().filter(|name| !name.contains('*') && !MODES.contains(name)) {
+            let meant = MODES
+                .iter()
+                .copied()
+                .find(|mode| mode.eq_ignore_ascii_case(name))
+                .or_else(|| nearest(name, MODES.iter().copied()));
+            let meant =
+                meant.map_or_else(|| format!(" ({} are)", MODES.join(", ")), |meant| format!(": did you mean `{meant}`?"));
+            doubts.push(format!("session.permission_mode: no mode of the name `{name}` is known{meant}"));
+        }
+        doubts
+    }
+}
