@@ -23,7 +23,7 @@ const BUFFER: usize = 64 << 10;
 /// A stream that is written without waiting.
 pub(crate) struct Sink {
     file: Option<Arc<File>>,
-    /// It takes everything at once.
+    /// A disk can stall, and nothing tells beforehand: what goes to a file is always written by the other thread.
     is_file: bool,
     waiting: Arc<Waiting>,
     queue: Option<Sender<Vec<u8>>>,
@@ -116,11 +116,10 @@ impl Sink {
     fn write_out(&mut self, mut bytes: &[u8]) {
         let Some(file) = self.file.clone().filter(|_| !self.waiting.has_failed()) else { return };
         while !bytes.is_empty() && self.waiting.bytes.load(Ordering::Acquire) == 0 {
-            let most = if self.is_file { bytes.len() } else { bytes.len().min(AT_ONCE) };
-            if !self.is_file && !is_ready(&file) {
+            if self.is_file || !is_ready(&file) {
                 break;
             }
-            match (&*file).write(&bytes[..most]) {
+            match (&*file).write(&bytes[..bytes.len().min(AT_ONCE)]) {
                 Ok(count) => bytes = &bytes[count..],
                 Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
@@ -171,6 +170,11 @@ impl Sink {
             }
             changed.await;
         }
+    }
+
+    /// How many bytes are not written yet.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.bytes.load(Ordering::Acquire)
     }
 
     /// Nothing more is written, as if its reader had gone.

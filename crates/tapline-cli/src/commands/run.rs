@@ -146,7 +146,10 @@ async fn flush(show: &mut Show, signals: &Signals, stopped: bool) -> bool {
     tokio::select! {
         biased;
         () = show.flushed() => true,
-        () = given_up => false,
+        () = given_up => {
+            show.not_taken().await;
+            false
+        }
     }
 }
 

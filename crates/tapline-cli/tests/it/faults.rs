@@ -149,6 +149,18 @@ fn a_stalled_disk_holds_up_no_clock_and_the_run_says_what_is_missing() {
     }
 }
 
+#[test]
+fn a_stalled_disk_under_stdout_holds_up_no_clock() {
+    let folder = Folder::new("stalled-stdout");
+    let path = folder.path("out.txt");
+    let out = std::fs::File::create(&path).unwrap();
+    let mut command = held(Some(&path), "write", &["--no-record", "--timeout", "2s"]);
+    let done = ran(command.env("FAKE", "hang").stdout(out).output().unwrap());
+    assert_eq!(done.code, 124, "{}", done.err);
+    assert!(done.err.contains("stopping the agent"), "the clock was heard: {}", done.err);
+    assert!(done.err.contains("bytes were not written to stdout: its reader, or the disk, did not respond"), "{}", done.err);
+}
+
 /// Waits until a thread of tapline's, which strace has started, is held up; its number.
 fn held_up(strace: &Bounded) -> String {
     let children = format!("/proc/{0}/task/{0}/children", strace.0.id());

@@ -219,6 +219,17 @@ impl Show {
         self.err.give_up();
     }
 
+    /// Says what of stdout nobody took, where stderr can be written.
+    pub(super) async fn not_taken(&mut self) {
+        let bytes = self.out.waiting();
+        if bytes > 0 && self.err.waiting() == 0 {
+            self.error_line(&format!(
+                "tapline: WARNING: {bytes} bytes were not written to stdout: its reader, or the disk, did not respond"
+            ));
+            let _ = tokio::time::timeout(super::NOT_TAKEN, self.err.flushed()).await;
+        }
+    }
+
     /// Waits until everything is out.
     pub(super) async fn flushed(&mut self) {
         self.flush();
