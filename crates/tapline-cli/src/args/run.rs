@@ -100,7 +100,7 @@ pub(crate) struct Told {
     /// Tools that it does not have, separated by commas; may be given several times
     #[arg(long, value_name = "TOOLS")]
     pub(crate) disallowed_tools: Vec<String>,
-    /// What it may do unasked: default, acceptEdits, plan, bypassPermissions, …
+    /// What it may do unasked: default, acceptEdits, plan, dontAsk, auto, manual or bypassPermissions, as far as the agent's version has them
     #[arg(long, value_name = "MODE")]
     pub(crate) permission_mode: Option<String>,
     /// Rules that decide what it may do (TOML; docs/PERMISSIONS.md). The agent's own settings decide about a call that no rule covers; if the agent would ask a person, the call is denied, or you are asked in a chat
