@@ -37,7 +37,8 @@ pub(crate) fn failure(verdict: &Verdict) -> Option<String> {
         return None;
     }
     let word = verdict.category.map_or(verdict.outcome.word(), |category| category.word());
-    let error = verdict.error.as_deref().map(|error| error.strip_prefix("Error: ").unwrap_or(error));
+    let without_mark = |error| ["Error: ", "error: "].iter().find_map(|mark| str::strip_prefix(error, mark)).unwrap_or(error);
+    let error = verdict.error.as_deref().map(without_mark);
     Some(match error {
         Some(error) if error == word || verdict.category == Some(Category::Timeout) => error.to_owned(),
         Some(error) => format!("{error} ({word})"),

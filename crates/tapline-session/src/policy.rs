@@ -14,6 +14,7 @@ pub use crate::pattern::{Patterns, VersionRange};
 use crate::step::{McpServer, SessionInfo, SoFar, Step, Turn, What};
 use crate::text::dollars;
 use crate::time::duration;
+pub use read::unknown_mode;
 
 /// What a run must keep to. Everything is optional; what is not named is not checked.
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -100,7 +100,7 @@ pub(crate) struct Told {
     /// Tools that the agent may not use, separated by commas; can be repeated
     #[arg(long, value_name = "TOOLS")]
     pub(crate) disallowed_tools: Vec<String>,
-    /// What the agent may do without asking: default, acceptEdits, plan, bypassPermissions, …
+    /// What the agent may do without asking: default, acceptEdits, plan, dontAsk, auto, manual or bypassPermissions, if the agent's version has it
     #[arg(long, value_name = "MODE")]
     pub(crate) permission_mode: Option<String>,
     /// Rules for what the agent may do (TOML; docs/PERMISSIONS.md). If no rule matches a call, the agent's own settings decide; if the agent asks, `run` denies the call and `chat` asks you

@@ -173,7 +173,7 @@ fn failures_are_annotated_whatever_the_command() {
 fn errors_and_annotations_hold_no_key_whatever_the_command() {
     let key = "sk-ant-api03-AAAABBBBCCCCDDDD1111222233334444";
     let folder = Folder::new("annotated-keys");
-    let policy = folder.file("rules.toml", &format!("key = \"{key}\""));
+    let policy = folder.file("rules.toml", &format!("[limits]\nturns = \"{key}\""));
     let failed =
         format!(r#"{{"type":"result","subtype":"success","is_error":true,"result":"API Error: 400 {key}","session_id":"s"}}"#);
     for args in [&["inspect", "--exit-status"][..], &["view", "--exit-status"], &["check", "--policy", &policy]] {
@@ -220,6 +220,35 @@ fn groups_are_closed_and_errors_annotated_on_every_path_of_a_run() {
         assert!(opened == 1 || code == 2, "{mode} {args:?}: {}", ended.out);
         assert_eq!(commands(&ended.err).len(), usize::from(code != 0), "{mode} {args:?}: {}", ended.err);
     }
+}
+
+/// What the log says of denied calls, the summary of the job says, too.
+#[test]
+fn the_summary_of_a_job_names_the_denied_tools_and_the_flag_that_would_allow_them() {
+    let folder = Folder::new("denied-summary");
+    let summary = folder.path("summary.md");
+    for format in ["text", "lines", "quiet"] {
+        let _ = std::fs::remove_file(&summary);
+        let mut command = run_command("denied", &["--format", format]);
+        let told = ran(command.env("GITHUB_ACTIONS", "true").env("GITHUB_STEP_SUMMARY", &summary).output().unwrap());
+        assert_eq!(told.code, 0, "{format}: {}", told.err);
+        let page = std::fs::read_to_string(&summary).unwrap();
+        for said in [
+            "### ⚠️ success",
+            "**Not everything was permitted**",
+            "- denied: Edit ",
+            "- denied: Bash ",
+            "(2 times)",
+            "--allowed-tools \"Bash(make),Edit\" (the edits alone: --permission-mode acceptEdits)",
+        ] {
+            assert_eq!(page.matches(said).count(), 1, "{format}: {said}: {page}");
+        }
+        assert!(!page.contains("Failed calls"), "{page}");
+    }
+    let mut command = run_command("ok", &[]);
+    command.env("GITHUB_ACTIONS", "true").env("GITHUB_STEP_SUMMARY", folder.path("ok.md")).output().unwrap();
+    let page = std::fs::read_to_string(folder.path("ok.md")).unwrap();
+    assert!(page.contains("### ✅ success") && !page.contains("permitted"), "{page}");
 }
 
 #[test]

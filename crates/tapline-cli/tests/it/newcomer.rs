@@ -46,6 +46,28 @@ fn a_clock_that_is_set_to_nothing_is_refused() {
     assert_eq!(run("ok", &["--timeout", "90s", "--grace", "0s", "--linger", "0s"]).code, 0, "these may be nothing");
 }
 
+/// What the agent says of a mode that there is not comes once, and last; before it, which modes there are.
+#[test]
+fn a_permission_mode_that_there_is_not_is_told_with_those_that_there_are() {
+    let folder = Folder::new("yolo");
+    let why = "error: option '--permission-mode <mode>' argument 'yolo' is invalid. Allowed choices are acceptEdits, plan.";
+    let bin = program(&folder, "claude", &format!("echo \"{why}\" >&2\nexit 1"));
+    let run =
+        |format: &str| tapline(&["run", "go", "--no-record", "--bin", &bin, "--permission-mode", "yolo", "--format", format]);
+    let modes = "tapline: --permission-mode: no mode of the name `yolo` is known (there are default, acceptEdits, plan, dontAsk, auto, manual, bypassPermissions)";
+    let text = run("text");
+    assert_eq!(text.code, 1, "{}", text.err);
+    assert_eq!(text.err.lines().collect::<Vec<_>>(), [modes, &format!("Error: {} (startup)", &why[7..])], "{}", text.err);
+    for format in ["lines", "live", "report", "stream-json"] {
+        let told = run(format);
+        assert!(told.err.starts_with(modes), "{format}: {}", told.err);
+        assert!(!told.err.contains("ended without a result"), "{format}: {}", told.err);
+    }
+    let chatted = tapline_on(b"go\n", &["chat", "--no-record", "--bin", &bin, "--permission-mode", "acceptedits"]);
+    assert!(chatted.err.contains("did you mean `acceptEdits`?"), "{}", chatted.err);
+    assert!(!tapline(&["run", "go", "--no-record", "--bin", &bin, "--permission-mode", "dontAsk"]).err.contains("is known"));
+}
+
 #[test]
 fn a_code_for_fail_on_that_is_nearly_right_is_named() {
     for (given, meant) in

@@ -55,8 +55,19 @@ const LIMITS: &[Key] = &[
     Key("denials", Holds::Count, "denials = 0"),
 ];
 
-/// The modes that Claude Code can be in, of all versions that were tried.
-const MODES: &[&str] = &["default", "manual", "acceptEdits", "plan", "dontAsk", "auto", "bypassPermissions"];
+/// The modes that Claude Code can be in, of all versions that were tried: not every version has them all.
+const MODES: &[&str] = &["default", "acceptEdits", "plan", "dontAsk", "auto", "manual", "bypassPermissions"];
+
+/// Why a permission mode is most likely a mistake: none of that name is known.
+pub fn unknown_mode(name: &str) -> Option<String> {
+    if MODES.contains(&name) {
+        return None;
+    }
+    let same = MODES.iter().copied().find(|mode| mode.eq_ignore_ascii_case(name));
+    let meant = same.or_else(|| nearest(name, MODES.iter().copied()));
+    let meant = meant.map(|meant| format!(": did you mean `{meant}`?")).unwrap_or_default();
+    Some(format!("no mode of the name `{name}` is known{meant} (there are {})", MODES.join(", ")))
+}
 
 /// From TOML; what is wrong is said with its line.
 impl std::str::FromStr for Policy {
@@ -113,16 +124,9 @@ impl Policy {
             let doubt = |name: &str| Some(format!("{key}: `{name}` is the name of a tool; its server is `{}`", server(name)?));
             doubts.extend(names.iter().filter_map(doubt));
         }
-        for name in any(&session.permission_mode).iter().filter(|name| !name.contains('*') && !MODES.contains(name)) {
-            let meant = MODES
-                .iter()
-                .copied()
-                .find(|mode| mode.eq_ignore_ascii_case(name))
-                .or_else(|| nearest(name, MODES.iter().copied()));
-            let meant =
-                meant.map_or_else(|| format!(" ({} are)", MODES.join(", ")), |meant| format!(": did you mean `{meant}`?"));
-            doubts.push(format!("session.permission_mode: no mode of the name `{name}` is known{meant}"));
-        }
+        let modes = any(&session.permission_mode);
+        let unknown = modes.iter().filter(|name| !name.contains('*')).filter_map(unknown_mode);
+        doubts.extend(unknown.map(|doubt| format!("session.permission_mode: {doubt}")));
         doubts
     }
 }

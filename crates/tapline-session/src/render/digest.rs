@@ -14,8 +14,9 @@ const LISTED: usize = 20;
 /// No more characters of the answer are told.
 const ANSWER: usize = 20_000;
 
-/// What became of a run, in Markdown. Nothing the agent wrote can become more than text in it.
-pub fn digest(report: &Report) -> String {
+/// What became of a run, in Markdown: with the calls that were denied, and what would have allowed them. Nothing the agent wrote can
+/// become more than text in it.
+pub fn digest(report: &Report, denied: &[String], advice: &[String]) -> String {
     let verdict = &report.verdict;
     let mark = match verdict.outcome {
         Outcome::Success if verdict.clean => "✅",
@@ -57,14 +58,21 @@ pub fn digest(report: &Report) -> String {
     }
     let calls = &report.tools.calls;
     let failed: Vec<_> = calls.iter().filter(|call| matches!(call.status, CallStatus::Error | CallStatus::Denied)).collect();
+    let [errors, refused] =
+        [CallStatus::Error, CallStatus::Denied].map(|status| failed.iter().filter(|call| call.status == status).count());
     if !calls.is_empty() {
-        row("calls", format!("{}, {} failed or denied", count_of(calls.len(), "call"), failed.len()));
+        row("calls", format!("{}, {errors} failed, {refused} denied", count_of(calls.len(), "call")));
     }
     if let Some(answer) = report.answer.as_ref().filter(|answer| !answer.trim().is_empty()) {
         let (text, cut) = head(answer.trim(), ANSWER);
         let _ = writeln!(out, "\n{}{}", prose(text), if cut { "\n\n… (cut)" } else { "" });
     }
-    list(&mut out, "Failed calls", failed.iter().map(|call| inline(&call.title)));
+    if !denied.is_empty() {
+        list(&mut out, "Not everything was permitted", denied.iter().map(|call| inline(call)));
+        let _ = writeln!(out, "\n{}", code_block(&advice.join("\n")));
+    }
+    let failed = failed.iter().filter(|call| call.status == CallStatus::Error).collect::<Vec<_>>();
+    list(&mut out, "Failed calls", failed.iter().map(|call| inline(&format!("{} {}", call.name, call.title))));
     let warnings = verdict.warnings.iter().map(|warning| format!("{}: {}", warning.code, inline(&warning.message)));
     list(&mut out, "Warnings", warnings);
     out

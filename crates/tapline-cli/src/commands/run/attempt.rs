@@ -227,7 +227,9 @@ impl Attempt<'_> {
         let Followed { clean, mut violations, lost } = followed;
         let (conclusion, collector, run) = running.conclude().await;
         let silent = conclusion.summary.verdict.warnings.iter().any(|warning| warning.code == "no-result");
-        if silent && conclusion.stopped.is_none() {
+        // An agent that did not come so far has said why, and that is told.
+        let began = conclusion.summary.verdict.category != Some(Category::Startup);
+        if silent && began && conclusion.stopped.is_none() {
             show.note("the stream ended without a result");
         }
         let duration_ms = u64::try_from(self.started.elapsed().as_millis()).ok();

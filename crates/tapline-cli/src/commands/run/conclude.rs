@@ -123,7 +123,9 @@ pub(super) async fn conclude(
     if let Some(folder) = recorded.filter(|_| human || failure.is_some()) {
         show.note(&store::recorded_in(&folder));
     }
-    let text = digest(told);
+    let [calls, advice] =
+        [&denied.calls, &denied.advice].map(|lines| lines.iter().map(|line| show.clean(line)).collect::<Vec<_>>());
+    let text = digest(told, &calls, &advice);
     if let Err(error) = job_summary(text.clone(), grace).await {
         show.note(&format!("{error:#}"));
     }

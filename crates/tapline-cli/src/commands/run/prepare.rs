@@ -8,6 +8,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, bail, ensure};
 use tapline_runner::{Agent, Environment, Input, Limits, Options};
 use tapline_session::permission::Permissions;
+use tapline_session::policy::unknown_mode;
 
 use super::context;
 use super::signals::NotBegun;
@@ -71,6 +72,10 @@ pub(in crate::commands) fn options(told: &Told, extra: &[OsString], partial: boo
     }
     for config in told.mcp_config.iter().filter(|config| !config.trim_start().starts_with('{')) {
         ensure!(Path::new(config).is_file(), "--mcp-config: {config} is not a file");
+    }
+    // The agent itself refuses it, or a version to come knows it.
+    if let Some(unknown) = told.permission_mode.as_deref().and_then(unknown_mode) {
+        output::tell(&format!("--permission-mode: {unknown}"));
     }
     // The agent may work in another folder: what was found from here is found from there.
     let here = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());

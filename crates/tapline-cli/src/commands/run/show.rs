@@ -339,7 +339,7 @@ impl Show {
     }
 
     /// The text as it may be told.
-    fn clean(&self, text: &str) -> String {
+    pub(super) fn clean(&self, text: &str) -> String {
         self.redactor.as_ref().map_or_else(|| text.to_owned(), |redactor| redactor.text(text).into_owned())
     }
 
