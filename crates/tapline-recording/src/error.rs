@@ -1,15 +1,15 @@
-//! What can go wrong with a recording, with the path that it went wrong at.
+//! Errors of recordings, with the path.
 
 use std::io;
 use std::path::PathBuf;
 
-/// What can go wrong.
+/// An error of a recording.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
-    /// There is something of that name.
+    /// The path already exists.
     #[error("{0} already exists, and a recording is never overwritten; use another path")]
     Exists(PathBuf),
-    /// A folder or file could not be made.
+    /// A folder or file could not be created.
     #[error("cannot write the recording {path}: {error}; use another folder (--record, TAPLINE_HOME) or --no-record")]
     Create {
         /// Which.
@@ -17,7 +17,7 @@ pub enum RecordingError {
         /// Why.
         error: io::Error,
     },
-    /// The folder is no recording.
+    /// The folder is not a recording.
     #[error("{0} is not a recording: it has no stdout")]
     NotARecording(PathBuf),
     /// A file could not be read.
@@ -28,7 +28,7 @@ pub enum RecordingError {
         /// Why.
         error: io::Error,
     },
-    /// The end could not be written: the recording opens, and says that it is cut.
+    /// The end could not be written: the recording opens, but is reported as incomplete.
     #[error("cannot write the end of the recording {path}: {error}")]
     Finish {
         /// Which.

@@ -1,13 +1,13 @@
-//! What a recording is: a folder of plain files, private to its owner, that opens whatever happened to the writer.
+//! A recording is a folder of plain files, private to its owner, that can be opened whatever happened to its writer.
 //!
 //! ```text
-//! meta.json   what was started: agent, arguments (redacted), names of the environment, when
-//! stdout      the exact bytes the agent wrote
-//! stderr      what it wrote beside them
+//! meta.json   what was started: agent, arguments (redacted), names of environment variables, time
+//! stdout      the exact bytes that the agent wrote to stdout
+//! stderr      what it wrote to stderr
 //! stdin       what was sent to it
-//! times       when each piece came: `o 5321 1045123`, stream, end offset, microseconds; where it
-//!             ends as the one before, the stream was closed
-//! end.json    how it ended; missing if the writer did not live to see it
+//! times       when each piece came: `o 5321 1045123`, stream, end offset, microseconds; the same offset
+//!             as the line before means that the stream was closed
+//! end.json    how it ended; missing if the writer was killed
 //! ```
 //!
 //! ```

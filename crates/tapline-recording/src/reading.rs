@@ -1,4 +1,4 @@
-//! Reads a recording, whole or cut: what is there opens.
+//! Reads a recording, complete or not.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ pub struct Recording {
     folder: PathBuf,
     /// What was started.
     pub meta: Meta,
-    /// How it ended; `None` if the writer did not live to see it.
+    /// How it ended; `None` if the writer was killed or is still running.
     pub end: Option<End>,
 }
 
@@ -46,7 +46,7 @@ impl Recording {
         self.folder.join(stream.file_name())
     }
 
-    /// Where it is incomplete, in words: cut, edited, or never whole.
+    /// Where it is incomplete or was edited, in words.
     pub fn flaws(&self) -> Vec<String> {
         let is_json = |name: &str| std::fs::read_to_string(self.folder.join(name)).is_ok_and(|text| Json::parse(&text).is_ok());
         let mut flaws = Vec::new();
@@ -79,14 +79,14 @@ impl Recording {
         flaws
     }
 
-    /// What the agent wrote to stderr; what is not UTF-8 becomes U+FFFD.
+    /// What the agent wrote to stderr; invalid UTF-8 becomes U+FFFD.
     pub fn stderr(&self) -> Result<String, RecordingError> {
         let path = self.file(Stream::Stderr);
         let bytes = std::fs::read(&path).map_err(|error| RecordingError::Read { path, error })?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// The first so many bytes of it, which are all that a verdict looks at.
+    /// The first `limit` bytes of stderr, which is all that a verdict uses.
     pub fn stderr_head(&self, limit: u64) -> Result<String, RecordingError> {
         use std::io::Read as _;
         let path = self.file(Stream::Stderr);
@@ -96,26 +96,26 @@ impl Recording {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// What was sent to the agent, and when; none if that cannot be read.
+    /// What was sent to the agent, and when; `None` if that cannot be read.
     pub fn sent(&self) -> Option<SentPieces> {
         SentPieces::open(&self.folder).ok()
     }
 
-    /// Whether the agent was sent messages, one a line, and not a prompt as plain text.
+    /// Whether the agent was sent messages, one per line, and not a prompt as plain text.
     pub fn takes_messages(&self) -> bool {
         let args = &self.meta.argv;
         args.iter().any(|arg| arg == "--input-format=stream-json")
             || args.windows(2).any(|pair| pair[0] == "--input-format" && pair[1] == "stream-json")
     }
 
-    /// Whether the agent was told to write lines of JSON; one that was not may have written a document.
+    /// Whether the agent was told to write JSON lines; otherwise it may have written one document.
     pub fn writes_lines(&self) -> bool {
         let args = &self.meta.argv;
         args.iter().any(|arg| ["--output-format=stream-json", "--json", "--experimental-json"].contains(&arg.as_str()))
             || args.windows(2).any(|pair| pair[0] == "--output-format" && pair[1] == "stream-json")
     }
 
-    /// Writes anew how it ended: what only its caller knows, once all attempts are over.
+    /// Writes the end again, with facts that only the caller knows once all attempts are over.
     pub fn amend(&mut self, end: End) -> Result<(), RecordingError> {
         let path = self.folder.join("end.json");
         crate::writing::replace_end(&self.folder, &end).map_err(|error| RecordingError::Finish { path, error })?;
@@ -123,13 +123,13 @@ impl Recording {
         Ok(())
     }
 
-    /// How permission questions were settled, one object each; none if there were none. A line that is cut is passed over.
+    /// How permission questions were decided, one object each; empty if there were none. Incomplete lines are skipped.
     pub fn decisions(&self) -> Vec<Json> {
         let text = std::fs::read_to_string(self.folder.join(DECISIONS)).unwrap_or_default();
         text.lines().filter_map(|line| Json::parse(line).ok()).collect()
     }
 
-    /// The pieces in the order in which they came. A line of `times` that is cut or wrong is passed over.
+    /// The pieces in order of arrival. Incomplete or wrong lines of `times` are skipped.
     pub fn pieces(&self) -> Result<Vec<Piece>, RecordingError> {
         let path = self.folder.join("times");
         let bytes = std::fs::read(&path).map_err(|error| RecordingError::Read { path, error })?;

@@ -1,4 +1,4 @@
-//! What was sent to the agent, piece by piece, and after how much of its output: so that both sides of a recording
+//! What was sent to the agent, piece by piece, and after how much of its output, so that both sides of a recording
 //! can be read as one conversation.
 
 use std::fs::File;
@@ -8,16 +8,16 @@ use std::path::Path;
 use crate::times::piece;
 use crate::writing::Stream;
 
-/// Something that was sent, or the end of what is sent.
+/// Something that was sent, or the end of the input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// So many bytes of the agent's output came before it.
+    /// How many bytes of the agent's output came before it.
     pub after: u64,
-    /// What was sent; nothing where stdin was closed.
+    /// What was sent; empty if stdin was closed.
     pub bytes: Vec<u8>,
 }
 
-/// What was sent, in order. Without `times` all of it came first.
+/// What was sent, in order. Without `times`, all of it counts as sent first.
 #[derive(Debug)]
 pub struct SentPieces {
     stdin: File,

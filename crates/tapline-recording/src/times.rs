@@ -1,10 +1,10 @@
-//! When each piece of a recording came: a line of `times` for each.
+//! When each piece of a recording arrived: one line of `times` each.
 
 use std::time::Duration;
 
 use crate::writing::Stream;
 
-/// A piece of a stream: where it ends, and when it came.
+/// A piece of a stream: where it ends, and when it arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// Which stream.

@@ -1,5 +1,5 @@
-//! Writes a recording while the run goes on. Every piece is in the kernel's hands before the call returns, so that
-//! a writer that is killed loses nothing; a disk that fails costs the rest of that file, and says so.
+//! Writes a recording during the run. Every piece is handed to the kernel before the call returns, so a killed
+//! writer loses nothing. If the disk fails, the rest of that file is lost, and the recording says so.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Seek as _, SeekFrom, Write};
@@ -12,14 +12,14 @@ use serde::Serialize;
 use crate::error::RecordingError;
 use crate::syncing::Synced;
 
-/// What a piece belongs to.
+/// The stream of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
-    /// What the agent wrote.
+    /// The agent's stdout.
     Stdout,
-    /// What it wrote beside it.
+    /// The agent's stderr.
     Stderr,
-    /// What was sent to it.
+    /// What was sent to the agent.
     Stdin,
 }
 
@@ -45,17 +45,17 @@ impl Stream {
     }
 }
 
-/// When what was written is put on the disk.
+/// When to flush data to the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sync {
-    /// Once a second: a power loss costs at most that.
+    /// Once a second: a power failure costs at most one second.
     #[default]
     EverySecond,
-    /// With every piece: a power loss costs nothing.
+    /// After every piece: a power failure costs nothing.
     Always,
 }
 
-/// What was started. Secrets are to be redacted before.
+/// What was started. The caller redacts secrets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "each is what its name says")]
 pub struct Meta {
@@ -80,31 +80,31 @@ pub struct End {
     pub exit_code: Option<i32>,
     /// The signal, by name.
     pub signal: Option<String>,
-    /// A watchdog ended it.
+    /// A timeout ended it.
     pub timed_out: bool,
-    /// Which clock has stopped it.
+    /// The clock that stopped it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock: Option<Clock>,
     /// A person or program interrupted it.
     pub interrupted: bool,
     /// It was stopped after its final result.
     pub lingered: bool,
-    /// It was stopped because it broke a rule: which.
+    /// The rule that it broke and was stopped for.
     pub violated: Option<String>,
-    /// How many processes could not be ended; none that could be counted is 0.
+    /// How many processes could not be stopped; 0 if they could not be counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left: Option<usize>,
     /// How long it took.
     pub duration_ms: Option<u64>,
-    /// The verdict, as the report words it.
+    /// The verdict, as in the report.
     pub verdict: Option<tapline_protocol::Json>,
-    /// Of the last attempt of several: how many there were.
+    /// For the last of several attempts: how many there were.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u64>,
-    /// Of the last attempt of several: when the first started.
+    /// For the last of several attempts: when the first started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<String>,
-    /// Of the last attempt of several: what all of them used and cost, as the report words it.
+    /// For the last of several attempts: what all of them used and cost, as in the report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ledger: Option<tapline_protocol::Json>,
     /// Where the recording is incomplete.
@@ -116,11 +116,11 @@ pub struct End {
 pub struct Clock {
     /// `timeout`, `idle-timeout` or `linger`.
     pub name: String,
-    /// How long it runs.
+    /// Its setting.
     pub ms: u64,
 }
 
-/// A file that could not be written on.
+/// A file that could not be written further.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Loss {
     /// Which.
@@ -227,7 +227,7 @@ impl Track {
 }
 
 impl Recorder {
-    /// Makes the folder, which must not be there, and the files in it, private to their owner.
+    /// Creates the folder, which must not exist, and its files, private to their owner.
     pub fn create(folder: &Path, meta: &Meta, sync: Sync) -> Result<Self, RecordingError> {
         let fail = |error| RecordingError::Create { path: folder.to_owned(), error };
         if let Some(above) = folder.parent() {
@@ -268,17 +268,17 @@ impl Recorder {
         Ok(Self { folder: folder.to_owned(), streams, times, decisions: None, end, entries, started: Instant::now(), sync })
     }
 
-    /// Where it is.
+    /// The folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Appends a piece that came just now. Returns what is lost, the first time something is.
+    /// Appends a piece that arrived just now. Returns a loss the first time something is lost.
     pub fn write(&mut self, stream: Stream, bytes: &[u8]) -> Vec<Loss> {
         self.write_at(stream, bytes, self.started.elapsed())
     }
 
-    /// Appends a piece that came at this time of the run.
+    /// Appends a piece that arrived at this time of the run.
     pub fn write_at(&mut self, stream: Stream, bytes: &[u8], at: Duration) -> Vec<Loss> {
         if bytes.is_empty() {
             return Vec::new();
@@ -296,7 +296,7 @@ impl Recorder {
         self.close_at(stream, self.started.elapsed())
     }
 
-    /// Notes that a stream was closed at this time of the run: a piece with nothing in it.
+    /// Notes that a stream was closed at this time of the run: an empty piece.
     pub fn close_at(&mut self, stream: Stream, at: Duration) -> Vec<Loss> {
         self.note(stream, at).into_iter().collect()
     }
@@ -306,7 +306,7 @@ impl Recorder {
         self.times.append(line.as_bytes(), self.sync)
     }
 
-    /// Appends how a question of the agent's was settled, one JSON object a line, with its time.
+    /// Appends how a question of the agent was decided, one JSON object per line, with its time.
     pub fn decide(&mut self, decision: &impl Serialize) -> Vec<Loss> {
         if self.decisions.is_none() {
             let lost = |error: io::Error| Loss { file: DECISIONS.to_owned(), from: 0, error: error.to_string() };
@@ -325,12 +325,12 @@ impl Recorder {
         lost.into_iter().collect()
     }
 
-    /// Nothing more of a stream is kept: somebody could not hand it over. Where it ends is said.
+    /// Stops recording a stream whose data did not reach the recorder. The recording says where it ends.
     pub fn give_up(&mut self, stream: Stream, error: &io::Error) {
         self.streams[stream as usize].stop(error);
     }
 
-    /// Takes it away again: what was to be recorded never began.
+    /// Removes the recording, because the run never started.
     pub fn discard(self) {
         let _ = std::fs::remove_dir_all(&self.folder);
     }
@@ -345,7 +345,7 @@ impl Recorder {
         tracks.chain(decisions).collect()
     }
 
-    /// Writes how it ended and puts everything on the disk. Returns what was lost last.
+    /// Writes how the run ended and flushes everything to the disk. Returns the last losses.
     pub fn finish(mut self, end: &End) -> Result<Vec<Loss>, RecordingError> {
         let mut losses = Vec::new();
         for track in self.streams.iter_mut().chain([&mut self.times]).chain(self.decisions.iter_mut().flatten()) {
@@ -388,7 +388,7 @@ pub(crate) fn replace_end(folder: &Path, end: &End) -> io::Result<()> {
 /// The end before it is known.
 const END_PART: &str = "end.json.part";
 
-/// Makes a folder and those above it, private to their owner; one that is there stays as it is.
+/// Creates a folder and its parents, private to their owner; an existing folder stays unchanged.
 pub fn create_private_folder(path: &Path) -> io::Result<()> {
     private_folders().recursive(true).create(path)
 }

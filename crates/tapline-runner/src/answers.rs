@@ -1,5 +1,5 @@
-//! Who answers when the agent asks: permission rules and a callback, hooks, tools of this program's, elicitations, dialogs.
-//! What nobody is there for is answered with an error at once, so that the agent never waits for us.
+//! Answers the agent's questions: permission rules and a callback, hooks, tools of this program, elicitations, dialogs.
+//! A question without a callback gets an error at once, so that the agent never waits.
 
 mod builder;
 mod callback;
@@ -41,12 +41,12 @@ const WEEK: u64 = 7 * 24 * 3600;
 /// The server of tools that name none.
 const OWN_SERVER: &str = "tapline";
 
-/// Who answers what the agent asks.
+/// Who answers the agent's questions.
 #[derive(Clone)]
 pub struct Answers {
-    /// Rules that decide without asking anybody.
+    /// Rules that decide without asking.
     pub permissions: Option<Permissions>,
-    /// How long a callback may take; then the answer is no.
+    /// How long a callback may take; after that the answer is no.
     pub within: Duration,
     permission: Option<Callback<PermissionQuestion, Permission>>,
     hooks: Vec<hook::Hook>,

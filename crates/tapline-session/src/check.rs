@@ -1,5 +1,5 @@
-//! What is odd about a stream: lines that cannot be read, what has drifted from what this version knows, answers
-//! without calls, results that are missing, partial messages that do not fit the whole ones.
+//! Finds problems in a stream: lines that cannot be read, events that this version does not know, results
+//! without calls, missing results, partial messages that differ from the complete ones.
 
 mod deltas;
 mod splice;
@@ -14,46 +14,46 @@ use crate::policy::Violation;
 use crate::step::{Step, What};
 use deltas::Deltas;
 
-/// Something odd.
+/// A problem in a stream.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
     /// A stable code: `malformed-line`, `spliced-line`, `delta-differs`, …
     pub code: &'static str,
-    /// What.
+    /// The message.
     pub message: String,
-    /// The line, where one is to blame.
+    /// The line, if one caused it.
     pub line: Option<u64>,
 }
 
-/// What an event type carries that this version does not know.
+/// What an event contains that this version does not know.
 #[derive(Clone, Debug, Serialize)]
 pub struct Drift {
-    /// The agent's version, as its last init said.
+    /// The agent's version, from its last init.
     pub cli_version: Option<String>,
     /// The event: a type, or `system/<subtype>`.
     pub event: String,
     /// Whether the event itself is unknown.
     pub unknown_type: bool,
-    /// Its top-level keys that are unknown.
+    /// Its unknown top-level keys.
     pub unknown_keys: Vec<String>,
-    /// How many such lines.
+    /// The number of such lines.
     pub count: u64,
     /// The first of them.
     pub line: u64,
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Debug, Serialize)]
 pub struct CheckReport {
     /// Whether nothing was found that counts.
     pub ok: bool,
     /// Lines read.
     pub lines: u64,
-    /// What is odd.
+    /// The problems.
     pub findings: Vec<Finding>,
-    /// What has drifted.
+    /// The drift.
     pub drift: Vec<Drift>,
-    /// Rules of the policy that were not kept.
+    /// The broken rules of the policy.
     pub violations: Vec<Violation>,
 }
 
@@ -75,7 +75,7 @@ const KEYS: usize = 256;
 /// No more findings of one code are listed; the rest is counted.
 const PER_CODE: usize = 1_000;
 
-/// Checks a stream while it goes by.
+/// Checks a stream while it is read.
 #[derive(Debug, Default)]
 pub struct Checker {
     findings: Vec<Finding>,
@@ -143,7 +143,7 @@ impl Checker {
         }
     }
 
-    /// Everything that was found. `strict` makes odd things count.
+    /// Returns everything that was found. With `strict`, findings make the check fail.
     pub fn finish(mut self, summary: &Summary, violations: Vec<Violation>, strict: bool) -> CheckReport {
         for (code, message) in self.deltas.finish() {
             self.add(code, None, message);

@@ -1,5 +1,5 @@
-//! What a run used and cost. Cumulative totals are differenced, repeated messages counted once, placeholders
-//! never summed; what is not exact says so.
+//! What a run used and cost. Cumulative totals are turned into differences, repeated messages count once, and placeholders
+//! are never summed; `exact` says whether the numbers are complete.
 
 mod builder;
 
@@ -14,23 +14,23 @@ use tapline_protocol::{Json, Kind, Number, Read as _, Value};
 
 pub(crate) use builder::LedgerBuilder;
 
-/// Tokens by kind. `input` never includes cached ones.
+/// Tokens by kind. `input` never includes cached tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TokenCounts {
-    /// Read anew.
+    /// Input that was not cached.
     pub input: u64,
-    /// Written, reasoning included.
+    /// Output, including reasoning.
     pub output: u64,
     /// Read from the cache.
     pub cache_read: u64,
     /// Written to the cache.
     pub cache_write: u64,
-    /// Of the output: spent on thinking.
+    /// The part of the output that was spent on thinking.
     pub reasoning: u64,
 }
 
 impl TokenCounts {
-    /// All that was read and written.
+    /// The sum of input, output and cached tokens.
     pub fn total(&self) -> u64 {
         self.input.saturating_add(self.output).saturating_add(self.cache_read).saturating_add(self.cache_write)
     }
@@ -97,7 +97,7 @@ pub struct ModelTotals {
     /// Its tokens.
     #[serde(flatten)]
     pub tokens: TokenCounts,
-    /// Its cost, where the stream says.
+    /// Its cost, if the stream says.
     pub cost_usd: Option<f64>,
 }
 
@@ -108,16 +108,16 @@ impl AddAssign for ModelTotals {
     }
 }
 
-/// What the counts were taken from.
+/// The source of the counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Basis {
     /// Nothing in the stream counts tokens.
     #[default]
     None,
-    /// Messages alone: their input, once each. Output is not known.
+    /// Messages only: the input of each, counted once. The output is not known.
     Messages,
-    /// Partial messages: exact, as far as the stream goes.
+    /// Partial messages: exact for what the stream contains.
     Deltas,
     /// The agent's own results.
     Results,
@@ -126,19 +126,19 @@ pub enum Basis {
 /// What a run used and cost.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ledger {
-    /// Dollars; null where the stream does not say.
+    /// Dollars; `None` if the stream does not say.
     pub cost_usd: Option<f64>,
     /// Tokens.
     pub tokens: TokenCounts,
-    /// Searches that the API ran.
+    /// Web searches that the API ran.
     pub web_searches: u64,
     /// Whether nothing is missing or estimated.
     pub exact: bool,
-    /// The same by model.
+    /// The totals for each model.
     pub by_model: BTreeMap<String, ModelTotals>,
-    /// What the counts were taken from.
+    /// The source of the counts.
     pub basis: Basis,
-    /// Nothing is known of what the agent used, not even that it was nothing: it is none that we can read.
+    /// Whether nothing is known, not even that the agent used nothing, because no known agent wrote the stream.
     pub unreported: bool,
 }
 
@@ -163,7 +163,7 @@ impl Serialize for Ledger {
 }
 
 impl Ledger {
-    /// Reads a ledger as the report words it.
+    /// Reads a ledger from the report's JSON.
     pub fn from_json(json: &Json) -> Option<Self> {
         json.with(|value| {
             let models = value.get("by_model").and_then(Value::entries).into_iter().flatten();

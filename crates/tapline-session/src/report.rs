@@ -21,7 +21,7 @@ use crate::ledger::Ledger;
 use crate::step::{CallStatus, Hook, Retry, ServerAnswer, ServerCall, Setup, Turn};
 use crate::verdict::Verdict;
 
-/// What tapline says about one stream.
+/// The report on one stream.
 #[derive(Debug, Serialize)]
 #[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct Report {
@@ -75,18 +75,18 @@ impl Report {
     }
 }
 
-/// What only the program that ran the agent knows.
+/// Facts that only the program that ran the agent knows.
 #[derive(Clone, Debug, Serialize)]
 pub struct Run {
     /// When it started, RFC 3339.
     pub started_at: Option<String>,
     /// How long it took.
     pub duration_ms: Option<u64>,
-    /// How often it was tried.
+    /// The number of attempts.
     pub attempts: u64,
-    /// What the caller calls it.
+    /// The caller's name for it.
     pub label: Option<String>,
-    /// Where the run is kept.
+    /// The path of the recording.
     pub recording: Option<String>,
 }
 
@@ -96,7 +96,7 @@ impl Default for Run {
     }
 }
 
-/// The session, as its first start described it.
+/// The session, from its first start.
 #[derive(Debug, Serialize)]
 #[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct Session {
@@ -107,7 +107,7 @@ pub struct Session {
     pub setup: Setup,
 }
 
-/// Calls and answers.
+/// Calls and results.
 #[derive(Debug, Default, Serialize)]
 #[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct Tools {
@@ -130,7 +130,7 @@ pub struct CallEntry {
     pub result: Option<ResultEntry>,
 }
 
-/// Its answer.
+/// Its result.
 #[derive(Debug, Serialize)]
 #[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct ResultEntry {
@@ -140,7 +140,7 @@ pub struct ResultEntry {
     pub block: usize,
 }
 
-/// An answer without a call.
+/// A result without a call.
 #[derive(Debug, Serialize)]
 #[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct OrphanEntry {
@@ -152,7 +152,7 @@ pub struct OrphanEntry {
     pub block: usize,
 }
 
-/// A task as it stood at the end.
+/// The final state of a task.
 #[derive(Debug, Serialize)]
 #[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct TaskEntry {
@@ -164,7 +164,7 @@ pub struct TaskEntry {
     pub kind: Option<String>,
 }
 
-/// What partial messages added up to.
+/// The sum of the partial messages.
 #[derive(Debug, Default, Serialize)]
 #[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct PartialTexts {
@@ -173,7 +173,7 @@ pub struct PartialTexts {
     pub json: String,
 }
 
-/// What only Codex has.
+/// What only Codex reports.
 #[derive(Debug, Default, Serialize)]
 #[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct CodexPart {
@@ -188,7 +188,7 @@ pub struct CodexPart {
     pub usage: Option<CodexUsage>,
 }
 
-/// How many turns started and how they ended.
+/// How many turns started, and how they ended.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 #[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct TurnCounts {
@@ -197,7 +197,7 @@ pub struct TurnCounts {
     pub failed: u64,
 }
 
-/// A Codex item: its merged fields, and what became of it.
+/// A Codex item: its merged fields, and how it ended.
 #[derive(Debug, Serialize)]
 pub struct ItemEntry {
     /// The merged fields.
@@ -205,12 +205,12 @@ pub struct ItemEntry {
     pub fields: BTreeMap<String, Json>,
     /// started, updated, completed
     pub phases: Vec<&'static str>,
-    /// Whether it did what it should.
+    /// Whether it succeeded.
     pub ok: bool,
-    /// Of a plan: how many entries are done.
+    /// For a plan: how many entries are done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub todo_done: Option<usize>,
-    /// Of a plan: how many entries there are.
+    /// For a plan: how many entries there are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub todo_total: Option<usize>,
 }

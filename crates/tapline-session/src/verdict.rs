@@ -11,7 +11,7 @@ pub(crate) use category::{CodexFailure, TurnFacts};
 pub(crate) use heuristics::{TextFacts, says_waiting};
 pub(crate) use judge::{Evidence, judge};
 
-/// What a file alone cannot know of a run.
+/// Facts about a run that its stream does not contain.
 #[derive(Clone, Debug, Default)]
 pub struct Ending {
     /// The exit code, if it is known.
@@ -20,19 +20,19 @@ pub struct Ending {
     pub signal: Option<String>,
     /// What the agent wrote to stderr.
     pub stderr: Option<String>,
-    /// A watchdog ended the run.
+    /// A timeout ended the run.
     pub timed_out: bool,
     /// A person or program interrupted the run.
     pub interrupted: bool,
-    /// The signal was sent after the final result, to a process that lingered: it does not count.
+    /// The signal was sent after the final result, to a process that kept running: it does not count.
     pub lingered: bool,
-    /// The run broke a rule, and was stopped for it: which.
+    /// The run was stopped because it broke this rule.
     pub violated: Option<String>,
     /// The agent could not be started, and why.
     pub not_started: Option<String>,
     /// Codex's `--output-last-message` file.
     pub last_message: Option<String>,
-    /// No advisory categories.
+    /// Turns off the advisory categories.
     pub no_heuristics: bool,
     /// The agent was told to run no background tasks.
     pub no_background_tasks: bool,
@@ -42,18 +42,18 @@ pub struct Ending {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// The agent says it did it.
+    /// The agent says that it succeeded.
     Success,
     /// It failed.
     Failure,
     /// A person or program stopped it.
     Interrupted,
-    /// The result never came.
+    /// There is no result.
     Incomplete,
 }
 
 impl Outcome {
-    /// The report's word for it.
+    /// Its name in the report.
     pub fn word(self) -> &'static str {
         match self {
             Self::Success => "success",
@@ -75,7 +75,7 @@ impl std::fmt::Display for Outcome {
 pub struct Retry {
     /// When.
     pub advice: Advice,
-    /// From when on, RFC 3339, if the stream says.
+    /// The earliest time, RFC 3339, if the stream says.
     pub at: Option<String>,
 }
 
@@ -91,7 +91,7 @@ pub enum Advice {
     Later,
 }
 
-/// The codes of [`Warning`]s that this version gives. The set is open: a later version has more.
+/// The codes of [`Warning`]s that this version gives. Later versions may add more.
 pub const WARNING_CODES: &[&str] = &[
     "malformed-line",
     "truncated-tail",
@@ -118,18 +118,18 @@ pub const WARNING_CODES: &[&str] = &[
     "unsupported-version",
 ];
 
-/// Something that deserves a look, whatever the outcome.
+/// Something that deserves attention, whatever the outcome.
 #[derive(Clone, Debug, Serialize)]
 pub struct Warning {
     /// A stable code: `malformed-line`, `no-result`, …
     pub code: &'static str,
-    /// What.
+    /// The message.
     pub message: String,
-    /// The line, where one is to blame.
+    /// The line, if one caused it.
     pub line: Option<u64>,
 }
 
-/// What is known of the process's end.
+/// How the process ended.
 #[derive(Clone, Debug, Serialize)]
 pub struct Exit {
     /// The exit code.
@@ -140,32 +140,32 @@ pub struct Exit {
     pub class: &'static str,
 }
 
-/// What became of a run.
+/// The outcome of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verdict {
     /// How it ended.
     pub outcome: Outcome,
-    /// Why, where there is something to say.
+    /// Why, if there is a reason.
     pub category: Option<Category>,
-    /// The text a person should read; at most 4096 characters, then ` ... (truncated)`.
+    /// The message for people; at most 4096 characters, then ` ... (truncated)`.
     pub error: Option<String>,
     /// Success, and no category, no failed turn, no denied call, no error on the way.
     pub clean: bool,
     /// Whether trying again can help.
     pub retry: Retry,
-    /// What deserves a look.
+    /// Everything that deserves attention.
     pub warnings: Vec<Warning>,
-    /// The process's end.
+    /// How the process ended.
     pub exit: Exit,
 }
 
 impl Verdict {
-    /// As the report words it.
+    /// The verdict as in the report.
     pub fn to_json(&self) -> Option<tapline_protocol::Json> {
         serde_json::to_string(self).ok().and_then(|text| tapline_protocol::Json::parse(&text).ok())
     }
 
-    /// Something outside of the stream makes it a failure after all.
+    /// Turns the verdict into a failure, for a reason outside of the stream.
     pub fn fail(&mut self, category: Category, error: String) {
         self.outcome = Outcome::Failure;
         self.category = Some(category);
@@ -174,7 +174,7 @@ impl Verdict {
         self.retry = Retry { advice: Advice::No, at: None };
     }
 
-    /// The exit code that tapline itself gives for this verdict.
+    /// The exit code that tapline uses for this verdict.
     pub fn exit_code(&self) -> u8 {
         match (self.outcome, self.category) {
             (Outcome::Success, _) => 0,

@@ -1,4 +1,4 @@
-//! What can go wrong here, and what to do then.
+//! Errors, and what to do about them.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,25 +6,25 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// A scenario that is wrong.
+/// An error in a scenario.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("line {line}, column {column}: {reason}")]
 pub struct ScenarioError {
-    /// Where.
+    /// The line.
     pub line: usize,
-    /// Where in the line.
+    /// The column.
     pub column: usize,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
 /// A sim or a replay that cannot be started.
 #[derive(Debug, Error)]
 pub enum SimError {
-    /// The scenario is wrong.
+    /// The scenario has an error.
     #[error("the scenario is wrong: {0}")]
     Scenario(#[from] ScenarioError),
-    /// The address cannot be had.
+    /// The address is not available.
     #[error("cannot listen on {address}: {error} (port 0 picks a free port)")]
     Listen {
         /// Which.
@@ -40,7 +40,7 @@ pub enum SimError {
         /// Why.
         error: io::Error,
     },
-    /// A folder or file of its own cannot be made.
+    /// A folder or file could not be created.
     #[error("cannot create {}: {error}", path.display())]
     Make {
         /// Which.
@@ -48,7 +48,7 @@ pub enum SimError {
         /// Why.
         error: io::Error,
     },
-    /// A HOME with settings that are not ours.
+    /// A HOME with settings that tapline did not write.
     #[error("{} was not created by tapline and would be overwritten: use another folder as HOME", .0.display())]
     NotOurs(PathBuf),
     /// The recording cannot be opened.

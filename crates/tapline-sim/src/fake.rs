@@ -1,5 +1,5 @@
-//! A fake agent for tests: a program that any host can start, played by the test itself. A shell passes its streams through named
-//! pipes, so that nothing needs to be installed.
+//! A fake agent for tests: a program that any host can start, played by the test itself. A shell script passes its streams
+//! through named pipes, so nothing needs to be installed.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -14,7 +14,7 @@ use crate::error::SimError;
 use crate::home::{remove, temporary};
 use crate::replay::{HostEnds, Played, ReplayOptions, replay};
 
-/// A program that plays a recording to whoever starts it, as often as it is started, until this is dropped.
+/// A program that plays a recording each time it is started, until this value is dropped.
 ///
 /// ```no_run
 /// use tapline_sim::{FakeAgent, ReplayOptions};
@@ -58,12 +58,12 @@ impl FakeAgent {
         Ok(agent)
     }
 
-    /// How each time that it was played ended, so far.
+    /// How each replay so far ended.
     pub fn played(&self) -> Vec<Played> {
         self.played.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Its path, for a host to start.
+    /// The path of the program, for a host to start.
     pub fn program(&self) -> &Path {
         &self.program
     }

@@ -1,5 +1,5 @@
-//! Tests of what drives coding agents, without an account, money or luck: a model that follows a script, so that the real
-//! `claude` and `codex` run offline, deterministic and free.
+//! Tests programs that drive coding agents, without an account or cost: a scripted model lets the real
+//! `claude` and `codex` run offline and deterministically;
 //!
 //! ```no_run
 //! use tapline_sim::Sim;
@@ -10,7 +10,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! and an agent that plays a recording to whoever starts it:
+//! and a fake agent plays a recording to the program that starts it:
 //!
 //! ```no_run
 //! use tapline_sim::{FakeAgent, ReplayOptions};

@@ -1,5 +1,5 @@
-//! An agent that plays a recording to any host: the same bytes, the same end, at the pace that is wanted, with faults on demand.
-//! What the host sends is awaited where it was awaited, and its own ids stand in the answers.
+//! An agent that plays a recording to any host: the same bytes, the same end, at any speed, with faults on demand.
+//! It waits for the host's input where the agent waited, and uses the host's own ids in its answers.
 
 mod frame;
 mod host;
@@ -20,42 +20,42 @@ use frame::{answered, is_result, may_answer};
 use host::{Host, Woken};
 use order::{Inputs, Next, Sent};
 
-/// How a recording is played.
+/// How to play a recording.
 #[derive(Clone, Debug, Default)]
 pub struct ReplayOptions {
     /// How fast.
     pub speed: Speed,
-    /// At most so many bytes in a write.
+    /// The maximum number of bytes per write.
     pub chunks: Option<NonZeroUsize>,
-    /// Ends after so many lines of output.
+    /// End after this many lines of output.
     pub stop_after: Option<u64>,
-    /// Says nothing more after so many lines of output, and stays.
+    /// Print nothing more after this many lines of output, but keep running.
     pub hang_at: Option<u64>,
-    /// Leaves out what ends a turn.
+    /// Leave out the lines that end a turn.
     pub drop_result: bool,
-    /// Ends where the host departs from what was recorded.
+    /// End where the host does not follow the recording.
     pub strict: bool,
-    /// Set, one that hangs goes on: for those who hold it in their own process.
+    /// When set, a replay that hangs continues: for replays in the same process.
     pub released: Arc<AtomicBool>,
 }
 
-/// How fast.
+/// The speed of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Speed {
-    /// As it was, so many times over.
+    /// The recorded speed times this factor.
     Times(f64),
     /// Without waiting.
     #[default]
     Instant,
 }
 
-/// The ends of the host that a replay speaks to.
+/// The host's ends of the streams.
 pub struct HostEnds {
-    /// What it sends; none if nobody is there to send.
+    /// What the host sends; `None` if there is no stdin.
     pub stdin: Option<Box<dyn Read + Send>>,
-    /// What it reads.
+    /// The host's end of stdout.
     pub stdout: Box<dyn Write + Send>,
-    /// What it reads beside.
+    /// The host's end of stderr.
     pub stderr: Box<dyn Write + Send>,
 }
 
@@ -74,9 +74,9 @@ pub enum Played {
     Signal(String),
     /// The recording does not say how.
     NoEnd,
-    /// The host has departed from what was recorded: where.
+    /// The host did not follow the recording: where.
     Departed(String),
-    /// The host reads no more.
+    /// The host stopped reading.
     Unread,
 }
 
@@ -421,7 +421,7 @@ fn write_in(to: &mut dyn Write, bytes: &[u8], chunks: Option<NonZeroUsize>) -> i
     Ok(())
 }
 
-/// The version that the recorded agent says it is.
+/// The recorded agent's version.
 pub fn recorded_version(recording: &Recording) -> Option<String> {
     let mut head = vec![0; 1 << 20];
     let mut file = File::open(recording.stdout()).ok()?;

@@ -1,5 +1,5 @@
-//! A scenario: what the model answers, turn by turn, and what goes wrong on the way. Read from TOML or JSON; a wrong one
-//! is refused with line and reason. docs/SIM.md describes it, `tapline sim --example` prints one.
+//! A scenario: the model's answers, turn by turn, and faults on the way. Read from TOML or JSON; an error
+//! has a line and a reason. docs/SIM.md describes it, `tapline sim --example` prints one.
 
 mod fault;
 mod pattern;
@@ -15,40 +15,40 @@ pub use pattern::{Facts, Lane, Pattern, When};
 pub use text::Text;
 pub use turn::{Block, Pace, ToolCall, Turn, Usage};
 
-/// A scenario that works, with a line about everything in it.
+/// A working scenario with comments.
 pub const EXAMPLE: &str = include_str!("scenario/example.toml");
 
-/// What the model answers.
+/// The model's answers.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Scenario {
-    /// The model that the answers name; without it the one that was asked.
+    /// The model name in the answers; by default the one in the request.
     pub model: Option<String>,
-    /// What every turn says it used, unless it says so itself.
+    /// The usage of turns without their own.
     pub usage: Usage,
-    /// The answer to what the agent asks beside the conversation (a title, a summary), where no turn is for it.
+    /// The answer to requests outside the conversation (a title, a summary) that no turn matches.
     pub side: Option<String>,
-    /// What must hold when all is over.
+    /// Expectations at the end.
     pub expect: Whole,
     /// The answers, in order.
     #[serde(rename = "turn", alias = "turns")]
     pub turns: Vec<Turn>,
 }
 
-/// What must hold for the whole.
+/// Expectations at the end.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Whole {
-    /// So many requests of the conversation and its sub-agents were made.
+    /// The number of requests of the conversation and its sub-agents.
     pub requests: Option<u64>,
-    /// Every turn was used.
+    /// Whether every turn must be used.
     pub all_turns: bool,
 }
 
 /// How often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Times {
-    /// So often.
+    /// This many times.
     Exactly(u64),
     /// Always.
     Forever,

@@ -1,4 +1,4 @@
-//! A model that follows a scenario, at an address of its own, for as long as it is held.
+//! A scripted model, served on its own address until it is dropped.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::OpenOptions;
@@ -16,7 +16,7 @@ use crate::home;
 use crate::journal::{Journal, Logged};
 use crate::scenario::{Lane, Scenario, Usage};
 
-/// A scripted model. It serves from a thread of its own until it is dropped.
+/// A scripted model. It serves from its own thread until it is dropped.
 ///
 /// ```
 /// use tapline_sim::Sim;
@@ -35,20 +35,20 @@ pub struct Sim {
     thread: Option<JoinHandle<()>>,
 }
 
-/// How to serve.
+/// Options of a sim.
 #[derive(Clone, Debug)]
 pub struct SimOptions {
-    /// Where. Port 0: any that is free.
+    /// The address. Port 0 picks a free port.
     pub listen: SocketAddr,
-    /// A file that every request is written to, one JSON object a line.
+    /// Appends every request to this file, one JSON object per line.
     pub log: Option<PathBuf>,
     /// Keep the requests for [`Sim::requests`].
     pub keep: bool,
-    /// Takes secrets out of the log.
+    /// Removes secrets from the log.
     pub redactor: Redactor,
     /// Called with every request.
     pub on_request: Option<fn(&Logged)>,
-    /// The HOME to use; without it a fresh one, which is removed with the sim.
+    /// The HOME to use; by default a fresh one, which is removed with the sim.
     pub home: Option<PathBuf>,
 }
 
@@ -60,15 +60,15 @@ impl Default for SimOptions {
 }
 
 impl Sim {
-    /// Variables by which an agent might find somebody's account.
+    /// Variables through which an agent might find a real account.
     pub const LOGINS: &[&str] = home::LOGINS;
 
-    /// Starts a model that follows this scenario (TOML or JSON), on loopback.
+    /// Starts a model with this scenario (TOML or JSON), on loopback.
     pub fn start(scenario: &str) -> Result<Self, SimError> {
         Self::start_with(Scenario::parse(scenario)?, SimOptions::default())
     }
 
-    /// Starts a model as these options say.
+    /// Starts a model with these options.
     pub fn start_with(scenario: Scenario, options: SimOptions) -> Result<Self, SimError> {
         let fail = |error| SimError::Listen { address: options.listen, error };
         let listener = std::net::TcpListener::bind(options.listen).map_err(fail)?;
@@ -96,64 +96,64 @@ impl Sim {
         Ok(Self { address, journal, home, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Its address, as `ANTHROPIC_BASE_URL` wants it.
+    /// Its URL, for `ANTHROPIC_BASE_URL`.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// A program that asks this model and nobody else, with nothing of this process's environment but PATH, TERM and LANG.
+    /// A command that uses only this model and inherits only PATH, TERM and LANG.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.env_clear().envs(self.environment());
         command
     }
 
-    /// The whole environment of an agent that is to ask this model and nobody else: a HOME of its own, a key that is none,
-    /// PATH, TERM and LANG as they are here, nothing more.
+    /// The whole environment of an agent that uses only this model: its own HOME, a dummy key,
+    /// PATH, TERM and LANG of this process, and nothing else.
     pub fn environment(&self) -> Vec<(String, OsString)> {
         home::environment(self.address, self.home.path())
     }
 
-    /// What an agent in another environment needs to ask this model. There it may find more: [`Sim::LOGINS`] are to be taken away.
+    /// The variables that an agent in another environment needs to use this model. Remove [`Sim::LOGINS`] from that environment.
     pub fn variables(&self) -> Vec<(String, OsString)> {
         let own = [("CODEX_HOME", ".codex"), ("CLAUDE_CONFIG_DIR", ".claude")];
         let own = own.map(|(name, folder)| (name.to_owned(), self.home.path().join(folder).into_os_string()));
         home::variables(self.address).into_iter().chain(own).collect()
     }
 
-    /// The HOME that its agents get. It goes with the sim.
+    /// The HOME of its agents. It is removed with the sim.
     pub fn home(&self) -> &Path {
         self.home.path()
     }
 
-    /// What was asked so far.
+    /// The requests so far.
     pub fn requests(&self) -> Vec<Logged> {
         self.journal.kept()
     }
 
-    /// The tokens of every answer that was given whole.
+    /// The tokens of all complete answers.
     pub fn tokens(&self) -> Usage {
         let mut sum = Usage::NONE;
         self.journal.tokens().into_values().for_each(|usage| sum += usage);
         sum
     }
 
-    /// The tokens of the answers to one kind of asker.
+    /// The tokens of the answers to one kind of agent.
     pub fn tokens_of(&self, lane: Lane) -> Usage {
         self.journal.tokens().remove(&lane).unwrap_or(Usage::NONE)
     }
 
-    /// What may be a slip in the scenario, and is no failure.
+    /// Possible mistakes in the scenario that are not failures.
     pub fn notes(&self) -> Vec<String> {
         self.journal.notes()
     }
 
-    /// What was not as the scenario says: requests without a turn, expectations that did not hold.
+    /// Failures: requests without a turn, and unmet expectations.
     pub fn failures(&self) -> Vec<String> {
         self.journal.failures()
     }

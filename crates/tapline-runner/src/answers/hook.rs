@@ -1,4 +1,4 @@
-//! Hooks: the agent tells this program what it is about to do, or has done, and may be held back.
+//! Hooks: the agent tells this program what it is about to do or has done, and the program can stop it.
 
 use tapline_protocol::Json;
 use tapline_protocol::claude::control::{HookInput, HookReply};
@@ -7,12 +7,12 @@ use super::callback::{Callback, Failed};
 
 macro_rules! events {
     ($($name:ident),+ $(,)?) => {
-        /// What sets a hook off. The set is open.
+        /// The event that triggers a hook. New events may be added.
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
         #[non_exhaustive]
         pub enum HookEvent {
             $( #[doc = concat!("`", stringify!($name), "`")] $name, )+
-            /// One this version does not know, by its name.
+            /// An event that this version does not know, by its name.
             Other(String),
         }
 
@@ -45,15 +45,15 @@ impl AsRef<str> for HookEvent {
     }
 }
 
-/// What a hook is told.
+/// What a hook receives.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct HookQuestion {
-    /// What every event has.
+    /// The fields that every event has.
     pub input: HookInput,
-    /// All of it, as it came: `tool_response`, `prompt`, … by event.
+    /// The whole input, unchanged: `tool_response`, `prompt`, … depending on the event.
     pub all: Json,
-    /// The call it is about.
+    /// The call that it is about.
     pub tool_use_id: Option<String>,
 }
 

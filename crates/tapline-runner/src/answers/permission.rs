@@ -10,17 +10,17 @@ use tapline_session::permission::{Decision, Permissions, Ruling, Suggestion};
 use super::callback::{Callback, guarded};
 use super::rules::{Places, decide, suggest};
 
-/// The agent asks whether a tool may run, and no rule says so.
+/// The agent asks whether a tool may run, and no rule decides.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PermissionQuestion {
     /// The tool.
     pub tool: String,
-    /// What it would be called with.
+    /// The input of the call.
     pub input: Json,
     /// What the rules say: to ask, and why.
     pub decision: Decision,
-    /// Everything else that the agent says about it.
+    /// Everything else that the agent says about the call.
     pub request: CanUseTool,
 }
 
@@ -34,14 +34,14 @@ impl PermissionQuestion {
 /// The answer to a permission question.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Permission {
-    /// It may run.
+    /// The call may run.
     Allow {
         /// With other input than it asked for.
         input: Option<Json>,
         /// What the agent is to remember.
         remember: Vec<PermissionUpdate>,
     },
-    /// It may not.
+    /// The call may not run.
     Deny {
         /// Why, for the model to read.
         message: String,
@@ -51,60 +51,60 @@ pub enum Permission {
 }
 
 impl Permission {
-    /// It may run, this once.
+    /// Allows the call, this once.
     pub fn allow() -> Self {
         Self::Allow { input: None, remember: Vec::new() }
     }
 
-    /// It may run, with this input instead.
+    /// Allows the call with another input.
     pub fn allow_with(input: impl Into<Json>) -> Self {
         Self::Allow { input: Some(input.into()), remember: Vec::new() }
     }
 
-    /// It may run, and the agent is to remember this (one of [`PermissionQuestion::suggestions`]).
+    /// Allows the call and lets the agent remember this (one of [`PermissionQuestion::suggestions`]).
     pub fn allow_and_remember(updates: impl IntoIterator<Item = PermissionUpdate>) -> Self {
         Self::Allow { input: None, remember: updates.into_iter().collect() }
     }
 
-    /// It may not; the model reads why and goes on.
+    /// Denies the call; the model reads the reason and continues.
     pub fn deny(message: impl Into<String>) -> Self {
         Self::Deny { message: message.into(), interrupt: false }
     }
 
-    /// It may not, and the turn ends.
+    /// Denies the call and ends the turn.
     pub fn deny_and_stop(message: impl Into<String>) -> Self {
         Self::Deny { message: message.into(), interrupt: true }
     }
 }
 
-/// Who settled a permission question.
+/// Who decided a permission question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SettledBy {
     /// A rule.
     Rule,
-    /// The callback: a program, or the person behind it.
+    /// The callback: a program, or the person using it.
     Callback,
-    /// Nobody was there to ask.
+    /// There was nobody to ask.
     Nobody,
-    /// The callback gave no answer in time.
+    /// The callback did not answer in time.
     Deadline,
     /// The callback panicked.
     Panic,
-    /// The agent itself: its settings, its mode, or because the tool does no harm. Nobody here was asked.
+    /// The agent itself: its settings, its mode, or because the tool is harmless. tapline was not asked.
     Agent,
-    /// A hook of somebody else's.
+    /// A hook that is not tapline's.
     Hook,
-    /// The agent took the question back: the turn was interrupted.
+    /// The agent withdrew the question: the turn was interrupted.
     Withdrawn,
 }
 
-/// How a permission question was settled: what a recording keeps of it.
+/// How a permission question was decided, as a recording keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Settled {
-    /// The question; none where nobody here was asked.
+    /// The question's id; `None` if tapline was not asked.
     pub request_id: Option<String>,
     /// The call.
     pub tool_use_id: Option<String>,
@@ -112,19 +112,19 @@ pub struct Settled {
     pub tool: String,
     /// `allow` or `deny`.
     pub ruling: Ruling,
-    /// Who said so.
+    /// Who decided.
     pub by: SettledBy,
-    /// The rule, where there is one: `allow[2]`.
+    /// The rule, if there is one: `allow[2]`.
     pub rule: Option<String>,
-    /// Why, in the words of the rule or the answer.
+    /// The reason from the rule or the answer.
     pub reason: Option<String>,
-    /// It runs with other input than was asked for.
+    /// Whether the call runs with another input.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub rewritten: bool,
-    /// The agent was told to remember something, so that it need not ask again.
+    /// Whether the agent was told to remember something, so that it need not ask again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub remembered: bool,
-    /// The rule that would have allowed it, where nobody was there to ask; or why none can.
+    /// The rule that would have allowed the call, if there was nobody to ask; or why no rule can.
     #[serde(skip)]
     pub suggestion: Option<Result<Suggestion, String>>,
 }

@@ -1,4 +1,4 @@
-//! An MCP server within this program: the agent's messages to it come over the control protocol, one JSON-RPC message each.
+//! An MCP server inside this program: the agent's messages to it arrive over the control protocol, one JSON-RPC message each.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const NO_SUCH_METHOD: i64 = -32601;
 const WRONG_PARAMETERS: i64 = -32602;
 const BROKEN: i64 = -32603;
 
-/// Tools of this program's under one name: the agent calls them `mcp__NAME__TOOL`.
+/// Tools of this program under one name: the agent calls them `mcp__NAME__TOOL`.
 #[derive(Clone)]
 pub struct ToolServer {
     pub(crate) name: String,
@@ -43,7 +43,7 @@ impl ToolServer {
         Self { name: name.into(), version: "1.0.0".to_owned(), serves: Serves::Tools(Vec::new()) }
     }
 
-    /// A server that answers JSON-RPC messages itself; none to a notification.
+    /// A server that answers JSON-RPC messages itself; `None` for a notification.
     pub fn of_messages<F>(name: impl Into<String>, answer: impl Fn(Json) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Option<Json>> + Send + 'static,
@@ -51,7 +51,7 @@ impl ToolServer {
         Self { serves: Serves::Messages(super::callback(answer)), ..Self::new(name) }
     }
 
-    /// One more tool; of two with one name the later counts.
+    /// Adds a tool; it replaces an earlier one of the same name.
     #[must_use]
     pub fn tool(mut self, tool: Tool) -> Self {
         if let Serves::Tools(tools) = &mut self.serves {

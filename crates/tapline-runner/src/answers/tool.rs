@@ -1,4 +1,4 @@
-//! Tools of the program's: a function with a schema, which the agent calls like any other tool of its own.
+//! Tools of this program: a function with a schema, which the agent calls like its own tools.
 
 use std::fmt::Display;
 use std::future::Future;
@@ -9,7 +9,7 @@ use tapline_protocol::Json;
 
 use super::callback::{Callback, callback};
 
-/// A tool: a function of this program's with a name, a description and a schema.
+/// A tool: a function of this program with a name, a description and a schema.
 ///
 /// ```
 /// use serde_json::json;
@@ -29,16 +29,16 @@ use super::callback::{Callback, callback};
 pub struct Tool {
     /// Its name; the agent sees `mcp__SERVER__NAME`.
     pub name: String,
-    /// What it does, for the model.
+    /// The description for the model.
     pub description: String,
-    /// What it takes: a JSON schema of an object.
+    /// Its arguments: a JSON schema of an object.
     pub schema: Json,
     pub(super) call: Callback<Json, ToolResult>,
 }
 
 impl Tool {
-    /// A tool that runs this function. What it takes is read from the call's arguments ([`Json`] takes them as they are);
-    /// arguments that do not fit are told to the model. What it gives is a text, a [`ToolResult`], or a `Result` of one.
+    /// A tool that runs this function. Its argument is deserialized from the call's arguments ([`Json`] takes them unchanged);
+    /// if they do not fit, the model gets an error. The function returns a text, a [`ToolResult`], or a `Result` of one.
     pub fn new<Arguments, Output, F>(
         name: impl Into<String>,
         description: impl Into<String>,
@@ -70,27 +70,27 @@ impl std::fmt::Debug for Tool {
     }
 }
 
-/// What a tool gives back.
+/// The result of a tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolResult {
-    /// Blocks, as MCP has them: texts, images, …
+    /// Content blocks, as in MCP: texts, images, …
     pub content: Vec<Json>,
-    /// The call failed.
+    /// Whether the call failed.
     pub is_error: bool,
-    /// The same as an object.
+    /// The same result as an object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub structured_content: Option<Json>,
 }
 
 impl ToolResult {
-    /// A text.
+    /// A text result.
     pub fn text(text: impl Into<String>) -> Self {
         let block = serde_json::json!({"type": "text", "text": text.into()});
         Self { content: vec![block.into()], ..Self::default() }
     }
 
-    /// Why it failed, for the model to read.
+    /// An error for the model to read.
     pub fn error(text: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::text(text) }
     }

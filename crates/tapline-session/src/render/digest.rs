@@ -68,7 +68,10 @@ pub fn digest(report: &Report, denied: &[String], advice: &[String]) -> String {
         let _ = writeln!(out, "\n{}{}", prose(text), if cut { "\n\n… (cut)" } else { "" });
     }
     if !denied.is_empty() {
-        list(&mut out, "Not everything was permitted", denied.iter().map(|call| inline(call)));
+        out += "\n**Not everything was permitted**\n\n";
+        for call in denied {
+            let _ = writeln!(out, "- {}", inline(call));
+        }
         let _ = writeln!(out, "\n{}", code_block(&advice.join("\n")));
     }
     let failed = failed.iter().filter(|call| call.status == CallStatus::Error).collect::<Vec<_>>();

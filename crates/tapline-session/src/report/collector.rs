@@ -1,4 +1,4 @@
-//! Collects what grows with a stream: texts, calls, turns. With the fold's summary it makes the report.
+//! Collects what grows with a stream: texts, calls, turns. Together with the fold's summary it makes the report.
 
 use std::collections::{HashMap, HashSet};
 
@@ -55,7 +55,7 @@ impl Collector {
         Self::for_paths([path])
     }
 
-    /// The same for several.
+    /// The same for several paths.
     pub fn for_paths<'p>(paths: impl IntoIterator<Item = &'p str>) -> Self {
         let root = |path: &str| path.trim_start_matches('.').split(['.', '[']).next().unwrap_or_default().to_owned();
         Self { only: Some(paths.into_iter().map(root).collect()), ..Self::default() }
@@ -263,7 +263,7 @@ impl Collector {
         }
     }
 
-    /// Makes the report.
+    /// Returns the report.
     pub fn report(mut self, summary: Summary, format: Format, run: Run, ending: &Ending) -> Report {
         let join = |passages: &mut dyn Iterator<Item = &Passage>| {
             passages.map(|passage| passage.text.as_str()).collect::<Vec<_>>().join("\n")

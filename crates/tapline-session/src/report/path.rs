@@ -1,4 +1,4 @@
-//! `--get PATH`: one value of a report, raw.
+//! `--get PATH`: one value of a report.
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use tapline_protocol::{Json, Kind, Value};
 /// Why there is no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GetError {
-    /// The path cannot be read.
+    /// The path is not valid.
     Syntax,
-    /// There is nothing there: a place behind the end of a list, or below null.
+    /// The value does not exist: an index past the end of a list, or a key below null.
     Nothing,
-    /// What is there is null, or an empty text.
+    /// The value is null or an empty string.
     Empty,
-    /// There is no such key: those that are there.
+    /// There is no such key; the known keys.
     NoKey {
         /// The key.
         key: String,
@@ -22,14 +22,14 @@ pub enum GetError {
         /// The path that was probably meant.
         meant: Option<String>,
     },
-    /// A list was meant, or one of its items: this path has it.
+    /// The value is a list: the path to its items.
     List {
         /// Where the list stands.
         path: String,
         /// The path for every item.
         meant: String,
     },
-    /// What stands there is no list.
+    /// The value is not a list.
     NoList {
         /// Where.
         path: String,
@@ -52,8 +52,8 @@ impl fmt::Display for GetError {
 
 impl std::error::Error for GetError {}
 
-/// The value at a path like `session.id`, `turns[-1].result` or `tools.calls[].name` (which maps over the list, a
-/// line each), as a script wants it: a string raw, anything else as JSON.
+/// Returns the value at a path like `session.id`, `turns[-1].result` or `tools.calls[].name` (one line for each item
+/// of the list): strings without quotes, anything else as JSON.
 ///
 /// ```
 /// let report = r#"{"answer":"4","tools":{"calls":[{"name":"Bash"},{"name":"Read"}]}}"#;
