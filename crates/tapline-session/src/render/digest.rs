@@ -68,8 +68,8 @@ pub fn digest(report: &Report, denied: &[String], advice: &[String]) -> String {
         let _ = writeln!(out, "\n{}{}", prose(text), if cut { "\n\n… (cut)" } else { "" });
     }
     if !denied.is_empty() {
-        let lines: String = denied.iter().map(|call| format!("- {}\n", inline(call))).collect();
-        let _ = writeln!(out, "\n**Not everything was permitted**\n\n{lines}");
+        let lines: Vec<_> = denied.iter().map(|call| format!("- {}", inline(call))).collect();
+        let _ = writeln!(out, "\n**Not everything was permitted**\n\n{}\n", lines.join("\n"));
         let _ = writeln!(out, "{}", code_block(&advice.join("\n")));
     }
     let failed = failed.iter().filter(|call| call.status == CallStatus::Error).collect::<Vec<_>>();
