@@ -62,7 +62,9 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
     let late = stopped_for.is_some_and(|rule| rule.starts_with(LIMIT_OF_TIME));
     if let Some(policy) = &mut policy {
         // Now it is known which tools the session had.
-        doubts_of(args.policy.as_deref(), policy).iter().for_each(|doubt| output::tell(doubt));
+        for doubt in doubts_of(args.policy.as_deref(), policy) {
+            output::tell(&doubt);
+        }
         let succeeded = summary.verdict.outcome == Outcome::Success;
         match run.recording.filter(|_| took.is_some()) {
             // Only the run had a clock, and that was the first rule to be broken.

@@ -304,7 +304,9 @@ impl Attempt<'_> {
         let Some(policy) = self.policy.as_deref_mut() else { return Vec::new() };
         let found: Vec<Violation> = steps.iter().flat_map(|step| policy.accept(step)).collect();
         if steps.iter().any(|step| matches!(step.what, What::Session(_))) {
-            doubts_of(self.args.ending.policy.as_deref(), policy).iter().for_each(|doubt| show.note(doubt));
+            for doubt in doubts_of(self.args.ending.policy.as_deref(), policy) {
+                show.note(&doubt);
+            }
         }
         for violation in found.iter().take(TOLD) {
             show.note(&format!("policy violated: {}", self.told(violation)));

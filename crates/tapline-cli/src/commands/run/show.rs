@@ -140,7 +140,7 @@ impl Show {
             }
             Update::Lost(what) | Update::Trouble(what) => self.note(&format!("WARNING: {what}")),
             Update::Left(0) => {
-                self.note("WARNING: a process that the agent started may still be running: it could not be stopped")
+                self.note("WARNING: a process that the agent started may still be running: it could not be stopped");
             }
             Update::Left(count) => {
                 self.note(&format!(
