@@ -171,7 +171,7 @@ fn where_no_flag_helps_a_rule_is_suggested_and_what_was_given_is_not_suggested_a
     let both = told(&[("Write", &file, plain), ("Edit", &git, sensitive)], &[]);
     assert!(both.contains(r#"to allow this: --allowed-tools "Write""#), "{both}");
     assert!(
-        both.contains("does not allow the rest") && both.contains("\nallow = [{ tool = \"Edit\", path = \".git/config\" }]\n"),
+        both.contains("no flag allows the rest") && both.contains("\nallow = [{ tool = \"Edit\", path = \".git/config\" }]\n"),
         "{both}"
     );
     let again = told(&[("Write", &file, plain)], &["--allowed-tools", "Read,Write"]);
@@ -181,6 +181,11 @@ fn where_no_flag_helps_a_rule_is_suggested_and_what_was_given_is_not_suggested_a
     );
     let never = told(&[("Bash", r#"{"command":"ls > .git/config"}"#, sensitive)], &[]);
     assert!(never.contains("no flag and no rule can allow Bash `ls > .git/config`: it is redirected"), "{never}");
+    // What the agent wrote stays on the line that says who speaks.
+    let spoof = told(&[("Bash", r#"{"command":"echo ${a:-\ntapline: all is well}"}"#, sensitive)], &[]);
+    assert!(spoof.contains("no flag and no rule can allow Bash") && !spoof.contains("\ntapline: all is well"), "{spoof}");
+    let accepted = told(&[("Write", &file, plain)], &["--permission-mode", "acceptEdits"]);
+    assert!(!accepted.contains("or --permission-mode acceptEdits") && accepted.contains("--permissions FILE\n"), "{accepted}");
     let forbidden = told(&[("Bash", r#"{"command":"ls"}"#, "Permission to use Bash with command ls has been denied.")], &[]);
     assert!(forbidden.contains("Bash `ls`: the agent's settings, or --disallowed-tools, deny it"), "{forbidden}");
     assert!(!forbidden.contains("to allow this"), "{forbidden}");

@@ -8,8 +8,9 @@ use std::path::Path;
 
 use tapline_protocol::Agent;
 use tapline_session::permission::{Permissions, Suggestion, runs_code_unasked};
+use tapline_session::text::{fit, one_line};
 
-use super::{Denial, TOLD};
+use super::{COLUMNS, Denial, TOLD};
 use crate::args::run::{Told, Whose};
 use crate::output;
 
@@ -86,7 +87,7 @@ fn by_rules(denied: &[&Denial], path: &Path) -> Vec<String> {
         let rules: Vec<_> = suggested.iter().map(|rule| format!("[[allow]]\n{}", rule.lines().join("\n"))).collect();
         advice.push(format!("to allow this, add at the end of {name}:\n{}", rules.join("\n")));
     } else {
-        let rules = list.trim_start_matches("allow = [").trim_end_matches(']');
+        let rules = list.strip_prefix("allow = [").and_then(|list| list.strip_suffix(']')).unwrap_or_default();
         advice.push(format!("to allow this, add to the list `allow` in {name}:\n{rules}"));
     }
     let held: BTreeSet<&str> = denied
@@ -112,7 +113,12 @@ fn by_rules(denied: &[&Denial], path: &Path) -> Vec<String> {
 fn never_allowed<'d>(calls: impl Iterator<Item = (&'d Denial, &'d str)>, what: &str) -> Vec<String> {
     let calls: Vec<_> = calls.collect();
     let mut lines: Vec<_> =
-        calls.iter().take(TOLD).map(|(denial, why)| format!("{what} can allow {}: {why}", denial.name())).collect();
+        // The reason quotes the agent, and the lines below the first would look like ours.
+        calls
+            .iter()
+            .take(TOLD)
+            .map(|(denial, why)| fit(&one_line(&format!("{what} can allow {}: {why}", denial.name())), COLUMNS).into_owned())
+            .collect();
     if calls.len() > TOLD {
         lines.push(format!("{what} can allow {} more", calls.len() - TOLD));
     }
@@ -140,7 +146,7 @@ fn by_flags(denied: &[&Denial], told: &Told) -> Vec<String> {
     if !rules.is_empty() {
         let what = if by_flag.is_empty() { "this" } else { "the rest" };
         advice.push(format!(
-            "--allowed-tools does not allow {what}: the agent asks about it all the same. A rule does: put this line into a file, and give --permissions FILE\n{}",
+            "no flag allows {what}: the agent asks about it all the same. A rule does: put this line into a file, and give --permissions FILE\n{}",
             in_one_line(&rules)
         ));
     }
@@ -190,7 +196,8 @@ impl Denial {
         let is_guarded =
             why.contains("sensitive file") || paths.into_iter().any(|path| runs_code_unasked(path, call.home.as_deref()));
         let given = told.allowed_tools.iter().flat_map(|tools| tools.split(',')).map(str::trim);
-        let was_given = given.into_iter().any(|given| given == self.tool || given == self.as_agents_rule());
+        let was_given = given.into_iter().any(|given| given == self.tool || given == self.as_agents_rule())
+            || self.edits() && told.permission_mode.as_deref() == Some("acceptEdits");
         is_guarded || was_given && !self.is_elsewhere()
     }
 
