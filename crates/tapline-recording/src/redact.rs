@@ -16,6 +16,7 @@ mod pieces;
 mod places;
 mod programs;
 mod rules;
+mod said;
 mod scan;
 mod sieve;
 mod spans;
