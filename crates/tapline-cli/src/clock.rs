@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tapline_recording::Clock;
+use tapline_session::{Category, Verdict};
 
 use crate::args::run::span;
 
@@ -13,6 +14,13 @@ pub(crate) const LINGER: &str = "linger";
 /// A clock that runs for so long.
 pub(crate) fn clock(name: &str, limit: Duration) -> Clock {
     Clock { name: name.to_owned(), ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX) }
+}
+
+/// The report of a run that a clock has stopped says which, and how long it ran.
+pub(crate) fn name(verdict: &mut Verdict, clock: &str) {
+    if verdict.category == Some(Category::Timeout) {
+        verdict.error = Some(clock.to_owned());
+    }
 }
 
 /// `timeout: 20m passed (--timeout)`

@@ -206,6 +206,19 @@ impl Warnings {
         }
     }
 
+    /// Says in one warning, in the place of the first, what all of this code say.
+    pub(crate) fn join(&mut self, code: &'static str, message: String) {
+        let first = self.list.iter().position(|warning| warning.code == code);
+        let Some(first) = first else { return };
+        self.list[first].message = message;
+        let mut at = 0;
+        self.list.retain(|warning| {
+            at += 1;
+            warning.code != code || at - 1 == first
+        });
+        self.counts.insert(code, 1);
+    }
+
     pub(crate) fn finish(mut self) -> Vec<Warning> {
         for (code, count) in self.counts {
             if count > Self::PER_CODE {

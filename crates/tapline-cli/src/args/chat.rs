@@ -34,6 +34,10 @@ pub(crate) struct Chat {
     /// Neither read nor write the history of what was typed
     #[arg(long)]
     pub(crate) no_history: bool,
+    /// Replace secrets (keys, tokens, passwords) in what is shown and recorded (docs/REDACT.md). What you are asked to permit, and the history of
+    /// what you type, stay as they are
+    #[arg(long)]
+    pub(crate) redact: bool,
     #[command(flatten)]
     pub(crate) look: Look,
     #[command(flatten)]

@@ -27,7 +27,7 @@ pub(crate) fn run(args: &Convert) -> Result<u8> {
         None => {
             let kind = match args.to {
                 Target::Json | Target::JsonVerbose | Target::StreamJson | Target::Steps => Kind::Json,
-                Target::Text | Target::Markdown | Target::Html => Kind::Document,
+                Target::Text | Target::Markdown | Target::Html => Kind::Text,
             };
             write(source, args, &mut *output::raw_stdout(kind))
         }
@@ -118,6 +118,11 @@ fn result(mut source: Source, args: &Convert, out: &mut dyn Write) -> Result<()>
         outputs.accept(&record, &steps);
     }
     let (summary, ..) = source.finish();
+    // Whoever takes the text for an answer must not get an error.
+    if let Some(why) = exit::failure(&summary.verdict).filter(|_| args.to == Target::Text && summary.turns > 0) {
+        output::tell(&format!("there is no answer, the run failed: {why}"));
+        return Ok(());
+    }
     let printed = match args.to {
         Target::Json => outputs.json(summary.agent)?,
         _ => outputs.text(summary.agent, summary.answer.as_deref())?,

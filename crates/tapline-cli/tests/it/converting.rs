@@ -29,15 +29,26 @@ fn stream_json_is_byte_identical() {
 #[test]
 fn text_is_what_claude_prints() {
     assert_eq!(convert("claude-2.1.325/text.jsonl", "text"), "Hello from the mock model.\n");
-    assert_eq!(
-        convert("claude-2.1.325/rate.jsonl", "text"),
-        "API Error: Request rejected (429) · This request would exceed your account's rate limit. Please try again later.\n"
-    );
-    assert_eq!(convert("claude-2.1.325/maxturns.jsonl", "text"), "Error: Reached max turns (1)");
+    assert_eq!(convert("codex-0.166.0/tools.jsonl", "text"), "All done — 日本語 ✓.\n");
+}
+
+/// The agents print the error where the answer would be; whoever captures an answer must not get one.
+#[test]
+fn text_of_a_run_that_failed_is_no_answer() {
+    let read = |name: &str| std::fs::read(fixture(name)).unwrap();
     let budget =
         br#"{"type":"result","subtype":"error_max_budget_usd","is_error":true,"errors":["Reached maximum budget ($0.0001)"]}"#;
-    assert_eq!(tapline_on(budget, &["convert", "--to", "text"]).out, "Error: Exceeded USD budget (0.0001)");
-    assert_eq!(convert("codex-0.166.0/tools.jsonl", "text"), "All done — 日本語 ✓.\n");
+    let codex = "{\"type\":\"thread.started\",\"thread_id\":\"t\"}\n{\"type\":\"turn.started\"}\n{\"type\":\"turn.failed\",\"error\":{\"message\":\"no such model\"}}\n";
+    for (stream, told) in [
+        (read("claude-2.1.325/rate.jsonl"), "This request would exceed your account's rate limit"),
+        (read("claude-2.1.325/maxturns.jsonl"), "max_turns"),
+        (budget.to_vec(), "Reached maximum budget ($0.0001)"),
+        (codex.as_bytes().to_vec(), "no such model"),
+    ] {
+        let ran = tapline_on(&stream, &["convert", "--to", "text"]);
+        assert_eq!((ran.code, ran.out.as_str()), (0, ""), "{told}: {}", ran.err);
+        assert!(ran.err.starts_with("tapline: there is no answer, the run failed: ") && ran.err.contains(told), "{}", ran.err);
+    }
 }
 
 #[test]

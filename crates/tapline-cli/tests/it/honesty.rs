@@ -230,7 +230,7 @@ fn timeouts_say_which_clock_and_how_long() {
         let lines = run("hang", args);
         assert!(lines.out.contains(told), "the view says it, too: {}", lines.out);
         let report = run("hang", &[args, &["--format", "report"]].concat());
-        assert!(report.out.contains(r#""category":"timeout","error":"timeout""#), "{}", report.out);
+        assert!(report.out.contains(&format!(r#""category":"timeout","error":"{told}""#)), "{}", report.out);
         assert!(report.err.contains(told), "{}", report.err);
     }
     let lingers = run("lingers", &["--linger", "200ms", "--format", "text"]);

@@ -91,7 +91,7 @@ fn once_a_byte_came_it_is_read_to_its_end_and_the_clock_of_the_run_counts() {
     assert_eq!(child.0.wait().unwrap().code(), Some(124), "{err}");
     drop(held);
     assert!(err.contains("timeout: 500ms passed (--timeout) while stdin was read: the agent was not started"), "{err}");
-    assert!(out.contains(r#""outcome":"failure","category":"timeout","error":"timeout""#), "{out}");
+    assert!(out.contains(r#""outcome":"failure","category":"timeout","error":"timeout: 500ms passed"#), "{out}");
 }
 
 #[test]

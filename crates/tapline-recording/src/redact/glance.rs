@@ -128,7 +128,9 @@ impl<'l> Glance<'l> {
             return false;
         }
         // `the api key is …`
-        if names::is_bare_key(&line[place.clone()]) && names::is_one_with(&line[..start]) {
+        let may_tell =
+            |behind: &[u8]| matches!(behind, [b':' | b'=', ..]) || matches!(behind, [b' ', next, ..] if next.is_ascii());
+        if names::is_bare_key(&line[place.clone()]) && may_tell(&line[to..]) && names::is_one_with(&line[..start]) {
             return true;
         }
         if !self.known.is(line, &place) && HARMLESS.iter().any(|name| *name.as_bytes() == line[place.clone()]) {
