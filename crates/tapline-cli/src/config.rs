@@ -39,7 +39,9 @@ pub(crate) fn redactor() -> Result<Redactor> {
     static TOLD: AtomicBool = AtomicBool::new(false);
     let (redactor, idle) = quiet_redactor()?;
     if !idle.is_empty() && !TOLD.swap(true, Ordering::Relaxed) {
-        idle.iter().for_each(|note| output::tell(note));
+        for note in &idle {
+            output::tell(note);
+        }
     }
     Ok(redactor)
 }

@@ -159,6 +159,11 @@ impl Source {
         Self::with(name, reader, facts, None, InputFormat::Auto)
     }
 
+    /// It need not be an agent's stream: nothing is said where it is none.
+    pub(crate) fn of_whomever(self) -> Self {
+        Self { looked: true, ..self }
+    }
+
     /// Reads from anything of which somebody knows the agent or the format, unless the caller knows better.
     fn with(name: String, reader: Box<dyn Read>, facts: &Facts, agent: Option<Agent>, format: InputFormat) -> Result<Self> {
         let format = match facts.input_format {

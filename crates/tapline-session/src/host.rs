@@ -8,12 +8,12 @@ use crate::step::Step;
 /// What stands around an earlier run that is put before a prompt.
 const EARLIER_RUN: (&str, &str) = ("<earlier-run>\n", "\n</earlier-run>\n\n");
 
-/// A prompt with what was said in an earlier run before it.
-pub fn with_earlier_run(told: &str, prompt: &str) -> String {
+/// What was said in an earlier run, to be put before a prompt.
+pub fn earlier_run(told: &str) -> String {
     let (open, close) = EARLIER_RUN;
     // It ends where we say it ends.
     let told = told.trim().replace("</earlier-run", "<\\/earlier-run");
-    format!("{open}{told}{close}{prompt}")
+    format!("{open}{told}{close}")
 }
 
 /// How many lines of an earlier run stand before a prompt, and the prompt itself: what people look for.

@@ -119,7 +119,8 @@ fn result(mut source: Source, args: &Convert, out: &mut dyn Write) -> Result<()>
     }
     let (summary, ..) = source.finish();
     // Whoever takes the text for an answer must not get an error.
-    if let Some(why) = exit::failure(&summary.verdict).filter(|_| args.to == Target::Text && summary.turns > 0) {
+    let has_failed = summary.last_turn.as_ref().is_some_and(|turn| turn.failed);
+    if let Some(why) = exit::failure(&summary.verdict).filter(|_| args.to == Target::Text && has_failed) {
         output::tell(&format!("there is no answer, the run failed: {why}"));
         return Ok(());
     }

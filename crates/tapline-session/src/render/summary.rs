@@ -146,19 +146,8 @@ pub fn render_summary(report: &Report, summary: &Summary, style: Style, width: O
     for line in &lines.not_connected {
         row("!", line.clone());
     }
-    if let Some(first) = report.prompts.iter().find(|prompt| !prompt.trim().is_empty()) {
-        let (earlier, first) = without_earlier_run(first.trim());
-        let (head, cut) = crate::text::head(first.lines().next().unwrap_or_default(), PROMPT_CHARACTERS);
-        let more = first.lines().count() - 1;
-        let cut = if cut { "…" } else { "" };
-        let lines = if more > 0 { format!(" (and {})", count_of(more, "more line")) } else { String::new() };
-        row("prompt", format!("{head}{cut}{lines}"));
-        if earlier > 0 {
-            row("", behind_earlier_run(earlier));
-        }
-        if report.prompts.len() > 1 {
-            row("", format!("and {}: --get 'prompts[]' prints all", count_of(report.prompts.len() - 1, "more prompt")));
-        }
+    for (at, text) in prompt_rows(&report.prompts).into_iter().enumerate() {
+        row(if at == 0 { "prompt" } else { "" }, text);
     }
     if !report.tools.calls.is_empty() {
         row("calls", calls(report));
@@ -215,6 +204,22 @@ pub fn render_summary(report: &Report, summary: &Summary, style: Style, width: O
         }
     }
     out
+}
+
+/// The first prompt at a glance, and how many there are.
+fn prompt_rows(prompts: &[String]) -> Vec<String> {
+    let Some(first) = prompts.iter().find(|prompt| !prompt.trim().is_empty()) else { return Vec::new() };
+    let (earlier, first) = without_earlier_run(first.trim());
+    let (head, cut) = crate::text::head(first.lines().next().unwrap_or_default(), PROMPT_CHARACTERS);
+    let more = first.lines().count() - 1;
+    let cut = if cut { "…" } else { "" };
+    let lines = if more > 0 { format!(" (and {})", count_of(more, "more line")) } else { String::new() };
+    let mut rows = vec![format!("{head}{cut}{lines}")];
+    rows.extend((earlier > 0).then(|| behind_earlier_run(earlier)));
+    if prompts.len() > 1 {
+        rows.push(format!("and {}: --get 'prompts[]' prints all", count_of(prompts.len() - 1, "more prompt")));
+    }
+    rows
 }
 
 /// No more of a prompt is shown at a glance, in characters.

@@ -171,8 +171,8 @@ fn mended(parts: &[Part<'_>]) -> Option<String> {
                     let near = Some(near).filter(|(distance, _)| *distance <= (key.chars().count() / 4).max(1))?.1;
                     (value.get(near)?, near.clone())
                 }
-                _ if is_free => (value, String::new()),
-                _ => (value.items()?.next()?, String::new()),
+                Part::At(_) | Part::FromEnd(_) | Part::Each if is_free => (value, String::new()),
+                Part::At(_) | Part::FromEnd(_) | Part::Each => (value.items()?.next()?, String::new()),
             };
             value = next;
             keys.push(key);

@@ -39,7 +39,7 @@ impl Clean {
             Update::Record(seen) => {
                 let mut clean = Vec::new();
                 self.records.take(seen.record, |record, _| clean.push(record));
-                clean.into_iter().for_each(|record| self.read(record));
+                self.read(clean);
             }
             Update::Over(mut over) => {
                 self.rest();
@@ -69,7 +69,7 @@ impl Clean {
         let mut clean = Vec::new();
         let mut records = std::mem::replace(&mut self.records, CleanRecords::new(&self.redactor));
         records.finish(|record, _| clean.push(record));
-        clean.into_iter().for_each(|record| self.read(record));
+        self.read(clean);
     }
 
     /// Text that is told, without secrets.
@@ -77,13 +77,15 @@ impl Clean {
         self.redactor.text(text).into_owned()
     }
 
-    fn read(&mut self, record: Record) {
-        let steps = self.fold.apply(&record);
-        for step in &steps {
-            if let What::Turn(turn) = &step.what {
-                self.turn = Some(turn.clone());
+    fn read(&mut self, records: Vec<Record>) {
+        for record in records {
+            let steps = self.fold.apply(&record);
+            for step in &steps {
+                if let What::Turn(turn) = &step.what {
+                    self.turn = Some(turn.clone());
+                }
             }
+            self.ready.push_back(Update::Record(Box::new(Seen { record, steps })));
         }
-        self.ready.push_back(Update::Record(Box::new(Seen { record, steps })));
     }
 }

@@ -13,7 +13,7 @@ use super::clean::Clean;
 /// Who is spoken to, and whether what is heard is told without secrets.
 pub(super) struct Talk {
     with: With,
-    clean: Option<Clean>,
+    clean: Option<Box<Clean>>,
 }
 
 enum With {
@@ -39,7 +39,7 @@ enum State {
 
 impl Talk {
     pub(super) async fn start(agent: Agent, redact: bool) -> Result<Self, Failure> {
-        let clean = redact.then(|| Clean::new(agent.redactor.clone(), agent.kind));
+        let clean = redact.then(|| Box::new(Clean::new(agent.redactor.clone(), agent.kind)));
         let with = match agent.kind {
             tapline_protocol::Agent::Claude => With::Claude(Box::new(agent.session().await?.collect_only("turns"))),
             tapline_protocol::Agent::Codex => {
@@ -63,7 +63,7 @@ impl Talk {
                 if !matches!(codex.state, State::Idle) {
                     bail!("codex listens only between two turns: wait, or interrupt it with Ctrl-C");
                 }
-                self.clean.iter_mut().for_each(Clean::renew);
+                self.clean.iter_mut().for_each(|clean| clean.renew());
                 codex.turn = (codex.turn.0 + 1, None);
                 codex.state = State::Running(Box::new(codex.conversation.start(text).await?));
                 Ok(codex.name())
@@ -74,7 +74,7 @@ impl Talk {
     /// What happens next; none when the agent is gone.
     pub(super) async fn next(&mut self) -> Option<Update> {
         loop {
-            if let Some(update) = self.clean.as_mut().and_then(Clean::next) {
+            if let Some(update) = self.clean.as_mut().and_then(|clean| clean.next()) {
                 return Some(update);
             }
             let update = match &mut self.with {
@@ -82,19 +82,17 @@ impl Talk {
                 With::Codex(codex) => Some(codex.next().await),
             };
             let Some(clean) = &mut self.clean else { return update };
-            match update {
-                Some(update) => clean.take(update),
-                None => {
-                    clean.rest();
-                    return clean.next();
-                }
-            }
+            let Some(update) = update else {
+                clean.rest();
+                return clean.next();
+            };
+            clean.take(update);
         }
     }
 
     /// Whether what happens next is there already.
     pub(super) fn is_ready(&self) -> bool {
-        let is_clean = self.clean.as_ref().is_some_and(Clean::is_ready);
+        let is_clean = self.clean.as_ref().is_some_and(|clean| clean.is_ready());
         is_clean
             || match &self.with {
                 With::Claude(session) => session.is_ready(),

@@ -4,27 +4,24 @@ use std::io::{Cursor, Read as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
+use tapline_session::earlier_run;
 use tapline_session::render::Format;
-use tapline_session::with_earlier_run;
 
 use crate::args::Facts;
 use crate::source::{Source, is_stdin};
 
-/// The prompt, with an earlier run before it. A stream or recording is told as a transcript, text as it is.
-pub(super) fn before(prompt: &[u8], path: &PathBuf) -> Result<Vec<u8>> {
-    // A prompt that is no UTF-8 stays as it is.
-    Ok([with_earlier_run(&told(path)?, "").as_bytes(), prompt].concat())
-}
-
-fn told(path: &PathBuf) -> Result<String> {
+/// What goes before the prompt. A stream or recording is told as a transcript, text as it is.
+pub(super) fn told(path: &PathBuf) -> Result<Vec<u8>> {
     let facts = Facts::default();
-    Ok(if path.is_dir() {
+    let told = if path.is_dir() {
         transcript(Source::open(Some(path), &facts)?)?.unwrap_or_default()
     } else {
         let bytes = bytes_of(path).with_context(|| format!("--context: cannot read {}", path.display()))?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        transcript(Source::of(path.display().to_string(), Box::new(Cursor::new(bytes)), &facts)?)?.unwrap_or(text)
-    })
+        let source = Source::of(path.display().to_string(), Box::new(Cursor::new(bytes)), &facts)?;
+        transcript(source.of_whomever())?.unwrap_or(text)
+    };
+    Ok(earlier_run(&told).into_bytes())
 }
 
 fn bytes_of(path: &Path) -> std::io::Result<Vec<u8>> {

@@ -239,7 +239,8 @@ fn prompt(args: &Run) -> Result<(Option<Vec<u8>>, Stdin)> {
         refuse_empty(given.as_deref().unwrap_or_default())?;
     }
     let Some(path) = &args.context else { return Ok((given, stdin)) };
-    Ok((Some(context::before(&given.unwrap_or_default(), path)?), stdin))
+    let context = context::told(path)?;
+    Ok((Some([context, given.unwrap_or_default()].concat()), stdin))
 }
 
 fn refuse_empty(prompt: &[u8]) -> Result<()> {
