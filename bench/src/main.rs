@@ -5,6 +5,8 @@ mod agents;
 mod between;
 mod corpus;
 mod decode;
+#[path = "../../crates/tapline-recording/tests/it/hostile.rs"]
+mod hostile;
 mod redact;
 mod text;
 

@@ -9,43 +9,7 @@ use regex::bytes::Regex;
 use tapline_recording::{Redactor, SHAPES};
 
 use crate::corpus::{Generator, Kind, recorded};
-
-/// Text that is made to be slow to look at.
-const HOSTILE: &[&str] = &[
-    "-----BEGIN ",
-    "-----BEGIN PRIVATE KEY-----",
-    "sk-",
-    "sk-ant-",
-    "eyJ",
-    "eyJaaaaaaaaaa.",
-    "password=",
-    "password=(",
-    "password=\"",
-    "password='x",
-    "PASSWORD: ",
-    "Authorization: ",
-    "Cookie: a",
-    "\"",
-    "\\",
-    "\\\"",
-    "\\u0073",
-    "://a:",
-    "://",
-    "Bearer ",
-    "curl -u a",
-    "MTMT",
-    "AKIA",
-    ",",
-    "token,password=a,",
-    " -u",
-    " -u a:",
-    "password=[",
-    "_KEY=",
-    "token='",
-    "machine a login b password ",
-    "sshpass -p a",
-    "kind: Secret\ndata:\n a: b\n",
-];
+use crate::hostile::HOSTILE;
 
 /// The best time of a few rounds, as millions of bytes a second.
 fn speed(bytes: usize, rounds: usize, mut work: impl FnMut()) -> f64 {

@@ -111,6 +111,8 @@ pub(crate) struct View {
 }
 
 /// Convert a stream to another format
+///
+/// The exit code is about the conversion: 0 even if the run failed (`inspect --exit-status` judges the run), 4 if `text` or `json` find no result.
 #[derive(Debug, Args)]
 pub(crate) struct Convert {
     #[command(flatten)]
@@ -134,7 +136,7 @@ pub(crate) struct Convert {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Target {
-    /// The answer, as the agent prints it without --output-format
+    /// The answer, as the agent prints it without --output-format; if the run failed, that is the error
     Text,
     /// The result, as `--output-format json` prints it
     Json,
@@ -168,6 +170,9 @@ pub(crate) struct Check {
     /// Print the findings as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+    /// Replace secrets in what is printed: keys, tokens, passwords, private keys (docs/REDACT.md). Rules see what was really done
+    #[arg(long)]
+    pub(crate) redact: bool,
     #[command(flatten)]
     pub(crate) look: Look,
     #[command(flatten)]
@@ -341,6 +346,7 @@ fn with_tip(error: &clap::Error) -> String {
     let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     let words: Vec<String> = words.take_while(|word| word != "--").collect();
     let Some((command, rest)) = words.split_first() else { return text };
+    let text = with_agent_tip(command, text);
     let surplus = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(word)) if error.kind() == ErrorKind::UnknownArgument => !word.starts_with('-'),
         _ => false,
@@ -353,6 +359,20 @@ fn with_tip(error: &clap::Error) -> String {
     let prompt = crate::output::quoted(&prompt.collect::<Vec<_>>().join(" "));
     let tip = format!("  tip: put the prompt in quotes: tapline {command} {prompt}");
     text.replacen("\n\nUsage:", &format!("\n\n{tip}\n\nUsage:"), 1)
+}
+
+/// Behind `--` stands what the agent is given (`sim`: the command), not what clap takes it for.
+fn with_agent_tip(command: &str, text: String) -> String {
+    let whose = match command {
+        "run" | "chat" | "tee" => "the agent",
+        "sim" => "the command",
+        _ => return text,
+    };
+    let told = |line: &str| {
+        let option = line.trim_start().strip_prefix("tip: to pass '")?.split_once('\'')?.0;
+        Some(format!("  tip: to pass '{option}' to {whose}, write it behind all else: tapline {command} … -- {option}"))
+    };
+    text.split('\n').map(|line| told(line).unwrap_or_else(|| line.to_owned())).collect::<Vec<_>>().join("\n")
 }
 
 /// What is wrong with a command line, with its words made visible: an error's text leaves out what steers a terminal.

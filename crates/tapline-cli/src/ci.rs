@@ -18,6 +18,11 @@ pub(crate) fn is_job() -> bool {
     is_set("GITHUB_ACTIONS")
 }
 
+/// Whether stdout may be the log of such a job, which takes commands. A regular file is none.
+pub(crate) fn is_job_log() -> bool {
+    is_job() && !is_file(io::stdout().as_fd())
+}
+
 /// Whether this is the log of any CI system.
 pub(crate) fn is_log() -> bool {
     is_set("CI") || is_job()
@@ -29,7 +34,7 @@ pub(crate) fn in_public(text: &str) -> Cow<'_, str> {
     if !is_log() {
         return Cow::Borrowed(text);
     }
-    REDACTOR.get_or_init(|| config::redactor().unwrap_or_default()).text(text)
+    REDACTOR.get_or_init(|| config::quiet_redactor().unwrap_or_default().0).text(text)
 }
 
 /// Whether a variable says yes: it is there, and not empty, `0` or `false`.
@@ -45,16 +50,14 @@ fn is_file(stream: BorrowedFd<'_>) -> bool {
 /// What is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// For people: a blank takes a command apart, wherever it goes, as a file is often shown in the log later.
+    /// For people: a blank takes a command apart.
     Text,
-    /// What `convert` makes: the same, but a file has it exactly.
-    Document,
-    /// JSON stays the same JSON: an escape takes a command apart; a file has it exactly.
+    /// JSON stays the same JSON: an escape takes a command apart.
     Json,
 }
 
-/// Takes commands apart in what is written to one stream, in whatever pieces that comes. Where nothing reads commands,
-/// everything passes as it is.
+/// Takes commands apart in what is written to one stream, in whatever pieces that comes. Where nothing reads commands, as in a
+/// regular file, everything passes as it is; a pipe may well be the log.
 ///
 /// The runner ends a line at LF or CR. A command is `::` at the start of a line, behind blanks of any kind, or `##[` anywhere.
 #[derive(Debug)]
@@ -101,8 +104,7 @@ impl Filter {
         if let Some(last) = bytes.last() {
             self.at_start = *last == b'\n';
         }
-        let exact = !self.in_job || self.to_file && kind != Kind::Text;
-        if exact || bytes.is_empty() {
+        if !self.in_job || self.to_file || bytes.is_empty() {
             return bytes.into();
         }
         // Where stdout and stderr are one, the other may have ended the line.
@@ -141,7 +143,7 @@ impl Filter {
         };
         match (opens, twice, kind) {
             (true, _, Kind::Json) => Some(b"\\u005b"),
-            (true, _, Kind::Text | Kind::Document) => Some(b" ["),
+            (true, _, Kind::Text) => Some(b" ["),
             // No line of JSON starts like that: one that does is none.
             (_, true, _) => Some(b" :"),
             _ => None,
@@ -281,10 +283,8 @@ mod tests {
         let mut off = Filter::new(false, false);
         assert_eq!(off.pass(b"::error::x ##[y]", Kind::Text).as_ref(), b"::error::x ##[y]");
         let mut file = Filter::new(true, true);
-        for (kind, expected) in
-            [(Kind::Json, "::error::x ##[y]\n"), (Kind::Document, "::error::x ##[y]\n"), (Kind::Text, ": :error::x ## [y]\n")]
-        {
-            assert_eq!(file.pass(b"::error::x ##[y]\n", kind).as_ref(), expected.as_bytes(), "{kind:?} in a file");
+        for kind in [Kind::Json, Kind::Text] {
+            assert_eq!(file.pass(b"::error::x ##[y]\n", kind).as_ref(), b"::error::x ##[y]\n", "{kind:?} in a file");
         }
     }
 

@@ -2,10 +2,13 @@
 //! is told with its line; without the file everything has its default.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
-use tapline_recording::Redactor;
+use tapline_recording::{Redactor, SHORTEST_VALUE};
+
+use crate::output;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -31,26 +34,50 @@ fn path() -> Option<PathBuf> {
     folder.or_else(|| Some(given("HOME")?.join(".config"))).map(|folder| folder.join("tapline/config.toml"))
 }
 
-/// Finds secrets: the table, and what the user adds to it.
+/// Finds secrets: the table, and what the user adds to it. What of that hides nothing is told, once.
 pub(crate) fn redactor() -> Result<Redactor> {
-    let Some(path) = path() else { return Ok(Redactor::default()) };
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    let (redactor, idle) = quiet_redactor()?;
+    if !idle.is_empty() && !TOLD.swap(true, Ordering::Relaxed) {
+        for note in &idle {
+            output::tell(note);
+        }
+    }
+    Ok(redactor)
+}
+
+/// The same, with what hides nothing: for those through whom everything is told.
+pub(crate) fn quiet_redactor() -> Result<(Redactor, Vec<String>)> {
+    let nothing = || Ok((Redactor::default(), Vec::new()));
+    let Some(path) = path() else { return nothing() };
     match std::fs::read_to_string(&path) {
         Ok(text) => read(&path, &text),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Redactor::default()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => nothing(),
         Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
     }
 }
 
-fn read(path: &Path, text: &str) -> Result<Redactor> {
+fn read(path: &Path, text: &str) -> Result<(Redactor, Vec<String>)> {
     let wrong = || format!("{} is wrong (docs/REDACT.md describes it)", path.display());
     let Config { redact: Redact { patterns, env } } = toml::from_str(text).with_context(wrong)?;
     if patterns.is_empty() && env.is_empty() {
-        return Ok(Redactor::default());
+        return Ok((Redactor::default(), Vec::new()));
     }
-    let values = env.iter().filter_map(std::env::var_os).map(|value| value.to_string_lossy().into_owned());
+    let (mut values, mut idle) = (Vec::new(), Vec::new());
+    for name in &env {
+        let why = match std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()) {
+            None => "it is not set".to_owned(),
+            Some(value) if value.lines().any(|line| line.trim().len() >= SHORTEST_VALUE) => {
+                values.push(value);
+                continue;
+            }
+            Some(_) => format!("its value has fewer than {SHORTEST_VALUE} characters"),
+        };
+        idle.push(format!("{}: [redact] env: {name} hides nothing, {why}", path.display()));
+    }
     let texts: Vec<String> = patterns.iter().map(|pattern| pattern.get_ref().clone()).collect();
     match Redactor::with(&texts, values) {
-        Ok(redactor) => Ok(redactor),
+        Ok(redactor) => Ok((redactor, idle)),
         Err(error) => {
             let at = patterns[error.index].span().start;
             let line = text[..at].matches('\n').count() + 1;

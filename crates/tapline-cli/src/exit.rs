@@ -38,7 +38,7 @@ pub(crate) fn failure(verdict: &Verdict) -> Option<String> {
     }
     let word = verdict.category.map_or(verdict.outcome.word(), |category| category.word());
     let without_mark = |error| ["Error: ", "error: "].iter().find_map(|mark| str::strip_prefix(error, mark)).unwrap_or(error);
-    let error = verdict.error.as_deref().map(without_mark);
+    let error = verdict.error_for_people().map(without_mark);
     Some(match error {
         Some(error) if error == word || verdict.category == Some(Category::Timeout) => error.to_owned(),
         Some(error) => format!("{error} ({word})"),

@@ -3,12 +3,14 @@
 mod redaction;
 mod sent;
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufReader, IsTerminal as _, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use tapline_protocol::codex::is_before_0_44;
 use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, Record, Transcript};
 use tapline_recording::{Recording, Redactor};
 use tapline_session::{Ending, Fold, Format, Ledger, Run, Step, Summary, Warning, What};
@@ -30,8 +32,12 @@ pub(crate) struct Source {
     fold: Fold,
     ending: Ending,
     run: Run,
-    /// A record that was read, but what was sent before it has not been handed out.
-    held: Option<Record>,
+    /// Records that were read and not handed out: what was sent before one is told first, and what a stream is shows in its first lines.
+    held: VecDeque<Record>,
+    /// It was looked whose stream it is.
+    looked: bool,
+    /// It is a file, and no line of it is waited for.
+    at_rest: bool,
     /// What was sent to the agent, where a recording has it.
     sent: Option<SentBefore>,
     /// Of a run that was tried more than once: what all attempts cost.
@@ -83,7 +89,8 @@ impl Source {
             bail!("{name} is a folder but not a recording: give a recording (one of the folders in it?) or a file");
         }
         let file = File::open(&path).with_context(|| format!("cannot open {name}"))?;
-        Self::of(name, Box::new(file), facts)
+        let at_rest = file.metadata().is_ok_and(|meta| meta.is_file());
+        Ok(Self { at_rest, ..Self::of(name, Box::new(file), facts)? })
     }
 
     /// A recording says itself how it ended; what the caller knows better is taken from the caller.
@@ -99,10 +106,15 @@ impl Source {
         let format = if recording.writes_lines() { InputFormat::Lines } else { InputFormat::Auto };
         let mut source = Self::with(name, Box::new(file), facts, agent, format)?;
         let end = recording.end.clone().unwrap_or_default();
-        source.clock = end.clock.as_ref().filter(|_| end.timed_out).map(clock::told);
+        let clock = end.clock.as_ref().map(clock::told);
+        if let Some(clock) = clock.as_ref().filter(|_| end.lingered) {
+            output::tell(&format!("{}: {clock}: it was stopped", source.name));
+        }
+        source.clock = clock.filter(|_| end.timed_out);
         let given = source.ending;
         let stderr = recording.stderr_head(STDERR_KEPT).ok().filter(|text| !text.is_empty());
-        let stderr = stderr.map(|text| config::redactor().map(|redactor| redactor.text(&text).into_owned())).transpose()?;
+        let clean = |text: String| config::quiet_redactor().map(|(redactor, _)| redactor.text(&text).into_owned());
+        let stderr = stderr.map(clean).transpose()?;
         source.ending = Ending {
             exit_code: given.exit_code.or(end.exit_code),
             signal: given.signal.or(end.signal),
@@ -147,6 +159,11 @@ impl Source {
         Self::with(name, reader, facts, None, InputFormat::Auto)
     }
 
+    /// It need not be an agent's stream: nothing is said where it is none.
+    pub(crate) fn of_whomever(self) -> Self {
+        Self { looked: true, ..self }
+    }
+
     /// Reads from anything of which somebody knows the agent or the format, unless the caller knows better.
     fn with(name: String, reader: Box<dyn Read>, facts: &Facts, agent: Option<Agent>, format: InputFormat) -> Result<Self> {
         let format = match facts.input_format {
@@ -171,7 +188,9 @@ impl Source {
             fold,
             ending,
             run: Run::default(),
-            held: None,
+            held: VecDeque::new(),
+            looked: agent.is_some(),
+            at_rest: false,
             sent: None,
             whole: None,
             lost: Vec::new(),
@@ -214,11 +233,15 @@ impl Source {
         if let Some(stderr) = self.ending.stderr.as_deref().filter(|_| !std::mem::replace(&mut self.heard, true)) {
             self.fold.hear_stderr(stderr);
         }
-        if self.sent.is_some() && self.held.is_none() {
-            self.held = self.next_record()?;
+        if !std::mem::replace(&mut self.looked, true) {
+            self.look_ahead()?;
+        }
+        if self.sent.is_some() && self.held.is_empty() {
+            let next = self.next_record()?;
+            self.held.extend(next);
         }
         if let Some(sent) = &mut self.sent {
-            let mut steps = sent.before(self.held.is_some(), &mut self.fold);
+            let mut steps = sent.before(!self.held.is_empty(), &mut self.fold);
             if !steps.is_empty() {
                 if let Some(redaction) = &self.redaction {
                     for step in &mut steps {
@@ -228,13 +251,41 @@ impl Source {
                 return Ok(Some((None, steps)));
             }
         }
-        let read = if self.sent.is_some() { self.held.take() } else { self.next_record()? };
-        let Some(record) = read else { return Ok(None) };
+        let record = match self.held.pop_front() {
+            None if self.sent.is_none() => self.next_record()?,
+            held => held,
+        };
+        let Some(record) = record else { return Ok(None) };
         let mut steps = self.fold.apply(&record);
         if self.is_transcript {
             steps.retain(|step| !matches!(&step.what, What::Odd(odd) if odd.code == UNKNOWN));
         }
         Ok(Some((Some(record), steps)))
+    }
+
+    /// Says first of all that nobody's stream this is, as far as that shows in the lines that are there. What was sent between the
+    /// lines of a recording stays between them: there only the first is looked at.
+    fn look_ahead(&mut self) -> Result<()> {
+        while let Some(record) = self.next_record()? {
+            let (dialect, is_old_codex) = (record.dialect, is_before_0_44(&record));
+            self.held.push_back(record);
+            let shows = !dialect.is_open() || is_old_codex || self.held.len() as u64 >= SHOWS_WITHIN;
+            let is_over = shows || self.sent.is_some() || self.may_wait() && !self.at_rest;
+            if dialect.agent().is_none() && dialect.is_foreign() && is_over && !is_old_codex && !self.is_transcript {
+                self.tell_nobodys();
+            }
+            if is_over {
+                return Ok(());
+            }
+        }
+        if self.held.back().is_some_and(|record| record.dialect.agent().is_none()) && !self.is_transcript {
+            self.tell_nobodys();
+        }
+        Ok(())
+    }
+
+    fn tell_nobodys(&self) {
+        output::tell(&format!("{}: no agent that tapline knows wrote this stream; its lines are shown as they are", self.name));
     }
 
     /// The rule that the run was stopped for, which no longer counts.
@@ -290,7 +341,7 @@ impl Source {
         if self.is_transcript {
             summary.verdict.warnings.retain(|warning| warning.code != UNKNOWN);
         }
-        summary.clock = self.clock;
+        summary.verdict.clock = self.clock;
         let lost = self.lost.into_iter().map(|message| Warning { code: "recording-incomplete", message, line: None });
         summary.verdict.warnings.extend(lost);
         let format = Format::of(self.input.shape(), summary.agent);

@@ -59,6 +59,16 @@ impl Dialect {
         }
     }
 
+    /// Whether lines may still decide whose stream it is.
+    pub fn is_open(self) -> bool {
+        self.decided == Decided::NotYet
+    }
+
+    /// Whether there were lines that no agent writes which is known here.
+    pub fn is_foreign(self) -> bool {
+        self.foreign || self.decided == Decided::Unknown
+    }
+
     /// Reads an object with a type.
     pub(crate) fn read(&mut self, kind: &str, subtype: Option<&str>, value: Value<'_>) -> Event {
         let event = match self.decided {

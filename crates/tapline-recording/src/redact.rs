@@ -16,6 +16,7 @@ mod pieces;
 mod places;
 mod programs;
 mod rules;
+mod said;
 mod scan;
 mod sieve;
 mod spans;
@@ -62,9 +63,9 @@ impl Default for Redactor {
     }
 }
 
-/// A pattern that cannot be read.
+/// A pattern that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the pattern `{pattern}` cannot be read: {why}")]
+#[error("the pattern `{pattern}` {why}")]
 pub struct BadPattern {
     /// Its place in the list.
     pub index: usize,
@@ -75,12 +76,17 @@ pub struct BadPattern {
 }
 
 impl Redactor {
-    /// With the table, patterns of your own (regular expressions of the crate `regex-lite`; the first group is hidden, or all of
-    /// it) and values that are hidden wherever they stand. Values shorter than [`SHORTEST_VALUE`] are passed over.
+    /// With the table, patterns of your own (regular expressions of the crate `regex-lite` that match no empty text; the first group is
+    /// hidden, or all of it) and values that are hidden wherever they stand. Values shorter than [`SHORTEST_VALUE`] are passed over.
     pub fn with(patterns: &[String], values: impl IntoIterator<Item = String>) -> Result<Self, BadPattern> {
         let read = |(index, pattern): (usize, &String)| {
-            let bad = |error: regex_lite::Error| BadPattern { index, pattern: pattern.clone(), why: error.to_string() };
-            regex_lite::Regex::new(pattern).map_err(bad)
+            let bad = |why: String| BadPattern { index, pattern: pattern.clone(), why };
+            let read = regex_lite::Regex::new(pattern).map_err(|error| bad(format!("cannot be read: {error}")))?;
+            // One that can match nothing does so at some place of this.
+            if read.find_iter("a1 -_").any(|found| found.is_empty()) {
+                return Err(bad("matches where there is no text: write what a secret has at least".to_owned()));
+            }
+            Ok(read)
         };
         let patterns = patterns.iter().enumerate().map(read).collect::<Result<_, _>>()?;
         let lines = |value: String| value.lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>();

@@ -24,7 +24,7 @@ pub use sessions::SessionFacts;
 
 use crate::ledger::{Ledger, LedgerBuilder};
 use crate::step::{Level, Notice, Odd, Said, Step, Task, Turn, What};
-use crate::text::{head, one_line};
+use crate::text::{count_of, head, one_line};
 use crate::verdict::{Ending, Evidence, TextFacts, TurnFacts, Verdict, Warnings, judge};
 use codex::CodexState;
 use prompts::Prompts;
@@ -131,8 +131,6 @@ pub struct Summary {
     pub denials: u64,
     /// Those among them that no step has told of: Codex logged them on stderr, and nobody heard it in time.
     pub rejected: Vec<Rejected>,
-    /// Which clock ended the run, for people: the verdict's own word for it is `timeout`. Who knows it puts it here.
-    pub clock: Option<String>,
     /// What the stream was like.
     pub stream: StreamStats,
 }
@@ -184,6 +182,8 @@ pub struct Fold {
     in_document: bool,
     /// Codex before 0.44 writes here.
     old_codex: bool,
+    /// Lines of types that are not known.
+    unknown: u64,
 }
 
 /// Its lines have no type, and nothing in them says how a turn ended: it exits with 0 when it fails.
@@ -326,6 +326,7 @@ impl Fold {
     }
 
     fn unknown(&mut self, kind: &str, out: &mut Steps<'_>) {
+        self.unknown += 1;
         let message = format!("tapline does not know `{kind}` yet; its text is kept");
         if self.stats.unknown_types.len() < TYPES_LISTED && self.stats.unknown_types.insert(kind.to_owned()) {
             self.warnings.add("unknown-type", Some(out.record.line), message.clone());
@@ -360,6 +361,13 @@ impl Fold {
         let (agent, blemished) = (self.agent(), self.is_blemished());
         let Self { mut warnings, turns, spoken, mut session, mut codex, tasks, launched, calls, .. } = self;
         let texts = TextFacts { last_of_main: spoken.ends_with(), waiting: spoken.is_waiting(), ..self.asked };
+        if agent.is_none() && self.unknown > 0 {
+            // Where nothing is known, a list of it says no more than one sentence does.
+            let (lines, types) = (self.unknown, self.stats.unknown_types.len());
+            let lines = count_of(usize::try_from(lines).unwrap_or(usize::MAX), "line");
+            let message = format!("{lines} of {} that tapline does not know; their text is kept", count_of(types, "type"));
+            warnings.join("unknown-type", message);
+        }
         // Codex has no name for a session but its thread's.
         session.ids = if agent == Some(Agent::Codex) { codex.ids.list.clone() } else { self.ids.list };
         for (id, line) in calls.orphans() {
@@ -429,7 +437,6 @@ impl Fold {
             last_turn: turns.last,
             duration_ms: turns.duration_ms,
             num_turns: turns.all_num_turns,
-            clock: None,
             stream: self.stats,
         }
     }

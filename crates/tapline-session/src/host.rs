@@ -5,6 +5,26 @@ use tapline_protocol::Decoder;
 use crate::fold::Fold;
 use crate::step::Step;
 
+/// What stands around an earlier run that is put before a prompt.
+const EARLIER_RUN: (&str, &str) = ("<earlier-run>\n", "\n</earlier-run>\n\n");
+
+/// What was said in an earlier run, to be put before a prompt.
+pub fn earlier_run(told: &str) -> String {
+    let (open, close) = EARLIER_RUN;
+    // It ends where we say it ends.
+    let told = told.trim().replace("</earlier-run", "<\\/earlier-run");
+    format!("{open}{told}{close}")
+}
+
+/// How many lines of an earlier run stand before a prompt, and the prompt itself: what people look for.
+pub(crate) fn without_earlier_run(prompt: &str) -> (usize, &str) {
+    let (open, close) = EARLIER_RUN;
+    let parts = prompt.strip_prefix(open).and_then(|rest| rest.split_once(close));
+    parts
+        .filter(|(_, prompt)| !prompt.trim().is_empty())
+        .map_or((0, prompt), |(told, prompt)| (told.lines().count(), prompt.trim()))
+}
+
 /// Reads what is sent to an agent and folds it into the conversation, live or from a recording.
 #[derive(Debug)]
 pub struct Host {

@@ -46,7 +46,7 @@ mod time;
 mod verdict;
 
 pub use fold::{Fold, Format, LineCounts, Rejected, SessionFacts, StreamStats, Summary};
-pub use host::Host;
+pub use host::{Host, earlier_run};
 pub use ledger::{Basis, Ledger, ModelTotals, TokenCounts};
 pub use report::{
     CallEntry, CodexPart, Collector, GetError, ItemEntry, OrphanEntry, PartialTexts, Report, ResultEntry, Run, Session,

@@ -157,9 +157,18 @@ pub struct Verdict {
     pub warnings: Vec<Warning>,
     /// How the process ended.
     pub exit: Exit,
+    /// Which clock ended the run, in words for people; the report only says `timeout`.
+    #[serde(skip)]
+    pub clock: Option<String>,
 }
 
 impl Verdict {
+    /// The error in words for people: of a timeout also which clock it was, if that is known.
+    pub fn error_for_people(&self) -> Option<&str> {
+        let clock = self.clock.as_deref().filter(|_| self.category == Some(Category::Timeout));
+        clock.or(self.error.as_deref())
+    }
+
     /// The verdict as in the report.
     pub fn to_json(&self) -> Option<tapline_protocol::Json> {
         serde_json::to_string(self).ok().and_then(|text| tapline_protocol::Json::parse(&text).ok())
@@ -204,6 +213,19 @@ impl Warnings {
         if *count <= Self::PER_CODE {
             self.list.push(Warning { code, message: message.into(), line });
         }
+    }
+
+    /// Says in one warning, in the place of the first, what all of this code say.
+    pub(crate) fn join(&mut self, code: &'static str, message: String) {
+        let first = self.list.iter().position(|warning| warning.code == code);
+        let Some(first) = first else { return };
+        self.list[first].message = message;
+        let mut at = 0;
+        self.list.retain(|warning| {
+            at += 1;
+            warning.code != code || at - 1 == first
+        });
+        self.counts.insert(code, 1);
     }
 
     pub(crate) fn finish(mut self) -> Vec<Warning> {

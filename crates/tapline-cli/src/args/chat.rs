@@ -37,6 +37,10 @@ pub(crate) struct Chat {
     /// Do not read or write the history of prompts
     #[arg(long)]
     pub(crate) no_history: bool,
+    /// Replace secrets (keys, tokens, passwords) in what is shown and recorded (docs/REDACT.md). What you are asked to permit, and the history of
+    /// what you type, stay as they are
+    #[arg(long)]
+    pub(crate) redact: bool,
     #[command(flatten)]
     pub(crate) look: Look,
     #[command(flatten)]

@@ -1,6 +1,7 @@
 //! `tapline chat`: a conversation with an agent, at a terminal or by a script.
 
 mod choices;
+mod clean;
 mod editor;
 mod file;
 mod history;
@@ -54,8 +55,8 @@ fn agent(args: &Chat, typed: bool) -> Result<Agent> {
     agent.environment = prepare::environment(&args.told);
     agent.bin.clone_from(&args.whose.bin);
     agent.cwd.clone_from(&args.whose.cwd);
-    agent.record = store::folder(&args.kept)?.map(|folder| store::record_to(&args.kept, folder, false));
-    agent.redactor = config::redactor()?;
+    agent.record = store::folder(&args.kept)?.map(|folder| store::record_to(&args.kept, folder, args.redact));
+    agent.redactor = if args.redact { config::redactor()? } else { config::quiet_redactor()?.0 };
     agent.guard = guard_program();
     Ok(agent)
 }

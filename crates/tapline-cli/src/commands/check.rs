@@ -18,10 +18,13 @@ use tapline_session::text::{count_of, one_line};
 
 use crate::args::{Check, Facts};
 use crate::source::Source;
-use crate::{ci, exit, output};
+use crate::{ci, config, exit, output};
 use held::Held;
 
 pub(crate) fn run(args: &Check) -> Result<u8> {
+    // Rules look at what was really done; what is told of it has no secrets.
+    let redactor = if args.redact { Some(config::redactor()?) } else { None };
+    let clean = |text: String| redactor.as_ref().map_or_else(|| text.clone(), |redactor| redactor.text(&text).into_owned());
     let mut policy = args.policy.as_deref().map(read_policy).transpose()?.map(PolicyChecker::new);
     let rules = args.permissions.as_deref().map(read_permissions).transpose()?;
     // As far as that can be known: whose run it was, it does not say.
@@ -86,7 +89,9 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
         if rules.is_some() {
             report["decisions"] = serde_json::to_value(held.decisions())?;
         }
-        writeln!(out, "{}", output::raw(&report.to_string()))?;
+        let line = report.to_string();
+        let line = redactor.as_ref().map_or_else(|| line.as_bytes().into(), |redactor| redactor.line(line.as_bytes()));
+        writeln!(out, "{}", output::raw(&String::from_utf8_lossy(&line)))?;
     } else {
         let style = if output::colour(args.look) { Style::ansi() } else { Style::plain() };
         let otherwise = match held.differing() {
@@ -95,13 +100,13 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
         };
         let rules_kept = format!("rules kept{otherwise}");
         let kept = [(args.policy.is_some(), "policy kept"), (args.permissions.is_some(), &*rules_kept)];
-        let text = held.render(style) + &render(&report, &kept, style);
+        let text = clean(held.render(style) + &render(&report, &kept, style));
         out.write_all(text.as_bytes())?;
     }
     out.flush()?;
     for violation in report.violations.iter().take(SHOWN) {
         let what = if violation.rule == held::DENIED { "rule broken" } else { "policy violated" };
-        ci::annotate(&format!("{what}: {}: {}", violation.rule, violation.message));
+        ci::annotate(&clean(format!("{what}: {}: {}", violation.rule, violation.message)));
     }
     if !report.ok && report.violations.is_empty() {
         ci::annotate("something is odd about the stream (check --strict)");

@@ -27,7 +27,7 @@ pub(crate) fn run(args: &Convert) -> Result<u8> {
         None => {
             let kind = match args.to {
                 Target::Json | Target::JsonVerbose | Target::StreamJson | Target::Steps => Kind::Json,
-                Target::Text | Target::Markdown | Target::Html => Kind::Document,
+                Target::Text | Target::Markdown | Target::Html => Kind::Text,
             };
             write(source, args, &mut *output::raw_stdout(kind))
         }

@@ -15,9 +15,9 @@ use anyhow::{Context as _, Result};
 use tapline_session::policy::PolicyChecker;
 use tapline_session::{Advice, Fold, parse_rfc3339};
 
-use crate::args::run::Run;
+use crate::args::run::{Format, Run};
 use crate::commands::check::read_policy;
-use crate::{config, exit, output, store};
+use crate::{ci, config, exit, output, store};
 use attempt::{Attempt, Ended};
 use redaction::Redaction;
 use show::Show;
@@ -50,7 +50,10 @@ async fn attempts(args: &Run) -> Result<u8> {
     let mut plan = prepare::plan(args)?;
     let piped = plan.read_stdin(args, until, &signals).await?;
     let folder = store::folder(&args.kept)?;
-    let redaction = Redaction::new(args, plan.format, config::redactor()?);
+    // Where nothing that is shown is redacted, or nothing is shown, there is nothing to say about it.
+    let is_told = (args.shown.redact || ci::is_log()) && plan.format != Format::Quiet;
+    let redactor = if is_told { config::redactor()? } else { config::quiet_redactor()?.0 };
+    let redaction = Redaction::new(args, plan.format, redactor);
     let mut show = Show::new(args, plan.format, plan.kind, &redaction);
     conclude::open_group(args, &plan, &mut show);
     if let Ok(Some(note)) = &piped {

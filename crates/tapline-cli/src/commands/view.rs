@@ -61,7 +61,7 @@ pub(crate) fn options(look: Look) -> TerminalOptions {
         live: output::is_capable(),
         thinking: false,
         partial: false,
-        ci_log: ci::is_job(),
+        ci_log: ci::is_job_log(),
     }
 }
 

@@ -45,6 +45,8 @@ mod retelling;
 #[cfg(test)]
 mod running;
 #[cfg(test)]
+mod showing;
+#[cfg(test)]
 mod signals;
 #[cfg(test)]
 mod stopping;

@@ -23,6 +23,15 @@ fn a_prompt_without_quotes_is_told_where_they_belong() {
         assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{args:?}");
         assert!(refused.err.contains("unexpected argument") && refused.err.contains(tip), "{args:?}: {}", refused.err);
     }
+    for (args, tip) in [
+        (&["run", "fix", "--nope"][..], "to pass '--nope' to the agent, write it behind all else: tapline run … -- --nope"),
+        (&["chat", "--nope"], "to pass '--nope' to the agent"),
+        (&["sim", "a.toml", "--nope"], "to pass '--nope' to the command"),
+    ] {
+        let refused = tapline(args);
+        assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{args:?}");
+        assert!(refused.err.contains(tip) && !refused.err.contains("as a value"), "{args:?}: {}", refused.err);
+    }
     for args in [&["run", "fix", "--no-such-option"][..], &["view", "--nope"], &["completions", "bash", "zsh"]] {
         let refused = tapline(args);
         assert!(refused.code == 2 && !refused.err.contains("quotes"), "{args:?}: {}", refused.err);
@@ -312,22 +321,35 @@ fn the_clock_that_stopped_a_run_is_kept() {
         ("idle-timeout", &["--idle-timeout", "700ms"], "timeout: no output for 700ms (--idle-timeout)"),
     ] {
         let record = folder.path(name);
-        let start = ["run", "go", "--bin", &fake(), "--grace", "200ms", "--record", &record];
+        let page = folder.path("page.md");
+        let start = ["run", "go", "--bin", &fake(), "--grace", "200ms", "--record", &record, "--summary", &page];
         let stopped = ran(command(&[&start[..], args].concat()).env("FAKE", "hang").output().unwrap());
         assert_eq!(stopped.code, 124);
         assert!(stopped.err.contains(words), "{}", stopped.err);
         let end: serde_json::Value =
             serde_json::from_slice(&std::fs::read(std::path::Path::new(&record).join("end.json")).unwrap()).unwrap();
         assert_eq!(end["clock"]["name"], name, "{end}");
+        let page = std::fs::read_to_string(page).unwrap();
+        assert!(page.contains(words), "the page says it, too: {page}");
         for args in [&["view"][..], &["inspect"], &["convert", "--to", "html"], &["convert", "--to", "markdown"]] {
             let shown = tapline(&[args, &[&record]].concat()).out.replace('\\', "");
             assert!(shown.contains(words), "{args:?}: {shown}");
         }
-        assert_eq!(tapline(&["inspect", "--get", "verdict.error", &record]).out, "timeout\n", "as the report words it");
+        let get = |path: &str| tapline(&["inspect", "--get", path, &record]).out;
+        assert_eq!(get("verdict.error"), "timeout\n", "as the report words it");
     }
     let lingering = folder.path("linger");
     let start = ["run", "go", "--bin", &fake(), "--grace", "200ms", "--record", &lingering, "--linger", "300ms"];
     assert_eq!(ran(command(&start).env("FAKE", "lingers").output().unwrap()).code, 0);
     let end = std::fs::read_to_string(std::path::Path::new(&lingering).join("end.json")).unwrap();
     assert!(end.contains(r#""clock":{"name":"linger","ms":300}"#), "{end}");
+    for reader in ["view", "inspect", "check"] {
+        let read = tapline(&[reader, &lingering]);
+        assert_eq!(read.code, 0, "{reader}");
+        assert!(
+            read.err.contains("the agent was still running 300ms after its final result (--linger)"),
+            "{reader}: {}",
+            read.err
+        );
+    }
 }

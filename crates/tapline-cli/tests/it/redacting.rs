@@ -285,7 +285,11 @@ fn a_users_own_patterns_and_variables() {
         ran(command.output().unwrap())
     };
     config("[redact]\npatterns = ['corp-[0-9]{6}']\nenv = [\"MY_VAR\", \"SHORT\", \"NOT_SET\"]\n");
-    assert_eq!(convert().out, "id [redacted], value [redacted], short abc\n");
+    let hidden = convert();
+    assert_eq!(hidden.out, "id [redacted], value [redacted], short abc\n");
+    assert!(hidden.err.contains("env: SHORT hides nothing, its value has fewer than 6 characters\n"), "{}", hidden.err);
+    assert!(hidden.err.contains("env: NOT_SET hides nothing, it is not set\n"), "{}", hidden.err);
+    assert_eq!((hidden.code, hidden.err.lines().count()), (0, 2), "each once, and no more: {}", hidden.err);
     // In the home, where the variable is not set.
     std::fs::create_dir_all(folder.path("home/.config/tapline")).unwrap();
     folder.file("home/.config/tapline/config.toml", "[redact]\npatterns = ['corp-[0-9]{6}']\n");
@@ -294,6 +298,10 @@ fn a_users_own_patterns_and_variables() {
     assert_eq!(home.out, "id [redacted], value s3same!, short abc\n");
     for (text, told) in [
         ("[redact]\npatterns = [\n  'fine',\n  '(',\n]\n", "config.toml, line 4: the pattern `(` cannot be read"),
+        ("[redact]\npatterns = ['']\n", "line 2: the pattern `` matches where there is no text"),
+        ("[redact]\npatterns = ['x', '[0-9]*']\n", "the pattern `[0-9]*` matches where there is no text"),
+        ("[redact]\npatterns = ['(a|)']\n", "matches where there is no text"),
+        ("[redact]\npatterns = ['\\b']\n", "matches where there is no text"),
         ("[redact]\npattern = ['x']\n", "line 2"),
         ("[redact\n", "line 1"),
     ] {
@@ -301,5 +309,71 @@ fn a_users_own_patterns_and_variables() {
         let ran = convert();
         assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{ran:?}");
         assert!(ran.err.contains(&path) && ran.err.contains(told), "{told}: {}", ran.err);
+    }
+}
+
+#[test]
+fn what_hides_nothing_is_told_once_in_a_ci_too_and_where_nothing_is_hidden_not_at_all() {
+    let folder = Folder::new("redact-idle");
+    std::fs::create_dir_all(folder.path("xdg/tapline")).unwrap();
+    folder.file("xdg/tapline/config.toml", "[redact]\nenv = [\"NOT_SET\"]\n");
+    let agent = agent(&folder, &session("done"), 0);
+    let run = |args: &[&str], ci: &str| {
+        let mut command = command(&[&["run", "go", "--bin", &agent, "--no-record"], args].concat());
+        ran(command.env("XDG_CONFIG_HOME", folder.path("xdg")).env("CI", ci).output().unwrap())
+    };
+    for (args, ci, times) in [
+        (&["--redact"][..], "", 1),
+        (&["--redact"], "true", 1),
+        (&[], "true", 1),
+        (&[], "", 0),
+        (&["--format", "quiet"], "true", 0),
+    ] {
+        let ran = run(args, ci);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        assert_eq!(ran.err.matches("NOT_SET hides nothing, it is not set").count(), times, "{args:?} {ci:?}: {}", ran.err);
+    }
+}
+
+#[test]
+fn check_judges_what_was_done_and_tells_no_secret() {
+    let folder = Folder::new("redact-check");
+    let rules = folder.file("rules.toml", "[[deny]]\ntool = \"Bash\"\ncommand = \"echo *hunter2xyzzy*\"\n");
+    let stream = session("echo DB_PASSWORD=hunter2xyzzy");
+    for (args, shows) in [(&[][..], true), (&["--redact"], false), (&["--redact", "--json"], false)] {
+        let ran = tapline_on(stream.as_bytes(), &[&["check", "--permissions", &rules], args].concat());
+        assert_eq!(ran.code, 3, "the rule sees the secret: {ran:?}");
+        // The rule itself is the user's own.
+        assert_eq!(ran.out.contains("DB_PASSWORD=hunter2xyzzy"), shows, "{args:?}: {}", ran.out);
+        assert!(shows || ran.out.contains("DB_PASSWORD=[redacted]"), "{args:?}: {}", ran.out);
+        if args.contains(&"--json") {
+            assert_eq!(serde_json::from_str::<Value>(&ran.out).unwrap()["ok"], false);
+        }
+    }
+}
+
+#[test]
+fn a_chat_shows_and_keeps_no_secrets() {
+    let folder = Folder::new("redact-chat");
+    let (key, said) = (KEY.concat(), "my password is hunter2xyzzy");
+    let stream = session(&format!("{key} {said}"));
+    let script = format!(
+        "#!/bin/sh\nread -r line; id=${{line#*'\"request_id\":\"'}}; id=${{id%%'\"'*}}\nprintf '%s\\n' '{{\"type\":\"control_response\",\"response\":{{\"subtype\":\"success\",\"request_id\":\"'\"$id\"'\",\"response\":{{}}}}}}'\nread -r prompt\ncat <<'E'\n{stream}E\ncat >/dev/null\n"
+    );
+    let agent = folder.file("agent", &script);
+    Command::new("chmod").args(["+x", &agent]).status().unwrap();
+    for (format, redact) in [("view", true), ("text", true), ("stream-json", true), ("text", false)] {
+        let record = folder.path(&format!("{format}-{redact}"));
+        let mut args = vec!["chat", "--bin", &agent, "--record", &record, "--format", format, said];
+        args.extend(redact.then_some("--redact"));
+        let ran = ran(command(&args).output().unwrap());
+        let kept = ["stdout", "stdin"].map(|name| std::fs::read_to_string(Path::new(&record).join(name)).unwrap()).concat();
+        for (where_, text) in [("printed", ran.out + &ran.err), ("kept", kept)] {
+            assert!(!text.is_empty(), "{format}: {where_}");
+            for secret in [&*key, "hunter2xyzzy"] {
+                assert_eq!(text.contains(secret), !redact, "{format}, {where_}: {text}");
+            }
+            assert_eq!(text.contains("[redacted]"), redact, "{format}, {where_}: {text}");
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! What text says of a secret that follows: found by the sieve and by the automaton, checked by the scan.
 
+use super::programs::Command;
 use super::table::Shape;
 
 /// What a piece of text announces.
@@ -19,6 +20,10 @@ pub(super) enum Announced {
     User,
     /// `-p PASSWORD`
     Password,
+    /// A program some of whose flags take a password.
+    Command(&'static Command),
+    /// `--from-literal=NAME=VALUE`
+    Literal,
     /// A manifest of Kubernetes that holds secrets.
     Manifest,
     /// A signature in an address.

@@ -112,8 +112,9 @@ impl<'l> Glance<'l> {
             Announced::Bearer => behind.iter().take(8).filter(|byte| BEARER.has(**byte)).count() == 8,
             Announced::User => memchr::memchr(b':', behind).is_some() && self.users.before(line, start).is_some(),
             Announced::Password => self.passwords.before(line, start).is_some(),
+            Announced::Command(command) => command.flags.iter().any(|flag| contains(behind, flag)),
             Announced::Signature => matches!(before.last(), Some(b'?' | b'&' | b';')),
-            Announced::Manifest | Announced::Value => true,
+            Announced::Literal | Announced::Manifest | Announced::Value => true,
         }
     }
 
@@ -125,6 +126,12 @@ impl<'l> Glance<'l> {
         // A string of its own, with none behind that it could be the name of.
         if start > 0 && line[start - 1] == b'"' && matches!(line[to..], [b'"', b',' | b'}', ..]) {
             return false;
+        }
+        // `the api key is …`
+        let may_tell =
+            |behind: &[u8]| matches!(behind, [b':' | b'=', ..]) || matches!(behind, [b' ', next, ..] if next.is_ascii());
+        if names::is_bare_key(&line[place.clone()]) && may_tell(&line[to..]) && names::is_one_with(&line[..start]) {
+            return true;
         }
         if !self.known.is(line, &place) && HARMLESS.iter().any(|name| *name.as_bytes() == line[place.clone()]) {
             return self.is_raw && !(start > 0 && line[start - 1] == b'"') && is_key(line, end);

@@ -468,8 +468,7 @@ const WORDS: &[&str] = &[
 /// Whether a value is one in a program's text, and no secret itself: a path of names that speaks of one.
 pub(super) fn is_code(value: &str) -> bool {
     let plain = value.bytes().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'.'));
-    let speaks = || KEYWORDS.iter().any(|word| find_ignoring_case(value, word));
-    plain && speaks() || ["::", "->", "=>"].iter().any(|sign| value.contains(sign)) || is_use(value)
+    plain && speaks_of_secret(value) || ["::", "->", "=>"].iter().any(|sign| value.contains(sign)) || is_use(value)
 }
 
 /// Whether it is a call or an entry of a list (`get(1)`, `args[1].trim()`), as far as it goes. A password may hold brackets, too:
@@ -479,6 +478,26 @@ fn is_use(value: &str) -> bool {
     let is_path = value[..open].bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.$@&*!?".contains(&byte));
     let behind = value.rfind([')', ']', '}']).map_or("", |close| &value[close + 1..]);
     is_path && !behind.starts_with(|c: char| c.is_ascii_alphanumeric())
+}
+
+/// Whether a word that names of secrets are made of stands in it.
+pub(super) fn speaks_of_secret(value: &str) -> bool {
+    KEYWORDS.iter().any(|word| find_ignoring_case(value, word))
+}
+
+/// Whether this is `key` alone, which names nothing by itself.
+pub(super) fn is_bare_key(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"key") || name.eq_ignore_ascii_case(b"keys")
+}
+
+/// Whether a word stands before a `key` or `token` that makes it one of the secret ones: `api key`, `access token`.
+pub(super) fn is_one_with(before: &[u8]) -> bool {
+    let Some(words) = before.strip_suffix(b" ") else { return false };
+    let length = words.iter().rev().take(NAME).take_while(|byte| byte.is_ascii_alphanumeric()).count();
+    let (before, word) = words.split_at(words.len() - length);
+    // The letter of an escape is no part of it.
+    let behind_escape = if before.ends_with(b"\\") { word.get(1..).unwrap_or_default() } else { word };
+    SECRET_KEYS.iter().any(|known| [word, behind_escape].iter().any(|word| word.eq_ignore_ascii_case(known.as_bytes())))
 }
 
 pub(super) fn find_ignoring_case(text: &str, word: &str) -> bool {

@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use super::announced::Announced;
 use super::class::{ALNUM, DOTTED};
+use super::programs::COMMANDS;
 use super::sieve::{Sieve, keywords};
 use super::spans::merge;
 use super::table::SHAPES;
@@ -23,6 +24,7 @@ const PLACES: &[(&str, Announced)] = &[
     (" --user", Announced::User),
     (" --proxy-user", Announced::User),
     (" -p", Announced::Password),
+    ("--from-literal", Announced::Literal),
     ("kind: Secret", Announced::Manifest),
     ("\"kind\": \"Secret\"", Announced::Manifest),
     ("\"kind\":\"Secret\"", Announced::Manifest),
@@ -52,6 +54,7 @@ impl Rules {
             found.extend(shape.starts.iter().map(|start| ((*start).to_owned(), Announced::Shape(shape))));
         }
         found.extend(PLACES.iter().map(|(text, announced)| ((*text).to_owned(), *announced)));
+        found.extend(COMMANDS.iter().map(|command| (command.name.to_owned(), Announced::Command(command))));
         found.extend(keywords().map(|way| (way, Announced::Name)));
         let begins = |announced: &Announced| matches!(announced, Announced::Shape(shape) if shape.before.is_none());
         let mut starts: Vec<String> = found.iter().filter(|(_, what)| begins(what)).map(|(text, _)| text.clone()).collect();

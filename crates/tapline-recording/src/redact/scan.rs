@@ -8,7 +8,7 @@ use super::announced::Announced;
 use super::class::{ALNUM, Class};
 use super::glance::{announces, may_hold_as_it_is};
 use super::names::LastName;
-use super::programs::{PASSWORDS, Programs, USERS};
+use super::programs::{LITERALS, PASSWORDS, Programs, USERS};
 use super::rules::Rules;
 use super::spans::merge;
 use super::table::{Part, Shape, Stands};
@@ -41,6 +41,8 @@ pub(super) struct Scan<'a> {
     pub(super) users: Programs,
     /// The same before a `-p`.
     pub(super) passwords: Programs,
+    /// What stands before a `--from-literal`.
+    pub(super) literals: Programs,
     /// The last `kind` of a manifest ends here.
     pub(super) last_manifest: usize,
     /// Where the next `-----END` is: looked for from the first, found at the second.
@@ -66,6 +68,7 @@ impl<'a> Scan<'a> {
             known: LastName::default(),
             users: Programs::new(USERS),
             passwords: Programs::new(PASSWORDS),
+            literals: Programs::new(LITERALS),
             last_manifest: 0,
             next_end: None,
             last_header: None,
@@ -190,6 +193,8 @@ impl<'a> Scan<'a> {
             Announced::Bearer => self.check(end, |scan| scan.bearer(start, end)),
             Announced::User => self.check(end, |scan| scan.user_and_password(start, end)),
             Announced::Password => self.check(end, |scan| scan.short_flag(start, end)),
+            Announced::Command(command) => self.check(end, |scan| scan.command(command, end)),
+            Announced::Literal => self.check(end, |scan| scan.literal(start, end)),
             Announced::Manifest => self.check(start, |scan| scan.manifest(start, end)),
             Announced::Signature => self.check(end, |scan| scan.signature(start, end)),
         }

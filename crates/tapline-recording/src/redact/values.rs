@@ -13,7 +13,9 @@ const HEAD: usize = 256;
 const QUOTED: usize = 16 << 10;
 
 /// What stands before a name whose value stands behind a blank: `--password VALUE`, `setx PASSWORD VALUE`.
-const FLAGS: &[&str] = &["--", " -", "setx ", "configure set ", "config set "];
+const FLAGS: &[&str] = &["--", " -", "setx ", "setenv ", "set -x ", "set -gx ", "configure set ", "config set "];
+/// Those of openssl whose value says where the password comes from: `-passin pass:VALUE`.
+const OPENSSL: &[&str] = &["-pass ", "-passin ", "-passout "];
 
 /// How name and value are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +46,7 @@ impl Scan<'_> {
         self.touched |= to == self.bytes.len();
         self.last_name = to;
         let text = self.text;
-        let Some(name) = self.known.name(self.bytes, start..to) else { return usize::MAX };
+        let Some(name) = self.known.name(self.bytes, start..to) else { return self.named_by_two_words(start, to) };
         // `${PASSWORD:-…}`, wherever it stands.
         if let Some(from) = start.checked_sub(2).filter(|from| self.bytes[*from..].starts_with(b"${")) {
             let end = self.end_of_expansion(from);
@@ -53,7 +55,10 @@ impl Scan<'_> {
             }
             return from;
         }
-        let Some((joint, at)) = self.joint(start, to) else { return to };
+        let Some((joint, at)) = self.joint(start, to) else { return self.said(name, start, to) };
+        if &text[start..to] == "pass" && self.pass_of_openssl(start, joint, at) {
+            return at;
+        }
         match name {
             Name::Authorization => self.authorization(at),
             Name::Cookie => self.cookie(at),
@@ -69,6 +74,41 @@ impl Scan<'_> {
             }
         }
         at
+    }
+
+    /// `-passin pass:VALUE`: hides the value. Whether all is said with that.
+    fn pass_of_openssl(&mut self, start: usize, joint: Joint, at: usize) -> bool {
+        let text = self.text;
+        let rest = text[at..].trim_start_matches(['"', '\'']);
+        if joint == Joint::Flag {
+            return ["pass:", "env:", "file:", "fd:"].iter().any(|from| rest.starts_with(from));
+        }
+        let before = &text[..start];
+        let flag = before.trim_end_matches(['"', '\'']);
+        if joint != Joint::Colon || !OPENSSL.iter().any(|known| flag.ends_with(known)) {
+            return false;
+        }
+        let end = match before.as_bytes().last() {
+            Some(quote @ (b'"' | b'\'')) => self.closing(at, *quote, 0),
+            _ => self.end_of_bare(at, usize::MAX),
+        };
+        if !names::is_placeholder(&text[at..end]) {
+            self.hide(at..end);
+        }
+        true
+    }
+
+    /// Where the value begins that `:` or `=` joins to the name.
+    pub(super) fn joined(&mut self, start: usize, to: usize) -> Option<usize> {
+        let joint = self.joint(start, to);
+        joint.filter(|(joint, _)| matches!(joint, Joint::Colon | Joint::Equals | Joint::SpacedEquals)).map(|(_, at)| at)
+    }
+
+    /// The value of a flag that takes nothing but a password.
+    pub(super) fn flag_value(&mut self, at: usize) {
+        if let Some(span) = self.value("password", true, Joint::Flag, at) {
+            self.hide(span);
+        }
     }
 
     /// How a value is joined to the name, and where it begins.
@@ -119,12 +159,16 @@ impl Scan<'_> {
             _ => return None,
         };
         at += length;
+        // `**Password:** …`
+        if self.text[at..].starts_with("**") && self.text[..start].ends_with("**") {
+            at += 2;
+        }
         let blanks = self.blanks(at);
         let joint = if joint == Joint::Equals && blanks > 0 { Joint::SpacedEquals } else { joint };
         Some((joint, at + blanks))
     }
 
-    fn blanks(&mut self, at: usize) -> usize {
+    pub(super) fn blanks(&mut self, at: usize) -> usize {
         let count = self.bytes[at..].iter().take(HEAD).take_while(|byte| matches!(byte, b' ' | b'\t')).count();
         self.touched |= at + count == self.bytes.len();
         count
@@ -220,7 +264,7 @@ impl Scan<'_> {
     }
 
     /// Where a value in quotes ends: at the next quote with as many backslashes, or where the line does.
-    fn closing(&mut self, begin: usize, quote: u8, slashes: usize) -> usize {
+    pub(super) fn closing(&mut self, begin: usize, quote: u8, slashes: usize) -> usize {
         let bytes = self.bytes;
         let limit = bytes.len().min(begin + QUOTED);
         let closes = |at: usize| {
@@ -316,7 +360,7 @@ impl Scan<'_> {
 
     /// Where a value without quotes ends, looked for no further than `most`: at a blank, or at a sign that something else
     /// follows.
-    fn end_of_bare(&mut self, from: usize, most: usize) -> usize {
+    pub(super) fn end_of_bare(&mut self, from: usize, most: usize) -> usize {
         let bytes = self.bytes;
         let limit = from.saturating_add(most).min(bytes.len());
         let mut at = from;
@@ -475,7 +519,7 @@ fn is_variable(name: &str, joint: Joint) -> bool {
 }
 
 /// Whether it looks like nothing but a secret: no name in a program, no name of a test.
-fn is_random(value: &str) -> bool {
+pub(super) fn is_random(value: &str) -> bool {
     let kind = |byte: u8| match byte {
         b'0'..=b'9' => 1,
         b'a'..=b'z' => 2,

@@ -1,6 +1,8 @@
 //! Recordings as they are written, cut, filled up and read; streams without their secrets.
 
 #[cfg(test)]
+mod hostile;
+#[cfg(test)]
 mod recordings;
 #[cfg(test)]
 mod redaction;
@@ -10,6 +12,8 @@ mod redaction_pieces;
 mod redaction_printed;
 #[cfg(test)]
 mod redaction_review;
+#[cfg(test)]
+mod redaction_said;
 #[cfg(test)]
 mod redaction_speed;
 #[cfg(test)]

@@ -6,62 +6,7 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use tapline_recording::Redactor;
 
-/// Each is repeated to fill a text.
-const PIECES: &[&str] = &[
-    "-----BEGIN ",
-    "-----BEGIN PRIVATE KEY-----",
-    "sk-",
-    "sk-ant-",
-    "eyJ",
-    "eyJaaaaaaaaaa.",
-    "password=",
-    "password=(",
-    "password=\"",
-    "password=\\\"",
-    "password: ",
-    "token='",
-    "Authorization: ",
-    "Cookie: a",
-    "\"",
-    "\\",
-    "\\\"",
-    "\\u0073",
-    "://a:",
-    "://",
-    "Bearer ",
-    "curl -u a",
-    "MTMT",
-    "AKIA",
-    "token,password=a,",
-    "api_key",
-    "_KEY=",
-    "machine a login b password ",
-    "<password>",
-    "sig=",
-    "é",
-    " -u",
-    " -u a:",
-    " -p",
-    "sshpass -p a",
-    "password=[",
-    "PASSWORD: ",
-    "password: |\n ",
-    "kind: Secret\n",
-    "kind: Secret\ndata:\n a: b\n",
-    "<key>password</key>",
-    "\"api_key\">",
-    "$6$",
-    "-----BEGIN PRIVATE KEY-----x: \n",
-    "-----BEGIN PRIVATE KEY-----\n\nx: y\n",
-    "-----BEGIN PRIVATE KEY-----x: ",
-    "password='a''",
-    "password='a'\\''",
-    "PASSWORD=${A:-",
-    "PASSWORD=\"${A:-${A:-",
-    "password: a b c d ",
-    "\npassword: a b c d",
-    "password: a[b",
-];
+use crate::hostile::HOSTILE;
 
 /// So much text is the measure; what is looked ahead for is mostly less.
 const SIZE: usize = 32 << 10;
@@ -90,7 +35,7 @@ fn assert_linear(what: &str, work: impl Fn(usize)) {
 #[test]
 fn hostile_text_is_looked_at_in_linear_time() {
     let redactor = Redactor::default();
-    for piece in PIECES {
+    for piece in HOSTILE {
         assert_linear(piece, |times| {
             let text = piece.repeat(times * SIZE / piece.len());
             let clean = redactor.text(&text);
@@ -123,7 +68,7 @@ fn delta(index: usize, text: &str) -> String {
 
 #[test]
 fn hostile_lines_are_looked_at_in_linear_time() {
-    for piece in PIECES {
+    for piece in HOSTILE {
         assert_linear(piece, |times| through((0..times * SIZE / 64).map(|_| piece.replace('\n', " ") + "\n")));
     }
 }

@@ -26,7 +26,7 @@ pub fn digest(report: &Report, denied: &[String], advice: &[String]) -> String {
     let category = verdict.category.map(|category| format!(" ({})", category.word()));
     let label = report.run.label.as_ref().map(|label| format!("{}: ", inline(label))).unwrap_or_default();
     let mut out = format!("### {mark} {label}{}{}\n\n", verdict.outcome, category.unwrap_or_default());
-    if let Some(error) = verdict.error.as_ref().filter(|_| verdict.outcome != Outcome::Interrupted) {
+    if let Some(error) = verdict.error_for_people().filter(|_| verdict.outcome != Outcome::Interrupted) {
         let _ = writeln!(out, "{}\n", code_block(error));
     }
     out += "| | |\n|---|---|\n";

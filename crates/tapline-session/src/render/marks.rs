@@ -83,7 +83,7 @@ fn remark_on(what: &What, line: u64) -> Option<Remark> {
         What::Denied(denied) if denied.answer_follows => None,
         What::Denied(denied) => remark(Mood::Bad, "✗", denied_text(denied)),
         What::Question(question) => remark(Mood::Warn, "?", question_text(question)),
-        What::Error { text } => remark(Mood::Bad, "✗", text.clone()),
+        What::Error { text } => remark(Mood::Bad, "✗", api_error(text)),
         What::Notice(notice) => match notice.level {
             Level::Info => remark(Mood::Aside, "·", notice.text.clone()),
             Level::Warning => remark(Mood::Warn, "!", notice.text.clone()),
@@ -116,6 +116,16 @@ fn remark_on(what: &What, line: u64) -> Option<Remark> {
         | What::Item(_)
         | What::Quiet { .. } => None,
     }
+}
+
+/// What an agent says of an API's error in one word, as people say it.
+fn api_error(said: &str) -> String {
+    if said == "unknown" { "API error".to_owned() } else { said.to_owned() }
+}
+
+/// What is said of an earlier run that was put before a prompt.
+pub(super) fn behind_earlier_run(lines: usize) -> String {
+    format!("(behind {} of an earlier run: --context)", count_of(lines, "line"))
 }
 
 fn retry_text(retry: &Retry) -> String {

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::Style;
-use super::marks::session_lines;
+use super::marks::{behind_earlier_run, session_lines};
 use crate::fold::Summary;
+use crate::host::without_earlier_run;
 use crate::ledger::Ledger;
 use crate::report::{Report, name_of};
 use crate::step::{CallStatus, SoFar, Turn};
 use crate::text::{count_of, dollars, fit, grouped, one_line, short_count};
 use crate::time::duration;
-use crate::verdict::{Advice, Category, Outcome, Verdict};
+use crate::verdict::{Advice, Outcome, Verdict};
 
 /// What a turn's end says of the run so far: the line that ends a view, unless something follows.
 pub(super) fn turn_line(turn: &Turn, style: Style) -> String {
@@ -49,8 +50,7 @@ pub(super) fn verdict_line(summary: &Summary, style: Style) -> String {
 /// What went wrong and whether trying again can help, where there is something to say.
 fn reason_lines(summary: &Summary, style: Style, width: Option<usize>) -> String {
     let (verdict, mut out) = (&summary.verdict, String::new());
-    let clock = summary.clock.as_ref().filter(|_| verdict.category == Some(Category::Timeout));
-    if let Some(error) = clock.or(verdict.error.as_ref()).filter(|_| verdict.outcome != Outcome::Interrupted) {
+    if let Some(error) = verdict.error_for_people().filter(|_| verdict.outcome != Outcome::Interrupted) {
         let error = one_line(error);
         let shown = width.map_or(error.clone(), |width| fit(&error, width.saturating_sub(2)).into_owned());
         let _ = writeln!(out, "{}✗{} {shown}", style.red, style.reset);
@@ -146,16 +146,8 @@ pub fn render_summary(report: &Report, summary: &Summary, style: Style, width: O
     for line in &lines.not_connected {
         row("!", line.clone());
     }
-    if let Some(first) = report.prompts.iter().find(|prompt| !prompt.trim().is_empty()) {
-        let first = first.trim();
-        let (head, cut) = crate::text::head(first.lines().next().unwrap_or_default(), PROMPT_CHARACTERS);
-        let more = first.lines().count() - 1;
-        let cut = if cut { "…" } else { "" };
-        let lines = if more > 0 { format!(" (and {})", count_of(more, "more line")) } else { String::new() };
-        row("prompt", format!("{head}{cut}{lines}"));
-        if report.prompts.len() > 1 {
-            row("", format!("and {}: --get 'prompts[]' prints all", count_of(report.prompts.len() - 1, "more prompt")));
-        }
+    for (at, text) in prompt_rows(&report.prompts).into_iter().enumerate() {
+        row(if at == 0 { "prompt" } else { "" }, text);
     }
     if !report.tools.calls.is_empty() {
         row("calls", calls(report));
@@ -212,6 +204,22 @@ pub fn render_summary(report: &Report, summary: &Summary, style: Style, width: O
         }
     }
     out
+}
+
+/// The first prompt at a glance, and how many there are.
+fn prompt_rows(prompts: &[String]) -> Vec<String> {
+    let Some(first) = prompts.iter().find(|prompt| !prompt.trim().is_empty()) else { return Vec::new() };
+    let (earlier, first) = without_earlier_run(first.trim());
+    let (head, cut) = crate::text::head(first.lines().next().unwrap_or_default(), PROMPT_CHARACTERS);
+    let more = first.lines().count() - 1;
+    let cut = if cut { "…" } else { "" };
+    let lines = if more > 0 { format!(" (and {})", count_of(more, "more line")) } else { String::new() };
+    let mut rows = vec![format!("{head}{cut}{lines}")];
+    rows.extend((earlier > 0).then(|| behind_earlier_run(earlier)));
+    if prompts.len() > 1 {
+        rows.push(format!("and {}: --get 'prompts[]' prints all", count_of(prompts.len() - 1, "more prompt")));
+    }
+    rows
 }
 
 /// No more of a prompt is shown at a glance, in characters.

@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 
 use super::live::Live;
-use super::marks::{Mood, Shown, session_lines, show};
+use super::marks::{Mood, Shown, behind_earlier_run, session_lines, show};
 use super::typing::Typing;
 use super::{Render, Style};
 use crate::fold::Summary;
+use crate::host::without_earlier_run;
 use crate::step::{Answer, Call, CallStatus, DeltaKind, Partial, Said, SessionInfo, Step, Turn};
 use crate::text::{count_of, fit, indent, one_line, visible, without_commands, wrap};
 
@@ -127,6 +128,7 @@ impl Terminal {
     }
 
     fn prompt(&mut self, text: &str, depth: usize) -> String {
+        let (earlier, text) = without_earlier_run(text);
         let all = visible(text);
         let shown: Vec<_> = all.lines().take(PROMPT_LINES).collect();
         let more = all.lines().count() - shown.len();
@@ -138,6 +140,9 @@ impl Terminal {
         }
         if more > 0 {
             out += &self.marked(depth, dim, " ", &format!("… {}", count_of(more, "more line")));
+        }
+        if earlier > 0 {
+            out += &self.marked(depth, dim, " ", &behind_earlier_run(earlier));
         }
         out
     }

@@ -93,14 +93,57 @@ fn written(parts: &[Part<'_>]) -> String {
     out
 }
 
-/// The path that was probably meant: one that differs by little, or else the shortest that has the last word.
+/// What an agent's own JSON calls a value, and where a report has it.
+const OF_THE_AGENT: &[(&str, &str)] = &[
+    ("result", "answer"),
+    ("is_error", "verdict.outcome"),
+    ("error", "verdict.error"),
+    ("errors", "verdict.error"),
+    ("message", "last_text"),
+    ("session_id", "session.id"),
+    ("thread_id", "session.id"),
+    ("claude_code_version", "session.cli_version"),
+    ("total_cost_usd", "ledger.cost_usd"),
+    ("usage", "ledger.tokens"),
+    ("usage.input_tokens", "ledger.tokens.input"),
+    ("usage.output_tokens", "ledger.tokens.output"),
+    ("usage.cache_read_input_tokens", "ledger.tokens.cache_read"),
+    ("usage.cached_input_tokens", "ledger.tokens.cache_read"),
+    ("usage.cache_creation_input_tokens", "ledger.tokens.cache_write"),
+    ("usage.reasoning_output_tokens", "ledger.tokens.reasoning"),
+    ("modelUsage", "ledger.by_model"),
+    ("structured_output", "structured"),
+    ("subtype", "turns[-1].subtype"),
+    ("num_turns", "turns[-1].num_turns"),
+    ("stop_reason", "turns[-1].stop_reason"),
+    ("terminal_reason", "turns[-1].terminal_reason"),
+    ("api_error_status", "turns[-1].api_error_status"),
+    ("permission_denials", "turns[-1].permission_denials"),
+];
+
+/// The path that was probably meant: what the agent calls by another name; the same with a key or two that differ by little; one
+/// that differs by little as a whole; or else the shortest that has the last word.
 fn meant(parts: &[Part<'_>]) -> Option<String> {
+    let keys = || parts.iter().filter_map(|part| if let Part::Key(key) = part { Some(*key) } else { None });
+    let named = keys().collect::<Vec<_>>().join(".");
+    let of_the_agent = |called: &str| OF_THE_AGENT.iter().find(|(known, _)| *known == called).map(|(_, path)| *path);
+    if let Some(path) = of_the_agent(&named) {
+        return Some(path.to_owned());
+    }
+    if let Some(path) = mended(parts) {
+        return Some(path);
+    }
+    // What it has below that is not known.
+    if let Some((first, path)) = keys().next().and_then(|first| Some((first, of_the_agent(first)?)))
+        && first != named
+    {
+        return Some(path.to_owned());
+    }
     let mut all = Vec::new();
     let shape = Json::parse(SHAPE).ok()?;
     shape.with(|value| every_path(value, String::new(), &mut all));
     let plain = |path: &str| path.replace("[]", "");
-    let keys = parts.iter().filter_map(|part| if let Part::Key(key) = part { Some(*key) } else { None });
-    let wanted = keys.collect::<Vec<_>>().join(".");
+    let wanted = named;
     let near = all.iter().map(|known| (distance(&plain(known), &wanted), known)).min_by_key(|(distance, _)| *distance);
     if let Some((distance, known)) = near
         && distance <= (wanted.chars().count() / 4).max(1)
@@ -111,6 +154,38 @@ fn meant(parts: &[Part<'_>]) -> Option<String> {
     let last = words(wanted.rsplit('.').next()?);
     let found = all.iter().filter(|known| words(known).contains(&last));
     found.min_by_key(|known| (known.matches("[]").count(), known.len())).cloned()
+}
+
+/// The path with each key that is not there replaced by the one that differs by little from it.
+fn mended(parts: &[Part<'_>]) -> Option<String> {
+    let shape = Json::parse(SHAPE).ok()?;
+    let keys = shape.with(|mut value| {
+        let mut keys = Vec::new();
+        for part in parts {
+            let is_free = value.as_str().as_deref() == Some("*");
+            let (next, key) = match part {
+                Part::Key(key) if is_free => (value, (*key).to_owned()),
+                Part::Key(key) => {
+                    let known = value.entries()?.map(|(key, _)| key.into_owned()).collect::<Vec<_>>();
+                    let near = known.iter().map(|known| (distance(known, key), known)).min_by_key(|(distance, _)| *distance)?;
+                    let near = Some(near).filter(|(distance, _)| *distance <= (key.chars().count() / 4).max(1))?.1;
+                    (value.get(near)?, near.clone())
+                }
+                Part::At(_) | Part::FromEnd(_) | Part::Each if is_free => (value, String::new()),
+                Part::At(_) | Part::FromEnd(_) | Part::Each => (value.items()?.next()?, String::new()),
+            };
+            value = next;
+            keys.push(key);
+        }
+        Some(keys)
+    })??;
+    let with_keys = parts.iter().zip(&keys).map(|(part, key)| match part {
+        Part::Key(_) => Part::Key(key),
+        Part::At(index) => Part::At(*index),
+        Part::FromEnd(index) => Part::FromEnd(*index),
+        Part::Each => Part::Each,
+    });
+    Some(written(&with_keys.collect::<Vec<_>>()))
 }
 
 fn every_path(value: Value<'_>, path: String, all: &mut Vec<String>) {
@@ -156,7 +231,22 @@ mod tests {
             ("cost_usd", "did you mean `ledger.cost_usd`?"),
             ("cost", "did you mean `ledger.cost_usd`?"),
             ("verdict.outcom", "did you mean `verdict.outcome`?"),
-            ("turns[-1].reslut", "did you mean `turns[].result`?"),
+            ("turns[-1].reslut", "did you mean `turns[-1].result`?"),
+            // What the agent's own JSON calls it.
+            ("result", "did you mean `answer`?"),
+            (".result", "did you mean `answer`?"),
+            ("total_cost_usd", "did you mean `ledger.cost_usd`?"),
+            ("is_error", "did you mean `verdict.outcome`?"),
+            ("usage.input_tokens", "did you mean `ledger.tokens.input`?"),
+            ("usage.iterations[0].x", "did you mean `ledger.tokens`?"),
+            ("modelUsage", "did you mean `ledger.by_model`?"),
+            ("structured_output", "did you mean `structured`?"),
+            ("thread_id", "did you mean `session.id`?"),
+            // Small mistakes, with all that stands around them.
+            ("strctured.verdict", "did you mean `structured.verdict`?"),
+            ("tools.call[0].name", "did you mean `tools.calls[0].name`?"),
+            ("tool.calls[].nme", "did you mean `tools.calls[].name`?"),
+            ("turn[-1].usag.input_tokens", "did you mean `turns[-1].usage.input_tokens`?"),
             ("tools.calls.name", "write tools.calls[].name"),
             ("session[0]", "`session` is not a list"),
             ("session.id.x", "there is no `x`"),

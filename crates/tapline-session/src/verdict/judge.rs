@@ -76,6 +76,7 @@ pub(crate) fn judge(evidence: &Evidence<'_>, ending: &Ending, mut warnings: Warn
         },
         warnings: warnings.finish(),
         exit: Exit { code: ending.exit_code, signal: ending.signal.clone(), class: class(ending) },
+        clock: None,
     }
 }
 

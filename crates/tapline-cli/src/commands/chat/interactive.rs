@@ -47,7 +47,7 @@ pub(super) async fn run(args: &Args, agent: Agent) -> Result<u8> {
     let terminal = Terminal::open()?;
     let mut typed = terminal::typed();
     let mut ahead = Vec::new();
-    let start = Talk::start(agent);
+    let start = Talk::start(agent, args.redact);
     tokio::pin!(start);
     let talk = loop {
         tokio::select! {

@@ -28,7 +28,7 @@ pub(super) async fn run(args: &Chat, agent: Agent) -> Result<u8> {
     let kind = agent.kind;
     let mut signals = Signals::listen()?;
     let talk = tokio::select! {
-        talk = Talk::start(agent) => match talk {
+        talk = Talk::start(agent, args.redact) => match talk {
             Ok(talk) => talk,
             Err(failure) => return Ok(super::not_started(kind, &failure)),
         },
@@ -145,7 +145,8 @@ impl Script<'_> {
             None => {}
         }
         if self.format == ScriptFormat::View {
-            self.put(&format!("\n› {}\n", one_line(&prompt)));
+            let shown = self.talk.told(&prompt);
+            self.put(&format!("\n› {}\n", one_line(&shown)));
         }
         self.asked = true;
         let name = self.talk.say(prompt).await?;

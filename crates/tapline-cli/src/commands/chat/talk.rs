@@ -8,14 +8,21 @@ use tapline_runner::{Agent, Control, Conversation, Failure, Over, Running, Sessi
 use tapline_session::step::Turn;
 use tapline_session::{Outcome, Rejected, Report, What};
 
-/// Who is spoken to.
-pub(super) enum Talk {
+use super::clean::Clean;
+
+/// Who is spoken to, and whether what is heard is told without secrets.
+pub(super) struct Talk {
+    with: With,
+    clean: Option<Box<Clean>>,
+}
+
+enum With {
     Claude(Box<Session>),
     Codex(Box<Codex>),
 }
 
 /// A run a turn.
-pub(super) struct Codex {
+struct Codex {
     conversation: Conversation,
     state: State,
     /// The turn under way, by its number, and how it ended.
@@ -33,30 +40,38 @@ enum State {
 }
 
 impl Talk {
-    pub(super) async fn start(agent: Agent) -> Result<Self, Failure> {
-        match agent.kind {
-            tapline_protocol::Agent::Claude => Ok(Self::Claude(Box::new(agent.session().await?.collect_only("turns")))),
+    pub(super) async fn start(agent: Agent, redact: bool) -> Result<Self, Failure> {
+        let clean = redact.then(|| Box::new(Clean::new(agent.redactor.clone(), agent.kind)));
+        let with = match agent.kind {
+            tapline_protocol::Agent::Claude => With::Claude(Box::new(agent.session().await?.collect_only("turns"))),
             tapline_protocol::Agent::Codex => {
                 let conversation = Conversation::new(agent);
-                Ok(Self::Codex(Box::new(Codex {
+                With::Codex(Box::new(Codex {
                     conversation,
                     state: State::Idle,
                     turn: (0, None),
                     last: None,
                     rejected: Vec::new(),
-                })))
+                }))
             }
-        }
+        };
+        Ok(Self { with, clean })
+    }
+
+    /// What is told, without secrets if that was asked for.
+    pub(super) fn told(&self, text: &str) -> String {
+        self.clean.as_ref().map_or_else(|| text.to_owned(), |clean| clean.text(text))
     }
 
     /// Says something; the name by which its turn is told.
     pub(super) async fn say(&mut self, text: String) -> Result<String> {
-        match self {
-            Self::Claude(session) => Ok(session.send(text)?.uuid().to_owned()),
-            Self::Codex(codex) => {
+        match &mut self.with {
+            With::Claude(session) => Ok(session.send(text)?.uuid().to_owned()),
+            With::Codex(codex) => {
                 if !matches!(codex.state, State::Idle) {
                     bail!("codex reads prompts only between turns: wait, or interrupt it with Ctrl-C");
                 }
+                self.clean.iter_mut().for_each(|clean| clean.renew());
                 codex.turn = (codex.turn.0 + 1, None);
                 codex.state = State::Running(Box::new(codex.conversation.start(text).await?));
                 Ok(codex.name())
@@ -66,25 +81,38 @@ impl Talk {
 
     /// What happens next; none when the agent is gone.
     pub(super) async fn next(&mut self) -> Option<Update> {
-        match self {
-            Self::Claude(session) => session.next_update().await,
-            Self::Codex(codex) => Some(codex.next().await),
+        loop {
+            if let Some(update) = self.clean.as_mut().and_then(|clean| clean.next()) {
+                return Some(update);
+            }
+            let update = match &mut self.with {
+                With::Claude(session) => session.next_update().await,
+                With::Codex(codex) => Some(codex.next().await),
+            };
+            let Some(clean) = &mut self.clean else { return update };
+            let Some(update) = update else {
+                clean.rest();
+                return clean.next();
+            };
+            clean.take(update);
         }
     }
 
     /// Whether what happens next is there already.
     pub(super) fn is_ready(&self) -> bool {
-        match self {
-            Self::Claude(session) => session.is_ready(),
-            Self::Codex(codex) => codex.running().is_some_and(Running::is_ready),
-        }
+        let is_clean = self.clean.as_ref().is_some_and(|clean| clean.is_ready());
+        is_clean
+            || match &self.with {
+                With::Claude(session) => session.is_ready(),
+                With::Codex(codex) => codex.running().is_some_and(Running::is_ready),
+            }
     }
 
     /// Everything that can be asked of it in between.
     pub(super) fn control(&self) -> Result<Control> {
-        match self {
-            Self::Claude(session) => Ok(session.control()),
-            Self::Codex(_) => bail!("codex exec does not support this command"),
+        match &self.with {
+            With::Claude(session) => Ok(session.control()),
+            With::Codex(_) => bail!("codex exec does not support this command"),
         }
     }
 
@@ -92,7 +120,7 @@ impl Talk {
     pub(super) fn knows(&self, text: &str) -> bool {
         let word = text.split_whitespace().next().unwrap_or_default();
         let Some(name) = word.strip_prefix('/').filter(|name| !name.is_empty() && text.starts_with('/')) else { return true };
-        let Self::Claude(session) = self else { return true };
+        let With::Claude(session) = &self.with else { return true };
         let commands = &session.initialized().commands;
         // A path is no command; and an agent that names none may have some.
         let known =
@@ -102,20 +130,20 @@ impl Talk {
 
     /// The model of the turns to come, where it is chosen a run a turn.
     pub(super) fn set_model(&mut self, model: Option<String>) {
-        if let Self::Codex(codex) = self {
+        if let With::Codex(codex) = &mut self.with {
             codex.conversation.agent.options.model = model;
         }
     }
 
     /// Ends the turn under way. It does not wait.
     pub(super) fn interrupt(&self) {
-        match self {
-            Self::Claude(session) => {
+        match &self.with {
+            With::Claude(session) => {
                 let control = session.control();
                 // What becomes of it is seen in the stream.
                 tokio::spawn(async move { control.interrupt().await.map(drop) });
             }
-            Self::Codex(codex) => codex.running().into_iter().for_each(|running| running.stopper().interrupt()),
+            With::Codex(codex) => codex.running().into_iter().for_each(|running| running.stopper().interrupt()),
         }
     }
 
@@ -126,22 +154,22 @@ impl Talk {
 
     /// Stops what runs, from wherever.
     pub(super) fn stopper(&self) -> Option<Stopper> {
-        match self {
-            Self::Claude(session) => Some(session.stopper()),
-            Self::Codex(codex) => codex.running().map(Running::stopper),
+        match &self.with {
+            With::Claude(session) => Some(session.stopper()),
+            With::Codex(codex) => codex.running().map(Running::stopper),
         }
     }
 
     /// Calls that were rejected without a word in the stream, since this was asked last.
     pub(super) fn take_rejected(&mut self) -> Vec<Rejected> {
-        if let Self::Codex(codex) = self { std::mem::take(&mut codex.rejected) } else { Vec::new() }
+        if let With::Codex(codex) = &mut self.with { std::mem::take(&mut codex.rejected) } else { Vec::new() }
     }
 
     /// Waits for its end: how it ended, if it was ever asked anything.
     pub(super) async fn finish(self) -> Option<Report> {
-        match self {
-            Self::Claude(session) => Some(session.finish().await),
-            Self::Codex(codex) => {
+        match self.with {
+            With::Claude(session) => Some(session.finish().await),
+            With::Codex(codex) => {
                 let Codex { state, last, .. } = *codex;
                 let ended = match state {
                     State::Idle => return last,

@@ -59,8 +59,6 @@ pub(super) struct Ended {
     pub(super) violations: Vec<Violation>,
     pub(super) code: u8,
     pub(super) recorded: Option<PathBuf>,
-    /// The clock that has stopped it, in words.
-    pub(super) clock: Option<String>,
 }
 
 impl Ended {
@@ -71,7 +69,6 @@ impl Ended {
             report.verdict.outcome = Outcome::Interrupted;
         }
         self.summary = None;
-        self.clock = None;
         self.code = code.unwrap_or(130);
     }
 }
@@ -131,7 +128,6 @@ impl Attempt<'_> {
             violations: Vec::new(),
             code: error.exit_code(),
             recorded: None,
-            clock: None,
         }
     }
 
@@ -143,9 +139,9 @@ impl Attempt<'_> {
             ended.interrupt(self.signals.code());
             return ended;
         }
-        ended.report.verdict.fail(Category::Timeout, "timeout".to_owned());
         let clock = show.clock(StopReason::Timeout).unwrap_or_default();
-        ended.clock = Some(format!("{clock} {when}"));
+        ended.report.verdict.fail(Category::Timeout, "timeout".to_owned());
+        ended.report.verdict.clock = Some(format!("{clock} {when}"));
         Ended { code: ended.report.verdict.exit_code(), ..ended }
     }
 
@@ -261,11 +257,11 @@ impl Attempt<'_> {
             }
             clean => (report(collector, &conclusion, run), clean.map(|(_, report)| report)),
         };
-        let timed_out = summary.verdict.category == Some(Category::Timeout);
-        let clock = conclusion.stopped.filter(|_| timed_out).and_then(|reason| show.clock(reason));
-        if clock.is_some() {
-            // The report has its own words for it; people want to know more.
-            summary.clock.clone_from(&clock);
+        if let Some(clock) = conclusion.stopped.and_then(|reason| show.clock(reason)) {
+            let reports = std::iter::once(&mut report).chain(&mut told_report).map(|report| &mut report.verdict);
+            for verdict in reports.chain([&mut summary.verdict]) {
+                verdict.clock = Some(clock.clone());
+            }
         }
         if let Some(first) = violations.first() {
             // Where it was found too late to be stopped for it.
@@ -281,18 +277,7 @@ impl Attempt<'_> {
                 line: None,
             }));
         }
-        let clock = clock.filter(|_| violations.is_empty());
-        Ended {
-            report,
-            told: told_report,
-            summary: Some(summary),
-            started: true,
-            advice: None,
-            violations,
-            code,
-            recorded,
-            clock,
-        }
+        Ended { report, told: told_report, summary: Some(summary), started: true, advice: None, violations, code, recorded }
     }
 
     fn wants_summary(&self) -> bool {

@@ -83,9 +83,9 @@ pub(super) async fn conclude(
     if let Some(summary) = &ended.summary {
         show.finish(summary);
     }
-    let Ended { report, told, advice, mut code, recorded, started, clock, .. } = ended;
+    let Ended { report, told, advice, mut code, recorded, started, .. } = ended;
     let told = told.as_ref().unwrap_or(&report);
-    let mut failure = clock.or_else(|| exit::failure(&told.verdict));
+    let mut failure = exit::failure(&told.verdict);
     let human = matches!(plan.format, Format::Live | Format::Lines) && args.shown.get.is_empty();
     match (args.shown.get.as_slice(), plan.format) {
         ([], Format::Text) if failure.is_none() => print_text(&report, show),

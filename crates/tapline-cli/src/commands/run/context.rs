@@ -4,6 +4,7 @@ use std::io::{Cursor, Read as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
+use tapline_session::earlier_run;
 use tapline_session::render::Format;
 
 use crate::args::Facts;
@@ -17,11 +18,10 @@ pub(super) fn told(path: &PathBuf) -> Result<Vec<u8>> {
     } else {
         let bytes = bytes_of(path).with_context(|| format!("--context: cannot read {}", path.display()))?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        transcript(Source::of(path.display().to_string(), Box::new(Cursor::new(bytes)), &facts)?)?.unwrap_or(text)
+        let source = Source::of(path.display().to_string(), Box::new(Cursor::new(bytes)), &facts)?;
+        transcript(source.of_whomever())?.unwrap_or(text)
     };
-    // The context ends where we say it ends.
-    let told = told.replace("</earlier-run", "<\\/earlier-run");
-    Ok(format!("<earlier-run>\n{}\n</earlier-run>\n\n", told.trim()).into_bytes())
+    Ok(earlier_run(&told).into_bytes())
 }
 
 fn bytes_of(path: &Path) -> std::io::Result<Vec<u8>> {

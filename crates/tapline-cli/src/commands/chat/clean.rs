@@ -1,0 +1,91 @@
+//! What the agent says in a chat, without its secrets: its lines are read a second time, cleaned, by a fold of their own.
+
+use std::collections::VecDeque;
+
+use tapline_protocol::{Agent, Record};
+use tapline_recording::Redactor;
+use tapline_runner::{Seen, Update};
+use tapline_session::step::Turn;
+use tapline_session::{Fold, What};
+
+use crate::source::CleanRecords;
+
+pub(super) struct Clean {
+    redactor: Redactor,
+    kind: Agent,
+    records: CleanRecords,
+    fold: Fold,
+    /// The last turn that ended.
+    turn: Option<Box<Turn>>,
+    /// What came out and was not taken.
+    ready: VecDeque<Update>,
+}
+
+impl Clean {
+    pub(super) fn new(redactor: Redactor, kind: Agent) -> Self {
+        let (records, fold) = (CleanRecords::new(&redactor), Fold::for_agent(Some(kind)));
+        Self { redactor, kind, records, fold, turn: None, ready: VecDeque::new() }
+    }
+
+    /// Another process speaks from here on.
+    pub(super) fn renew(&mut self) {
+        self.rest();
+        self.fold = Fold::for_agent(Some(self.kind));
+    }
+
+    /// Takes what happened.
+    pub(super) fn take(&mut self, update: Update) {
+        match update {
+            Update::Record(seen) => {
+                let mut clean = Vec::new();
+                self.records.take(seen.record, |record, _| clean.push(record));
+                self.read(clean);
+            }
+            Update::Over(mut over) => {
+                self.rest();
+                if let Some(turn) = &mut over.turn {
+                    match self.turn.take().filter(|clean| clean.subtype == turn.subtype) {
+                        Some(clean) => *turn = clean,
+                        None => turn.message = turn.message.as_ref().map(|text| self.redactor.text(text).into_owned()),
+                    }
+                }
+                self.ready.push_back(Update::Over(over));
+            }
+            update => self.ready.push_back(update),
+        }
+    }
+
+    /// What can be told next.
+    pub(super) fn next(&mut self) -> Option<Update> {
+        self.ready.pop_front()
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Nothing more comes that could be the rest of a secret.
+    pub(super) fn rest(&mut self) {
+        let mut clean = Vec::new();
+        let mut records = std::mem::replace(&mut self.records, CleanRecords::new(&self.redactor));
+        records.finish(|record, _| clean.push(record));
+        self.read(clean);
+    }
+
+    /// Text that is told, without secrets.
+    pub(super) fn text(&self, text: &str) -> String {
+        self.redactor.text(text).into_owned()
+    }
+
+    fn read(&mut self, records: Vec<Record>) {
+        for record in records {
+            let steps = self.fold.apply(&record);
+            for step in &steps {
+                if let What::Turn(turn) = &step.what {
+                    self.turn = Some(turn.clone());
+                }
+            }
+            self.ready.push_back(Update::Record(Box::new(Seen { record, steps })));
+        }
+    }
+}
