@@ -107,11 +107,14 @@ fn is_allowed(ran: &Ran) -> bool {
 
 /// `bash *` allows `bash sub/test.sh`: a file, with a slash, of the folder where the agent was started.
 fn is_given_to_bash(ran: &Ran, command: &str) -> bool {
-    let words: Vec<_> = command.split_whitespace().map(|word| word.replace(['\'', '"', '\\'], "")).collect();
+    let split = command.split(|c: char| c.is_whitespace() || matches!(c, '|' | ';')).filter(|word| !word.is_empty());
+    let words: Vec<_> = split.map(|word| word.replace(['\'', '"', '\\'], "")).collect();
     let file = ran.words.first().filter(|name| name.contains('/') && ran.folder == "/project");
     let at = file.and_then(|file| words.iter().position(|word| word == file));
-    // Options and redirections may stand between them.
-    let is_word = |word: &&String| !word.starts_with('-') && !word.contains(['<', '>']);
-    let before = at.and_then(|at| words[..at].iter().rev().find(is_word));
-    before.is_some_and(|word| matches!(&**word, "bash" | "sh"))
+    // Options, those that take a file with it, and redirections may stand between them.
+    let is_of_an_option =
+        |at: usize| at > 0 && matches!(&*words[at - 1], "--init-file" | "--rcfile" | "-init-file" | "-rcfile");
+    let is_word = |at: &usize| !words[*at].starts_with('-') && !words[*at].contains(['<', '>']) && !is_of_an_option(*at);
+    let before = at.and_then(|at| (0..at).rev().find(is_word));
+    before.is_some_and(|at| matches!(&*words[at], "bash" | "sh"))
 }
