@@ -139,9 +139,7 @@ impl Show {
                 self.error_line(&format!("tapline: WARNING: {}", visible(what)));
             }
             Update::Lost(what) | Update::Trouble(what) => self.note(&format!("WARNING: {what}")),
-            Update::Left(0) => {
-                self.note("WARNING: a process that the agent started may still be running: it could not be stopped")
-            }
+            Update::Left(0) => self.note("WARNING: a process that the agent started may still be running"),
             Update::Left(count) => {
                 self.note(&format!(
                     "WARNING: {count} of the agent's processes cannot be killed: the kernel does not let them exit"
