@@ -308,7 +308,7 @@ fn commands_of_the_chat_and_several_lines() {
     terminal.says("/modle haiku");
     terminal.shows("unknown command");
     terminal.says("/help");
-    terminal.shows("what fills its context");
+    terminal.shows("what fills the agent's context");
     terminal.says("more");
     terminal.shows("Faster.");
     // While the turn goes on, Ctrl-C would interrupt it.
