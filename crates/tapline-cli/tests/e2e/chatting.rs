@@ -216,7 +216,7 @@ fn a_permission_request_hook_does_not_answer_for_the_person() {
     terminal.shows("Not made.");
     assert!(!stage.work().join("made").exists());
     terminal.says("once more");
-    terminal.shows_times("? Bash asks to run", 1);
+    terminal.shows_times("? Bash asks to run", 2);
     terminal.answers("y");
     terminal.shows("Made.");
     assert!(stage.work().join("made").exists());
