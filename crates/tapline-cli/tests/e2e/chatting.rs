@@ -216,7 +216,7 @@ fn a_permission_request_hook_does_not_answer_for_the_person() {
     terminal.shows("Not made.");
     assert!(!stage.work().join("made").exists());
     terminal.says("once more");
-    terminal.shows_times("? Bash asks to run", 1);
+    terminal.shows_times("? Bash asks to run", 2);
     terminal.answers("y");
     terminal.shows("Made.");
     assert!(stage.work().join("made").exists());
@@ -308,7 +308,7 @@ fn commands_of_the_chat_and_several_lines() {
     terminal.says("/modle haiku");
     terminal.shows("unknown command");
     terminal.says("/help");
-    terminal.shows("what fills its context");
+    terminal.shows("what fills the agent's context");
     terminal.says("more");
     terminal.shows("Faster.");
     // While the turn goes on, Ctrl-C would interrupt it.

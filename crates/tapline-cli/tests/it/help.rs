@@ -52,3 +52,22 @@ fn the_readme_knows_every_command() {
         assert!(readme.contains(&format!("tapline {command}")), "{command}");
     }
 }
+
+#[test]
+fn a_help_that_speaks_of_a_host_says_what_one_is() {
+    for command in ["tee", "shim", "replay"] {
+        let help = tapline(&[command, "--help"]).out.replace('\n', " ");
+        assert!(help.contains("ost is the program that") || help.contains("host (the program that"), "{command}: {help}");
+    }
+}
+
+/// Markdown reads nothing in a code block: a link there is shown with its brackets.
+#[test]
+fn no_page_has_a_link_in_a_code_block() {
+    for page in std::fs::read_dir(root().join("docs")).unwrap() {
+        let text = std::fs::read_to_string(page.unwrap().path()).unwrap();
+        for (at, block) in text.split("\n```").enumerate() {
+            assert!(at % 2 == 0 || !block.contains("]("), "{block}");
+        }
+    }
+}

@@ -116,12 +116,12 @@ pub(super) async fn run(slash: Slash, now: Now, control: Result<Control>) -> Res
 }
 
 const HELP: &str = "\
-/model [NAME]   which models there are, or another from now on
-/mode [NAME]    what it may do unasked: default, acceptEdits, plan, …
+/model [NAME]   list the models, or switch to another
+/mode [NAME]    what the agent may do without asking: default, acceptEdits, plan, …
 /cost           what the session has cost
-/context        what fills its context
+/context        what fills the agent's context
 /quit           ends the chat (also Ctrl-D)
-Every other command (/compact, /clear, …) is the agent's own.
-Enter sends, Alt-Enter or Ctrl-J starts a new line, Up and Down go through what was said before.
-Ctrl-C interrupts the turn; again, or at an empty prompt twice, it ends the chat.
+All other commands (/compact, /clear, …) go to the agent.
+Enter sends, Alt-Enter or Ctrl-J starts a new line, Up and Down go through earlier prompts.
+Ctrl-C interrupts the turn; pressed again, or twice at an empty prompt, it ends the chat.
 Questions: y once · a always · n no · w no, and say why.";
