@@ -14,6 +14,7 @@ mod run;
 mod shim;
 mod sim;
 pub(crate) mod tee;
+mod updates;
 mod view;
 
 use anyhow::Result;

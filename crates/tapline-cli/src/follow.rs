@@ -56,15 +56,9 @@ impl Follow {
     }
 }
 
-#[cfg(unix)]
 fn same_file(one: &Metadata, other: &Metadata) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     (one.dev(), one.ino()) == (other.dev(), other.ino())
-}
-
-#[cfg(not(unix))]
-fn same_file(one: &Metadata, other: &Metadata) -> bool {
-    one.created().ok() == other.created().ok()
 }
 
 impl Read for Follow {

@@ -27,6 +27,12 @@
 
 #![forbid(unsafe_code)]
 
+// Every crate that does more than read streams depends on this one, so the sentence stands here once.
+#[cfg(not(unix))]
+compile_error!(
+    "tapline does not support Windows yet: it needs Unix processes, signals and file permissions. Use Linux, macOS or WSL."
+);
+
 mod error;
 mod reading;
 mod redact;

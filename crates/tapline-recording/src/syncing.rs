@@ -150,10 +150,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn disk_of(file: &File) -> u64 {
-    #[cfg(unix)]
-    return file.metadata().map_or(0, |about| std::os::unix::fs::MetadataExt::dev(&about));
-    #[cfg(not(unix))]
-    0
+    file.metadata().map_or(0, |about| std::os::unix::fs::MetadataExt::dev(&about))
 }
 
 #[cfg(test)]

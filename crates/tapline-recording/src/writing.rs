@@ -394,9 +394,7 @@ pub fn create_private_folder(path: &Path) -> io::Result<()> {
 }
 
 fn private_folders() -> DirBuilder {
-    #[allow(unused_mut, reason = "not every system has modes")]
     let mut builder = DirBuilder::new();
-    #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder
 }
@@ -409,8 +407,5 @@ fn create_private(path: &Path) -> io::Result<File> {
 }
 
 fn private(options: &mut OpenOptions) {
-    #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
-    #[cfg(not(unix))]
-    let _ = options;
 }

@@ -118,19 +118,11 @@ pub(crate) struct Pipe<R> {
     buffer: Vec<u8>,
 }
 
-#[cfg(unix)]
 impl<R: std::os::fd::AsFd> Pipe<R> {
     /// Whether the system has nothing for us either, whatever the runtime knows of it.
     fn is_drained(&self) -> bool {
         let holds = |reader: &R| rustix::io::ioctl_fionread(reader).is_ok_and(|bytes| bytes > 0);
         !self.reader.as_ref().is_some_and(holds)
-    }
-}
-
-#[cfg(not(unix))]
-impl<R> Pipe<R> {
-    fn is_drained(&self) -> bool {
-        true
     }
 }
 
@@ -483,7 +475,6 @@ impl Driver {
         self.ending.stderr = Some(self.redactor.text(&String::from_utf8_lossy(&self.state.stderr_kept)).into_owned());
         self.close_input();
         self.ending.exit_code = self.state.exit.and_then(|status| status.code());
-        #[cfg(unix)]
         {
             use std::os::unix::process::ExitStatusExt as _;
             self.ending.signal = self.state.exit.and_then(|status| status.signal()).map(signal_name);

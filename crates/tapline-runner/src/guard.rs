@@ -51,7 +51,6 @@ impl Guard {
         let mut command = Command::new(&program.program);
         command.args(&program.args).arg(mark).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         // Signals from the terminal are not for it.
-        #[cfg(unix)]
         command.process_group(0);
         command.spawn().ok().map(Self)
     }

@@ -65,14 +65,8 @@ fn executable(kind: Kind, path: PathBuf) -> Result<PathBuf, StartError> {
     }
 }
 
-#[cfg(unix)]
 fn may_execute(meta: &std::fs::Metadata) -> bool {
     std::os::unix::fs::PermissionsExt::mode(&meta.permissions()) & 0o111 != 0
-}
-
-#[cfg(not(unix))]
-fn may_execute(_: &std::fs::Metadata) -> bool {
-    true
 }
 
 /// Why a file is no program, where that can be seen: the system would have a shell read it instead.

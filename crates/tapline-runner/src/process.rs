@@ -47,7 +47,6 @@ impl Process {
     }
 
     /// The process's own ends of its streams, to be taken once: input, output, errors.
-    #[cfg(unix)]
     pub fn streams(&mut self) -> io::Result<[Option<std::os::fd::OwnedFd>; 3]> {
         Ok([
             self.child.stdin.take().map(tokio::process::ChildStdin::into_owned_fd).transpose()?,
@@ -62,7 +61,6 @@ impl Process {
     }
 
     /// Sends it a signal, by its number. Nothing happens if it has ended.
-    #[cfg(unix)]
     pub fn signal(&self, number: i32) {
         // It has not been waited for: its number is still its own.
         let pid = self.child.id().and_then(|id| rustix::process::Pid::from_raw(id.cast_signed()));

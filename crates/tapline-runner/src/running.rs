@@ -37,7 +37,6 @@ const WAITING: usize = 4;
 
 /// An update of a running agent.
 #[derive(Debug)]
-#[non_exhaustive]
 pub enum Update {
     /// A line that the agent wrote, and its steps.
     Record(Box<Seen>),
@@ -382,10 +381,9 @@ impl Running {
 
     fn poll_record(&mut self, context: &mut Context<'_>) -> Poll<Option<Record>> {
         loop {
-            match ready!(self.poll_update(context)) {
-                Some(Update::Record(seen)) => return Poll::Ready(Some(seen.record)),
-                Some(_) => {}
-                None => return Poll::Ready(None),
+            let Some(update) = ready!(self.poll_update(context)) else { return Poll::Ready(None) };
+            if let Update::Record(seen) = update {
+                return Poll::Ready(Some(seen.record));
             }
         }
     }
@@ -542,13 +540,7 @@ fn dialogue(agent: &mut Agent, others: Others) -> Option<(Control, Dialogue)> {
     Some((Control::new(say, agent.limits.request), dialogue))
 }
 
-#[cfg(unix)]
 fn descriptors(stdout: Option<&tokio::process::ChildStdout>, stderr: Option<&tokio::process::ChildStderr>) -> Vec<i32> {
     use std::os::fd::AsRawFd;
     stdout.map(AsRawFd::as_raw_fd).into_iter().chain(stderr.map(AsRawFd::as_raw_fd)).collect()
-}
-
-#[cfg(not(unix))]
-fn descriptors(_: Option<&tokio::process::ChildStdout>, _: Option<&tokio::process::ChildStderr>) -> Vec<i32> {
-    Vec::new()
 }

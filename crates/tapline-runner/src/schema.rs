@@ -34,7 +34,6 @@ impl SchemaFile {
         let path = std::env::temp_dir().join(format!("tapline-schema-{}.json", marker::random()));
         let mut options = std::fs::OpenOptions::new();
         options.write(true).create_new(true);
-        #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let write = || options.open(&path)?.write_all(text.as_bytes());
         write().map_err(|error| StartError::System { agent: "codex", error })?;

@@ -175,7 +175,13 @@ impl Turning<'_> {
             Update::Record(seen) => {
                 self.steps.extend(seen.steps.iter().filter(|step| !matches!(step.what, What::Partial(_))).cloned());
             }
-            _ => {}
+            Update::Sent(_)
+            | Update::Stderr(_)
+            | Update::Lost(_)
+            | Update::Stopping(_)
+            | Update::Left(_)
+            | Update::Settled(_)
+            | Update::Trouble(_) => {}
         }
         Some(update)
     }

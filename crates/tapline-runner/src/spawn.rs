@@ -33,12 +33,9 @@ pub(crate) enum Group {
 
 /// Starts a program.
 pub(crate) async fn spawn(mut command: Command, group: Group) -> io::Result<Child> {
-    #[cfg(unix)]
     if group == Group::Own {
         command.process_group(0);
     }
-    #[cfg(not(unix))]
-    let _ = group;
     die_with_parent(&mut command);
     let handle = Handle::current();
     let (reply, child) = oneshot::channel();

@@ -99,7 +99,6 @@ impl Tee {
     }
 
     /// Passes a signal on to the agent.
-    #[cfg(unix)]
     pub fn signal(&self, number: i32) {
         self.process.signal(number);
     }
@@ -120,10 +119,7 @@ impl Tee {
 
     /// Finishes the recording.
     pub fn finish(self, status: ExitStatus) -> Teed {
-        #[cfg(unix)]
         let signal = std::os::unix::process::ExitStatusExt::signal(&status).map(signal_name);
-        #[cfg(not(unix))]
-        let signal = None;
         let duration = u64::try_from(self.started.elapsed().as_millis()).ok();
         let end = End { exit_code: status.code(), signal, duration_ms: duration, ..End::default() };
         let losses = self.keeper.map(|(keeper, losses)| {

@@ -32,7 +32,6 @@ pub(crate) enum Firmness {
     Kill,
 }
 
-#[cfg(unix)]
 impl Firmness {
     fn signal(self) -> rustix::process::Signal {
         match self {

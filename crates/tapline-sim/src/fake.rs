@@ -147,12 +147,6 @@ fn script(folder: &Path) -> String {
     )
 }
 
-#[cfg(unix)]
 fn make_executable(path: &Path) -> std::io::Result<()> {
     std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o700))
-}
-
-#[cfg(not(unix))]
-fn make_executable(_: &Path) -> std::io::Result<()> {
-    Ok(())
 }

@@ -172,7 +172,6 @@ fn create_log(path: &Path) -> Result<std::fs::File, SimError> {
     let mut options = OpenOptions::new();
     options.append(true).create(true);
     // It holds whole conversations.
-    #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.open(path).map_err(|error| SimError::Log { path: path.to_owned(), error })
 }

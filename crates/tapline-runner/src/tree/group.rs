@@ -5,27 +5,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Firmness, Left};
 
-#[cfg(unix)]
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
 /// What a run has started.
 #[derive(Debug)]
 pub(crate) struct Tree {
-    #[cfg(unix)]
     leader: Option<Pid>,
     swept: AtomicBool,
 }
 
 impl Tree {
     /// What will be started by this process.
-    #[cfg(unix)]
     pub(crate) fn new(_mark: String, leader: Option<u32>, _pipes: &[i32]) -> Self {
         Self { leader: leader.and_then(|pid| Pid::from_raw(pid.cast_signed())), swept: AtomicBool::new(false) }
-    }
-
-    #[cfg(not(unix))]
-    pub(crate) fn new(_mark: String, _leader: Option<u32>, _pipes: &[i32]) -> Self {
-        Self { swept: AtomicBool::new(false) }
     }
 
     /// Whether everything is known to be gone.
@@ -39,7 +31,6 @@ impl Tree {
 
     /// Interrupts the agent as a terminal would.
     pub(crate) fn interrupt(&self) {
-        #[cfg(unix)]
         if let Some(leader) = self.leader {
             let _ = kill_process_group(leader, Signal::INT);
         }
@@ -69,21 +60,13 @@ impl Tree {
     }
 
     fn signal_group(&self, firmness: Firmness) -> usize {
-        #[cfg(unix)]
-        if let Some(leader) = self.leader {
-            return usize::from(kill_process_group(leader, firmness.signal()).is_ok());
-        }
-        let _ = firmness;
-        0
+        usize::from(self.leader.is_some_and(|leader| kill_process_group(leader, firmness.signal()).is_ok()))
     }
 
     /// How many groups are left.
     #[expect(clippy::unused_async, reason = "as on Linux")]
     pub(crate) async fn left(&self) -> Left {
-        #[cfg(unix)]
         let processes = usize::from(self.leader.is_some_and(|leader| test_kill_process_group(leader).is_ok()));
-        #[cfg(not(unix))]
-        let processes = 0;
         Left { processes, unclear: false }
     }
 

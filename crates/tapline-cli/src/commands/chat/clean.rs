@@ -51,7 +51,13 @@ impl Clean {
                 }
                 self.ready.push_back(Update::Over(over));
             }
-            update => self.ready.push_back(update),
+            Update::Sent(_)
+            | Update::Stderr(_)
+            | Update::Lost(_)
+            | Update::Stopping(_)
+            | Update::Left(_)
+            | Update::Settled(_)
+            | Update::Trouble(_) => self.ready.push_back(update),
         }
     }
 

@@ -25,6 +25,7 @@ use super::spent::Spent;
 use super::talk::Talk;
 use super::terminal::{self, Terminal};
 use crate::args::chat::Chat as Args;
+use crate::commands::updates::warning;
 use crate::commands::view;
 use crate::signals::Signals;
 use crate::{exit, store};
@@ -331,8 +332,10 @@ impl Chat {
                 }
             }
             Update::Stderr(line) => self.screen.remark(yellow, "!", &line),
-            Update::Lost(what) | Update::Trouble(what) => self.screen.remark(yellow, "!", &format!("WARNING: {what}")),
-            _ => {}
+            Update::Lost(_) | Update::Trouble(_) | Update::Left(_) => {
+                self.screen.remark(yellow, "!", &warning(&update).unwrap_or_default());
+            }
+            Update::Sent(_) | Update::Stopping(_) | Update::Settled(_) => {}
         }
     }
 

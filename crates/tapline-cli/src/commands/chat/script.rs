@@ -17,6 +17,7 @@ use super::talk::Talk;
 use crate::args::chat::{Chat, ScriptFormat};
 use crate::ci::Kind;
 use crate::commands::denials::{Denials, Started};
+use crate::commands::updates::warning;
 use crate::commands::view;
 use crate::signals::Signals;
 use crate::sink::Sink;
@@ -203,8 +204,8 @@ impl Script<'_> {
             Update::Settled(settled) => self.denials.settle(settled),
             Update::Over(_) => self.denials.reject(&self.talk.take_rejected()),
             Update::Stderr(line) => output::tell(line),
-            Update::Lost(what) | Update::Trouble(what) => output::tell(&format!("WARNING: {what}")),
-            _ => {}
+            Update::Lost(_) | Update::Trouble(_) | Update::Left(_) => output::tell(&warning(update).unwrap_or_default()),
+            Update::Sent(_) | Update::Stopping(_) => {}
         }
         said
     }

@@ -185,25 +185,22 @@ impl Attempt<'_> {
             };
             let Some(update) = update else { break };
             let elapsed = self.started.elapsed();
-            if let Update::Lost(what) = &update {
-                lost.push(what.clone());
-            }
-            match (&update, &mut clean) {
-                (Update::Sent(steps), Some(clean)) => clean.sent(steps),
-                (Update::Stderr(line), Some(clean)) => clean.stderr(line),
-                _ => {}
-            }
-            if let Update::Record(seen) = &update {
-                let cleaned = clean.as_mut().map(|clean| clean.take(&seen.record)).unwrap_or_default();
-                let shown = if self.redaction.printed { &cleaned } else { std::slice::from_ref(&**seen) };
-                show.all(shown, elapsed);
-                if self.args.ending.retry > 0 {
-                    whole.apply(&seen.record);
+            match &update {
+                Update::Record(seen) => {
+                    let cleaned = clean.as_mut().map(|clean| clean.take(&seen.record)).unwrap_or_default();
+                    let shown = if self.redaction.printed { &cleaned } else { std::slice::from_ref(&**seen) };
+                    show.all(shown, elapsed);
+                    if self.args.ending.retry > 0 {
+                        whole.apply(&seen.record);
+                    }
+                    violations.extend(self.check(&seen.steps, &running, show));
                 }
-                violations.extend(self.check(&seen.steps, &running, show));
-            } else {
-                show.update(&update);
+                Update::Sent(steps) => clean.iter_mut().for_each(|clean| clean.sent(steps)),
+                Update::Stderr(line) => clean.iter_mut().for_each(|clean| clean.stderr(line)),
+                Update::Lost(what) => lost.push(what.clone()),
+                Update::Stopping(_) | Update::Left(_) | Update::Over(_) | Update::Settled(_) | Update::Trouble(_) => {}
             }
+            show.update(&update);
             if !running.is_ready() {
                 show.flush();
                 tokio::select! {

@@ -15,6 +15,7 @@ use crate::args::run::{Ending, Format, Run};
 use crate::ci::Kind;
 use crate::clock;
 use crate::commands::denials::Denials;
+use crate::commands::updates::warning;
 use crate::commands::view;
 use crate::output;
 use crate::sink::Sink;
@@ -134,18 +135,14 @@ impl Show {
         match update {
             // Where one value is wanted, what went wrong is told at the end.
             Update::Stderr(line) if self.is_human() || self.format == Format::StreamJson => self.note_of(self.agent, line),
-            // Said in every format.
-            Update::Lost(what) if self.format == Format::Quiet => {
-                self.error_line(&format!("tapline: WARNING: {}", visible(what)));
-            }
-            Update::Lost(what) | Update::Trouble(what) => self.note(&format!("WARNING: {what}")),
-            Update::Left(0) => {
-                self.note("WARNING: a process that the agent started may still be running: it could not be stopped");
-            }
-            Update::Left(count) => {
-                self.note(&format!(
-                    "WARNING: {count} of the agent's processes cannot be killed: the kernel does not let them exit"
-                ));
+            Update::Lost(_) | Update::Trouble(_) | Update::Left(_) => {
+                let warning = warning(update).unwrap_or_default();
+                // What is lost is said in every format.
+                if self.format == Format::Quiet && matches!(update, Update::Lost(_)) {
+                    self.error_line(&format!("tapline: {}", visible(&warning)));
+                } else {
+                    self.note(&warning);
+                }
             }
             Update::Settled(settled) => self.denials.settle(settled),
             Update::Stopping(reason) => {
@@ -155,7 +152,7 @@ impl Show {
                 self.stopping = true;
                 self.note(&format!("{why}stopping the agent{again}"));
             }
-            _ => {}
+            Update::Record(_) | Update::Sent(_) | Update::Stderr(_) | Update::Over(_) => {}
         }
     }
 
