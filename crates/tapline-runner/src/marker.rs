@@ -2,15 +2,15 @@
 //! starts inherits. A run within a run carries both marks.
 
 use std::ffi::{OsStr, OsString};
-use std::hash::{BuildHasher as _, RandomState};
+
+use uuid::Uuid;
 
 /// The variable that carries the marks.
 pub const VARIABLE: &str = "TAPLINE_RUN";
 
-/// Sixteen random bytes in hex: each is keyed by the system's random numbers.
+/// A random word that no other run has.
 pub(crate) fn random() -> String {
-    let part = || RandomState::new().hash_one((std::process::id(), std::thread::current().id(), std::time::Instant::now()));
-    format!("{:016x}{:016x}", part(), part())
+    Uuid::new_v4().simple().to_string()
 }
 
 /// The variable's value for a run with this mark, within whatever run this process belongs to itself.

@@ -1,5 +1,7 @@
 //! Moments and lengths of time, written for people and for machines.
 
+use jiff::Timestamp;
+
 /// Seconds since 1970 as RFC 3339, in UTC; `None` for what no calendar has.
 pub fn rfc3339(seconds: f64) -> Option<String> {
     // Years 1970 to 9999.
@@ -8,34 +10,12 @@ pub fn rfc3339(seconds: f64) -> Option<String> {
     }
     #[expect(clippy::cast_possible_truncation, reason = "within the range above")]
     let seconds = seconds.floor() as i64;
-    let (days, rest) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // The civil calendar from a day count: eras of 400 years that start in March.
-    let shifted = days + 719_468;
-    let (era, day) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year_of_era = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day_of_year = day - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day_of_month = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    let (hour, minute, second) = (rest / 3_600, rest / 60 % 60, rest % 60);
-    Some(format!("{year:04}-{month:02}-{day_of_month:02}T{hour:02}:{minute:02}:{second:02}Z"))
+    Timestamp::from_second(seconds).ok().map(|moment| moment.to_string())
 }
 
-/// Seconds since 1970 of a moment that [`rfc3339`] wrote.
+/// Seconds since 1970 of a moment in RFC 3339.
 pub fn parse_rfc3339(text: &str) -> Option<i64> {
-    let number = |from: usize, to: usize| text.get(from..to)?.parse::<i64>().ok();
-    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
-    let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
-    if text.len() != 20 || !text.ends_with('Z') || !(1..=12).contains(&month) {
-        return None;
-    }
-    // Days from the civil calendar: eras of 400 years that start in March.
-    let year = if month <= 2 { year - 1 } else { year };
-    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let days = era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468;
-    Some(days * 86_400 + hour * 3_600 + minute * 60 + second)
+    text.parse::<Timestamp>().ok().map(Timestamp::as_second)
 }
 
 /// Milliseconds as people say them: `850 ms`, `3.2 s`, `4m 05s`, `2h 03m`.

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use tapline_recording::create_private_folder;
+use uuid::Uuid;
 
 use crate::error::SimError;
 
@@ -80,9 +81,7 @@ pub(crate) fn remove(path: &Path) {
 
 /// A private folder with a name that nobody else has.
 pub(crate) fn temporary(prefix: &str) -> Result<PathBuf, (PathBuf, std::io::Error)> {
-    use std::hash::{BuildHasher as _, RandomState};
-    let random = RandomState::new().hash_one((std::process::id(), std::time::Instant::now()));
-    let path = std::env::temp_dir().join(format!("{prefix}-{random:016x}"));
+    let path = std::env::temp_dir().join(format!("{prefix}-{}", Uuid::new_v4().simple()));
     create_private_folder(&path).map_err(|error| (path.clone(), error))?;
     Ok(path)
 }

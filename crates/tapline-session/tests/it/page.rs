@@ -1,5 +1,7 @@
 //! The page stands alone: its content policy allows its own style and nothing else.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 use tapline_session::render::{CONTENT_POLICY, Format};
 
@@ -13,7 +15,7 @@ fn page(fixture: &str) -> String {
 fn the_policy_names_the_style() {
     let page = page("claude-2.1.325/tools.jsonl");
     let style = page.split_once("<style>").unwrap().1.split_once("</style>").unwrap().0;
-    let hash = base64(&Sha256::digest(style));
+    let hash = STANDARD.encode(Sha256::digest(style));
     assert!(CONTENT_POLICY.contains(&format!("'sha256-{hash}'")), "the style's hash is now sha256-{hash}");
     assert!(CONTENT_POLICY.starts_with("default-src 'none';"));
     assert!(page.contains(CONTENT_POLICY));
@@ -33,17 +35,4 @@ fn sub_agents_stand_under_their_call() {
     let agent = page.split_once("<div class=agent>").unwrap().1.split_once("</div>\n</div>").unwrap().0;
     assert!(agent.contains("Looking.") && agent.contains("echo sub"), "{agent}");
     assert!(!agent.contains("Delegating."));
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut out = String::new();
-    for chunk in bytes.chunks(3) {
-        let bits = chunk.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
-        for place in 0..4 {
-            let letter = ALPHABET[usize::try_from(bits >> (18 - 6 * place) & 63).unwrap()];
-            out.push(if place <= chunk.len() { char::from(letter) } else { '=' });
-        }
-    }
-    out
 }

@@ -1,5 +1,8 @@
 //! What simple commands write, as far as their words say: `echo rm x | sh` runs what `echo` writes.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+
 use super::Input;
 
 /// What a command writes; none if that is not known.
@@ -101,17 +104,8 @@ fn escaped(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
+/// As `base64 -d` reads it: blanks do not count, and the padding may be missing.
 fn base64(text: &str) -> Option<String> {
-    const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let (mut bytes, mut bits, mut held) = (Vec::new(), 0u32, 0u32);
-    for letter in text.bytes().filter(|letter| !letter.is_ascii_whitespace() && *letter != b'=') {
-        let value = LETTERS.iter().position(|known| *known == letter).and_then(|at| u32::try_from(at).ok())?;
-        bits = (bits << 6 | value) & 0x00ff_ffff;
-        held += 6;
-        if held >= 8 {
-            held -= 8;
-            bytes.push((bits >> held).to_le_bytes()[0]);
-        }
-    }
-    String::from_utf8(bytes).ok()
+    let letters: Vec<u8> = text.bytes().filter(|letter| !letter.is_ascii_whitespace() && *letter != b'=').collect();
+    String::from_utf8(STANDARD_NO_PAD.decode(letters).ok()?).ok()
 }
