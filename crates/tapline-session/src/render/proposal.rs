@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use similar::{Algorithm, DiffOp, DiffTag, capture_diff_slices, group_diff_ops};
 use tapline_protocol::{Json, Value};
 
 use super::Style;
@@ -10,6 +11,8 @@ use crate::text::{count_of, fit, one_line, visible, width, wrap};
 
 /// So many lines around a change are shown.
 const AROUND: usize = 2;
+/// Texts that differ in more lines are not compared line by line.
+const COMPARED: usize = 2_000;
 
 /// What a tool would do.
 #[derive(Clone, Copy, Debug)]
@@ -209,37 +212,62 @@ fn exact(line: &str) -> String {
     format!("{}{blanks}{end}", visible(text))
 }
 
-/// What changes from one text to the other: what both begin and end with is left out, but for a few lines.
+/// What changes from one text to the other, with a few lines around each change.
 fn diff(old: &str, new: &str, style: Style, columns: usize, most: usize) -> String {
-    let lines_of = |text: &str| text.split_inclusive('\n').map(str::to_owned).collect::<Vec<_>>();
+    let lines_of = |text| -> Vec<&str> { str::split_inclusive(text, '\n').collect() };
     let (old, new) = (lines_of(old), lines_of(new));
-    let same = |(one, other): &(&String, &String)| one == other;
-    let before = old.iter().zip(&new).take_while(same).count();
-    let (rest_old, rest_new) = (&old[before..], &new[before..]);
-    let after = rest_old.iter().rev().zip(rest_new.iter().rev()).take_while(same).count();
-    let (gone, come) = (&rest_old[..rest_old.len() - after], &rest_new[..rest_new.len() - after]);
+    let changes = changes(&old, &new);
+    if changes.is_empty() {
+        return shown(vec![(style.dim, " ", "(nothing changes)".to_owned())], style, most);
+    }
+    let changed = |op: &DiffOp| match op.tag() {
+        DiffTag::Equal => (&old[..0], &new[..0]),
+        _ => (&old[op.old_range()], &new[op.new_range()]),
+    };
     // A text without an end of its last line is no file: only where it makes a difference is it said.
-    let matters = |lines: &[String]| lines.iter().any(|line| line.ends_with('\n'));
-    let said = |line: &String| {
+    let ends = |lines: &[&str]| lines.iter().any(|line| line.ends_with('\n'));
+    let matters = changes.iter().flatten().map(changed).any(|(gone, come)| ends(gone) || ends(come));
+    let said = |line: &&str| {
         let exact = exact(line);
-        if matters(gone) || matters(come) { exact } else { exact.trim_end_matches('␄').to_owned() }
+        if matters { exact } else { exact.trim_end_matches('␄').to_owned() }
     };
+    let around = |line: &&str| visible(line.trim_end_matches(['\n', '\r'])).into_owned();
     let mut lines = Vec::new();
-    let mut add = |colour: &'static str, mark: &'static str, texts: Vec<String>| {
-        for text in texts {
-            lines.extend(rows(&text, columns).into_iter().map(|row| (colour, mark, row)));
-        }
+    let mut add = |colour: &'static str, mark: &'static str, text: String| {
+        lines.extend(rows(&text, columns).into_iter().map(|row| (colour, mark, row)));
     };
-    let around =
-        |lines: &[String]| lines.iter().map(|line| visible(line.trim_end_matches(['\n', '\r'])).into_owned()).collect();
-    add(style.dim, " ", around(&old[before.saturating_sub(AROUND)..before]));
-    add(style.red, "-", gone.iter().map(said).collect());
-    add(style.green, "+", come.iter().map(said).collect());
-    add(style.dim, " ", around(&rest_old[rest_old.len() - after..][..after.min(AROUND)]));
-    if gone.is_empty() && come.is_empty() {
-        lines = vec![(style.dim, " ", "(nothing changes)".to_owned())];
+    for (at, place) in changes.iter().enumerate() {
+        if at > 0 {
+            add(style.dim, " ", "⋮".to_owned());
+        }
+        for op in place {
+            if op.tag() == DiffTag::Equal {
+                old[op.old_range()].iter().map(around).for_each(|line| add(style.dim, " ", line));
+            }
+            let (gone, come) = changed(op);
+            gone.iter().map(said).for_each(|line| add(style.red, "-", line));
+            come.iter().map(said).for_each(|line| add(style.green, "+", line));
+        }
     }
     shown(lines, style, most)
+}
+
+/// The places that differ, each with what stands around it. Texts that differ in very many lines differ in one place: what the
+/// smallest difference is would take long to find, and nobody could read it.
+fn changes(old: &[&str], new: &[&str]) -> Vec<Vec<DiffOp>> {
+    let same = |(one, other): &(&&str, &&str)| one == other;
+    let before = old.iter().zip(new).take_while(same).count();
+    let (old_rest, new_rest) = (&old[before..], &new[before..]);
+    let after = old_rest.iter().rev().zip(new_rest.iter().rev()).take_while(same).count();
+    let (gone, come) = (old_rest.len() - after, new_rest.len() - after);
+    let ops = if gone + come <= COMPARED {
+        capture_diff_slices(Algorithm::Myers, old, new)
+    } else {
+        let equal = |old_index, new_index, len| DiffOp::Equal { old_index, new_index, len };
+        let replaced = DiffOp::Replace { old_index: before, old_len: gone, new_index: before, new_len: come };
+        vec![equal(0, 0, before), replaced, equal(before + gone, before + come, after)]
+    };
+    group_diff_ops(ops, AROUND)
 }
 
 /// The first lines and the last, so that what is left out is said and stands in the middle.
@@ -284,6 +312,34 @@ mod tests {
         assert_eq!(render("Write", write.clone(), None), "? Write asks to write a.rs\n  + one\n  + two\n");
         assert_eq!(render("Write", write.clone(), Some("one\n")), "? Write asks to write over a.rs\n    one\n  + two\n");
         assert_eq!(render("Write", write, Some("one\ntwo\n")), "? Write asks to write over a.rs\n    (nothing changes)\n");
+    }
+
+    #[test]
+    fn two_distant_edits_are_two_places() {
+        let file = |first: &str, last: &str| {
+            (0..40)
+                .map(|at| {
+                    if at == 3 {
+                        first.to_owned()
+                    } else if at == 30 {
+                        last.to_owned()
+                    } else {
+                        format!("{at}\n")
+                    }
+                })
+                .collect::<String>()
+        };
+        let edit = serde_json::json!({"file_path": "a", "old_string": file("x\n", "y\n"), "new_string": file("X\n", "Y\n")});
+        let text = render("Edit", edit, None);
+        let lines: Vec<_> = text.lines().skip(1).map(str::trim).collect();
+        assert_eq!(lines, ["1", "2", "- x", "+ X", "4", "5", "⋮", "28", "29", "- y", "+ Y", "31", "32"]);
+    }
+
+    #[test]
+    fn texts_that_differ_everywhere_are_shown_all_the_same() {
+        let [old, new] = ["a", "b"].map(|mark| (0..20_000).map(|at| format!("{mark}{at}\n")).collect::<String>());
+        let text = render("Write", serde_json::json!({"file_path": "a", "content": new}), Some(&old));
+        assert!(text.contains("- a0") && text.contains("+ b19999") && text.contains("… 39976 lines"), "{text}");
     }
 
     #[test]
