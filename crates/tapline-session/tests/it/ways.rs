@@ -63,7 +63,7 @@ fn the_documentation_tells_how_many_ways_there_are_and_how_many_are_denied() {
     for told in [
         format!("`fixtures/cases/rm.jsonl` lists {all} ways to say `rm`"),
         format!("Of the {all} ways to say `rm` in `fixtures/cases/rm.jsonl`"),
-        format!("a rule `rm *` denies {denied}, among them all of those"),
+        format!("a rule `rm *` denies {denied}, including all of those"),
     ] {
         assert!(docs.contains(&told), "docs/PERMISSIONS.md does not say: {told}");
     }
