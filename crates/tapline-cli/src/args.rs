@@ -86,7 +86,7 @@ pub(crate) struct Inspect {
 /// Show a stream in readable form, live or from a file
 #[derive(Debug, Args)]
 pub(crate) struct View {
-    /// Files or recordings; without any, or with `-`, reads stdin
+    /// Files, recordings, or ids of kept recordings (`last` for the newest); without any, or with `-`, reads stdin
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// Wait for more, like `tail -F`, even if the file is truncated or replaced; takes one file
@@ -220,7 +220,7 @@ pub(crate) struct Man {
 /// A stream.
 #[derive(Debug, Args)]
 pub(crate) struct Stream {
-    /// A file or a recording; without it, or with `-`, reads stdin
+    /// A file, a recording, or the id of a kept recording (`last` for the newest); without it, or with `-`, reads stdin
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use tapline_protocol::codex::is_before_0_44;
 use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, Record, Transcript};
-use tapline_recording::{Recording, Redactor};
+use tapline_recording::{Recording, Redactor, attempt_folder};
 use tapline_session::{Ending, Fold, Format, Ledger, Run, Step, Summary, Warning, What};
 
 use crate::args::{Facts, Shape};
@@ -80,7 +80,7 @@ impl Source {
             }
             return Self::of("stdin".to_owned(), Box::new(io::stdin().lock()), facts);
         }
-        let path = path.map_or_else(PathBuf::new, Clone::clone);
+        let path = store::meant(path.map_or(Path::new(""), PathBuf::as_path))?;
         let name = path.display().to_string();
         if Recording::is_one(&path) {
             return Self::of_recording(name, &path, facts);
@@ -303,7 +303,7 @@ impl Source {
         let last = format!("-{}", self.run.attempts);
         let first = self.run.recording.as_ref().and_then(|path| path.trim_end_matches('/').strip_suffix(&last));
         first.map_or_else(Vec::new, |first| {
-            (1..self.run.attempts).map(|attempt| store::of_attempt(first.into(), attempt)).collect()
+            (1..self.run.attempts).map(|attempt| attempt_folder(first.into(), attempt)).collect()
         })
     }
 

@@ -18,7 +18,7 @@ use tapline_session::text::{count_of, one_line};
 
 use crate::args::{Check, Facts};
 use crate::source::Source;
-use crate::{ci, config, exit, output};
+use crate::{ci, config, exit, output, store};
 use held::Held;
 
 pub(crate) fn run(args: &Check) -> Result<u8> {
@@ -31,8 +31,9 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
     let home = std::env::var("HOME").ok();
     let rules = rules.map(|rules| home.map_or_else(|| rules.clone(), |home| rules.clone().with_home(&home)));
     let mut rules = rules.map(PermissionChecker::new);
-    let mut held = Held::of(args.stream.file.as_deref().filter(|_| rules.is_some()));
-    let mut source = Source::open(args.stream.file.as_ref(), &args.facts)?;
+    let file = args.stream.file.as_deref().map(store::meant).transpose()?;
+    let mut held = Held::of(file.as_deref().filter(|_| rules.is_some()));
+    let mut source = Source::open(file.as_ref(), &args.facts)?;
     // Whether the run kept this policy is judged here, not taken from the run.
     let stopped_for = source.take_violation().filter(|_| policy.is_some());
     let took = source.took();

@@ -151,8 +151,8 @@ fn folder() -> Finding {
         let advice = "set TAPLINE_HOME to a folder that you can write to, or run with --no-record";
         Finding { about, mood: Mood::Bad, text, advice: Some(advice.to_owned()), facts: json!({ "path": null }) }
     };
-    let folder = match store::root() {
-        Ok(root) => root.join("recordings"),
+    let folder = match store::store() {
+        Ok(store) => store.folder(),
         Err(error) => return bad(error.to_string()),
     };
     if let Err(error) = may_keep(&folder) {

@@ -11,7 +11,7 @@ use tapline_sim::{HostEnds, Played, ReplayOptions, recorded_version, replay};
 use super::tee::is_question;
 use crate::args::offline::Replay;
 use crate::plain::Plain;
-use crate::{config, exit, output};
+use crate::{config, exit, output, store};
 
 pub(crate) fn run(args: &Replay) -> Result<u8> {
     if args.args.len() == 1 && is_question(&args.args[0]) {
@@ -79,6 +79,7 @@ fn recordings_in(path: &Path) -> Vec<PathBuf> {
 
 /// The recording; of a folder of them the first that was made with these arguments: a host may start its agent more than once.
 fn choose(path: &Path, given: &[String]) -> Result<Recording> {
+    let path = &*store::meant(path)?;
     if Recording::is_one(path) || !path.is_dir() {
         return Ok(Recording::open(path)?);
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use tapline_protocol::Agent;
-use tapline_recording::{Meta, Recorder, Sync};
+use tapline_recording::{Meta, Recorder, Sync, recording_name};
 use tapline_runner::{Host, StartError, locate_other};
 
 use super::chain::{CHAIN, Chain, stands_in};
@@ -112,8 +112,8 @@ const DISK: Duration = Duration::from_secs(5);
 fn begin(args: &Tee, kind: Agent, program: &Path) -> Result<Recorder> {
     let folder = match (&args.record, &args.record_in) {
         (Some(folder), _) => folder.clone(),
-        (None, Some(folder)) => folder.join(store::recording_name()),
-        (None, None) => store::new_recording()?,
+        (None, Some(folder)) => folder.join(recording_name()),
+        (None, None) => store::store()?.new_recording(),
     };
     let command = std::iter::once(program.as_os_str()).chain(args.args.iter().map(OsString::as_os_str));
     let command: Vec<_> = command.map(OsStr::to_string_lossy).collect();

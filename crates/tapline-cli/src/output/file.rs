@@ -11,11 +11,11 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use tapline_recording::recording_name;
 
 use super::Visible;
 use crate::exit;
 use crate::signals::Signals;
-use crate::store::recording_name;
 
 /// An output that is being written. Dropped before [`OutputFile::keep`], it leaves a regular file as it was.
 pub(crate) struct OutputFile {

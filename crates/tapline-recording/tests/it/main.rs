@@ -18,3 +18,5 @@ mod redaction_said;
 mod redaction_speed;
 #[cfg(test)]
 mod redaction_table;
+#[cfg(test)]
+mod store;

@@ -68,7 +68,7 @@ pub(super) async fn run(args: &Args, agent: Agent) -> Result<u8> {
             }
         }
     };
-    let history = if args.no_history { None } else { store::root().ok().map(|root| root.join("chat-history")) };
+    let history = if args.no_history { None } else { store::store().ok().map(|store| store.root().join("chat-history")) };
     let options = TerminalOptions { thinking: args.thinking, partial: true, ..view::options(args.look) };
     let (told, tell) = mpsc::unbounded_channel();
     let mut chat = Chat {

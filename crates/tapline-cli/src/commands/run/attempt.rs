@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use tapline_recording::attempt_folder;
 use tapline_runner::{
     Agent, Conclusion, Running, StartError, StopReason, Update, bin_variable, package, report, report_not_started,
 };
@@ -75,7 +76,7 @@ impl Ended {
 
 impl Attempt<'_> {
     pub(super) async fn run(mut self, resume: Option<String>, show: &mut Show, whole: &mut Fold) -> Result<Ended> {
-        let mut folder = self.folder.map(|folder| store::of_attempt(folder.to_owned(), self.number));
+        let mut folder = self.folder.map(|folder| attempt_folder(folder.to_owned(), self.number));
         let mut started = match self.start(resume.clone(), folder.clone()).await {
             Ok(started) => started,
             Err(why) => return Ok(self.not_begun(why, "before the agent was started", show)),

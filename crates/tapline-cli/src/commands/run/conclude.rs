@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use tapline_protocol::Json;
-use tapline_recording::Recording;
+use tapline_recording::{Recording, attempt_folder};
 use tapline_session::render::digest;
 use tapline_session::text::{one_line, visible};
 use tapline_session::{Advice, Category, Ledger, Outcome, Report, Run as RunFacts, Verdict};
@@ -35,7 +35,7 @@ pub(super) async fn check(args: &Run) -> Result<Option<OutputFile>> {
         None => None,
     };
     for attempt in 2..=u64::from(args.ending.retry).min(100) + 1 {
-        let further = args.kept.record.clone().map(|folder| store::of_attempt(folder, attempt));
+        let further = args.kept.record.clone().map(|folder| attempt_folder(folder, attempt));
         if let Some(taken) = further.filter(|folder| folder.exists()) {
             bail!("{} already exists, and a retry would be recorded there; use another --record", taken.display());
         }

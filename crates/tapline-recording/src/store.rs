@@ -1,0 +1,188 @@
+//! The store: where recordings are kept, what they are called, and how one is found again.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use tapline_protocol::{Json, Read as _};
+
+use crate::reading::Recording;
+
+/// The name of the newest recording, for [`Store::find`].
+const LAST: &str = "last";
+/// Shorter beginnings of an id fit too many.
+const SHORTEST_ID: usize = 4;
+/// A session's id is in the first line that the agent writes; no more of the recording is read to find it.
+const LOOKED_AT: u64 = 64 << 10;
+/// So many names are listed in an error.
+const NAMED: usize = 5;
+
+/// The folder in which recordings are kept.
+///
+/// ```no_run
+/// use tapline_recording::{Recording, Store};
+///
+/// let store = Store::of_user().expect("a home folder");
+/// let newest = Recording::open(&store.find("last")?)?;
+/// println!("{:?}", newest.meta.argv);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Store {
+    root: PathBuf,
+}
+
+/// Why a recording was not found.
+#[derive(Debug, thiserror::Error)]
+pub enum FindError {
+    /// There is none yet.
+    #[error("there is no recording in {0} yet")]
+    Empty(PathBuf),
+    /// None has this id.
+    #[error("no recording in {folder} has a name or session id that starts with `{id}`")]
+    Unknown {
+        /// What was looked for.
+        id: String,
+        /// Where.
+        folder: PathBuf,
+    },
+    /// Several have it.
+    #[error("`{id}` is the start of several recordings: {}", .names.join(", "))]
+    Ambiguous {
+        /// What was looked for.
+        id: String,
+        /// The newest of them, by name.
+        names: Vec<String>,
+    },
+    /// The folder cannot be read.
+    #[error("cannot list the recordings in {folder}")]
+    List {
+        /// Which.
+        folder: PathBuf,
+        /// Why.
+        #[source]
+        error: io::Error,
+    },
+}
+
+impl Store {
+    /// The user's store: in `TAPLINE_HOME`, else in the data folder of the XDG standard. `None` if there is no home folder.
+    pub fn of_user() -> Option<Self> {
+        let given = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        // A relative XDG path is to be ignored, says the standard.
+        let data = || given("XDG_DATA_HOME").filter(|path| path.is_absolute());
+        let data = || data().or_else(|| Some(given("HOME")?.join(".local/share")));
+        given("TAPLINE_HOME").or_else(|| Some(data()?.join("tapline"))).map(Self::at)
+    }
+
+    /// The store under this folder.
+    pub fn at(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// The folder that everything is kept under.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The folder with the recordings.
+    pub fn folder(&self) -> PathBuf {
+        self.root.join("recordings")
+    }
+
+    /// A folder for a new recording. It does not exist yet.
+    pub fn new_recording(&self) -> PathBuf {
+        self.folder().join(recording_name())
+    }
+
+    /// The folders of all recordings, the newest first.
+    pub fn list(&self) -> Result<Vec<PathBuf>, FindError> {
+        let folder = self.folder();
+        let entries = match std::fs::read_dir(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(|error| FindError::List { folder, error })?,
+        };
+        let mut found: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(|path| Recording::is_one(path)).collect();
+        // Names start with the time.
+        found.sort_by(|one, other| other.cmp(one));
+        Ok(found)
+    }
+
+    /// The recording that is meant: `last` for the newest, or the start of its name, of what follows the time in its name, or of the
+    /// session's id. Where several attempts or runs belong together, it is the newest of them.
+    pub fn find(&self, id: &str) -> Result<PathBuf, FindError> {
+        let all = self.list()?;
+        if id == LAST {
+            return all.into_iter().next().ok_or_else(|| FindError::Empty(self.folder()));
+        }
+        let unknown = || FindError::Unknown { id: id.to_owned(), folder: self.folder() };
+        let named = |path: &&PathBuf| name_of(path).is_some_and(|name| name.starts_with(id) || unique(name).starts_with(id));
+        if let Some(same) = all.iter().find(|path| name_of(path) == Some(id)) {
+            return Ok(same.clone());
+        }
+        if id.len() < SHORTEST_ID {
+            return Err(unknown());
+        }
+        let by_name: Vec<_> = all.iter().filter(named).collect();
+        if !by_name.is_empty() {
+            return one_of(id, &by_name, |path| name_of(path).map(|name| run_of(name).to_owned()));
+        }
+        let session = |path: &PathBuf| session_of(path).filter(|session| session.starts_with(id));
+        let by_session: Vec<_> = all.iter().filter(|path| session(path).is_some()).collect();
+        if by_session.is_empty() { Err(unknown()) } else { one_of(id, &by_session, |path| session(path)) }
+    }
+}
+
+/// The newest of those that belong together, unless there are others.
+fn one_of(id: &str, found: &[&PathBuf], group: impl Fn(&PathBuf) -> Option<String>) -> Result<PathBuf, FindError> {
+    let newest = found[0];
+    if found.iter().all(|path| group(path) == group(newest)) {
+        return Ok(newest.clone());
+    }
+    let names = found.iter().filter_map(|path| name_of(path)).take(NAMED).map(str::to_owned).collect();
+    Err(FindError::Ambiguous { id: id.to_owned(), names })
+}
+
+fn name_of(path: &Path) -> Option<&str> {
+    path.file_name()?.to_str()
+}
+
+/// A name without the number of the attempt: `2026-11-16T06-46-57Z-0a1b2c3d4e-2` is an attempt of `2026-11-16T06-46-57Z-0a1b2c3d4e`.
+fn run_of(name: &str) -> &str {
+    let numbered = name.rsplit_once('-').filter(|(run, number)| run.contains("Z-") && number.parse::<u64>().is_ok_and(|n| n < 1_000));
+    numbered.map_or(name, |(run, _)| run)
+}
+
+/// What follows the time in a name.
+fn unique(name: &str) -> &str {
+    name.split_once("Z-").map_or(name, |(_, unique)| unique)
+}
+
+/// The session's id, as the agent's first lines tell it.
+fn session_of(path: &Path) -> Option<String> {
+    let mut head = Vec::new();
+    let stdout = Recording::open(path).ok()?.stdout();
+    File::open(stdout).ok()?.take(LOOKED_AT).read_to_end(&mut head).ok()?;
+    let text = String::from_utf8_lossy(&head);
+    let id = |line: &str| Json::parse(line).ok()?.with(|line| ["session_id", "thread_id"].iter().find_map(|key| line.get(key).and_then(String::read)))?;
+    text.lines().take(20).find_map(id)
+}
+
+/// A name for a new recording: names sort by time, and no two are the same.
+pub fn recording_name() -> String {
+    let now = Timestamp::now();
+    let moment = now.strftime("%Y-%m-%dT%H-%M-%SZ");
+    format!("{moment}-{:06x}{:04x}", now.subsec_nanosecond() >> 6, std::process::id() & 0xffff)
+}
+
+/// Where a further attempt of a run is recorded: next to the first.
+pub fn attempt_folder(first: PathBuf, attempt: u64) -> PathBuf {
+    if attempt <= 1 {
+        return first;
+    }
+    let mut name = OsString::from(first);
+    name.push(format!("-{attempt}"));
+    PathBuf::from(name)
+}

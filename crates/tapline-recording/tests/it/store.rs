@@ -1,0 +1,82 @@
+//! Recordings are found again: the newest, by their names, and by the session's id.
+
+use std::path::PathBuf;
+
+use tapline_recording::{FindError, Meta, Recorder, Store, Stream, Sync, attempt_folder, recording_name};
+
+struct Kept {
+    root: PathBuf,
+    store: Store,
+}
+
+impl Kept {
+    fn new(name: &str) -> Self {
+        let root = std::env::temp_dir().join(format!("tapline-store-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&root);
+        Self { store: Store::at(&root), root }
+    }
+
+    /// A recording of this name, in which the agent wrote this.
+    fn record(&self, name: &str, line: &str) -> PathBuf {
+        let path = self.store.folder().join(name);
+        let mut recorder = Recorder::create(&path, &Meta::default(), Sync::Always).unwrap();
+        recorder.write_at(Stream::Stdout, line.as_bytes(), std::time::Duration::ZERO);
+        path
+    }
+
+    fn find(&self, id: &str) -> Option<PathBuf> {
+        self.store.find(id).ok()
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.root);
+    }
+}
+
+#[test]
+fn a_recording_is_found_by_last_by_its_name_and_by_its_session() {
+    let kept = Kept::new("found");
+    assert!(matches!(kept.store.find("last"), Err(FindError::Empty(_))));
+    let session = |id: &str| format!("{{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"{id}\"}}\n");
+    let first = kept.record("2026-11-15T10-00-00Z-0a1b2c3d4e", &session("aaaa-1"));
+    let resumed = kept.record("2026-11-15T11-00-00Z-1a1b2c3d4e", &session("aaaa-1"));
+    let other = kept.record("2026-11-16T10-00-00Z-2a1b2c3d4e", "{\"type\":\"thread.started\",\"thread_id\":\"bbbb-2\"}\n");
+    std::fs::create_dir(kept.store.folder().join("2026-11-17-no-recording")).unwrap();
+    assert_eq!(kept.store.list().unwrap(), [other.clone(), resumed.clone(), first.clone()]);
+    for (id, expected) in [
+        ("last", &other),
+        ("2026-11-15T10-00-00Z-0a1b2c3d4e", &first),
+        ("2026-11-15T10", &first),
+        ("0a1b", &first),
+        ("aaaa", &resumed),
+        ("bbbb-2", &other),
+    ] {
+        assert_eq!(kept.find(id).as_ref(), Some(expected), "{id}");
+    }
+    let error = kept.store.find("2026-11-15").unwrap_err();
+    let FindError::Ambiguous { names, .. } = &error else { panic!("{error}") };
+    assert_eq!(names, &["2026-11-15T11-00-00Z-1a1b2c3d4e", "2026-11-15T10-00-00Z-0a1b2c3d4e"]);
+    for unknown in ["cccc", "0a1", "", "no-recording"] {
+        assert!(matches!(kept.store.find(unknown), Err(FindError::Unknown { .. })), "{unknown}");
+    }
+}
+
+#[test]
+fn the_attempts_of_a_run_are_one_and_the_last_counts() {
+    let kept = Kept::new("attempts");
+    let first = kept.record(&recording_name(), "{}\n");
+    let second = attempt_folder(first.clone(), 2);
+    assert_eq!(attempt_folder(first.clone(), 1), first);
+    kept.record(second.file_name().unwrap().to_str().unwrap(), "{}\n");
+    let name = first.file_name().unwrap().to_str().unwrap();
+    assert_eq!(kept.find(&name[..12]), Some(second), "of the start of both names");
+    assert_eq!(kept.find(name), Some(first), "its own name is one recording's");
+}
+
+#[test]
+fn names_sort_by_time() {
+    let (one, other) = (recording_name(), recording_name());
+    assert!(one <= other && one.len() == "2026-11-16T06-46-57Z-0a1b2c3d4e".len(), "{one} {other}");
+}
