@@ -151,7 +151,8 @@ fn name_of(path: &Path) -> Option<&str> {
 
 /// A name without the number of the attempt: `2026-11-16T06-46-57Z-0a1b2c3d4e-2` is an attempt of `2026-11-16T06-46-57Z-0a1b2c3d4e`.
 fn run_of(name: &str) -> &str {
-    let numbered = name.rsplit_once('-').filter(|(run, number)| run.contains("Z-") && number.parse::<u64>().is_ok_and(|n| n < 1_000));
+    let numbered =
+        name.rsplit_once('-').filter(|(run, number)| run.contains("Z-") && number.parse::<u64>().is_ok_and(|n| n < 1_000));
     numbered.map_or(name, |(run, _)| run)
 }
 
@@ -166,7 +167,11 @@ fn session_of(path: &Path) -> Option<String> {
     let stdout = Recording::open(path).ok()?.stdout();
     File::open(stdout).ok()?.take(LOOKED_AT).read_to_end(&mut head).ok()?;
     let text = String::from_utf8_lossy(&head);
-    let id = |line: &str| Json::parse(line).ok()?.with(|line| ["session_id", "thread_id"].iter().find_map(|key| line.get(key).and_then(String::read)))?;
+    let id = |line: &str| {
+        Json::parse(line)
+            .ok()?
+            .with(|line| ["session_id", "thread_id"].iter().find_map(|key| line.get(key).and_then(String::read)))?
+    };
     text.lines().take(20).find_map(id)
 }
 

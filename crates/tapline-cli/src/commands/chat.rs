@@ -56,7 +56,7 @@ fn agent(args: &Chat, typed: bool) -> Result<Agent> {
     agent.bin.clone_from(&args.whose.bin);
     agent.cwd.clone_from(&args.whose.cwd);
     agent.record = store::folder(&args.kept)?.map(|folder| store::record_to(&args.kept, folder, args.redact));
-    agent.redactor = if args.redact { config::redactor()? } else { config::quiet_redactor()?.0 };
+    agent.redactor = if args.redact || ci::is_log() { config::redactor()? } else { config::quiet_redactor()?.0 };
     agent.guard = guard_program();
     Ok(agent)
 }

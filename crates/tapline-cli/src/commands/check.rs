@@ -12,7 +12,7 @@ use tapline_recording::Recording;
 use tapline_session::Outcome;
 use tapline_session::check::{CheckReport, Checker};
 use tapline_session::permission::{PermissionChecker, Permissions, WrongRules};
-use tapline_session::policy::{LIMIT_OF_TIME, Policy, PolicyChecker};
+use tapline_session::policy::{LIMIT_OF_TIME, Policy, PolicyChecker, Violation};
 use tapline_session::render::Style;
 use tapline_session::text::{count_of, one_line};
 
@@ -79,6 +79,10 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
         }
     }
     violations.extend(held.violations());
+    if summary.agent.is_none() && (policy.is_some() || rules.is_some()) {
+        let message = "no agent that tapline knows wrote this, so what was done is not known".to_owned();
+        violations.push(Violation { rule: "stream", message, line: None });
+    }
     let mut report = checker.finish(&summary, violations, args.strict);
     if is_transcript {
         // It differs from a stream in every line, and was called by its name.

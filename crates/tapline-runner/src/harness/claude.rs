@@ -127,8 +127,12 @@ pub(super) fn answering(answers: &Answers, options: &Options, invocation: &mut I
         }
         // A setting of this name would do so, too.
         invocation.args.push(r#"--settings={"env":{"CLAUDE_CODE_SIMPLE":""}}"#.into());
-        let unasked = options.permission_mode.as_deref() == Some("bypassPermissions");
-        let unasked = unasked.then_some("--permission-mode bypassPermissions");
+        let unasked = match options.permission_mode.as_deref() {
+            Some("bypassPermissions") => Some("--permission-mode bypassPermissions"),
+            // The agent denies what it would ask about, also what a rule allows (tried with 2.1.325).
+            Some("dontAsk") => Some("--permission-mode dontAsk"),
+            _ => None,
+        };
         if let Some(flag) = flags.into_iter().find(|flag| elsewhere.contains(flag)).or(unasked) {
             let why = "the agent would not ask for permission; leave out this flag, or the permission rules";
             return Err(StartError::Refused(format!("{flag}: {why}")));

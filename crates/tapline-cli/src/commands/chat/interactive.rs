@@ -28,7 +28,7 @@ use crate::args::chat::Chat as Args;
 use crate::commands::updates::warning;
 use crate::commands::view;
 use crate::signals::Signals;
-use crate::{exit, store};
+use crate::{ci, exit, store};
 
 /// Ctrl-C, as a terminal sends it that leaves it to us.
 const CTRL_C: u8 = 3;
@@ -48,7 +48,7 @@ pub(super) async fn run(args: &Args, agent: Agent) -> Result<u8> {
     let terminal = Terminal::open()?;
     let mut typed = terminal::typed();
     let mut ahead = Vec::new();
-    let start = Talk::start(agent, args.redact);
+    let start = Talk::start(agent, args.redact || ci::is_log());
     tokio::pin!(start);
     let talk = loop {
         tokio::select! {

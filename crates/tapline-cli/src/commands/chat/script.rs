@@ -29,7 +29,7 @@ pub(super) async fn run(args: &Chat, agent: Agent) -> Result<u8> {
     let kind = agent.kind;
     let mut signals = Signals::listen()?;
     let talk = tokio::select! {
-        talk = Talk::start(agent, args.redact) => match talk {
+        talk = Talk::start(agent, args.redact || ci::is_log() && args.format != Some(ScriptFormat::StreamJson)) => match talk {
             Ok(talk) => talk,
             Err(failure) => return Ok(super::not_started(kind, &failure)),
         },

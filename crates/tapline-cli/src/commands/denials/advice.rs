@@ -34,7 +34,8 @@ pub(super) fn advice_on(denied: &[Denial], started: &Started<'_>) -> Vec<String>
     }
     let asks = |denial: &&Denial| matches!(&*denial.tool, "AskUserQuestion" | "ExitPlanMode");
     let (asking, others): (Vec<&Denial>, Vec<&Denial>) = denied.iter().partition(asks);
-    let (forbidden, others): (Vec<&Denial>, Vec<&Denial>) = others.into_iter().partition(|denial| denial.is_forbidden());
+    let (forbidden, others): (Vec<&Denial>, Vec<&Denial>) =
+        others.into_iter().partition(|denial| denial.is_forbidden(started.told));
     let mut advice = match &started.told.permissions {
         _ if others.is_empty() => Vec::new(),
         Some(path) => by_rules(&others, path),
@@ -158,8 +159,14 @@ fn by_flags(denied: &[&Denial], told: &Told) -> Vec<String> {
 }
 
 fn flags(denied: &[&Denial]) -> String {
-    let tools: BTreeSet<String> = denied.iter().map(|denial| denial.as_agents_rule()).collect();
+    let mut tools: BTreeSet<String> = denied.iter().map(|denial| denial.as_agents_rule()).collect();
+    let every_command = tools.contains("Bash");
+    // The tool by itself covers each of its commands.
+    tools.retain(|tool| !every_command || !tool.starts_with("Bash("));
     let mut advice = format!("to allow this: --allowed-tools {}", in_quotes(&tools.into_iter().collect::<Vec<_>>().join(",")));
+    if every_command {
+        advice += " (Bash allows every command)";
+    }
     if denied.iter().all(|denial| denial.edits()) {
         advice += ", or --permission-mode acceptEdits";
     } else if denied.iter().any(|denial| denial.edits()) {
@@ -180,9 +187,10 @@ impl Denial {
         self.why.as_ref().is_some_and(|why| why.contains("allowed working directories"))
     }
 
-    /// A rule of the agent's own denies it.
-    fn is_forbidden(&self) -> bool {
-        self.why.as_ref().is_some_and(|why| why.starts_with("Permission to use ") && why.contains(" has been denied"))
+    /// A rule of the agent's own denies it. In the mode `dontAsk` it says the same of what it would have asked about.
+    fn is_forbidden(&self, told: &Told) -> bool {
+        told.permission_mode.as_deref() != Some("dontAsk")
+            && self.why.as_ref().is_some_and(|why| why.starts_with("Permission to use ") && why.contains(" has been denied"))
     }
 
     /// Whether no flag helps: the agent asks about files that run code, or that it calls sensitive, whatever its flags allow (tried with 2.1.325);
