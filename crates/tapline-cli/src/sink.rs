@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -56,6 +57,17 @@ impl Sink {
 
     pub(crate) fn stderr() -> Self {
         Self::of(io::stderr().as_fd())
+    }
+
+    /// stdout and stderr. Where both are one file, what is written to them stands there in this order.
+    pub(crate) fn both() -> (Self, Self) {
+        let (mut out, mut err) = (Self::stdout(), Self::stderr());
+        let place = |sink: &Self| sink.file.as_ref().and_then(|file| file.metadata().ok()).map(|meta| (meta.dev(), meta.ino()));
+        if let Some(file) = out.file.clone().filter(|_| out.is_file && place(&out) == place(&err)) {
+            err.queue = Some(out.queue(&file).clone());
+            err.waiting = Arc::clone(&out.waiting);
+        }
+        (out, err)
     }
 
     fn of(stream: BorrowedFd<'_>) -> Self {
@@ -127,24 +139,27 @@ impl Sink {
             }
         }
         if !bytes.is_empty() {
-            self.put_off(file, bytes);
+            self.put_off(&file, bytes);
         }
     }
 
-    fn put_off(&mut self, file: Arc<File>, bytes: &[u8]) {
+    fn put_off(&mut self, file: &Arc<File>, bytes: &[u8]) {
+        self.waiting.bytes.fetch_add(bytes.len(), Ordering::AcqRel);
+        let _ = self.queue(file).send(bytes.to_vec());
+    }
+
+    /// The other thread's, which is started with the first use.
+    fn queue(&mut self, file: &Arc<File>) -> &Sender<Vec<u8>> {
         let waiting = &self.waiting;
-        let queue = self.queue.get_or_insert_with(|| {
+        self.queue.get_or_insert_with(|| {
             let (queue, pieces) = channel();
-            let waiting = Arc::clone(waiting);
-            let spawned =
-                std::thread::Builder::new().name("tapline-write".to_owned()).spawn(move || drain(&file, &pieces, &waiting));
-            if let Err(error) = spawned {
-                self.waiting.fail(error);
+            let (file, for_thread) = (Arc::clone(file), Arc::clone(waiting));
+            let write = move || drain(&file, &pieces, &for_thread);
+            if let Err(error) = std::thread::Builder::new().name("tapline-write".to_owned()).spawn(write) {
+                waiting.fail(error);
             }
             queue
-        });
-        self.waiting.bytes.fetch_add(bytes.len(), Ordering::AcqRel);
-        let _ = queue.send(bytes.to_vec());
+        })
     }
 
     /// Whether more can be written.

@@ -19,6 +19,8 @@ pub(crate) enum Fit {
     Likely,
     /// It can be read so, which says nothing.
     Open,
+    /// It only looks like one of this agent's.
+    Not,
 }
 
 /// What is known about the agent that writes the stream.
@@ -95,7 +97,7 @@ impl Dialect {
                     open = Some(event);
                 }
                 Fit::Open if !self.foreign => open = open.or(Some(event)),
-                Fit::Likely | Fit::Open => {}
+                Fit::Likely | Fit::Open | Fit::Not => {}
             }
         }
         // A new `system` event is as likely Claude's as not.

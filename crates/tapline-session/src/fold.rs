@@ -192,6 +192,8 @@ const OLD_CODEX: &str = "this is the output of Codex before 0.44, which tapline 
 /// The turns so far.
 #[derive(Debug, Default)]
 struct Turns {
+    /// The last result has nothing of this agent's.
+    foreign_end: bool,
     count: usize,
     failed: usize,
     last: Option<Turn>,
@@ -293,6 +295,8 @@ impl Fold {
     fn changed_shape(&mut self, event: &Event, error: &str, out: &mut Steps<'_>) {
         out.odd("changed-shape", format!("{}: {error}", out.kind()));
         self.event(event, out);
+        // Somebody else's `result` says nothing about how it ended, whatever agent the stream is said to be of.
+        self.turns.foreign_end |= out.kind() == "result";
     }
 
     fn malformed(&mut self, why: &Malformed, out: &mut Steps<'_>) {
@@ -409,7 +413,7 @@ impl Fold {
         let evidence = Evidence {
             known: agent.is_some() || self.stats.lines.objects == 0,
             objects: self.stats.lines.objects > 0,
-            result: agent.is_some() && turns.count > 0 && !codex.is_turn_open(),
+            result: agent.is_some() && turns.count > 0 && !turns.foreign_end && !codex.is_turn_open(),
             failure: turns.failure.or_else(|| codex.failure().filter(|_| agent == Some(Agent::Codex))),
             aborted,
             blemished: blemished || !rejected.is_empty(),

@@ -36,6 +36,19 @@ impl TokenCounts {
     }
 }
 
+impl TokenCounts {
+    /// What is left without these.
+    fn without(self, other: Self) -> Self {
+        Self {
+            input: self.input.saturating_sub(other.input),
+            output: self.output.saturating_sub(other.output),
+            cache_read: self.cache_read.saturating_sub(other.cache_read),
+            cache_write: self.cache_write.saturating_sub(other.cache_write),
+            reasoning: self.reasoning.saturating_sub(other.reasoning),
+        }
+    }
+}
+
 impl AddAssign for TokenCounts {
     fn add_assign(&mut self, other: Self) {
         self.input = self.input.saturating_add(other.input);

@@ -93,8 +93,16 @@ async fn attempts(args: &Run) -> Result<u8> {
         if let Some(wait) = wait {
             let goes_on = pause(wait, &signals, &mut show).await;
             show.waited(!goes_on);
+            // A reader that does not read holds up neither a signal nor the clock, which the next attempt hears.
+            let rest = left.saturating_sub(wait);
+            let goes_on = goes_on
+                && tokio::select! {
+                    biased;
+                    () = show.flushed() => true,
+                    () = signals.came() => false,
+                    () = tokio::time::sleep(rest) => true,
+                };
             if goes_on {
-                show.flushed().await;
                 show.again(args, plan.kind, &redaction);
                 number += 1;
                 continue;

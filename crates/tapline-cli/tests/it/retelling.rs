@@ -33,6 +33,26 @@ fn told_twice(folder: &Folder, name: &str, bin: &str, mode: &str, args: &[&str])
 }
 
 #[test]
+fn what_goes_to_one_file_by_stdout_and_stderr_stands_there_in_order() {
+    let folder = Folder::new("one-file");
+    let text = r#"{"type":"assistant","message":{"id":"m","role":"assistant","content":[{"type":"text","text":"said"}]}}"#;
+    let bin =
+        agent(&folder, "alternates", &format!("for i in $(seq 100); do echo '{text}' | sed s/said/said$i/; echo odd$i; done"));
+    let log = folder.path("log");
+    let out = std::fs::File::create(&log).unwrap();
+    let mut run = command(&["run", "go", "--bin", &bin, "--no-record", "--format", "lines"]);
+    run.stdout(out.try_clone().unwrap()).stderr(out).status().unwrap();
+    let log = std::fs::read_to_string(log).unwrap();
+    let lines: Vec<_> = log.lines().filter(|line| line.contains("said") || line.contains("malformed")).collect();
+    assert!(lines.len() >= 200, "{log}");
+    let said = |number: usize| lines.iter().position(|line| line.ends_with(&format!("said{number}")));
+    let odd = |number: usize| lines.iter().position(|line| line.contains(&format!("odd{number}")) && line.contains("line "));
+    for number in 1..100 {
+        assert!(said(number) < odd(number) && odd(number) < said(number + 1), "{number}: {log}");
+    }
+}
+
+#[test]
 fn the_report_of_a_recording_is_the_one_that_run_printed() {
     let folder = Folder::new("told-twice");
     let policy = folder.file("policy.toml", "[calls]\nforbid = [\"Bash\"]\n");

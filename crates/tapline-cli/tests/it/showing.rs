@@ -13,6 +13,50 @@ const OTHERS: [&str; 4] = [
 const NOBODYS: &str = "no agent that tapline knows wrote this stream; its lines are shown as they are\n";
 
 #[test]
+fn a_kept_recording_is_found_by_last_and_by_the_start_of_its_session() {
+    let folder = Folder::new("kept");
+    let home = folder.path("home");
+    let with_home = |args: &[&str]| ran(command(args).env("TAPLINE_HOME", &home).output().unwrap());
+    let none = with_home(&["view", "last"]);
+    assert_eq!(none.code, 2);
+    assert!(none.err.contains("there is no file `last`") && none.err.contains("no recording"), "{}", none.err);
+    let done = ran(command(&["run", "go", "--bin", &fake(), "--format", "quiet"]).env("TAPLINE_HOME", &home).output().unwrap());
+    assert_eq!(done.code, 0, "{}", done.err);
+    let session = with_home(&["inspect", "last", "--get", "session.id"]).out;
+    assert!(session.len() > 8, "{session}");
+    for id in ["last", &session[..8]] {
+        assert_eq!(with_home(&["inspect", id, "--get", "session.id"]).out, session, "{id}");
+        assert_eq!(with_home(&["view", id]).code, 0, "{id}");
+        assert_eq!(with_home(&["check", id]).code, 0, "{id}");
+        assert_eq!(with_home(&["convert", "--to", "text", id]).code, 0, "{id}");
+    }
+    let unknown = with_home(&["inspect", "nothing-like-it"]);
+    assert!(unknown.code == 2 && unknown.err.contains("starts with `nothing-like-it`"), "{}", unknown.err);
+}
+
+#[test]
+fn a_foreign_result_is_no_success_even_where_the_agent_is_named() {
+    let folder = Folder::new("foreign-result");
+    let stream = concat!(
+        r#"{"type":"init","timestamp":"2026-11-15T00:00:00Z","session_id":"s","model":"m"}"#,
+        "\n",
+        r#"{"type":"result","timestamp":"2026-11-15T00:00:01Z","status":"success","stats":{"total_tokens":1}}"#,
+        "\n",
+    );
+    let file = folder.file("foreign.jsonl", stream);
+    let bin = folder.file("agent", &format!("#!/bin/sh\ncat >/dev/null\ncat '{file}'\n"));
+    std::fs::set_permissions(&bin, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let done = tapline(&["run", "go", "--bin", &bin, "--no-record", "--get", "verdict.outcome"]);
+    assert_eq!((done.code, done.out.trim()), (4, "incomplete"), "{}", done.err);
+    let policy = folder.file("policy.toml", "[calls]\nforbid = \"Bash\"\n");
+    for stream in [&*file, "/dev/null"] {
+        let checked = tapline(&["check", "--policy", &policy, stream]);
+        assert_eq!(checked.code, 3, "{stream}: {}", checked.out);
+        assert!(checked.out.contains("what was done is not known"), "{stream}: {}", checked.out);
+    }
+}
+
+#[test]
 fn a_stream_of_an_agent_that_is_not_known_is_called_so_first_and_once() {
     let folder = Folder::new("nobodys");
     for (at, stream) in OTHERS.iter().enumerate() {

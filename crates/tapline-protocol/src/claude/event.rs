@@ -76,8 +76,11 @@ pub(crate) fn read(kind: &str, subtype: Option<&str>, value: Value<'_>) -> Optio
         return read_system(subtype, value);
     }
     // The type is compared whole: one that is written like `system/init` is none that is known.
-    // A `result` that says nothing of what Claude's says is somebody else's, and no end of a turn.
-    Event::read(kind, value).filter(|_| !kind.starts_with("system/") && (kind != "result" || is_like_a_result(value)))
+    let reading = Event::read(kind, value).filter(|_| !kind.starts_with("system/"))?;
+    if kind == "result" && !is_like_a_result(value) {
+        return Some(Reading { error: Some("nothing of it is as in Claude's `result`".to_owned()), ..reading });
+    }
+    Some(reading)
 }
 
 fn read_system(subtype: Option<&str>, value: Value<'_>) -> Option<Reading<Event>> {
@@ -95,6 +98,8 @@ pub(crate) fn fit(reading: &Reading<Event>) -> Fit {
     let changed = reading.error.is_some();
     if matches!(&reading.event, Event::Init(init) if is_claudes(init)) {
         Fit::Sure
+    } else if matches!(reading.event, Event::Result(_)) && changed {
+        Fit::Not
     } else if matches!(reading.event, Event::Error(_)) {
         Fit::Open
     } else if changed || matches!(reading.event, Event::Init(_) | Event::ToolUse(_) | Event::ToolResult(_)) {

@@ -75,6 +75,7 @@ impl Fold {
             self.limit_resets_at = Some(at);
         }
         let turns = &mut self.turns;
+        turns.foreign_end = false;
         let whole = turn.num_turns.as_ref().and_then(Number::as_u64);
         if whole == Some(0) {
             self.warnings.add(

@@ -23,8 +23,8 @@ pub(crate) struct LedgerBuilder {
     /// The processes by session, or by thread: totals are cumulative in each.
     processes: BTreeMap<Option<String>, Process>,
     session: Option<String>,
-    /// What all processes but that of `session` add up to, without the list of models.
-    elsewhere: Ledger,
+    /// What all of them add up to, those that have ended too.
+    totals: Totals,
     results: bool,
     /// Whether any result counted tokens.
     counted: bool,
@@ -77,23 +77,60 @@ impl Process {
         self.web_searches = searches.fold(0, u64::saturating_add);
     }
 
-    /// The ledger without the list of models.
-    fn totals(&self) -> Ledger {
+    fn ledger(&self) -> Ledger {
+        let cost_of = |usage: &ModelUsage| usage.cost_usd.as_ref().map(|cost| exact_dollars(cost.usd));
+        let of = |usage| ModelTotals { tokens: TokenCounts::from(usage), cost_usd: cost_of(usage) };
         Ledger {
             cost_usd: self.total.map(exact_dollars),
             tokens: self.tokens,
             web_searches: self.web_searches,
             exact: self.whole,
+            by_model: self.models.iter().map(|(model, usage)| (model.clone(), of(usage))).collect(),
             basis: Basis::Results,
             ..Ledger::default()
         }
     }
+}
+
+/// Sums that are kept up to date, process by process: a turn asks for them, and there may be as many processes as turns.
+#[derive(Debug, Default)]
+struct Totals {
+    processes: usize,
+    with_cost: usize,
+    whole: usize,
+    cost: f64,
+    tokens: TokenCounts,
+    web_searches: u64,
+}
+
+impl Totals {
+    fn add(&mut self, process: &Process) {
+        self.processes += 1;
+        self.with_cost += usize::from(process.total.is_some());
+        self.whole += usize::from(process.whole);
+        self.cost = exact_dollars(self.cost + process.total.unwrap_or(0.0));
+        self.tokens += process.tokens;
+        self.web_searches = self.web_searches.saturating_add(process.web_searches);
+    }
+
+    /// Takes out a process that was added before.
+    fn remove(&mut self, process: &Process) {
+        self.processes -= 1;
+        self.with_cost -= usize::from(process.total.is_some());
+        self.whole -= usize::from(process.whole);
+        self.cost = exact_dollars(self.cost - process.total.unwrap_or(0.0));
+        self.tokens = self.tokens.without(process.tokens);
+        self.web_searches = self.web_searches.saturating_sub(process.web_searches);
+    }
 
     fn ledger(&self) -> Ledger {
-        let cost_of = |usage: &ModelUsage| usage.cost_usd.as_ref().map(|cost| exact_dollars(cost.usd));
-        let of = |usage| ModelTotals { tokens: TokenCounts::from(usage), cost_usd: cost_of(usage) };
-        let by_model = self.models.iter().map(|(model, usage)| (model.clone(), of(usage))).collect();
-        Ledger { by_model, ..self.totals() }
+        Ledger {
+            cost_usd: (self.with_cost > 0).then_some(self.cost),
+            tokens: self.tokens,
+            web_searches: self.web_searches,
+            exact: self.processes > 0 && self.whole == self.processes,
+            ..Ledger::default()
+        }
     }
 }
 
@@ -125,18 +162,21 @@ impl LedgerBuilder {
             && self.session.as_deref() != Some(session)
         {
             // The first id, or one that goes on under another name, is the same process.
-            if explained || self.session.is_none() {
-                let process = self.processes.remove(&self.session).unwrap_or_default();
-                self.session = Some(session.to_owned());
-                self.processes.insert(self.session.clone(), process);
-            } else {
-                self.enter(Some(session));
+            let before = self.session.replace(session.to_owned());
+            if (explained || before.is_none())
+                && let Some(process) = self.processes.remove(&before)
+                && let Some(ended) = self.processes.insert(self.session.clone(), process)
+            {
+                self.past += &ended.ledger();
             }
         }
         let process = self.processes.entry(self.session.clone()).or_default();
+        if process.ended_a_turn {
+            self.totals.remove(process);
+        }
         if matches!((total, process.total), (Some(now), Some(before)) if now < before - 1e-9) {
             let ended = std::mem::take(process);
-            self.elsewhere += &ended.totals();
+            self.totals.add(&ended);
             self.past += &ended.ledger();
         }
         let before = process.total.unwrap_or(0.0);
@@ -155,23 +195,8 @@ impl LedgerBuilder {
             self.counted = true;
             process.set_models(&models.by_model);
         }
+        self.totals.add(process);
         total.map(|total| exact_dollars(total - before))
-    }
-
-    /// Goes on with another process.
-    fn enter(&mut self, session: Option<&str>) {
-        let before = std::mem::replace(&mut self.session, session.map(str::to_owned));
-        if self.processes.contains_key(&self.session) {
-            self.elsewhere = Ledger { by_model: BTreeMap::new(), ..self.past.clone() };
-            for (name, process) in &self.processes {
-                if *name != self.session {
-                    self.elsewhere += &process.totals();
-                }
-            }
-        } else if let Some(process) = self.processes.get(&before) {
-            // Streams that are joined have ever new sessions: none is summed twice.
-            self.elsewhere += &process.totals();
-        }
     }
 
     /// An `assistant` event: its input counts once a message, its output never.
@@ -245,20 +270,15 @@ impl LedgerBuilder {
         };
         self.counted = true;
         self.since_result = false;
-        if self.session.as_deref() != thread {
-            self.enter(thread);
+        let process = self.processes.entry(thread.map(str::to_owned)).or_default();
+        if std::mem::replace(&mut process.ended_a_turn, true) {
+            self.totals.remove(process);
         }
-        let process = self.processes.entry(self.session.clone()).or_default();
         process.whole = true;
         let now = TokenCounts::from(usage);
         let before = std::mem::replace(&mut process.tokens, now);
-        TokenCounts {
-            input: now.input.saturating_sub(before.input),
-            output: now.output.saturating_sub(before.output),
-            cache_read: now.cache_read.saturating_sub(before.cache_read),
-            cache_write: now.cache_write.saturating_sub(before.cache_write),
-            reasoning: now.reasoning.saturating_sub(before.reasoning),
-        }
+        self.totals.add(process);
+        now.without(before)
     }
 
     /// The ledger so far without the list of models, in a time that does not grow with the stream.
@@ -266,11 +286,7 @@ impl LedgerBuilder {
         if !self.results {
             return Ledger { by_model: BTreeMap::new(), ..self.ledger() };
         }
-        let mut ledger = self.elsewhere.clone();
-        if let Some(process) = self.processes.get(&self.session) {
-            ledger += &process.totals();
-        }
-        self.told_by_results(ledger)
+        self.told_by_results(self.totals.ledger())
     }
 
     /// The ledger so far.

@@ -104,6 +104,10 @@ fn ten_times_as_many_small_things_take_about_ten_times_the_work_in_every_rendere
         ("a message of Codex'", vec![updated(r#"{"id":"i","type":"agent_message","text":"x"}"#)]),
         ("a command of Codex'", vec![updated(output)]),
         ("results of ever new sessions", vec![RESULT.replace("SESSION", "s#")]),
+        (
+            "sessions that come back",
+            vec![RESULT.replace("SESSION", "s#"), RESULT.replace("SESSION", "s#").replace("0.1", "0.2")],
+        ),
         ("threads of Codex'", vec![CODEX_TURN.to_owned()]),
         ("lists of Codex'", vec![updated(r#"{"id":"i#","type":"todo_list","items":[{"text":"x","completed":false}]}"#)]),
     ] {
@@ -129,6 +133,17 @@ fn many_calls_that_run_at_once_take_linear_time_in_the_status_line() {
         }
     }
     assert!(status.line(Duration::ZERO).contains("(and 255 more)"), "{}", status.line(Duration::ZERO));
+}
+
+#[test]
+fn nothing_is_lost_where_a_conversation_goes_on_under_an_id_that_was_there_before() {
+    let result = |session: &str, total: &str| RESULT.replace("SESSION", session).replace("0.1", total) + "\n";
+    let reset = r#"{"type":"conversation_reset","trigger":"clear"}"#.to_owned() + "\n";
+    let told = tell_plainly((result("a", "1.0") + &result("b", "0.5") + &reset + &result("a", "0.7")).as_bytes());
+    let last =
+        told.steps.iter().flatten().rev().find_map(|step| if let What::Turn(turn) = &step.what { Some(turn) } else { None });
+    assert_eq!(told.summary.ledger.cost_usd, Some(1.7));
+    assert_eq!(last.unwrap().so_far.ledger.cost_usd, Some(1.7));
 }
 
 #[test]

@@ -74,12 +74,13 @@ impl Show {
         let terminal = view::options(args.shown.look);
         let options = TerminalOptions { thinking: args.shown.thinking, partial: live || args.told.partial, live, ..terminal };
         let rendering = if format == Format::Live { Rendering::Terminal(options) } else { Rendering::Lines(options) };
+        let (out, err) = Sink::both();
         Self {
             format,
             only_value,
             label: args.shown.label.as_deref().map(one_line),
-            out: Sink::stdout(),
-            err: Sink::stderr(),
+            out,
+            err,
             renderer: rendering.renderer(),
             live,
             status: Status::default(),
