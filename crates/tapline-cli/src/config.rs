@@ -27,7 +27,7 @@ struct Redact {
 }
 
 /// Where the file is looked for; none where there is no home.
-fn path() -> Option<PathBuf> {
+pub(crate) fn path() -> Option<PathBuf> {
     let given = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     // A relative XDG path is to be ignored, says the standard.
     let folder = given("XDG_CONFIG_HOME").filter(|path| path.is_absolute());

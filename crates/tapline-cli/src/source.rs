@@ -285,7 +285,7 @@ impl Source {
     }
 
     fn tell_nobodys(&self) {
-        output::tell(&format!("{}: no agent that tapline knows wrote this stream; its lines are shown as they are", self.name));
+        output::tell(&format!("{}: no agent that tapline knows wrote this stream", self.name));
     }
 
     /// The rule that the run was stopped for, which no longer counts.

@@ -369,7 +369,7 @@ impl Fold {
             // Where nothing is known, a list of it says no more than one sentence does.
             let (lines, types) = (self.unknown, self.stats.unknown_types.len());
             let lines = count_of(usize::try_from(lines).unwrap_or(usize::MAX), "line");
-            let message = format!("{lines} of {} that tapline does not know; their text is kept", count_of(types, "type"));
+            let message = format!("{lines} of {} that tapline does not know; the text is kept", count_of(types, "type"));
             warnings.join("unknown-type", message);
         }
         // Codex has no name for a session but its thread's.

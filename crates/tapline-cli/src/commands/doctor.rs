@@ -15,7 +15,7 @@ use tapline_session::render::Style;
 use tapline_session::text::one_line;
 
 use crate::args::Doctor;
-use crate::{ci, exit, output, store};
+use crate::{ci, config, exit, output, store};
 
 /// No program needs longer to say its version.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Doctor) -> Result<u8> {
             finding.mood = Mood::Advice;
         }
     }
-    findings.extend([folder(), processes(), terminal(args)]);
+    findings.extend([folder(), configuration(), processes(), terminal(args)]);
     let ok = findings.iter().all(|finding| finding.mood != Mood::Bad);
     let mut out = if args.json { output::json_stdout() } else { output::stdout() };
     if args.json {
@@ -162,6 +162,24 @@ fn folder() -> Finding {
     let so_far = if folder.exists() { format!("{count} so far") } else { "created by the first run".to_owned() };
     let facts = json!({ "path": folder.display().to_string(), "count": count });
     Finding { about, mood: Mood::Good, text: format!("{} · {so_far}", folder.display()), advice: None, facts }
+}
+
+/// With a broken file no run starts.
+fn configuration() -> Finding {
+    let about = "config";
+    let path = config::path().filter(|path| path.exists()).map(|path| path.display().to_string());
+    let facts = json!({ "path": path });
+    match config::quiet_redactor() {
+        Err(error) => {
+            let advice = Some("correct the file, or remove it".to_owned());
+            Finding { about, mood: Mood::Bad, text: format!("{error:#}"), advice, facts }
+        }
+        Ok((_, notes)) => {
+            let mood = if notes.is_empty() { Mood::Good } else { Mood::Advice };
+            let text = path.unwrap_or_else(|| "no file: defaults".to_owned());
+            Finding { about, mood, text, advice: (!notes.is_empty()).then(|| notes.join("; ")), facts }
+        }
+    }
 }
 
 /// Whether something can be kept in this folder, or the folder be made. Nothing is written: whoever asks only wants to know.

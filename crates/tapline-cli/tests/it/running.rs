@@ -352,6 +352,12 @@ fn doctor_says_what_is_here() {
         ran(command(&["doctor", "--json"]).env("TAPLINE_HOME", folder.path("h")).env("PATH", "/nowhere").output().unwrap());
     assert_eq!(nothing.code, 1);
     assert!(nothing.out.contains(r#""ok":false"#), "{}", nothing.out);
+    std::fs::create_dir_all(folder.path("config/tapline")).unwrap();
+    folder.file("config/tapline/config.toml", "[redact]\nnothing = 1\n");
+    let mut broken = command(&["doctor"]);
+    broken.env("TAPLINE_CLAUDE_BIN", fake()).env("FAKE", "version").env("XDG_CONFIG_HOME", folder.path("config"));
+    let broken = ran(broken.env("TAPLINE_HOME", folder.path("h")).output().unwrap());
+    assert!(broken.code == 1 && broken.out.contains("✗ config"), "{}", broken.out);
 }
 
 #[test]

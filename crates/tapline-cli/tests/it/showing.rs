@@ -10,7 +10,7 @@ const OTHERS: [&str; 4] = [
     "{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"s\",\"tools\":[]}\n{\"type\":\"tool_call\",\"id\":\"c\"}\n{\"type\":\"completion\",\"finalText\":\"Done.\"}\n",
     "> {\"method\":\"initialize\"}\n< {\"result\":{}}\n",
 ];
-const NOBODYS: &str = "no agent that tapline knows wrote this stream; its lines are shown as they are\n";
+const NOBODYS: &str = "no agent that tapline knows wrote this stream\n";
 
 #[test]
 fn a_kept_recording_is_found_by_last_and_by_the_start_of_its_session() {
@@ -93,7 +93,7 @@ fn types_of_an_agent_that_is_not_known_are_one_warning_that_counts_them() {
     };
     let (unknown, types) = warnings(OTHERS[0]);
     assert_eq!(unknown.len(), 1, "{unknown:?}");
-    assert_eq!(unknown[0]["message"], "4 lines of 3 types that tapline does not know; their text is kept");
+    assert_eq!(unknown[0]["message"], "4 lines of 3 types that tapline does not know; the text is kept");
     assert_eq!((&unknown[0]["line"], types.as_array().unwrap().len()), (&1.into(), 3), "the types are still listed");
     // Of an agent that is known each new type is told.
     let known = "{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"s\",\"apiKeySource\":\"none\",\"tools\":[]}\n{\"type\":\"one_more\"}\n{\"type\":\"another\"}\n";
