@@ -216,17 +216,17 @@ fn exact(line: &str) -> String {
 fn diff(old: &str, new: &str, style: Style, columns: usize, most: usize) -> String {
     let lines_of = |text| -> Vec<&str> { str::split_inclusive(text, '\n').collect() };
     let (old, new) = (lines_of(old), lines_of(new));
-    let changes = changes(&old, &new);
-    if changes.is_empty() {
+    let places = changes(&old, &new);
+    if places.is_empty() {
         return shown(vec![(style.dim, " ", "(nothing changes)".to_owned())], style, most);
     }
     let changed = |op: &DiffOp| match op.tag() {
         DiffTag::Equal => (&old[..0], &new[..0]),
-        _ => (&old[op.old_range()], &new[op.new_range()]),
+        DiffTag::Delete | DiffTag::Insert | DiffTag::Replace => (&old[op.old_range()], &new[op.new_range()]),
     };
     // A text without an end of its last line is no file: only where it makes a difference is it said.
     let ends = |lines: &[&str]| lines.iter().any(|line| line.ends_with('\n'));
-    let matters = changes.iter().flatten().map(changed).any(|(gone, come)| ends(gone) || ends(come));
+    let matters = places.iter().flatten().map(changed).any(|(gone, come)| ends(gone) || ends(come));
     let said = |line: &&str| {
         let exact = exact(line);
         if matters { exact } else { exact.trim_end_matches('␄').to_owned() }
@@ -236,7 +236,7 @@ fn diff(old: &str, new: &str, style: Style, columns: usize, most: usize) -> Stri
     let mut add = |colour: &'static str, mark: &'static str, text: String| {
         lines.extend(rows(&text, columns).into_iter().map(|row| (colour, mark, row)));
     };
-    for (at, place) in changes.iter().enumerate() {
+    for (at, place) in places.iter().enumerate() {
         if at > 0 {
             add(style.dim, " ", "⋮".to_owned());
         }
@@ -337,7 +337,8 @@ mod tests {
 
     #[test]
     fn texts_that_differ_everywhere_are_shown_all_the_same() {
-        let [old, new] = ["a", "b"].map(|mark| (0..20_000).map(|at| format!("{mark}{at}\n")).collect::<String>());
+        let [old, new] =
+            ["a", "b"].map(|mark| (0..20_000).fold(String::new(), |text, at| text + mark + &at.to_string() + "\n"));
         let text = render("Write", serde_json::json!({"file_path": "a", "content": new}), Some(&old));
         assert!(text.contains("- a0") && text.contains("+ b19999") && text.contains("… 39976 lines"), "{text}");
     }
