@@ -4,7 +4,7 @@
 use super::covers::{BUILTINS, given_to_a_shell, is_harmless, is_plain, name};
 use super::naming::WrongName;
 use super::shell::{self, Node, Piece, Redirect, Script, Simple, Word};
-use super::{Call, suggest, tools};
+use super::{Call, tools};
 
 /// Why no rule can allow this call; `rule` is the one that holds it back, if one does.
 pub(super) fn of(call: &Call, rule: Option<&str>) -> String {
@@ -22,7 +22,7 @@ pub(super) fn of(call: &Call, rule: Option<&str>) -> String {
             "it names a file in a way that can be read differently (`~`, or from a folder that is not known): \
              a rule with a path needs the whole path"
                 .to_owned()
-        } else if suggest::is_bare(call) {
+        } else if call.is_bare() {
             let what = if tools::runs_commands(&call.tool) { "command" } else { "file" };
             format!("it names no {what}, and a rule for {} alone would allow every {what}", call.tool)
         } else if call.paths.iter().any(|path| path.contains('*')) {

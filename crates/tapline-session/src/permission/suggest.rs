@@ -72,11 +72,14 @@ fn quoted(text: &str) -> String {
 impl Permissions {
     /// The narrowest rule that would allow a call beside these; where no such rule can, why.
     pub fn suggest(&self, call: &Call) -> Result<Suggestion, String> {
-        self.narrowest(call).ok_or_else(|| obstacle::of(call, self.decide(call).rule.as_deref()))
+        self.narrowest(call).ok_or_else(|| {
+            let decision = self.decide(call);
+            obstacle::of(call, decision.rule.as_deref().filter(|_| decision.ruling != Ruling::Allow))
+        })
     }
 
     fn narrowest(&self, call: &Call) -> Option<Suggestion> {
-        if call.lost_path || call.lost_command || is_bare(call) {
+        if call.lost_path || call.lost_command || call.is_bare() {
             return None;
         }
         let own = |commands| {
@@ -100,11 +103,6 @@ impl Permissions {
         with.allow.push(rule);
         with.decide(call).ruling == Ruling::Allow
     }
-}
-
-/// It does not say what it would run, or which file it is about: a rule for its tool alone would allow everything.
-pub(super) fn is_bare(call: &Call) -> bool {
-    call.command.is_none() && (tools::runs_commands(&call.tool) || tools::names_files(&call.tool) && call.paths.is_empty())
 }
 
 /// A path as a rule names it: from the folder where the agent was started, if it is below that and does not read as a home there.

@@ -216,7 +216,8 @@ fn flags(denied: &[&Denial]) -> String {
     }
     let whole = told.iter().filter(|rule| !rule.contains('(')).map(String::as_str).collect::<Vec<_>>().join(", ");
     if !whole.is_empty() {
-        advice += &format!("; the flag allows every call of {}", fit(&whole, COLUMNS));
+        advice += "; the flag allows every call of ";
+        advice += &fit(&whole, COLUMNS);
     }
     advice
 }
