@@ -263,7 +263,8 @@ fn warning_code(text: &str) -> Result<&'static str, String> {
     let codes = tapline_session::WARNING_CODES;
     codes.iter().find(|code| **code == text).copied().ok_or_else(|| {
         let all = codes.join(", ");
-        let meant = tapline_session::text::nearest(text, codes.iter().copied().chain(["denied"]));
+        let begun = || codes.iter().copied().find(|code| !text.is_empty() && code.starts_with(text));
+        let meant = tapline_session::text::nearest(text, codes.iter().copied().chain(["denied"])).or_else(begun);
         let meant = meant.map(|meant| format!("did you mean `{meant}`? ")).unwrap_or_default();
         format!("{meant}The codes are denied (short for permission-denied), {all}")
     })

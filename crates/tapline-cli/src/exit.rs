@@ -46,19 +46,28 @@ pub(crate) fn failure(verdict: &Verdict) -> Option<String> {
     })
 }
 
-/// Why a success counts as a failure: it has one of these warnings.
-pub(crate) fn warning<'v>(verdict: &'v Verdict, codes: &[&str]) -> Option<&'v Warning> {
-    verdict.warnings.iter().find(|warning| codes.contains(&warning.code))
+/// Warnings that make a failure of a success.
+pub(crate) struct Warned<'v> {
+    pub(crate) first: &'v Warning,
+    /// How many others there are.
+    more: usize,
+}
+
+/// Why a success counts as a failure: it has some of these warnings.
+pub(crate) fn warning<'v>(verdict: &'v Verdict, codes: &[&str]) -> Option<Warned<'v>> {
+    let mut found = verdict.warnings.iter().filter(|warning| codes.contains(&warning.code));
+    Some(Warned { first: found.next()?, more: found.count() })
 }
 
 /// The same in words.
-pub(crate) fn warned(warning: &Warning) -> String {
-    format!("{}: {} (--fail-on)", warning.code, one_line(&warning.message))
+pub(crate) fn warned(Warned { first, more }: &Warned<'_>) -> String {
+    let more = if *more > 0 { format!(", and {more} more") } else { String::new() };
+    format!("{}: {}{more} (--fail-on)", first.code, one_line(&first.message))
 }
 
 /// The same for people, who may have been told the calls that were denied.
-pub(crate) fn warned_after(warning: &Warning, denials_told: bool) -> String {
-    let named = denials_told && warning.code == "permission-denied";
+pub(crate) fn warned_after(warning: &Warned<'_>, denials_told: bool) -> String {
+    let named = denials_told && warning.first.code == "permission-denied";
     if named { "exit code 1, because calls were denied (--fail-on)".to_owned() } else { warned(warning) }
 }
 

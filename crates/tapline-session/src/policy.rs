@@ -121,8 +121,8 @@ pub struct Violation {
 pub struct PolicyChecker {
     policy: Policy,
     started: bool,
-    /// The tools that the session has.
-    offered: Vec<String>,
+    /// The tools that the session has and the policy names: how many others there are is up to the agent.
+    offered: BTreeSet<String>,
     doubted: bool,
     cost: f64,
     turns: u64,
@@ -143,7 +143,7 @@ impl PolicyChecker {
         Self {
             policy,
             started: false,
-            offered: Vec::new(),
+            offered: BTreeSet::new(),
             doubted: false,
             cost: 0.0,
             turns: 0,
@@ -257,8 +257,10 @@ impl PolicyChecker {
 
     fn session(&mut self, info: &SessionInfo, found: &mut Found) {
         self.started = true;
-        self.offered.extend(info.setup.tools.iter().filter(|tool| !self.offered.contains(tool)).cloned().collect::<Vec<_>>());
-        let Policy { tools, mcp, session, .. } = &self.policy;
+        let Policy { tools, calls, mcp, session, .. } = &self.policy;
+        let lists = [tools.allow.as_ref(), Some(&tools.forbid), calls.allow.as_ref(), Some(&calls.forbid)];
+        let named: BTreeSet<&str> = lists.into_iter().flatten().flat_map(Patterns::iter).collect();
+        self.offered.extend(info.setup.tools.iter().filter(|tool| named.contains(tool.as_str())).cloned());
         for tool in &info.setup.tools {
             let said = format!("{tool} is offered");
             found.unless_permitted(["tools.allow", "tools.forbid"], tools.allow.as_ref(), &tools.forbid, tool, &said);

@@ -2,7 +2,7 @@
 //! what was given and what is expected, because whoever wrote it knows TOML at best, and never our types.
 
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeInteger, DeTable, DeValue};
 
 use crate::text::nearest;
 
@@ -142,7 +142,7 @@ fn value_of(value: &Spanned<DeValue<'_>>, holds: Holds, path: &str, example: &st
         (Holds::Text(_), _) => wrong(value, "a text"),
         (Holds::Flag, DeValue::Boolean(_)) => Ok(()),
         (Holds::Flag, _) => wrong(value, "true or false"),
-        (Holds::Count, DeValue::Integer(count)) if count.as_str().parse::<i64>().is_ok_and(|count| count >= 0) => Ok(()),
+        (Holds::Count, DeValue::Integer(count)) if whole(count).is_some_and(|count| count >= 0) => Ok(()),
         (Holds::Count, _) => wrong(value, "a whole number from 0 up"),
         (Holds::Amount, given) if amount(given).is_some_and(|amount| amount >= 0.0) => Ok(()),
         (Holds::Amount, _) => wrong(value, "a number from 0 up"),
@@ -172,14 +172,20 @@ fn value_of(value: &Spanned<DeValue<'_>>, holds: Holds, path: &str, example: &st
     }
 }
 
+/// A whole number, however it is written: `255`, `0xFF`, `0o377`, `0b1111_1111`.
+fn whole(number: &DeInteger<'_>) -> Option<i64> {
+    i64::from_str_radix(number.as_str(), number.radix()).ok()
+}
+
 /// A number, if it is one that can be counted with.
 fn amount(value: &DeValue<'_>) -> Option<f64> {
-    let text = match value {
-        DeValue::Integer(number) => number.as_str(),
-        DeValue::Float(number) => number.as_str(),
+    #[expect(clippy::cast_precision_loss, reason = "no ceiling needs more than 52 bits")]
+    let number = match value {
+        DeValue::Integer(number) => whole(number)? as f64,
+        DeValue::Float(number) => number.as_str().parse().ok()?,
         DeValue::String(_) | DeValue::Boolean(_) | DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => return None,
     };
-    text.parse().ok().filter(|number: &f64| number.is_finite())
+    Some(number).filter(|number| number.is_finite())
 }
 
 /// What was given, in words.

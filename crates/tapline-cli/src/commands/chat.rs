@@ -50,6 +50,7 @@ fn agent(args: &Chat, typed: bool) -> Result<Agent> {
     let kind = tapline_protocol::Agent::from(args.whose.agent);
     let mut agent = Agent::new(kind);
     let partial = args.told.partial || typed && kind == tapline_protocol::Agent::Claude;
+    prepare::doubt_mode(&args.told, kind);
     agent.options = prepare::options(&args.told, &args.extra, partial)?;
     agent.answers.permissions = args.told.permissions.as_deref().map(read_permissions).transpose()?;
     agent.environment = prepare::environment(&args.told);
@@ -76,8 +77,8 @@ fn go_on(kind: tapline_protocol::Agent, id: &str) -> String {
 fn fail_on(args: &Chat, report: &Report, code: u8, denials_told: bool) -> u8 {
     match exit::warning(&report.verdict, &args.fail_on).filter(|_| code == 0) {
         Some(warning) => {
-            output::tell(&exit::warned_after(warning, denials_told));
-            ci::annotate(&exit::warned(warning));
+            output::tell(&exit::warned_after(&warning, denials_told));
+            ci::annotate(&exit::warned(&warning));
             exit::FAILED
         }
         None => code,

@@ -2,7 +2,7 @@
 
 mod advice;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use tapline_runner::Settled;
 use tapline_session::Rejected;
@@ -12,12 +12,16 @@ use tapline_session::text::{count_of, fit, one_line};
 
 pub(super) use advice::Started;
 
-/// So many different denials are told apart.
+/// So many different denials are told apart, and so many calls are kept until they have done well.
 const DIFFERENT: usize = 256;
 /// No more denials are told.
 const TOLD: usize = 10;
 /// A denial is told on so many columns.
 const COLUMNS: usize = 240;
+/// Its name takes at most so many of them, so that the reason has room.
+const NAME: usize = 120;
+/// What of a failed answer is kept as the reason.
+const REASON: usize = 2000;
 
 /// What was denied so far.
 #[derive(Debug, Default)]
@@ -28,15 +32,25 @@ pub(super) struct Denials {
     /// What was denied here, by the call. The stream may say so too, or only give an answer that failed.
     settled: BTreeMap<String, Denial>,
     told: BTreeSet<String>,
-    /// Calls that have not done well yet.
-    calls: BTreeMap<String, permission::Call>,
+    /// The last calls that have not done well yet.
+    calls: VecDeque<Made>,
     /// Where the agent was started.
     home: Option<String>,
+}
+
+/// A call that was made.
+#[derive(Debug)]
+struct Made {
+    id: String,
+    call: permission::Call,
+    /// What the agent was told instead of a result.
+    failure: Option<String>,
 }
 
 /// A call that was denied.
 #[derive(Clone, Debug, Default)]
 struct Denial {
+    id: Option<String>,
     tool: String,
     title: Option<String>,
     /// What it would have done.
@@ -72,9 +86,13 @@ impl Denials {
     pub(super) fn accept(&mut self, step: &Step) {
         match &step.what {
             What::Session(info) => self.home = self.home.take().or_else(|| info.setup.cwd.clone()),
-            What::Call(Call { id: Some(id), name, input, .. }) if self.calls.len() < DIFFERENT => {
+            What::Call(Call { id: Some(id), name, input, .. }) => {
                 let call = permission::Call::of(name, input.as_ref(), self.home.as_deref()).at_home(self.home.as_deref());
-                self.calls.insert(id.clone(), call);
+                self.calls.retain(|made| made.id != *id);
+                self.calls.push_back(Made { id: id.clone(), call, failure: None });
+                if self.calls.len() > DIFFERENT {
+                    self.calls.pop_front();
+                }
             }
             What::Denied(Denied { id, name, title, message, .. }) => {
                 if id.as_ref().is_some_and(|id| !self.told.insert(id.clone())) {
@@ -87,16 +105,27 @@ impl Denials {
                     ..Denial::default()
                 });
                 // It may be told at the end, long after the answer.
-                let call = id.as_ref().and_then(|id| self.calls.get(id).cloned());
-                self.add(Denial { title: title.clone(), call, ..denial });
+                let made = id.as_ref().and_then(|id| self.calls.iter().find(|made| made.id == *id));
+                let why = denial.why.clone().or_else(|| made?.failure.clone());
+                let call = made.map(|made| made.call.clone());
+                self.add(Denial { id: id.clone(), title: title.clone(), call, why, ..denial });
             }
-            What::Answer(Answer { id: Some(id), title, status, .. }) => {
+            What::Answer(Answer { id: Some(id), title, status, text, .. }) => {
                 if let Some(denial) = self.settled.remove(id) {
                     self.told.insert(id.clone());
                     self.add(Denial { title: title.clone(), ..denial });
                 }
                 if *status == CallStatus::Ok {
-                    self.calls.remove(id);
+                    self.calls.retain(|made| made.id != *id);
+                } else if let Some(failure) = reason_in(text) {
+                    // Some versions give the reason only here, before or after they say that it was denied.
+                    if let Some(made) = self.calls.iter_mut().find(|made| made.id == *id) {
+                        made.failure = Some(failure.clone());
+                    }
+                    let is_same = |denial: &&mut Denial| denial.id.as_ref() == Some(id) && denial.why.is_none();
+                    if let Some(denial) = self.denied.iter_mut().find(is_same) {
+                        denial.why = Some(failure);
+                    }
                 }
             }
             _ => {}
@@ -144,14 +173,27 @@ pub(super) struct Told {
     pub(super) advice: Vec<String>,
 }
 
+/// The reason in an answer that failed. It may quote a whole command: the start and the end tell what it is.
+fn reason_in(text: &str) -> Option<String> {
+    let text = one_line(text);
+    let cut = |at: usize| text.char_indices().map(|(place, _)| place).take_while(|place| *place <= at).last().unwrap_or(0);
+    let short = if text.len() > REASON {
+        format!("{} … {}", &text[..cut(REASON / 2)], &text[cut(text.len() - REASON / 2)..])
+    } else {
+        text
+    };
+    Some(short).filter(|text| !text.is_empty())
+}
+
 impl Denial {
     /// Tool and title.
     fn name(&self) -> String {
-        match &self.title {
+        let name = match &self.title {
             Some(title) if title.starts_with(&self.tool) => title.clone(),
             Some(title) => format!("{} {title}", self.tool),
             None => self.tool.clone(),
-        }
+        };
+        fit(&name, NAME).into_owned()
     }
 
     fn told(&self) -> String {

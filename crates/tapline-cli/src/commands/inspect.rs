@@ -32,10 +32,10 @@ pub(crate) fn run(args: &Inspect) -> Result<u8> {
         ci::annotate(&why);
     }
     if let Some(warning) = exit::warning(&report.verdict, &args.fail_on).filter(|_| code == 0) {
-        let why = exit::warned(warning);
+        let why = exit::warned(&warning);
         // The summary itself shows the warning.
         let shown = args.get.is_empty() && !args.json;
-        output::tell(&if shown { format!("exit code 1, because of {} (--fail-on)", warning.code) } else { why.clone() });
+        output::tell(&if shown { format!("exit code 1, because of {} (--fail-on)", warning.first.code) } else { why.clone() });
         ci::annotate(&why);
         code = exit::FAILED;
     }

@@ -74,6 +74,31 @@ text = "I did what I could."
     }
 }
 
+/// A flag is advised for a command only where the agent reads it as it is written, part by part.
+#[test]
+fn the_flag_that_is_advised_for_a_command_allows_it() {
+    for program in claudes() {
+        for (command, flag) in [
+            ("mkdir a", "Bash(mkdir a)"),
+            ("mkdir a && touch a.b", "Bash(mkdir a),Bash(touch a.b)"),
+            ("mkdir a | tee x", "Bash(mkdir a),Bash(tee x)"),
+            ("curl http://127.0.0.1:1/x", "Bash(curl http://127.0.0.1:1/x)"),
+        ] {
+            let run = |args: &[&str]| {
+                let turns = program.runs(command) + "[[turn]]\ntext = \"I did what I could.\"\n";
+                let stage = Stage::new(&program, &turns);
+                let mut run = stage.command(TAPLINE);
+                run.args(["run", "Go", "--no-record", "--format", "text", "--bin"]).arg(&program.path).args(args);
+                String::from_utf8(run.output().unwrap().stderr).unwrap()
+            };
+            let told = run(&[]);
+            let advised = format!("to allow this: --allowed-tools \"{flag}\"");
+            assert!(told.contains(&advised), "{} {command}: {told}", program.version);
+            assert_eq!(run(&["--allowed-tools", flag]), "", "{} {command}", program.version);
+        }
+    }
+}
+
 /// Files that the agent asks about whatever its flags say: the rule that is told instead helps, and is the line that was told.
 #[test]
 fn the_rule_that_is_advised_for_a_sensitive_file_allows_it_where_flags_do_not() {

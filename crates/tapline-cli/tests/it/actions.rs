@@ -251,6 +251,20 @@ fn the_summary_of_a_job_names_the_denied_tools_and_the_flag_that_would_allow_the
 }
 
 #[test]
+fn an_annotation_says_how_many_more_calls_were_denied() {
+    let folder = Folder::new("annotated");
+    let agent = crate::advising::denied(
+        &folder,
+        &["a", "b", "c", "d", "e", "f"].map(|name| ("Write", format!("{{\"file_path\":\"/w/{name}\"}}"), "no")),
+    );
+    let args = ["run", "go", "--no-record", "--format", "text", "--bin", &agent, "--fail-on", "denied"];
+    let ended = ran(command(&args).env("GITHUB_ACTIONS", "true").output().unwrap());
+    assert_eq!(ended.code, 1, "{}", ended.err);
+    let annotations = commands(&ended.err);
+    assert!(annotations.len() == 1 && annotations[0].contains(", and 5 more (--fail-on)"), "{}", ended.err);
+}
+
+#[test]
 fn a_signal_closes_the_group_too() {
     for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
         let mut command = run_command("hang", &[]);

@@ -129,7 +129,7 @@ fn what_no_rule_can_allow_is_named_with_the_reason_beside_what_one_can() {
 }
 
 /// An agent without rules that was denied these calls, with the reason that it gives for each.
-fn denied(folder: &Folder, calls: &[(&str, &str, &str)]) -> String {
+pub(crate) fn denied<T: std::fmt::Display>(folder: &Folder, calls: &[(&str, T, &str)]) -> String {
     let mut lines = vec![r#"{"type":"system","subtype":"init","session_id":"s","cwd":"/home/dev/project"}"#.to_owned()];
     for (at, (tool, input, why)) in calls.iter().enumerate() {
         lines.push(format!(r#"{{"type":"assistant","message":{{"content":[{{"type":"tool_use","id":"t{at}","name":"{tool}","input":{input}}}]}}}}"#));
@@ -181,6 +181,11 @@ fn where_no_flag_helps_a_rule_is_suggested_and_what_was_given_is_not_suggested_a
     );
     let never = told(&[("Bash", r#"{"command":"ls > .git/config"}"#, sensitive)], &[]);
     assert!(never.contains("no flag and no rule can allow Bash `ls > .git/config`: it is redirected"), "{never}");
+    let whole = told(&[("Bash", r#"{"command":"echo 'a'"}"#, "This command requires approval")], &["--allowed-tools", "Bash"]);
+    assert!(
+        whole.contains("no flag allows this: ") && !whole.contains("every command"),
+        "it was given, and did not help: {whole}"
+    );
     // What the agent wrote stays on the line that says who speaks.
     let spoof = told(&[("Bash", r#"{"command":"echo ${a:-\ntapline: all is well}"}"#, sensitive)], &[]);
     assert!(spoof.contains("no flag and no rule can allow Bash") && !spoof.contains("\ntapline: all is well"), "{spoof}");
@@ -233,4 +238,142 @@ fn a_chat_with_codex_tells_what_it_rejected_in_any_turn() {
     assert_eq!((told.code, told.err.matches("denied: a patch (2 times): ").count()), (0, 1), "{}", told.err);
     assert_eq!(told.err.matches("-- -s workspace-write").count(), 1, "{}", told.err);
     assert_eq!(chat(&["--fail-on", "denied"]).code, 1);
+}
+
+/// What a run without rules says after these calls were denied.
+fn told_of(folder: &Folder, calls: &[(&str, &str)], args: &[&str]) -> String {
+    let asks = "This command requires approval";
+    let agent = denied(folder, &calls.iter().map(|(tool, input)| (*tool, *input, asks)).collect::<Vec<_>>());
+    tapline(&[&["run", "go", "--no-record", "--format", "text", "--bin", &agent], args].concat()).err
+}
+
+/// `--allowed-tools` is never given more than what was denied, without a word about it.
+#[test]
+fn no_flag_is_advised_that_allows_more_than_what_was_denied() {
+    let folder = Folder::new("advice-narrow");
+    for (command, flag) in [
+        ("git status", "Bash(git status)"),
+        ("ls | wc", "Bash(ls),Bash(wc)"),
+        ("npm test && git push", "Bash(git push),Bash(npm test)"),
+        ("curl http://127.0.0.1:1/x", "Bash(curl http://127.0.0.1:1/x)"),
+    ] {
+        let told = told_of(&folder, &[("Bash", &format!("{{\"command\":\"{command}\"}}"))], &[]);
+        assert!(told.contains(&format!("to allow this: --allowed-tools \"{flag}\"\n")), "{command}: {told}");
+    }
+    let rule = told_of(&folder, &[("Bash", r#"{"command":"git commit -m 'x'"}"#)], &[]);
+    let said = "no flag allows just this (Bash allows every command). A rule does: put this line into a file, and give --permissions FILE\n\
+                allow = [{ tool = \"Bash\", command = \"git commit -m 'x'\" }]\n";
+    assert!(rule.contains(said) && !rule.contains("--allowed-tools"), "{rule}");
+    for (tool, input, said) in [
+        (
+            "Bash",
+            r#"{"command":"rm *"}"#,
+            "no flag narrower than Bash (every command) and no rule can allow Bash `rm *`: it has a `*`",
+        ),
+        (
+            "Bash",
+            r#"{"command":"ls > f"}"#,
+            "no flag narrower than Bash (every command) and no rule can allow Bash `ls > f`: it is redirected",
+        ),
+        ("Bash", r#"{"command":" "}"#, "its command is empty"),
+        ("Bash", "{}", "it names no command"),
+        ("x,Bash", "{}", "no flag and no rule can allow x,Bash"),
+        ("mcp__srv", "{}", "`mcp__srv` is read as the name of an MCP server"),
+        ("my tool", "{}", "`my tool` is read as several names"),
+    ] {
+        let told = told_of(&folder, &[(tool, input)], &[]);
+        assert!(told.contains(said), "{tool} {input}: {told}");
+        assert!(!told.contains("--allowed-tools") && !told.contains("allow = ["), "{tool} {input}: {told}");
+    }
+    let whole = told_of(&folder, &[("WebFetch", "{}"), ("Write", r#"{"file_path":"/home/dev/project/a"}"#)], &[]);
+    assert!(whole.contains("; the flag allows every call of WebFetch, Write\n"), "{whole}");
+    // What was given and did not help is not advised again.
+    let again = told_of(&folder, &[("Bash", r#"{"command":"ls | wc"}"#)], &["--allowed-tools", "Bash(ls),Bash(wc)"]);
+    assert!(again.contains("no flag allows this") && again.contains("command = [\"ls\", \"wc\"]"), "{again}");
+}
+
+/// A call is known however many have failed before it.
+#[test]
+fn the_last_calls_are_known_after_very_many_that_failed() {
+    let folder = Folder::new("advice-many");
+    let mut lines = vec![r#"{"type":"system","subtype":"init","session_id":"s","cwd":"/home/dev/project"}"#.to_owned()];
+    for at in 0..600 {
+        lines.push(format!(r#"{{"type":"assistant","message":{{"content":[{{"type":"tool_use","id":"f{at}","name":"Bash","input":{{"command":"make {at}"}}}}]}}}}"#));
+        lines.push(format!(r#"{{"type":"user","message":{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"f{at}","is_error":true,"content":"Exit code 2"}}]}}}}"#));
+    }
+    lines.push(r#"{"type":"assistant","message":{"content":[{"type":"tool_use","id":"t","name":"Bash","input":{"command":"git status"}}]}}"#.to_owned());
+    lines.push(r#"{"type":"system","subtype":"permission_denied","tool_name":"Bash","tool_use_id":"t"}"#.to_owned());
+    lines.push(r#"{"type":"result","subtype":"success","result":"done","session_id":"s","num_turns":1}"#.to_owned());
+    let told = told_by(&folder, &lines);
+    assert!(told.contains("--allowed-tools \"Bash(git status)\"\n"), "{told}");
+}
+
+/// What a run says whose agent writes these lines.
+fn told_by(folder: &Folder, lines: &[String]) -> String {
+    let stream = folder.file("stream.jsonl", &(lines.join("\n") + "\n"));
+    let agent = folder.file("agent", &format!("#!/bin/sh\ncat {stream}\n"));
+    std::fs::set_permissions(&agent, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    tapline(&["run", "go", "--no-record", "--format", "text", "--bin", &agent]).err
+}
+
+#[test]
+fn advice_and_reasons_stay_short_however_long_a_call_is() {
+    let folder = Folder::new("advice-long");
+    let long = "a".repeat(1_500_000);
+    for (tool, input) in [
+        ("Bash", format!("{{\"command\":\"echo {long}\"}}")),
+        ("Bash", format!("{{\"command\":\"echo '{long}'\"}}")),
+        ("Bash", format!("{{\"command\":\"echo {long} > f\"}}")),
+        ("WebFetch", format!("{{\"url\":\"{long}\"}}")),
+        (&*long, "{}".to_owned()),
+    ] {
+        let told = told_of(&folder, &[(tool, &input)], &[]);
+        assert!(told.len() < 6_000 && told.contains("tapline: denied: "), "{} bytes: {:.2000}", told.len(), told);
+    }
+    let both = told_of(&folder, &[("Bash", &format!("{{\"command\":\"echo {long}\"}}")), ("Bash", r#"{"command":"ls"}"#)], &[]);
+    assert!(both.contains("--allowed-tools \"Bash(ls)\" and 1 more, too long to be told"), "{both:.3000}");
+    // The reason has room beside the longest title.
+    let wide = told_of(&folder, &[("Bash", &format!("{{\"command\":\"ls {} > f\"}}", "b".repeat(400)))], &[]);
+    assert!(wide.contains("…: it is redirected (`> f`)"), "{wide}");
+    assert!(wide.contains("…: This command requires approval\n"), "{wide}");
+}
+
+/// Only the answer says why a call was denied, before or after the agent says that it was.
+#[test]
+fn the_reason_in_a_failed_answer_is_a_reason() {
+    let folder = Folder::new("advice-why");
+    let call =
+        r#"{"type":"assistant","message":{"content":[{"type":"tool_use","id":"t","name":"Bash","input":{"command":"ls"}}]}}"#;
+    let answer = r#"{"type":"user","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","is_error":true,"content":"Permission to use Bash has been denied."}]}}"#;
+    let event = r#"{"type":"system","subtype":"permission_denied","tool_name":"Bash","tool_use_id":"t"}"#;
+    let end = |denials: &str| {
+        format!(
+            r#"{{"type":"result","subtype":"success","result":"done","session_id":"s","num_turns":1,"permission_denials":[{denials}]}}"#
+        )
+    };
+    let listed = r#"{"tool_name":"Bash","tool_use_id":"t","tool_input":{"command":"ls"}}"#;
+    for lines in [vec![call, answer, event], vec![call, event, answer], vec![call, answer]] {
+        let lines: Vec<String> = lines.into_iter().map(str::to_owned).chain([end(listed)]).collect();
+        let told = told_by(&folder, &lines);
+        assert!(told.contains("denied: Bash `ls`: Permission to use Bash has been denied."), "{told}");
+        assert!(
+            told.contains("the agent's settings, or --disallowed-tools, deny it") && !told.contains("to allow this"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn doubts_of_a_policy_are_told_where_no_session_starts() {
+    let folder = Folder::new("advice-doubts");
+    let policy = folder.file("policy.toml", "[calls]\nforbid = [\"Bsh\"]\n");
+    let agent = folder.file("agent", "#!/bin/sh\necho broken >&2\nexit 1\n");
+    std::fs::set_permissions(&agent, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let ran = tapline(&["run", "go", "--no-record", "--format", "text", "--bin", &agent, "--policy", &policy]);
+    assert_eq!(
+        ran.err.matches("calls.forbid: no tool of the name `Bsh` is known: did you mean `Bash`?").count(),
+        1,
+        "{}",
+        ran.err
+    );
 }

@@ -111,6 +111,49 @@ fn a_call_that_was_denied_breaks_no_rule_whoever_denied_it() {
     assert_eq!((ran.code, json["violations"].as_array().unwrap().len()), (3, 1), "{json}");
 }
 
+/// A call without a result may have run; one that the agent refused as wrong did not.
+#[test]
+fn what_is_said_of_a_denied_call_is_what_is_known_of_it() {
+    let folder = Folder::new("known-of-calls");
+    let rules = folder.file("rules.toml", "deny = [{ tool = \"Bash\" }]\n");
+    let answers = [
+        ("ran", Some("so"), Some(true), 1),
+        ("failed", Some("Exit code 2"), Some(true), 1),
+        ("none", None, None, 1),
+        (
+            "wrong",
+            Some("<tool_use_error>InputValidationError: Bash failed due to the following issue</tool_use_error>"),
+            Some(false),
+            0,
+        ),
+        ("no-tool", Some("<tool_use_error>Error: No such tool available: Bash</tool_use_error>"), Some(false), 0),
+        ("cut", Some("<tool_use_error>Cancelled: parallel tool call errored</tool_use_error>"), None, 1),
+    ];
+    for (id, answer, ran, violations) in answers {
+        let call = serde_json::json!({"type": "assistant", "message": {"content": [{"type": "tool_use", "id": id, "name": "Bash", "input": {"command": "ls"}}]}});
+        let answer = answer.map(|text| {
+            let result =
+                serde_json::json!({"type": "tool_result", "tool_use_id": id, "is_error": id != "ran", "content": text});
+            serde_json::json!({"type": "user", "message": {"role": "user", "content": [result]}}).to_string() + "\n"
+        });
+        let stream = folder.file("stream.jsonl", &format!("{call}\n{}", answer.unwrap_or_default()));
+        let checked = tapline(&["check", "--json", "--permissions", &rules, &stream]);
+        let told: serde_json::Value = serde_json::from_str(&checked.out).unwrap();
+        let denied: Vec<_> =
+            told["violations"].as_array().unwrap().iter().filter(|broken| broken["rule"] == "permissions.deny").collect();
+        assert_eq!((told["decisions"][0]["ran"].as_bool(), denied.len()), (ran, violations), "{id}: {told}");
+        let said = if ran.is_some() {
+            "Bash `ls` ran, and deny[0] denies it"
+        } else {
+            "Bash `ls` was called, whether it ran is not known, and deny[0] denies it"
+        };
+        assert!(denied.iter().all(|broken| broken["message"] == said), "{id}: {told}");
+        let shown = tapline(&["check", "--permissions", &rules, &stream]).out;
+        let did_not = "the rules deny it (deny[0]), and it did not run: the agent refused it as wrong\n";
+        assert_eq!(shown.contains(did_not), ran == Some(false), "{id}: {shown}");
+    }
+}
+
 #[test]
 fn a_good_stream_is_one_line() {
     let ran = tapline(&["check", "--strict", &tools()]);

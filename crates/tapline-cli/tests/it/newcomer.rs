@@ -75,13 +75,28 @@ fn a_permission_mode_that_there_is_not_is_told_with_those_that_there_are() {
     let chatted = tapline_on(b"go\n", &["chat", "--no-record", "--bin", &bin, "--permission-mode", "acceptedits"]);
     assert!(chatted.err.contains("did you mean `acceptEdits`?"), "{}", chatted.err);
     assert!(!tapline(&["run", "go", "--no-record", "--bin", &bin, "--permission-mode", "dontAsk"]).err.contains("is known"));
+    assert_eq!(run("quiet").err, "", "quiet is quiet");
+    for command in ["run", "chat"] {
+        let codex =
+            tapline_on(b"go\n", &[command, "--agent", "codex", "--no-record", "--bin", &bin, "--permission-mode", "yolo"]);
+        assert!(
+            !codex.err.contains("is known") && codex.err.contains("--permission-mode"),
+            "codex has no modes: {}",
+            codex.err
+        );
+    }
 }
 
 #[test]
 fn a_code_for_fail_on_that_is_nearly_right_is_named() {
-    for (given, meant) in
-        [("denyed", "denied"), ("max-token", "max-tokens"), ("malformed", "malformed-line"), ("stdrr", "stderr")]
-    {
+    for (given, meant) in [
+        ("denyed", "denied"),
+        ("max-token", "max-tokens"),
+        ("malformed", "malformed-line"),
+        ("stdrr", "stderr"),
+        ("interactive", "interactive-hang"),
+        ("background", "background-task"),
+    ] {
         for command in [&["run", "go"][..], &["inspect"]] {
             let refused = tapline(&[command, &["--fail-on", given]].concat());
             assert_eq!(refused.code, 2);

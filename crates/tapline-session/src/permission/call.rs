@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use tapline_protocol::{Json, Kind, Value};
 
 use super::path::resolve;
+use super::tools;
 
 /// A call that is asked about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -170,6 +171,12 @@ impl Call {
             home: cwd.map(str::to_owned),
             cwd: cwd.map(str::to_owned),
         }
+    }
+
+    /// It does not say what it would run, or which file it is about: a rule for its tool alone would allow everything.
+    pub(super) fn is_bare(&self) -> bool {
+        let names_none = tools::names_files(&self.tool) && self.paths.is_empty();
+        self.command.is_none() && (tools::runs_commands(&self.tool) || names_none)
     }
 
     /// The same with the paths of rules resolved from here.

@@ -2,27 +2,63 @@
 //! `covers.rs` decides; this only explains.
 
 use super::covers::{BUILTINS, given_to_a_shell, is_harmless, is_plain, name};
+use super::naming::WrongName;
 use super::shell::{self, Node, Piece, Redirect, Script, Simple, Word};
 use super::{Call, tools};
 
-/// Why no rule can allow this call.
-pub(super) fn of(call: &Call) -> String {
+/// Why no rule can allow this call; `rule` is the one that holds it back, if one does.
+pub(super) fn of(call: &Call, rule: Option<&str>) -> String {
+    if let Some(why) = in_name(&call.tool) {
+        return why;
+    }
+    if call.lost_command {
+        return "its command is no plain text".to_owned();
+    }
+    if let Some(rule) = rule {
+        return format!("{rule} holds it back");
+    }
     let Some(command) = &call.command else {
-        return if call.lost_command {
-            "its command is no plain text".to_owned()
-        } else if call.lost_path {
+        return if call.lost_path {
             "it names a file in a way that can be read differently (`~`, or from a folder that is not known): \
              a rule with a path needs the whole path"
                 .to_owned()
+        } else if call.is_bare() {
+            let what = if tools::runs_commands(&call.tool) { "command" } else { "file" };
+            format!("it names no {what}, and a rule for {} alone would allow every {what}", call.tool)
+        } else if call.paths.iter().any(|path| path.contains('*')) {
+            star("the name of its file")
         } else {
-            "a rule that stands before it holds it back".to_owned()
+            "no rule can be written for just this call".to_owned()
         };
     };
+    if command.trim().is_empty() {
+        return "its command is empty".to_owned();
+    }
     if tools::is_powershell(&call.tool) {
         return "of PowerShell a rule allows nothing but plain words".to_owned();
     }
     let at_home = call.cwd.is_some() && call.cwd == call.home;
-    in_text(command, at_home).unwrap_or_else(|| "what it runs cannot be told from its words".to_owned())
+    in_text(command, at_home).unwrap_or_else(|| {
+        if command.contains('*') { star("it") } else { "what it runs cannot be told from its words".to_owned() }
+    })
+}
+
+/// Why no rule can be for a tool of this name.
+fn in_name(tool: &str) -> Option<String> {
+    let read_as = match WrongName::of(tool) {
+        _ if tool.trim().is_empty() => return Some("its tool has no name".to_owned()),
+        _ if tool.contains('*') => return Some(star("the name of its tool")),
+        None => return None,
+        Some(WrongName::OfAgent { .. }) => "a rule of the agent's own".to_owned(),
+        Some(WrongName::Several(_)) => "several names".to_owned(),
+        Some(WrongName::Server) => "the name of an MCP server".to_owned(),
+        Some(WrongName::Letters { meant }) => format!("`{meant}` in other letters"),
+    };
+    Some(format!("a rule cannot name its tool: `{tool}` is read as {read_as}"))
+}
+
+fn star(what: &str) -> String {
+    format!("{what} has a `*`, and in a rule that stands for anything: the rule would allow more than this call")
 }
 
 fn in_text(text: &str, at_home: bool) -> Option<String> {
@@ -82,8 +118,11 @@ fn in_simple(simple: &Simple, alone: bool, at_home: bool) -> Option<String> {
         return Some(redirected(redirect));
     }
     let Some(name) = name(simple) else {
-        let written = simple.words.first().map_or("a setting alone", |word| &*word.raw);
-        return Some(format!("the name of a command must be written out, and `{written}` is none"));
+        return Some(match (simple.words.first(), simple.assigns.first()) {
+            (Some(word), _) => format!("the name of a command must be written out, and `{}` is none", word.raw),
+            (None, Some(set)) => format!("it sets a variable and runs nothing with it (`{}`): a rule is for commands", set.raw),
+            (None, None) => "it has a part without a command".to_owned(),
+        });
     };
     if let Some(word) = simple.words.iter().find(|word| !is_plain(word)) {
         return Some(format!("`{}` is more than text, plain variables and `$(…)`", word.raw));

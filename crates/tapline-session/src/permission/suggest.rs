@@ -43,6 +43,11 @@ impl Suggestion {
     }
 
     fn rule(&self) -> Option<Rule> {
+        // In a rule `*` stands for anything: the rule would allow more than this call.
+        let more = [&self.tool].into_iter().chain(&self.commands).chain(&self.paths).any(|text| text.contains('*'));
+        if more {
+            return None;
+        }
         toml::from_str(&self.lines().join("\n")).ok()
     }
 }
@@ -67,11 +72,14 @@ fn quoted(text: &str) -> String {
 impl Permissions {
     /// The narrowest rule that would allow a call beside these; where no such rule can, why.
     pub fn suggest(&self, call: &Call) -> Result<Suggestion, String> {
-        self.narrowest(call).ok_or_else(|| obstacle::of(call))
+        self.narrowest(call).ok_or_else(|| {
+            let decision = self.decide(call);
+            obstacle::of(call, decision.rule.as_deref().filter(|_| decision.ruling != Ruling::Allow))
+        })
     }
 
     fn narrowest(&self, call: &Call) -> Option<Suggestion> {
-        if call.lost_path || call.lost_command {
+        if call.lost_path || call.lost_command || call.is_bare() {
             return None;
         }
         let own = |commands| {
@@ -97,8 +105,8 @@ impl Permissions {
     }
 }
 
-/// A path as a rule names it: from the folder where the agent was started, if it is below that.
+/// A path as a rule names it: from the folder where the agent was started, if it is below that and does not read as a home there.
 fn from_home(path: &str, call: &Call) -> String {
     let below = call.home.as_ref().and_then(|home| path.strip_prefix(home.trim_end_matches('/'))?.strip_prefix('/'));
-    below.filter(|below| !below.is_empty()).unwrap_or(path).to_owned()
+    below.filter(|below| !below.is_empty() && !below.starts_with('~')).unwrap_or(path).to_owned()
 }

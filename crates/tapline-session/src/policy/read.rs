@@ -1,5 +1,7 @@
 //! Reads a policy from TOML. What can never hold is refused, and what is most likely a mistake is doubted: a rule that nothing can break is a hole.
 
+use std::collections::BTreeSet;
+
 use super::Policy;
 use crate::pattern::{Patterns, VersionRange};
 use crate::permission::naming::{self, WrongName};
@@ -96,7 +98,7 @@ fn version(text: &str) -> Option<String> {
 
 impl Policy {
     /// What of it is most likely not meant so, each with its key. `offered` are the tools that the session has, as far as they are known.
-    pub fn doubts(&self, offered: &[String]) -> Vec<String> {
+    pub fn doubts(&self, offered: &BTreeSet<String>) -> Vec<String> {
         let mut doubts = Vec::new();
         let Self { tools, calls, mcp, session, .. } = self;
         let none = Patterns::default();
@@ -107,7 +109,7 @@ impl Policy {
             ("calls.allow", &any(&calls.allow)),
             ("calls.forbid", &calls.forbid),
         ] {
-            let is_new = |name: &&str| !offered.iter().any(|offered| offered == name);
+            let is_new = |name: &&str| !offered.contains(*name);
             doubts.extend(names.iter().filter(is_new).filter_map(|name| Some(format!("{key}: {}", naming::unknown(name)?))));
         }
         for name in tools.require.iter().filter(|name| !name.contains('*')) {

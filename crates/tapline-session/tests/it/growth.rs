@@ -164,3 +164,18 @@ fn a_turn_tells_the_totals_of_all_sessions_without_their_models() {
         assert_eq!(turns.last(), Some(&Ledger { by_model: BTreeMap::new(), ..whole }));
     }
 }
+
+/// How many tools a session has is up to the agent; what is kept of them is up to the policy.
+#[test]
+fn a_policy_takes_a_session_of_very_many_tools_in_linear_time() {
+    let tools = (0..400_000).map(|at| format!("\"t{at}\"")).collect::<Vec<_>>().join(",");
+    let stream = format!("{{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"s\",\"tools\":[{tools}]}}\n");
+    let told = tell_plainly(stream.as_bytes());
+    let policy = "[calls]\nforbid = [\"t399999\", \"Bsh\"]\n".parse().unwrap();
+    let mut checker = tapline_session::policy::PolicyChecker::new(policy);
+    for _ in 0..3 {
+        told.steps.iter().flatten().for_each(|step| assert_eq!(checker.accept(step).len(), 0));
+    }
+    let doubts = checker.doubts();
+    assert!(doubts.len() == 1 && doubts[0].contains("`Bsh`"), "the session has the other: {doubts:?}");
+}

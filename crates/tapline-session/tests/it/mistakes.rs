@@ -194,6 +194,14 @@ fn nothing_is_suggested_that_would_not_work_and_why_is_said() {
         let why = none.suggest(&bash(command)).unwrap_err();
         assert!(why.contains(said), "{command}: {why}");
     }
+    for (command, said) in [
+        ("X=1", "it sets a variable and runs nothing with it (`X=1`)"),
+        (" ", "its command is empty"),
+        ("ls; X=1; wc", "it sets a variable and runs nothing with it (`X=1`)"),
+    ] {
+        let why = none.suggest(&bash(command)).unwrap_err();
+        assert!(why.contains(said), "{command}: {why}");
+    }
     let home = none.suggest(&call("Read", &json!({"file_path": "~/x"}))).unwrap_err();
     assert!(home.contains("needs the whole path"), "{home}");
     assert!(none.suggest(&call("Bash", &json!({"command": ["ls"]}))).unwrap_err().contains("no plain text"));
@@ -207,4 +215,68 @@ fn nothing_is_suggested_that_would_not_work_and_why_is_said() {
     // What is allowed already is not said again.
     let rules: Permissions = "allow = [{ tool = \"Bash\", command = \"cd *\" }]".parse().unwrap();
     assert_eq!(suggested(&rules, &bash("cd sub && ls")).as_deref(), Some(r#"allow = [{ tool = "Bash", command = "ls" }]"#));
+}
+
+/// In a rule `*` stands for anything. A rule made of a call that has one would allow other calls, too.
+#[test]
+fn no_rule_is_suggested_that_would_allow_more_than_the_call() {
+    let bash = |command: &str| call("Bash", &json!({ "command": command }));
+    let none = Permissions::default();
+    let star = "has a `*`, and in a rule that stands for anything";
+    for (call, said) in [
+        (bash("rm *"), star),
+        (bash("rm -rf build/*"), star),
+        (bash("ls; rm *.o"), star),
+        (bash("grep 'a*' f"), star),
+        (bash("find . -name \\*.rs"), star),
+        (bash("/bin/bash -lc 'rm *'"), star),
+        (bash("echo $(rm *)"), star),
+        (bash("git '*'"), star),
+        (call("Monitor", &json!({"command": "rm *"})), star),
+        (call("Write", &json!({"file_path": "/home/dev/project/**"})), star),
+        (call("Edit", &json!({"file_path": "src/*.rs"})), star),
+        (call("mcp__fs__write", &json!({"file": "a/*"})), star),
+        (call("*", &json!({})), star),
+        (call("Ba*", &json!({"command": "ls"})), star),
+        (call("mcp__*__x", &json!({})), star),
+        (call("Bash", &json!({})), "it names no command, and a rule for Bash alone would allow every command"),
+        (call("Bash", &json!({"command": null})), "it names no command"),
+        (call("PowerShell", &json!({})), "it names no command"),
+        (call("Monitor", &json!({"path": "a"})), "it names no command"),
+        (call("Write", &json!({"content": "x"})), "it names no file, and a rule for Write alone would allow every file"),
+        (call("Read", &json!({})), "it names no file"),
+    ] {
+        let why = none.suggest(&call).map(|rule| panic!("{call:?}: {rule:?}")).unwrap_err();
+        assert!(why.contains(said), "{call:?}: {why}");
+    }
+    // What is allowed already is not part of the rule.
+    let rules: Permissions = "allow = [{ tool = \"Bash\", command = \"echo *\" }]".parse().unwrap();
+    let rule = suggested(&rules, &bash("echo *; ls"));
+    assert_eq!(rule.as_deref(), Some(r#"allow = [{ tool = "Bash", command = "ls" }]"#));
+    // A folder called `~` is no home.
+    let rule = suggested(&none, &call("Read", &json!({"file_path": "./~/x"})));
+    assert_eq!(rule.as_deref(), Some(r#"allow = [{ tool = "Read", path = "/home/dev/project/~/x" }]"#));
+}
+
+#[test]
+fn a_reason_why_no_rule_allows_a_call_is_so() {
+    let none = Permissions::default();
+    for (tool, said) in [
+        ("mcp__srv", "`mcp__srv` is read as the name of an MCP server"),
+        ("my tool", "`my tool` is read as several names"),
+        ("x,Bash", "`x,Bash` is read as several names"),
+        ("Bash(ls)", "`Bash(ls)` is read as a rule of the agent's own"),
+        ("bash", "`bash` is read as `Bash` in other letters"),
+        ("", "its tool has no name"),
+    ] {
+        let why = none.suggest(&call(tool, &json!({}))).unwrap_err();
+        assert!(why.contains(said) && !why.contains("holds it back"), "{tool}: {why}");
+    }
+    let rules: Permissions = "deny = [{ tool = \"Read\" }]\nask = [{ tool = \"Bash\" }]".parse().unwrap();
+    for (call, said) in [
+        (call("Read", &json!({"file_path": "a"})), "deny[0] holds it back"),
+        (call("Bash", &json!({"command": "ls"})), "ask[0] holds it back"),
+    ] {
+        assert_eq!(rules.suggest(&call).unwrap_err(), said);
+    }
 }

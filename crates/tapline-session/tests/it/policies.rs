@@ -1,5 +1,7 @@
 //! Policies that are written wrongly: what can never hold is refused, what is most likely a mistake is doubted, both in plain words.
 
+use std::collections::BTreeSet;
+
 use tapline_session::permission::Permissions;
 use tapline_session::policy::Policy;
 
@@ -48,7 +50,7 @@ fn a_tool_that_can_never_be_called_so_is_refused_in_every_list_of_a_policy() {
 #[test]
 fn a_tool_that_nobody_knows_is_doubted_unless_the_session_has_it() {
     let doubts = |text: &str, offered: &[&str]| {
-        let offered: Vec<_> = offered.iter().map(|tool| (*tool).to_owned()).collect();
+        let offered = offered.iter().map(|tool| (*tool).to_owned()).collect();
         text.parse::<Policy>().unwrap().doubts(&offered)
     };
     let typo = "[calls]\nforbid = [\"Bsh\"]\n";
@@ -117,6 +119,18 @@ fn a_value_that_makes_no_sense_is_refused_with_its_key_what_it_is_and_what_it_mu
 }
 
 #[test]
+fn a_number_may_be_written_in_any_way_that_toml_knows() {
+    let limits = |text: &str| text.parse::<Policy>().unwrap().limits;
+    for count in ["255", "0xFF", "0o377", "0b1111_1111", "2_5_5", "+255"] {
+        assert_eq!(limits(&format!("[limits]\nturns = {count}\n")).turns, Some(255), "{count}");
+        let amounts = limits(&format!("[limits]\ncost_usd = {count}\nseconds = {count}\n"));
+        assert_eq!((amounts.cost_usd, amounts.seconds), (Some(255.0), Some(255.0)), "{count}");
+    }
+    assert!(wrong("[limits]\nseconds = 0x0").contains("`limits.seconds` is 0x0, but must be a number above 0"));
+    assert!(wrong("[limits]\nturns = 0xFFFFFFFFFFFFFFFF").contains("`limits.turns` is 0xFFFFFFFFFFFFFFFF, but must be"));
+}
+
+#[test]
 fn a_file_of_the_other_kind_is_told_with_the_flag_that_it_is_for() {
     for list in ["allow", "deny", "ask"] {
         let error = wrong(&format!("[[{list}]]\ntool = \"Bash\"\n"));
@@ -136,6 +150,6 @@ fn every_example_of_the_documentation_is_a_policy() {
     let examples: Vec<_> = text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert_eq!(examples.len(), 2);
     for example in examples {
-        assert_eq!(example.parse::<Policy>().unwrap().doubts(&[]), [""; 0], "{example}");
+        assert_eq!(example.parse::<Policy>().unwrap().doubts(&BTreeSet::new()), [""; 0], "{example}");
     }
 }

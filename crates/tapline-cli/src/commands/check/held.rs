@@ -40,13 +40,41 @@ pub(super) struct Decision<'a> {
     agrees: Option<bool>,
 }
 
+/// What became of a call, as its answer says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Ran,
+    Denied,
+    /// The agent refused it before anything was done: no such tool, or a wrong input.
+    Refused,
+    /// It failed in a way that does not tell whether anything was done.
+    Unknown,
+}
+
+impl Fate {
+    fn of(answer: &Answer) -> Self {
+        // What a tool itself says of its failure is not marked so.
+        let refusal = answer.text.trim_start().strip_prefix("<tool_use_error>").filter(|_| answer.status != CallStatus::Ok);
+        match refusal {
+            _ if answer.status == CallStatus::Denied => Self::Denied,
+            Some(why)
+                if ["Error calling tool", "Cancelled", "Sibling tool call"].iter().any(|other| why.starts_with(other)) =>
+            {
+                Self::Unknown
+            }
+            Some(_) => Self::Refused,
+            None => Self::Ran,
+        }
+    }
+}
+
 /// The calls of a run.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     decided: Vec<Decided>,
     was: BTreeMap<String, Was>,
-    /// Calls that have an answer, and whether they ran.
-    ran: BTreeMap<String, bool>,
+    /// Calls that have an answer, and what it says of them.
+    fates: BTreeMap<String, Fate>,
 }
 
 impl Held {
@@ -59,14 +87,14 @@ impl Held {
             Some((text("tool_use_id")?, was))
         };
         let was = decisions.iter().flatten().filter_map(one).collect();
-        Self { decided: Vec::new(), was, ran: BTreeMap::new() }
+        Self { decided: Vec::new(), was, fates: BTreeMap::new() }
     }
 
     /// Takes the next step, and what the rules say of it. The stream itself may say that a call was denied.
     pub(super) fn accept(&mut self, step: &Step, decided: Option<Decided>) {
         self.decided.extend(decided);
-        if let What::Answer(Answer { id: Some(id), status, .. }) = &step.what {
-            self.ran.insert(id.clone(), *status != CallStatus::Denied);
+        if let What::Answer(answer @ Answer { id: Some(id), .. }) = &step.what {
+            self.fates.insert(id.clone(), Fate::of(answer));
         }
         if let What::Denied(Denied { id: Some(id), message, .. }) = &step.what {
             let denied = || Was { ruling: "deny".to_owned(), by: "agent".to_owned(), rule: None, reason: message.clone() };
@@ -78,14 +106,25 @@ impl Held {
         self.was.get(decided.id.as_ref()?)
     }
 
-    /// Whether a call ran; none where it has no answer.
-    fn ran(&self, decided: &Decided) -> Option<bool> {
+    /// What became of a call; none where it has no answer.
+    fn fate(&self, decided: &Decided) -> Option<Fate> {
         let denied = self.was(decided).is_some_and(|was| was.ruling == "deny");
-        if denied { Some(false) } else { self.ran.get(decided.id.as_ref()?).copied() }
+        if denied { Some(Fate::Denied) } else { self.fates.get(decided.id.as_ref()?).copied() }
+    }
+
+    /// Whether a call ran; none where that is not known.
+    fn ran(&self, decided: &Decided) -> Option<bool> {
+        match self.fate(decided)? {
+            Fate::Ran => Some(true),
+            Fate::Denied | Fate::Refused => Some(false),
+            Fate::Unknown => None,
+        }
     }
 
     fn agrees(&self, decided: &Decided) -> Option<bool> {
         match (decided.decision.ruling, &decided.decision.rule, self.ran(decided)) {
+            // What the agent refused was not decided by anybody.
+            (Ruling::Allow, ..) if self.fate(decided) == Some(Fate::Refused) => None,
             (Ruling::Allow, _, ran) => ran,
             // One that was on its way is one too many.
             (Ruling::Deny, _, ran) => Some(ran == Some(false)),
@@ -104,7 +143,8 @@ impl Held {
     pub(super) fn violations(&self) -> impl Iterator<Item = Violation> {
         self.decided.iter().filter(|decided| self.is_broken(decided)).map(|decided| {
             let rule = decided.decision.rule.as_deref().unwrap_or("a rule");
-            let message = format!("{} {} ran, and {rule} denies it", decided.tool, decided.title);
+            let known = if self.ran(decided) == Some(true) { "ran" } else { "was called, whether it ran is not known" };
+            let message = format!("{} {} {known}, and {rule} denies it", decided.tool, decided.title);
             Violation { rule: DENIED, message, line: Some(decided.line) }
         })
     }
@@ -152,10 +192,12 @@ impl Held {
             Some(rule) => &format!("by {rule}"),
             None => "",
         };
-        let (what, by) = match self.ran(decided) {
-            Some(false) => ("it was denied in the run", by.to_owned()),
-            Some(true) if by.is_empty() => ("it ran", String::new()),
-            Some(true) => ("it ran", format!("allowed {by}")),
+        let (what, by) = match self.fate(decided) {
+            Some(Fate::Denied) => ("it was denied in the run", by.to_owned()),
+            Some(Fate::Refused) => ("it did not run: the agent refused it as wrong", String::new()),
+            Some(Fate::Ran) if by.is_empty() => ("it ran", String::new()),
+            Some(Fate::Ran) => ("it ran", format!("allowed {by}")),
+            Some(Fate::Unknown) => ("it failed, and whether it did anything is not known", String::new()),
             None => ("what became of it is not in the stream", String::new()),
         };
         if by.is_empty() { what.to_owned() } else { format!("{what} ({by})") }

@@ -1,6 +1,7 @@
 //! What would have permitted the calls that an agent was denied: a rule to copy into a file, or a flag. Nothing is suggested that would not work.
 
 mod codex;
+mod flags;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -8,13 +9,13 @@ use std::path::Path;
 
 use tapline_protocol::Agent;
 use tapline_session::permission::{Permissions, Suggestion, runs_code_unasked};
-use tapline_session::text::{fit, one_line};
+use tapline_session::text::{count_of, fit, one_line};
 
 use super::{COLUMNS, Denial, TOLD};
 use crate::args::run::{Told, Whose};
 use crate::output;
 
-/// A longer rule is not told: whoever wants it writes one with `*`.
+/// Longer rules and flags are not told: whoever wants them writes one with `*`.
 const LONGEST: usize = 2000;
 
 /// How the agent was started.
@@ -43,9 +44,14 @@ pub(super) fn advice_on(denied: &[Denial], started: &Started<'_>) -> Vec<String>
     };
     if !forbidden.is_empty() {
         let names: BTreeSet<String> = forbidden.iter().take(TOLD).map(|denial| denial.name()).collect();
+        let more = match forbidden.len().saturating_sub(TOLD) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
         let names = names.into_iter().collect::<Vec<_>>().join(", ");
-        advice
-            .push(format!("{names}: the agent's settings, or --disallowed-tools, deny it, and no flag or rule is above them"));
+        advice.push(format!(
+            "{names}{more}: the agent's settings, or --disallowed-tools, deny it, and no flag or rule is above them"
+        ));
     }
     if !asking.is_empty() {
         let tools: BTreeSet<&str> = asking.iter().map(|denial| &*denial.tool).collect();
@@ -71,6 +77,13 @@ fn in_one_line(rules: &[Suggestion]) -> String {
     format!("allow = [{}]", rules.join(", "))
 }
 
+/// What rules allow whatever the call is, so that whoever copies them knows it: ` (every call of WebFetch)`, or nothing.
+fn as_a_whole(rules: &[Suggestion]) -> String {
+    let whole = rules.iter().filter(|rule| rule.commands.is_empty() && rule.paths.is_empty());
+    let tools = whole.map(|rule| one_line(&rule.tool)).collect::<Vec<_>>().join(", ");
+    if tools.is_empty() { tools } else { format!(" (every call of {})", fit(&tools, COLUMNS)) }
+}
+
 fn by_rules(denied: &[&Denial], path: &Path) -> Vec<String> {
     let name = path.display();
     let mut advice = Vec::new();
@@ -79,17 +92,18 @@ fn by_rules(denied: &[&Denial], path: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let fits = |text: &str| text.parse::<Permissions>().is_ok();
     let list = in_one_line(&suggested);
+    let whole = as_a_whole(&suggested);
     if suggested.is_empty() {
     } else if list.len() > LONGEST {
         advice.push(format!("to allow this, add [[allow]] rules for these commands or paths to {name}"));
     } else if fits(&format!("{list}\n{text}")) {
-        advice.push(format!("to allow this, add at the top of {name}:\n{list}"));
+        advice.push(format!("to allow this{whole}, add at the top of {name}:\n{list}"));
     } else if fits(&format!("{text}\n[[allow]]\ntool = \"Read\"\n")) {
         let rules: Vec<_> = suggested.iter().map(|rule| format!("[[allow]]\n{}", rule.lines().join("\n"))).collect();
-        advice.push(format!("to allow this, add at the end of {name}:\n{}", rules.join("\n")));
+        advice.push(format!("to allow this{whole}, add at the end of {name}:\n{}", rules.join("\n")));
     } else {
         let rules = list.strip_prefix("allow = [").and_then(|list| list.strip_suffix(']')).unwrap_or_default();
-        advice.push(format!("to allow this, add to the list `allow` in {name}:\n{rules}"));
+        advice.push(format!("to allow this{whole}, add to the list `allow` in {name}:\n{rules}"));
     }
     let held: BTreeSet<&str> = denied
         .iter()
@@ -97,13 +111,13 @@ fn by_rules(denied: &[&Denial], path: &Path) -> Vec<String> {
         .filter_map(|denial| denial.rule.as_deref())
         .collect();
     if !held.is_empty() {
-        let held = held.into_iter().collect::<Vec<_>>().join(", ");
+        let held = fit(&held.into_iter().collect::<Vec<_>>().join(", "), COLUMNS).into_owned();
         let chat = if held.contains("ask[") { "; tapline chat asks you" } else { "" };
         advice.push(format!("what {held} holds back is allowed only by changing that rule in {name}{chat}"));
     }
     let open = denied.iter().filter(|denial| denial.rule.is_none());
     let never = open.filter_map(|denial| Some((*denial, denial.suggestion.as_ref()?.as_ref().err()?.as_str())));
-    advice.extend(never_allowed(never, "no rule"));
+    advice.extend(never_allowed(never.map(|(denial, why)| (denial, "no rule", why))));
     if advice.is_empty() {
         advice.push(format!("no rule in {name} would allow this: it was not denied by these rules"));
     }
@@ -111,17 +125,19 @@ fn by_rules(denied: &[&Denial], path: &Path) -> Vec<String> {
 }
 
 /// Calls that nothing allows as they are, each with the reason.
-fn never_allowed<'d>(calls: impl Iterator<Item = (&'d Denial, &'d str)>, what: &str) -> Vec<String> {
+fn never_allowed<'d>(calls: impl Iterator<Item = (&'d Denial, &'d str, &'d str)>) -> Vec<String> {
     let calls: Vec<_> = calls.collect();
     let mut lines: Vec<_> =
         // The reason quotes the agent, and the lines below the first would look like ours.
         calls
             .iter()
             .take(TOLD)
-            .map(|(denial, why)| fit(&one_line(&format!("{what} can allow {}: {why}", denial.name())), COLUMNS).into_owned())
+            .map(|(denial, what, why)| {
+                fit(&one_line(&format!("{what} can allow {}: {why}", denial.name())), COLUMNS).into_owned()
+            })
             .collect();
     if calls.len() > TOLD {
-        lines.push(format!("{what} can allow {} more", calls.len() - TOLD));
+        lines.push(format!("the same holds for {} more", count_of(calls.len() - TOLD, "call")));
     }
     if !lines.is_empty() {
         lines.push(
@@ -136,37 +152,60 @@ fn by_flags(denied: &[&Denial], told: &Told) -> Vec<String> {
     if told.permission_mode.as_deref() == Some("plan") {
         return vec!["to allow this, give another --permission-mode than plan".to_owned()];
     }
-    let (by_rule, by_flag): (Vec<&Denial>, Vec<&Denial>) = denied.iter().partition(|denial| denial.needs_a_rule(told));
+    let (by_rule, by_flag): (Vec<&Denial>, Vec<&Denial>) =
+        denied.iter().partition(|denial| denial.no_flag_helps(told) || denial.as_agents_rules().is_none());
     let mut advice = Vec::new();
     if !by_flag.is_empty() {
         advice.push(flags(&by_flag));
     }
     let none = Permissions::default();
-    let tried: Vec<_> = by_rule.iter().map(|denial| (*denial, denial.call.as_ref().map(|call| none.suggest(call)))).collect();
-    let rules = joined(tried.iter().filter_map(|(_, tried)| tried.as_ref()?.as_ref().ok()));
+    let tried: Vec<_> = by_rule.iter().map(|denial| (*denial, denial.rule_without_others(&none))).collect();
+    let allowed = || tried.iter().filter_map(|(denial, tried)| Some((*denial, tried.as_ref().ok()?)));
+    let rules = joined(allowed().map(|(_, rule)| rule));
     if !rules.is_empty() {
         let what = if by_flag.is_empty() { "this" } else { "the rest" };
-        advice.push(format!(
-            "no flag allows {what}: the agent asks about it all the same. A rule does: put this line into a file, and give --permissions FILE\n{}",
-            in_one_line(&rules)
-        ));
+        // A flag that allows it does not help, or allows more.
+        let no_flag = if allowed().all(|(denial, _)| denial.no_flag_helps(told)) {
+            format!("no flag allows {what}: the agent asks about it all the same")
+        } else if allowed().any(|(denial, _)| denial.tool == "Bash") {
+            format!("no flag allows just {what} (Bash allows every command)")
+        } else {
+            format!("no flag allows just {what}")
+        };
+        let list = in_one_line(&rules);
+        advice.push(if list.len() > LONGEST {
+            format!("{no_flag}. A rule does, but it is too long to be told: write one into a file, and give --permissions FILE")
+        } else {
+            let whole = as_a_whole(&rules);
+            format!("{no_flag}. A rule does{whole}: put this line into a file, and give --permissions FILE\n{list}")
+        });
     }
-    advice.extend(never_allowed(
-        tried.iter().filter_map(|(denial, tried)| Some((*denial, tried.as_ref()?.as_ref().err()?.as_str()))),
-        "no flag and no rule",
-    ));
+    advice.extend(never_allowed(tried.iter().filter_map(|(denial, tried)| {
+        let every = denial.tool == "Bash" && !denial.no_flag_helps(told);
+        let what = if every { "no flag narrower than Bash (every command) and no rule" } else { "no flag and no rule" };
+        Some((*denial, what, tried.as_ref().err()?.as_str()))
+    })));
     advice
 }
 
+/// The flag that allows these, as far as it is short enough to be copied.
 fn flags(denied: &[&Denial]) -> String {
-    let mut tools: BTreeSet<String> = denied.iter().map(|denial| denial.as_agents_rule()).collect();
-    let every_command = tools.contains("Bash");
-    // The tool by itself covers each of its commands.
-    tools.retain(|tool| !every_command || !tool.starts_with("Bash("));
-    let mut advice = format!("to allow this: --allowed-tools {}", in_quotes(&tools.into_iter().collect::<Vec<_>>().join(",")));
-    if every_command {
-        advice += " (Bash allows every command)";
-    }
+    let all: BTreeSet<String> = denied.iter().filter_map(|denial| denial.as_agents_rules()).flatten().collect();
+    let count = all.len();
+    let mut left = LONGEST;
+    let fits = |rule: &String| {
+        let fits = rule.len() < left;
+        left -= if fits { rule.len() + 1 } else { 0 };
+        fits
+    };
+    let told: Vec<String> = all.into_iter().filter(fits).collect();
+    let mut advice = match (told.is_empty(), count - told.len()) {
+        (true, _) => "to allow this, name it with --allowed-tools: it is too long to be told here".to_owned(),
+        (false, 0) => format!("to allow this: --allowed-tools {}", in_quotes(&told.join(","))),
+        (false, more) => {
+            format!("to allow this: --allowed-tools {} and {more} more, too long to be told", in_quotes(&told.join(",")))
+        }
+    };
     if denied.iter().all(|denial| denial.edits()) {
         advice += ", or --permission-mode acceptEdits";
     } else if denied.iter().any(|denial| denial.edits()) {
@@ -174,6 +213,11 @@ fn flags(denied: &[&Denial]) -> String {
     }
     if denied.iter().any(|denial| denial.is_elsewhere()) {
         advice += "; for files elsewhere: --add-dir DIR";
+    }
+    let whole = told.iter().filter(|rule| !rule.contains('(')).map(String::as_str).collect::<Vec<_>>().join(", ");
+    if !whole.is_empty() {
+        advice += "; the flag allows every call of ";
+        advice += &fit(&whole, COLUMNS);
     }
     advice
 }
@@ -195,7 +239,7 @@ impl Denial {
 
     /// Whether no flag helps: the agent asks about files that run code, or that it calls sensitive, whatever its flags allow (tried with 2.1.325);
     /// and a flag that was given did not help.
-    fn needs_a_rule(&self, told: &Told) -> bool {
+    fn no_flag_helps(&self, told: &Told) -> bool {
         let Some(call) = &self.call else { return false };
         let why = self.why.as_deref().unwrap_or_default();
         let named = why.split_whitespace().map(|word| word.trim_matches(['\'', '"', '`', ',', '.', ':']));
@@ -203,18 +247,25 @@ impl Denial {
             call.paths.iter().map(String::as_str).filter(|_| self.edits()).chain(named.filter(|word| word.starts_with('/')));
         let is_guarded =
             why.contains("sensitive file") || paths.into_iter().any(|path| runs_code_unasked(path, call.home.as_deref()));
-        let given = told.allowed_tools.iter().flat_map(|tools| tools.split(',')).map(str::trim);
-        let was_given = given.into_iter().any(|given| given == self.tool || given == self.as_agents_rule())
+        let given: BTreeSet<&str> = told.allowed_tools.iter().flat_map(|tools| tools.split(',')).map(str::trim).collect();
+        let was_given = given.contains(&*self.tool)
+            || self.as_agents_rules().is_some_and(|rules| rules.iter().all(|rule| given.contains(&**rule)))
             || self.edits() && told.permission_mode.as_deref() == Some("acceptEdits");
         is_guarded || was_given && !self.is_elsewhere()
     }
 
-    /// In the words of the agent's own rules: one plain command, else the tool. What else may stand in a command, they read in ways of their own.
-    fn as_agents_rule(&self) -> String {
-        let plain = |c: char| c.is_ascii_alphanumeric() || " _-./=@+%".contains(c);
-        match self.call.as_ref().and_then(|call| call.command.as_ref()) {
-            Some(command) if self.tool == "Bash" && command.chars().all(plain) => format!("Bash({})", command.trim()),
-            _ => self.tool.clone(),
+    /// In the words of the agent's own rules, where those allow just this.
+    fn as_agents_rules(&self) -> Option<Vec<String>> {
+        let tool = self.call.as_ref().map_or(&self.tool, |call| &call.tool);
+        flags::rules(tool, self.call.as_ref())
+    }
+
+    /// The rule that would allow it in a file of its own, or why none can.
+    fn rule_without_others(&self, none: &Permissions) -> Result<Suggestion, String> {
+        match &self.call {
+            Some(call) => none.suggest(call),
+            None if flags::runs_commands(&self.tool, None) => Err("its command is not known any more".to_owned()),
+            None => Err("no flag can name its tool".to_owned()),
         }
     }
 }

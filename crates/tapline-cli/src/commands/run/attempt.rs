@@ -232,6 +232,8 @@ impl Attempt<'_> {
             // The whole run, not its last attempt.
             attempts => RunFacts { attempts, duration_ms, started_at: self.started_at.clone(), ..run },
         };
+        // Where no session has started, nobody has been told yet.
+        self.doubt(show);
         let mut code = exit_code(&conclusion, self.signals);
         let took = run.duration_ms.map(Duration::from_millis);
         let at_the_end = self.policy.as_deref_mut().map(|policy| {
@@ -282,14 +284,18 @@ impl Attempt<'_> {
         self.args.shown.summary.is_some() || std::env::var_os("GITHUB_STEP_SUMMARY").is_some()
     }
 
+    /// Says once what of the policy is most likely a mistake.
+    fn doubt(&mut self, show: &mut Show) {
+        let doubts = self.policy.as_deref_mut().map(|policy| doubts_of(self.args.ending.policy.as_deref(), policy));
+        doubts.into_iter().flatten().for_each(|doubt| show.note(&doubt));
+    }
+
     /// Stops the run at the first rule that is broken.
     fn check(&mut self, steps: &[tapline_session::Step], running: &Running, show: &mut Show) -> Vec<Violation> {
         let Some(policy) = self.policy.as_deref_mut() else { return Vec::new() };
         let found: Vec<Violation> = steps.iter().flat_map(|step| policy.accept(step)).collect();
         if steps.iter().any(|step| matches!(step.what, What::Session(_))) {
-            for doubt in doubts_of(self.args.ending.policy.as_deref(), policy) {
-                show.note(&doubt);
-            }
+            self.doubt(show);
         }
         for violation in found.iter().take(TOLD) {
             show.note(&format!("policy violated: {}", self.told(violation)));

@@ -114,8 +114,8 @@ pub(super) async fn conclude(
         }
     }
     if let Some(warning) = warned {
-        show.note(&exit::warned_after(warning, !denied.calls.is_empty()));
-        failure = Some(exit::warned(warning));
+        show.note(&exit::warned_after(&warning, !denied.calls.is_empty()));
+        failure = Some(exit::warned(&warning));
     }
     if let Some(failure) = failure.as_ref().filter(|_| plan.format != Format::Quiet) {
         show.annotate(title(told), failure);

@@ -53,6 +53,9 @@ pub(super) fn plan(args: &Run) -> Result<Plan> {
         "--retry with --input stream-json: messages from stdin cannot be sent again"
     );
     let told = &args.told;
+    if format != Format::Quiet {
+        doubt_mode(told, kind);
+    }
     let watched = args.shown.get.is_empty() && format == Format::Live && output::is_capable();
     let options = options(told, &args.extra, told.partial || watched && kind == tapline_protocol::Agent::Claude)?;
     let permissions = told.permissions.as_deref().map(read_permissions).transpose()?;
@@ -60,6 +63,14 @@ pub(super) fn plan(args: &Run) -> Result<Plan> {
     ensure!(permissions.is_none() || args.input.is_none(), "--permissions with --input stream-json: {why}");
     let (prompt, stdin) = prompt(args)?;
     Ok(Plan { kind, format, prompt, stdin, options, permissions })
+}
+
+/// Says that a permission mode is most likely a mistake: the agent itself refuses it, or a version to come knows it. Codex has no modes.
+pub(in crate::commands) fn doubt_mode(told: &Told, kind: tapline_protocol::Agent) {
+    let unknown = told.permission_mode.as_deref().and_then(unknown_mode);
+    if let Some(unknown) = unknown.filter(|_| kind == tapline_protocol::Agent::Claude) {
+        output::tell(&format!("--permission-mode: {unknown}"));
+    }
 }
 
 /// What the agent is told by flags; what it needs is looked for here.
@@ -72,10 +83,6 @@ pub(in crate::commands) fn options(told: &Told, extra: &[OsString], partial: boo
     }
     for config in told.mcp_config.iter().filter(|config| !config.trim_start().starts_with('{')) {
         ensure!(Path::new(config).is_file(), "--mcp-config: {config} is not a file");
-    }
-    // The agent itself refuses it, or a version to come knows it.
-    if let Some(unknown) = told.permission_mode.as_deref().and_then(unknown_mode) {
-        output::tell(&format!("--permission-mode: {unknown}"));
     }
     // The agent may work in another folder: what was found from here is found from there.
     let here = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
