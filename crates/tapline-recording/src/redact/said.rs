@@ -68,6 +68,15 @@ const OF_A_THING: &[&str] = &[
     "attribute",
     "setting",
     "entry",
+    "already",
+    "created",
+    "deleted",
+    "configured",
+    "unchanged",
+    "patched",
+    "edited",
+    "labeled",
+    "not",
 ];
 /// What is counted: `the password is 12chars`.
 const UNITS: &[&str] = &[

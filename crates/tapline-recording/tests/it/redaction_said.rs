@@ -193,6 +193,7 @@ fn sentences_about_secrets_that_tell_none_stay() {
         "secrets are k8s-native objects",
         "the password is k8s-managed here too, the password is s3-backed. The password is AES-256-GCM encrypted, the password is SHA512 hashed",
         "the password \"field1\" is missing, the password 'input2' field, the password `param1` must be set",
+        "secret \"registry-key1\" already exists\nsecret \"default-token-x7k2p\" deleted\nsecret \"app1234\" not found",
         "the password is 12characters, the password is 256bits, the password is x86_64, the password is v1.2.3",
         "the password is $variable_12, the password is $password12, the password is @scope12/pkg",
         // Other names.
