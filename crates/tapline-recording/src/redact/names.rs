@@ -290,7 +290,6 @@ const AFTER: &[&str] = &[
 pub(super) const LONGEST: usize = 136;
 
 /// What a name says about its value.
-#[expect(clippy::match_same_arms, reason = "one arm a kind of name, in the order they are told apart")]
 pub(super) fn name(name: &str) -> Option<Name> {
     let mut buffer = [0; 2 * LONGEST];
     let words = words(name, &mut buffer)?;

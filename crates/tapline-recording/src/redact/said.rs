@@ -376,7 +376,7 @@ fn is_adjective(value: &str) -> bool {
 fn is_technical_word(part: &str) -> bool {
     let letters = part.bytes().take_while(u8::is_ascii_alphabetic).count();
     let digits = part[letters..].bytes().take_while(u8::is_ascii_digit).count();
-    let rest = part[letters + digits..].as_bytes();
+    let rest = &part.as_bytes()[letters + digits..];
     is_one_of(TECHNICAL, &part[..letters])
         && (1..=5).contains(&digits)
         && rest.len() <= if letters > 1 { 8 } else { 0 }

@@ -122,10 +122,10 @@ impl Scan<'_> {
             at += slashes + 1;
         }
         // `**Password**: …`
-        let stars = self.bytes[at..].iter().take(3).take_while(|byte| **byte == b'*').count();
-        self.touched |= at + stars == self.bytes.len();
-        if self.bytes.get(at + stars) == Some(&b':') {
-            at += stars;
+        let bold = self.bytes[at..].iter().take(3).take_while(|byte| **byte == b'*').count();
+        self.touched |= at + bold == self.bytes.len();
+        if self.bytes.get(at + bold) == Some(&b':') {
+            at += bold;
         }
         if self.byte(at) == Some(b']') {
             at += 1;

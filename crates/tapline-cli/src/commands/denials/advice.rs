@@ -115,7 +115,7 @@ fn by_rules(denied: &[&Denial], path: &Path) -> Vec<String> {
 
 /// Calls whose rule cannot be told.
 fn left_out<'d>(calls: impl Iterator<Item = &'d Denial>) -> Option<String> {
-    let names: BTreeSet<String> = calls.map(|denial| denial.name()).collect();
+    let names: BTreeSet<String> = calls.map(Denial::name).collect();
     let more = names.len().saturating_sub(TOLD);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let shown = names.iter().take(TOLD).map(|name| fit(&one_line(name), COLUMNS).into_owned()).collect::<Vec<_>>().join(", ");
