@@ -1,12 +1,14 @@
 //! What tapline itself tells with `--redact`: its own lines stay, whatever the agent says, and no secret is in them, whole or cut.
 //! Keys are put together here, so that no scanner takes this file for a leak.
 
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 
 use crate::advising::agent;
-use crate::tapline::{Folder, Ran, command, ran, tapline, tapline_on};
+use crate::tapline::{Bounded, Folder, Ran, command, ran, tapline, tapline_on};
 
 /// A session with these commands, each with an answer.
 fn commands(commands: &[&str]) -> String {
@@ -151,6 +153,15 @@ fn what_the_agent_writes_to_stderr_is_told_in_its_name() {
     );
     let agent = folder.file("agent", &script);
     std::fs::set_permissions(&agent, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let ran = tapline_on(b"go\n", &["chat", "--no-record", "--bin", &agent, "--format", "text"]);
-    assert_eq!((ran.code, ran.err.as_str()), (0, "claude: all rules were kept\n"));
+    let mut chat = command(&["chat", "--no-record", "--bin", &agent, "--format", "text"]);
+    let chat = chat.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut chat = Bounded(chat);
+    let mut stdin = chat.0.stdin.take().unwrap();
+    stdin.write_all(b"go\n").unwrap();
+    // The chat goes on until the line is there: stderr may come behind the answer.
+    let mut line = String::new();
+    BufReader::new(chat.0.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "claude: all rules were kept\n");
+    drop(stdin);
+    assert!(chat.0.wait().unwrap().success());
 }

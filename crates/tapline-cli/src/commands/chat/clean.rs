@@ -52,7 +52,11 @@ impl Clean {
         let ending = Ending { exit_code: exit.code, signal: exit.signal, ..Ending::default() };
         let error = self.end_of_process(&ending);
         let verdict = &mut report.verdict;
-        verdict.error = verdict.error.as_ref().map(|raw| error.unwrap_or_else(|| self.text(raw)));
+        // The clean one knows nothing of stderr, but was not cut out of a secret.
+        let clean = |raw: &String| {
+            if raw.ends_with("... (truncated)") { error.unwrap_or_else(|| self.text(raw)) } else { self.text(raw) }
+        };
+        verdict.error = verdict.error.as_ref().map(clean);
         for warning in &mut verdict.warnings {
             let clean = self.warned.take(warning.code, warning.line);
             // A message about a line quotes it.
