@@ -55,7 +55,12 @@ pub(crate) fn size() -> (usize, usize) {
 
 /// Writes a line to stderr, quietly if nobody reads it. File names, arguments and policies may hold anything.
 pub(crate) fn tell(text: &str) {
-    say(&format!("tapline: {text}"));
+    tell_of("tapline", text);
+}
+
+/// The same for what somebody else says.
+pub(crate) fn tell_of(who: &str, text: &str) {
+    say(&format!("{who}: {text}"));
 }
 
 /// Tells an error: in a CI log it is an annotation, too.

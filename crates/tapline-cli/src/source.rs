@@ -19,7 +19,7 @@ use crate::args::{Facts, Shape};
 use crate::{clock, config, output, store};
 use redaction::Redaction;
 
-pub(crate) use redaction::CleanRecords;
+pub(crate) use redaction::{CleanMessages, CleanRecords};
 use sent::SentBefore;
 
 /// Large reads: fewer system calls, and still every line at once.

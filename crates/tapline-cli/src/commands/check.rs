@@ -1,6 +1,7 @@
 //! `tapline check`: what is odd about a stream, and whether it keeps a policy and permission rules.
 
 mod held;
+mod told;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,11 +21,10 @@ use crate::args::{Check, Facts};
 use crate::source::Source;
 use crate::{ci, config, exit, output, store};
 use held::Held;
+use told::Told;
 
 pub(crate) fn run(args: &Check) -> Result<u8> {
-    // Rules look at what was really done; what is told of it has no secrets.
     let redactor = if args.redact { Some(config::redactor()?) } else { None };
-    let clean = |text: String| redactor.as_ref().map_or_else(|| text.clone(), |redactor| redactor.text(&text).into_owned());
     let mut policy = args.policy.as_deref().map(read_policy).transpose()?.map(PolicyChecker::new);
     let rules = args.permissions.as_deref().map(read_permissions).transpose()?;
     // As far as that can be known: whose run it was, it does not say.
@@ -34,6 +34,8 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
     let file = args.stream.file.as_deref().map(store::meant).transpose()?;
     let mut held = Held::of(file.as_deref().filter(|_| rules.is_some()));
     let mut source = Source::open(file.as_ref(), &args.facts)?;
+    // Rules look at what was really done; what is told of it has no secrets.
+    let mut told = redactor.clone().map(|redactor| Told::new(redactor, source.agent()));
     // Whether the run kept this policy is judged here, not taken from the run.
     let stopped_for = source.take_violation().filter(|_| policy.is_some());
     let took = source.took();
@@ -48,6 +50,9 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
     let mut checker = Checker::default();
     let mut violations = Vec::new();
     while let Some((record, steps)) = source.next()? {
+        if let Some(told) = &mut told {
+            told.accept(record.as_ref(), &steps);
+        }
         if let Some(record) = &record {
             checker.accept(record, &steps);
         }
@@ -61,13 +66,13 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
         }
     }
     let is_transcript = source.is_transcript();
-    let (summary, _, _, run) = source.finish();
+    let (summary, _, ending, run) = source.finish();
     violations.extend(policy.as_mut().map(|policy| policy.rejected(&summary.rejected)).unwrap_or_default());
     let late = stopped_for.is_some_and(|rule| rule.starts_with(LIMIT_OF_TIME));
     if let Some(policy) = &mut policy {
         // Now it is known which tools the session had.
         for doubt in doubts_of(args.policy.as_deref(), policy) {
-            output::tell(&doubt);
+            output::tell(&told.as_ref().map_or_else(|| doubt.clone(), |told| told.text(&doubt)));
         }
         let succeeded = summary.verdict.outcome == Outcome::Success;
         match run.recording.filter(|_| took.is_some()) {
@@ -78,12 +83,20 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
             None => violations.extend(policy.finish()),
         }
     }
+    if let Some(told) = &mut told {
+        told.rest();
+        told.violations(&mut violations);
+        held.clean(told);
+    }
     violations.extend(held.violations());
     if summary.agent.is_none() && (policy.is_some() || rules.is_some()) {
         let message = "no agent that tapline knows wrote this, so what was done is not known".to_owned();
         violations.push(Violation { rule: "stream", message, line: None });
     }
     let mut report = checker.finish(&summary, violations, args.strict);
+    if let Some(told) = told {
+        told.report(&mut report, &ending);
+    }
     if is_transcript {
         // It differs from a stream in every line, and was called by its name.
         report.drift.clear();
@@ -95,6 +108,7 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
             report["decisions"] = serde_json::to_value(held.decisions())?;
         }
         let line = report.to_string();
+        // Ids of calls, too.
         let line = redactor.as_ref().map_or_else(|| line.as_bytes().into(), |redactor| redactor.line(line.as_bytes()));
         writeln!(out, "{}", output::raw(&String::from_utf8_lossy(&line)))?;
     } else {
@@ -105,13 +119,13 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
         };
         let rules_kept = format!("rules kept{otherwise}");
         let kept = [(args.policy.is_some(), "policy kept"), (args.permissions.is_some(), &*rules_kept)];
-        let text = clean(held.render(style) + &render(&report, &kept, style));
+        let text = held.render(style) + &render(&report, &kept, style);
         out.write_all(text.as_bytes())?;
     }
     out.flush()?;
     for violation in report.violations.iter().take(SHOWN) {
         let what = if violation.rule == held::DENIED { "rule broken" } else { "policy violated" };
-        ci::annotate(&clean(format!("{what}: {}: {}", violation.rule, violation.message)));
+        ci::annotate(&format!("{what}: {}: {}", violation.rule, violation.message));
     }
     if !report.ok && report.violations.is_empty() {
         ci::annotate("something is odd about the stream (check --strict)");

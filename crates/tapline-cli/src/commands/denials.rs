@@ -4,6 +4,7 @@ mod advice;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use tapline_recording::{REDACTED, Redactor};
 use tapline_runner::Settled;
 use tapline_session::Rejected;
 use tapline_session::permission::{self, Ruling, Suggestion};
@@ -60,6 +61,8 @@ struct Denial {
     rule: Option<String>,
     /// The rule that would allow it, or why none can.
     suggestion: Option<Result<Suggestion, String>>,
+    /// A rule for it would hold a secret that is not told.
+    is_secret: bool,
     times: usize,
 }
 
@@ -153,9 +156,13 @@ impl Denials {
     }
 
     /// What is told in the end: each denied call, and what would have permitted it. What is to be copied stands on lines of its own.
-    pub(super) fn told(&mut self, started: &Started<'_>) -> Told {
+    /// With a redactor no secret is told: what was settled here, and what rules are made of, is what the agent really said.
+    pub(super) fn told(&mut self, started: &Started<'_>, redactor: Option<&Redactor>) -> Told {
         for denial in std::mem::take(&mut self.settled).into_values() {
             self.add(denial);
+        }
+        if let Some(redactor) = redactor {
+            self.denied.iter_mut().for_each(|denial| denial.clean(redactor));
         }
         let mut calls: Vec<String> = self.denied.iter().take(TOLD).map(Denial::told).collect();
         let shown: usize = self.denied.iter().take(TOLD).map(|denial| denial.times).sum();
@@ -194,6 +201,19 @@ impl Denial {
             None => self.tool.clone(),
         };
         fit(&name, NAME).into_owned()
+    }
+
+    /// Takes out secrets, before anything is cut.
+    fn clean(&mut self, redactor: &Redactor) {
+        let Self { tool, title, call, why, suggestion, is_secret, .. } = self;
+        let is_in = |text: &String| text.contains(REDACTED) || redactor.text(text) != text.as_str();
+        let of_call = call.iter().flat_map(|call| call.command.iter().chain(&call.paths));
+        let of_rule = suggestion.iter().flatten().flat_map(|rule| rule.commands.iter().chain(&rule.paths));
+        *is_secret = of_call.chain(of_rule).any(is_in);
+        let obstacle = suggestion.as_mut().and_then(|suggestion| suggestion.as_mut().err());
+        for text in [Some(tool), title.as_mut(), why.as_mut(), obstacle].into_iter().flatten() {
+            *text = redactor.text(text).into_owned();
+        }
     }
 
     fn told(&self) -> String {

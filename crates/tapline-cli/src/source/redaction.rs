@@ -1,6 +1,6 @@
 //! What is read is decoded again without its secrets. A line waits where its end may be the beginning of a secret.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use anyhow::Result;
 use tapline_protocol::{Decoder, Record};
@@ -39,6 +39,21 @@ fn read(decoder: &mut Decoder, waiting: &mut VecDeque<Record>, line: Vec<u8>, ea
     if let Some(record) = waiting.pop_front() {
         let length = record.bytes.len();
         each(decoder.decode_again(record, line), length);
+    }
+}
+
+/// What is odd about a stream, in words that were read from its clean lines. What was found in the raw lines is told in these.
+#[derive(Debug, Default)]
+pub(crate) struct CleanMessages(BTreeMap<(&'static str, Option<u64>), VecDeque<String>>);
+
+impl CleanMessages {
+    pub(crate) fn add(&mut self, code: &'static str, line: Option<u64>, message: String) {
+        self.0.entry((code, line)).or_default().push_back(message);
+    }
+
+    /// The next message with this code about this line.
+    pub(crate) fn take(&mut self, code: &'static str, line: Option<u64>) -> Option<String> {
+        self.0.get_mut(&(code, line))?.pop_front()
     }
 }
 

@@ -4,7 +4,7 @@ use crate::newcomer::rejecting_codex;
 use crate::tapline::{Folder, Ran, tapline, tapline_on};
 
 /// An agent that asks for these calls (name and input) one after another, and does what it is told.
-fn agent(folder: &Folder, calls: &[(&str, &str)]) -> String {
+pub(crate) fn agent(folder: &Folder, calls: &[(&str, &str)]) -> String {
     let ask = |at: usize| {
         match calls.get(at) {
         Some((tool, input)) => format!(

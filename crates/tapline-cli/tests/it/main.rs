@@ -53,4 +53,6 @@ mod stopping;
 #[cfg(test)]
 mod tapline;
 #[cfg(test)]
+mod telling;
+#[cfg(test)]
 mod viewing;

@@ -10,6 +10,8 @@ pub(super) enum Announced {
     Shape(&'static Shape),
     /// The last word of a name; its value may follow.
     Name,
+    /// A name that is too short to be looked for alone, with the sign behind it.
+    ShortName,
     /// A private key.
     Key,
     /// An address; a password may be in it.

@@ -107,6 +107,7 @@ impl<'l> Glance<'l> {
                 _ => true,
             },
             Announced::Name => end > self.last_name && self.name(end),
+            Announced::ShortName => end > self.last_name && self.name(end - 1),
             Announced::Key => contains(&behind[..behind.len().min(100)], "PRIVATE KEY"),
             Announced::Address => self.address(end),
             Announced::Bearer => behind.iter().take(8).filter(|byte| BEARER.has(**byte)).count() == 8,
@@ -129,7 +130,7 @@ impl<'l> Glance<'l> {
         }
         // `the api key is …`
         let may_tell =
-            |behind: &[u8]| matches!(behind, [b':' | b'=', ..]) || matches!(behind, [b' ', next, ..] if next.is_ascii());
+            |behind: &[u8]| matches!(behind, [b':' | b'=' | b'*', ..]) || matches!(behind, [b' ', next, ..] if next.is_ascii());
         if names::is_bare_key(&line[place.clone()]) && may_tell(&line[to..]) && names::is_one_with(&line[..start]) {
             return true;
         }

@@ -190,6 +190,14 @@ const OTHER_KEYS: &[&str] = &[
     "alt",
 ];
 
+/// Who has a `pass`, however it is written: `db_pass`, `smtpPass`, `DBPASS`.
+const OWNERS: &str = "db database smtp imap mail email mysql pg postgres sql mongo redis ldap bind ftp sftp ssh http proxy vpn wifi \
+    mqtt amqp rabbitmq kafka jdbc admin root sudo user login account service svc keystore truststore";
+
+/// Whose a personal access token is: `GITHUB_PAT`.
+const HOSTS: &str = "github gh ghcr gitlab gl git gitea azure azdo ado devops jira atlassian bitbucket docker dockerhub databricks \
+    snowflake airtable my user bot ci admin deploy release";
+
 /// Words at a password's name that say it is about one and holds none.
 const ABOUT: &[&str] = &[
     "file",
@@ -282,7 +290,6 @@ const AFTER: &[&str] = &[
 pub(super) const LONGEST: usize = 136;
 
 /// What a name says about its value.
-#[expect(clippy::match_same_arms, reason = "one arm a kind of name, in the order they are told apart")]
 pub(super) fn name(name: &str) -> Option<Name> {
     let mut buffer = [0; 2 * LONGEST];
     let words = words(name, &mut buffer)?;
@@ -299,7 +306,9 @@ pub(super) fn name(name: &str) -> Option<Name> {
     match last {
         "password" | "passwords" | "passwd" | "passphrase" | "passwort" | "secret" | "secrets" | "credential"
         | "credentials" | "creds" | "apikey" | "apikeys" | "authtoken" | "accesstoken" | "secretkey" | "accesskey"
-        | "privatekey" | "accountkey" | "clientsecret" | "storepass" | "keypass" | "requirepass" => Some(Name::Secret),
+        | "privatekey" | "accountkey" | "clientsecret" | "storepass" | "keypass" | "requirepass" | "passcode" => {
+            Some(Name::Secret)
+        }
         "pwd" if matches!(name, "PWD" | "OLDPWD") => None,
         "pwd" => Some(Name::Secret),
         "token" if is_about(OTHER_TOKENS) => None,
@@ -308,6 +317,9 @@ pub(super) fn name(name: &str) -> Option<Name> {
         "key" if is_about(SECRET_KEYS) => Some(Name::Secret),
         "key" if is_capital && before.is_some() && !is_about(OTHER_KEYS) => Some(Name::Secret),
         "keys" if is_about(&["api", "secret", "access", "private", "encryption", "signing"]) => Some(Name::Secret),
+        "pass" if before.is_some_and(|word| is_among(OWNERS, word)) => Some(Name::Secret),
+        "pw" => sure(before.is_some()),
+        "pat" if is_capital && before.is_some_and(|word| is_among(HOSTS, word)) => Some(Name::Secret),
         "pass" | "auth" => sure(is_capital && before.is_some() && !is_about(&["no", "test", "pre"])),
         "authorization" => Some(Name::Authorization),
         "cookie" if before.is_none_or(|word| word == "set") => Some(Name::Cookie),
@@ -316,6 +328,7 @@ pub(super) fn name(name: &str) -> Option<Name> {
         last if ["password", "passwd", "apikey", "authtoken", "accesstoken"].iter().any(|word| last.ends_with(word)) => {
             Some(Name::Secret)
         }
+        last if last.strip_suffix("pass").is_some_and(|owner| is_among(OWNERS, owner)) => Some(Name::Secret),
         last if is_capital && (last.ends_with("token") || last.ends_with("secret")) => Some(Name::Secret),
         last => {
             let about = ABOUT.contains(&last) || last == "hash";
@@ -370,6 +383,10 @@ fn words<'b>(name: &str, buffer: &'b mut [u8; 2 * LONGEST]) -> Option<&'b str> {
         length += 1;
     }
     std::str::from_utf8(&buffer[..length]).ok()
+}
+
+fn is_among(words: &str, word: &str) -> bool {
+    words.split(' ').any(|known| known == word)
 }
 
 fn is_number(word: &str) -> bool {
@@ -529,7 +546,7 @@ pub(super) fn name_around(bytes: &[u8], end: usize) -> Option<Range<usize>> {
     let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     let to = end + bytes[end..].iter().take(NAME).take_while(|byte| is_name(byte) && **byte != b'-').count();
     // Most words are followed by nothing that joins a value to them.
-    if !bytes.get(to).is_none_or(|byte| b"=:\"'` \t\\]><\n\r".contains(byte)) {
+    if !bytes.get(to).is_none_or(|byte| b"=:\"'` \t\\]><*\n\r".contains(byte)) {
         return None;
     }
     let from = end - bytes[..end].iter().rev().take(NAME).take_while(|byte| is_name(byte)).count();

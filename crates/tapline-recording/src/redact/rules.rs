@@ -29,6 +29,14 @@ const PLACES: &[(&str, Announced)] = &[
     ("\"kind\": \"Secret\"", Announced::Manifest),
     ("\"kind\":\"Secret\"", Announced::Manifest),
     ("sig=", Announced::Signature),
+    ("_PAT", Announced::Name),
+    ("_PW", Announced::Name),
+    ("pw:", Announced::ShortName),
+    ("pw=", Announced::ShortName),
+    ("pw\"", Announced::ShortName),
+    ("pw\\", Announced::ShortName),
+    ("PW:", Announced::ShortName),
+    ("PW=", Announced::ShortName),
 ];
 
 /// What is looked for.

@@ -17,13 +17,113 @@ const HEAD: usize = 256;
 const IS: &[&str] = &["is", "was", "are", "be", "ist", "is:", "was:", "are:", "be:"];
 /// What may stand before them, behind the name: `the password for the staging database is …`.
 const OF: &[&str] = &["for", "of", "to", "on", "in", "at", "as", "should", "must", "will", "you", "we", "für"];
+/// Behind these, `to` and `as` announce the value of a password: `set the password to …`.
+const SETS: &[&str] = &[
+    "set",
+    "sets",
+    "setting",
+    "change",
+    "changes",
+    "changed",
+    "changing",
+    "reset",
+    "resets",
+    "resetting",
+    "update",
+    "updates",
+    "updated",
+    "updating",
+    "setze",
+    "ändere",
+];
+/// Between them and the password there are no more words than these: `set the new admin user's password to …`.
+const SET_WORDS: usize = 5;
+/// What goes on a sentence behind a value. Any other word shows that the value only describes: `k8s-native objects`.
+const GOES_ON: &[&str] = &[
+    "and", "or", "but", "until", "for", "on", "in", "at", "with", "thanks", "please", "so", "if", "when", "then", "not", "ok",
+    "now", "as", "by", "from", "the", "since", "while", "because", "again", "here", "today",
+];
+/// What follows the name of a thing: `the password "field1" is missing`.
+const OF_A_THING: &[&str] = &[
+    "is",
+    "was",
+    "are",
+    "has",
+    "had",
+    "does",
+    "must",
+    "should",
+    "can",
+    "cannot",
+    "needs",
+    "will",
+    "field",
+    "column",
+    "input",
+    "parameter",
+    "property",
+    "option",
+    "variable",
+    "key",
+    "attribute",
+    "setting",
+    "entry",
+    "already",
+    "created",
+    "deleted",
+    "configured",
+    "unchanged",
+    "patched",
+    "edited",
+    "labeled",
+    "not",
+];
+/// What is counted: `the password is 12chars`.
+const UNITS: &[&str] = &[
+    "char",
+    "chars",
+    "character",
+    "characters",
+    "bit",
+    "bits",
+    "byte",
+    "bytes",
+    "digit",
+    "digits",
+    "letter",
+    "letters",
+    "word",
+    "words",
+    "hex",
+    "day",
+    "days",
+    "hour",
+    "hours",
+    "minute",
+    "minutes",
+    "min",
+    "mins",
+    "second",
+    "seconds",
+    "sec",
+    "secs",
+    "time",
+    "times",
+    "month",
+    "months",
+    "year",
+    "years",
+    "week",
+    "weeks",
+];
 /// What may stand behind them.
 const NOW: &[&str] = &["now", "just", "still", "currently", "simply", "actually"];
 
 /// What begins the names of encodings, algorithms, standards and versions, with a number behind it.
 const TECHNICAL: &[&str] = &[
     "base", "sha", "md", "argon", "pbkdf", "utf", "aes", "rsa", "ed", "oauth", "rfc", "hs", "rs", "es", "ascii", "http",
-    "scram", "blake", "chacha", "x", "v", "version", "python", "iso", "hmac", "jwt", "tls", "ipv", "p", "secp", "des",
+    "scram", "blake", "chacha", "x", "v", "version", "python", "iso", "hmac", "jwt", "tls", "ipv", "p", "secp", "des", "crc",
+    "pkcs", "uuid", "uuidv", "ecma", "json", "php", "java", "node", "ripemd", "gpt", "win", "hkdf", "kdf",
 ];
 
 /// How names of files and hosts end.
@@ -31,6 +131,17 @@ const ENDINGS: &[&str] = &[
     "txt", "json", "yaml", "yml", "toml", "env", "md", "rs", "py", "js", "ts", "go", "sh", "conf", "cfg", "ini", "com", "org",
     "net", "io", "dev", "html", "pem", "key", "xml", "log", "local", "lock", "java", "rb", "kt", "c", "h", "cpp", "tf", "csv",
 ];
+
+/// How a value is said to be one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Said {
+    /// It follows, and nothing says so.
+    Nothing,
+    /// `is VALUE`
+    Is,
+    /// `to VALUE`, `as VALUE`
+    To,
+}
 
 impl Scan<'_> {
     /// A name that nothing joins to a value but the words of a sentence. Returns from where on more text could change that.
@@ -42,21 +153,49 @@ impl Scan<'_> {
         let is_sure = name == Name::Secret || names::is_one_with(&self.bytes[..start]);
         let name = &text[start..to];
         let is_capital = !name.bytes().any(|byte| byte.is_ascii_lowercase());
-        if let Some((at, is_told)) = self.told(to) {
-            let (from, end) = self.said_value(at);
-            let value = &text[from..end];
-            // `WITH PASSWORD '…'`
-            let is_sql = is_capital && is_password(name) && &text[at..from] == "'" && text[end..].starts_with('\'');
-            let is_one = is_sql && value.len() > 2 && !names::is_prose(value) && !names::is_placeholder(value);
+        let Some((at, said)) = self.told(name, to) else { return to };
+        let (from, end) = self.said_value(at);
+        let value = &text[from..end];
+        let is_quoted = from > at && text[at..from].ends_with(['"', '\'', '`']);
+        // `WITH PASSWORD '…'`
+        let is_sql = is_capital && is_password(name) && &text[at..from] == "'" && text[end..].starts_with('\'');
+        let is_one = is_sql && value.len() > 2 && !names::is_prose(value) && !names::is_placeholder(value);
+        let set = if said == Said::To { setting(&text[..start]) } else { None };
+        let is_meant = match said {
+            Said::Is => true,
+            Said::To => set.is_some() && (is_short_password(name) || is_random(value)),
             // Without a word between, only a name in capitals is meant, or a value in quotes.
-            let is_meant = is_told
-                || from > at && text[at..from].ends_with(['"', '\'', '`'])
-                || is_capital && is_sure && (is_password(name) || is_long_mix(value));
-            if is_one || is_meant && looks_secret(name, is_sure, value) {
-                self.hide(from..end);
-            }
+            Said::Nothing if is_quoted => !self.is_followed_by(end, |word| OF_A_THING.contains(&word)),
+            Said::Nothing => is_capital && is_sure && (is_password(name) || is_long_mix(value)),
+        };
+        if is_one || is_meant && looks_secret(name, is_sure, value) && !self.only_describes(name, said, is_quoted, from, end) {
+            self.hide(from..end);
         }
-        to
+        set.unwrap_or(to)
+    }
+
+    /// Whether a compound (`k8s-native`, `app-config-v2`) is no password: a secret is often called so, and a word behind it shows
+    /// that it only describes.
+    fn only_describes(&mut self, name: &str, said: Said, is_quoted: bool, from: usize, end: usize) -> bool {
+        said != Said::To
+            && is_password(name)
+            && is_compound(&self.text[from..end])
+            && (!is_short_password(name)
+                || !is_quoted
+                    && (is_adjective(&self.text[from..end]) || self.is_followed_by(end, |word| !GOES_ON.contains(&word))))
+    }
+
+    /// Whether such a word in small letters stands behind the value that ends here, and nothing but a blank before it.
+    fn is_followed_by(&mut self, end: usize, is_such: impl Fn(&str) -> bool) -> bool {
+        let rest = &self.text[end..];
+        let word = rest.trim_start_matches(['"', '\'', '`', '*']);
+        let Some(word) = word.strip_prefix(' ').map(|word| word.trim_start_matches(' ')) else {
+            self.touched |= word.is_empty();
+            return false;
+        };
+        let length = word.bytes().take(HEAD).take_while(u8::is_ascii_lowercase).count();
+        self.touched |= length == word.len();
+        length > 0 && !word[length..].starts_with(|c: char| c.is_ascii_alphanumeric()) && is_such(&word[..length])
     }
 
     /// `api key: VALUE`, `access key = VALUE`: two words that are one name. Returns from where on more text could change that.
@@ -74,8 +213,8 @@ impl Scan<'_> {
         self.said(Name::Secret, start, to)
     }
 
-    /// Where a value may begin that words behind the name announce, and whether they say that it is the value.
-    fn told(&mut self, to: usize) -> Option<(usize, bool)> {
+    /// Where a value may begin that words behind the name announce, and how they say that it is the value.
+    fn told(&mut self, name: &str, to: usize) -> Option<(usize, Said)> {
         let quote = usize::from(matches!(self.byte(to), Some(b'"' | b'\'' | b'`')));
         let (mut at, mut is_first, mut second, mut goes_on) = (to + quote, true, None, false);
         for _ in 0..WORDS {
@@ -89,25 +228,30 @@ impl Scan<'_> {
             let length = rest.iter().position(u8::is_ascii_whitespace).unwrap_or(rest.len());
             self.touched |= at + length == self.bytes.len();
             let word = self.text.get(at..at + length)?;
-            if IS.contains(&word) {
+            if is_one_of(IS, word) {
                 let mut value = at + length;
                 value += self.bytes[value..].iter().take(FAR).take_while(|byte| **byte == b' ').count();
                 for now in NOW {
-                    if self.text[value..].strip_prefix(now).is_some_and(|rest| rest.starts_with(' ')) {
+                    let rest = &self.bytes[value..];
+                    let is_it = rest.get(..now.len()).is_some_and(|word| word.eq_ignore_ascii_case(now.as_bytes()));
+                    if is_it && rest.get(now.len()) == Some(&b' ') {
                         value += now.len() + 1;
                     }
                 }
                 // It may be one of these, not yet whole.
                 self.touched |= self.bytes.len() - value < 12;
-                return Some((value, true));
+                return Some((value, Said::Is));
             }
             if is_first {
                 is_first = false;
-                second = Some((at, false));
-                goes_on = OF.contains(&word);
+                second = Some((at, Said::Nothing));
+                goes_on = is_one_of(OF, word);
                 if goes_on {
-                    let is_value = matches!(word, "to" | "as") && rest.get(length) == Some(&b' ');
-                    second = is_value.then_some((at + length + 1, true));
+                    let is_to = is_one_of(&["to", "as"], word);
+                    let blanks = rest[length..].iter().take_while(|byte| **byte == b' ').count();
+                    second = (is_to && blanks > 0).then_some((at + length + blanks, Said::To));
+                    // `the secret to success is …`
+                    goes_on = !is_to || is_short_password(name);
                 }
             }
             if !goes_on || word.ends_with(['.', ',', ';', ':', '!', '?']) {
@@ -122,11 +266,44 @@ impl Scan<'_> {
     fn said_value(&mut self, at: usize) -> (usize, usize) {
         let from = at + self.bytes[at..].iter().take(3).take_while(|byte| matches!(byte, b'"' | b'\'' | b'`' | b'*')).count();
         let end = self.end_of_bare(from, HEAD);
-        let value = self.text[from..end].trim_end_matches(['*', '`', '"', '\'']);
+        // The full stop of a sentence is no part of it, at the end of the text either.
+        let value = self.text[from..end].trim_end_matches(['*', '`', '"', '\'']).trim_end_matches(['.', ',']);
         let end = from + value.len();
         // A long one goes to its end.
         if end - from >= HEAD { (from, self.end_of_bare(from, usize::MAX)) } else { (from, end) }
     }
+}
+
+fn is_one_of(words: &[&str], word: &str) -> bool {
+    words.iter().any(|known| known.eq_ignore_ascii_case(word))
+}
+
+/// Where it begins that somebody sets what is named behind this text.
+fn setting(before: &str) -> Option<usize> {
+    let mut head = before.len().saturating_sub(FAR);
+    while !before.is_char_boundary(head) {
+        head += 1;
+    }
+    let mut end = before.len();
+    for _ in 0..=SET_WORDS {
+        let words = before[head..end].trim_end_matches([' ', '\t']);
+        let word = &words[words.rfind(|c: char| c.is_whitespace() || c == '\\').map_or(0, |at| at + 1)..];
+        if word.is_empty() || word.ends_with(['.', ',', ';', ':', '!', '?']) {
+            return None;
+        }
+        end = head + words.len() - word.len();
+        // The letter of an escape is no part of it.
+        let behind_escape = if before[..end].ends_with('\\') { word.get(1..).unwrap_or_default() } else { word };
+        if is_one_of(SETS, word) || is_one_of(SETS, behind_escape) {
+            return Some(end);
+        }
+    }
+    None
+}
+
+/// Whether the name is one of a password proper: what it is set to is told as it is.
+fn is_short_password(name: &str) -> bool {
+    ["pass", "pwd"].iter().any(|word| names::find_ignoring_case(name, word))
 }
 
 /// Whether the name is one of a password, which may be short.
@@ -146,15 +323,19 @@ fn is_long_mix(value: &str) -> bool {
 
 /// Whether a word of a sentence looks like a secret of this name.
 fn looks_secret(name: &str, is_sure: bool, value: &str) -> bool {
-    let is_other = value.starts_with(['(', '[', '{', '<', '$', '-', '/', '.', '~', '@', '#', '%']) || value.contains("://");
+    let is_other = value.starts_with(['(', '[', '{', '<', '-', '/', '.', '~', '#', '%']) || value.contains("://");
     if value.len() < 6 || is_other || names::is_placeholder(value) || names::is_code(value) {
+        return false;
+    }
+    if value.starts_with(['$', '@']) && !(is_short_password(name) && is_sign_for_letter(value)) {
         return false;
     }
     if !is_sure {
         return is_random(value);
     }
-    if value.bytes().all(|byte| byte.is_ascii_digit()) {
-        return value.len() >= if is_password(name) { 6 } else { 10 };
+    let number = value.trim_end_matches(['!', '?', ';', ':']);
+    if number.bytes().all(|byte| byte.is_ascii_digit()) {
+        return number.len() >= if is_password(name) { 6 } else { 10 };
     }
     if !has(value, u8::is_ascii_alphabetic) || is_technical(value) {
         return false;
@@ -166,30 +347,66 @@ fn looks_secret(name: &str, is_sure: bool, value: &str) -> bool {
     if is_password(name) { digits || has_sign } else { value.len() >= 8 && digits && !is_compound(value) }
 }
 
+/// `$ecret99`, `@dmin123`: no variable, and nobody's name.
+fn is_sign_for_letter(value: &str) -> bool {
+    let digits = value.bytes().filter(u8::is_ascii_digit).count();
+    value.len() >= 8 && digits > 1 && !value.contains(['/', '.', '_']) && !names::speaks_of_secret(value)
+}
+
+/// Whether a part of a compound is a word or a number.
+fn is_plain(part: &str) -> bool {
+    let is = |is: fn(&u8) -> bool| part.as_bytes().iter().all(is);
+    part.len() <= 3 && is(u8::is_ascii_alphanumeric) || is(u8::is_ascii_digit) || is(u8::is_ascii_alphabetic)
+}
+
 /// Whether all of its parts are words or numbers: `claude-3-5-sonnet`.
 fn is_compound(value: &str) -> bool {
-    let is_plain = |part: &str| {
-        part.len() <= 3 || part.bytes().all(|byte| byte.is_ascii_digit()) || part.bytes().all(|byte| byte.is_ascii_alphabetic())
-    };
     value.contains(['-', '_', '.', '/']) && value.split(['-', '_', '.', '/', ':']).all(is_plain)
+}
+
+/// Whether a compound is of words and one short name with a number in it: `k8s-managed`, not `winter-2025`.
+fn is_adjective(value: &str) -> bool {
+    let is_word = |part: &&str| part.len() > 2 && part.bytes().all(|byte| byte.is_ascii_alphabetic());
+    let (words, others): (Vec<&str>, Vec<&str>) = value.split(['-', '_']).partition(is_word);
+    !words.is_empty() && matches!(others[..], [one] if one.starts_with(|c: char| c.is_ascii_alphabetic()))
+}
+
+/// Whether it is one of the names that begin so, with its number and what belongs to it: `sha256`, `base64url`, `UTF16LE`.
+/// `v2` is one; `v2secret` and `x1234567` are none.
+fn is_technical_word(part: &str) -> bool {
+    let letters = part.bytes().take_while(u8::is_ascii_alphabetic).count();
+    let digits = part[letters..].bytes().take_while(u8::is_ascii_digit).count();
+    let rest = &part.as_bytes()[letters + digits..];
+    is_one_of(TECHNICAL, &part[..letters])
+        && (1..=5).contains(&digits)
+        && rest.len() <= if letters > 1 { 8 } else { 0 }
+        && (rest.iter().all(u8::is_ascii_lowercase) || rest.iter().all(u8::is_ascii_uppercase))
+}
+
+/// Whether it is a name of that kind alone, or with others behind it: `PBKDF2-HMAC-SHA256`, `UTF-16LE`, `base64-encoded`.
+fn is_technical_name(value: &str) -> bool {
+    let mut parts = value.split(['-', '_', '.', '/', '+']);
+    let first = parts.next().unwrap_or_default();
+    let is_of_number = |part: &str| {
+        let digits = part.bytes().take_while(u8::is_ascii_digit).count();
+        (1..=4).contains(&digits) && part.len() <= digits + 3 && part[digits..].bytes().all(|byte| byte.is_ascii_alphabetic())
+    };
+    (is_technical_word(first) || is_one_of(TECHNICAL, first))
+        && parts.all(|part| is_plain(part) || is_technical_word(part) || is_of_number(part))
 }
 
 /// Whether it names something of a program or of the world: `base64-encoded`, `16-character`, `file2.txt`, `2026-11-16T10:00:00Z`,
 /// `me2@example.com`, `old_password2`, `src/auth2`.
 fn is_technical(value: &str) -> bool {
     let digits = value.bytes().take_while(u8::is_ascii_digit).count();
-    let behind = value[digits..].trim_start_matches('-');
-    let is_count = (1..=3).contains(&digits) && behind.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
+    let behind = &value[digits..];
+    let is_count = (1..=3).contains(&digits)
+        && (UNITS.contains(&behind)
+            || behind.starts_with('-') && behind.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'));
     let is_date = value.bytes().all(|byte| byte.is_ascii_digit() || b"-:.TZ+/,".contains(&byte));
-    let letters = value.bytes().take_while(u8::is_ascii_alphabetic).count();
-    let number = value[letters..].trim_start_matches(['-', '_']);
-    let is_named = number.starts_with(|c: char| c.is_ascii_digit())
-        && TECHNICAL.iter().any(|word| value[..letters].eq_ignore_ascii_case(word))
-        // `v8Kd93jf…` is none.
-        && number.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
     let is_file = value.rsplit_once('.').is_some_and(|(_, ending)| ENDINGS.contains(&ending));
     let is_mail = value.split_once('@').is_some_and(|(_, host)| host.contains('.'));
     let is_identifier = value.contains('_') && names::speaks_of_secret(value);
     let is_path = value.contains('/') && !is_long_mix(value);
-    is_count || is_date || is_named || is_file || is_mail || is_identifier || is_path
+    is_count || is_date || is_technical_name(value) || is_file || is_mail || is_identifier || is_path
 }

@@ -187,7 +187,10 @@ impl<'a> Scan<'a> {
             Announced::Shape(shape) => self.check(start, |scan| scan.shape(shape, start, end)),
             Announced::Value => self.hide(start..end),
             Announced::Name if end > self.last_name && end > self.covered => self.check(usize::MAX, |scan| scan.named(end)),
-            Announced::Name => {}
+            Announced::ShortName if end > self.last_name && end > self.covered => {
+                self.check(usize::MAX, |scan| scan.named(end - 1));
+            }
+            Announced::Name | Announced::ShortName => {}
             Announced::Key => self.check(start, |scan| scan.private_key(start, end)),
             Announced::Address => self.check(end, |scan| scan.address(end)),
             Announced::Bearer => self.check(end, |scan| scan.bearer(start, end)),

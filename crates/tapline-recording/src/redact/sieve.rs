@@ -194,7 +194,7 @@ fn follows(announced: Announced) -> Vec<u8> {
             Some(Part::Of(class, _)) => of(*class),
             _ => (0..=255).collect(),
         },
-        Announced::Name => (0..=255).filter(|byte| ALNUM.has(*byte) || b"_=:\"'` \t\\]><\n\r".contains(byte)).collect(),
+        Announced::Name => (0..=255).filter(|byte| ALNUM.has(*byte) || b"_=:\"'` \t\\]><*\n\r".contains(byte)).collect(),
         _ => (0..=255).collect(),
     }
 }

@@ -116,9 +116,16 @@ impl Scan<'_> {
         let mut at = to;
         let escaped = |scan: &Self, at: usize| scan.bytes[at..].iter().take(HEAD).take_while(|byte| **byte == b'\\').count();
         let slashes = escaped(self, at);
-        let is_quoted = matches!(self.byte(at + slashes), Some(b'"' | b'\'' | b'`'));
+        let quote = self.byte(at + slashes).filter(|byte| matches!(byte, b'"' | b'\'' | b'`'));
+        let is_quoted = quote.is_some();
         if is_quoted {
             at += slashes + 1;
+        }
+        // `**Password**: …`
+        let bold = self.bytes[at..].iter().take(3).take_while(|byte| **byte == b'*').count();
+        self.touched |= at + bold == self.bytes.len();
+        if self.bytes.get(at + bold) == Some(&b':') {
+            at += bold;
         }
         if self.byte(at) == Some(b']') {
             at += 1;
@@ -145,7 +152,8 @@ impl Scan<'_> {
             [b'=', b'>', ..] | [b':', b'=', ..] => (Joint::SpacedEquals, 2),
             [b'=', ..] if spaced => (Joint::SpacedEquals, 1),
             [b'=', ..] => (Joint::Equals, 1),
-            [b':', ..] if is_quoted => (Joint::Json, 1),
+            // No JSON has such quotes: it is a sentence.
+            [b':', ..] if is_quoted && quote != Some(b'`') => (Joint::Json, 1),
             [b':', ..] => (Joint::Colon, 1),
             [] => {
                 self.touched = true;
@@ -159,8 +167,8 @@ impl Scan<'_> {
             _ => return None,
         };
         at += length;
-        // `**Password:** …`
-        if self.text[at..].starts_with("**") && self.text[..start].ends_with("**") {
+        // `**Password:** …`, `**API key:** …`
+        if self.text[at..].starts_with("** ") || self.text[at..].starts_with("**") && self.text[..start].ends_with("**") {
             at += 2;
         }
         let blanks = self.blanks(at);
@@ -442,7 +450,7 @@ impl Scan<'_> {
         match joint {
             Joint::Flag if PROSE.contains(&value) || value.starts_with('-') => false,
             Joint::Flag => is_sure || is_likely(value),
-            Joint::Colon if !is_sure => is_random(value),
+            Joint::Colon if !is_sure => is_random(value) || name.eq_ignore_ascii_case("pw") && is_likely(value),
             _ if !is_sure => is_likely(value),
             Joint::Equals => value.bytes().any(|byte| byte.is_ascii_alphanumeric()),
             _ if is_word => true,

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 
 use tapline_protocol::{Agent, Record};
-use tapline_recording::Redactor;
+use tapline_recording::{REDACTED, Redactor};
 use tapline_runner::{Seen, Update};
 use tapline_session::step::Turn;
-use tapline_session::{Fold, What};
+use tapline_session::{Ending, Fold, Report, What};
 
-use crate::source::CleanRecords;
+use crate::source::{CleanMessages, CleanRecords};
 
 pub(super) struct Clean {
     redactor: Redactor,
@@ -19,18 +19,55 @@ pub(super) struct Clean {
     turn: Option<Box<Turn>>,
     /// What came out and was not taken.
     ready: VecDeque<Update>,
+    /// What processes that have ended were warned of.
+    warned: CleanMessages,
 }
 
 impl Clean {
     pub(super) fn new(redactor: Redactor, kind: Agent) -> Self {
         let (records, fold) = (CleanRecords::new(&redactor), Fold::for_agent(Some(kind)));
-        Self { redactor, kind, records, fold, turn: None, ready: VecDeque::new() }
+        Self { redactor, kind, records, fold, turn: None, ready: VecDeque::new(), warned: CleanMessages::default() }
     }
 
     /// Another process speaks from here on.
     pub(super) fn renew(&mut self) {
         self.rest();
-        self.fold = Fold::for_agent(Some(self.kind));
+        self.end_of_process(&Ending::default());
+    }
+
+    /// Keeps what the process was warned of; why it failed.
+    fn end_of_process(&mut self, ending: &Ending) -> Option<String> {
+        let fold = std::mem::replace(&mut self.fold, Fold::for_agent(Some(self.kind)));
+        let verdict = fold.finish(ending).verdict;
+        for warning in verdict.warnings {
+            self.warned.add(warning.code, warning.line, warning.message);
+        }
+        verdict.error
+    }
+
+    /// Takes secrets out of what is told of a report: the messages come from the clean lines, because a message may be cut.
+    pub(super) fn report(mut self, report: &mut Report) {
+        self.rest();
+        let exit = report.verdict.exit.clone();
+        let ending = Ending { exit_code: exit.code, signal: exit.signal, ..Ending::default() };
+        let error = self.end_of_process(&ending);
+        let verdict = &mut report.verdict;
+        // The clean one knows nothing of stderr, but was not cut out of a secret.
+        let clean = |raw: &String| {
+            if raw.ends_with("... (truncated)") { error.unwrap_or_else(|| self.text(raw)) } else { self.text(raw) }
+        };
+        verdict.error = verdict.error.as_ref().map(clean);
+        for warning in &mut verdict.warnings {
+            let clean = self.warned.take(warning.code, warning.line);
+            // A message about a line quotes it.
+            let unknown =
+                || if warning.line.is_some() { REDACTED.to_owned() } else { self.redactor.text(&warning.message).into_owned() };
+            warning.message = clean.unwrap_or_else(unknown);
+        }
+    }
+
+    pub(super) fn redactor(&self) -> &Redactor {
+        &self.redactor
     }
 
     /// Takes what happened.

@@ -331,7 +331,7 @@ impl Chat {
                     self.mode = Mode::Prompt;
                 }
             }
-            Update::Stderr(line) => self.screen.remark(yellow, "!", &line),
+            Update::Stderr(line) => self.screen.remark(yellow, "!", &format!("{}: {line}", self.kind.name())),
             Update::Lost(_) | Update::Trouble(_) | Update::Left(_) => {
                 self.screen.remark(yellow, "!", &warning(&update).unwrap_or_default());
             }

@@ -203,7 +203,7 @@ impl Script<'_> {
             }
             Update::Settled(settled) => self.denials.settle(settled),
             Update::Over(_) => self.denials.reject(&self.talk.take_rejected()),
-            Update::Stderr(line) => output::tell(line),
+            Update::Stderr(line) => output::tell_of(self.kind.name(), line),
             Update::Lost(_) | Update::Trouble(_) | Update::Left(_) => output::tell(&warning(update).unwrap_or_default()),
             Update::Sent(_) | Update::Stopping(_) => {}
         }
@@ -248,6 +248,7 @@ impl Script<'_> {
     async fn finish(self) -> u8 {
         let Self { args, mut denials, mut talk, kind, format, out, asked, failed, .. } = self;
         denials.reject(&talk.take_rejected());
+        let redactor = talk.redactor();
         let report = talk.finish().await;
         // A reader that does not read is not waited for long.
         let _ = tokio::time::timeout(NOT_TAKEN, out.flushed()).await;
@@ -256,7 +257,7 @@ impl Script<'_> {
             return exit::USAGE;
         }
         let Chat { whose, told, extra, .. } = args;
-        let denied = denials.told(&Started { whose, told, extra });
+        let denied = denials.told(&Started { whose, told, extra }, redactor.as_ref());
         denied.calls.iter().chain(&denied.advice).for_each(|line| output::tell(line));
         let Some(report) = report else { return u8::from(failed) };
         if format == ScriptFormat::View {

@@ -4,6 +4,7 @@ use std::pin::Pin;
 
 use anyhow::{Result, bail};
 use tapline_protocol::claude::control::CommandInfo;
+use tapline_recording::Redactor;
 use tapline_runner::{Agent, Control, Conversation, Failure, Over, Running, Session, Stopper, Update};
 use tapline_session::step::Turn;
 use tapline_session::{Outcome, Rejected, Report, What};
@@ -165,11 +166,24 @@ impl Talk {
         if let With::Codex(codex) = &mut self.with { std::mem::take(&mut codex.rejected) } else { Vec::new() }
     }
 
-    /// Waits for its end: how it ended, if it was ever asked anything.
+    /// What takes secrets out, if that was asked for.
+    pub(super) fn redactor(&self) -> Option<Redactor> {
+        self.clean.as_ref().map(|clean| clean.redactor().clone())
+    }
+
+    /// Waits for its end: how it ended, if it was ever asked anything. What is told of that has no secrets either.
     pub(super) async fn finish(self) -> Option<Report> {
-        match self.with {
-            With::Claude(session) => Some(session.finish().await),
-            With::Codex(codex) => {
+        let mut report = self.with.finish().await?;
+        self.clean.into_iter().for_each(|clean| clean.report(&mut report));
+        Some(report)
+    }
+}
+
+impl With {
+    async fn finish(self) -> Option<Report> {
+        match self {
+            Self::Claude(session) => Some(session.finish().await),
+            Self::Codex(codex) => {
                 let Codex { state, last, .. } = *codex;
                 let ended = match state {
                     State::Idle => return last,

@@ -13,6 +13,8 @@ use tapline_session::render::Style;
 use tapline_session::step::{Answer, CallStatus, Denied, Step, What};
 use tapline_session::text::one_line;
 
+use super::told::Told;
+
 /// The violation of a call that ran though a rule denies it.
 pub(super) const DENIED: &str = "permissions.deny";
 
@@ -131,6 +133,16 @@ impl Held {
             (Ruling::Ask, Some(_), Some(true)) => Some(self.was(decided)?.by == "callback"),
             (Ruling::Ask, Some(_), Some(false)) => Some(true),
             (Ruling::Ask, ..) => None,
+        }
+    }
+
+    /// Takes secrets out of what is told of the calls.
+    pub(super) fn clean(&mut self, told: &Told) {
+        told.calls(&mut self.decided);
+        for was in self.was.values_mut() {
+            for text in [Some(&mut was.by), was.rule.as_mut(), was.reason.as_mut()].into_iter().flatten() {
+                *text = told.text(text);
+            }
         }
     }
 

@@ -87,7 +87,9 @@ fn as_a_whole(rules: &[Suggestion]) -> String {
 fn by_rules(denied: &[&Denial], path: &Path) -> Vec<String> {
     let name = path.display();
     let mut advice = Vec::new();
-    let suggested = joined(denied.iter().filter_map(|denial| denial.suggestion.as_ref()?.as_ref().ok()));
+    let rules = denied.iter().filter_map(|denial| Some((*denial, denial.suggestion.as_ref()?.as_ref().ok()?)));
+    let (secret, open): (Vec<_>, Vec<_>) = rules.partition(|(denial, _)| denial.is_secret);
+    let suggested = joined(open.into_iter().map(|(_, rule)| rule));
     // Read again: the lines must fit what is there.
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let fits = |text: &str| text.parse::<Permissions>().is_ok();
@@ -105,6 +107,7 @@ fn by_rules(denied: &[&Denial], path: &Path) -> Vec<String> {
         let rules = list.strip_prefix("allow = [").and_then(|list| list.strip_suffix(']')).unwrap_or_default();
         advice.push(format!("to allow this{whole}, add to the list `allow` in {name}:\n{rules}"));
     }
+    advice.extend(left_out(secret.into_iter().map(|(denial, _)| denial)));
     let held: BTreeSet<&str> = denied
         .iter()
         .filter(|denial| !matches!(denial.suggestion, Some(Ok(_))))
@@ -122,6 +125,15 @@ fn by_rules(denied: &[&Denial], path: &Path) -> Vec<String> {
         advice.push(format!("no rule in {name} would allow this: it was not denied by these rules"));
     }
     advice
+}
+
+/// Calls whose rule cannot be told.
+fn left_out<'d>(calls: impl Iterator<Item = &'d Denial>) -> Option<String> {
+    let names: BTreeSet<String> = calls.map(Denial::name).collect();
+    let more = names.len().saturating_sub(TOLD);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let shown = names.iter().take(TOLD).map(|name| fit(&one_line(name), COLUMNS).into_owned()).collect::<Vec<_>>().join(", ");
+    (!names.is_empty()).then(|| format!("the rule that would allow {shown}{more} is left out, because it holds a secret"))
 }
 
 /// Calls that nothing allows as they are, each with the reason.
@@ -161,7 +173,8 @@ fn by_flags(denied: &[&Denial], told: &Told) -> Vec<String> {
     let none = Permissions::default();
     let tried: Vec<_> = by_rule.iter().map(|denial| (*denial, denial.rule_without_others(&none))).collect();
     let allowed = || tried.iter().filter_map(|(denial, tried)| Some((*denial, tried.as_ref().ok()?)));
-    let rules = joined(allowed().map(|(_, rule)| rule));
+    let (secret, open): (Vec<_>, Vec<_>) = allowed().partition(|(denial, _)| denial.is_secret);
+    let rules = joined(open.into_iter().map(|(_, rule)| rule));
     if !rules.is_empty() {
         let what = if by_flag.is_empty() { "this" } else { "the rest" };
         // A flag that allows it does not help, or allows more.
@@ -180,6 +193,7 @@ fn by_flags(denied: &[&Denial], told: &Told) -> Vec<String> {
             format!("{no_flag}. A rule does{whole}: put this line into a file, and give --permissions FILE\n{list}")
         });
     }
+    advice.extend(left_out(secret.into_iter().map(|(denial, _)| denial)));
     advice.extend(never_allowed(tried.iter().filter_map(|(denial, tried)| {
         let every = denial.tool == "Bash" && !denial.no_flag_helps(told);
         let what = if every { "no flag narrower than Bash (every command) and no rule" } else { "no flag and no rule" };

@@ -95,7 +95,8 @@ pub(super) async fn conclude(
         (paths, _) => code = print_values(&report, paths, code, show),
     }
     let asked_for = Started { whose: &args.whose, told: &args.told, extra: &args.extra };
-    let denied = show.denials.told(&asked_for);
+    let redactor = show.redactor.clone();
+    let denied = show.denials.told(&asked_for, redactor.as_ref());
     denied.calls.iter().for_each(|call| show.note(call));
     denied.advice.iter().for_each(|advice| show.block(advice));
     let warned = exit::warning(&report.verdict, &args.ending.fail_on).filter(|_| code == 0);

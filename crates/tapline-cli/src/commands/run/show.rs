@@ -39,7 +39,7 @@ pub(super) struct Show {
     stopping: bool,
     agent: &'static str,
     /// Takes secrets out of what is told.
-    redactor: Option<Redactor>,
+    pub(super) redactor: Option<Redactor>,
 }
 
 /// How long the clocks run that may stop the agent.

@@ -1,0 +1,106 @@
+//! What `check --redact` tells. The stream is judged as it is, and read a second time without its secrets: so nothing that is told
+//! was cut out of a secret, and no text of the agent's can hide a line of ours.
+
+use std::collections::BTreeMap;
+
+use tapline_protocol::{Agent, Record};
+use tapline_recording::{REDACTED, Redactor};
+use tapline_session::check::{CheckReport, Checker};
+use tapline_session::permission::Decided;
+use tapline_session::policy::Violation;
+use tapline_session::step::{Step, What};
+use tapline_session::{Ending, Fold};
+
+use crate::source::{CleanMessages, CleanRecords};
+
+pub(super) struct Told {
+    redactor: Redactor,
+    records: CleanRecords,
+    fold: Fold,
+    checker: Checker,
+    /// Tool and title of each call, by its line.
+    calls: BTreeMap<u64, Vec<(String, String)>>,
+}
+
+impl Told {
+    pub(super) fn new(redactor: Redactor, agent: Option<Agent>) -> Self {
+        let (records, fold) = (CleanRecords::new(&redactor), Fold::for_agent(agent));
+        Self { redactor, records, fold, checker: Checker::default(), calls: BTreeMap::new() }
+    }
+
+    /// Takes the next record, or what the host said.
+    pub(super) fn accept(&mut self, record: Option<&Record>, steps: &[Step]) {
+        let mut clean = Vec::new();
+        if let Some(record) = record {
+            self.records.take(record.clone(), |record, _| clean.push(record));
+        } else {
+            for step in steps {
+                if let What::Prompt { text } = &step.what {
+                    self.fold.prompt(&self.redactor.text(text));
+                }
+            }
+        }
+        self.read(clean);
+    }
+
+    /// No more records come.
+    pub(super) fn rest(&mut self) {
+        let mut clean = Vec::new();
+        self.records.finish(|record, _| clean.push(record));
+        self.read(clean);
+    }
+
+    fn read(&mut self, records: Vec<Record>) {
+        for record in records {
+            let steps = self.fold.apply(&record);
+            self.checker.accept(&record, &steps);
+            for step in &steps {
+                if let What::Call(call) = &step.what {
+                    self.calls.entry(step.line).or_default().push((call.name.clone(), call.title.clone()));
+                }
+            }
+        }
+    }
+
+    /// Text that is told as a whole, without secrets.
+    pub(super) fn text(&self, text: &str) -> String {
+        self.redactor.text(text).into_owned()
+    }
+
+    /// Names the calls as the clean lines do. A call that they do not have keeps its place and its ruling.
+    pub(super) fn calls(&self, decided: &mut [Decided]) {
+        for calls in decided.chunk_by_mut(|one, other| one.line == other.line) {
+            let clean = calls.first().and_then(|call| self.calls.get(&call.line)).filter(|clean| clean.len() == calls.len());
+            for (at, call) in calls.iter_mut().enumerate() {
+                let unknown = || (REDACTED.to_owned(), REDACTED.to_owned());
+                (call.tool, call.title) = clean.and_then(|clean| clean.get(at).cloned()).unwrap_or_else(unknown);
+            }
+        }
+    }
+
+    pub(super) fn violations(&self, violations: &mut [Violation]) {
+        for violation in violations {
+            violation.message = self.text(&violation.message);
+        }
+    }
+
+    /// Tells what was found in the words of the clean lines.
+    pub(super) fn report(self, report: &mut CheckReport, ending: &Ending) {
+        let text = |text: &String| self.redactor.text(text).into_owned();
+        let ending = Ending {
+            stderr: ending.stderr.as_ref().map(text),
+            last_message: ending.last_message.as_ref().map(text),
+            violated: ending.violated.as_ref().map(text),
+            ..ending.clone()
+        };
+        let clean = self.checker.finish(&self.fold.finish(&ending), Vec::new(), false);
+        let mut messages = CleanMessages::default();
+        for finding in clean.findings {
+            messages.add(finding.code, finding.line, finding.message);
+        }
+        for finding in &mut report.findings {
+            finding.message = messages.take(finding.code, finding.line).unwrap_or_else(|| REDACTED.to_owned());
+        }
+        report.drift = clean.drift;
+    }
+}
