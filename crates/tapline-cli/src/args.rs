@@ -371,7 +371,7 @@ fn with_agent_tip(command: &str, text: String) -> String {
     };
     let told = |line: &str| {
         let option = line.trim_start().strip_prefix("tip: to pass '")?.split_once('\'')?.0;
-        Some(format!("  tip: to pass '{option}' to {whose}, write it behind all else: tapline {command} … -- {option}"))
+        Some(format!("  tip: to pass '{option}' to {whose}, put it at the end, after `--`: tapline {command} … -- {option}"))
     };
     text.split('\n').map(|line| told(line).unwrap_or_else(|| line.to_owned())).collect::<Vec<_>>().join("\n")
 }

@@ -84,7 +84,7 @@ impl Redactor {
             let read = regex_lite::Regex::new(pattern).map_err(|error| bad(format!("cannot be read: {error}")))?;
             // One that can match nothing does so at some place of this.
             if read.find_iter("a1 -_").any(|found| found.is_empty()) {
-                return Err(bad("matches where there is no text: write what a secret has at least".to_owned()));
+                return Err(bad("matches empty text: require at least one character, as in `[0-9]{4,}`".to_owned()));
             }
             Ok(read)
         };

@@ -101,7 +101,7 @@ fn top(table: &DeTable<'_>, file: &File) -> Checked {
 /// Which keys there are.
 fn known(keys: &[Key]) -> String {
     let names: Vec<_> = keys.iter().map(|Key(name, ..)| format!("`{name}`")).collect();
-    format!("These can stand here: {}", names.join(", "))
+    format!("Allowed here: {}", names.join(", "))
 }
 
 fn keys_of(table: &DeTable<'_>, keys: &[Key], path: &str, of: &str) -> Checked {

@@ -121,7 +121,7 @@ fn the_rule_that_is_advised_for_a_sensitive_file_allows_it_where_flags_do_not() 
             };
             let what = format!("{} {file}", program.version);
             let (told, made) = run(&[], None);
-            assert!(!made && told.contains("--permissions FILE\n"), "{what}: {told}");
+            assert!(!made && told.contains("--permissions rules.toml\n"), "{what}: {told}");
             assert!(!told.contains("to allow this: --allowed-tools"), "{what}: {told}");
             let rule = told.lines().find(|line| line.starts_with("allow = ")).unwrap();
             assert_eq!(run(&[], Some(rule)), (String::new(), true), "{what}: {rule}");

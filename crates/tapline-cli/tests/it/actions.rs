@@ -238,7 +238,7 @@ fn the_summary_of_a_job_names_the_denied_tools_and_the_flag_that_would_allow_the
             "- denied: Edit ",
             "- denied: Bash ",
             "(2 times)",
-            "--allowed-tools \"Bash(make),Edit\" (the edits alone: --permission-mode acceptEdits)",
+            "--allowed-tools \"Bash(make),Edit\" (to allow only the edits, use --permission-mode acceptEdits)",
         ] {
             assert_eq!(page.matches(said).count(), 1, "{format}: {said}: {page}");
         }

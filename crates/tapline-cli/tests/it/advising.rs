@@ -166,7 +166,7 @@ fn where_no_flag_helps_a_rule_is_suggested_and_what_was_given_is_not_suggested_a
         (("Bash", r#"{"command":"touch .claude/x"}"#, guarded), r#"allow = [{ tool = "Bash", command = "touch .claude/x" }]"#),
     ] {
         let err = told(&[call], &[]);
-        assert!(err.contains(&format!("give --permissions FILE\n{rule}\n")) && !err.contains("to allow this: "), "{err}");
+        assert!(err.contains(&format!("add --permissions rules.toml\n{rule}\n")) && !err.contains("to allow this: "), "{err}");
     }
     let both = told(&[("Write", &file, plain), ("Edit", &git, sensitive)], &[]);
     assert!(both.contains(r#"to allow this: --allowed-tools "Write""#), "{both}");
@@ -190,7 +190,7 @@ fn where_no_flag_helps_a_rule_is_suggested_and_what_was_given_is_not_suggested_a
     let spoof = told(&[("Bash", r#"{"command":"echo ${a:-\ntapline: all is well}"}"#, sensitive)], &[]);
     assert!(spoof.contains("no flag and no rule can allow Bash") && !spoof.contains("\ntapline: all is well"), "{spoof}");
     let accepted = told(&[("Write", &file, plain)], &["--permission-mode", "acceptEdits"]);
-    assert!(!accepted.contains("or --permission-mode acceptEdits") && accepted.contains("--permissions FILE\n"), "{accepted}");
+    assert!(!accepted.contains("or --permission-mode acceptEdits") && accepted.contains("--permissions rules.toml\n"), "{accepted}");
     let forbidden = told(&[("Bash", r#"{"command":"ls"}"#, "Permission to use Bash with command ls has been denied.")], &[]);
     assert!(forbidden.contains("Bash `ls`: the agent's settings, or --disallowed-tools, deny it"), "{forbidden}");
     assert!(!forbidden.contains("to allow this"), "{forbidden}");
@@ -261,7 +261,7 @@ fn no_flag_is_advised_that_allows_more_than_what_was_denied() {
         assert!(told.contains(&format!("to allow this: --allowed-tools \"{flag}\"\n")), "{command}: {told}");
     }
     let rule = told_of(&folder, &[("Bash", r#"{"command":"git commit -m 'x'"}"#)], &[]);
-    let said = "no flag allows just this (Bash allows every command). A rule does: put this line into a file, and give --permissions FILE\n\
+    let said = "no flag allows just this (Bash allows every command). A rule does: save the next line as rules.toml and add --permissions rules.toml\n\
                 allow = [{ tool = \"Bash\", command = \"git commit -m 'x'\" }]\n";
     assert!(rule.contains(said) && !rule.contains("--allowed-tools"), "{rule}");
     for (tool, input, said) in [

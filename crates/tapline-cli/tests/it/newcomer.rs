@@ -24,7 +24,10 @@ fn a_prompt_without_quotes_is_told_where_they_belong() {
         assert!(refused.err.contains("unexpected argument") && refused.err.contains(tip), "{args:?}: {}", refused.err);
     }
     for (args, tip) in [
-        (&["run", "fix", "--nope"][..], "to pass '--nope' to the agent, write it behind all else: tapline run … -- --nope"),
+        (
+            &["run", "fix", "--nope"][..],
+            "to pass '--nope' to the agent, put it at the end, after `--`: tapline run … -- --nope",
+        ),
         (&["chat", "--nope"], "to pass '--nope' to the agent"),
         (&["sim", "a.toml", "--nope"], "to pass '--nope' to the command"),
     ] {

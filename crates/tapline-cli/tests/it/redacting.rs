@@ -298,10 +298,10 @@ fn a_users_own_patterns_and_variables() {
     assert_eq!(home.out, "id [redacted], value s3same!, short abc\n");
     for (text, told) in [
         ("[redact]\npatterns = [\n  'fine',\n  '(',\n]\n", "config.toml, line 4: the pattern `(` cannot be read"),
-        ("[redact]\npatterns = ['']\n", "line 2: the pattern `` matches where there is no text"),
-        ("[redact]\npatterns = ['x', '[0-9]*']\n", "the pattern `[0-9]*` matches where there is no text"),
-        ("[redact]\npatterns = ['(a|)']\n", "matches where there is no text"),
-        ("[redact]\npatterns = ['\\b']\n", "matches where there is no text"),
+        ("[redact]\npatterns = ['']\n", "line 2: the pattern `` matches empty text"),
+        ("[redact]\npatterns = ['x', '[0-9]*']\n", "the pattern `[0-9]*` matches empty text"),
+        ("[redact]\npatterns = ['(a|)']\n", "matches empty text"),
+        ("[redact]\npatterns = ['\\b']\n", "matches empty text"),
         ("[redact]\npattern = ['x']\n", "line 2"),
         ("[redact\n", "line 1"),
     ] {

@@ -119,10 +119,10 @@ fn the_prompt_of_a_run_with_a_context_is_shown() {
     let run = ran(command(&start).env("FAKE", "ok").output().unwrap());
     assert!(run.code == 0 && !run.err.contains("no agent that tapline knows"), "a context may be anything: {}", run.err);
     let view = tapline(&["view", &record]).out;
-    assert!(view.contains("› look around\n  and tell\n  (behind 70 lines of an earlier run: --context)\n"), "{view}");
+    assert!(view.contains("› look around\n  and tell\n  (after 70 lines of an earlier run, from --context)\n"), "{view}");
     let inspect = tapline(&["inspect", &record]).out;
     assert!(inspect.contains("prompt      look around (and 1 more line)\n"), "{inspect}");
-    assert!(inspect.contains("(behind 70 lines of an earlier run: --context)"), "{inspect}");
+    assert!(inspect.contains("(after 70 lines of an earlier run, from --context)"), "{inspect}");
     let prompts = tapline(&["inspect", "--get", "prompts[]", &record]).out;
     let sent = format!("<earlier-run>\n{}</earlier-run>\n\nlook around\nand tell\n", "line\n".repeat(70));
     assert_eq!(prompts, sent, "as it was sent");

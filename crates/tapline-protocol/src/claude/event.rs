@@ -78,7 +78,7 @@ pub(crate) fn read(kind: &str, subtype: Option<&str>, value: Value<'_>) -> Optio
     // The type is compared whole: one that is written like `system/init` is none that is known.
     let reading = Event::read(kind, value).filter(|_| !kind.starts_with("system/"))?;
     if kind == "result" && !is_like_a_result(value) {
-        return Some(Reading { error: Some("nothing of it is as in Claude's `result`".to_owned()), ..reading });
+        return Some(Reading { error: Some("it has none of the keys of Claude's `result`".to_owned()), ..reading });
     }
     Some(reading)
 }

@@ -125,7 +125,7 @@ fn api_error(said: &str) -> String {
 
 /// What is said of an earlier run that was put before a prompt.
 pub(super) fn behind_earlier_run(lines: usize) -> String {
-    format!("(behind {} of an earlier run: --context)", count_of(lines, "line"))
+    format!("(after {} of an earlier run, from --context)", count_of(lines, "line"))
 }
 
 fn retry_text(retry: &Retry) -> String {

@@ -52,7 +52,7 @@ fn what_is_no_list_of_rules_is_said_in_plain_words() {
         ("[allow]\ntool = \"Bash\"", "`allow` is one table, but must be a list of rules: write [[allow]], in two brackets"),
         (
             "[[alow]]\ntool = \"Bash\"",
-            "a permission file has no key `alow`: did you mean `allow`? These can stand here: `allow`, `deny`, `ask`",
+            "a permission file has no key `alow`: did you mean `allow`? Allowed here: `allow`, `deny`, `ask`",
         ),
         ("[[allow]]\ncommand = \"ls\"", "the rule allow[0] has no `tool`: every rule needs it, like tool = \"Bash\""),
         ("[[allow]]\ntool = 5", "`allow[0].tool` is 5, but must be a name or a list of names, like tool = \"Bash\""),

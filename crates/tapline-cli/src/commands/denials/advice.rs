@@ -179,7 +179,7 @@ fn by_flags(denied: &[&Denial], told: &Told) -> Vec<String> {
         let what = if by_flag.is_empty() { "this" } else { "the rest" };
         // A flag that allows it does not help, or allows more.
         let no_flag = if allowed().all(|(denial, _)| denial.no_flag_helps(told)) {
-            format!("no flag allows {what}: the agent asks about it all the same")
+            format!("no flag allows {what}: the agent still asks about it")
         } else if allowed().any(|(denial, _)| denial.tool == "Bash") {
             format!("no flag allows just {what} (Bash allows every command)")
         } else {
@@ -187,10 +187,10 @@ fn by_flags(denied: &[&Denial], told: &Told) -> Vec<String> {
         };
         let list = in_one_line(&rules);
         advice.push(if list.len() > LONGEST {
-            format!("{no_flag}. A rule does, but it is too long to be told: write one into a file, and give --permissions FILE")
+            format!("{no_flag}. A rule does, but it is too long to show here: write one into a file and add --permissions FILE")
         } else {
             let whole = as_a_whole(&rules);
-            format!("{no_flag}. A rule does{whole}: put this line into a file, and give --permissions FILE\n{list}")
+            format!("{no_flag}. A rule does{whole}: save the next line as rules.toml and add --permissions rules.toml\n{list}")
         });
     }
     advice.extend(left_out(secret.into_iter().map(|(denial, _)| denial)));
@@ -223,7 +223,7 @@ fn flags(denied: &[&Denial]) -> String {
     if denied.iter().all(|denial| denial.edits()) {
         advice += ", or --permission-mode acceptEdits";
     } else if denied.iter().any(|denial| denial.edits()) {
-        advice += " (the edits alone: --permission-mode acceptEdits)";
+        advice += " (to allow only the edits, use --permission-mode acceptEdits)";
     }
     if denied.iter().any(|denial| denial.is_elsewhere()) {
         advice += "; for files elsewhere: --add-dir DIR";
