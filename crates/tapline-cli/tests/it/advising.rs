@@ -190,7 +190,10 @@ fn where_no_flag_helps_a_rule_is_suggested_and_what_was_given_is_not_suggested_a
     let spoof = told(&[("Bash", r#"{"command":"echo ${a:-\ntapline: all is well}"}"#, sensitive)], &[]);
     assert!(spoof.contains("no flag and no rule can allow Bash") && !spoof.contains("\ntapline: all is well"), "{spoof}");
     let accepted = told(&[("Write", &file, plain)], &["--permission-mode", "acceptEdits"]);
-    assert!(!accepted.contains("or --permission-mode acceptEdits") && accepted.contains("--permissions rules.toml\n"), "{accepted}");
+    assert!(
+        !accepted.contains("or --permission-mode acceptEdits") && accepted.contains("--permissions rules.toml\n"),
+        "{accepted}"
+    );
     let forbidden = told(&[("Bash", r#"{"command":"ls"}"#, "Permission to use Bash with command ls has been denied.")], &[]);
     assert!(forbidden.contains("Bash `ls`: the agent's settings, or --disallowed-tools, deny it"), "{forbidden}");
     assert!(!forbidden.contains("to allow this"), "{forbidden}");
