@@ -204,28 +204,10 @@ impl Source {
 
     /// The next record, for those who pass it on unread.
     pub(crate) fn next_record(&mut self) -> Result<Option<Record>> {
-        let Self { name, input, redaction, unsure, is_transcript, .. } = self;
-        let mut read = || {
-            let record = input.next().transpose().with_context(|| format!("cannot read {name}"))?;
-            if let Some(transcript) = record.as_ref().filter(|_| *unsure).and_then(Transcript::of) {
-                (*unsure, *is_transcript) = (false, true);
-                output::tell(&format!("{name} is {}", transcript.about()));
-            }
-            *unsure &= record.as_ref().is_some_and(|record| record.line < SHOWS_WITHIN && !is_of_a_stream(record));
-            Ok(record)
-        };
-        let Some(redaction) = redaction else {
-            let record = read()?;
-            if let (Some(sent), Some(record)) = (&mut self.sent, &record) {
-                sent.received(record.bytes.len());
-            }
-            return Ok(record);
-        };
-        let (record, bytes) = redaction.next(read)?.unzip();
-        if let (Some(sent), Some(bytes)) = (&mut self.sent, bytes) {
-            sent.received(bytes);
+        if self.held.is_empty() {
+            self.hold_next()?;
         }
-        Ok(record)
+        Ok(self.held.pop_front())
     }
 
     /// The next record and what happened in it; no record where it was the host that said something.
@@ -236,9 +218,8 @@ impl Source {
         if !std::mem::replace(&mut self.looked, true) {
             self.look_ahead()?;
         }
-        if self.sent.is_some() && self.held.is_empty() {
-            let next = self.next_record()?;
-            self.held.extend(next);
+        if self.held.is_empty() {
+            self.hold_next()?;
         }
         if let Some(sent) = &mut self.sent {
             let mut steps = sent.before(!self.held.is_empty(), &mut self.fold);
@@ -251,24 +232,67 @@ impl Source {
                 return Ok(Some((None, steps)));
             }
         }
-        let record = match self.held.pop_front() {
-            None if self.sent.is_none() => self.next_record()?,
-            held => held,
-        };
-        let Some(record) = record else { return Ok(None) };
-        let mut steps = self.fold.apply(&record);
+        let Some(record) = self.held.front() else { return Ok(None) };
+        let mut steps = self.fold.apply(record);
         if self.is_transcript {
             steps.retain(|step| !matches!(&step.what, What::Odd(odd) if odd.code == UNKNOWN));
         }
-        Ok(Some((Some(record), steps)))
+        Ok(Some((self.held.pop_front(), steps)))
+    }
+
+    /// Reads one more record and holds it, unless the stream is over. A record is large: it is moved as seldom as can be.
+    fn hold_next(&mut self) -> Result<bool> {
+        // Taken out for as long as it reads on: it may want several lines.
+        let Some(mut redaction) = self.redaction.take() else {
+            let Some(record) = self.read()? else { return Ok(false) };
+            self.hold(record.bytes.len(), record);
+            return Ok(true);
+        };
+        let next = redaction.next(|| self.read());
+        self.redaction = Some(redaction);
+        let next = next?;
+        let is_one = next.is_some();
+        if let Some((record, bytes)) = next {
+            self.hold(bytes, record);
+        }
+        Ok(is_one)
+    }
+
+    #[inline]
+    fn hold(&mut self, bytes: usize, record: Record) {
+        if let Some(sent) = &mut self.sent {
+            sent.received(bytes);
+        }
+        self.held.push_back(record);
+    }
+
+    /// The next record as it stands in the stream.
+    #[inline]
+    fn read(&mut self) -> Result<Option<Record>> {
+        let record = match self.input.next() {
+            None => {
+                self.unsure = false;
+                return Ok(None);
+            }
+            Some(Err(error)) => return Err(error).with_context(|| format!("cannot read {}", self.name)),
+            Some(Ok(record)) => record,
+        };
+        if self.unsure {
+            if let Some(transcript) = Transcript::of(&record) {
+                self.is_transcript = true;
+                output::tell(&format!("{} is {}", self.name, transcript.about()));
+            }
+            self.unsure = !self.is_transcript && record.line < SHOWS_WITHIN && !is_of_a_stream(&record);
+        }
+        Ok(Some(record))
     }
 
     /// Says first of all that nobody's stream this is, as far as that shows in the lines that are there. What was sent between the
     /// lines of a recording stays between them: there only the first is looked at.
     fn look_ahead(&mut self) -> Result<()> {
-        while let Some(record) = self.next_record()? {
-            let (dialect, is_old_codex) = (record.dialect, is_before_0_44(&record));
-            self.held.push_back(record);
+        while self.hold_next()? {
+            let Some(record) = self.held.back() else { break };
+            let (dialect, is_old_codex) = (record.dialect, is_before_0_44(record));
             let shows = !dialect.is_open() || is_old_codex || self.held.len() as u64 >= SHOWS_WITHIN;
             let is_over = shows || self.sent.is_some() || self.may_wait() && !self.at_rest;
             if dialect.agent().is_none() && dialect.is_foreign() && is_over && !is_old_codex && !self.is_transcript {

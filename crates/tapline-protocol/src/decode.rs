@@ -8,7 +8,7 @@ use crate::dialect::{Dialect, known_kind};
 use crate::event::{Event, Malformed};
 use crate::json::{Kind, SyntaxError, Tape, Value};
 use crate::lines::{Line, Piece, Splitter};
-use crate::record::{Envelope, Record, trim};
+use crate::record::{Envelope, Record, lossy, trim};
 use crate::wire::Read;
 
 /// Turns pushed bytes into records, for callers that do their own reading, such as async code.
@@ -107,15 +107,7 @@ impl LineReader {
         let (envelope, event) = match line.piece {
             Piece::Line => {
                 let text = trim(&line.bytes, line.number == 1);
-                if text.is_empty() {
-                    (Envelope::default(), Event::Blank)
-                } else {
-                    // The lossy reading is slow: only the few lines that need it take it.
-                    match simdutf8::basic::from_utf8(text) {
-                        Ok(text) => self.text(text),
-                        Err(_) => self.text(&String::from_utf8_lossy(text)),
-                    }
-                }
+                if text.is_empty() { (Envelope::default(), Event::Blank) } else { self.text(&lossy(text)) }
             }
             Piece::NulRun => (Envelope::default(), Event::Malformed(Malformed::NulRun)),
             Piece::TooLong => (Envelope::default(), Event::Malformed(Malformed::TooLong)),

@@ -7,7 +7,7 @@ use crate::decode::Decoder;
 use crate::event::LineKind;
 use crate::json::{Kind, SyntaxError, Tape, Value};
 use crate::reader::Reader;
-use crate::record::{Record, trim};
+use crate::record::{Record, lossy, trim};
 
 /// What the caller knows about the input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -133,7 +133,7 @@ fn looks_like_document<R: BufRead>(source: &mut R, head: &mut Vec<u8>) -> io::Re
             continue;
         }
         check_at = head.len() * 2;
-        match Tape::default().parse(&String::from_utf8_lossy(text)) {
+        match Tape::default().parse(&lossy(text)) {
             // The first line of a stream: it is handed on at once. A result that stays alone is known at the end.
             Ok(value) if value.kind() == Kind::Object && !is_untyped_document(value) => {
                 return Ok(text.contains(&b'\n') && ended);
@@ -171,7 +171,7 @@ fn more<R: BufRead>(source: &mut R, head: &mut Vec<u8>) -> io::Result<bool> {
 /// The records of a whole document: a result, or an array of events. Where nobody said that it is one, it must
 /// look like one.
 fn document(bytes: &[u8], format: InputFormat, decoder: &mut Decoder) -> Option<(Shape, VecDeque<Record>)> {
-    let text = String::from_utf8_lossy(trim(bytes, true));
+    let text = lossy(trim(bytes, true));
     let mut tape = Tape::default();
     let value = tape.parse(&text).ok()?;
     if value.kind() == Kind::Object {

@@ -50,7 +50,7 @@ impl Record {
 
     /// The line's text without its terminator and whitespace; invalid UTF-8 becomes U+FFFD.
     pub fn text(&self) -> Cow<'_, str> {
-        String::from_utf8_lossy(self.trimmed())
+        lossy(self.trimmed())
     }
 
     /// A top-level field, unchanged, for fields that no type keeps.
@@ -87,6 +87,12 @@ impl Record {
         })
         .unwrap_or_default()
     }
+}
+
+/// The text of these bytes; invalid UTF-8 becomes U+FFFD. The standard library reads byte by byte: only the few lines that need it
+/// take that way.
+pub(crate) fn lossy(bytes: &[u8]) -> Cow<'_, str> {
+    simdutf8::basic::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
 
 /// Strips ASCII blanks and carriage returns at the ends, and the byte order mark at the start of a stream.

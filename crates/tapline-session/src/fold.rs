@@ -454,10 +454,12 @@ pub(crate) struct Steps<'r> {
 }
 
 impl Steps<'_> {
+    #[inline]
     pub(crate) fn push(&mut self, what: What) {
         self.push_at(self.record.line, what);
     }
 
+    #[inline]
     fn push_at(&mut self, line: u64, what: What) {
         self.steps.push(Step {
             line,

@@ -1,6 +1,6 @@
 //! The sessions of a stream: their ids, and what the first of them was started with.
 
-use std::collections::HashSet;
+use foldhash::fast::RandomState;
 
 use crate::step::SessionInfo;
 
@@ -21,7 +21,7 @@ pub struct SessionFacts {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ids {
     pub(super) list: Vec<String>,
-    seen: HashSet<String>,
+    seen: std::collections::HashSet<String, RandomState>,
 }
 
 impl Ids {
@@ -33,7 +33,8 @@ impl Ids {
         if self.list.last().is_some_and(|last| last == id) || self.list.len() >= Self::LISTED {
             return;
         }
-        if self.seen.insert(id.to_owned()) {
+        if !self.seen.contains(id) {
+            self.seen.insert(id.to_owned());
             self.list.push(id.to_owned());
         }
     }

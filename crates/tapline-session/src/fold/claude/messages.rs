@@ -277,13 +277,14 @@ impl Fold {
                 Partial::MessageStart { message_id }
             }
             WirePartial::BlockStart(start) => {
-                let block = start.content_block.clone().unwrap_or_default();
-                let kind = block.kind.unwrap_or_default();
-                Partial::BlockStart { index: start.index.unwrap_or(0), kind, name: block.name }
+                let block = start.content_block.as_ref();
+                let kind = block.and_then(|block| block.kind.clone()).unwrap_or_default();
+                let name = block.and_then(|block| block.name.clone());
+                Partial::BlockStart { index: start.index.unwrap_or(0), kind, name }
             }
             WirePartial::BlockDelta(part) => {
-                let delta = part.delta.clone().unwrap_or_default();
-                let (kind, text) = match (delta.text, delta.thinking, delta.partial_json) {
+                let Some(delta) = &part.delta else { return out.quiet(None) };
+                let (kind, text) = match (&delta.text, &delta.thinking, &delta.partial_json) {
                     (Some(text), _, _) => (DeltaKind::Text, text),
                     (None, Some(text), _) => (DeltaKind::Thinking, text),
                     (None, None, Some(text)) => (DeltaKind::Json, text),
@@ -292,10 +293,10 @@ impl Fold {
                 if kind == DeltaKind::Text {
                     let typed = self.typing.entry(thread.cloned()).or_default();
                     if typed.len() < TYPED_KEPT {
-                        typed.push_str(&text);
+                        typed.push_str(text);
                     }
                 }
-                Partial::Delta { index: part.index.unwrap_or(0), kind, text }
+                Partial::Delta { index: part.index.unwrap_or(0), kind, text: text.clone() }
             }
             WirePartial::BlockStop(stop) => Partial::BlockStop { index: stop.index.unwrap_or(0) },
             WirePartial::MessageDelta(delta) => {
