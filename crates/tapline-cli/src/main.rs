@@ -8,6 +8,7 @@ mod ci;
 mod clock;
 mod commands;
 mod config;
+mod errors;
 mod exit;
 mod follow;
 mod init;
@@ -47,7 +48,7 @@ fn code_of(result: anyhow::Result<u8>) -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            output::fail(&format!("{error:#}"));
+            output::fail(&errors::told(error.as_ref()));
             ExitCode::from(exit::USAGE)
         }
     }

@@ -68,7 +68,7 @@ pub use agent::Agent;
 pub use answers::{
     Answers, ElicitationReply, HookEvent, HookQuestion, Permission, PermissionQuestion, Tool, ToolResult, ToolServer,
 };
-pub use ask::{Answer, Failure, ask};
+pub use ask::{Answer, Failure, StructuredError, ask};
 pub use control::{Control, Sent, SessionError};
 pub use conversation::Conversation;
 pub use error::StartError;

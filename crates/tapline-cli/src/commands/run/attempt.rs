@@ -19,7 +19,7 @@ use super::signals::{NotBegun, Signals, over};
 use crate::args::run::{Format, Run};
 use crate::commands::check::doubts_of;
 use crate::commands::guard_program;
-use crate::{exit, store};
+use crate::{errors, exit, store};
 
 /// No more broken rules of one line are told.
 const TOLD: usize = 5;
@@ -83,7 +83,7 @@ impl Attempt<'_> {
         };
         if let (true, Err(StartError::Recording(error))) = (self.number > 1, &started) {
             // The first attempt could be kept; what happens to the disk later does not end the run.
-            show.note(&format!("WARNING: this attempt is not recorded: {error}"));
+            show.note(&format!("WARNING: this attempt is not recorded: {}", errors::told(error)));
             folder = None;
             started = self.agent(resume, None).start().await;
         }
