@@ -64,6 +64,9 @@ mod running;
 mod session;
 mod start;
 
+#[cfg(test)]
+mod paused;
+
 pub use agent::Agent;
 pub use answers::{
     Answers, ElicitationReply, HookEvent, HookQuestion, Permission, PermissionQuestion, Tool, ToolResult, ToolServer,
