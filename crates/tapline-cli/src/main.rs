@@ -12,11 +12,13 @@ mod exit;
 mod follow;
 mod init;
 mod output;
+mod page;
 mod plain;
 mod signals;
 mod sink;
 mod source;
 mod store;
+mod topics;
 mod values;
 
 use std::process::ExitCode;
