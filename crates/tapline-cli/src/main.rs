@@ -13,12 +13,14 @@ mod exit;
 mod follow;
 mod init;
 mod output;
+mod page;
 mod plain;
 mod secrets;
 mod signals;
 mod sink;
 mod source;
 mod store;
+mod topics;
 mod values;
 
 use std::io;

@@ -153,7 +153,7 @@ fn never_allowed<'d>(calls: impl Iterator<Item = (&'d Denial, &'d str, &'d str)>
     }
     if !lines.is_empty() {
         lines.push(
-            "what no rule can allow, a person can: tapline chat asks you (docs/PERMISSIONS.md says what rules allow)"
+            "what no rule can allow, a person can: tapline chat asks you (`tapline help permissions` says what rules allow)"
                 .to_owned(),
         );
     }
