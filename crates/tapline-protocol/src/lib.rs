@@ -36,6 +36,7 @@ mod json;
 mod lines;
 mod reader;
 mod record;
+mod stop;
 mod tags;
 mod transcript;
 mod wire;
@@ -49,5 +50,6 @@ pub use json::{Entries, Items, Json, JsonError, Kind, Number, SyntaxError, Tape,
 pub use lines::{DEFAULT_LINE_LIMIT, Line, Piece, Splitter};
 pub use reader::Reader;
 pub use record::{Envelope, Record};
+pub use stop::StopReason;
 pub use transcript::Transcript;
 pub use wire::{Field, Frame, Nullable, Read, Shape, Tokens};
