@@ -30,6 +30,7 @@ pub mod claude;
 pub mod codex;
 mod decode;
 mod dialect;
+mod dialects;
 mod event;
 mod input;
 mod json;
@@ -37,7 +38,6 @@ mod lines;
 mod reader;
 mod record;
 mod tags;
-mod transcript;
 mod wire;
 
 pub use agent::Agent;
@@ -49,5 +49,4 @@ pub use json::{Entries, Items, Json, Kind, Number, SyntaxError, Tape, Token, Val
 pub use lines::{DEFAULT_LINE_LIMIT, Line, Piece, Splitter};
 pub use reader::Reader;
 pub use record::{Envelope, Record};
-pub use transcript::Transcript;
 pub use wire::{Field, Frame, Nullable, Read, Shape, Tokens};
