@@ -11,9 +11,10 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use tapline_protocol::Agent;
+use tapline_session::render::Style;
 use tapline_session::text::visible;
 
-use crate::agents;
+use crate::{agents, exit, output};
 
 /// Run headless coding agents; read, convert, query and check what they write.
 ///
@@ -21,17 +22,11 @@ use crate::agents;
 /// no process behind. It reads the streams of `claude -p --output-format stream-json` (or json) and `codex exec --json`,
 /// live on a pipe or from a file, without losing a line: Claude Code 1.0 and newer, Codex 0.44 and newer.
 #[derive(Debug, Parser)]
-#[command(name = "tapline", version, max_term_width = 100, after_help = EXIT_CODES)]
+#[command(name = "tapline", version, max_term_width = 100, after_help = exit::codes())]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
 }
-
-const EXIT_CODES: &str = "\
-Exit codes: 0 success, 1 the agent failed (or --get found nothing, or --fail-on),
-2 bad usage or input, 3 policy violated (sim, replay --strict: an expectation was not met),
-4 incomplete, 124 timeout, 126 agent not executable, 127 agent not found, 130 interrupted,
-143 terminated.";
 
 /// The command that guards a run, for tapline itself to start.
 pub(crate) const GUARD: &str = "__guard";
@@ -299,6 +294,21 @@ pub(crate) struct Look {
     pub(crate) color: When,
 }
 
+impl Look {
+    pub(crate) fn is_coloured(self) -> bool {
+        match self.color {
+            When::Always => true,
+            When::Never => false,
+            When::Auto => output::is_capable() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        }
+    }
+
+    /// The colours, or none.
+    pub(crate) fn style(self) -> Style {
+        if self.is_coloured() { Style::ansi() } else { Style::plain() }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum When {
     /// On a terminal, unless NO_COLOR is set
@@ -323,8 +333,8 @@ pub(crate) fn parse() -> Result<Command, ExitCode> {
                 ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "no command was given",
                 _ => text.lines().next().unwrap_or_default().trim_start_matches("error: "),
             };
-            crate::output::refuse(&text, why);
-            Err(ExitCode::from(crate::exit::USAGE))
+            output::refuse(&text, why);
+            Err(ExitCode::from(exit::USAGE))
         }
     }
 }
@@ -345,7 +355,7 @@ fn with_tip(error: &clap::Error) -> String {
     }
     let is_option = |word: &&str| word.starts_with('-');
     let prompt = rest.iter().map(String::as_str).skip_while(is_option).take_while(|word| !is_option(word));
-    let prompt = crate::output::quoted(&prompt.collect::<Vec<_>>().join(" "));
+    let prompt = output::quoted(&prompt.collect::<Vec<_>>().join(" "));
     let tip = format!("  tip: put the prompt in quotes: tapline {command} {prompt}");
     text.replacen("\n\nUsage:", &format!("\n\n{tip}\n\nUsage:"), 1)
 }

@@ -16,7 +16,7 @@ use tapline_session::{Ending, Fold, Format, Ledger, Run, Step, Summary, Warning,
 
 use crate::agents::habits;
 use crate::args::{Facts, Shape};
-use crate::{clock, config, output, store};
+use crate::{clock, config, output, secrets, store};
 use redaction::Redaction;
 
 pub(crate) use redaction::{CleanMessages, CleanRecords};
@@ -113,7 +113,7 @@ impl Source {
         source.clock = clock.filter(|_| end.timed_out);
         let given = source.ending;
         let stderr = recording.stderr_head(STDERR_KEPT).ok().filter(|text| !text.is_empty());
-        let clean = |text: String| config::quiet_redactor().map(|(redactor, _)| redactor.text(&text).into_owned());
+        let clean = |text: String| config::redactor().map(|(redactor, _)| redactor.text(&text).into_owned());
         let stderr = stderr.map(clean).transpose()?;
         source.ending = Ending {
             exit_code: given.exit_code.or(end.exit_code),
@@ -142,7 +142,7 @@ impl Source {
 
     /// Takes secrets out of all that is read from here on.
     pub(crate) fn redacted(self) -> Result<Self> {
-        Ok(self.redacted_by(config::redactor()?))
+        Ok(self.redacted_by(secrets::redactor()?))
     }
 
     pub(crate) fn redacted_by(mut self, redactor: Redactor) -> Self {

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use tapline_recording::RecordingError;
+use tapline_session::exit;
 
 /// Why an agent did not start.
 #[derive(Debug, thiserror::Error)]
@@ -54,9 +55,9 @@ impl StartError {
     /// The exit code that tapline uses for this error.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::NotFound { .. } => 127,
-            Self::NotExecutable { .. } | Self::System { .. } => 126,
-            Self::Refused(_) | Self::Cwd { .. } | Self::Recording(_) => 2,
+            Self::NotFound { .. } => exit::NOT_FOUND,
+            Self::NotExecutable { .. } | Self::System { .. } => exit::NOT_EXECUTABLE,
+            Self::Refused(_) | Self::Cwd { .. } | Self::Recording(_) => exit::USAGE,
         }
     }
 }

@@ -4,7 +4,6 @@
 mod claude;
 mod codex;
 mod prompts;
-mod recent;
 mod rejected;
 mod sessions;
 mod side;
@@ -19,12 +18,12 @@ use serde::Serialize;
 use tapline_protocol::{Agent, Dialect, Event, LineKind, Malformed, Record, SyntaxError};
 
 pub use codex::{CodexPart, ItemEntry, TurnCounts};
-pub(crate) use recent::Recent;
 pub use rejected::Rejected;
 pub use sessions::SessionFacts;
 pub(crate) use sides::Extensions;
 
 use crate::ledger::{Ledger, LedgerBuilder};
+use crate::recent::Recent;
 use crate::step::{Level, Notice, Odd, Said, Step, Task, Turn, What};
 use crate::text::{count_of, head, one_line};
 use crate::verdict::{Ending, Evidence, TextFacts, Verdict, Warnings, judge};

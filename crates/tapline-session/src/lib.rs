@@ -31,6 +31,7 @@
 mod agents;
 mod call;
 pub mod check;
+pub mod exit;
 mod fold;
 mod format;
 mod host;
@@ -38,6 +39,7 @@ mod ledger;
 mod pattern;
 pub mod permission;
 pub mod policy;
+mod recent;
 pub mod render;
 mod report;
 mod rulefile;

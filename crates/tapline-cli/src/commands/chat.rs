@@ -28,7 +28,7 @@ use crate::args::chat::Chat;
 use crate::commands::check::read_permissions;
 use crate::commands::guard_program;
 use crate::commands::run::prepare;
-use crate::{ci, config, exit, output, store};
+use crate::{ci, config, exit, output, secrets, store};
 
 pub(crate) fn run(args: &Chat) -> Result<u8> {
     let typed = args.script.is_none() && std::io::stdin().is_terminal();
@@ -58,7 +58,7 @@ fn agent(args: &Chat, typed: bool) -> Result<Agent> {
     agent.bin.clone_from(&args.whose.bin);
     agent.cwd.clone_from(&args.whose.cwd);
     agent.record = store::folder(&args.kept)?.map(|folder| store::record_to(&args.kept, folder, args.redact));
-    agent.redactor = if args.redact || ci::is_log() { config::redactor()? } else { config::quiet_redactor()?.0 };
+    agent.redactor = if args.redact || ci::is_log() { secrets::redactor()? } else { config::redactor()?.0 };
     agent.guard = guard_program();
     Ok(agent)
 }

@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Doctor) -> Result<u8> {
         let list: serde_json::Map<_, _> = findings.iter().map(|finding| (finding.about.to_owned(), facts(finding))).collect();
         writeln!(out, "{}", json!({ "ok": ok, "tapline": env!("CARGO_PKG_VERSION"), "findings": list }))?;
     } else {
-        let style = if output::colour(args.look) { Style::ansi() } else { Style::plain() };
+        let style = args.look.style();
         out.write_all(render(&findings, style).as_bytes())?;
     }
     out.flush()?;
@@ -168,7 +168,7 @@ fn configuration() -> Finding {
     let about = "config";
     let path = config::path().filter(|path| path.exists()).map(|path| path.display().to_string());
     let facts = json!({ "path": path });
-    match config::quiet_redactor() {
+    match config::redactor() {
         Err(error) => {
             let advice = Some("correct the file, or remove it".to_owned());
             Finding { about, mood: Mood::Bad, text: format!("{error:#}"), advice, facts }
@@ -206,7 +206,7 @@ fn processes() -> Finding {
 fn terminal(args: &Doctor) -> Finding {
     let (columns, rows) = output::size();
     let (text, facts) = if output::is_terminal() {
-        let colour = if output::colour(args.look) { "colour" } else { "no colour" };
+        let colour = if args.look.is_coloured() { "colour" } else { "no colour" };
         let term = std::env::var("TERM").unwrap_or_else(|_| "unknown".to_owned());
         let drawn = if output::is_capable() { "live view" } else { "lines only" };
         (format!("{columns}×{rows} · {term} · {colour} · {drawn}"), json!({ "columns": columns, "rows": rows }))

@@ -1,5 +1,7 @@
 //! The laws of ARCHITECTURE.md that a machine can hold.
 
+mod circles;
+
 use std::path::{Path, PathBuf};
 
 use crate::tapline::root;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::Fold;
-use super::recent::hash;
+use crate::recent::hash;
 use crate::step::{Step, What};
 
 /// So many prompts may wait for the other side.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Add;
 
 use super::{Basis, Ledger, ModelTotals, TokenCounts, exact_dollars};
-use crate::fold::Recent;
+use crate::recent::Recent;
 
 /// What a message says that it took.
 pub(crate) struct MessageUsage<'m> {

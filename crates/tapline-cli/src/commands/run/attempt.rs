@@ -70,7 +70,7 @@ impl Ended {
             report.verdict.outcome = Outcome::Interrupted;
         }
         self.summary = None;
-        self.code = code.unwrap_or(130);
+        self.code = code.unwrap_or(exit::INTERRUPTED);
     }
 }
 
@@ -339,10 +339,10 @@ impl Attempt<'_> {
 
 fn exit_code(conclusion: &Conclusion, signals: &Signals) -> u8 {
     let code = conclusion.summary.verdict.exit_code();
-    let interrupted = matches!(code, 130 | 143);
+    let interrupted = matches!(code, exit::INTERRUPTED | exit::TERMINATED);
     match (conclusion.stopped, signals.code()) {
-        (Some(StopReason::Interrupted), _) if interrupted => 130,
-        (Some(StopReason::Terminated), _) if interrupted => 143,
+        (Some(StopReason::Interrupted), _) if interrupted => exit::INTERRUPTED,
+        (Some(StopReason::Terminated), _) if interrupted => exit::TERMINATED,
         (_, Some(asked)) if interrupted => asked,
         _ => code,
     }

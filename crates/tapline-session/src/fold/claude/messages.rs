@@ -9,8 +9,8 @@ use tapline_protocol::{Envelope, Json, Kind, Record, Value};
 use super::usage;
 use crate::agents::asks_a_person;
 use crate::call::describe;
-use crate::fold::recent::hash;
 use crate::fold::{Fold, Steps};
+use crate::recent::hash;
 use crate::step::{Answer, Call, CallStatus, DeltaKind, Level, Partial, Said, ServerAnswer, ServerCall, Step, What};
 
 /// No more of a message that is being written is kept.
