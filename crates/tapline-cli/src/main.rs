@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 #[expect(clippy::doc_markdown, reason = "its comments are help texts, printed as they are")]
+mod agents;
 mod args;
 mod ci;
 mod clock;

@@ -10,9 +10,9 @@ use tapline_protocol::StopReason;
 use crate::exit;
 
 pub use category::Category;
-pub(crate) use category::{CodexFailure, TurnFacts};
+pub(crate) use category::{CONNECTION, named_in, of_words};
 pub(crate) use heuristics::{TextFacts, says_waiting};
-pub(crate) use judge::{Evidence, judge};
+pub(crate) use judge::{ERROR_LIMIT, Evidence, judge};
 
 /// Facts about a run that its stream does not contain.
 #[derive(Clone, Debug, Default)]
