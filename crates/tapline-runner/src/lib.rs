@@ -48,7 +48,8 @@ mod tree;
 // Who answers what the agent asks:
 mod agent;
 mod answers;
-// What is said both ways:
+// What is said both ways, and what the agent does:
+mod activity;
 mod control;
 mod dialogue;
 // What drives it:
