@@ -72,3 +72,8 @@ pub fn reaches_all() -> bool {
     tree::reaches_all()
 }
 pub use running::{Conclusion, Running, Seen, StopReason, Stopper, Update, now, report, report_not_started};
+
+/// The README's example compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
