@@ -82,7 +82,7 @@ impl Page {
             rows.push(self.cells(row));
         }
         // The second row only says that the first one is the header.
-        let mut header = rows.drain(..2).next().unwrap_or_default();
+        let mut header = rows.drain(..rows.len().min(2)).next().unwrap_or_default();
         let widest = |at: usize| rows.iter().chain([&header]).filter_map(|row| row.get(at)).map(|cell| width(cell)).max();
         let widths: Vec<usize> = (0..header.len()).filter_map(widest).collect();
         let Some((last, others)) = widths.split_last() else { return };
@@ -105,7 +105,8 @@ impl Page {
                 continue;
             }
             for (at, cell) in row.iter().enumerate().filter(|(_, cell)| !cell.is_empty()) {
-                match header.get(at).filter(|name| at > 0 && !name.is_empty()) {
+                // Of several values, each has its name.
+                match header.get(at).filter(|name| at > 0 && header.len() > 2 && !name.is_empty()) {
                     Some(name) => self.put("", 6, &format!("{name}: {cell}")),
                     None => self.put("", if at == 0 { 2 } else { 6 }, cell),
                 }

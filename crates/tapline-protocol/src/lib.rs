@@ -60,3 +60,8 @@ pub use reader::Reader;
 pub use record::{Envelope, Record};
 pub use stop::StopReason;
 pub use wire::{Field, Frame, Nullable, Read, Shape, Tokens};
+
+/// The README's example compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

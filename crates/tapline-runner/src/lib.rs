@@ -96,3 +96,8 @@ pub use update::{Conclusion, Delivery, Over, Seen, Update};
 pub fn reaches_all() -> bool {
     tree::reaches_all()
 }
+
+/// The README's example compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
