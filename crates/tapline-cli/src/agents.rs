@@ -21,8 +21,6 @@ pub(crate) struct Habits {
     pub(crate) writes_partial: bool,
     /// It has permission modes.
     pub(crate) has_modes: bool,
-    /// The variable that, set to 1, tells it to start no background tasks.
-    pub(crate) no_background_tasks: Option<&'static str>,
     /// The prompt with what was piped behind it, joined as the agent joins them.
     pub(crate) behind: fn(&[u8], &[u8]) -> Vec<u8>,
     /// Arguments of its own without those that name a session: a resumed run has its own.

@@ -12,9 +12,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, Record, StopReason};
 use tapline_recording::{Recording, Redactor, attempt_folder};
+use tapline_runner::no_background_tasks;
 use tapline_session::{Ending, Fold, Format, Ledger, Run, Step, Summary, Warning, What};
 
-use crate::agents::habits;
 use crate::args::{Facts, Shape};
 use crate::{clock, config, output, secrets, store};
 use redaction::Redaction;
@@ -391,7 +391,7 @@ fn ending(facts: &Facts) -> Result<Ending> {
         stopped: facts.timed_out.then_some(StopReason::Timeout),
         last_message: read(&facts.last_message)?,
         no_heuristics: facts.no_heuristics,
-        no_background_tasks: Agent::ALL.iter().filter_map(|agent| habits(*agent).no_background_tasks).any(is_set),
+        no_background_tasks: Agent::ALL.iter().filter_map(|agent| no_background_tasks(*agent)).any(is_set),
         ..Ending::default()
     })
 }

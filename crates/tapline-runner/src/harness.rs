@@ -32,6 +32,11 @@ pub fn package(kind: Kind) -> &'static str {
     of(kind).package
 }
 
+/// The environment variable that tells an agent, if it is `1`, to run no background tasks.
+pub fn no_background_tasks(kind: Kind) -> Option<&'static str> {
+    of(kind).no_background_tasks
+}
+
 /// Whether agents set this variable for what they start.
 pub(crate) fn is_of_another(name: &OsStr) -> bool {
     Kind::ALL.iter().any(|kind| of(*kind).sets.iter().any(|set| name == *set))

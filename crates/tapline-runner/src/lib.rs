@@ -77,7 +77,7 @@ pub use control::{Control, Sent, SessionError};
 pub use conversation::Conversation;
 pub use error::StartError;
 pub use guard::{GuardProgram, guard};
-pub use harness::{bin_variable, package};
+pub use harness::{bin_variable, no_background_tasks, package};
 pub use locate::{locate, locate_other};
 pub use marker::VARIABLE as RUN_VARIABLE;
 pub use message::{Message, Priority};

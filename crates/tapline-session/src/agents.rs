@@ -1,4 +1,4 @@
-//! The agents that are known here, one row each, and what is known of them beside their lines: formats, tools, files.
+//! The agents that are known here, one row each, and what is known of them beside their lines: formats and tools.
 
 mod claude;
 mod codex;
@@ -37,11 +37,9 @@ impl Format {
         }
     }
 
-    /// The agent that writes it; `None` for what none or every agent may write.
+    /// The agent that is meant where somebody names only the format of its lines.
     pub fn agent(self) -> Option<Agent> {
-        let documents = matches!(self, Self::Json | Self::JsonVerbose);
-        let writes = |agent: &&Agent| profile(**agent).lines == self || documents && profile(**agent).has_documents;
-        Agent::ALL.iter().find(writes).copied()
+        Agent::ALL.iter().copied().find(|agent| profile(*agent).lines == self)
     }
 }
 
@@ -55,12 +53,26 @@ pub(crate) struct Profile {
     pub(crate) has_documents: bool,
     /// Its tools, in a person's words.
     pub(crate) tools: &'static [Tool],
+    /// Its tools, as rules see them.
+    pub(crate) kinds: ToolKinds,
     /// Its tools by which the model asks a person.
     pub(crate) asks: &'static [&'static str],
-    /// Its files and folders, in small letters, that run code unasked: settings, hooks, servers.
-    pub(crate) unasked: &'static [&'static str],
     /// What its own JSON calls a value, and where a report has it.
     pub(crate) names: &'static [(&'static str, &'static str)],
+}
+
+/// Tools by what they do, for rules and policies.
+pub(crate) struct ToolKinds {
+    /// They run a shell's commands. A rule for one is for all, whichever agent's.
+    pub(crate) shells: &'static [&'static str],
+    /// They only look.
+    pub(crate) reading: &'static [&'static str],
+    /// They are known to write.
+    pub(crate) writing: &'static [&'static str],
+    /// Rules look at nothing but their names.
+    pub(crate) named_only: &'static [&'static str],
+    /// Names of one tool, old and new.
+    pub(crate) same: &'static [&'static [&'static str]],
 }
 
 /// A text with a line end, as programs print it.

@@ -163,10 +163,7 @@ impl Rule {
     fn is_of(&self, call: &Call, allows: bool) -> bool {
         let runs_one = call.command.is_some() || call.lost_command;
         tools::names(&call.tool).any(|name| self.tool.match_any(name))
-            || (!allows
-                && runs_one
-                && self.command.is_some()
-                && tools::of_commands().iter().any(|name| self.tool.match_any(name)))
+            || (!allows && runs_one && self.command.is_some() && tools::of_commands().any(|name| self.tool.match_any(name)))
     }
 
     /// Whether what it denies, or wants asked, is in the call.

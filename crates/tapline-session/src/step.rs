@@ -4,7 +4,7 @@
 use serde::Serialize;
 use tapline_protocol::claude::message::RawUsage;
 use tapline_protocol::claude::result::{Cost, Errors, ModelUsages};
-use tapline_protocol::{Json, Number};
+use tapline_protocol::{Agent, Json, Number};
 
 use crate::ledger::Ledger;
 use crate::verdict::Category;
@@ -100,6 +100,9 @@ pub enum What {
 /// The start of a session.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct SessionInfo {
+    /// Whose session it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<Agent>,
     /// The id with which it can be resumed.
     pub id: Option<String>,
     /// Whether this is the first start in the stream and not another turn.

@@ -9,7 +9,6 @@ pub(super) const HABITS: Habits = Habits {
     listens: true,
     writes_partial: true,
     has_modes: true,
-    no_background_tasks: Some("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"),
     behind,
     without_session,
     advice: None,

@@ -9,7 +9,6 @@ pub(super) const HABITS: Habits = Habits {
     listens: false,
     writes_partial: false,
     has_modes: false,
-    no_background_tasks: None,
     behind,
     without_session: <[OsString]>::to_vec,
     advice: Some(advice),

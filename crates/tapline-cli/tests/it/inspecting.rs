@@ -161,3 +161,26 @@ fn a_line_above_the_limit_loses_nothing_behind_it() {
     let same = tapline_on(stream.as_bytes(), &["convert", "--line-limit", "1000", "--to", "stream-json"]);
     assert_eq!(same.out, stream);
 }
+
+#[test]
+fn whose_stream_it_is_says_the_caller_then_the_recording_then_the_stream() {
+    let lines = std::fs::read_to_string(tools()).unwrap();
+    let read = |meta: &str, args: &[&str]| {
+        let folder = Folder::new("whose");
+        folder.file("meta.json", meta);
+        folder.file("stdout", &lines);
+        let path = folder.path("");
+        let args = [&["inspect", "--get", "agent", "--get", "verdict.outcome"][..], args, &[&path]].concat();
+        let ran = tapline(&args);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        ran.out.replace('\n', " ")
+    };
+    assert_eq!(read("{}", &[]), "claude success ", "the stream");
+    assert_eq!(read(r#"{"agent":"claude"}"#, &[]), "claude success ");
+    assert_eq!(read(r#"{"agent":"codex"}"#, &[]), "codex incomplete ", "the recording");
+    assert_eq!(read(r#"{"agent":"somebody"}"#, &[]), "claude success ", "an agent that is not known says nothing");
+    assert_eq!(read(r#"{"agent":"codex"}"#, &["--agent", "claude"]), "claude success ", "the caller");
+    assert_eq!(read(r#"{"agent":"codex"}"#, &["--input-format", "stream-json"]), "claude success ", "the format is an agent's");
+    assert_eq!(read("{}", &["--agent", "codex"]), "codex incomplete ");
+    assert_eq!(read("{}", &["--input-format", "exec-json"]), "codex incomplete ");
+}

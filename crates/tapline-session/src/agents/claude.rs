@@ -1,6 +1,6 @@
 //! What is known of Claude Code beside its lines.
 
-use super::{Key, Profile, Tool, line};
+use super::{Key, Profile, Tool, ToolKinds, line};
 use crate::format::Format;
 use crate::step::Turn;
 
@@ -9,8 +9,8 @@ pub(super) const PROFILE: Profile = Profile {
     text,
     has_documents: true,
     tools: TOOLS,
+    kinds: KINDS,
     asks: &["AskUserQuestion"],
-    unasked: &[".claude", ".claude.json"],
     names: NAMES,
 };
 
@@ -76,6 +76,25 @@ const TOOLS: &[Tool] = &[
     Tool("ReportFindings", "reporting", "reported", Key::Plain(&["title", "summary"])),
     Tool("ListAgents", "listing agents", "listed agents", Key::Plain(&[])),
 ];
+
+const KINDS: ToolKinds = ToolKinds {
+    shells: &["Bash", "Monitor", "mcp__workspace__bash"],
+    reading: &["Read", "NotebookRead", "Glob", "Grep", "LS", "WebFetch", "WebSearch"],
+    writing: &["Write", "Edit", "MultiEdit", "NotebookEdit"],
+    named_only: &["WebFetch", "WebSearch", "Agent", "Task", "TodoWrite", "AskUserQuestion", "ExitPlanMode", "EnterPlanMode"],
+    same: &[
+        &["Agent", "Task"],
+        &["TaskStop", "KillShell", "KillBash"],
+        &["TaskOutput", "BashOutput", "BashOutputTool", "AgentOutput", "AgentOutputTool"],
+        &["Edit", "MultiEdit"],
+        &["REPL", "Eval"],
+        &["ListAgents", "ListPeers"],
+        &["SendUserMessage", "Brief"],
+        &["ListMcpResourcesTool", "ListMcpResources"],
+        &["ReadMcpResourceTool", "ReadMcpResource"],
+        &["ReadMcpResourceDirTool", "ReadMcpResourceDir"],
+    ],
+};
 
 const NAMES: &[(&str, &str)] = &[
     ("result", "answer"),

@@ -1,18 +1,11 @@
 //! What is known of Codex beside its lines.
 
-use super::{Key, Profile, Tool, line};
+use super::{Key, Profile, Tool, ToolKinds, line};
 use crate::format::Format;
 use crate::step::Turn;
 
-pub(super) const PROFILE: Profile = Profile {
-    lines: Format::ExecJson,
-    text,
-    has_documents: false,
-    tools: TOOLS,
-    asks: &[],
-    unasked: &[".codex"],
-    names: NAMES,
-};
+pub(super) const PROFILE: Profile =
+    Profile { lines: Format::ExecJson, text, has_documents: false, tools: TOOLS, kinds: KINDS, asks: &[], names: NAMES };
 
 /// What `codex exec` prints to stdout.
 fn text(turn: &Turn, answer: Option<&str>) -> Option<String> {
@@ -26,6 +19,14 @@ const TOOLS: &[Tool] = &[
     Tool("collab_tool_call", "delegating", "delegated", Key::Plain(&["prompt", "tool"])),
     Tool("todo_list", "planning", "planned", Key::Todos("items")),
 ];
+
+const KINDS: ToolKinds = ToolKinds {
+    shells: &["command_execution", "local_shell", "shell"],
+    reading: &[],
+    writing: &[],
+    named_only: &[],
+    same: &[],
+};
 
 const NAMES: &[(&str, &str)] = &[
     ("thread_id", "session.id"),

@@ -11,7 +11,7 @@ use tapline_protocol::claude::message::{RawUsage, Usage};
 use tapline_protocol::codex::{
     CodexUsage, Event, ITEM_KINDS, Item as WireItem, ItemEvent, StreamError, ThreadStarted, Todo, TurnCompleted, TurnFailed,
 };
-use tapline_protocol::{Number, Read, Tokens};
+use tapline_protocol::{Agent, Number, Read, Tokens};
 
 pub(crate) use part::Collected;
 pub use part::{CodexPart, ItemEntry, TurnCounts};
@@ -115,7 +115,12 @@ impl Fold {
     pub(super) fn thread_started(&mut self, event: &ThreadStarted, out: &mut Steps<'_>) {
         let id = event.thread_id.clone().filter(|id| !id.is_empty());
         let first = self.session.inits == 0;
-        let info = SessionInfo { id: id.clone(), first: first || self.sides.codex.thread != id, ..SessionInfo::default() };
+        let info = SessionInfo {
+            agent: Some(Agent::Codex),
+            id: id.clone(),
+            first: first || self.sides.codex.thread != id,
+            ..SessionInfo::default()
+        };
         self.session.inits += 1;
         if first {
             self.session.info = info.clone();

@@ -1,67 +1,51 @@
-//! Names of tools: which mean the same, and which of them run commands.
+//! Names of tools: which mean the same, and what they do. The agents' profiles say it.
 
-/// Tools that run a shell's commands. A rule for one is for all.
-const SHELLS: &[&str] = &["Bash", "Monitor", "command_execution", "local_shell", "shell", "mcp__workspace__bash"];
+use crate::agents::{ToolKinds, profiles};
 
-/// Names of one tool, old and new.
-const SAME: &[&[&str]] = &[
-    &["Agent", "Task"],
-    &["TaskStop", "KillShell", "KillBash"],
-    &["TaskOutput", "BashOutput", "BashOutputTool", "AgentOutput", "AgentOutputTool"],
-    &["Edit", "MultiEdit"],
-    &["REPL", "Eval"],
-    &["ListAgents", "ListPeers"],
-    &["SendUserMessage", "Brief"],
-    &["ListMcpResourcesTool", "ListMcpResources"],
-    &["ReadMcpResourceTool", "ReadMcpResource"],
-    &["ReadMcpResourceDirTool", "ReadMcpResourceDir"],
-    SHELLS,
-];
+/// Whether one of these lists has the tool.
+fn is(tool: &str, list: fn(&ToolKinds) -> &'static [&'static str]) -> bool {
+    profiles().any(|profile| list(&profile.kinds).contains(&tool))
+}
 
-/// Tools that only look.
-const READING: &[&str] = &["Read", "NotebookRead", "Glob", "Grep", "LS", "WebFetch", "WebSearch"];
-/// Tools of which rules look at nothing but the name.
-const NEITHER: &[&str] =
-    &["WebFetch", "WebSearch", "Agent", "Task", "TodoWrite", "AskUserQuestion", "ExitPlanMode", "EnterPlanMode"];
-/// Tools of which it is known that they write.
-const WRITING: &[&str] = &["Write", "Edit", "MultiEdit", "NotebookEdit"];
+fn is_shell(tool: &str) -> bool {
+    is(tool, |kinds| kinds.shells)
+}
+
+/// The names that a rule about commands may call any tool by that runs one.
+pub(super) fn of_commands() -> impl Iterator<Item = &'static str> {
+    profiles().flat_map(|profile| profile.kinds.shells).copied()
+}
 
 /// All names of a tool.
-pub(super) fn names(tool: &str) -> impl Iterator<Item = &str> {
-    let same = SAME.iter().find(|names| names.contains(&tool)).copied().unwrap_or_default();
-    [tool].into_iter().chain(same.iter().copied().filter(move |name| *name != tool))
+pub(super) fn names<'t>(tool: &'t str) -> impl Iterator<Item = &'t str> {
+    let same = profiles().flat_map(|profile| profile.kinds.same).find(|names| names.contains(&tool));
+    let shells = of_commands().filter(move |_| is_shell(tool));
+    let others = same.into_iter().copied().flatten().copied().chain(shells).filter(move |name| *name != tool);
+    [tool].into_iter().chain(others.map(|name| -> &'t str { name }))
 }
 
 /// All tools that are known here, under all their names.
 pub(super) fn known() -> impl Iterator<Item = &'static str> {
-    crate::call::names().chain(SAME.iter().copied().flatten().copied())
+    let same = profiles().flat_map(|profile| profile.kinds.same.iter().copied().flatten().copied());
+    crate::call::names().chain(same).chain(of_commands())
 }
 
 /// It runs commands, of whatever shell.
 pub(super) fn runs_commands(tool: &str) -> bool {
-    SHELLS.contains(&tool) || is_powershell(tool)
+    is_shell(tool) || is_powershell(tool)
 }
 
 /// It names its files, and runs no command.
 pub(super) fn names_files(tool: &str) -> bool {
-    !has_neither(tool) && (only_reads(tool) || writes(tool))
+    !has_neither(tool) && (only_reads(tool) || is(tool, |kinds| kinds.writing))
 }
 
 pub(super) fn has_neither(tool: &str) -> bool {
-    NEITHER.contains(&tool)
-}
-
-/// The names that a rule about commands may call any tool by that runs one.
-pub(super) fn of_commands() -> &'static [&'static str] {
-    SHELLS
+    is(tool, |kinds| kinds.named_only)
 }
 
 pub(super) fn only_reads(tool: &str) -> bool {
-    READING.contains(&tool)
-}
-
-fn writes(tool: &str) -> bool {
-    WRITING.contains(&tool)
+    is(tool, |kinds| kinds.reading)
 }
 
 /// It runs commands that are no shell's.

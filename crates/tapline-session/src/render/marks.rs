@@ -1,6 +1,6 @@
 //! What a step says in a few words, the same in every format: the terminal and the transcripts share it.
 
-use tapline_protocol::Number;
+use tapline_protocol::{Agent, Number};
 
 use crate::step::{
     Answer, Call, Denied, Hook, Level, Odd, Partial, Question, RateLimit, Retry, Said, SessionInfo, Step, Task, Turn, What,
@@ -193,7 +193,8 @@ pub(super) struct SessionLines {
 }
 
 pub(super) fn session_lines(info: &SessionInfo) -> SessionLines {
-    let version = info.setup.cli_version.as_ref().map(|version| format!("claude {version}"));
+    let agent = info.agent.map_or("agent", Agent::name);
+    let version = info.setup.cli_version.as_ref().map(|version| format!("{agent} {version}"));
     let about = [info.setup.model.clone(), version, info.setup.permission_mode.clone(), info.setup.cwd.clone()];
     let counts = [
         (info.setup.tools.len(), "tool"),

@@ -229,8 +229,8 @@ impl Collector {
             text.clone_from(&summary.last_text);
             main_text.clone_from(&text);
         }
-        let codex = self.extensions.finish(summary.agent);
-        if codex.is_some() {
+        let part = self.extensions.finish(summary.agent);
+        if part.is_some() {
             // It tells of them in its own part.
             self.assistant_errors.clear();
             self.retries.clear();
@@ -264,7 +264,7 @@ impl Collector {
             assistant_errors: self.assistant_errors,
             partial: self.partial,
             background_launches: summary.background_launches,
-            codex,
+            codex: part,
             structured: summary.last_turn.and_then(|turn| turn.structured_output),
             stream: summary.stream,
         }

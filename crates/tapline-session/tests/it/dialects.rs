@@ -4,7 +4,7 @@ use tapline_protocol::{Agent, InputFormat};
 use tapline_session::step::What;
 use tapline_session::{Category, Ending, Format, Outcome};
 
-use crate::fixtures::{Told, tell};
+use crate::fixtures::{Told, folder, tell};
 
 const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"s","model":"m","permissionMode":"default"}"#;
 const TEXT: &str =
@@ -103,4 +103,43 @@ fn a_stream_of_nobodys_is_never_a_success() {
             assert_eq!(outcome(&read_with(lines, None, &ending)), expected, "{lines:?}, exit code {code}");
         }
     }
+}
+
+/// Streams of eight other programs, each with a plain answer and with a key that was refused.
+#[test]
+fn of_other_programs_none_that_failed_is_called_a_success() {
+    let cases = std::fs::read_to_string(folder().join("cases/others.jsonl")).unwrap();
+    let (mut failed, mut read_as_claude) = (0, Vec::new());
+    for case in cases.lines() {
+        let case: serde_json::Value = serde_json::from_str(case).unwrap();
+        let (name, stream) = (case["agent"].as_str().unwrap(), case["stream"].as_str().unwrap());
+        let exit_code = case["exit_code"].as_i64().and_then(|code| i32::try_from(code).ok());
+        for exit_code in [None, exit_code] {
+            let ending = Ending { exit_code, ..Ending::default() };
+            let told = tell(stream.as_bytes(), 4096, InputFormat::Auto, None, &ending);
+            let (agent, outcome, _) = outcome(&told);
+            let shown: usize = told.records.iter().map(|record| record.bytes.len()).sum();
+            assert_eq!(shown, stream.len(), "{name}: kept whole");
+            if case["failed"] == true {
+                failed += 1;
+                assert_ne!(outcome, Outcome::Success, "{name}, exit code {exit_code:?}");
+            } else if agent.is_some() {
+                assert_eq!((agent, outcome), (Some(Agent::Claude), Outcome::Success), "{name}");
+                read_as_claude.push(name.to_owned());
+            } else {
+                assert_eq!(outcome, Outcome::Incomplete, "{name}");
+            }
+        }
+    }
+    read_as_claude.dedup();
+    assert_eq!((failed, read_as_claude), (16, vec!["grok-1.0.41".to_owned(), "qwen-code-0.24.4".to_owned()]));
+}
+
+#[test]
+fn a_turn_that_failed_while_the_agent_was_not_known_is_told_when_it_is() {
+    // `error` is anybody's; what follows says whose it was.
+    let error = r#"{"type":"error","message":"stream disconnected before completion"}"#;
+    assert_eq!(outcome(&read(&[error, THREAD])), (Some(Agent::Codex), Outcome::Failure, Some(Category::Network)));
+    let claude = read(&[error, INIT, TEXT, RESULT]);
+    assert_eq!(outcome(&claude), (Some(Agent::Claude), Outcome::Success, None), "what one agent failed of is not another's");
 }

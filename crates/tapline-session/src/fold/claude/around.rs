@@ -1,5 +1,6 @@
 //! What happens around the conversation: starts, limits, tasks, hooks, questions.
 
+use tapline_protocol::Agent;
 use tapline_protocol::claude::control::{ControlRequest, Request};
 use tapline_protocol::claude::system::{
     ApiRetry, CompactBoundary, Hook as WireHook, Init, RateLimitEvent, TaskNotification, TaskProgress, TaskStarted,
@@ -18,6 +19,7 @@ impl Fold {
         let servers = init.mcp_servers.iter();
         let plugins = init.plugins.iter();
         let info = SessionInfo {
+            agent: Some(Agent::Claude),
             id: out.record.envelope.session_id.clone(),
             first: first || self.session.current != out.record.envelope.session_id,
             setup: Setup {

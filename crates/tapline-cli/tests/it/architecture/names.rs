@@ -1,0 +1,130 @@
+//! An agent is a folder: outside its own files nothing names it. What code, names and texts of tapline's say is looked at, not
+//! comments (which may give an agent as an example) and not tests.
+
+use std::path::{Path, PathBuf};
+
+use tapline_protocol::Agent;
+
+use crate::tapline::root;
+
+/// Where an agent may be named all the same: the file or folder, what stands in the line, and why.
+const EXCEPTIONS: &[(&str, &str, &str)] = &[
+    ("tapline-protocol/src/agent.rs", " = \"", "the table of agents: their names"),
+    ("tapline-protocol/src/dialects.rs", "", "the table of their dialects"),
+    ("tapline-protocol/src/event.rs", "", "an event is one agent's: a variant each"),
+    ("tapline-protocol/src/event/accessors.rs", "", "finds events of the one agent that can be talked with"),
+    ("tapline-session/src/agents.rs", "::PROFILE", "the table of their profiles"),
+    ("tapline-session/src/fold/sides.rs", "", "the table of their sides of the fold"),
+    ("tapline-session/src/fold.rs", "pub use codex::", "the type of the report's `codex` key"),
+    ("tapline-session/src/lib.rs", "CodexPart", "the type of the report's `codex` key"),
+    ("tapline-session/src/report.rs", "CodexPart", "the report's `codex` key"),
+    ("tapline-session/src/report/collector.rs", "codex: part", "the report's `codex` key"),
+    ("tapline-session/src/report/shape.rs", "\"codex\": {", "the report's `codex` key"),
+    (
+        "tapline-session/src/step.rs",
+        "use tapline_protocol::claude::",
+        "a turn keeps what Claude's `result` says of tokens and costs unchanged",
+    ),
+    ("tapline-session/src/fold/codex.rs", "claude::message::{RawUsage", "the same shape, for tokens of Codex's turns"),
+    ("tapline-session/src/fold/codex/item.rs", "claude::content::Content", "results of MCP tools have the same blocks"),
+    ("tapline-session/src/policy/read.rs", "claude-opus-*", "a model's name, in an example"),
+    ("tapline-session/src/permission/unasked.rs", "\".", "files of many programs that run code, agents among them"),
+    ("tapline-runner/src/harness.rs", "::HARNESS", "the table of how they are started"),
+    ("tapline-runner/src/harness/codex.rs", "claude\";", "names who can do what Codex cannot"),
+    ("tapline-runner/src/agent.rs", "", "`Agent::claude()`, `Agent::codex()`: what Rust programs write"),
+    ("tapline-runner/src/ask.rs", "Agent::claude()", "the simplest use names no agent: this one is meant"),
+    (
+        "tapline-runner/src",
+        "use tapline_protocol::claude::",
+        "a dialogue speaks Claude Code's control protocol, the only one so far",
+    ),
+    ("tapline-sim/src/agents.rs", "::GUEST", "the table of the scripted model's guests"),
+    ("tapline-cli/src/agents.rs", "::HABITS", "the table of what commands know of them"),
+    ("tapline-cli/src/args/offline.rs", "  ", "help: commands that people copy"),
+    ("tapline-cli/src/commands/sim.rs", "like `-- claude -p", "an example of a command"),
+    ("tapline/src/lib.rs", "pub use tapline_protocol::claude::control::", "what a Rust program answers with"),
+];
+
+/// Whether an agent has this file: it bears its name, or stands in a folder that does.
+fn is_of(path: &Path, agent: &str) -> bool {
+    path.components().any(|part| Path::new(part.as_os_str()).file_stem().is_some_and(|stem| stem == agent))
+}
+
+/// The lines of code that name an agent whose file it is not.
+fn naming<'t>(path: &Path, text: &'t str) -> Vec<(usize, &'t str)> {
+    let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    let says = |line: &str| {
+        let code = line.to_lowercase();
+        // To have a folder it must be declared.
+        let is_declared = |name: &str| code.trim_start_matches("pub ").trim_end() == format!("mod {name};");
+        let mut names = Agent::ALL.iter().map(|agent| agent.name()).filter(|name| !is_of(path, name));
+        names.any(|name| code.contains(name) && !is_declared(name))
+    };
+    let is_comment = |line: &str| line.trim_start().starts_with("//");
+    (1..).zip(code.lines()).filter(|(_, line)| !is_comment(line) && says(line)).collect()
+}
+
+/// The reason why a line may name an agent, by its place among the exceptions.
+fn exception(path: &Path, line: &str) -> Option<usize> {
+    EXCEPTIONS.iter().position(|(place, part, _)| path.starts_with(place) && line.contains(part))
+}
+
+/// The sources of all crates, by their paths below `crates`.
+fn sources() -> Vec<(PathBuf, String)> {
+    let crates = root().join("crates");
+    let below = |path: PathBuf| path.strip_prefix(&crates).unwrap().to_owned();
+    let sources = super::sources().into_iter().map(|(path, text)| (below(path), text));
+    sources.filter(|(path, _)| path.components().nth(1).is_some_and(|part| part.as_os_str() == "src")).collect()
+}
+
+#[test]
+fn agents_are_named_in_their_own_files_alone() {
+    let mut wrong = Vec::new();
+    for (path, text) in &sources() {
+        for (number, line) in naming(path, text) {
+            if exception(path, line).is_none() {
+                wrong.push(format!("{}:{number}: {}", path.display(), line.trim()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "what these know of an agent belongs into its folder:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_exception_is_needed() {
+    let sources = sources();
+    let lines = sources.iter().flat_map(|(path, text)| naming(path, text).into_iter().map(move |(_, line)| (path, line)));
+    let used: Vec<usize> = lines.filter_map(|(path, line)| exception(path, line)).collect();
+    for (at, (place, part, _)) in EXCEPTIONS.iter().enumerate() {
+        assert!(used.contains(&at), "{place} names no agent with `{part}`");
+    }
+}
+
+#[test]
+fn a_name_is_found_however_it_is_written() {
+    let found = |path: &str, text: &str| naming(Path::new(path), text).len();
+    for text in [
+        "match agent { Agent::Claude => 1 }",
+        "    let version = format!(\"claude {version}\");",
+        "struct CodexPart;",
+        "fn is_old_codex() {}",
+        "use tapline_protocol::codex::Item;",
+        "const KEY: &str = \"CLAUDE_CODE_SIMPLE\";",
+        "let x = 1; // not Codex's",
+    ] {
+        assert_eq!(found("tapline-session/src/render/marks.rs", text), 1, "{text}");
+    }
+    assert_eq!(found("tapline-session/src/fold/codex/item.rs", "use tapline_protocol::claude::X;"), 1, "of another agent");
+    for (path, text) in [
+        ("tapline-session/src/fold/codex.rs", "struct CodexPart;"),
+        ("tapline-session/src/fold/codex/item.rs", "struct CodexPart;"),
+        ("tapline-session/src/step.rs", "/// Like Codex's.\n    //! Claude's"),
+        ("tapline-session/src/step.rs", "fn agents() {}"),
+        ("tapline-session/src/step.rs", "fn f() {}\n\n#[cfg(test)]\nmod tests { use crate::claude; }"),
+        ("tapline-session/src/fold.rs", "mod claude;\npub mod codex;"),
+    ] {
+        assert_eq!(found(path, text), 0, "{text}");
+    }
+    let shown = "const TEXT: &str = \"claude\";";
+    assert_eq!(exception(Path::new("tapline-session/src/report.rs"), shown), None, "an exception is for what it names alone");
+}
