@@ -43,7 +43,7 @@ pub(crate) fn redactor() -> Result<(Redactor, Vec<String>)> {
 }
 
 fn read(path: &Path, text: &str) -> Result<(Redactor, Vec<String>)> {
-    let wrong = || format!("{} is wrong (docs/REDACT.md describes it)", path.display());
+    let wrong = || format!("{} is wrong (`tapline help redact` describes it)", path.display());
     let Config { redact: Redact { patterns, env } } = toml::from_str(text).with_context(wrong)?;
     if patterns.is_empty() && env.is_empty() {
         return Ok((Redactor::default(), Vec::new()));

@@ -66,6 +66,11 @@ pub(crate) fn code_of_status(status: std::process::ExitStatus) -> u8 {
 
 /// The table as help texts end with it.
 pub(crate) fn codes() -> String {
-    let rows: Vec<_> = TABLE.iter().map(|(code, meaning)| format!("{code} {meaning}")).collect();
+    let also = |code| match code {
+        FAILED => " (or --get found nothing, or --fail-on)",
+        VIOLATED => " (sim, replay --strict: an expectation was not met)",
+        _ => "",
+    };
+    let rows: Vec<_> = TABLE.iter().map(|(code, meaning)| format!("{code} {meaning}{}", also(*code))).collect();
     format!("Exit codes: {}.", rows.join(", "))
 }

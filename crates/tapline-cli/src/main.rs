@@ -9,16 +9,19 @@ mod ci;
 mod clock;
 mod commands;
 mod config;
+mod errors;
 mod exit;
 mod follow;
 mod init;
 mod output;
+mod page;
 mod plain;
 mod secrets;
 mod signals;
 mod sink;
 mod source;
 mod store;
+mod topics;
 mod values;
 
 use std::io;
@@ -48,7 +51,7 @@ fn code_of(result: anyhow::Result<u8>) -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            output::fail(&format!("{error:#}"));
+            output::fail(&errors::told(error.as_ref()));
             ExitCode::from(exit::USAGE)
         }
     }

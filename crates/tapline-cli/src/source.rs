@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, Record};
+use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, Record, StopReason};
 use tapline_recording::{Recording, Redactor, attempt_folder};
 use tapline_runner::no_background_tasks;
 use tapline_session::{Ending, Fold, Format, Ledger, Run, Step, Summary, Warning, What};
@@ -106,11 +106,13 @@ impl Source {
         let format = if recording.writes_lines() { InputFormat::Lines } else { InputFormat::Auto };
         let mut source = Self::with(name, Box::new(file), facts, agent, format)?;
         let end = recording.end.clone().unwrap_or_default();
-        let clock = end.clock.as_ref().map(clock::told);
-        if let Some(clock) = clock.as_ref().filter(|_| end.lingered) {
+        let stopped = end.stop.map(|stop| stop.reason);
+        let limit = end.stop.and_then(|stop| stop.limit_ms).map(Duration::from_millis);
+        let clock = stopped.zip(limit).and_then(|(reason, limit)| clock::told(reason, limit));
+        if let Some(clock) = clock.as_ref().filter(|_| stopped == Some(StopReason::Linger)) {
             output::tell(&format!("{}: {clock}: it was stopped", source.name));
         }
-        source.clock = clock.filter(|_| end.timed_out);
+        source.clock = clock.filter(|_| stopped.is_some_and(StopReason::is_timeout));
         let given = source.ending;
         let stderr = recording.stderr_head(STDERR_KEPT).ok().filter(|text| !text.is_empty());
         let clean = |text: String| config::redactor().map(|(redactor, _)| redactor.text(&text).into_owned());
@@ -119,9 +121,7 @@ impl Source {
             exit_code: given.exit_code.or(end.exit_code),
             signal: given.signal.or(end.signal),
             stderr: given.stderr.or(stderr),
-            timed_out: given.timed_out || end.timed_out,
-            interrupted: end.interrupted,
-            lingered: end.lingered,
+            stopped: given.stopped.or(stopped),
             violated: end.violated,
             no_heuristics: given.no_heuristics || recording.meta.no_heuristics,
             no_background_tasks: given.no_background_tasks || recording.meta.no_background_tasks,
@@ -388,7 +388,7 @@ fn ending(facts: &Facts) -> Result<Ending> {
         exit_code: facts.exit_code,
         signal: facts.signal.clone(),
         stderr: read(&facts.stderr)?,
-        timed_out: facts.timed_out,
+        stopped: facts.timed_out.then_some(StopReason::Timeout),
         last_message: read(&facts.last_message)?,
         no_heuristics: facts.no_heuristics,
         no_background_tasks: Agent::ALL.iter().filter_map(|agent| no_background_tasks(*agent)).any(is_set),

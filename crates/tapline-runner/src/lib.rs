@@ -64,11 +64,14 @@ mod running;
 mod session;
 mod start;
 
+#[cfg(test)]
+mod paused;
+
 pub use agent::Agent;
 pub use answers::{
     Answers, ElicitationReply, HookEvent, HookQuestion, Permission, PermissionQuestion, Tool, ToolResult, ToolServer,
 };
-pub use ask::{Answer, Failure, ask};
+pub use ask::{Answer, Failure, StructuredError, ask};
 pub use control::{Control, Sent, SessionError};
 pub use conversation::Conversation;
 pub use error::StartError;
@@ -83,9 +86,10 @@ pub use session::{Session, Turning};
 pub use settled::{Settled, SettledBy};
 pub use spec::{Environment, Input, Limits, Options, RecordTo};
 pub use stopper::Stopper;
+pub use tapline_protocol::StopReason;
 pub use tee::{Host, Tee, Teed};
 pub use turn::Turn;
-pub use update::{Conclusion, Delivery, Over, Seen, StopReason, Update};
+pub use update::{Conclusion, Delivery, Over, Seen, Update};
 
 /// Whether every process that an agent starts is found and stopped on this system; otherwise only its process group is.
 pub fn reaches_all() -> bool {

@@ -59,16 +59,20 @@ impl Agent {
                 StartError::Refused("a session gets its prompts from its turns: leave the prompt out".to_owned()).into()
             );
         }
-        let mut running = self.start().await?;
-        match running.begun().await {
-            Some((control, initialized)) => Ok(Session { running, control, initialized }),
-            // It ended before it said anything, or does not talk as it should.
-            None => Err(Failure::Failed(Box::new(running.finish().await))),
-        }
+        Session::begun(self.start().await?).await
     }
 }
 
 impl Session {
+    /// A session once its agent has said what it is.
+    pub(crate) async fn begun(mut running: Running) -> Result<Self, Failure> {
+        match running.begun().await {
+            Some((control, initialized)) => Ok(Self { running, control, initialized }),
+            // It ended before it said anything, or does not talk as it should.
+            None => Err(Failure::Failed(Box::new(running.finish().await))),
+        }
+    }
+
     /// What the agent reported at the start: commands, models, account, version.
     pub fn initialized(&self) -> &InitializeReply {
         &self.initialized

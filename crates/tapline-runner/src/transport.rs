@@ -2,6 +2,8 @@
 //! transport; a pair in memory, for tests in paused time, is another.
 
 pub(crate) mod child;
+#[cfg(test)]
+pub(crate) mod memory;
 
 use std::fmt::Debug;
 use std::process::ExitStatus;

@@ -12,9 +12,9 @@ macro_rules! table {
 
 table! {
     SUCCESS = 0, "success";
-    FAILED = 1, "the agent failed (or --get found nothing, or --fail-on)";
+    FAILED = 1, "the agent failed";
     USAGE = 2, "bad usage or input";
-    VIOLATED = 3, "policy violated (sim, replay --strict: an expectation was not met)";
+    VIOLATED = 3, "policy violated";
     INCOMPLETE = 4, "incomplete";
     TIMEOUT = 124, "timeout";
     NOT_EXECUTABLE = 126, "agent not executable";

@@ -5,6 +5,7 @@ mod heuristics;
 mod judge;
 
 use serde::Serialize;
+use tapline_protocol::StopReason;
 
 use crate::exit;
 
@@ -22,13 +23,9 @@ pub struct Ending {
     pub signal: Option<String>,
     /// What the agent wrote to stderr.
     pub stderr: Option<String>,
-    /// A timeout ended the run.
-    pub timed_out: bool,
-    /// A person or program interrupted the run.
-    pub interrupted: bool,
-    /// The signal was sent after the final result, to a process that kept running: it does not count.
-    pub lingered: bool,
-    /// The run was stopped because it broke this rule.
+    /// Why the run was stopped, if it was. A process that was stopped because it kept running after its final result counts as what it said.
+    pub stopped: Option<StopReason>,
+    /// The rule that the run broke.
     pub violated: Option<String>,
     /// The agent could not be started, and why.
     pub not_started: Option<String>,

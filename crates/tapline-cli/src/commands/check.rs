@@ -151,7 +151,7 @@ fn count_earlier(attempts: &[PathBuf], policy: &mut PolicyChecker, facts: &Facts
 
 /// Reads a policy; a wrong one is refused with line and reason.
 pub(crate) fn read_policy(path: &Path) -> Result<Policy> {
-    read_rules(path, "policy", "docs/POLICY.md")
+    read_rules(path, "policy", "`tapline help policy`")
 }
 
 /// What of a policy is most likely a mistake.
@@ -162,7 +162,7 @@ pub(crate) fn doubts_of(path: Option<&Path>, policy: &mut PolicyChecker) -> Vec<
 
 /// Reads permission rules.
 pub(crate) fn read_permissions(path: &Path) -> Result<Permissions> {
-    let rules: Permissions = read_rules(path, "permission file", "docs/PERMISSIONS.md")?;
+    let rules: Permissions = read_rules(path, "permission file", "`tapline help permissions`")?;
     for doubt in rules.doubts() {
         output::tell(&format!("{}: {doubt}", path.display()));
     }

@@ -12,7 +12,7 @@ use tapline_protocol::Agent;
 use tapline_runner::{bin_variable, locate, package, reaches_all};
 use tapline_session::policy::VersionRange;
 use tapline_session::render::Style;
-use tapline_session::text::one_line;
+use tapline_session::text::{one_line, with_causes};
 
 use crate::agents::habits;
 use crate::args::Doctor;
@@ -99,7 +99,7 @@ async fn agent(kind: Agent) -> Finding {
             return Finding {
                 about,
                 mood: Mood::Bad,
-                text: error.to_string().trim_start_matches(about).trim_start_matches(": ").to_owned(),
+                text: with_causes(&error).trim_start_matches(about).trim_start_matches(": ").to_owned(),
                 advice: Some(advice),
                 facts,
             };
@@ -114,7 +114,7 @@ async fn agent(kind: Agent) -> Finding {
             return Finding { about, mood: Mood::Bad, text, advice: Some(advice), facts };
         }
     };
-    let within = |range: &str| VersionRange::parse(range).is_ok_and(|range| range.contains(&version));
+    let within = |range: &str| range.parse::<VersionRange>().is_ok_and(|range| range.contains(&version));
     let known = within(&format!(">={oldest}, <={newest}"));
     let advice = if known {
         None

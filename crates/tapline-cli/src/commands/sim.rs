@@ -88,7 +88,7 @@ fn read(path: &Path) -> Result<Scenario> {
     Scenario::parse(&text).map_err(|error| {
         let (line, column, reason) = (error.line, error.column, error.reason);
         anyhow::anyhow!(
-            "{name}:{line}:{column}: {reason} (docs/SIM.md describes scenarios, `tapline sim --example` prints one)"
+            "{name}:{line}:{column}: {reason} (`tapline help scenarios` describes scenarios, `tapline sim --example` prints one)"
         )
     })
 }

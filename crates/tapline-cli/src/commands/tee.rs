@@ -18,7 +18,7 @@ use super::chain::{CHAIN, Chain, stands_in};
 use crate::args::offline::Tee;
 use crate::plain::Plain;
 use crate::signals::Signals;
-use crate::{exit, output, secrets, store};
+use crate::{errors, exit, output, secrets, store};
 
 pub(crate) fn run(args: &Tee) -> Result<u8> {
     let named = args.bin.as_deref().and_then(Path::file_name).and_then(agent_of);
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Tee) -> Result<u8> {
     let program = match locate_other(kind, args.bin.as_deref(), path.as_deref(), |path| stands_in(path) || chain.has(path)) {
         Ok(program) => program,
         Err(error) => {
-            output::fail(&error.to_string());
+            output::fail(&errors::told(&error));
             return Ok(if matches!(error, StartError::NotFound { .. }) { exit::NOT_FOUND } else { exit::NOT_EXECUTABLE });
         }
     };

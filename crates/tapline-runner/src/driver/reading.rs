@@ -143,10 +143,12 @@ impl<T: Transport> Driver<T> {
     /// ever. `true` if nothing is left.
     pub(super) async fn drain(&mut self) -> bool {
         for _ in 0..DRAINED {
-            if tokio::time::timeout(AT_ONCE, ended(&mut self.state.writing)).await.is_err() && self.state.writing.is_some() {
-                return false;
+            if self.state.writing.is_some() {
+                if tokio::time::timeout(AT_ONCE, ended(&mut self.state.writing)).await.is_err() {
+                    return false;
+                }
+                self.written();
             }
-            self.written();
             let (out, err) = (self.stdout.is_open() && self.may_read(), self.stderr.is_open());
             let next = async {
                 tokio::select! {

@@ -3,7 +3,7 @@
 use std::process::ExitStatus;
 use std::sync::Arc;
 
-use tapline_protocol::Decoder;
+use tapline_protocol::{Decoder, StopReason};
 use tapline_recording::{Redactor, Stream, StreamRedactor};
 use tapline_session::{Ending, Fold, Host};
 use tokio::sync::{mpsc, watch};
@@ -20,7 +20,7 @@ use crate::journal::Journal;
 use crate::spec::Input;
 use crate::stopper::Order;
 use crate::transport::{Streams, Transport};
-use crate::update::{StopReason, Update};
+use crate::update::Update;
 
 /// So much of a dialogue may wait to be taken; then the agent waits.
 const KEPT_FOR_LATER: usize = 64 << 20;

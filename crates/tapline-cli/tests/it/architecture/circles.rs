@@ -145,16 +145,10 @@ fn module_of(path: &Path) -> Module {
     if matches!(names.as_slice(), [only] if only == "lib" || only == "main") { Module::new() } else { names }
 }
 
-/// Crates whose files are not in layers yet.
-const STILL_TIED: &[&str] = &["tapline-runner"];
-
 #[test]
 fn no_two_files_use_each_other() {
     for entry in std::fs::read_dir(root().join("crates")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        if STILL_TIED.contains(&name.as_str()) {
-            continue;
-        }
         let found = circles(&files_of(&name));
         assert!(found.is_empty(), "{name}:\n{}", found.join("\n"));
     }
