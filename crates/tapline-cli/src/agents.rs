@@ -8,6 +8,9 @@ use std::ffi::OsString;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tapline_protocol::Agent;
 
+/// Advice from the denied tools and the arguments of the run.
+type Advice = fn(&[&str], &[OsString]) -> String;
+
 /// What differs from agent to agent.
 pub(crate) struct Habits {
     /// The versions whose streams this version was tested with, oldest and newest.
@@ -24,7 +27,7 @@ pub(crate) struct Habits {
     pub(crate) without_session: fn(&[OsString]) -> Vec<OsString>,
     /// What would permit calls that were denied for these reasons, in a run with these arguments of its own; none where flags and
     /// rules for tools do.
-    pub(crate) advice: Option<fn(&[&str], &[OsString]) -> String>,
+    pub(crate) advice: Option<Advice>,
 }
 
 pub(crate) fn habits(agent: Agent) -> &'static Habits {

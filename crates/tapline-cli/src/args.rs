@@ -411,7 +411,8 @@ pub(crate) fn command_line() -> clap::Command {
     let commands = command.get_subcommands().filter(|sub| !sub.is_hide_set()).map(|sub| sub.get_name().to_owned());
     let topics = TOPICS.iter().map(|topic| PossibleValue::new(topic.name).help(topic.about));
     let names = PossibleValuesParser::new(commands.map(PossibleValue::new).chain(topics).collect::<Vec<_>>());
-    let pages: String = TOPICS.iter().map(|topic| format!("\n  {:<12} {}", topic.name, topic.about)).collect();
+    let pages: Vec<_> = TOPICS.iter().map(|topic| format!("\n  {:<12} {}", topic.name, topic.about)).collect();
+    let pages = pages.concat();
     command
         .after_long_help(format!("{}\n\nTopics, for `tapline help TOPIC`:{pages}", exit::codes()))
         .mut_subcommand("help", |help| help.mut_arg("name", |name| name.value_parser(names)))

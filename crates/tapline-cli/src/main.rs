@@ -2,8 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-#[expect(clippy::doc_markdown, reason = "its comments are help texts, printed as they are")]
 mod agents;
+#[expect(clippy::doc_markdown, reason = "its comments are help texts, printed as they are")]
 mod args;
 mod ci;
 mod clock;

@@ -41,6 +41,14 @@ mod stop;
 mod tags;
 mod wire;
 
+/// What an agent and the program that runs it say to each other besides the conversation: requests, questions, answers. One agent
+/// has such a protocol so far.
+pub mod control {
+    pub use crate::claude::content::{Block, Content};
+    pub use crate::claude::control::*;
+    pub use crate::claude::system::Hook;
+}
+
 pub use agent::Agent;
 pub use decode::{Decoder, check_text};
 pub use dialect::Dialect;
@@ -52,3 +60,8 @@ pub use reader::Reader;
 pub use record::{Envelope, Record};
 pub use stop::StopReason;
 pub use wire::{Field, Frame, Nullable, Read, Shape, Tokens};
+
+/// The README's example compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -48,7 +48,8 @@ mod tree;
 // Who answers what the agent asks:
 mod agent;
 mod answers;
-// What is said both ways:
+// What is said both ways, and what the agent does:
+mod activity;
 mod control;
 mod dialogue;
 // What drives it:
@@ -95,3 +96,8 @@ pub use update::{Conclusion, Delivery, Over, Seen, Update};
 pub fn reaches_all() -> bool {
     tree::reaches_all()
 }
+
+/// The README's example compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, SystemTime};
 
-use tapline_protocol::claude::control::InitializeReply;
+use tapline_protocol::control::InitializeReply;
 use tapline_protocol::{Agent as Kind, InputShape, Record};
 use tapline_recording::Recorder;
 use tapline_session::{Collector, Ending, Fold, Format, Report, Run, What, rfc3339};

@@ -61,3 +61,8 @@ pub use signals::{parse_signal, signal_name};
 pub use step::{Step, What};
 pub use time::{duration, parse_rfc3339, rfc3339};
 pub use verdict::{Advice, Category, Ending, Exit, Outcome, Retry, Verdict, WARNING_CODES, Warning};
+
+/// The README's example compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

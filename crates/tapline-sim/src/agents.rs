@@ -10,6 +10,9 @@ use tapline_protocol::Agent;
 /// Nobody's key.
 const KEY: &str = "sk-tapline-sim-not-a-key";
 
+/// A text that names the model's address.
+type ForAddress = fn(SocketAddr) -> String;
+
 /// An agent that is a guest here.
 pub(crate) struct Guest {
     /// Variables by which it might find somebody's account, or another model.
@@ -19,7 +22,7 @@ pub(crate) struct Guest {
     /// The variable that names its folder, and that folder under HOME.
     pub(crate) folder: (&'static str, &'static str),
     /// What must stand in its folder: the file's name, and its text for the model at this address.
-    pub(crate) config: Option<(&'static str, fn(SocketAddr) -> String)>,
+    pub(crate) config: Option<(&'static str, ForAddress)>,
     /// The header by which a sub-agent's request is known.
     pub(crate) of_sub_agents: &'static str,
     /// What the name of its program begins with, if what it asks without tools is beside its conversations.

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::ladder::{Ladder, Rung};
 use super::pipe::Pipe;
+use crate::activity::Activity;
 use crate::agent::Agent;
 use crate::clocks::Clocks;
 use crate::dialogue::Dialogue;
@@ -36,6 +37,7 @@ pub(crate) struct Driver<T: Transport> {
     pub(super) fed: mpsc::UnboundedReceiver<Fed>,
     pub(super) wires: Wires,
     pub(super) clocks: Clocks,
+    pub(super) activity: Activity,
     pub(super) ladder: Ladder,
     pub(super) decoder: Decoder,
     pub(super) fold: Fold,
@@ -116,7 +118,8 @@ impl<T: Transport> Driver<T> {
             converses: takes_more,
             fed,
             wires,
-            clocks: Clocks::new(agent.limits, started, takes_more, agent.converses),
+            clocks: Clocks::new(agent.limits, started, takes_more),
+            activity: Activity::new(agent.converses, started),
             ladder: Ladder::new(agent.limits.grace),
             decoder: Decoder::default().for_agent(Some(agent.kind)),
             fold: Fold::for_agent(Some(agent.kind)),

@@ -10,7 +10,6 @@ use tokio::time::Instant;
 use super::ladder::{LOOK, Rung};
 use super::state::Driver;
 use crate::clocks::Alarm;
-use crate::dialogue::Dialogue;
 use crate::spec::Limits;
 use crate::stopper::Order;
 use crate::transport::Transport;
@@ -41,8 +40,10 @@ impl<T: Transport> Driver<T> {
         if self.state.exited {
             return self.state.look_at.into_iter().chain(disk).min();
         }
-        let clock = self.clocks.next(self.may_read()).map(|(at, _)| at).filter(|_| self.ladder.reason.is_none());
-        let close = self.dialogue.as_ref().and_then(Dialogue::alarm).filter(|_| self.ladder.reason.is_none());
+        let clock =
+            self.clocks.next(&self.activity, self.may_read()).map(|(at, _)| at).filter(|_| self.ladder.reason.is_none());
+        let close =
+            self.dialogue.as_ref().and_then(|dialogue| dialogue.alarm(&self.activity)).filter(|_| self.ladder.reason.is_none());
         [self.ladder.until, clock, close, disk].into_iter().flatten().min()
     }
 
@@ -69,7 +70,7 @@ impl<T: Transport> Driver<T> {
                 self.stderr.close();
             }
         } else if self.ladder.reason.is_none()
-            && let Some((at, alarm)) = self.clocks.next(self.may_read())
+            && let Some((at, alarm)) = self.clocks.next(&self.activity, self.may_read())
             && at <= now
         {
             let reason = match alarm {
