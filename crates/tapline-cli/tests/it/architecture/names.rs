@@ -69,12 +69,24 @@ fn exception(path: &Path, line: &str) -> Option<usize> {
     EXCEPTIONS.iter().position(|(place, part, _)| path.starts_with(place) && line.contains(part))
 }
 
-/// The sources of all crates, by their paths below `crates`.
+/// The sources of all crates, by their paths below `crates`, without those of tests.
 fn sources() -> Vec<(PathBuf, String)> {
     let crates = root().join("crates");
     let below = |path: PathBuf| path.strip_prefix(&crates).unwrap().to_owned();
     let sources = super::sources().into_iter().map(|(path, text)| (below(path), text));
-    sources.filter(|(path, _)| path.components().nth(1).is_some_and(|part| part.as_os_str() == "src")).collect()
+    let mut sources: Vec<_> =
+        sources.filter(|(path, _)| path.components().nth(1).is_some_and(|part| part.as_os_str() == "src")).collect();
+    let tests: Vec<PathBuf> = sources.iter().flat_map(|(path, text)| tests_of(path, text)).collect();
+    sources.retain(|(path, _)| !tests.iter().any(|tests| path.with_extension("").starts_with(tests)));
+    sources
+}
+
+/// The modules of this file that are tests, in files of their own.
+fn tests_of(path: &Path, text: &str) -> Vec<PathBuf> {
+    let is_root = path.ends_with("lib.rs") || path.ends_with("main.rs");
+    let folder = if is_root { path.parent().unwrap().to_owned() } else { path.with_extension("") };
+    let behind = text.split("#[cfg(test)]\nmod ").skip(1);
+    behind.filter_map(|behind| Some(folder.join(behind.lines().next()?.strip_suffix(';')?))).collect()
 }
 
 #[test]
