@@ -13,6 +13,8 @@ mod ending;
 #[cfg(test)]
 mod fake;
 #[cfg(test)]
+mod layers;
+#[cfg(test)]
 mod many;
 #[cfg(all(test, feature = "rmcp"))]
 mod official;
