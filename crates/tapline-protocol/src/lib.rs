@@ -30,6 +30,7 @@ pub mod claude;
 pub mod codex;
 mod decode;
 mod dialect;
+mod dialects;
 mod event;
 mod input;
 mod json;
@@ -38,7 +39,6 @@ mod reader;
 mod record;
 mod stop;
 mod tags;
-mod transcript;
 mod wire;
 
 /// What an agent and the program that runs it say to each other besides the conversation: requests, questions, answers. One agent
@@ -54,10 +54,14 @@ pub use decode::{Decoder, check_text};
 pub use dialect::Dialect;
 pub use event::{Event, LineKind, Malformed};
 pub use input::{Input, InputFormat, Shape as InputShape};
-pub use json::{Entries, Items, Json, Kind, Number, SyntaxError, Tape, Token, Value, Walk, without_lone_surrogates};
+pub use json::{Entries, Items, Json, JsonError, Kind, Number, SyntaxError, Tape, Token, Value, Walk, without_lone_surrogates};
 pub use lines::{DEFAULT_LINE_LIMIT, Line, Piece, Splitter};
 pub use reader::Reader;
 pub use record::{Envelope, Record};
 pub use stop::StopReason;
-pub use transcript::Transcript;
 pub use wire::{Field, Frame, Nullable, Read, Shape, Tokens};
+
+/// The README's example compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -49,3 +49,8 @@ pub use sent::{Sent, SentPieces};
 pub use store::{FindError, Store, attempt_folder, recording_name};
 pub use times::Piece;
 pub use writing::{End, Loss, Meta, Recorder, Stop, Stream, Sync, create_private_folder};
+
+/// The README's example compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -117,7 +117,7 @@ pub struct Stop {
 }
 
 /// On disk it is three flags, and the clock: `"clock":{"name":"idle-timeout","ms":5000}`.
-#[expect(clippy::ref_option, reason = "serde passes the field as it is")]
+#[expect(clippy::ref_option, reason = "serde gives the field so")]
 fn stop_on_disk<S: serde::Serializer>(stop: &Option<Stop>, serializer: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     struct Clock {

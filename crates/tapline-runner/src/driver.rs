@@ -24,6 +24,7 @@ use reading::ended;
 use state::State;
 pub(crate) use state::{Driver, Wires};
 use stopping::{NOT_TAKEN, stop_of};
+use tapline_session::text::with_causes;
 
 /// A disk gets this long to take the end of a run that nobody stopped.
 const DISK: Duration = Duration::from_secs(30);
@@ -161,7 +162,7 @@ impl<T: Transport> Driver<T> {
         };
         match finished {
             Some(Ok(Ok(losses))) => updates.extend(losses.iter().map(|loss| Update::Lost(loss.to_string()))),
-            Some(Ok(Err(error))) => updates.push(Update::Lost(error.to_string())),
+            Some(Ok(Err(error))) => updates.push(Update::Lost(with_causes(&error))),
             Some(Err(_)) => {}
             None => updates.push(Update::Lost(
                 "the recording's end.json is missing, and its last data may not be on the disk: the disk does not respond"

@@ -72,7 +72,7 @@ pub use agent::Agent;
 pub use answers::{
     Answers, ElicitationReply, HookEvent, HookQuestion, Permission, PermissionQuestion, Tool, ToolResult, ToolServer,
 };
-pub use ask::{Answer, Failure, ask};
+pub use ask::{Answer, Failure, StructuredError, ask};
 pub use control::{Control, Sent, SessionError};
 pub use conversation::Conversation;
 pub use error::StartError;
@@ -96,3 +96,8 @@ pub use update::{Conclusion, Delivery, Over, Seen, Update};
 pub fn reaches_all() -> bool {
     tree::reaches_all()
 }
+
+/// The README's example compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

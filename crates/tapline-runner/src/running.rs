@@ -29,6 +29,7 @@ use crate::stopper::Stopper;
 use crate::transport::{Killer, Transport};
 use crate::update::{Conclusion, Update};
 use opening::Opening;
+use tapline_session::text::with_causes;
 
 /// So many readings may wait to be taken; then the agent waits.
 const WAITING: usize = 4;
@@ -259,7 +260,7 @@ pub fn report(collector: Collector, conclusion: &Conclusion, run: Run) -> Report
 
 /// The report of a run that never started.
 pub fn report_not_started(kind: Kind, error: &StartError, run: Run) -> Report {
-    let ending = Ending { not_started: Some(error.to_string()), ..Ending::default() };
+    let ending = Ending { not_started: Some(with_causes(error)), ..Ending::default() };
     let summary = Fold::for_agent(Some(kind)).finish(&ending);
     let conclusion = Conclusion { summary, ending, duration: Duration::ZERO };
     report(Collector::default(), &conclusion, run)

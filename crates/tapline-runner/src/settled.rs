@@ -1,7 +1,7 @@
 //! How a permission question was decided, and by whom: what the updates tell and a recording keeps.
 
 use serde::Serialize;
-use tapline_session::permission::{Ruling, Suggestion};
+use tapline_session::permission::{NoRule, Ruling, Suggestion};
 
 /// Who decided a permission question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -52,5 +52,5 @@ pub struct Settled {
     pub remembered: bool,
     /// The rule that would have allowed the call, if there was nobody to ask; or why no rule can.
     #[serde(skip)]
-    pub suggestion: Option<Result<Suggestion, String>>,
+    pub suggestion: Option<Result<Suggestion, NoRule>>,
 }

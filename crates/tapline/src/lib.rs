@@ -98,7 +98,11 @@ pub fn read_report(source: impl BufRead, ending: &Ending) -> io::Result<Report> 
     Ok(collector.report(summary, format, Run::default(), ending))
 }
 
-/// The README's example compiles.
+/// The examples of the READMEs compile.
 #[cfg(all(doctest, feature = "run"))]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
+mod readme {
+    #[doc = include_str!("../README.md")]
+    struct OfTheCrate;
+    #[doc = include_str!("../../../README.md")]
+    struct OfTheProject;
+}

@@ -33,7 +33,7 @@ pub(crate) struct Evidence<'f> {
 }
 
 /// No error text is longer, in characters.
-pub(super) const ERROR_LIMIT: usize = 4096;
+pub(crate) const ERROR_LIMIT: usize = 4096;
 
 /// The text a person should read, cut.
 pub(crate) fn cut(text: &str) -> String {
