@@ -11,9 +11,12 @@ use std::process::ExitCode;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use tapline_protocol::Agent;
+use tapline_session::render::Style;
 use tapline_session::text::visible;
 
 use crate::topics::TOPICS;
+use crate::{agents, exit, output};
 
 /// Run headless coding agents; read, convert, query and check what they write.
 ///
@@ -21,17 +24,11 @@ use crate::topics::TOPICS;
 /// no process behind. It reads the streams of `claude -p --output-format stream-json` (or json) and `codex exec --json`,
 /// live on a pipe or from a file, without losing a line: Claude Code 1.0 and newer, Codex 0.44 and newer.
 #[derive(Debug, Parser)]
-#[command(name = "tapline", version, max_term_width = 100, after_help = EXIT_CODES, disable_help_subcommand = true)]
+#[command(name = "tapline", version, max_term_width = 100, after_help = exit::codes(), disable_help_subcommand = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
 }
-
-const EXIT_CODES: &str = "\
-Exit codes: 0 success, 1 the agent failed (or --get found nothing, or --fail-on),
-2 bad usage or input, 3 policy violated (sim, replay --strict: an expectation was not met),
-4 incomplete, 124 timeout, 126 agent not executable, 127 agent not found, 130 interrupted,
-143 terminated.";
 
 /// The command that guards a run, for tapline itself to start.
 pub(crate) const GUARD: &str = "__guard";
@@ -240,8 +237,8 @@ pub(crate) struct Stream {
 #[command(next_help_heading = "About the stream")]
 pub(crate) struct Facts {
     /// Which agent wrote the stream; needed only if tapline cannot tell
-    #[arg(long, value_enum)]
-    pub(crate) agent: Option<AgentName>,
+    #[arg(long, value_parser = agents::named())]
+    pub(crate) agent: Option<Agent>,
     /// The format of the input
     #[arg(long, value_enum, default_value_t = Shape::Auto, hide_default_value = true)]
     pub(crate) input_format: Shape,
@@ -287,21 +284,6 @@ fn signal_name(text: &str) -> Result<String, String> {
     known.ok_or_else(|| "unknown signal: write it like SIGTERM or 15".to_owned())
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum AgentName {
-    Claude,
-    Codex,
-}
-
-impl From<AgentName> for tapline_protocol::Agent {
-    fn from(name: AgentName) -> Self {
-        match name {
-            AgentName::Claude => Self::Claude,
-            AgentName::Codex => Self::Codex,
-        }
-    }
-}
-
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Shape {
     /// Detect the format
@@ -320,6 +302,21 @@ pub(crate) struct Look {
     /// When to use colour
     #[arg(long, value_enum, default_value_t = When::Auto, value_name = "WHEN")]
     pub(crate) color: When,
+}
+
+impl Look {
+    pub(crate) fn is_coloured(self) -> bool {
+        match self.color {
+            When::Always => true,
+            When::Never => false,
+            When::Auto => output::is_capable() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        }
+    }
+
+    /// The colours, or none.
+    pub(crate) fn style(self) -> Style {
+        if self.is_coloured() { Style::ansi() } else { Style::plain() }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -346,8 +343,8 @@ pub(crate) fn parse() -> Result<Command, ExitCode> {
                 ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "no command was given",
                 _ => text.lines().next().unwrap_or_default().trim_start_matches("error: "),
             };
-            crate::output::refuse(&text, why);
-            Err(ExitCode::from(crate::exit::USAGE))
+            output::refuse(&text, why);
+            Err(ExitCode::from(exit::USAGE))
         }
     }
 }
@@ -368,7 +365,7 @@ fn with_tip(error: &clap::Error) -> String {
     }
     let is_option = |word: &&str| word.starts_with('-');
     let prompt = rest.iter().map(String::as_str).skip_while(is_option).take_while(|word| !is_option(word));
-    let prompt = crate::output::quoted(&prompt.collect::<Vec<_>>().join(" "));
+    let prompt = output::quoted(&prompt.collect::<Vec<_>>().join(" "));
     let tip = format!("  tip: put the prompt in quotes: tapline {command} {prompt}");
     text.replacen("\n\nUsage:", &format!("\n\n{tip}\n\nUsage:"), 1)
 }
@@ -414,8 +411,9 @@ pub(crate) fn command_line() -> clap::Command {
     let commands = command.get_subcommands().filter(|sub| !sub.is_hide_set()).map(|sub| sub.get_name().to_owned());
     let topics = TOPICS.iter().map(|topic| PossibleValue::new(topic.name).help(topic.about));
     let names = PossibleValuesParser::new(commands.map(PossibleValue::new).chain(topics).collect::<Vec<_>>());
-    let pages: String = TOPICS.iter().map(|topic| format!("\n  {:<12} {}", topic.name, topic.about)).collect();
+    let pages: Vec<_> = TOPICS.iter().map(|topic| format!("\n  {:<12} {}", topic.name, topic.about)).collect();
+    let pages = pages.concat();
     command
-        .after_long_help(format!("{EXIT_CODES}\n\nTopics, for `tapline help TOPIC`:{pages}"))
+        .after_long_help(format!("{}\n\nTopics, for `tapline help TOPIC`:{pages}", exit::codes()))
         .mut_subcommand("help", |help| help.mut_arg("name", |name| name.value_parser(names)))
 }

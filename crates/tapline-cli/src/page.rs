@@ -2,6 +2,7 @@
 //! blocks; bold, code and links in them.
 
 use std::iter::Peekable;
+use std::path::Path;
 use std::str::Lines;
 
 use tapline_session::render::Style;
@@ -97,7 +98,8 @@ impl Page {
             if let (true, Some((end, cells))) = (side_by_side, row.split_last()) {
                 let mut line = String::from("  ");
                 for (cell, wide) in cells.iter().zip(others) {
-                    line += &format!("{cell}{}", " ".repeat(wide - width(cell) + 2));
+                    line.push_str(cell);
+                    line.push_str(&" ".repeat(wide - width(cell) + 2));
                 }
                 self.put(&line, before, end);
                 continue;
@@ -124,7 +126,9 @@ impl Page {
             out += &rest[..at];
             rest = &rest[at..];
             if let Some((code, after)) = rest.strip_prefix('`').and_then(|rest| rest.split_once('`')) {
-                out += &format!("{CODE}{tick}{code}{tick}{PLAIN}");
+                out.push(CODE);
+                out.extend([tick, code, tick]);
+                out.push(PLAIN);
                 if strong {
                     out.push(BOLD);
                 }
@@ -176,7 +180,7 @@ fn linked(label: &str, target: &str, nested: bool) -> String {
         None => return label.to_owned(),
     };
     match label {
-        _ if label.ends_with(".md") => place,
+        _ if Path::new(label).extension().is_some_and(|extension| extension == "md") => place,
         _ if nested => format!("{label}, {place}"),
         _ => format!("{label} ({place})"),
     }

@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use tapline_protocol::codex::is_before_0_44;
-use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, Record, Transcript};
+use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, Record, StopReason};
 use tapline_recording::{Recording, Redactor, attempt_folder};
 use tapline_session::{Ending, Fold, Format, Ledger, Run, Step, Summary, Warning, What};
 
+use crate::agents::habits;
 use crate::args::{Facts, Shape};
-use crate::{clock, config, output, store};
+use crate::{clock, config, output, secrets, store};
 use redaction::Redaction;
 
 pub(crate) use redaction::{CleanMessages, CleanRecords};
@@ -106,22 +106,22 @@ impl Source {
         let format = if recording.writes_lines() { InputFormat::Lines } else { InputFormat::Auto };
         let mut source = Self::with(name, Box::new(file), facts, agent, format)?;
         let end = recording.end.clone().unwrap_or_default();
-        let clock = end.clock.as_ref().map(clock::told);
-        if let Some(clock) = clock.as_ref().filter(|_| end.lingered) {
+        let stopped = end.stop.map(|stop| stop.reason);
+        let limit = end.stop.and_then(|stop| stop.limit_ms).map(Duration::from_millis);
+        let clock = stopped.zip(limit).and_then(|(reason, limit)| clock::told(reason, limit));
+        if let Some(clock) = clock.as_ref().filter(|_| stopped == Some(StopReason::Linger)) {
             output::tell(&format!("{}: {clock}: it was stopped", source.name));
         }
-        source.clock = clock.filter(|_| end.timed_out);
+        source.clock = clock.filter(|_| stopped.is_some_and(StopReason::is_timeout));
         let given = source.ending;
         let stderr = recording.stderr_head(STDERR_KEPT).ok().filter(|text| !text.is_empty());
-        let clean = |text: String| config::quiet_redactor().map(|(redactor, _)| redactor.text(&text).into_owned());
+        let clean = |text: String| config::redactor().map(|(redactor, _)| redactor.text(&text).into_owned());
         let stderr = stderr.map(clean).transpose()?;
         source.ending = Ending {
             exit_code: given.exit_code.or(end.exit_code),
             signal: given.signal.or(end.signal),
             stderr: given.stderr.or(stderr),
-            timed_out: given.timed_out || end.timed_out,
-            interrupted: end.interrupted,
-            lingered: end.lingered,
+            stopped: given.stopped.or(stopped),
             violated: end.violated,
             no_heuristics: given.no_heuristics || recording.meta.no_heuristics,
             no_background_tasks: given.no_background_tasks || recording.meta.no_background_tasks,
@@ -142,7 +142,7 @@ impl Source {
 
     /// Takes secrets out of all that is read from here on.
     pub(crate) fn redacted(self) -> Result<Self> {
-        Ok(self.redacted_by(config::redactor()?))
+        Ok(self.redacted_by(secrets::redactor()?))
     }
 
     pub(crate) fn redacted_by(mut self, redactor: Redactor) -> Self {
@@ -172,9 +172,9 @@ impl Source {
             Shape::Json => InputFormat::Document,
         };
         let agent = match (facts.agent, facts.input_format) {
-            (Some(name), _) => Some(Agent::from(name)),
-            (None, Shape::StreamJson | Shape::Json) => Some(Agent::Claude),
-            (None, Shape::ExecJson) => Some(Agent::Codex),
+            (Some(agent), _) => Some(agent),
+            (None, Shape::StreamJson | Shape::Json) => Format::StreamJson.agent(),
+            (None, Shape::ExecJson) => Format::ExecJson.agent(),
             (None, Shape::Auto) => agent,
         };
         let limit = facts.line_limit.map_or(DEFAULT_LINE_LIMIT, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
@@ -278,9 +278,9 @@ impl Source {
             Some(Ok(record)) => record,
         };
         if self.unsure {
-            if let Some(transcript) = Transcript::of(&record) {
+            if let Some(about) = record.in_transcript() {
                 self.is_transcript = true;
-                output::tell(&format!("{} is {}", self.name, transcript.about()));
+                output::tell(&format!("{} is {about}", self.name));
             }
             self.unsure = !self.is_transcript && record.line < SHOWS_WITHIN && !is_of_a_stream(&record);
         }
@@ -292,10 +292,10 @@ impl Source {
     fn look_ahead(&mut self) -> Result<()> {
         while self.hold_next()? {
             let Some(record) = self.held.back() else { break };
-            let (dialect, is_old_codex) = (record.dialect, is_before_0_44(record));
-            let shows = !dialect.is_open() || is_old_codex || self.held.len() as u64 >= SHOWS_WITHIN;
+            let (dialect, is_too_old) = (record.dialect, record.too_old().is_some());
+            let shows = !dialect.is_open() || is_too_old || self.held.len() as u64 >= SHOWS_WITHIN;
             let is_over = shows || self.sent.is_some() || self.may_wait() && !self.at_rest;
-            if dialect.agent().is_none() && dialect.is_foreign() && is_over && !is_old_codex && !self.is_transcript {
+            if dialect.agent().is_none() && dialect.is_foreign() && is_over && !is_too_old && !self.is_transcript {
                 self.tell_nobodys();
             }
             if is_over {
@@ -383,14 +383,15 @@ fn ending(facts: &Facts) -> Result<Ending> {
         let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
         Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
     };
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| value == "1");
     Ok(Ending {
         exit_code: facts.exit_code,
         signal: facts.signal.clone(),
         stderr: read(&facts.stderr)?,
-        timed_out: facts.timed_out,
+        stopped: facts.timed_out.then_some(StopReason::Timeout),
         last_message: read(&facts.last_message)?,
         no_heuristics: facts.no_heuristics,
-        no_background_tasks: std::env::var_os("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS").is_some_and(|value| value == "1"),
+        no_background_tasks: Agent::ALL.iter().filter_map(|agent| habits(*agent).no_background_tasks).any(is_set),
         ..Ending::default()
     })
 }

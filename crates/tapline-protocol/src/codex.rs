@@ -1,9 +1,9 @@
 //! Codex's shapes, as `codex exec --json` writes them.
 
 mod event;
+mod transcript;
 
-pub use event::{Event, is_before_0_44};
-pub(crate) use event::{fit, read};
+pub use event::Event;
 
 use crate::json::{Json, Value};
 use crate::wire::{Field, Read, Tokens, frame, last_entries, wire};

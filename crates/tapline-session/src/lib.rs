@@ -28,14 +28,18 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]
 
+mod agents;
 mod call;
 pub mod check;
+pub mod exit;
 mod fold;
+mod format;
 mod host;
 mod ledger;
 mod pattern;
 pub mod permission;
 pub mod policy;
+mod recent;
 pub mod render;
 mod report;
 mod rulefile;
@@ -45,12 +49,13 @@ pub mod text;
 mod time;
 mod verdict;
 
-pub use fold::{Fold, Format, LineCounts, Rejected, SessionFacts, StreamStats, Summary};
+pub use fold::{CodexPart, Fold, ItemEntry, LineCounts, Rejected, SessionFacts, StreamStats, Summary, TurnCounts};
+pub use format::Format;
 pub use host::{Host, earlier_run};
 pub use ledger::{Basis, Ledger, ModelTotals, TokenCounts};
 pub use report::{
-    CallEntry, CodexPart, Collector, GetError, ItemEntry, OrphanEntry, PartialTexts, Report, ResultEntry, Run, Session,
-    TaskEntry, Tools, TurnCounts, check_path, get,
+    CallEntry, Collector, GetError, OrphanEntry, PartialTexts, Report, ResultEntry, Run, Session, TaskEntry, Tools, check_path,
+    get,
 };
 pub use signals::{parse_signal, signal_name};
 pub use step::{Step, What};

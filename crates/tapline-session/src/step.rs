@@ -4,7 +4,6 @@
 use serde::Serialize;
 use tapline_protocol::claude::message::RawUsage;
 use tapline_protocol::claude::result::{Cost, Errors, ModelUsages};
-use tapline_protocol::codex::CodexUsage;
 use tapline_protocol::{Json, Number};
 
 use crate::ledger::Ledger;
@@ -33,7 +32,7 @@ pub struct Step {
 #[serde(tag = "step", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum What {
-    /// A session (Codex: a thread) or another turn of it started.
+    /// A session (or a thread, as some agents call it) or another turn of it started.
     Session(Box<SessionInfo>),
     /// A person or program sent the agent a prompt.
     Prompt {
@@ -77,7 +76,7 @@ pub enum What {
     Question(Question),
     /// A tool is still running.
     Progress(Progress),
-    /// A Codex item, unchanged.
+    /// An item of an agent that tells of its work in items, unchanged.
     Item(Item),
     /// An error of the agent or the model that does not end the turn by itself.
     Error {
@@ -313,7 +312,7 @@ pub enum DeltaKind {
 pub struct Turn {
     /// Its index among the turns, from 0.
     pub index: usize,
-    /// `success`, `error_max_turns`, … (Codex: `completed`, `failed`)
+    /// `success`, `error_max_turns`, … (other agents: `completed`, `failed`)
     pub subtype: Option<String>,
     /// Whether `is_error` was literally true.
     pub is_error: bool,
@@ -367,9 +366,9 @@ pub struct Turn {
     /// The sum of all turns up to this one.
     #[serde(skip)]
     pub so_far: SoFar,
-    /// Codex: the thread's usage so far.
+    /// What the turn's thread has used so far, unchanged, where the agent counts by thread.
     #[serde(skip)]
-    pub thread_usage: Option<CodexUsage>,
+    pub thread_usage: Option<Json>,
 }
 
 /// The sum of all turns up to one.
@@ -511,7 +510,7 @@ pub struct Progress {
     pub elapsed: Option<f64>,
 }
 
-/// A Codex item, unchanged.
+/// An item, unchanged.
 #[derive(Clone, Debug, Serialize)]
 pub struct Item {
     /// started, updated, completed

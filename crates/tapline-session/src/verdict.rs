@@ -5,11 +5,14 @@ mod heuristics;
 mod judge;
 
 use serde::Serialize;
+use tapline_protocol::StopReason;
+
+use crate::exit;
 
 pub use category::Category;
-pub(crate) use category::{CodexFailure, TurnFacts};
+pub(crate) use category::{CONNECTION, named_in, of_words};
 pub(crate) use heuristics::{TextFacts, says_waiting};
-pub(crate) use judge::{Evidence, judge};
+pub(crate) use judge::{ERROR_LIMIT, Evidence, judge};
 
 /// Facts about a run that its stream does not contain.
 #[derive(Clone, Debug, Default)]
@@ -20,13 +23,9 @@ pub struct Ending {
     pub signal: Option<String>,
     /// What the agent wrote to stderr.
     pub stderr: Option<String>,
-    /// A timeout ended the run.
-    pub timed_out: bool,
-    /// A person or program interrupted the run.
-    pub interrupted: bool,
-    /// The signal was sent after the final result, to a process that kept running: it does not count.
-    pub lingered: bool,
-    /// The run was stopped because it broke this rule.
+    /// Why the run was stopped, if it was. A process that was stopped because it kept running after its final result counts as what it said.
+    pub stopped: Option<StopReason>,
+    /// The rule that the run broke.
     pub violated: Option<String>,
     /// The agent could not be started, and why.
     pub not_started: Option<String>,
@@ -186,13 +185,15 @@ impl Verdict {
     /// The exit code that tapline uses for this verdict.
     pub fn exit_code(&self) -> u8 {
         match (self.outcome, self.category) {
-            (Outcome::Success, _) => 0,
-            (Outcome::Failure, Some(Category::Timeout)) => 124,
-            (Outcome::Failure, Some(Category::Policy)) => 3,
-            (Outcome::Failure, _) => 1,
-            (Outcome::Incomplete, _) => 4,
-            (Outcome::Interrupted, _) if self.exit.code == Some(143) || self.exit.signal.as_deref() == Some("SIGTERM") => 143,
-            (Outcome::Interrupted, _) => 130,
+            (Outcome::Success, _) => exit::SUCCESS,
+            (Outcome::Failure, Some(Category::Timeout)) => exit::TIMEOUT,
+            (Outcome::Failure, Some(Category::Policy)) => exit::VIOLATED,
+            (Outcome::Failure, _) => exit::FAILED,
+            (Outcome::Incomplete, _) => exit::INCOMPLETE,
+            (Outcome::Interrupted, _) if self.exit.code == Some(143) || self.exit.signal.as_deref() == Some("SIGTERM") => {
+                exit::TERMINATED
+            }
+            (Outcome::Interrupted, _) => exit::INTERRUPTED,
         }
     }
 }

@@ -22,6 +22,7 @@
 
 #![forbid(unsafe_code)]
 
+mod agents;
 mod answer;
 mod asked;
 mod error;

@@ -68,13 +68,14 @@ pub use tapline_session as session;
 
 pub use tapline_protocol::claude::control::{HookReply, PermissionUpdate, Request};
 pub use tapline_protocol::{
-    Agent as AgentKind, Decoder, Envelope, Event, Input, InputFormat, InputShape, Json, Number, Reader, Record, Value,
+    Agent as AgentKind, Decoder, Envelope, Event, Input, InputFormat, InputShape, Json, Number, Reader, Record, StopReason,
+    Value,
 };
 #[cfg(feature = "run")]
 pub use tapline_runner::{
     Agent, Answer, Answers, Control, Conversation, Delivery, ElicitationReply, Failure, HookEvent, HookQuestion, Message, Over,
-    Permission, PermissionQuestion, Priority, Running, Sent, Session, SessionError, Settled, SettledBy, StartError, StopReason,
-    Stopper, Tool, ToolResult, ToolServer, Turn, Turning, Update, ask,
+    Permission, PermissionQuestion, Priority, Running, Sent, Session, SessionError, Settled, SettledBy, StartError, Stopper,
+    Tool, ToolResult, ToolServer, Turn, Turning, Update, ask,
 };
 pub use tapline_session::{
     Advice, Category, Collector, Ending, Fold, Format, Ledger, Outcome, Report, Run, Step, Summary, TokenCounts, Verdict,

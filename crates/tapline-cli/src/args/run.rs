@@ -6,14 +6,17 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::{AgentName, Look};
+use tapline_protocol::Agent;
+
+use super::Look;
+use crate::{agents, exit};
 
 /// Run an agent headless: live progress, one honest verdict, everything recorded, no process left behind
 ///
 /// The prompt is PROMPT, `-` (stdin) or --prompt-file; without any of them it is read from stdin if stdin is a pipe or file. If there is a
 /// prompt, a pipe or file on stdin is added after it, as the agent itself does. Arguments after `--` go to the agent unchanged.
 #[derive(Debug, Args)]
-#[command(after_help = super::EXIT_CODES, after_long_help = EXAMPLES)]
+#[command(after_help = exit::codes(), after_long_help = format!("{EXAMPLES}{}", exit::codes()))]
 pub(crate) struct Run {
     /// What to ask the agent, in quotes; `-` reads it from stdin
     #[arg(value_name = "PROMPT")]
@@ -60,16 +63,14 @@ Examples:
   tapline run \"A\" --format stream-json | tapline run \"Summarize\" --context -
   tapline run \"…\" --policy rules.toml --allowed-tools Read,Grep -- --effort high
 
-Exit codes: 0 success, 1 the agent failed (or --get found nothing, or --fail-on),
-2 bad usage or input, 3 policy violated, 4 incomplete (no result), 124 timeout,
-126 agent not executable, 127 agent not found, 130 interrupted, 143 terminated.";
+";
 
 /// Which agent, and where.
 #[derive(Debug, Args)]
 pub(crate) struct Whose {
     /// The agent to run
-    #[arg(long, value_enum, default_value_t = AgentName::Claude)]
-    pub(crate) agent: AgentName,
+    #[arg(long, value_parser = agents::named(), default_value = Agent::default().name())]
+    pub(crate) agent: Agent,
     /// The agent's program [default: $TAPLINE_CLAUDE_BIN or $TAPLINE_CODEX_BIN, else on PATH]
     #[arg(long, value_name = "PATH")]
     pub(crate) bin: Option<PathBuf>,

@@ -23,11 +23,12 @@ use tapline_runner::{Agent, Failure, StartError, bin_variable, package};
 use tapline_session::Report;
 use tapline_session::text::one_line;
 
+use crate::agents::habits;
 use crate::args::chat::Chat;
 use crate::commands::check::read_permissions;
 use crate::commands::guard_program;
 use crate::commands::run::prepare;
-use crate::{ci, config, exit, output, store};
+use crate::{ci, config, errors, exit, output, secrets, store};
 
 pub(crate) fn run(args: &Chat) -> Result<u8> {
     let typed = args.script.is_none() && std::io::stdin().is_terminal();
@@ -47,9 +48,9 @@ pub(crate) fn run(args: &Chat) -> Result<u8> {
 
 /// The agent that is spoken to.
 fn agent(args: &Chat, typed: bool) -> Result<Agent> {
-    let kind = tapline_protocol::Agent::from(args.whose.agent);
+    let kind = args.whose.agent;
     let mut agent = Agent::new(kind);
-    let partial = args.told.partial || typed && kind == tapline_protocol::Agent::Claude;
+    let partial = args.told.partial || typed && habits(kind).writes_partial;
     prepare::doubt_mode(&args.told, kind);
     agent.options = prepare::options(&args.told, &args.extra, partial)?;
     agent.answers.permissions = args.told.permissions.as_deref().map(read_permissions).transpose()?;
@@ -57,7 +58,7 @@ fn agent(args: &Chat, typed: bool) -> Result<Agent> {
     agent.bin.clone_from(&args.whose.bin);
     agent.cwd.clone_from(&args.whose.cwd);
     agent.record = store::folder(&args.kept)?.map(|folder| store::record_to(&args.kept, folder, args.redact));
-    agent.redactor = if args.redact || ci::is_log() { config::redactor()? } else { config::quiet_redactor()?.0 };
+    agent.redactor = if args.redact || ci::is_log() { secrets::redactor()? } else { config::redactor()?.0 };
     agent.guard = guard_program();
     Ok(agent)
 }
@@ -69,7 +70,7 @@ fn is_resumed(args: &Chat) -> bool {
 
 /// How to go on later.
 fn go_on(kind: tapline_protocol::Agent, id: &str) -> String {
-    let agent = if kind == tapline_protocol::Agent::Codex { " --agent codex" } else { "" };
+    let agent = if kind == tapline_protocol::Agent::default() { String::new() } else { format!(" --agent {}", kind.name()) };
     format!("continue with: tapline chat{agent} --resume {}", one_line(id))
 }
 
@@ -87,7 +88,7 @@ fn fail_on(args: &Chat, report: &Report, code: u8, denials_told: bool) -> u8 {
 
 /// Why it did not start, with what to do about it, and the exit code.
 fn not_started(kind: tapline_protocol::Agent, failure: &Failure) -> u8 {
-    let mut text = failure.to_string();
+    let mut text = errors::told(failure);
     if let Failure::NotStarted(StartError::NotFound { .. }) = failure {
         let (package, variable) = (package(kind), bin_variable(kind));
         text = format!("{text}; install it (npm install -g {package}), or give its path with --bin PATH or {variable}");

@@ -12,16 +12,14 @@ use tapline_protocol::Agent;
 use tapline_runner::{bin_variable, locate, package, reaches_all};
 use tapline_session::policy::VersionRange;
 use tapline_session::render::Style;
-use tapline_session::text::one_line;
+use tapline_session::text::{one_line, with_causes};
 
+use crate::agents::habits;
 use crate::args::Doctor;
 use crate::{ci, config, exit, output, store};
 
 /// No program needs longer to say its version.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// The versions whose streams this version was tested with, oldest and newest.
-const TESTED: [(Agent, &str, &str); 2] = [(Agent::Claude, "1.0.128", "2.1.325"), (Agent::Codex, "0.166.0", "0.166.0")];
 
 /// How a finding is meant.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -41,7 +39,7 @@ struct Finding {
 
 pub(crate) fn run(args: &Doctor) -> Result<u8> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
-    let mut findings: Vec<Finding> = TESTED.iter().map(|tested| runtime.block_on(agent(*tested))).collect();
+    let mut findings: Vec<Finding> = Agent::ALL.iter().map(|kind| runtime.block_on(agent(*kind))).collect();
     // One agent is enough.
     if findings.iter().any(|finding| finding.mood != Mood::Bad) {
         for finding in findings.iter_mut().filter(|finding| finding.mood == Mood::Bad) {
@@ -55,7 +53,7 @@ pub(crate) fn run(args: &Doctor) -> Result<u8> {
         let list: serde_json::Map<_, _> = findings.iter().map(|finding| (finding.about.to_owned(), facts(finding))).collect();
         writeln!(out, "{}", json!({ "ok": ok, "tapline": env!("CARGO_PKG_VERSION"), "findings": list }))?;
     } else {
-        let style = if output::colour(args.look) { Style::ansi() } else { Style::plain() };
+        let style = args.look.style();
         out.write_all(render(&findings, style).as_bytes())?;
     }
     out.flush()?;
@@ -89,7 +87,8 @@ fn render(findings: &[Finding], style: Style) -> String {
     out
 }
 
-async fn agent((kind, oldest, newest): (Agent, &'static str, &'static str)) -> Finding {
+async fn agent(kind: Agent) -> Finding {
+    let (oldest, newest) = habits(kind).tested;
     let about = kind.name();
     let package = package(kind);
     let path = match locate(kind, None, std::env::var_os("PATH").as_deref()) {
@@ -100,7 +99,7 @@ async fn agent((kind, oldest, newest): (Agent, &'static str, &'static str)) -> F
             return Finding {
                 about,
                 mood: Mood::Bad,
-                text: error.to_string().trim_start_matches(about).trim_start_matches(": ").to_owned(),
+                text: with_causes(&error).trim_start_matches(about).trim_start_matches(": ").to_owned(),
                 advice: Some(advice),
                 facts,
             };
@@ -115,7 +114,7 @@ async fn agent((kind, oldest, newest): (Agent, &'static str, &'static str)) -> F
             return Finding { about, mood: Mood::Bad, text, advice: Some(advice), facts };
         }
     };
-    let within = |range: &str| VersionRange::parse(range).is_ok_and(|range| range.contains(&version));
+    let within = |range: &str| range.parse::<VersionRange>().is_ok_and(|range| range.contains(&version));
     let known = within(&format!(">={oldest}, <={newest}"));
     let advice = if known {
         None
@@ -169,7 +168,7 @@ fn configuration() -> Finding {
     let about = "config";
     let path = config::path().filter(|path| path.exists()).map(|path| path.display().to_string());
     let facts = json!({ "path": path });
-    match config::quiet_redactor() {
+    match config::redactor() {
         Err(error) => {
             let advice = Some("correct the file, or remove it".to_owned());
             Finding { about, mood: Mood::Bad, text: format!("{error:#}"), advice, facts }
@@ -207,7 +206,7 @@ fn processes() -> Finding {
 fn terminal(args: &Doctor) -> Finding {
     let (columns, rows) = output::size();
     let (text, facts) = if output::is_terminal() {
-        let colour = if output::colour(args.look) { "colour" } else { "no colour" };
+        let colour = if args.look.is_coloured() { "colour" } else { "no colour" };
         let term = std::env::var("TERM").unwrap_or_else(|_| "unknown".to_owned());
         let drawn = if output::is_capable() { "live view" } else { "lines only" };
         (format!("{columns}×{rows} · {term} · {colour} · {drawn}"), json!({ "columns": columns, "rows": rows }))

@@ -3,7 +3,6 @@
 use std::io::Write as _;
 
 use anyhow::Result;
-use tapline_session::render::Style;
 
 use crate::args::{Help, Look, When, print_help};
 use crate::{output, page, topics};
@@ -17,7 +16,7 @@ pub(crate) fn run(args: &Help) -> Result<u8> {
         print_help(name)?;
         return Ok(0);
     };
-    let style = if output::colour(Look { color: When::Auto }) { Style::ansi() } else { Style::plain() };
+    let style = Look { color: When::Auto }.style();
     let mut out = output::stdout();
     out.write_all(page::render(topic.text, style, output::size().0.min(WIDEST)).as_bytes())?;
     out.flush()?;

@@ -54,6 +54,16 @@ fn the_readme_knows_every_command() {
 }
 
 #[test]
+fn the_readme_and_the_help_have_every_exit_code() {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let help = tapline(&["run", "--help"]).out.replace('\n', " ");
+    for (code, meaning) in tapline_session::exit::TABLE {
+        assert!(readme.contains(&format!("\n| {code} | ")), "{code}");
+        assert!(help.contains(&format!("{code} {meaning}")), "{code}");
+    }
+}
+
+#[test]
 fn a_help_that_speaks_of_a_host_says_what_one_is() {
     for command in ["tee", "shim", "replay"] {
         let help = tapline(&[command, "--help"]).out.replace('\n', " ");

@@ -3,13 +3,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tapline_protocol::claude::control::{HookInput, Request};
+use tapline_protocol::control::{HookInput, Request};
 use tapline_protocol::{Json, Read as _, Record};
 use tapline_session::permission::Ruling;
 use tapline_session::step::{Answer, CallStatus};
 use tapline_session::{Step, What};
 
-use crate::answers::{Settled, SettledBy, holds};
+use crate::answers::holds;
+use crate::settled::{Settled, SettledBy};
 
 /// So many calls are kept that have no answer.
 const KEPT: usize = 16_384;

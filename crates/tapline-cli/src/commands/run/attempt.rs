@@ -19,7 +19,7 @@ use super::signals::{NotBegun, Signals, over};
 use crate::args::run::{Format, Run};
 use crate::commands::check::doubts_of;
 use crate::commands::guard_program;
-use crate::{exit, store};
+use crate::{errors, exit, store};
 
 /// No more broken rules of one line are told.
 const TOLD: usize = 5;
@@ -70,7 +70,7 @@ impl Ended {
             report.verdict.outcome = Outcome::Interrupted;
         }
         self.summary = None;
-        self.code = code.unwrap_or(130);
+        self.code = code.unwrap_or(exit::INTERRUPTED);
     }
 }
 
@@ -83,7 +83,7 @@ impl Attempt<'_> {
         };
         if let (true, Err(StartError::Recording(error))) = (self.number > 1, &started) {
             // The first attempt could be kept; what happens to the disk later does not end the run.
-            show.note(&format!("WARNING: this attempt is not recorded: {error}"));
+            show.note(&format!("WARNING: this attempt is not recorded: {}", errors::told(error)));
             folder = None;
             started = self.agent(resume, None).start().await;
         }
@@ -223,7 +223,7 @@ impl Attempt<'_> {
         let silent = conclusion.summary.verdict.warnings.iter().any(|warning| warning.code == "no-result");
         // An agent that did not come so far has said why, and that is told.
         let began = conclusion.summary.verdict.category != Some(Category::Startup);
-        if silent && began && conclusion.stopped.is_none() {
+        if silent && began && conclusion.ending.stopped.is_none() {
             show.note("the stream ended without a result");
         }
         let duration_ms = u64::try_from(self.started.elapsed().as_millis()).ok();
@@ -257,7 +257,7 @@ impl Attempt<'_> {
             }
             clean => (report(collector, &conclusion, run), clean.map(|(_, report)| report)),
         };
-        if let Some(clock) = conclusion.stopped.and_then(|reason| show.clock(reason)) {
+        if let Some(clock) = conclusion.ending.stopped.and_then(|reason| show.clock(reason)) {
             let reports = std::iter::once(&mut report).chain(&mut told_report).map(|report| &mut report.verdict);
             for verdict in reports.chain([&mut summary.verdict]) {
                 verdict.clock = Some(clock.clone());
@@ -339,10 +339,10 @@ impl Attempt<'_> {
 
 fn exit_code(conclusion: &Conclusion, signals: &Signals) -> u8 {
     let code = conclusion.summary.verdict.exit_code();
-    let interrupted = matches!(code, 130 | 143);
-    match (conclusion.stopped, signals.code()) {
-        (Some(StopReason::Interrupted), _) if interrupted => 130,
-        (Some(StopReason::Terminated), _) if interrupted => 143,
+    let interrupted = matches!(code, exit::INTERRUPTED | exit::TERMINATED);
+    match (conclusion.ending.stopped, signals.code()) {
+        (Some(StopReason::Interrupted), _) if interrupted => exit::INTERRUPTED,
+        (Some(StopReason::Terminated), _) if interrupted => exit::TERMINATED,
         (_, Some(asked)) if interrupted => asked,
         _ => code,
     }

@@ -1,11 +1,11 @@
 //! Every request that a program can make of an agent, one method each.
 
 #[allow(clippy::wildcard_imports, reason = "every request and its answer stands below")]
-use tapline_protocol::claude::control::*;
+use tapline_protocol::control::*;
 use tapline_protocol::{Json, Nullable};
 
-use super::{Control, SessionError};
-use crate::session::Session;
+use super::Session;
+use crate::control::{Control, SessionError};
 
 /// One row a request: its method, what it takes, what is sent, and what comes back.
 macro_rules! requests {
@@ -26,7 +26,7 @@ macro_rules! requests {
             $(
                 $(#[$doc])*
                 pub async fn $name(&self, $($arg: $ty),*) -> Result<$reply, SessionError> {
-                    self.control_ref().$name($($arg),*).await
+                    self.control.$name($($arg),*).await
                 }
             )+
         }
