@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, Command};
 
-use crate::tree::{Firmness, Left, Tree};
+use crate::tree::{Left, StopSignal, Tree};
 
 /// A program that guards runs: it is started with these arguments and the run's mark, and calls [`guard`].
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ pub fn guard(mark: &str) {
     }
     let tree = Tree::of_mark(mark.to_owned());
     let until = Instant::now() + GRACE;
-    let mut left = tree.signal_now(Firmness::Terminate);
+    let mut left = tree.signal_now(StopSignal::Terminate);
     while left != Left::default() && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(20));
         left = tree.left_now();

@@ -83,13 +83,13 @@ pub use marker::VARIABLE as RUN_VARIABLE;
 pub use message::{Message, Priority};
 pub use process::Process;
 pub use running::{Running, now, report, report_not_started};
-pub use session::{Session, Turning};
+pub use session::{RunningTurn, Session};
 pub use settled::{Settled, SettledBy};
 pub use spec::{Environment, Input, Limits, Options, RecordTo};
 pub use stopper::Stopper;
 pub use tapline_protocol::StopReason;
 pub use tee::{Host, Tee, Teed};
-pub use turn::Turn;
+pub use turn::TurnReport;
 pub use update::{Conclusion, Delivery, Over, Seen, Update};
 
 /// Whether every process that an agent starts is found and stopped on this system; otherwise only its process group is.

@@ -10,7 +10,7 @@ use tokio::process::Child;
 use crate::guard::{Guard, GuardProgram};
 use crate::marker;
 use crate::spawn::{Group, spawn};
-use crate::tree::{Firmness, Left, Tree};
+use crate::tree::{Left, StopSignal, Tree};
 
 /// What is left is given this long to end by itself.
 const GRACE: Duration = Duration::from_secs(2);
@@ -83,7 +83,7 @@ impl Process {
         let mut left = Left::default();
         if let Some(tree) = &self.tree {
             let until = Instant::now() + GRACE;
-            left = tree.signal(Firmness::Terminate).await;
+            left = tree.signal(StopSignal::Terminate).await;
             while left != Left::default() && Instant::now() < until {
                 tokio::time::sleep(Duration::from_millis(10)).await;
                 left = tree.left().await;

@@ -18,7 +18,7 @@ use crate::message::Message;
 use crate::running::Running;
 use crate::spec::Input;
 use crate::stopper::Stopper;
-use crate::turn::Turn;
+use crate::turn::TurnReport;
 use crate::update::{Over, Update};
 
 /// A running conversation with an agent.
@@ -105,10 +105,10 @@ impl Session {
         self
     }
 
-    /// Sends a message and waits for the answer: `.await` returns the turn, [`next`](Turning::next) the updates on the way.
-    pub fn turn(&mut self, message: impl Into<Message>) -> Turning<'_> {
+    /// Sends a message and waits for the answer: `.await` returns the turn, [`next`](RunningTurn::next) the updates on the way.
+    pub fn turn(&mut self, message: impl Into<Message>) -> RunningTurn<'_> {
         let sent = self.control.send(message).map(|sent| sent.uuid().to_owned());
-        Turning { session: self, sent, steps: Vec::new(), others: 0, over: None }
+        RunningTurn { session: self, sent, steps: Vec::new(), others: 0, over: None }
     }
 
     /// The agent's next line; `None` after the last.
@@ -153,7 +153,7 @@ const TAKES_BACK: Duration = Duration::from_secs(2);
 /// A running turn. It starts when this value is created. Dropping it does not end the turn: interrupt it instead.
 #[derive(Debug)]
 #[must_use = "the turn has started: await it, or read its updates with `next`"]
-pub struct Turning<'a> {
+pub struct RunningTurn<'a> {
     session: &'a mut Session,
     sent: Result<String, SessionError>,
     steps: Vec<Step>,
@@ -162,7 +162,7 @@ pub struct Turning<'a> {
     over: Option<Over>,
 }
 
-impl Turning<'_> {
+impl RunningTurn<'_> {
     /// The next update of the session; `None` once the turn has ended.
     pub async fn next(&mut self) -> Option<Update> {
         if self.over.is_some() {
@@ -191,7 +191,7 @@ impl Turning<'_> {
     }
 
     /// Waits at most this long. Then the message is cancelled or its turn interrupted, and the result is an error.
-    pub async fn timeout(mut self, limit: Duration) -> Result<Turn, SessionError> {
+    pub async fn timeout(mut self, limit: Duration) -> Result<TurnReport, SessionError> {
         let ended = tokio::time::timeout(limit, async { while self.next().await.is_some() {} }).await;
         if let (Err(_), Ok(uuid)) = (ended, &self.sent) {
             let control = self.session.control.clone();
@@ -207,14 +207,14 @@ impl Turning<'_> {
         self.end().await
     }
 
-    async fn end(mut self) -> Result<Turn, SessionError> {
+    async fn end(mut self) -> Result<TurnReport, SessionError> {
         while self.next().await.is_some() {}
         let message = self.sent?;
         match self.over {
             None => Err(SessionError::Ended { request: "turn".to_owned() }),
             Some(Over { turn: None, .. }) => Err(SessionError::Cancelled),
             Some(Over { turn: Some(end), .. }) => {
-                let turn = Turn::new(message, *end, self.steps, self.others);
+                let turn = TurnReport::new(message, *end, self.steps, self.others);
                 // One that a later message cut short has no answer, whatever it is called.
                 match (turn.is_aborted(), turn.end.failed) {
                     (true, _) => Err(SessionError::Interrupted(Box::new(turn))),
@@ -226,8 +226,8 @@ impl Turning<'_> {
     }
 }
 
-impl<'a> IntoFuture for Turning<'a> {
-    type Output = Result<Turn, SessionError>;
+impl<'a> IntoFuture for RunningTurn<'a> {
+    type Output = Result<TurnReport, SessionError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {

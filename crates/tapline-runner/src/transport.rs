@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::tree::{Firmness, Left};
+use crate::tree::{Left, StopSignal};
 
 /// An agent that can be heard, spoken to and ended.
 pub(crate) trait Transport: Send + 'static {
@@ -32,7 +32,7 @@ pub(crate) trait Transport: Send + 'static {
     fn interrupt(&self);
 
     /// Signals everything that is left of the run, and says what that was.
-    fn signal(&mut self, firmness: Firmness) -> impl Future<Output = Left> + Send;
+    fn signal(&mut self, signal: StopSignal) -> impl Future<Output = Left> + Send;
 
     /// What is left of the run.
     fn left(&mut self) -> impl Future<Output = Left> + Send;

@@ -15,4 +15,4 @@ mod signal;
 pub(crate) use census::{Tree, reaches_all};
 #[cfg(not(target_os = "linux"))]
 pub(crate) use group::{Tree, reaches_all};
-pub(crate) use signal::{Firmness, Left};
+pub(crate) use signal::{Left, StopSignal};

@@ -7,7 +7,7 @@ use tapline_session::{Step, What};
 /// A turn that has ended.
 #[derive(Clone)]
 #[non_exhaustive]
-pub struct Turn {
+pub struct TurnReport {
     /// The uuid of the message that started it, for [`Control::rewind_files`](crate::Control::rewind_files).
     pub message: String,
     /// The agent's answer.
@@ -19,10 +19,10 @@ pub struct Turn {
 }
 
 /// What matters: all of it would be pages.
-impl std::fmt::Debug for Turn {
+impl std::fmt::Debug for TurnReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let calls: Vec<_> = self.calls().map(|call| (call.name.as_str(), call.title.as_str())).collect();
-        let mut turn = f.debug_struct("Turn");
+        let mut turn = f.debug_struct("TurnReport");
         turn.field("answer", &self.answer).field("calls", &calls).field("cost_usd", &self.cost_usd());
         if self.end.failed {
             turn.field("why", &self.why());
@@ -31,7 +31,7 @@ impl std::fmt::Debug for Turn {
     }
 }
 
-impl Turn {
+impl TurnReport {
     pub(crate) fn new(message: String, end: step::Turn, steps: Vec<Step>, others: usize) -> Self {
         let said = steps[others..].iter().rev().find_map(|step| match &step.what {
             What::Text(said) if step.parent.is_none() => Some(said.text.clone()),

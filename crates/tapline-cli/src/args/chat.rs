@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::Look;
-use super::run::{Kept, Told, Whose};
+use super::run::{AgentOptions, Kept, Whose};
 
 /// Talk with an agent, and answer its questions with a key
 ///
@@ -44,7 +44,7 @@ pub(crate) struct Chat {
     #[command(flatten)]
     pub(crate) look: Look,
     #[command(flatten)]
-    pub(crate) told: Told,
+    pub(crate) told: AgentOptions,
     #[command(flatten)]
     pub(crate) kept: Kept,
     /// Arguments for the agent itself, after `--`

@@ -42,7 +42,7 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) whose: Whose,
     #[command(flatten)]
-    pub(crate) told: Told,
+    pub(crate) told: AgentOptions,
     #[command(flatten)]
     pub(crate) shown: Shown,
     #[command(flatten)]
@@ -79,10 +79,10 @@ pub(crate) struct Whose {
     pub(crate) cwd: Option<PathBuf>,
 }
 
-/// What the agent is told.
+/// Options of the agent.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Agent options")]
-pub(crate) struct Told {
+pub(crate) struct AgentOptions {
     /// The model to use
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<String>,

@@ -157,7 +157,7 @@ impl Denials {
 
     /// What is told in the end: each denied call, and what would have permitted it. What is to be copied stands on lines of its own.
     /// With a redactor no secret is told: what was settled here, and what rules are made of, is what the agent really said.
-    pub(super) fn told(&mut self, started: &Started<'_>, redactor: Option<&Redactor>) -> Told {
+    pub(super) fn told(&mut self, started: &Started<'_>, redactor: Option<&Redactor>) -> DenialNotes {
         for denial in std::mem::take(&mut self.settled).into_values() {
             self.add(denial);
         }
@@ -169,13 +169,13 @@ impl Denials {
         if self.count > shown {
             calls.push(format!("denied: {} more", count_of(self.count - shown, "call")));
         }
-        Told { calls, advice: advice::advice_on(&self.denied, started) }
+        DenialNotes { calls, advice: advice::advice_on(&self.denied, started) }
     }
 }
 
 /// What is told of denied calls.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct DenialNotes {
     pub(super) calls: Vec<String>,
     pub(super) advice: Vec<String>,
 }

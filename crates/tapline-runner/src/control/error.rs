@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::turn::Turn;
+use crate::turn::TurnReport;
 
 /// An error of a session. The message names the request.
 #[derive(Debug, thiserror::Error)]
@@ -35,8 +35,8 @@ pub enum SessionError {
     Cancelled,
     /// The turn was interrupted: what there is of it.
     #[error("the turn was interrupted")]
-    Interrupted(Box<Turn>),
+    Interrupted(Box<TurnReport>),
     /// The turn failed: what there is of it.
     #[error("{}", .0.why())]
-    Failed(Box<Turn>),
+    Failed(Box<TurnReport>),
 }

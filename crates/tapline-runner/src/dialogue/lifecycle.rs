@@ -188,7 +188,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     /// A stream as it is told, a second a line.
-    struct Told {
+    struct Script {
         lifecycle: Lifecycle,
         activity: Activity,
         decoder: Decoder,
@@ -197,7 +197,7 @@ mod tests {
         zero: Instant,
     }
 
-    impl Told {
+    impl Script {
         fn new(sent: &[&str]) -> Self {
             let now = Instant::now();
             let (lifecycle, activity) = (Lifecycle::default(), Activity::default());
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_turn_is_over_with_its_result_and_the_run_when_the_agent_is_idle() {
-        let mut told = Told::new(&["a"]);
+        let mut told = Script::new(&["a"]);
         for line in [state("running"), command("a", "queued"), command("a", "started"), INIT.to_owned()] {
             assert_eq!(told.tell(&line), []);
             assert_eq!(told.needed(), None);
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn messages_that_share_a_turn_share_its_result() {
-        let mut told = Told::new(&["a", "b", "c"]);
+        let mut told = Script::new(&["a", "b", "c"]);
         told.tell(&command("a", "started"));
         assert_eq!(told.tell(&result("\"a\"")), over("a"));
         assert_eq!(told.needed(), None, "two are queued");
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn one_that_no_result_names_is_over_when_the_agent_is_idle() {
-        let mut told = Told::new(&["a", "b"]);
+        let mut told = Script::new(&["a", "b"]);
         told.tell(&command("b", "completed"));
         told.tell(&result("\"a\""));
         assert_eq!(told.tell(&state("idle")), over("b"));
@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn one_that_is_taken_back_has_no_turn() {
-        let mut told = Told::new(&["a", "b"]);
+        let mut told = Script::new(&["a", "b"]);
         assert_eq!(told.tell(&command("b", "cancelled")), [("b".to_owned(), false)]);
         assert_eq!(told.tell(&result("\"a\"")), over("a"));
         assert_eq!(told.tell(&command("a", "cancelled")), [], "its turn was cut short: it had a result");
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn versions_that_name_no_message_may_fold_one_into_the_turn_of_another() {
-        let mut told = Told::new(&["a"]);
+        let mut told = Script::new(&["a"]);
         told.tell(INIT);
         told.send("b");
         assert_eq!(told.tell(OLD_RESULT), over("a"));
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn versions_that_name_no_message_answer_them_in_order() {
-        let mut told = Told::new(&["a", "b"]);
+        let mut told = Script::new(&["a", "b"]);
         told.tell(INIT);
         assert_eq!(told.tell(OLD_RESULT), over("a"));
         assert_eq!(told.needed(), None);
@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     fn a_sub_agent_in_the_background_begins_a_turn_of_its_own() {
-        let mut told = Told::new(&["a"]);
+        let mut told = Script::new(&["a"]);
         told.tell(&command("a", "started"));
         told.tell(&state("running"));
         told.tell(&task("local_agent", "started\""));
@@ -348,7 +348,7 @@ mod tests {
     #[test]
     fn a_command_in_the_background_may_wake_an_idle_agent_unless_it_is_stopped() {
         for (status, needed) in [("completed", Some(6 + 5)), ("stopped", Some(0))] {
-            let mut told = Told::new(&["a"]);
+            let mut told = Script::new(&["a"]);
             told.tell(&command("a", "started"));
             told.tell(&task("local_bash", "started\""));
             told.tell(&result("\"a\""));

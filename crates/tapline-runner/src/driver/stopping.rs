@@ -12,7 +12,7 @@ use super::state::Driver;
 use crate::spec::Limits;
 use crate::stopper::Order;
 use crate::transport::Transport;
-use crate::tree::{Firmness, Left};
+use crate::tree::{Left, StopSignal};
 use crate::update::Update;
 
 /// A pipe that is still held when everybody who could be found is dead is given up after this.
@@ -95,13 +95,13 @@ impl<T: Transport> Driver<T> {
         if self.state.exited {
             // It has ended as it ended: only what it left behind can be hurried.
             if hurries {
-                self.signal(Firmness::Kill).await;
+                self.signal(StopSignal::Kill).await;
             }
         } else if self.ladder.reason.is_none() {
             self.stop(reason).await;
         } else if hurries {
             // Whoever stopped it first: a person does not want to wait.
-            self.signal(Firmness::Kill).await;
+            self.signal(StopSignal::Kill).await;
         }
     }
 
@@ -125,21 +125,21 @@ impl<T: Transport> Driver<T> {
             // The end of a conversation is what its agent waits for. Half a prompt is none.
             self.ladder.climb(Rung::Asked);
         } else {
-            self.signal(Firmness::Terminate).await;
+            self.signal(StopSignal::Terminate).await;
         }
     }
 
     async fn next_rung(&mut self) {
         match self.ladder.rung {
-            Rung::Running | Rung::Asked => self.signal(Firmness::Terminate).await,
-            Rung::Terminated | Rung::Killed => self.signal(Firmness::Kill).await,
+            Rung::Running | Rung::Asked => self.signal(StopSignal::Terminate).await,
+            Rung::Terminated | Rung::Killed => self.signal(StopSignal::Kill).await,
         };
     }
 
     /// Signals everything that is left, and says what that was.
-    async fn signal(&mut self, firmness: Firmness) -> Left {
-        self.ladder.climb(if firmness == Firmness::Kill { Rung::Killed } else { Rung::Terminated });
-        self.transport.signal(firmness).await
+    async fn signal(&mut self, signal: StopSignal) -> Left {
+        self.ladder.climb(if signal == StopSignal::Kill { Rung::Killed } else { Rung::Terminated });
+        self.transport.signal(signal).await
     }
 
     /// The agent has ended: nothing that it started stays.
@@ -147,10 +147,10 @@ impl<T: Transport> Driver<T> {
         self.state.look_at = Some(now + LOOK);
         let due = self.ladder.until.is_none_or(|until| until <= now);
         let left = match self.ladder.rung {
-            Rung::Running | Rung::Asked => self.signal(Firmness::Terminate).await,
-            Rung::Terminated if due => self.signal(Firmness::Kill).await,
+            Rung::Running | Rung::Asked => self.signal(StopSignal::Terminate).await,
+            Rung::Terminated if due => self.signal(StopSignal::Kill).await,
             Rung::Terminated => self.transport.left().await,
-            Rung::Killed => self.signal(Firmness::Kill).await,
+            Rung::Killed => self.signal(StopSignal::Kill).await,
         };
         let stuck = self.ladder.is_stuck(now);
         if stuck && left != Left::default() && self.state.left.replace(left.processes).is_none() {

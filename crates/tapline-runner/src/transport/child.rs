@@ -8,7 +8,7 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 
 use super::{Killer, Source, Streams, Transport};
 use crate::guard::Guard;
-use crate::tree::{Firmness, Left, Tree};
+use crate::tree::{Left, StopSignal, Tree};
 
 #[derive(Debug)]
 pub(crate) struct ChildTransport {
@@ -46,12 +46,12 @@ impl Transport for ChildTransport {
         self.tree.interrupt();
     }
 
-    async fn signal(&mut self, firmness: Firmness) -> Left {
-        if firmness == Firmness::Kill {
+    async fn signal(&mut self, signal: StopSignal) -> Left {
+        if signal == StopSignal::Kill {
             // Whatever can be found or not. Nothing happens if it was waited for already.
             let _ = self.child.start_kill();
         }
-        self.tree.signal(firmness).await
+        self.tree.signal(signal).await
     }
 
     async fn left(&mut self) -> Left {

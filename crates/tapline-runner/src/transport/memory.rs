@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::{Killer, Source, Streams, Transport};
-use crate::tree::{Firmness, Left};
+use crate::tree::{Left, StopSignal};
 
 /// A signal, as an agent gets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -164,10 +164,10 @@ impl Transport for MemoryTransport {
         self.agent.signal(Signal::Int);
     }
 
-    async fn signal(&mut self, firmness: Firmness) -> Left {
+    async fn signal(&mut self, signal: StopSignal) -> Left {
         let left = self.agent.left();
         if left != Left::default() {
-            self.agent.signal(if firmness == Firmness::Kill { Signal::Kill } else { Signal::Term });
+            self.agent.signal(if signal == StopSignal::Kill { Signal::Kill } else { Signal::Term });
         }
         left
     }

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use super::proc::{Told, holds, listed, read, stat_of};
 use super::search::{Found, Member, Sought, find};
-use super::signal::{Firmness, Left};
+use super::signal::{Left, StopSignal};
 
 /// What a run has started.
 #[derive(Debug)]
@@ -119,8 +119,8 @@ impl Tree {
     }
 
     /// Signals everything that is left, and says what that was.
-    pub(crate) async fn signal(&self, firmness: Firmness) -> Left {
-        self.signal_found(&self.found(firmness == Firmness::Kill).await, firmness)
+    pub(crate) async fn signal(&self, signal: StopSignal) -> Left {
+        self.signal_found(&self.found(signal == StopSignal::Kill).await, signal)
     }
 
     /// What is left.
@@ -134,8 +134,8 @@ impl Tree {
     }
 
     /// Signals everything that is left, now.
-    pub(crate) fn signal_now(&self, firmness: Firmness) -> Left {
-        self.signal_found(&self.found_now(firmness == Firmness::Kill), firmness)
+    pub(crate) fn signal_now(&self, signal: StopSignal) -> Left {
+        self.signal_found(&self.found_now(signal == StopSignal::Kill), signal)
     }
 
     fn count(&self, found: &Found) -> Left {
@@ -174,7 +174,7 @@ impl Tree {
     }
 
     /// The agent itself is known by its descriptor, whatever its environment says.
-    fn signal_found(&self, found: &Found, firmness: Firmness) -> Left {
+    fn signal_found(&self, found: &Found, signal: StopSignal) -> Left {
         let known = |leader: &&Member| found.members.iter().all(|member| member.pid != leader.pid);
         let alive = |leader: &&Member| leader.handle.is_some() && stat_of(leader.pid, &mut Vec::new()).is_some();
         let hidden = self.leader.iter().filter(known).filter(alive);
@@ -182,7 +182,7 @@ impl Tree {
         let adopted = self.adopted.lock().unwrap_or_else(PoisonError::into_inner);
         let marked = found.members.iter().filter(|member| !member.adopted);
         let adopted = adopted.iter().filter(|member| member.lives());
-        Left { processes: signal_all(marked.chain(hidden).chain(adopted), firmness), unclear: found.unclear }
+        Left { processes: signal_all(marked.chain(hidden).chain(adopted), signal), unclear: found.unclear }
     }
 
     /// Kills whoever still holds a pipe of the agent's, with its environment cleared or not. Who was there before the
@@ -194,14 +194,14 @@ impl Tree {
         let pids = listed().into_iter().flatten().map(|listed| listed.pid);
         let holders: Vec<i32> = pids.filter(|pid| is_holder(*pid)).collect();
         let held: Vec<Member> = holders.into_iter().filter_map(Member::open).filter(|member| is_holder(member.pid)).collect();
-        signal_all(held.iter(), Firmness::Kill);
+        signal_all(held.iter(), StopSignal::Kill);
     }
 
     /// Kills everything at once, and says what is left after two seconds of that.
     pub(crate) fn kill_now(&self) -> Left {
         let until = Instant::now() + Duration::from_secs(2);
         loop {
-            let left = self.signal_found(&self.found_now(true), Firmness::Kill);
+            let left = self.signal_found(&self.found_now(true), StopSignal::Kill);
             if left == Left::default() || Instant::now() > until {
                 return left;
             }
@@ -214,7 +214,7 @@ impl Tree {
         if self.is_swept() {
             return;
         }
-        self.signal_found(&Found::default(), Firmness::Kill);
+        self.signal_found(&Found::default(), StopSignal::Kill);
         if LIVE.load(Ordering::Relaxed) <= FEW || !ask(Request::Kill(Arc::clone(self))) {
             self.kill_now();
         }
@@ -227,6 +227,6 @@ impl Drop for Tree {
     }
 }
 
-fn signal_all<'m>(members: impl Iterator<Item = &'m Member>, firmness: Firmness) -> usize {
-    members.filter(|member| member.signal(firmness.signal())).count()
+fn signal_all<'m>(members: impl Iterator<Item = &'m Member>, signal: StopSignal) -> usize {
+    members.filter(|member| member.signal(signal.signal())).count()
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::signal::{Firmness, Left};
+use super::signal::{Left, StopSignal};
 
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
@@ -38,8 +38,8 @@ impl Tree {
 
     /// Signals everything that is left, and says how many groups that were.
     #[expect(clippy::unused_async, reason = "as on Linux")]
-    pub(crate) async fn signal(&self, firmness: Firmness) -> Left {
-        Left { processes: self.signal_group(firmness), unclear: false }
+    pub(crate) async fn signal(&self, signal: StopSignal) -> Left {
+        Left { processes: self.signal_group(signal), unclear: false }
     }
 
     /// A mark alone finds nothing here.
@@ -47,8 +47,8 @@ impl Tree {
         Self::new(mark, None, &[])
     }
 
-    pub(crate) fn signal_now(&self, firmness: Firmness) -> Left {
-        Left { processes: self.signal_group(firmness), unclear: false }
+    pub(crate) fn signal_now(&self, signal: StopSignal) -> Left {
+        Left { processes: self.signal_group(signal), unclear: false }
     }
 
     #[expect(clippy::unused_self, reason = "as on Linux")]
@@ -57,11 +57,11 @@ impl Tree {
     }
 
     pub(crate) fn kill_now(&self) -> Left {
-        Left { processes: self.signal_group(Firmness::Kill), unclear: false }
+        Left { processes: self.signal_group(StopSignal::Kill), unclear: false }
     }
 
-    fn signal_group(&self, firmness: Firmness) -> usize {
-        usize::from(self.leader.is_some_and(|leader| kill_process_group(leader, firmness.signal()).is_ok()))
+    fn signal_group(&self, signal: StopSignal) -> usize {
+        usize::from(self.leader.is_some_and(|leader| kill_process_group(leader, signal.signal()).is_ok()))
     }
 
     /// How many groups are left.
@@ -78,7 +78,7 @@ impl Tree {
     /// Kills everything at once, for a run that is dropped.
     pub(crate) fn kill_dropped(self: &Arc<Self>) {
         if !self.is_swept() {
-            self.signal_group(Firmness::Kill);
+            self.signal_group(StopSignal::Kill);
         }
     }
 }

@@ -10,14 +10,14 @@ pub(crate) struct Left {
 
 /// A signal of the stop ladder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Firmness {
+pub(crate) enum StopSignal {
     /// SIGTERM
     Terminate,
     /// SIGKILL
     Kill,
 }
 
-impl Firmness {
+impl StopSignal {
     pub(super) fn signal(self) -> rustix::process::Signal {
         match self {
             Self::Terminate => rustix::process::Signal::TERM,

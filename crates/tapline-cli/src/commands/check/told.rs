@@ -13,7 +13,7 @@ use tapline_session::{Ending, Fold};
 
 use crate::source::{CleanMessages, CleanRecords};
 
-pub(super) struct Told {
+pub(super) struct CleanReading {
     redactor: Redactor,
     records: CleanRecords,
     fold: Fold,
@@ -22,7 +22,7 @@ pub(super) struct Told {
     calls: BTreeMap<u64, Vec<(String, String)>>,
 }
 
-impl Told {
+impl CleanReading {
     pub(super) fn new(redactor: Redactor, agent: Option<Agent>) -> Self {
         let (records, fold) = (CleanRecords::new(&redactor), Fold::for_agent(agent));
         Self { redactor, records, fold, checker: Checker::default(), calls: BTreeMap::new() }

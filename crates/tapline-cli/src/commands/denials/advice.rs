@@ -11,7 +11,7 @@ use tapline_session::text::{count_of, fit, one_line};
 
 use super::{COLUMNS, Denial, TOLD};
 use crate::agents::habits;
-use crate::args::run::{Told, Whose};
+use crate::args::run::{AgentOptions, Whose};
 use crate::output;
 
 /// Longer rules and flags are not told: whoever wants them writes one with `*`.
@@ -20,7 +20,7 @@ const LONGEST: usize = 2000;
 /// How the agent was started.
 pub(in crate::commands) struct Started<'a> {
     pub(in crate::commands) whose: &'a Whose,
-    pub(in crate::commands) told: &'a Told,
+    pub(in crate::commands) told: &'a AgentOptions,
     pub(in crate::commands) extra: &'a [OsString],
 }
 
@@ -160,7 +160,7 @@ fn never_allowed<'d>(calls: impl Iterator<Item = (&'d Denial, &'d str, &'d str)>
     lines
 }
 
-fn by_flags(denied: &[&Denial], told: &Told) -> Vec<String> {
+fn by_flags(denied: &[&Denial], told: &AgentOptions) -> Vec<String> {
     if told.permission_mode.as_deref() == Some("plan") {
         return vec!["to allow this, give another --permission-mode than plan".to_owned()];
     }
@@ -246,14 +246,14 @@ impl Denial {
     }
 
     /// A rule of the agent's own denies it. In the mode `dontAsk` it says the same of what it would have asked about.
-    fn is_forbidden(&self, told: &Told) -> bool {
+    fn is_forbidden(&self, told: &AgentOptions) -> bool {
         told.permission_mode.as_deref() != Some("dontAsk")
             && self.why.as_ref().is_some_and(|why| why.starts_with("Permission to use ") && why.contains(" has been denied"))
     }
 
     /// Whether no flag helps: the agent asks about files that run code, or that it calls sensitive, whatever its flags allow (tried with 2.1.325);
     /// and a flag that was given did not help.
-    fn no_flag_helps(&self, told: &Told) -> bool {
+    fn no_flag_helps(&self, told: &AgentOptions) -> bool {
         let Some(call) = &self.call else { return false };
         let why = self.why.as_deref().unwrap_or_default();
         let named = why.split_whitespace().map(|word| word.trim_matches(['\'', '"', '`', ',', '.', ':']));

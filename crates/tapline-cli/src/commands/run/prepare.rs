@@ -16,7 +16,7 @@ use super::signals::NotBegun;
 use super::signals::Signals;
 use super::stdin::{self, Piped};
 use crate::agents::habits;
-use crate::args::run::{Format, InputKind, Run, Told, span};
+use crate::args::run::{AgentOptions, Format, InputKind, Run, span};
 use crate::commands::check::read_permissions;
 use crate::{output, source};
 
@@ -68,7 +68,7 @@ pub(super) fn plan(args: &Run) -> Result<Plan> {
 }
 
 /// Says that a permission mode is most likely a mistake: the agent itself refuses it, or a version to come knows it.
-pub(in crate::commands) fn doubt_mode(told: &Told, kind: tapline_protocol::Agent) {
+pub(in crate::commands) fn doubt_mode(told: &AgentOptions, kind: tapline_protocol::Agent) {
     let unknown = told.permission_mode.as_deref().and_then(unknown_mode);
     if let Some(unknown) = unknown.filter(|_| habits(kind).has_modes) {
         output::tell(&format!("--permission-mode: {unknown}"));
@@ -76,7 +76,7 @@ pub(in crate::commands) fn doubt_mode(told: &Told, kind: tapline_protocol::Agent
 }
 
 /// What the agent is told by flags; what it needs is looked for here.
-pub(in crate::commands) fn options(told: &Told, extra: &[OsString], partial: bool) -> Result<Options> {
+pub(in crate::commands) fn options(told: &AgentOptions, extra: &[OsString], partial: bool) -> Result<Options> {
     for folder in &told.add_dir {
         ensure!(folder.is_dir(), "--add-dir: {} is not a folder", folder.display());
     }
@@ -202,7 +202,7 @@ const GO_ON: &str =
     "Go on where you left off: the last turn was cut short. If nothing is left to do, say so. The task was:\n\n";
 
 /// What the agent finds in its environment.
-pub(in crate::commands) fn environment(told: &Told) -> Environment {
+pub(in crate::commands) fn environment(told: &AgentOptions) -> Environment {
     Environment { clean: told.clean_env, set: told.env.iter().map(|text| variable(text)).collect() }
 }
 

@@ -12,6 +12,11 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("tapline-protocol/src/agent.rs", " = \"", "the table of agents: their names"),
     ("tapline-protocol/src/dialects.rs", "", "the table of their dialects"),
     ("tapline-protocol/src/event.rs", "", "an event is one agent's: a variant each"),
+    (
+        "tapline-protocol/src/lib.rs",
+        "pub use crate::claude::",
+        "a dialogue speaks Claude Code's control protocol, the only one so far",
+    ),
     ("tapline-protocol/src/event/accessors.rs", "", "finds events of the one agent that can be talked with"),
     ("tapline-session/src/agents.rs", "::PROFILE", "the table of their profiles"),
     ("tapline-session/src/fold/sides.rs", "", "the table of their sides of the fold"),
@@ -33,11 +38,6 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("tapline-runner/src/harness/codex.rs", "claude\";", "names who can do what Codex cannot"),
     ("tapline-runner/src/agent.rs", "", "`Agent::claude()`, `Agent::codex()`: what Rust programs write"),
     ("tapline-runner/src/ask.rs", "Agent::claude()", "the simplest use names no agent: this one is meant"),
-    (
-        "tapline-runner/src",
-        "use tapline_protocol::claude::",
-        "a dialogue speaks Claude Code's control protocol, the only one so far",
-    ),
     ("tapline-sim/src/agents.rs", "::GUEST", "the table of the scripted model's guests"),
     ("tapline-cli/src/agents.rs", "::HABITS", "the table of what commands know of them"),
     ("tapline-cli/src/args/offline.rs", "  ", "help: commands that people copy"),
