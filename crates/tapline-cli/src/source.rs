@@ -134,7 +134,7 @@ impl Source {
             label: recording.meta.label.clone(),
             recording: Some(path.display().to_string()),
         };
-        source.whole = end.ledger.as_ref().and_then(Ledger::from_json);
+        source.whole = end.ledger.as_ref().and_then(|ledger| ledger.to::<Ledger>().ok());
         source.lost = end.lost.iter().map(ToString::to_string).collect();
         source.sent = SentBefore::of(&recording);
         Ok(source)
@@ -365,8 +365,8 @@ impl Source {
         if self.is_transcript {
             summary.verdict.warnings.retain(|warning| warning.code != UNKNOWN);
         }
-        summary.verdict.clock = self.clock;
-        let lost = self.lost.into_iter().map(|message| Warning { code: "recording-incomplete", message, line: None });
+        *summary.verdict.clock = self.clock;
+        let lost = self.lost.into_iter().map(|message| Warning::new("recording-incomplete", message));
         summary.verdict.warnings.extend(lost);
         let format = Format::of(self.input.shape(), summary.agent);
         (summary, format, self.ending, self.run)

@@ -13,7 +13,7 @@ mod turns;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tapline_protocol::codex::is_before_0_44;
 use tapline_protocol::{Agent, Dialect, Event, InputShape, LineKind, Malformed, Record, SyntaxError};
 
@@ -25,27 +25,29 @@ pub use sessions::SessionFacts;
 use crate::ledger::{Ledger, LedgerBuilder};
 use crate::step::{Level, Notice, Odd, Said, Step, Task, Turn, What};
 use crate::text::{count_of, head, one_line};
+use crate::unwritten::Unwritten;
 use crate::verdict::{Ending, Evidence, TextFacts, TurnFacts, Verdict, Warnings, judge};
+use crate::words::words;
 use codex::CodexState;
 use prompts::Prompts;
 use sessions::Ids;
 use spoken::Spoken;
 use threads::{Calls, Messages};
 
-/// Which shape of output a stream is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Format {
-    /// `claude --output-format stream-json`
-    StreamJson,
-    /// `claude --output-format json`
-    Json,
-    /// `claude --output-format json --verbose`
-    JsonVerbose,
-    /// `codex exec --json`
-    ExecJson,
-    /// None that we know.
-    Unknown,
+words! {
+    /// Which shape of output a stream is.
+    pub enum Format {
+        /// `claude --output-format stream-json`
+        StreamJson = "stream-json",
+        /// `claude --output-format json`
+        Json = "json",
+        /// `claude --output-format json --verbose`
+        JsonVerbose = "json-verbose",
+        /// `codex exec --json`
+        ExecJson = "exec-json",
+        /// None that we know.
+        Unknown = "unknown",
+    } else Unknown
 }
 
 impl Format {
@@ -62,7 +64,9 @@ impl Format {
 }
 
 /// Lines by kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct LineCounts {
     /// All of them.
     pub total: u64,
@@ -79,7 +83,9 @@ pub struct LineCounts {
 }
 
 /// What the stream itself was like.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct StreamStats {
     /// Lines by kind.
     pub lines: LineCounts,
@@ -93,7 +99,7 @@ pub struct StreamStats {
     pub bytes: u64,
     /// Lines that are events of a known agent.
     #[serde(skip)]
-    pub known: u64,
+    pub known: Unwritten<u64>,
 }
 
 const MALFORMED_LISTED: usize = 1_000_000;
@@ -247,7 +253,7 @@ impl Fold {
             LineKind::Rest => {}
         }
         self.dialect = record.dialect;
-        self.stats.known += u64::from(record.event.agent().is_some());
+        *self.stats.known += u64::from(record.event.agent().is_some());
         if let Some(kind) = &record.envelope.kind {
             if let Some(count) = self.stats.types.get_mut(kind.as_ref()) {
                 *count += 1;
@@ -284,7 +290,7 @@ impl Fold {
             return out.notice(Level::Error, OLD_CODEX.to_owned());
         }
         let (message, text) = ("an object without a type".to_owned(), self.as_it_is(out));
-        out.push(What::Odd(Odd { code: "untyped", message, unknown: None, text }));
+        out.push(What::Odd(Odd { code: "untyped".into(), message, unknown: None, text }));
     }
 
     /// The line itself, while it is not known which agent writes.
@@ -336,7 +342,7 @@ impl Fold {
             self.warnings.add("unknown-type", Some(out.record.line), message.clone());
         }
         let text = self.as_it_is(out);
-        out.push(What::Odd(Odd { code: "unknown-type", message, unknown: Some(kind.to_owned()), text }));
+        out.push(What::Odd(Odd { code: "unknown-type".into(), message, unknown: Some(kind.to_owned()), text }));
     }
 
     /// Takes whole lines that the agent wrote to stderr: Codex tells of calls that it rejected there alone. Steps tell of them when
@@ -484,7 +490,7 @@ impl Steps<'_> {
     }
 
     fn odd(&mut self, code: &'static str, message: impl Into<String>) {
-        self.push(What::Odd(Odd { code, message: message.into(), unknown: None, text: None }));
+        self.push(What::Odd(Odd { code: code.into(), message: message.into(), unknown: None, text: None }));
     }
 
     fn notice(&mut self, level: Level, text: String) {

@@ -43,7 +43,9 @@ mod signals;
 pub mod step;
 pub mod text;
 mod time;
+mod unwritten;
 mod verdict;
+mod words;
 
 pub use fold::{Fold, Format, LineCounts, Rejected, SessionFacts, StreamStats, Summary};
 pub use host::{Host, earlier_run};
@@ -55,4 +57,6 @@ pub use report::{
 pub use signals::{parse_signal, signal_name};
 pub use step::{Step, What};
 pub use time::{duration, parse_rfc3339, rfc3339};
-pub use verdict::{Advice, Category, Ending, Exit, Outcome, Retry, Verdict, WARNING_CODES, Warning};
+pub use unwritten::Unwritten;
+pub use verdict::{Advice, Category, Ending, Exit, ExitClass, Outcome, Retry, Verdict, WARNING_CODES, Warning};
+pub use words::UnknownWord;

@@ -2,13 +2,14 @@
 //! never removed or renamed within a `schema` number.
 
 mod collector;
+mod items;
 mod path;
 mod shape;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 use tapline_protocol::codex::CodexUsage;
 use tapline_protocol::{Agent, Json, Number, without_lone_surrogates};
 
@@ -18,15 +19,17 @@ pub use shape::check_path;
 
 use crate::fold::{Format, StreamStats};
 use crate::ledger::Ledger;
-use crate::step::{CallStatus, Hook, Retry, ServerAnswer, ServerCall, Setup, Turn};
+use crate::step::{CallStatus, Hook, Phase, Retry, ServerAnswer, ServerCall, Setup, Turn};
 use crate::verdict::Verdict;
 
 /// The report on one stream.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 #[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct Report {
     pub schema: u32,
-    #[serde(serialize_with = "agent_name")]
+    #[serde(serialize_with = "agent_name", deserialize_with = "agent_named")]
     pub agent: Option<Agent>,
     pub format: Format,
     pub run: Run,
@@ -64,6 +67,10 @@ fn agent_name<S: serde::Serializer>(agent: &Option<Agent>, serializer: S) -> Res
     serializer.serialize_str(name_of(*agent))
 }
 
+fn agent_named<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Agent>, D::Error> {
+    Ok(Agent::named(&String::deserialize(deserializer)?))
+}
+
 impl Report {
     /// The report as JSON, on one line.
     pub fn to_json(&self) -> String {
@@ -75,8 +82,9 @@ impl Report {
     }
 }
 
-/// Facts that only the program that ran the agent knows.
-#[derive(Clone, Debug, Serialize)]
+/// Facts that only the program that ran the agent knows, and fills in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Run {
     /// When it started, RFC 3339.
     pub started_at: Option<String>,
@@ -97,7 +105,9 @@ impl Default for Run {
 }
 
 /// The session, from its first start.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 #[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct Session {
     pub id: Option<String>,
@@ -108,7 +118,9 @@ pub struct Session {
 }
 
 /// Calls and results.
-#[derive(Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 #[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct Tools {
     pub calls: Vec<CallEntry>,
@@ -118,7 +130,9 @@ pub struct Tools {
 }
 
 /// One call.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 #[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct CallEntry {
     pub id: Option<String>,
@@ -131,7 +145,9 @@ pub struct CallEntry {
 }
 
 /// Its result.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 #[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct ResultEntry {
     pub text: String,
@@ -141,7 +157,9 @@ pub struct ResultEntry {
 }
 
 /// A result without a call.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 #[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct OrphanEntry {
     pub tool_use_id: Option<String>,
@@ -153,7 +171,9 @@ pub struct OrphanEntry {
 }
 
 /// The final state of a task.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 #[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct TaskEntry {
     pub id: String,
@@ -165,7 +185,9 @@ pub struct TaskEntry {
 }
 
 /// The sum of the partial messages.
-#[derive(Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 #[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct PartialTexts {
     pub text: String,
@@ -174,7 +196,9 @@ pub struct PartialTexts {
 }
 
 /// What only Codex reports.
-#[derive(Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 #[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct CodexPart {
     pub items: Vec<ItemEntry>,
@@ -189,7 +213,9 @@ pub struct CodexPart {
 }
 
 /// How many turns started, and how they ended.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 #[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct TurnCounts {
     pub started: u64,
@@ -198,13 +224,14 @@ pub struct TurnCounts {
 }
 
 /// A Codex item: its merged fields, and how it ended.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct ItemEntry {
     /// The merged fields.
     #[serde(flatten)]
     pub fields: BTreeMap<String, Json>,
-    /// started, updated, completed
-    pub phases: Vec<&'static str>,
+    /// How far each event about it said that it is.
+    pub phases: Vec<Phase>,
     /// Whether it succeeded.
     pub ok: bool,
     /// For a plan: how many entries are done.

@@ -1,5 +1,6 @@
 //! What is read is decoded again without its secrets. A line waits where its end may be the beginning of a secret.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 
 use anyhow::Result;
@@ -44,16 +45,16 @@ fn read(decoder: &mut Decoder, waiting: &mut VecDeque<Record>, line: Vec<u8>, ea
 
 /// What is odd about a stream, in words that were read from its clean lines. What was found in the raw lines is told in these.
 #[derive(Debug, Default)]
-pub(crate) struct CleanMessages(BTreeMap<(&'static str, Option<u64>), VecDeque<String>>);
+pub(crate) struct CleanMessages(BTreeMap<(Cow<'static, str>, Option<u64>), VecDeque<String>>);
 
 impl CleanMessages {
-    pub(crate) fn add(&mut self, code: &'static str, line: Option<u64>, message: String) {
+    pub(crate) fn add(&mut self, code: Cow<'static, str>, line: Option<u64>, message: String) {
         self.0.entry((code, line)).or_default().push_back(message);
     }
 
     /// The next message with this code about this line.
-    pub(crate) fn take(&mut self, code: &'static str, line: Option<u64>) -> Option<String> {
-        self.0.get_mut(&(code, line))?.pop_front()
+    pub(crate) fn take(&mut self, code: &Cow<'static, str>, line: Option<u64>) -> Option<String> {
+        self.0.get_mut(&(code.clone(), line))?.pop_front()
     }
 }
 

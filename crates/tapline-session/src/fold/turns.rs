@@ -130,11 +130,11 @@ impl Fold {
             total_cost_usd: turn.total_cost().cloned(),
             model_usage: turn.model_usage.clone(),
             cost_usd,
-            message,
-            repeats_text,
-            category: turns.failure.as_ref().map(|(category, _)| *category),
-            so_far: SoFar::default(),
-            thread_usage: None,
+            message: message.into(),
+            repeats_text: repeats_text.into(),
+            category: turns.failure.as_ref().map(|(category, _)| *category).into(),
+            so_far: SoFar::default().into(),
+            thread_usage: None.into(),
         };
         turns.count += 1;
         self.push_turn(ended, out);
@@ -145,7 +145,7 @@ impl Fold {
         let blemished = self.is_blemished();
         let turns = &mut self.turns;
         let count = if turns.all_num_turns > 0 { turns.all_num_turns } else { turns.count as u64 };
-        turn.so_far = SoFar {
+        *turn.so_far = SoFar {
             turns: count,
             duration_ms: turns.duration_ms,
             // A list of models in every turn would take memory without bound.

@@ -7,7 +7,7 @@ use tapline_protocol::{Agent, Json, Read};
 
 use super::{CallEntry, CodexPart, ItemEntry, OrphanEntry, PartialTexts, Report, ResultEntry, Run, Session, TaskEntry, Tools};
 use crate::fold::{Format, NO_DETAIL, Summary, dropped_events, item_ok, merge, words_of};
-use crate::step::{Answer, Call, CallStatus, DeltaKind, Hook, Item, Partial, Retry, Said, Step, Task, Turn, What};
+use crate::step::{Answer, Call, CallStatus, DeltaKind, Hook, Item, Partial, Phase, Retry, Said, Step, Task, Turn, What};
 use crate::verdict::Ending;
 
 /// Collects steps for a report.
@@ -34,7 +34,7 @@ pub struct Collector {
     assistant_errors: Vec<String>,
     partial: PartialTexts,
     codex: CodexPart,
-    items: Vec<(WireItem, Vec<&'static str>)>,
+    items: Vec<(WireItem, Vec<Phase>)>,
     item_at: HashMap<(usize, String), usize>,
 }
 
@@ -204,7 +204,7 @@ impl Collector {
     }
 
     fn turn(&mut self, turn: &Turn) {
-        self.codex.usage = turn.thread_usage.clone().or(self.codex.usage.take());
+        self.codex.usage = turn.thread_usage.0.clone().or(self.codex.usage.take());
         match turn.subtype.as_deref() {
             Some("completed") => self.codex.turns.completed += 1,
             Some("failed") => {
@@ -247,13 +247,13 @@ impl Collector {
 
     fn item(&mut self, item: &Item) {
         let news = WireItem { fields: item.item.clone() };
-        if news.kind().as_deref() == Some("error") && item.phase == "completed" {
+        if news.kind().as_deref() == Some("error") && item.phase == Phase::Completed {
             let message = news.text("message");
             let dropped = message.as_deref().and_then(dropped_events).unwrap_or(0);
             self.codex.dropped_events = self.codex.dropped_events.saturating_add(dropped);
             self.codex.item_errors.extend(message);
         }
-        let at = news.text("id").map(|id| *self.item_at.entry((item.thread, id)).or_insert(self.items.len()));
+        let at = news.text("id").map(|id| *self.item_at.entry((*item.thread, id)).or_insert(self.items.len()));
         match at.and_then(|at| self.items.get_mut(at)) {
             Some((known, phases)) => {
                 merge(&mut known.fields, &news.fields);
@@ -335,8 +335,8 @@ fn task_entry(task: Task) -> TaskEntry {
     TaskEntry { id: task.id, status: task.status, terminal: task.terminal, description: task.description, kind: task.kind }
 }
 
-fn entry(item: WireItem, phases: Vec<&'static str>) -> ItemEntry {
-    let completed = phases.contains(&"completed");
+fn entry(item: WireItem, phases: Vec<Phase>) -> ItemEntry {
+    let completed = phases.contains(&Phase::Completed);
     let todos = (item.kind().as_deref() == Some("todo_list"))
         .then(|| item.get("items").and_then(|items| items.with(Vec::<Todo>::read).flatten()).unwrap_or_default());
     ItemEntry {

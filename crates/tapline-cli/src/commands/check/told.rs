@@ -99,7 +99,7 @@ impl Told {
             messages.add(finding.code, finding.line, finding.message);
         }
         for finding in &mut report.findings {
-            finding.message = messages.take(finding.code, finding.line).unwrap_or_else(|| REDACTED.to_owned());
+            finding.message = messages.take(&finding.code, finding.line).unwrap_or_else(|| REDACTED.to_owned());
         }
         report.drift = clean.drift;
     }

@@ -123,8 +123,8 @@ impl Fold {
         let call = Call {
             id: block.id.clone().filter(|id| !id.is_empty()),
             name,
-            doing: described.doing,
-            done: described.done,
+            doing: described.doing.into(),
+            done: described.done.into(),
             title: described.title,
             input,
             message_id: message_id.cloned(),
@@ -181,7 +181,7 @@ impl Fold {
                 answer.status = CallStatus::Denied;
             }
             let (name, title) = (Some(call.name.clone()), Some(call.title.clone()));
-            out.push_at(line, What::Answer(Answer { name, title, done: Some(call.done), ..answer }));
+            out.push_at(line, What::Answer(Answer { name, title, done: Some(call.done.clone()), ..answer }));
         }
     }
 
@@ -263,7 +263,7 @@ impl Fold {
         let about = title.as_ref().map(|title| format!(": {title}")).unwrap_or_default();
         self.warnings.add("permission-denied", Some(out.record.line), format!("{tool} was not permitted{about}"));
         let answer_follows = self.calls.is_pending(id.as_ref());
-        out.push(What::Denied(Denied { id, name, title, message, answer_follows }));
+        out.push(What::Denied(Denied { id, name, title, message, answer_follows: answer_follows.into() }));
     }
 
     pub(in crate::fold) fn partial(&mut self, event: &StreamEvent, out: &mut Steps<'_>) {
