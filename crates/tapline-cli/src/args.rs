@@ -8,9 +8,14 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use tapline_session::render::Style;
 use tapline_session::text::visible;
+
+use crate::topics::TOPICS;
+use crate::{exit, output};
 
 /// Run headless coding agents; read, convert, query and check what they write.
 ///
@@ -18,17 +23,11 @@ use tapline_session::text::visible;
 /// no process behind. It reads the streams of `claude -p --output-format stream-json` (or json) and `codex exec --json`,
 /// live on a pipe or from a file, without losing a line: Claude Code 1.0 and newer, Codex 0.44 and newer.
 #[derive(Debug, Parser)]
-#[command(name = "tapline", version, max_term_width = 100, after_help = EXIT_CODES)]
+#[command(name = "tapline", version, max_term_width = 100, after_help = exit::codes(), disable_help_subcommand = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
 }
-
-const EXIT_CODES: &str = "\
-Exit codes: 0 success, 1 the agent failed (or --get found nothing, or --fail-on),
-2 bad usage or input, 3 policy violated (sim, replay --strict: an expectation was not met),
-4 incomplete, 124 timeout, 126 agent not executable, 127 agent not found, 130 interrupted,
-143 terminated.";
 
 /// The command that guards a run, for tapline itself to start.
 pub(crate) const GUARD: &str = "__guard";
@@ -53,6 +52,7 @@ pub(crate) enum Command {
     Doctor(Doctor),
     Completions(Completions),
     Man(Man),
+    Help(Help),
 }
 
 /// Summarize a stream: verdict, session, tools, cost
@@ -60,7 +60,7 @@ pub(crate) enum Command {
 pub(crate) struct Inspect {
     #[command(flatten)]
     pub(crate) stream: Stream,
-    /// Print the report, one JSON object (docs/REPORT.md describes it)
+    /// Print the report, one JSON object (`tapline help report` describes it)
     #[arg(long, conflicts_with = "get")]
     pub(crate) json: bool,
     /// Print only one value of the report: session.id, answer, ledger.cost_usd, tools.calls[].name; repeat for more, each starts on its own line.
@@ -68,13 +68,13 @@ pub(crate) struct Inspect {
     /// needs the exact value can use `x=$(GITHUB_ACTIONS= tapline …)`
     #[arg(long, value_name = "PATH")]
     pub(crate) get: Vec<String>,
-    /// Replace secrets: keys, tokens, passwords, private keys (docs/REDACT.md)
+    /// Replace secrets: keys, tokens, passwords, private keys (`tapline help redact`)
     #[arg(long)]
     pub(crate) redact: bool,
     /// Use the verdict as exit code: 1 the agent failed, 4 no result, 124 timeout, 130 interrupted
     #[arg(long)]
     pub(crate) exit_status: bool,
-    /// Like --exit-status, and exit with 1 for a success with one of these warnings, separated by commas: denied, max-tokens, … (docs/REPORT.md lists them)
+    /// Like --exit-status, and exit with 1 for a success with one of these warnings, separated by commas: denied, max-tokens, … (`tapline help report` lists them)
     #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = warning_code)]
     pub(crate) fail_on: Vec<&'static str>,
     #[command(flatten)]
@@ -98,7 +98,7 @@ pub(crate) struct View {
     /// Show text while it is written (needs partial messages in the stream)
     #[arg(long)]
     pub(crate) partial: bool,
-    /// Replace secrets: keys, tokens, passwords, private keys (docs/REDACT.md)
+    /// Replace secrets: keys, tokens, passwords, private keys (`tapline help redact`)
     #[arg(long)]
     pub(crate) redact: bool,
     /// Use the verdict as exit code, like `inspect --exit-status`
@@ -127,7 +127,7 @@ pub(crate) struct Convert {
     /// With `--to json`: add the conversation as `messages`
     #[arg(long)]
     pub(crate) messages: bool,
-    /// Replace secrets: keys, tokens, passwords, private keys (docs/REDACT.md)
+    /// Replace secrets: keys, tokens, passwords, private keys (`tapline help redact`)
     #[arg(long)]
     pub(crate) redact: bool,
     #[command(flatten)]
@@ -148,7 +148,7 @@ pub(crate) enum Target {
     Markdown,
     /// A transcript as one self-contained HTML page
     Html,
-    /// What happened, one JSON object per line (docs/STEPS.md describes them)
+    /// What happened, one JSON object per line (`tapline help steps` describes them)
     Steps,
 }
 
@@ -157,11 +157,11 @@ pub(crate) enum Target {
 pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) stream: Stream,
-    /// Rules for the run (TOML; docs/POLICY.md describes them); exit with 3 if one is broken
+    /// Rules for the run (TOML; `tapline help policy` describes them); exit with 3 if one is broken
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
     /// Show what these permission rules would have decided about every call; exit with 3 if a call ran that they deny (TOML;
-    /// docs/PERMISSIONS.md describes them)
+    /// `tapline help permissions` describes them)
     #[arg(long, value_name = "FILE")]
     pub(crate) permissions: Option<PathBuf>,
     /// Exit with 3 if there is any finding
@@ -170,7 +170,7 @@ pub(crate) struct Check {
     /// Print the findings as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-    /// Replace secrets in what is printed: keys, tokens, passwords, private keys (docs/REDACT.md). Rules see what was really done
+    /// Replace secrets in what is printed: keys, tokens, passwords, private keys (`tapline help redact`). Rules see what was really done
     #[arg(long)]
     pub(crate) redact: bool,
     #[command(flatten)]
@@ -215,6 +215,13 @@ pub(crate) struct Man {
     /// Write tapline.1, tapline-inspect.1, … into this folder
     #[arg(value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
+}
+
+/// Show the help of a command, or a page about a topic
+#[derive(Debug, Args)]
+pub(crate) struct Help {
+    /// A command or a topic; without it, help lists both
+    pub(crate) name: Option<String>,
 }
 
 /// A stream.
@@ -311,6 +318,21 @@ pub(crate) struct Look {
     pub(crate) color: When,
 }
 
+impl Look {
+    pub(crate) fn is_coloured(self) -> bool {
+        match self.color {
+            When::Always => true,
+            When::Never => false,
+            When::Auto => output::is_capable() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        }
+    }
+
+    /// The colours, or none.
+    pub(crate) fn style(self) -> Style {
+        if self.is_coloured() { Style::ansi() } else { Style::plain() }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum When {
     /// On a terminal, unless NO_COLOR is set
@@ -321,7 +343,7 @@ pub(crate) enum When {
 
 /// Reads the command line. Help and version are printed here, and bad usage told.
 pub(crate) fn parse() -> Result<Command, ExitCode> {
-    match Cli::try_parse() {
+    match read(std::env::args_os()) {
         Ok(cli) => Ok(cli.command),
         // Help and version are ours alone; what is wrong has words of somebody else's in it.
         Err(error) if !error.use_stderr() => {
@@ -335,8 +357,8 @@ pub(crate) fn parse() -> Result<Command, ExitCode> {
                 ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "no command was given",
                 _ => text.lines().next().unwrap_or_default().trim_start_matches("error: "),
             };
-            crate::output::refuse(&text, why);
-            Err(ExitCode::from(crate::exit::USAGE))
+            output::refuse(&text, why);
+            Err(ExitCode::from(exit::USAGE))
         }
     }
 }
@@ -357,7 +379,7 @@ fn with_tip(error: &clap::Error) -> String {
     }
     let is_option = |word: &&str| word.starts_with('-');
     let prompt = rest.iter().map(String::as_str).skip_while(is_option).take_while(|word| !is_option(word));
-    let prompt = crate::output::quoted(&prompt.collect::<Vec<_>>().join(" "));
+    let prompt = output::quoted(&prompt.collect::<Vec<_>>().join(" "));
     let tip = format!("  tip: put the prompt in quotes: tapline {command} {prompt}");
     text.replacen("\n\nUsage:", &format!("\n\n{tip}\n\nUsage:"), 1)
 }
@@ -378,16 +400,33 @@ fn with_agent_tip(command: &str, text: String) -> String {
 
 /// What is wrong with a command line, with its words made visible: an error's text leaves out what steers a terminal.
 fn told_visibly(words: impl Iterator<Item = OsString>) -> Option<clap::Error> {
-    Cli::try_parse_from(words.map(|word| visible(&word.to_string_lossy()).into_owned())).err()
+    read(words.map(|word| visible(&word.to_string_lossy()).into_owned().into())).err()
 }
 
 /// Refuses what `tapline replay` would refuse.
 pub(crate) fn check_replay(recording: &std::path::Path, args: &[OsString]) -> anyhow::Result<()> {
     let words = ["tapline".into(), "replay".into(), recording.into()].into_iter().chain(args.iter().cloned());
-    Cli::try_parse_from(words).map(drop).map_err(|error| anyhow::anyhow!("{}", error.to_string().trim_end()))
+    read(words).map(drop).map_err(|error| anyhow::anyhow!("{}", error.to_string().trim_end()))
 }
 
-/// The whole command line, for completions and manual pages.
+/// Prints what `--help` prints, of a command or of all.
+pub(crate) fn print_help(command: Option<&str>) -> std::io::Result<()> {
+    let words = ["tapline"].into_iter().chain(command).chain(["--help"]);
+    read(words.map(OsString::from)).map_or_else(|help| help.print(), |_| Ok(()))
+}
+
+fn read(words: impl Iterator<Item = OsString>) -> Result<Cli, clap::Error> {
+    Cli::from_arg_matches(&command_line().try_get_matches_from(words)?)
+}
+
+/// The whole command line. `help` takes the name of any command and of any topic, and lists them.
 pub(crate) fn command_line() -> clap::Command {
-    Cli::command()
+    let command = Cli::command();
+    let commands = command.get_subcommands().filter(|sub| !sub.is_hide_set()).map(|sub| sub.get_name().to_owned());
+    let topics = TOPICS.iter().map(|topic| PossibleValue::new(topic.name).help(topic.about));
+    let names = PossibleValuesParser::new(commands.map(PossibleValue::new).chain(topics).collect::<Vec<_>>());
+    let pages: String = TOPICS.iter().map(|topic| format!("\n  {:<12} {}", topic.name, topic.about)).collect();
+    command
+        .after_long_help(format!("{}\n\nTopics, for `tapline help TOPIC`:{pages}", exit::codes()))
+        .mut_subcommand("help", |help| help.mut_arg("name", |name| name.value_parser(names)))
 }

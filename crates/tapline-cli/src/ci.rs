@@ -34,7 +34,7 @@ pub(crate) fn in_public(text: &str) -> Cow<'_, str> {
     if !is_log() {
         return Cow::Borrowed(text);
     }
-    REDACTOR.get_or_init(|| config::quiet_redactor().unwrap_or_default().0).text(text)
+    REDACTOR.get_or_init(|| config::redactor().unwrap_or_default().0).text(text)
 }
 
 /// Whether a variable says yes: it is there, and not empty, `0` or `false`.

@@ -7,6 +7,7 @@ mod convert;
 mod demo;
 mod denials;
 mod doctor;
+mod help;
 mod inspect;
 mod man;
 mod replay;
@@ -44,6 +45,7 @@ pub(crate) fn run(command: Command) -> Result<u8> {
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions(args) => man::completions(args.shell),
         Command::Man(args) => man::run(args.folder.as_deref()),
+        Command::Help(args) => help::run(&args),
     }
 }
 

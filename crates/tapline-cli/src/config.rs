@@ -2,13 +2,10 @@
 //! is told with its line; without the file everything has its default.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 use tapline_recording::{Redactor, SHORTEST_VALUE};
-
-use crate::output;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -34,20 +31,8 @@ pub(crate) fn path() -> Option<PathBuf> {
     folder.or_else(|| Some(given("HOME")?.join(".config"))).map(|folder| folder.join("tapline/config.toml"))
 }
 
-/// Finds secrets: the table, and what the user adds to it. What of that hides nothing is told, once.
-pub(crate) fn redactor() -> Result<Redactor> {
-    static TOLD: AtomicBool = AtomicBool::new(false);
-    let (redactor, idle) = quiet_redactor()?;
-    if !idle.is_empty() && !TOLD.swap(true, Ordering::Relaxed) {
-        for note in &idle {
-            output::tell(note);
-        }
-    }
-    Ok(redactor)
-}
-
-/// The same, with what hides nothing: for those through whom everything is told.
-pub(crate) fn quiet_redactor() -> Result<(Redactor, Vec<String>)> {
+/// Finds secrets: the table, and what the user adds to it; and notes about additions that hide nothing.
+pub(crate) fn redactor() -> Result<(Redactor, Vec<String>)> {
     let nothing = || Ok((Redactor::default(), Vec::new()));
     let Some(path) = path() else { return nothing() };
     match std::fs::read_to_string(&path) {
@@ -58,7 +43,7 @@ pub(crate) fn quiet_redactor() -> Result<(Redactor, Vec<String>)> {
 }
 
 fn read(path: &Path, text: &str) -> Result<(Redactor, Vec<String>)> {
-    let wrong = || format!("{} is wrong (docs/REDACT.md describes it)", path.display());
+    let wrong = || format!("{} is wrong (`tapline help redact` describes it)", path.display());
     let Config { redact: Redact { patterns, env } } = toml::from_str(text).with_context(wrong)?;
     if patterns.is_empty() && env.is_empty() {
         return Ok((Redactor::default(), Vec::new()));

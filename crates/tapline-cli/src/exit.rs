@@ -1,35 +1,8 @@
-//! Exit codes, one table (README.md shows it), and how errors are told.
+//! Exit codes: the table is the library's (README.md shows it); here is why a run gets one, in words, and what stands for a signal.
 
-use std::io;
-use std::process::ExitCode;
-
+pub(crate) use tapline_session::exit::*;
 use tapline_session::text::one_line;
 use tapline_session::{Category, Outcome, Verdict, Warning};
-
-/// Bad usage or input.
-pub(crate) const USAGE: u8 = 2;
-/// A policy is violated, or `check --strict` found something.
-pub(crate) const VIOLATED: u8 = 3;
-/// There is no result.
-pub(crate) const INCOMPLETE: u8 = 4;
-/// `--get` found nothing; the agent failed, or what it did is to count as failed (`--fail-on`).
-pub(crate) const FAILED: u8 = 1;
-
-/// Tells an error on stderr. A reader that has gone is no error: a closed pipe is a quiet, successful end.
-pub(crate) fn code_of(result: anyhow::Result<u8>) -> ExitCode {
-    match result {
-        Ok(code) => ExitCode::from(code),
-        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            crate::output::fail(&format!("{error:#}"));
-            ExitCode::from(USAGE)
-        }
-    }
-}
-
-fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe))
-}
 
 /// What went wrong, in the words a person should read.
 pub(crate) fn failure(verdict: &Verdict) -> Option<String> {
@@ -89,4 +62,15 @@ pub(crate) fn code_of_status(status: std::process::ExitStatus) -> u8 {
     use std::os::unix::process::ExitStatusExt as _;
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED)
+}
+
+/// The table as help texts end with it.
+pub(crate) fn codes() -> String {
+    let also = |code| match code {
+        FAILED => " (or --get found nothing, or --fail-on)",
+        VIOLATED => " (sim, replay --strict: an expectation was not met)",
+        _ => "",
+    };
+    let rows: Vec<_> = TABLE.iter().map(|(code, meaning)| format!("{code} {meaning}{}", also(*code))).collect();
+    format!("Exit codes: {}.", rows.join(", "))
 }

@@ -8,17 +8,22 @@ mod ci;
 mod clock;
 mod commands;
 mod config;
+mod errors;
 mod exit;
 mod follow;
 mod init;
 mod output;
+mod page;
 mod plain;
+mod secrets;
 mod signals;
 mod sink;
 mod source;
 mod store;
+mod topics;
 mod values;
 
+use std::io;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -28,7 +33,7 @@ fn main() -> ExitCode {
     sink::watch_panics();
     // Called by the name of an agent, it stands in for it.
     if let Some((agent, args)) = commands::tee::called_as() {
-        return exit::code_of(commands::tee::run(&args::offline::Tee::standing_in(agent, args)));
+        return code_of(commands::tee::run(&args::offline::Tee::standing_in(agent, args)));
     }
     let command = match args::parse() {
         Ok(command) => command,
@@ -36,5 +41,21 @@ fn main() -> ExitCode {
     };
     let ended = commands::run(command);
     sink::close_group();
-    exit::code_of(ended)
+    code_of(ended)
+}
+
+/// Tells an error on stderr. A reader that has gone is no error: a closed pipe is a quiet, successful end.
+fn code_of(result: anyhow::Result<u8>) -> ExitCode {
+    match result {
+        Ok(code) => ExitCode::from(code),
+        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::fail(&errors::told(error.as_ref()));
+            ExitCode::from(exit::USAGE)
+        }
+    }
+}
+
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe))
 }

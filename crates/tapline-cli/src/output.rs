@@ -7,7 +7,6 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 
 use tapline_session::text::visible;
 
-use crate::args::{Look, When};
 use crate::ci::{self, Filtered, Kind};
 pub(crate) use file::OutputFile;
 
@@ -37,15 +36,6 @@ pub(crate) fn is_terminal() -> bool {
 /// Whether lines can be drawn over and coloured there.
 pub(crate) fn is_capable() -> bool {
     is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
-}
-
-/// Whether to colour.
-pub(crate) fn colour(look: Look) -> bool {
-    match look.color {
-        When::Always => true,
-        When::Never => false,
-        When::Auto => is_capable() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
-    }
 }
 
 /// The terminal's columns and rows; 80 by 24 where there is none.

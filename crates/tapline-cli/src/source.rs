@@ -10,13 +10,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use tapline_protocol::codex::is_before_0_44;
 use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, Record, Transcript};
 use tapline_recording::{Recording, Redactor, attempt_folder};
 use tapline_session::{Ending, Fold, Format, Ledger, Run, Step, Summary, Warning, What};
 
 use crate::args::{Facts, Shape};
-use crate::{clock, config, output, store};
+use crate::{clock, config, output, secrets, store};
 use redaction::Redaction;
 
 pub(crate) use redaction::{CleanMessages, CleanRecords};
@@ -113,7 +112,7 @@ impl Source {
         source.clock = clock.filter(|_| end.timed_out);
         let given = source.ending;
         let stderr = recording.stderr_head(STDERR_KEPT).ok().filter(|text| !text.is_empty());
-        let clean = |text: String| config::quiet_redactor().map(|(redactor, _)| redactor.text(&text).into_owned());
+        let clean = |text: String| config::redactor().map(|(redactor, _)| redactor.text(&text).into_owned());
         let stderr = stderr.map(clean).transpose()?;
         source.ending = Ending {
             exit_code: given.exit_code.or(end.exit_code),
@@ -142,7 +141,7 @@ impl Source {
 
     /// Takes secrets out of all that is read from here on.
     pub(crate) fn redacted(self) -> Result<Self> {
-        Ok(self.redacted_by(config::redactor()?))
+        Ok(self.redacted_by(secrets::redactor()?))
     }
 
     pub(crate) fn redacted_by(mut self, redactor: Redactor) -> Self {
@@ -292,10 +291,10 @@ impl Source {
     fn look_ahead(&mut self) -> Result<()> {
         while self.hold_next()? {
             let Some(record) = self.held.back() else { break };
-            let (dialect, is_old_codex) = (record.dialect, is_before_0_44(record));
-            let shows = !dialect.is_open() || is_old_codex || self.held.len() as u64 >= SHOWS_WITHIN;
+            let (dialect, is_too_old) = (record.dialect, record.is_too_old());
+            let shows = !dialect.is_open() || is_too_old || self.held.len() as u64 >= SHOWS_WITHIN;
             let is_over = shows || self.sent.is_some() || self.may_wait() && !self.at_rest;
-            if dialect.agent().is_none() && dialect.is_foreign() && is_over && !is_old_codex && !self.is_transcript {
+            if dialect.agent().is_none() && dialect.is_foreign() && is_over && !is_too_old && !self.is_transcript {
                 self.tell_nobodys();
             }
             if is_over {

@@ -2,8 +2,8 @@
 
 mod event;
 
-pub use event::{Event, is_before_0_44};
-pub(crate) use event::{fit, read};
+pub use event::Event;
+pub(crate) use event::{fit, is_before_0_44, read};
 
 use crate::json::{Json, Value};
 use crate::wire::{Field, Read, Tokens, frame, last_entries, read_back, wire};

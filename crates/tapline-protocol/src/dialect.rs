@@ -4,24 +4,11 @@
 use crate::agent::Agent;
 use crate::event::Event;
 use crate::json::Value;
-use crate::tags::Reading;
+use crate::tags::{Fit, Reading};
 use crate::{claude, codex};
 
 /// So many lines may say nothing; then the stream is of no agent that is known, for good.
 const UNDECIDED: u8 = 64;
-
-/// How well a line fits an agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fit {
-    /// Only this agent writes such lines.
-    Sure,
-    /// This agent writes such lines, and others may.
-    Likely,
-    /// It can be read so, which says nothing.
-    Open,
-    /// It only looks like one of this agent's.
-    Not,
-}
 
 /// What is known about the agent that writes the stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -162,4 +149,9 @@ pub(crate) fn known_keys(agent: Agent, tag: &str) -> Option<Vec<&'static str>> {
         Agent::Claude => claude::Event::known_keys(tag).map(Iterator::collect),
         Agent::Codex => codex::Event::known_keys(tag).map(Iterator::collect),
     }
+}
+
+/// Whether a version of a known agent wrote this line that is too old to be read.
+pub(crate) fn is_too_old(value: Value<'_>) -> bool {
+    codex::is_before_0_44(value)
 }

@@ -1,5 +1,7 @@
 //! The content of one line: an event of a known agent, or why it is not one.
 
+mod accessors;
+
 use crate::agent::Agent;
 use crate::json::SyntaxError;
 use crate::{claude, codex};
@@ -73,7 +75,7 @@ impl Event {
     }
 
     /// What could be read of it.
-    pub(crate) fn as_read(&self) -> &Self {
+    fn as_read(&self) -> &Self {
         if let Self::Invalid { event, .. } = self { event } else { self }
     }
 }

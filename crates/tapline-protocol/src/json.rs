@@ -8,7 +8,7 @@ mod value;
 mod walk;
 
 pub(crate) use fingerprint::fingerprint;
-pub use fragment::{Json, Number, without_lone_surrogates};
+pub use fragment::{Json, JsonError, Number, without_lone_surrogates};
 pub use value::{Entries, Items, Kind, Value};
 pub use walk::{Token, Walk};
 

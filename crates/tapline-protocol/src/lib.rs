@@ -45,7 +45,7 @@ pub use decode::{Decoder, check_text};
 pub use dialect::Dialect;
 pub use event::{Event, LineKind, Malformed};
 pub use input::{Input, InputFormat, Shape as InputShape};
-pub use json::{Entries, Items, Json, Kind, Number, SyntaxError, Tape, Token, Value, Walk, without_lone_surrogates};
+pub use json::{Entries, Items, Json, JsonError, Kind, Number, SyntaxError, Tape, Token, Value, Walk, without_lone_surrogates};
 pub use lines::{DEFAULT_LINE_LIMIT, Line, Piece, Splitter};
 pub use reader::Reader;
 pub use record::{Envelope, Record};

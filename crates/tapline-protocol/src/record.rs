@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::dialect::{Dialect, known_keys};
+use crate::dialect::{Dialect, is_too_old, known_keys};
 use crate::event::Event;
 use crate::json::{Json, Tape, Value};
 use crate::lines::BOM;
@@ -71,6 +71,11 @@ impl Record {
             return (!kind.starts_with("system/")).then(|| kind.to_owned());
         }
         Some(format!("system/{}", self.envelope.subtype.as_deref().unwrap_or_default()))
+    }
+
+    /// Whether a version of a known agent wrote it that is too old to be read: `codex exec --json` before 0.44.
+    pub fn is_too_old(&self) -> bool {
+        self.envelope.kind.is_none() && self.with(is_too_old).unwrap_or(false)
     }
 
     /// The top-level keys that this version does not know for this tag: the drift.

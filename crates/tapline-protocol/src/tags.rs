@@ -10,6 +10,19 @@ pub(crate) struct Reading<E> {
     pub(crate) error: Option<String>,
 }
 
+/// How well a line fits an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fit {
+    /// Only this agent writes such lines.
+    Sure,
+    /// This agent writes such lines, and others may.
+    Likely,
+    /// It can be read so, which says nothing.
+    Open,
+    /// It only looks like one of this agent's.
+    Not,
+}
+
 /// Keys that any event may carry (read into [`Envelope`](crate::Envelope)).
 pub(crate) const COMMON: &[&str] = &["type", "subtype", "uuid", "session_id", "parent_tool_use_id", "timestamp"];
 

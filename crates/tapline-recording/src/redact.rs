@@ -6,6 +6,7 @@ mod alike;
 mod announced;
 mod args;
 mod class;
+mod flags;
 mod glance;
 mod keys;
 mod lines;

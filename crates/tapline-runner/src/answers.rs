@@ -1,7 +1,7 @@
 //! Answers the agent's questions: permission rules and a callback, hooks, tools of this program, elicitations, dialogs.
 //! A question without a callback gets an error at once, so that the agent never waits.
 
-mod builder;
+mod answered;
 mod callback;
 mod elicitation;
 mod hold;
@@ -17,29 +17,31 @@ mod tool;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use tapline_protocol::Json;
 use tapline_protocol::claude::control::{
     Elicitation, HookCallback, HookInput, Initialize, McpMessage, McpMessageReply, Request, RequestUserDialog,
 };
-use tapline_protocol::{Json, Read as _};
 use tapline_session::permission::{Permissions, Ruling};
 
-pub(crate) use callback::{Callback, Failed, callback, guarded};
+pub(crate) use answered::{Answered, Around, holds};
+use answered::{RULES, hook_input};
+pub(crate) use callback::callback;
+use callback::{Callback, guarded};
 pub use elicitation::ElicitationReply;
 use hold::Bench;
+pub(crate) use hook::Hook;
 pub use hook::{HookEvent, HookQuestion};
-use others::Standing;
-pub(crate) use others::{Others, Rewrite, Waiting};
-pub use permission::{Permission, PermissionQuestion, Settled, SettledBy};
+pub(crate) use others::{Others, Rewrite};
+use others::{Standing, Waiting};
+pub use permission::{Permission, PermissionQuestion};
 pub(crate) use rules::Places;
 pub use server::ToolServer;
 pub use tool::{Tool, ToolResult};
 
-/// The hook that holds the rules against every call.
-const RULES: &str = "rules";
 /// No hook takes longer, in seconds.
 const WEEK: u64 = 7 * 24 * 3600;
 /// The server of tools that name none.
-const OWN_SERVER: &str = "tapline";
+pub(crate) const OWN_SERVER: &str = "tapline";
 
 /// Who answers the agent's questions.
 #[derive(Clone)]
@@ -48,11 +50,11 @@ pub struct Answers {
     pub permissions: Option<Permissions>,
     /// How long a callback may take; after that the answer is no.
     pub within: Duration,
-    permission: Option<Callback<PermissionQuestion, Permission>>,
-    hooks: Vec<hook::Hook>,
-    servers: Vec<ToolServer>,
-    elicitation: Option<Callback<Elicitation, ElicitationReply>>,
-    dialogs: BTreeMap<String, Callback<RequestUserDialog, Json>>,
+    pub(crate) permission: Option<Callback<PermissionQuestion, Permission>>,
+    pub(crate) hooks: Vec<Hook>,
+    pub(crate) servers: Vec<ToolServer>,
+    pub(crate) elicitation: Option<Callback<Elicitation, ElicitationReply>>,
+    pub(crate) dialogs: BTreeMap<String, Callback<RequestUserDialog, Json>>,
 }
 
 impl Default for Answers {
@@ -82,61 +84,6 @@ impl std::fmt::Debug for Answers {
             .field("dialogs", &dialogs.keys())
             .finish()
     }
-}
-
-/// What is answered: a payload, or why there is none.
-#[derive(Debug, Default)]
-pub(crate) struct Answered {
-    /// What the agent gets; nothing if the protocol wants it left unanswered.
-    pub(crate) reply: Option<Result<Json, String>>,
-    /// How a permission question was settled.
-    pub(crate) settled: Option<Settled>,
-    /// A callback failed: which, and how.
-    pub(crate) trouble: Option<String>,
-    /// What the rules do not let run runs: the run is stopped at once.
-    pub(crate) violated: Option<String>,
-}
-
-/// Where a question is asked: what is known there besides.
-#[derive(Clone)]
-pub(crate) struct Around {
-    pub(crate) places: Places,
-    pub(crate) others: Others,
-}
-
-impl Answered {
-    fn with(reply: Json) -> Self {
-        Self { reply: Some(Ok(reply)), ..Self::default() }
-    }
-
-    /// The answer to a permission question, and how it came about.
-    fn settled(reply: Json, settled: Settled) -> Self {
-        let failed = matches!(settled.by, SettledBy::Deadline | SettledBy::Panic);
-        let trouble = settled.reason.clone().filter(|_| failed);
-        Self { settled: Some(settled), trouble, ..Self::with(reply) }
-    }
-
-    fn error(text: impl Into<String>) -> Self {
-        Self { reply: Some(Err(text.into())), ..Self::default() }
-    }
-
-    fn troubled(self, who: &str, failed: &Failed) -> Self {
-        Self { trouble: Some(format!("{who} {failed}")), ..self }
-    }
-}
-
-/// What a hook is told. Earlier versions say beside it which call it is about.
-fn hook_input(request: &HookCallback) -> HookInput {
-    let input = request.input.as_ref().and_then(|input| input.with(HookInput::read).flatten()).unwrap_or_default();
-    HookInput { tool_use_id: input.tool_use_id.clone().or_else(|| request.tool_use_id.clone()), ..input }
-}
-
-/// Whether a request is the one that holds the rules against a call: of which tool, and which call.
-pub(crate) fn holds(request: &Request) -> Option<(String, Option<String>)> {
-    let Request::HookCallback(request) = request else { return None };
-    let input = hook_input(request);
-    let is_one = request.callback_id.as_deref() == Some(RULES) && input.hook_event_name.as_deref() == Some("PreToolUse");
-    is_one.then(|| (input.tool_name.unwrap_or_default(), input.tool_use_id))
 }
 
 impl Answers {

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use tapline_protocol::Json;
+use tapline_protocol::{Json, JsonError};
+use tapline_session::text::with_causes;
 use tapline_session::{Outcome, Report};
 
 use crate::agent::Agent;
@@ -31,8 +32,8 @@ impl Answer {
     }
 
     /// The structured answer as your own type; the error says what does not fit.
-    pub fn to<T: serde::de::DeserializeOwned>(&self) -> Result<T, String> {
-        self.structured().ok_or_else(|| "the answer follows no schema".to_owned())?.to()
+    pub fn to<T: serde::de::DeserializeOwned>(&self) -> Result<T, StructuredError> {
+        Ok(self.structured().ok_or(StructuredError::None)?.to()?)
     }
 
     /// The cost in dollars, if the agent reports it.
@@ -47,8 +48,20 @@ impl fmt::Display for Answer {
     }
 }
 
-/// Why there is no answer.
+/// Why an answer is no value of a type.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StructuredError {
+    /// The answer is plain text.
+    #[error("the answer follows no schema")]
+    None,
+    /// The answer is JSON of another shape.
+    #[error(transparent)]
+    Misfit(#[from] JsonError),
+}
+
+/// Why there is no answer. `Debug` is what `main` prints: one line for a person, with the causes.
+#[derive(thiserror::Error)]
 pub enum Failure {
     /// The agent did not start.
     #[error(transparent)]
@@ -56,6 +69,12 @@ pub enum Failure {
     /// The agent started and failed; see its report.
     #[error("{}", words(.0))]
     Failed(Box<Report>),
+}
+
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&with_causes(self))
+    }
 }
 
 fn words(report: &Report) -> String {

@@ -2,11 +2,12 @@
 //! told what happened when, and says what is due.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tapline_session::{Step, What};
+use tokio::time::Instant;
 
-use crate::agent::Limits;
+use crate::spec::Limits;
 
 /// Why a run is to be stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

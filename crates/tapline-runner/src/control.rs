@@ -1,7 +1,6 @@
 //! Requests to a running agent, from any task: messages and control requests, each with a deadline.
 
 mod error;
-mod requests;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,8 +11,9 @@ use tapline_protocol::{Json, Read};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{oneshot, watch};
 
-use crate::dialogue::{Delivery, Say};
+use crate::dialogue::Say;
 use crate::message::Message;
+use crate::update::Delivery;
 pub use error::SessionError;
 
 /// Talks to a running agent. Cheap to clone and usable from any task: while one part of a program waits for a turn, another
@@ -100,7 +100,7 @@ impl Control {
     }
 
     /// The answer, read as what was asked for; what is not there is absent.
-    async fn ask<T: Read + Default>(&self, request: Request) -> Result<T, SessionError> {
+    pub(crate) async fn ask<T: Read + Default>(&self, request: Request) -> Result<T, SessionError> {
         Ok(self.request(request).await?.payload().unwrap_or_default())
     }
 

@@ -3,9 +3,10 @@
 
 use tapline_session::Report;
 
-use crate::agent::{Agent, RecordTo};
+use crate::agent::Agent;
 use crate::error::StartError;
 use crate::running::Running;
+use crate::spec::RecordTo;
 
 /// A conversation with one run per turn.
 ///

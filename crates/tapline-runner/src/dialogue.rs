@@ -7,20 +7,20 @@ mod lines;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use tapline_protocol::claude::control::{ControlCancelRequest, ControlRequest, ControlResponse, McpMessage, Request, Response};
 use tapline_protocol::{Json, Record};
 use tapline_session::{Step, What};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
-use crate::answers::{self, Answered, Answers, Around, Others, Places, Rewrite, Settled};
-use crate::running::Update;
+use crate::answers::{self, Answered, Answers, Around, Others, Places, Rewrite};
+use crate::settled::Settled;
+use crate::update::{Delivery, Over, Update};
 use calls::{Calls, Question};
-pub(crate) use lifecycle::Need;
-pub use lifecycle::{Delivery, Over};
-use lifecycle::{Heard, Lifecycle};
+pub(crate) use lifecycle::Patience;
+use lifecycle::{Heard, Lifecycle, Need};
 pub(crate) use lines::Lines;
 
 /// What the program says.
@@ -45,15 +45,6 @@ pub(crate) enum Spoken {
     Silent,
     /// A question of the agent's has its answer.
     Answered(String, Box<Answered>),
-}
-
-/// How long what is left open is waited for when no more messages come.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
-    /// For tasks in the background, between two turns.
-    pub(crate) background: Option<Duration>,
-    /// For an agent to say that it is idle.
-    pub(crate) linger: Duration,
 }
 
 pub(crate) struct Dialogue {

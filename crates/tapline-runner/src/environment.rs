@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
-use crate::agent::Environment;
 use crate::marker;
+use crate::spec::Environment;
 
 /// Names and values.
 pub(crate) type Variables = BTreeMap<OsString, OsString>;
@@ -12,14 +12,11 @@ pub(crate) type Variables = BTreeMap<OsString, OsString>;
 /// What every program needs.
 const NEEDED: &[&str] = &["PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"];
 
-/// Set by an agent for what it starts: another agent would take itself for a part of the first.
-const OF_ANOTHER_AGENT: &[&str] = &["CLAUDECODE"];
-
-/// The environment of an agent, but for its mark.
-pub(crate) fn of(wanted: &Environment) -> Variables {
+/// The environment of an agent, but for its mark. It does not inherit what `is_of_another` agent.
+pub(crate) fn of(wanted: &Environment, is_of_another: impl Fn(&OsStr) -> bool) -> Variables {
     let inherited = |name: &OsStr| {
         let needed = NEEDED.iter().any(|known| name == *known);
-        (needed || !wanted.clean) && !OF_ANOTHER_AGENT.iter().any(|known| name == *known) && !marker::is_variable(name)
+        (needed || !wanted.clean) && !is_of_another(name) && !marker::is_variable(name)
     };
     let mut variables: Variables = std::env::vars_os().filter(|(name, _)| inherited(name)).collect();
     for (name, value) in &wanted.set {

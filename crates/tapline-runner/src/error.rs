@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use tapline_recording::RecordingError;
+use tapline_session::exit;
 
 /// Why an agent did not start.
 #[derive(Debug, thiserror::Error)]
@@ -17,35 +18,38 @@ pub enum StartError {
         path: PathBuf,
     },
     /// The program exists but cannot be executed.
-    #[error("{agent}: not executable: {path}: {error}")]
+    #[error("{agent}: not executable: {path}")]
     NotExecutable {
         /// The agent's name.
         agent: &'static str,
         /// Its path.
         path: PathBuf,
         /// Why not.
+        #[source]
         error: io::Error,
     },
     /// An option that the agent does not have, or that would break the stream.
     #[error("{0}")]
     Refused(String),
     /// The working directory does not exist or cannot be used.
-    #[error("cannot use the folder {path}: {error}")]
+    #[error("cannot use the folder {path}")]
     Cwd {
         /// Which.
         path: PathBuf,
         /// Why.
+        #[source]
         error: io::Error,
     },
     /// The recording could not be started.
     #[error(transparent)]
     Recording(#[from] RecordingError),
     /// The system has no more processes, descriptors or memory.
-    #[error("cannot start {agent}: {error}")]
+    #[error("cannot start {agent}")]
     System {
         /// The agent's name.
         agent: &'static str,
         /// Why.
+        #[source]
         error: io::Error,
     },
 }
@@ -54,9 +58,9 @@ impl StartError {
     /// The exit code that tapline uses for this error.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::NotFound { .. } => 127,
-            Self::NotExecutable { .. } | Self::System { .. } => 126,
-            Self::Refused(_) | Self::Cwd { .. } | Self::Recording(_) => 2,
+            Self::NotFound { .. } => exit::NOT_FOUND,
+            Self::NotExecutable { .. } | Self::System { .. } => exit::NOT_EXECUTABLE,
+            Self::Refused(_) | Self::Cwd { .. } | Self::Recording(_) => exit::USAGE,
         }
     }
 }

@@ -1,79 +1,46 @@
-//! How each agent is told things: options to arguments. To add an agent: one file here.
+//! How each agent is told things, one file an agent: its program, its environment, options to arguments. Nothing else in this
+//! crate names one. To add an agent: its file, and its row in `of`.
 
 mod claude;
 mod codex;
+mod help;
+mod invocation;
 
-pub(crate) use claude::{TELL_OF_HOOKS, tells_of_hooks};
-
-use std::ffi::OsString;
+use std::ffi::OsStr;
 
 use tapline_protocol::Agent as Kind;
 
-use crate::agent::{Agent, Input};
 use crate::error::StartError;
-use crate::schema::SchemaFile;
+pub(crate) use help::names;
+pub(crate) use invocation::{Harness, Invocation, Wanted};
 
-/// What a program is started with.
-#[derive(Debug, Default)]
-pub(crate) struct Invocation {
-    /// Its arguments.
-    pub(crate) args: Vec<OsString>,
-    /// The schema's file, which lives as long as the run.
-    pub(crate) _schema: Option<SchemaFile>,
+/// What is known of an agent.
+pub(crate) fn of(kind: Kind) -> &'static Harness {
+    match kind {
+        Kind::Claude => &claude::HARNESS,
+        Kind::Codex => &codex::HARNESS,
+    }
 }
 
-/// The variable that names its program.
+/// The environment variable that names an agent's program.
 pub fn bin_variable(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Claude => "TAPLINE_CLAUDE_BIN",
-        Kind::Codex => "TAPLINE_CODEX_BIN",
-    }
+    of(kind).bin_variable
 }
 
 /// The npm package that brings it.
 pub fn package(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Claude => "@anthropic-ai/claude-code",
-        Kind::Codex => "@openai/codex",
-    }
+    of(kind).package
+}
+
+/// Whether agents set this variable for what they start.
+pub(crate) fn is_of_another(name: &OsStr) -> bool {
+    Kind::ALL.iter().any(|kind| of(*kind).sets.iter().any(|set| name == *set))
 }
 
 /// What the program is to be started with, or why it cannot be.
-pub(crate) fn invocation(agent: &Agent) -> Result<Invocation, StartError> {
-    if let Some(id) = agent.options.resume.as_ref().filter(|id| id.is_empty() || id.starts_with('-')) {
+pub(crate) fn invocation(kind: Kind, wanted: &Wanted<'_>) -> Result<Invocation, StartError> {
+    if let Some(id) = wanted.options.resume.as_ref().filter(|id| id.is_empty() || id.starts_with('-')) {
         return Err(StartError::Refused(format!("--resume: `{id}` is not a session id")));
     }
-    let messages = matches!(agent.input, Input::Messages { .. });
-    match agent.kind {
-        Kind::Claude => {
-            let mut invocation = claude::invocation(&agent.options, messages || agent.is_dialogue())?;
-            claude::answering(&agent.answers, &agent.options, &mut invocation)?;
-            Ok(invocation)
-        }
-        Kind::Codex if agent.answers.permissions.is_some() => {
-            let why = "--permissions: codex asks nobody before it runs a command, so rules cannot hold it; its sandbox decides: \
-                       -- -s read-only or -- -s workspace-write (tapline check --permissions shows afterwards what rules \
-                       would have decided)";
-            Err(StartError::Refused(why.to_owned()))
-        }
-        Kind::Codex if agent.is_dialogue() => {
-            let why = "codex exec takes one prompt and asks nothing: it has no messages, permission questions, hooks, tools of yours or \
-                       control requests (a chat, or a Conversation in Rust, starts one run per turn); use claude";
-            Err(StartError::Refused(why.to_owned()))
-        }
-        Kind::Codex => codex::invocation(&agent.options, messages),
-    }
-}
-
-/// Refuses the first of these that was given.
-fn refuse(agent: &str, flags: &[(&str, bool, &str)]) -> Result<(), StartError> {
-    match flags.iter().find(|(_, given, _)| *given) {
-        Some((flag, _, instead)) => Err(StartError::Refused(format!("{flag}: {agent} has no such option; {instead}"))),
-        None => Ok(()),
-    }
-}
-
-/// The flag of an argument: what stands before its value.
-fn flag_of(arg: &str) -> &str {
-    arg.split('=').next().unwrap_or(arg)
+    (of(kind).invocation)(wanted)
 }

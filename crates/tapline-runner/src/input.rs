@@ -5,12 +5,11 @@ use std::sync::Arc;
 use tapline_protocol::claude::content::Content;
 use tapline_protocol::claude::control::{InputMessage, UserInput};
 use tapline_recording::Stream;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::process::ChildStdin;
+use tokio::io::{AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::agent::Input;
 use crate::journal::Journal;
+use crate::spec::Input;
 
 /// What became of the input.
 #[derive(Debug)]
@@ -22,7 +21,7 @@ pub(crate) enum Fed {
 }
 
 /// Sends all of it and closes the pipe. An agent that reads no further is no error: it has said why, or will.
-pub(crate) async fn feed(mut stdin: ChildStdin, input: Input, journal: Journal, fed: UnboundedSender<Fed>) {
+pub(crate) async fn feed(mut stdin: impl AsyncWrite + Unpin, input: Input, journal: Journal, fed: UnboundedSender<Fed>) {
     let mut sink = Sink { stdin: &mut stdin, journal: &journal, fed: &fed };
     match input {
         Input::Nothing => {}
@@ -54,13 +53,13 @@ fn message(text: &str) -> String {
     UserInput { message: Some(message), ..UserInput::default() }.to_line()
 }
 
-struct Sink<'a> {
-    stdin: &'a mut ChildStdin,
+struct Sink<'a, W> {
+    stdin: &'a mut W,
     journal: &'a Journal,
     fed: &'a UnboundedSender<Fed>,
 }
 
-impl Sink<'_> {
+impl<W: AsyncWrite + Unpin> Sink<'_, W> {
     /// `false` once the agent takes no more.
     async fn send(&mut self, mut bytes: &[u8]) -> bool {
         while !bytes.is_empty() {

@@ -11,7 +11,7 @@ use tapline_protocol::Json;
 use tapline_recording::{End, Loss, PieceRedactor, Recorder, RecordingError, Redactor, Stream};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use crate::answers::Settled;
+use crate::settled::Settled;
 
 /// A recording, or none.
 #[derive(Clone, Debug, Default)]
@@ -243,7 +243,7 @@ mod tests {
     use tapline_session::permission::Ruling;
 
     use super::*;
-    use crate::answers::SettledBy;
+    use crate::settled::SettledBy;
 
     #[test]
     fn no_text_of_a_decision_keeps_a_secret() {

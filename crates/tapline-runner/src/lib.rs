@@ -23,40 +23,57 @@
 //! if there is one, kills the rest. On other systems
 //! only the agent's process group is stopped.
 
-mod agent;
-mod answers;
-mod ask;
-mod clocks;
-mod control;
-mod conversation;
-mod dialogue;
-mod driver;
-mod environment;
+// The layers, from the ground up; a file uses its own layer and those above it in this list.
+// What a run is to be:
 mod error;
-mod guard;
-mod harness;
-mod input;
-mod journal;
-mod locate;
 mod marker;
 mod message;
-mod process;
-mod running;
 mod schema;
-mod session;
+mod spec;
+// What it tells:
+mod settled;
+mod turn;
+mod update;
+// Agents, each in a file of its own:
+mod environment;
+mod harness;
+mod locate;
+// Processes, of whichever agent:
+mod guard;
+mod process;
 mod spawn;
 mod tee;
+mod transport;
 mod tree;
+// Who answers what the agent asks:
+mod agent;
+mod answers;
+// What is said both ways:
+mod control;
+mod dialogue;
+// What drives it:
+mod clocks;
+mod driver;
+mod input;
+mod journal;
+mod stopper;
+// What a program starts:
+mod ask;
+mod conversation;
+mod running;
+mod session;
+mod start;
 
-pub use agent::{Agent, Environment, Input, Limits, Options, RecordTo};
+#[cfg(test)]
+mod paused;
+
+pub use agent::Agent;
 pub use answers::{
-    Answers, ElicitationReply, HookEvent, HookQuestion, Permission, PermissionQuestion, Settled, SettledBy, Tool, ToolResult,
-    ToolServer,
+    Answers, ElicitationReply, HookEvent, HookQuestion, Permission, PermissionQuestion, Tool, ToolResult, ToolServer,
 };
-pub use ask::{Answer, Failure, ask};
+pub use ask::{Answer, Failure, StructuredError, ask};
 pub use control::{Control, Sent, SessionError};
 pub use conversation::Conversation;
-pub use dialogue::{Delivery, Over};
 pub use error::StartError;
 pub use guard::{GuardProgram, guard};
 pub use harness::{bin_variable, package};
@@ -64,11 +81,16 @@ pub use locate::{locate, locate_other};
 pub use marker::VARIABLE as RUN_VARIABLE;
 pub use message::{Message, Priority};
 pub use process::Process;
-pub use session::{Session, Turn, Turning};
+pub use running::{Running, now, report, report_not_started};
+pub use session::{Session, Turning};
+pub use settled::{Settled, SettledBy};
+pub use spec::{Environment, Input, Limits, Options, RecordTo};
+pub use stopper::Stopper;
 pub use tee::{Host, Tee, Teed};
+pub use turn::Turn;
+pub use update::{Conclusion, Delivery, Over, Seen, StopReason, Update};
 
 /// Whether every process that an agent starts is found and stopped on this system; otherwise only its process group is.
 pub fn reaches_all() -> bool {
     tree::reaches_all()
 }
-pub use running::{Conclusion, Running, Seen, StopReason, Stopper, Update, now, report, report_not_started};

@@ -30,13 +30,13 @@ pub(crate) fn checked(text: &str) -> Result<&str, StartError> {
 pub(crate) struct SchemaFile(PathBuf);
 
 impl SchemaFile {
-    pub(crate) fn write(text: &str) -> Result<Self, StartError> {
+    pub(crate) fn write(agent: &'static str, text: &str) -> Result<Self, StartError> {
         let path = std::env::temp_dir().join(format!("tapline-schema-{}.json", marker::random()));
         let mut options = std::fs::OpenOptions::new();
         options.write(true).create_new(true);
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let write = || options.open(&path)?.write_all(text.as_bytes());
-        write().map_err(|error| StartError::System { agent: "codex", error })?;
+        write().map_err(|error| StartError::System { agent, error })?;
         Ok(Self(path))
     }
 

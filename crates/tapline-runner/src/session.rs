@@ -1,21 +1,25 @@
 //! A conversation with an agent: turns that return values, and control requests in between.
 
+mod requests;
+
 use std::future::IntoFuture;
 use std::pin::Pin;
 use std::time::Duration;
 
 use tapline_protocol::claude::control::InitializeReply;
 use tapline_protocol::{Json, Record};
-use tapline_session::step::{self, Call};
 use tapline_session::{Report, Step, What};
 
-use crate::agent::{Agent, Input};
+use crate::agent::Agent;
 use crate::ask::Failure;
 use crate::control::{Control, Sent, SessionError};
-use crate::dialogue::Over;
 use crate::error::StartError;
 use crate::message::Message;
-use crate::running::{Running, Stopper, Update};
+use crate::running::Running;
+use crate::spec::Input;
+use crate::stopper::Stopper;
+use crate::turn::Turn;
+use crate::update::{Over, Update};
 
 /// A running conversation with an agent.
 ///
@@ -55,16 +59,20 @@ impl Agent {
                 StartError::Refused("a session gets its prompts from its turns: leave the prompt out".to_owned()).into()
             );
         }
-        let mut running = self.start().await?;
-        match running.begun().await {
-            Some((control, initialized)) => Ok(Session { running, control, initialized }),
-            // It ended before it said anything, or does not talk as it should.
-            None => Err(Failure::Failed(Box::new(running.finish().await))),
-        }
+        Session::begun(self.start().await?).await
     }
 }
 
 impl Session {
+    /// A session once its agent has said what it is.
+    pub(crate) async fn begun(mut running: Running) -> Result<Self, Failure> {
+        match running.begun().await {
+            Some((control, initialized)) => Ok(Self { running, control, initialized }),
+            // It ended before it said anything, or does not talk as it should.
+            None => Err(Failure::Failed(Box::new(running.finish().await))),
+        }
+    }
+
     /// What the agent reported at the start: commands, models, account, version.
     pub fn initialized(&self) -> &InitializeReply {
         &self.initialized
@@ -78,10 +86,6 @@ impl Session {
     /// Returns a handle that can talk to the agent from any task.
     pub fn control(&self) -> Control {
         self.control.clone()
-    }
-
-    pub(crate) fn control_ref(&self) -> &Control {
-        &self.control
     }
 
     /// Sends a message without waiting. Follow it with [`Sent`] or in the updates.
@@ -228,74 +232,5 @@ impl<'a> IntoFuture for Turning<'a> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(self.end())
-    }
-}
-
-/// A turn that has ended.
-#[derive(Clone)]
-#[non_exhaustive]
-pub struct Turn {
-    /// The uuid of the message that started it, for [`Control::rewind_files`].
-    pub message: String,
-    /// The agent's answer.
-    pub answer: String,
-    /// How it ended: reasons, usage, duration.
-    pub end: step::Turn,
-    /// What happened in the session since the turn started.
-    pub steps: Vec<Step>,
-}
-
-/// What matters: all of it would be pages.
-impl std::fmt::Debug for Turn {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let calls: Vec<_> = self.calls().map(|call| (call.name.as_str(), call.title.as_str())).collect();
-        let mut turn = f.debug_struct("Turn");
-        turn.field("answer", &self.answer).field("calls", &calls).field("cost_usd", &self.cost_usd());
-        if self.end.failed {
-            turn.field("why", &self.why());
-        }
-        turn.finish_non_exhaustive()
-    }
-}
-
-impl Turn {
-    fn new(message: String, end: step::Turn, steps: Vec<Step>, others: usize) -> Self {
-        let said = steps[others..].iter().rev().find_map(|step| match &step.what {
-            What::Text(said) if step.parent.is_none() => Some(said.text.clone()),
-            _ => None,
-        });
-        Self { message, answer: end.answer_or(said), end, steps }
-    }
-
-    /// The structured answer, if a schema was set.
-    pub fn structured(&self) -> Option<&Json> {
-        self.end.structured_output.as_ref()
-    }
-
-    /// The cost in dollars, if the agent reports it.
-    pub fn cost_usd(&self) -> Option<f64> {
-        self.end.cost_usd
-    }
-
-    /// The tool calls.
-    pub fn calls(&self) -> impl Iterator<Item = &Call> {
-        self.steps.iter().filter_map(|step| match &step.what {
-            What::Call(call) => Some(call),
-            _ => None,
-        })
-    }
-
-    /// Whether the turn was interrupted.
-    pub fn is_aborted(&self) -> bool {
-        self.end.is_aborted()
-    }
-
-    /// Why it failed.
-    pub fn why(&self) -> String {
-        let category = self.end.category.map(|category| format!(" ({})", category.word())).unwrap_or_default();
-        match self.end.message.as_ref() {
-            Some(message) => format!("the turn failed{category}: {message}"),
-            None => format!("the turn failed{category}"),
-        }
     }
 }

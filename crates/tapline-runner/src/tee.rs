@@ -13,6 +13,7 @@ use tapline_recording::{End, Loss, Recorder, Stream};
 use tapline_session::signal_name;
 
 use crate::process::Process;
+use tapline_session::text::with_causes;
 
 /// So much is read at once.
 const PIECE: usize = 64 << 10;
@@ -279,7 +280,7 @@ fn record(mut recorder: Recorder, pieces: &Receiver<Kept>, waiting: &AtomicUsize
                 let told = |losses: Vec<Loss>| losses.iter().map(ToString::to_string).collect::<Vec<_>>();
                 return match last {
                     Ok(last) => told(known.into_iter().chain(last).collect()),
-                    Err(error) => told(known).into_iter().chain([error.to_string()]).collect(),
+                    Err(error) => told(known).into_iter().chain([with_causes(&error)]).collect(),
                 };
             }
         }

@@ -4,7 +4,6 @@
 mod claude;
 mod codex;
 mod prompts;
-mod recent;
 mod rejected;
 mod sessions;
 mod spoken;
@@ -14,15 +13,14 @@ mod turns;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde::{Deserialize, Serialize};
-use tapline_protocol::codex::is_before_0_44;
 use tapline_protocol::{Agent, Dialect, Event, InputShape, LineKind, Malformed, Record, SyntaxError};
 
 pub(crate) use codex::{NO_DETAIL, dropped_events, item_ok, merge, words_of};
-pub(crate) use recent::Recent;
 pub use rejected::Rejected;
 pub use sessions::SessionFacts;
 
 use crate::ledger::{Ledger, LedgerBuilder};
+use crate::recent::Recent;
 use crate::step::{Level, Notice, Odd, Said, Step, Task, Turn, What};
 use crate::text::{count_of, head, one_line};
 use crate::unwritten::Unwritten;
@@ -284,7 +282,7 @@ impl Fold {
         if self.old_codex {
             return out.quiet(None);
         }
-        if self.agent() != Some(Agent::Claude) && is_before_0_44(out.record) {
+        if self.agent() != Some(Agent::Claude) && out.record.is_too_old() {
             self.old_codex = true;
             self.warnings.add("unsupported-version", Some(out.record.line), OLD_CODEX);
             return out.notice(Level::Error, OLD_CODEX.to_owned());

@@ -30,12 +30,14 @@
 
 mod call;
 pub mod check;
+pub mod exit;
 mod fold;
 mod host;
 mod ledger;
 mod pattern;
 pub mod permission;
 pub mod policy;
+mod recent;
 pub mod render;
 mod report;
 mod rulefile;

@@ -1,6 +1,7 @@
 //! Names with `*`, and ranges of versions.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
@@ -99,9 +100,22 @@ enum Bound {
     StartsWith,
 }
 
-impl VersionRange {
-    /// Reads a range, or says what is wrong with it.
-    pub fn parse(text: &str) -> Result<Self, String> {
+/// A part of a range that is no version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrongRange(String);
+
+impl fmt::Display for WrongRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is no version: write `>=2.1.0, <3` or `2.1`", self.0)
+    }
+}
+
+impl std::error::Error for WrongRange {}
+
+impl FromStr for VersionRange {
+    type Err = WrongRange;
+
+    fn from_str(text: &str) -> Result<Self, WrongRange> {
         const MARKS: &[(&str, Bound)] = &[
             (">=", Bound::AtLeast),
             ("<=", Bound::AtMost),
@@ -116,13 +130,13 @@ impl VersionRange {
                 .find_map(|(mark, bound)| Some((*bound, part.strip_prefix(mark)?)))
                 .unwrap_or((Bound::StartsWith, part));
             let version = version.trim().trim_end_matches(".*");
-            numbers(version)
-                .map(|version| (bound, version))
-                .ok_or_else(|| format!("`{part}` is no version: write `>=2.1.0, <3` or `2.1`"))
+            numbers(version).map(|version| (bound, version)).ok_or_else(|| WrongRange(part.to_owned()))
         });
         Ok(Self { text: text.to_owned(), bounds: bounds.collect::<Result<_, _>>()? })
     }
+}
 
+impl VersionRange {
     /// Whether a version lies in the range; what follows its numbers (`-beta`) is not looked at.
     pub fn contains(&self, version: &str) -> bool {
         let digits = version.split(|c: char| c != '.' && !c.is_ascii_digit()).next().unwrap_or_default();
@@ -162,7 +176,7 @@ impl fmt::Display for VersionRange {
 
 impl<'de> Deserialize<'de> for VersionRange {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::parse(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
 }
 
@@ -188,17 +202,19 @@ mod tests {
 
     #[test]
     fn ranges() {
-        let range = VersionRange::parse(">=2.1.74, <3").unwrap();
+        let range = ">=2.1.74, <3".parse::<VersionRange>().unwrap();
         assert!(
             range.contains("2.1.325") && range.contains("2.1.74-beta") && !range.contains("2.0.76") && !range.contains("3.0.0")
         );
         assert!(
-            VersionRange::parse("2.1").unwrap().contains("2.1.9") && !VersionRange::parse("2.1").unwrap().contains("2.10.0")
+            "2.1".parse::<VersionRange>().unwrap().contains("2.1.9")
+                && !"2.1".parse::<VersionRange>().unwrap().contains("2.10.0")
         );
         assert!(
-            VersionRange::parse(">2.1").unwrap().contains("2.1.1") && !VersionRange::parse("<=2.1").unwrap().contains("2.1.1")
+            ">2.1".parse::<VersionRange>().unwrap().contains("2.1.1")
+                && !"<=2.1".parse::<VersionRange>().unwrap().contains("2.1.1")
         );
-        assert!(VersionRange::parse("latest").is_err());
+        assert!("latest".parse::<VersionRange>().is_err());
         assert!(!range.contains("unknown"));
     }
 }

@@ -24,7 +24,7 @@ use covers::Covering;
 pub use path::resolve;
 use runs::Runs;
 use shell::Unreadable;
-pub use suggest::Suggestion;
+pub use suggest::{NoRule, Suggestion};
 pub use unasked::runs_code_unasked;
 
 /// Rules. A call that none is for is asked about.

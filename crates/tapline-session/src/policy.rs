@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::fold::Rejected;
 use crate::pattern::matches;
-pub use crate::pattern::{Patterns, VersionRange};
+pub use crate::pattern::{Patterns, VersionRange, WrongRange};
 use crate::step::{McpServer, SessionInfo, SoFar, Step, Turn, What};
 use crate::text::dollars;
 use crate::time::duration;

@@ -201,6 +201,12 @@ pub fn nearest<'w>(text: &str, words: impl Iterator<Item = &'w str>) -> Option<&
     Some(near.1).filter(|_| near.0 <= (text.chars().count() / 3).max(1))
 }
 
+/// An error and what caused it, on one line.
+pub fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,6 +8,8 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
+use crate::exit;
+
 pub use category::Category;
 pub(crate) use category::{CodexFailure, TurnFacts};
 pub(crate) use heuristics::{TextFacts, says_waiting};
@@ -206,13 +208,15 @@ impl Verdict {
     /// The exit code that tapline uses for this verdict.
     pub fn exit_code(&self) -> u8 {
         match (self.outcome, self.category) {
-            (Outcome::Success, _) => 0,
-            (Outcome::Failure, Some(Category::Timeout)) => 124,
-            (Outcome::Failure, Some(Category::Policy)) => 3,
-            (Outcome::Failure, _) => 1,
-            (Outcome::Incomplete, _) => 4,
-            (Outcome::Interrupted, _) if self.exit.code == Some(143) || self.exit.signal.as_deref() == Some("SIGTERM") => 143,
-            (Outcome::Interrupted, _) => 130,
+            (Outcome::Success, _) => exit::SUCCESS,
+            (Outcome::Failure, Some(Category::Timeout)) => exit::TIMEOUT,
+            (Outcome::Failure, Some(Category::Policy)) => exit::VIOLATED,
+            (Outcome::Failure, _) => exit::FAILED,
+            (Outcome::Incomplete, _) => exit::INCOMPLETE,
+            (Outcome::Interrupted, _) if self.exit.code == Some(143) || self.exit.signal.as_deref() == Some("SIGTERM") => {
+                exit::TERMINATED
+            }
+            (Outcome::Interrupted, _) => exit::INTERRUPTED,
         }
     }
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use tapline_recording::RecordingError;
 use thiserror::Error;
 
 /// An error in a scenario.
@@ -25,36 +26,39 @@ pub enum SimError {
     #[error("the scenario is wrong: {0}")]
     Scenario(#[from] ScenarioError),
     /// The address is not available.
-    #[error("cannot listen on {address}: {error} (port 0 picks a free port)")]
+    #[error("cannot listen on {address}")]
     Listen {
         /// Which.
         address: SocketAddr,
         /// Why.
+        #[source]
         error: io::Error,
     },
     /// The log cannot be written.
-    #[error("cannot write the log {}: {error}", path.display())]
+    #[error("cannot write the log {}", path.display())]
     Log {
         /// Which.
         path: PathBuf,
         /// Why.
+        #[source]
         error: io::Error,
     },
     /// A folder or file could not be created.
-    #[error("cannot create {}: {error}", path.display())]
+    #[error("cannot create {}", path.display())]
     Make {
         /// Which.
         path: PathBuf,
         /// Why.
+        #[source]
         error: io::Error,
     },
     /// A HOME with settings that tapline did not write.
     #[error("{} was not created by tapline and would be overwritten: use another folder as HOME", .0.display())]
     NotOurs(PathBuf),
     /// The recording cannot be opened.
-    #[error("{0}")]
-    Recording(String),
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
     /// No thread could be started.
-    #[error("cannot start a thread: {0}")]
-    Thread(io::Error),
+    #[error("cannot start a thread")]
+    Thread(#[source] io::Error),
 }

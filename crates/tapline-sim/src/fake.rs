@@ -34,7 +34,7 @@ pub struct FakeAgent {
 impl FakeAgent {
     /// A program that plays this recording.
     pub fn replaying(recording: impl AsRef<Path>, mut options: ReplayOptions) -> Result<Self, SimError> {
-        let recording = Recording::open(recording.as_ref()).map_err(|error| SimError::Recording(error.to_string()))?;
+        let recording = Recording::open(recording.as_ref())?;
         let folder = temporary("tapline-fake").map_err(|(path, error)| SimError::Make { path, error })?;
         // What a recording says it is may be anything.
         let name = recording.meta.agent.as_deref().filter(|name| ["claude", "codex"].contains(name)).unwrap_or("claude");

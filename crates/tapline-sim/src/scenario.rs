@@ -6,6 +6,9 @@ mod pattern;
 mod text;
 mod turn;
 
+use std::collections::BTreeMap;
+
+use hyper::header::{HeaderName, HeaderValue};
 use serde::Deserialize;
 
 use crate::error::ScenarioError;
@@ -104,4 +107,16 @@ impl<'de> Deserialize<'de> for Times {
         }
         deserializer.deserialize_any(Visitor)
     }
+}
+
+/// Refuses headers that cannot be sent.
+fn check_headers(headers: &BTreeMap<String, String>) -> Result<(), String> {
+    for (name, value) in headers {
+        let fine = HeaderName::from_bytes(name.as_bytes()).is_ok() && HeaderValue::from_str(value).is_ok();
+        let own = ["content-length", "transfer-encoding", "connection"].contains(&name.to_lowercase().as_str());
+        if !fine || own {
+            return Err(format!("the header `{name}: {value}` cannot be set"));
+        }
+    }
+    Ok(())
 }

@@ -286,15 +286,3 @@ fn set_headers(response: &mut Response<Sent>, headers: &BTreeMap<String, String>
         }
     }
 }
-
-/// Refuses headers that cannot be sent.
-pub(crate) fn check_headers(headers: &BTreeMap<String, String>) -> Result<(), String> {
-    for (name, value) in headers {
-        let fine = HeaderName::from_bytes(name.as_bytes()).is_ok() && HeaderValue::from_str(value).is_ok();
-        let own = ["content-length", "transfer-encoding", "connection"].contains(&name.to_lowercase().as_str());
-        if !fine || own {
-            return Err(format!("the header `{name}: {value}` cannot be set"));
-        }
-    }
-    Ok(())
-}

@@ -23,7 +23,7 @@ pub(crate) struct Chat {
     /// With a script: continue after a failed turn
     #[arg(long)]
     pub(crate) keep_going: bool,
-    /// Exit 1 for a success with one of these warnings, separated by commas: denied, max-tokens, … (docs/REPORT.md lists them)
+    /// Exit 1 for a success with one of these warnings, separated by commas: denied, max-tokens, … (`tapline help report` lists them)
     #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = super::warning_code)]
     pub(crate) fail_on: Vec<&'static str>,
     /// With a script: what to print
@@ -37,7 +37,7 @@ pub(crate) struct Chat {
     /// Do not read or write the history of prompts
     #[arg(long)]
     pub(crate) no_history: bool,
-    /// Replace secrets (keys, tokens, passwords) in what is shown and recorded (docs/REDACT.md). What you are asked to permit, and the history of
+    /// Replace secrets (keys, tokens, passwords) in what is shown and recorded (`tapline help redact`). What you are asked to permit, and the history of
     /// what you type, stay as they are
     #[arg(long)]
     pub(crate) redact: bool,

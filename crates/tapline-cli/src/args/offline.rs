@@ -13,7 +13,7 @@ use tapline_sim::Speed;
 
 /// Run an agent against a scripted model: offline, deterministic, free
 ///
-/// The scenario (TOML or JSON; docs/SIM.md describes it) lists the model's answers, turn by turn. The command after `--` runs
+/// The scenario (TOML or JSON; `tapline help scenarios` describes it) lists the model's answers, turn by turn. The command after `--` runs
 /// with a fresh HOME, inherits only PATH, TERM and LANG, and is set up to use the scripted model only. The exit code is the
 /// command's, or 3 if that is 0 but the scenario's expectations were not met.
 #[derive(Debug, Args)]

@@ -7,13 +7,14 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::{AgentName, Look};
+use crate::exit;
 
 /// Run an agent headless: live progress, one honest verdict, everything recorded, no process left behind
 ///
 /// The prompt is PROMPT, `-` (stdin) or --prompt-file; without any of them it is read from stdin if stdin is a pipe or file. If there is a
 /// prompt, a pipe or file on stdin is added after it, as the agent itself does. Arguments after `--` go to the agent unchanged.
 #[derive(Debug, Args)]
-#[command(after_help = super::EXIT_CODES, after_long_help = EXAMPLES)]
+#[command(after_help = exit::codes(), after_long_help = format!("{EXAMPLES}{}", exit::codes()))]
 pub(crate) struct Run {
     /// What to ask the agent, in quotes; `-` reads it from stdin
     #[arg(value_name = "PROMPT")]
@@ -60,9 +61,7 @@ Examples:
   tapline run \"A\" --format stream-json | tapline run \"Summarize\" --context -
   tapline run \"…\" --policy rules.toml --allowed-tools Read,Grep -- --effort high
 
-Exit codes: 0 success, 1 the agent failed (or --get found nothing, or --fail-on),
-2 bad usage or input, 3 policy violated, 4 incomplete (no result), 124 timeout,
-126 agent not executable, 127 agent not found, 130 interrupted, 143 terminated.";
+";
 
 /// Which agent, and where.
 #[derive(Debug, Args)]
@@ -103,7 +102,7 @@ pub(crate) struct Told {
     /// What the agent may do without asking: default, acceptEdits, plan, dontAsk, auto, manual or bypassPermissions, if the agent's version has it
     #[arg(long, value_name = "MODE")]
     pub(crate) permission_mode: Option<String>,
-    /// Rules for what the agent may do (TOML; docs/PERMISSIONS.md). If no rule matches a call, the agent's own settings decide; if the agent asks, `run` denies the call and `chat` asks you
+    /// Rules for what the agent may do (TOML; `tapline help permissions`). If no rule matches a call, the agent's own settings decide; if the agent asks, `run` denies the call and `chat` asks you
     #[arg(long, value_name = "FILE")]
     pub(crate) permissions: Option<PathBuf>,
     /// Stop after at most N requests to the model
@@ -162,7 +161,7 @@ pub(crate) struct Shown {
     /// A name for this run in messages, the report and the recording
     #[arg(long, value_name = "NAME")]
     pub(crate) label: Option<String>,
-    /// Replace secrets (keys, tokens, passwords) in all output and in the recording (docs/REDACT.md).
+    /// Replace secrets (keys, tokens, passwords) in all output and in the recording (`tapline help redact`).
     /// If CI or GITHUB_ACTIONS is set, stderr, summaries and the formats live, lines and text are always redacted
     #[arg(long)]
     pub(crate) redact: bool,
@@ -186,7 +185,7 @@ pub(crate) enum Format {
     Json,
     /// The agent's own lines, unchanged, as they arrive
     StreamJson,
-    /// The report, one JSON object, however the run ends (docs/REPORT.md describes it)
+    /// The report, one JSON object, however the run ends (`tapline help report` describes it)
     Report,
     /// Nothing
     Quiet,
@@ -217,10 +216,10 @@ pub(crate) struct Ending {
     /// Retry up to N times if that can help, in the same session; after a rate limit, wait until it resets
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) retry: u32,
-    /// Rules for the run; it is stopped when the first one is broken (docs/POLICY.md)
+    /// Rules for the run; it is stopped when the first one is broken (`tapline help policy`)
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
-    /// Exit with 1 for a success with one of these warnings, separated by commas: denied, max-tokens, … (docs/REPORT.md lists them)
+    /// Exit with 1 for a success with one of these warnings, separated by commas: denied, max-tokens, … (`tapline help report` lists them)
     #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = super::warning_code)]
     pub(crate) fail_on: Vec<&'static str>,
     /// Do not mark a success as `interactive` or `background_task`

@@ -27,7 +27,7 @@ use crate::args::chat::Chat;
 use crate::commands::check::read_permissions;
 use crate::commands::guard_program;
 use crate::commands::run::prepare;
-use crate::{ci, config, exit, output, store};
+use crate::{ci, config, errors, exit, output, secrets, store};
 
 pub(crate) fn run(args: &Chat) -> Result<u8> {
     let typed = args.script.is_none() && std::io::stdin().is_terminal();
@@ -57,7 +57,7 @@ fn agent(args: &Chat, typed: bool) -> Result<Agent> {
     agent.bin.clone_from(&args.whose.bin);
     agent.cwd.clone_from(&args.whose.cwd);
     agent.record = store::folder(&args.kept)?.map(|folder| store::record_to(&args.kept, folder, args.redact));
-    agent.redactor = if args.redact || ci::is_log() { config::redactor()? } else { config::quiet_redactor()?.0 };
+    agent.redactor = if args.redact || ci::is_log() { secrets::redactor()? } else { config::redactor()?.0 };
     agent.guard = guard_program();
     Ok(agent)
 }
@@ -87,7 +87,7 @@ fn fail_on(args: &Chat, report: &Report, code: u8, denials_told: bool) -> u8 {
 
 /// Why it did not start, with what to do about it, and the exit code.
 fn not_started(kind: tapline_protocol::Agent, failure: &Failure) -> u8 {
-    let mut text = failure.to_string();
+    let mut text = errors::told(failure);
     if let Failure::NotStarted(StartError::NotFound { .. }) = failure {
         let (package, variable) = (package(kind), bin_variable(kind));
         text = format!("{text}; install it (npm install -g {package}), or give its path with --bin PATH or {variable}");

@@ -19,12 +19,12 @@ use tapline_session::text::{count_of, one_line};
 
 use crate::args::{Check, Facts};
 use crate::source::Source;
-use crate::{ci, config, exit, output, store};
+use crate::{ci, exit, output, secrets, store};
 use held::Held;
 use told::Told;
 
 pub(crate) fn run(args: &Check) -> Result<u8> {
-    let redactor = if args.redact { Some(config::redactor()?) } else { None };
+    let redactor = if args.redact { Some(secrets::redactor()?) } else { None };
     let mut policy = args.policy.as_deref().map(read_policy).transpose()?.map(PolicyChecker::new);
     let rules = args.permissions.as_deref().map(read_permissions).transpose()?;
     // As far as that can be known: whose run it was, it does not say.
@@ -112,7 +112,7 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
         let line = redactor.as_ref().map_or_else(|| line.as_bytes().into(), |redactor| redactor.line(line.as_bytes()));
         writeln!(out, "{}", output::raw(&String::from_utf8_lossy(&line)))?;
     } else {
-        let style = if output::colour(args.look) { Style::ansi() } else { Style::plain() };
+        let style = args.look.style();
         let otherwise = match held.differing() {
             0 => String::new(),
             count => format!(" ({} would be decided otherwise)", count_of(count, "call")),
@@ -151,7 +151,7 @@ fn count_earlier(attempts: &[PathBuf], policy: &mut PolicyChecker, facts: &Facts
 
 /// Reads a policy; a wrong one is refused with line and reason.
 pub(crate) fn read_policy(path: &Path) -> Result<Policy> {
-    read_rules(path, "policy", "docs/POLICY.md")
+    read_rules(path, "policy", "`tapline help policy`")
 }
 
 /// What of a policy is most likely a mistake.
@@ -162,7 +162,7 @@ pub(crate) fn doubts_of(path: Option<&Path>, policy: &mut PolicyChecker) -> Vec<
 
 /// Reads permission rules.
 pub(crate) fn read_permissions(path: &Path) -> Result<Permissions> {
-    let rules: Permissions = read_rules(path, "permission file", "docs/PERMISSIONS.md")?;
+    let rules: Permissions = read_rules(path, "permission file", "`tapline help permissions`")?;
     for doubt in rules.doubts() {
         output::tell(&format!("{}: {doubt}", path.display()));
     }

@@ -79,7 +79,7 @@ impl Denials {
             tool: settled.tool.clone(),
             why: Some(format!("{why}{}", rule.map(|rule| format!(" ({rule})")).unwrap_or_default())),
             rule: settled.rule.clone(),
-            suggestion: settled.suggestion.clone(),
+            suggestion: settled.suggestion.clone().map(|rule| rule.map_err(|why| why.to_string())),
             ..Denial::default()
         };
         self.settled.insert(id.clone(), denial);

@@ -12,7 +12,7 @@ use tapline_protocol::Agent;
 use tapline_runner::{bin_variable, locate, package, reaches_all};
 use tapline_session::policy::VersionRange;
 use tapline_session::render::Style;
-use tapline_session::text::one_line;
+use tapline_session::text::{one_line, with_causes};
 
 use crate::args::Doctor;
 use crate::{ci, config, exit, output, store};
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Doctor) -> Result<u8> {
         let list: serde_json::Map<_, _> = findings.iter().map(|finding| (finding.about.to_owned(), facts(finding))).collect();
         writeln!(out, "{}", json!({ "ok": ok, "tapline": env!("CARGO_PKG_VERSION"), "findings": list }))?;
     } else {
-        let style = if output::colour(args.look) { Style::ansi() } else { Style::plain() };
+        let style = args.look.style();
         out.write_all(render(&findings, style).as_bytes())?;
     }
     out.flush()?;
@@ -100,7 +100,7 @@ async fn agent((kind, oldest, newest): (Agent, &'static str, &'static str)) -> F
             return Finding {
                 about,
                 mood: Mood::Bad,
-                text: error.to_string().trim_start_matches(about).trim_start_matches(": ").to_owned(),
+                text: with_causes(&error).trim_start_matches(about).trim_start_matches(": ").to_owned(),
                 advice: Some(advice),
                 facts,
             };
@@ -115,7 +115,7 @@ async fn agent((kind, oldest, newest): (Agent, &'static str, &'static str)) -> F
             return Finding { about, mood: Mood::Bad, text, advice: Some(advice), facts };
         }
     };
-    let within = |range: &str| VersionRange::parse(range).is_ok_and(|range| range.contains(&version));
+    let within = |range: &str| range.parse::<VersionRange>().is_ok_and(|range| range.contains(&version));
     let known = within(&format!(">={oldest}, <={newest}"));
     let advice = if known {
         None
@@ -169,7 +169,7 @@ fn configuration() -> Finding {
     let about = "config";
     let path = config::path().filter(|path| path.exists()).map(|path| path.display().to_string());
     let facts = json!({ "path": path });
-    match config::quiet_redactor() {
+    match config::redactor() {
         Err(error) => {
             let advice = Some("correct the file, or remove it".to_owned());
             Finding { about, mood: Mood::Bad, text: format!("{error:#}"), advice, facts }
@@ -207,7 +207,7 @@ fn processes() -> Finding {
 fn terminal(args: &Doctor) -> Finding {
     let (columns, rows) = output::size();
     let (text, facts) = if output::is_terminal() {
-        let colour = if output::colour(args.look) { "colour" } else { "no colour" };
+        let colour = if args.look.is_coloured() { "colour" } else { "no colour" };
         let term = std::env::var("TERM").unwrap_or_else(|_| "unknown".to_owned());
         let drawn = if output::is_capable() { "live view" } else { "lines only" };
         (format!("{columns}×{rows} · {term} · {colour} · {drawn}"), json!({ "columns": columns, "rows": rows }))

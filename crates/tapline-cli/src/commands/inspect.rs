@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use anyhow::Result;
 use tapline_session::Collector;
-use tapline_session::render::{Style, render_summary};
+use tapline_session::render::render_summary;
 
 use crate::args::Inspect;
 use crate::source::Source;
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Inspect) -> Result<u8> {
         out.flush()?;
     } else {
         let mut out = output::stdout();
-        let style = if output::colour(args.look) { Style::ansi() } else { Style::plain() };
+        let style = args.look.style();
         let width = output::is_terminal().then(|| output::size().0);
         out.write_all(render_summary(&report, &summary, style, width).as_bytes())?;
         out.flush()?;

@@ -20,7 +20,7 @@ pub(crate) fn run(folder: Option<&Path>) -> Result<u8> {
         return Ok(0);
     };
     std::fs::create_dir_all(folder).with_context(|| format!("cannot create the folder {}", folder.display()))?;
-    let subcommands = command.get_subcommands().filter(|sub| sub.get_name() != "help" && !sub.is_hide_set()).cloned();
+    let subcommands = command.get_subcommands().filter(|sub| !sub.is_hide_set()).cloned();
     for sub in subcommands.chain([command.clone()]) {
         let man = Man::new(sub);
         let path = folder.join(man.get_filename());

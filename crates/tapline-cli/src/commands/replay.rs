@@ -11,7 +11,7 @@ use tapline_sim::{HostEnds, Played, ReplayOptions, recorded_version, replay};
 use super::tee::is_question;
 use crate::args::offline::Replay;
 use crate::plain::Plain;
-use crate::{config, exit, output, store};
+use crate::{exit, output, secrets, store};
 
 pub(crate) fn run(args: &Replay) -> Result<u8> {
     if args.args.len() == 1 && is_question(&args.args[0]) {
@@ -19,7 +19,7 @@ pub(crate) fn run(args: &Replay) -> Result<u8> {
     }
     // As a recording has them.
     let given: Vec<_> = args.args.iter().map(|argument| argument.to_string_lossy()).collect();
-    let given = config::redactor()?.args(given.iter().map(AsRef::as_ref));
+    let given = secrets::redactor()?.args(given.iter().map(AsRef::as_ref));
     let recording = choose(&args.recording, &given)?;
     if let Some(why) = args.strict.then(|| other_arguments(&recording, &given)).flatten() {
         output::fail(&format!("replay: the host does not follow the recording: {why}"));

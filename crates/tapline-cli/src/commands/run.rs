@@ -17,7 +17,7 @@ use tapline_session::{Advice, Fold, parse_rfc3339};
 
 use crate::args::run::{Format, Run};
 use crate::commands::check::read_policy;
-use crate::{ci, config, exit, output, store};
+use crate::{ci, config, exit, output, secrets, store};
 use attempt::{Attempt, Ended};
 use redaction::Redaction;
 use show::Show;
@@ -43,7 +43,7 @@ async fn attempts(args: &Run) -> Result<u8> {
         // A disk that does not answer, or a pipe that nobody reads.
         why = signals::over(&signals, until) => {
             output::fail("--summary: the file could not be opened in time; the agent was not started");
-            return Ok(if why == NotBegun::Late { 124 } else { signals.code().unwrap_or(exit::FAILED) });
+            return Ok(if why == NotBegun::Late { exit::TIMEOUT } else { signals.code().unwrap_or(exit::FAILED) });
         }
     };
     let mut policy = args.ending.policy.as_deref().map(read_policy).transpose()?.map(PolicyChecker::new);
@@ -52,7 +52,7 @@ async fn attempts(args: &Run) -> Result<u8> {
     let folder = store::folder(&args.kept)?;
     // Where nothing that is shown is redacted, or nothing is shown, there is nothing to say about it.
     let is_told = (args.shown.redact || ci::is_log()) && plan.format != Format::Quiet;
-    let redactor = if is_told { config::redactor()? } else { config::quiet_redactor()?.0 };
+    let redactor = if is_told { secrets::redactor()? } else { config::redactor()?.0 };
     let redaction = Redaction::new(args, plan.format, redactor);
     let mut show = Show::new(args, plan.format, plan.kind, &redaction);
     conclude::open_group(args, &plan, &mut show);
@@ -109,7 +109,7 @@ async fn attempts(args: &Run) -> Result<u8> {
             }
             ended.interrupt(signals.code());
         }
-        let stopped = matches!(ended.code, 124 | 130 | 143 | exit::VIOLATED);
+        let stopped = matches!(ended.code, exit::TIMEOUT | exit::INTERRUPTED | exit::TERMINATED | exit::VIOLATED);
         let code = conclude::conclude(args, &plan, ended, &mut show, &whole.ledger(), summary.take(), &signals).await;
         return Ok(if flush(&mut show, &signals, stopped).await { code } else { signals.code().unwrap_or(code) });
     }

@@ -18,7 +18,7 @@ use crate::args::offline::Sim;
 use crate::commands::guard_program;
 use crate::commands::run::prepare;
 use crate::signals::Signals;
-use crate::{config, exit, output, store};
+use crate::{exit, output, secrets, store};
 
 pub(crate) fn run(args: &Sim) -> Result<u8> {
     if args.example {
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Sim) -> Result<u8> {
     let on_request = args.verbose.then_some(tell_request as fn(&Logged));
     let log = args.log.clone().map(|path| if path == Path::new("-") { "/dev/stdout".into() } else { path });
     let options = SimOptions { keep: false, on_request, home: args.home.clone(), ..SimOptions::default() };
-    let redactor = if log.is_some() { config::redactor()? } else { options.redactor.clone() };
+    let redactor = if log.is_some() { secrets::redactor()? } else { options.redactor.clone() };
     let options = SimOptions { log, redactor, ..options };
     let options = SimOptions { listen: args.listen.unwrap_or(options.listen), ..options };
     let sim = tapline_sim::Sim::start_with(scenario, options)?;
@@ -88,7 +88,7 @@ fn read(path: &Path) -> Result<Scenario> {
     Scenario::parse(&text).map_err(|error| {
         let (line, column, reason) = (error.line, error.column, error.reason);
         anyhow::anyhow!(
-            "{name}:{line}:{column}: {reason} (docs/SIM.md describes scenarios, `tapline sim --example` prints one)"
+            "{name}:{line}:{column}: {reason} (`tapline help scenarios` describes scenarios, `tapline sim --example` prints one)"
         )
     })
 }
@@ -133,8 +133,8 @@ async fn accompany(command: &[OsString], environment: Vec<(OsString, OsString)>,
         Ok(process) => process,
         Err(error) => {
             let (code, advice) = match error.kind() {
-                std::io::ErrorKind::NotFound => (127, "is it installed, and on PATH?"),
-                _ => (126, "is it a program?"),
+                std::io::ErrorKind::NotFound => (exit::NOT_FOUND, "is it installed, and on PATH?"),
+                _ => (exit::NOT_EXECUTABLE, "is it a program?"),
             };
             output::fail(&format!("sim: cannot start {}: {error} ({advice})", program.to_string_lossy()));
             return Ok((code, false));

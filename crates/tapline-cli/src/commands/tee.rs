@@ -19,7 +19,7 @@ use crate::args::AgentName;
 use crate::args::offline::Tee;
 use crate::plain::Plain;
 use crate::signals::Signals;
-use crate::{config, exit, output, store};
+use crate::{errors, exit, output, secrets, store};
 
 pub(crate) fn run(args: &Tee) -> Result<u8> {
     let named = args.bin.as_deref().and_then(Path::file_name).and_then(agent_of);
@@ -28,13 +28,13 @@ pub(crate) fn run(args: &Tee) -> Result<u8> {
     let chain = Chain::here();
     if chain.is_too_long() {
         output::tell("tee would start tapline again instead of the agent; give the agent's program with --bin");
-        return Ok(126);
+        return Ok(exit::NOT_EXECUTABLE);
     }
     let program = match locate_other(kind, args.bin.as_deref(), path.as_deref(), |path| stands_in(path) || chain.has(path)) {
         Ok(program) => program,
         Err(error) => {
-            output::fail(&error.to_string());
-            return Ok(if matches!(error, StartError::NotFound { .. }) { 127 } else { 126 });
+            output::fail(&errors::told(&error));
+            return Ok(if matches!(error, StartError::NotFound { .. }) { exit::NOT_FOUND } else { exit::NOT_EXECUTABLE });
         }
     };
     // Whoever only asks for the version starts no session, and a person at a terminal wants the agent itself.
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Tee) -> Result<u8> {
         }
         let error = Command::new(&program).args(&args.args).env(CHAIN, chain.handed_on(&program)).exec();
         output::fail(&format!("cannot start {}: {error}", program.display()));
-        return Ok(126);
+        return Ok(exit::NOT_EXECUTABLE);
     }
     let recorder = match begin(args, kind, &program) {
         Ok(recorder) => Some(recorder),
@@ -120,7 +120,7 @@ fn begin(args: &Tee, kind: Agent, program: &Path) -> Result<Recorder> {
     let meta = Meta {
         schema: 1,
         agent: Some(kind.name().to_owned()),
-        argv: config::redactor()?.args(command.iter().map(AsRef::as_ref)),
+        argv: secrets::redactor()?.args(command.iter().map(AsRef::as_ref)),
         cwd: std::env::current_dir().ok().map(|path| path.display().to_string()),
         env_names: std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned()).collect(),
         started_at: tapline_runner::now(),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
 use tapline_session::Verdict;
-use tapline_session::render::{Format, Style, TerminalOptions};
+use tapline_session::render::{Format, TerminalOptions};
 use tapline_session::text::visible;
 
 use crate::args::{Look, View};
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &View) -> Result<u8> {
 /// How the terminal, or the lack of one, lets it look.
 pub(crate) fn options(look: Look) -> TerminalOptions {
     TerminalOptions {
-        style: if output::colour(look) { Style::ansi() } else { Style::plain() },
+        style: look.style(),
         width: output::is_terminal().then(|| output::size().0),
         rows: output::size().1,
         live: output::is_capable(),

@@ -1,5 +1,7 @@
 //! The laws of ARCHITECTURE.md that a machine can hold.
 
+mod circles;
+
 use std::path::{Path, PathBuf};
 
 use crate::tapline::root;
@@ -30,10 +32,21 @@ fn files(folder: &Path, out: &mut Vec<PathBuf>) {
 }
 
 fn sources() -> Vec<(PathBuf, String)> {
+    texts("rs")
+}
+
+/// Whatever of the crates becomes part of a program.
+pub(crate) fn shipped() -> Vec<(PathBuf, String)> {
+    let mut shipped = [sources(), texts("toml")].concat();
+    shipped.retain(|(path, _)| path.components().any(|part| part.as_os_str() == "src"));
+    shipped
+}
+
+fn texts(extension: &str) -> Vec<(PathBuf, String)> {
     let mut paths = Vec::new();
     files(&root().join("crates"), &mut paths);
-    let sources = paths.into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
-    sources
+    let found = paths.into_iter().filter(|path| path.extension().is_some_and(|found| found == extension));
+    found
         .map(|path| {
             let text = std::fs::read_to_string(&path).unwrap();
             (path, text)

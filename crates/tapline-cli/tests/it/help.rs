@@ -2,7 +2,7 @@
 
 use crate::tapline::{Folder, root, tapline};
 
-const COMMANDS: &[&str] = &["inspect", "view", "convert", "check", "demo", "completions", "man"];
+const COMMANDS: &[&str] = &["inspect", "view", "convert", "check", "demo", "completions", "man", "help"];
 
 #[test]
 fn every_command_explains_itself() {
@@ -54,6 +54,16 @@ fn the_readme_knows_every_command() {
 }
 
 #[test]
+fn the_readme_and_the_help_have_every_exit_code() {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let help = tapline(&["run", "--help"]).out.replace('\n', " ");
+    for (code, meaning) in tapline_session::exit::TABLE {
+        assert!(readme.contains(&format!("\n| {code} | ")), "{code}");
+        assert!(help.contains(&format!("{code} {meaning}")), "{code}");
+    }
+}
+
+#[test]
 fn a_help_that_speaks_of_a_host_says_what_one_is() {
     for command in ["tee", "shim", "replay"] {
         let help = tapline(&[command, "--help"]).out.replace('\n', " ");
@@ -70,4 +80,70 @@ fn no_page_has_a_link_in_a_code_block() {
             assert!(at % 2 == 0 || !block.contains("]("), "{block}");
         }
     }
+}
+
+/// The topics that `tapline help` lists.
+fn topics() -> Vec<String> {
+    let help = tapline(&["help"]).out;
+    let (_, list) = help.split_once("Topics").unwrap();
+    list.lines().skip(1).map(|line| line.split_whitespace().next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn help_lists_every_page_and_prints_each() {
+    let topics = topics();
+    let pages = std::fs::read_dir(root().join("docs")).unwrap().count();
+    assert_eq!(topics.len(), pages, "each page of docs/ is a topic: {topics:?}");
+    for topic in &topics {
+        let ran = tapline(&["help", topic]);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{topic}");
+        assert!(ran.out.starts_with("# ") && ran.out.lines().count() > 20, "{topic}: {}", ran.out);
+        let text = ran.out.lines().filter(|line| !line.starts_with("    "));
+        for line in text {
+            assert!(!line.contains("](") && !line.contains(".md)"), "{topic} has a link that leads nowhere here: {line}");
+            assert!(
+                line.chars().count() <= 100 || !line.trim_start().contains(' '),
+                "{topic} has a line that is too long: {line}"
+            );
+        }
+        assert!(tapline(&["completions", "bash"]).out.contains(topic.as_str()), "{topic}");
+    }
+}
+
+#[test]
+fn help_of_a_command_is_what_the_command_prints() {
+    assert_eq!(tapline(&["help"]).out, tapline(&["--help"]).out);
+    for command in COMMANDS.iter().chain(&["run", "chat", "sim", "tee", "shim", "replay", "doctor"]) {
+        assert_eq!(tapline(&["help", command]).out, tapline(&[command, "--help"]).out, "{command}");
+    }
+}
+
+#[test]
+fn help_for_a_name_that_nobody_has_suggests_one() {
+    let ran = tapline(&["help", "permission"]);
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""));
+    assert!(ran.err.contains("'permissions'"), "{}", ran.err);
+}
+
+/// Whoever reads a message has the binary, and perhaps not the repository.
+#[test]
+fn every_text_that_cites_a_page_cites_a_topic() {
+    let topics = topics();
+    let mut cited = 0;
+    for (path, text) in crate::architecture::shipped() {
+        let seen = text.lines().filter(|line| {
+            let line = line.trim_start();
+            line.starts_with("///") || !(line.starts_with("//") || line.starts_with("#["))
+        });
+        for line in seen {
+            let page = regex_lite::Regex::new("docs/[A-Z]+\\.md").unwrap().find(line).map(|page| page.as_str().to_owned());
+            assert!(page.is_none(), "{}: {line}", path.display());
+            for name in line.split("tapline help ").skip(1) {
+                let name: String = name.chars().take_while(char::is_ascii_lowercase).collect();
+                assert!(name.is_empty() || topics.contains(&name), "{}: {line}", path.display());
+                cited += usize::from(!name.is_empty());
+            }
+        }
+    }
+    assert!(cited > 15, "{cited}");
 }

@@ -56,3 +56,5 @@ mod tapline;
 mod telling;
 #[cfg(test)]
 mod viewing;
+#[cfg(test)]
+mod workflows;

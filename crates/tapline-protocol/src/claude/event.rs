@@ -7,10 +7,8 @@ use super::partial::StreamEvent;
 use super::result::TurnResult;
 #[allow(clippy::wildcard_imports, reason = "one row per shape stands below")]
 use super::system::*;
-use crate::dialect::Fit;
-use crate::event;
 use crate::json::Value;
-use crate::tags::{Reading, tag_table};
+use crate::tags::{Fit, Reading, tag_table};
 use crate::wire::Read as _;
 
 tag_table! {
@@ -132,33 +130,6 @@ fn is_like_a_result(value: Value<'_>) -> bool {
     let counts = |usage: Value<'_>| usage.get("input_tokens").is_some() || usage.get("output_tokens").is_some();
     let mut entries = value.entries().into_iter().flatten();
     entries.any(|(key, value)| KEYS.contains(&&*key) || key == "usage" && counts(value))
-}
-
-/// Accessors for who needs one kind of event alone: also of one whose shape changed.
-macro_rules! accessors {
-    ($( $name:ident => $variant:ident($shape:ty); )+) => {
-        impl event::Event {
-            $(
-                #[doc = concat!("The event, if it is Claude's [`", stringify!($variant), "`](Event::", stringify!($variant), ").")]
-                pub fn $name(&self) -> Option<&$shape> {
-                    if let event::Event::Claude(Event::$variant(event)) = self.as_read() { Some(event) } else { None }
-                }
-            )+
-        }
-    };
-}
-
-accessors! {
-    as_control_request => ControlRequest(ControlRequest);
-    as_control_response => ControlResponse(ControlResponse);
-    as_control_cancel_request => ControlCancelRequest(ControlCancelRequest);
-    as_result => Result(TurnResult);
-    as_user => User(User);
-    as_command_lifecycle => CommandLifecycle(CommandLifecycle);
-    as_session_state => SessionStateChanged(SessionStateChanged);
-    as_background_tasks => BackgroundTasksChanged(BackgroundTasksChanged);
-    as_hook_started => HookStarted(Hook);
-    as_hook_response => HookResponse(Hook);
 }
 
 /// `system` subtypes that are known by name alone: hosted lanes, labels in the binary, an older seed's.

@@ -1,10 +1,8 @@
 //! The events that Codex writes: one row each in the tag table below.
 
 use super::{ItemEvent, StreamError, ThreadStarted, TurnCompleted, TurnFailed, TurnStarted};
-use crate::dialect::Fit;
 use crate::json::{Kind, Value};
-use crate::record::Record;
-use crate::tags::{Reading, tag_table};
+use crate::tags::{Fit, Reading, tag_table};
 
 tag_table! {
     "thread.started" => ThreadStarted(ThreadStarted);
@@ -32,10 +30,7 @@ pub(crate) fn fit(reading: &Reading<Event>) -> Fit {
 }
 
 /// Whether Codex before 0.44 wrote this line: `{"id":"0","msg":{"type":…}}`.
-pub fn is_before_0_44(record: &Record) -> bool {
-    let reads = |value: Value<'_>| {
-        let kind = value.get("msg").and_then(|message| message.get("type")).map(Value::kind);
-        value.get("id").is_some() && kind == Some(Kind::String)
-    };
-    record.envelope.kind.is_none() && record.with(reads).unwrap_or(false)
+pub(crate) fn is_before_0_44(value: Value<'_>) -> bool {
+    let kind = value.get("msg").and_then(|message| message.get("type")).map(Value::kind);
+    value.get("id").is_some() && kind == Some(Kind::String)
 }

@@ -21,6 +21,18 @@ use super::{SyntaxError, Tape, Value};
 #[derive(Clone, PartialEq, Eq)]
 pub struct Json(Box<str>);
 
+/// Why a value does not fit a type.
+#[derive(Debug)]
+pub struct JsonError(serde_json::Error);
+
+impl fmt::Display for JsonError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for JsonError {}
+
 impl Json {
     /// Checks a text; blanks around the value are dropped.
     pub fn parse(text: &str) -> Result<Self, SyntaxError> {
@@ -38,8 +50,8 @@ impl Json {
     }
 
     /// Reads the value into a type of yours; half a surrogate pair becomes U+FFFD. The error says what does not fit.
-    pub fn to<T: serde::de::DeserializeOwned>(&self) -> Result<T, String> {
-        serde_json::from_str(&without_lone_surrogates(&self.0)).map_err(|error| error.to_string())
+    pub fn to<T: serde::de::DeserializeOwned>(&self) -> Result<T, JsonError> {
+        serde_json::from_str(&without_lone_surrogates(&self.0)).map_err(JsonError)
     }
 
     pub(super) fn checked(raw: &str) -> Self {

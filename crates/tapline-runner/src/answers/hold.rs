@@ -7,11 +7,12 @@ use tapline_protocol::Json;
 use tapline_protocol::claude::control::{CanUseTool, HookInput, HookReply};
 use tapline_session::permission::{Decision, Permissions, Ruling};
 
+use super::answered::Answered;
 use super::callback::Callback;
 use super::others::{Held, Others, Rewrite, Standing, Waiting};
-use super::permission::{DENIED, nobody, settle};
+use super::permission::{DENIED, Permission, PermissionQuestion, nobody, settle};
 use super::rules::{Places, decide, suggest};
-use super::{Answered, Permission, PermissionQuestion, Settled, SettledBy};
+use crate::settled::{Settled, SettledBy};
 
 /// Who decides.
 pub(super) struct Bench<'a> {

@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use tapline_protocol::Json;
-use tapline_session::permission::{Call, Decision, Permissions, Ruling, Suggestion};
+use tapline_session::permission::{Call, Decision, NoRule, Permissions, Ruling, Suggestion};
 
 /// Where an agent was started, and where it is.
 #[derive(Clone, Debug, Default)]
@@ -33,7 +33,7 @@ pub(super) async fn suggest(
     input: Option<&Json>,
     places: &Places,
     within: Duration,
-) -> Option<Result<Suggestion, String>> {
+) -> Option<Result<Suggestion, NoRule>> {
     look(rules, tool, input, places, within, Permissions::suggest).await
 }
 

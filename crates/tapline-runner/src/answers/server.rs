@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::json;
 use tapline_protocol::Json;
 
-use super::callback::{Callback, guarded};
+use super::callback::{Callback, callback, guarded};
 use super::tool::{Tool, ToolResult};
 
 /// Where the agent names no version of MCP.
@@ -48,7 +48,7 @@ impl ToolServer {
     where
         F: Future<Output = Option<Json>> + Send + 'static,
     {
-        Self { serves: Serves::Messages(super::callback(answer)), ..Self::new(name) }
+        Self { serves: Serves::Messages(callback(answer)), ..Self::new(name) }
     }
 
     /// Adds a tool; it replaces an earlier one of the same name.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::session::Turn;
+use crate::turn::Turn;
 
 /// An error of a session. The message names the request.
 #[derive(Debug, thiserror::Error)]

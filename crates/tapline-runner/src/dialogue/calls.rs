@@ -9,7 +9,8 @@ use tapline_session::permission::Ruling;
 use tapline_session::step::{Answer, CallStatus};
 use tapline_session::{Step, What};
 
-use crate::answers::{Settled, SettledBy, holds};
+use crate::answers::holds;
+use crate::settled::{Settled, SettledBy};
 
 /// So many calls are kept that have no answer.
 const KEPT: usize = 16_384;

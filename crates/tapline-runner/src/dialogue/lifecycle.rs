@@ -4,45 +4,29 @@
 //! What the agents do, as measured: docs/SESSION.md.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::Patience;
 use tapline_protocol::Record;
 use tapline_session::step::Turn;
 use tapline_session::{Step, What};
+use tokio::time::Instant;
 
-/// What became of a message.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Delivery {
-    /// It waits for its turn.
-    Queued,
-    /// Its turn has begun.
-    Started,
-    /// It was dealt with.
-    Completed,
-    /// It was taken back, or its turn was cut short.
-    Cancelled,
-    /// The agent wrote it back (`--replay-user-messages`).
-    Replayed,
-    /// A state this version does not know.
-    Other(String),
-}
-
-/// A turn ended: whose it was, and how.
-#[derive(Clone, Debug)]
-pub struct Over {
-    /// The messages that it answered, by their uuids; none if the agent began it by itself (a task in the background had ended).
-    pub messages: Vec<String>,
-    /// How it ended; none for a message that was taken back before it had a turn.
-    pub turn: Option<Box<Turn>>,
-}
+use crate::update::{Delivery, Over};
 
 /// What one line means for the messages that were sent.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     pub(crate) over: Vec<Over>,
     pub(crate) delivered: Vec<(String, Delivery)>,
+}
+
+/// How long what is left open is waited for when no more messages come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    /// For tasks in the background, between two turns.
+    pub(crate) background: Option<Duration>,
+    /// For an agent to say that it is idle.
+    pub(crate) linger: Duration,
 }
 
 /// Whether the agent's input may be closed.

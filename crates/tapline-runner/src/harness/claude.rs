@@ -1,19 +1,27 @@
 //! Claude Code. Every value is in the `--flag=value` form, so that none can be taken for a flag and no variadic
 //! flag can swallow another; the prompt goes by standard input.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
 
-use super::{Invocation, flag_of};
-use crate::agent::Options;
-use crate::answers::Answers;
-use crate::environment::Variables;
+use super::invocation::{Harness, Invocation, Wanted, flag_of};
 use crate::error::StartError;
 use crate::schema;
+use crate::spec::Options;
+
+pub(super) const HARNESS: Harness = Harness {
+    bin_variable: "TAPLINE_CLAUDE_BIN",
+    package: "@anthropic-ai/claude-code",
+    sets: &["CLAUDECODE"],
+    dialogue: &[
+        // It says when it is idle: the one sign that nothing more comes.
+        ("CLAUDE_CODE_SDK_READS_SESSION_STATE", Some("1")),
+        // With it there are no hooks, and nobody would hold the rules against what is not asked.
+        ("CLAUDE_CODE_SIMPLE", None),
+    ],
+    no_background_tasks: Some("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"),
+    tell_of_hooks: Some("--include-hook-events"),
+    invocation,
+};
 
 /// What tapline sets itself, or what takes the stream away: not to be given behind `--`.
 const RESERVED: &[(&str, &str)] = &[
@@ -25,7 +33,13 @@ const RESERVED: &[(&str, &str)] = &[
     ("--desktop", "tapline would not get the stream"),
 ];
 
-pub(super) fn invocation(options: &Options, messages: bool) -> Result<Invocation, StartError> {
+fn invocation(wanted: &Wanted<'_>) -> Result<Invocation, StartError> {
+    let mut args = arguments(wanted.options, wanted.messages || wanted.dialogue)?;
+    answering(wanted, &mut args)?;
+    Ok(Invocation { args, _schema: None })
+}
+
+fn arguments(options: &Options, messages: bool) -> Result<Vec<OsString>, StartError> {
     let extra = checked_extra(&options.extra, messages)?;
     if options.fork && options.resume.is_none() && !options.continue_last {
         return Err(StartError::Refused("--fork: give the session to copy with --resume ID or --continue".to_owned()));
@@ -90,34 +104,13 @@ pub(super) fn invocation(options: &Options, messages: bool) -> Result<Invocation
     ];
     args.extend(switches.iter().filter(|(_, on)| *on).map(|(flag, _)| OsString::from(flag)));
     args.extend(extra);
-    Ok(Invocation { args, _schema: None })
-}
-
-/// Makes it tell when a hook begins and what it answered.
-pub(crate) const TELL_OF_HOOKS: &str = "--include-hook-events";
-
-/// It says what it can do quickly, or it is not asked.
-const SAYS_WITHIN: Duration = Duration::from_secs(10);
-
-/// Whether it can: by its own help, because a flag that it does not know ends it.
-pub(crate) async fn tells_of_hooks(program: &Path, environment: &Variables) -> bool {
-    static KNOWN: Mutex<BTreeMap<(PathBuf, Option<SystemTime>), bool>> = Mutex::new(BTreeMap::new());
-    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let key = (program.to_owned(), program.metadata().and_then(|meta| meta.modified()).ok());
-    if let Some(tells) = known().get(&key) {
-        return *tells;
-    }
-    let mut command = tokio::process::Command::new(program);
-    command.arg("--help").env_clear().envs(environment).stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
-    let Ok(Ok(help)) = tokio::time::timeout(SAYS_WITHIN, command.output()).await else { return false };
-    let tells = String::from_utf8_lossy(&help.stdout).contains(TELL_OF_HOOKS);
-    known().insert(key, tells);
-    tells
+    Ok(args)
 }
 
 /// What makes it ask here.
-pub(super) fn answering(answers: &Answers, options: &Options, invocation: &mut Invocation) -> Result<(), StartError> {
-    if answers.permissions.is_some() {
+fn answering(wanted: &Wanted<'_>, args: &mut Vec<OsString>) -> Result<(), StartError> {
+    let options = wanted.options;
+    if wanted.rules {
         let flags = options.extra.iter().filter_map(|arg| arg.to_str()).map(flag_of);
         let elsewhere = ["--permission-prompt-tool", "--permission-prompts", "--dangerously-skip-permissions", "--bare"];
         let mine = options.extra.iter().filter_map(|arg| arg.to_str()).any(|arg| flag_of(arg) == "--settings");
@@ -126,7 +119,7 @@ pub(super) fn answering(answers: &Answers, options: &Options, invocation: &mut I
             return Err(StartError::Refused(format!("--settings after `--`: {why}")));
         }
         // A setting of this name would do so, too.
-        invocation.args.push(r#"--settings={"env":{"CLAUDE_CODE_SIMPLE":""}}"#.into());
+        args.push(r#"--settings={"env":{"CLAUDE_CODE_SIMPLE":""}}"#.into());
         let unasked = match options.permission_mode.as_deref() {
             Some("bypassPermissions") => Some("--permission-mode bypassPermissions"),
             // The agent denies what it would ask about, also what a rule allows (tried with 2.1.325).
@@ -138,11 +131,11 @@ pub(super) fn answering(answers: &Answers, options: &Options, invocation: &mut I
             return Err(StartError::Refused(format!("{flag}: {why}")));
         }
     }
-    if answers.asks_permission() {
-        invocation.args.push("--permission-prompt-tool=stdio".into());
+    if wanted.asks {
+        args.push("--permission-prompt-tool=stdio".into());
     }
-    if let Some(config) = answers.mcp_config() {
-        invocation.args.push(format!("--mcp-config={config}").into());
+    if let Some(config) = &wanted.servers {
+        args.push(format!("--mcp-config={config}").into());
     }
     Ok(())
 }

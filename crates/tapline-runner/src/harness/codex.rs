@@ -3,12 +3,33 @@
 
 use std::ffi::OsString;
 
-use super::{Invocation, flag_of, refuse};
-use crate::agent::Options;
+use super::invocation::{Harness, Invocation, Wanted, flag_of, refuse};
 use crate::error::StartError;
 use crate::schema::{self, SchemaFile};
 
-pub(super) fn invocation(options: &Options, messages: bool) -> Result<Invocation, StartError> {
+pub(super) const HARNESS: Harness = Harness {
+    bin_variable: "TAPLINE_CODEX_BIN",
+    package: "@openai/codex",
+    sets: &[],
+    dialogue: &[],
+    no_background_tasks: None,
+    tell_of_hooks: None,
+    invocation,
+};
+
+fn invocation(wanted: &Wanted<'_>) -> Result<Invocation, StartError> {
+    let options = wanted.options;
+    if wanted.rules {
+        let why = "--permissions: codex asks nobody before it runs a command, so rules cannot hold it; its sandbox decides: \
+                   -- -s read-only or -- -s workspace-write (tapline check --permissions shows afterwards what rules \
+                   would have decided)";
+        return Err(StartError::Refused(why.to_owned()));
+    }
+    if wanted.dialogue {
+        let why = "codex exec takes one prompt and asks nothing: it has no messages, permission questions, hooks, tools of yours or \
+                   control requests (a chat, or a Conversation in Rust, starts one run per turn); use claude";
+        return Err(StartError::Refused(why.to_owned()));
+    }
     let sandbox = "use its sandbox instead: `-- -s read-only`";
     let none = "leave it out, or use --agent claude";
     refuse(
@@ -29,7 +50,7 @@ pub(super) fn invocation(options: &Options, messages: bool) -> Result<Invocation
             ("--system-prompt-file", options.system_prompt_file.is_some(), none),
             ("--append-system-prompt-file", options.append_system_prompt_file.is_some(), none),
             ("--partial", options.partial, "it writes only complete messages"),
-            ("--input stream-json", messages, "it takes only one prompt"),
+            ("--input stream-json", wanted.messages, "it takes only one prompt"),
         ],
     )?;
     for arg in options.extra.iter().filter_map(|arg| arg.to_str()) {
@@ -43,7 +64,7 @@ pub(super) fn invocation(options: &Options, messages: bool) -> Result<Invocation
     args.push("--json".into());
     let mut schema = None;
     if let Some(text) = &options.json_schema {
-        let file = SchemaFile::write(schema::checked(text)?)?;
+        let file = SchemaFile::write("codex", schema::checked(text)?)?;
         args.extend(["--output-schema".into(), file.path().as_os_str().to_owned()]);
         schema = Some(file);
     }

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use super::proc::{Told, holds, listed, read, stat_of};
 use super::search::{Found, Member, Sought, find};
-use super::{Firmness, Left};
+use super::signal::{Firmness, Left};
 
 /// What a run has started.
 #[derive(Debug)]

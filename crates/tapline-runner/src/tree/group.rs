@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Firmness, Left};
+use super::signal::{Firmness, Left};
 
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 

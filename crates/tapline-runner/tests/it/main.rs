@@ -11,6 +11,8 @@ mod dropping;
 #[cfg(test)]
 mod ending;
 #[cfg(test)]
+mod errors;
+#[cfg(test)]
 mod fake;
 #[cfg(test)]
 mod many;

@@ -6,7 +6,7 @@ use tapline_protocol::Record;
 use tapline_protocol::claude::content::Content;
 
 use super::Fold;
-use super::recent::hash;
+use crate::recent::hash;
 use crate::step::{Step, What};
 
 /// So many prompts may wait for the other side.

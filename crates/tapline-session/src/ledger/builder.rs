@@ -8,7 +8,7 @@ use tapline_protocol::claude::result::{ModelUsage, TurnResult};
 use tapline_protocol::codex::CodexUsage;
 
 use super::{Basis, Ledger, ModelTotals, TokenCounts, exact_dollars};
-use crate::fold::Recent;
+use crate::recent::Recent;
 
 /// Model names that stand for no model.
 const SYNTHETIC: &str = "<synthetic>";

@@ -1,6 +1,6 @@
 //! The narrowest rule that would allow a call: what a person is told after it was denied.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use super::{Call, Permissions, Rule, Ruling, covers, obstacle, tools};
 use crate::text::visible;
@@ -69,12 +69,24 @@ fn quoted(text: &str) -> String {
     out + "\""
 }
 
+/// Why no rule can allow just this call, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoRule(String);
+
+impl fmt::Display for NoRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NoRule {}
+
 impl Permissions {
     /// The narrowest rule that would allow a call beside these; where no such rule can, why.
-    pub fn suggest(&self, call: &Call) -> Result<Suggestion, String> {
+    pub fn suggest(&self, call: &Call) -> Result<Suggestion, NoRule> {
         self.narrowest(call).ok_or_else(|| {
             let decision = self.decide(call);
-            obstacle::of(call, decision.rule.as_deref().filter(|_| decision.ruling != Ruling::Allow))
+            NoRule(obstacle::of(call, decision.rule.as_deref().filter(|_| decision.ruling != Ruling::Allow)))
         })
     }
 

@@ -93,7 +93,7 @@ fn tool(name: &str) -> Option<String> {
 }
 
 fn version(text: &str) -> Option<String> {
-    VersionRange::parse(text).err()
+    text.parse::<VersionRange>().err().map(|wrong| wrong.to_string())
 }
 
 impl Policy {

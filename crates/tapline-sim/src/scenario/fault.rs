@@ -92,7 +92,7 @@ impl TryFrom<Written> for Fault {
                 let kind = error_type.unwrap_or_else(|| error_word(status).to_owned());
                 let message = message.unwrap_or_else(|| error_message(status).to_owned());
                 let mut headers = headers.unwrap_or_default();
-                crate::server::check_headers(&headers)?;
+                super::check_headers(&headers)?;
                 if let Some(seconds) = retry_after {
                     if !(0.0..=1e9).contains(&seconds) {
                         return Err(format!("retry_after = {seconds} is not a number of seconds"));

@@ -222,7 +222,7 @@ impl TryFrom<Written> for Turn {
                     .to_owned(),
             );
         }
-        crate::server::check_headers(&turn.headers)?;
+        super::check_headers(&turn.headers)?;
         Ok(Self {
             name: turn.name,
             when: turn.when,

@@ -62,7 +62,7 @@ pub(super) async fn run(args: &Args, agent: Agent) -> Result<u8> {
             signal = signals.next() => return Ok(u8::try_from(128 + signal).unwrap_or(exit::FAILED)),
             Some(bytes) = typed.recv() => {
                 if bytes.contains(&CTRL_C) {
-                    return Ok(130);
+                    return Ok(exit::INTERRUPTED);
                 }
                 ahead.extend(bytes);
             }

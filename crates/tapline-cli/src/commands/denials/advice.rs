@@ -153,7 +153,7 @@ fn never_allowed<'d>(calls: impl Iterator<Item = (&'d Denial, &'d str, &'d str)>
     }
     if !lines.is_empty() {
         lines.push(
-            "what no rule can allow, a person can: tapline chat asks you (docs/PERMISSIONS.md says what rules allow)"
+            "what no rule can allow, a person can: tapline chat asks you (`tapline help permissions` says what rules allow)"
                 .to_owned(),
         );
     }
@@ -277,7 +277,7 @@ impl Denial {
     /// The rule that would allow it in a file of its own, or why none can.
     fn rule_without_others(&self, none: &Permissions) -> Result<Suggestion, String> {
         match &self.call {
-            Some(call) => none.suggest(call),
+            Some(call) => none.suggest(call).map_err(|why| why.to_string()),
             None if flags::runs_commands(&self.tool, None) => Err("its command is not known any more".to_owned()),
             None => Err("no flag can name its tool".to_owned()),
         }

@@ -19,7 +19,7 @@ use super::signals::{NotBegun, Signals, over};
 use crate::args::run::{Format, Run};
 use crate::commands::check::doubts_of;
 use crate::commands::guard_program;
-use crate::{exit, store};
+use crate::{errors, exit, store};
 
 /// No more broken rules of one line are told.
 const TOLD: usize = 5;
@@ -70,7 +70,7 @@ impl Ended {
             report.verdict.outcome = Outcome::Interrupted;
         }
         self.summary = None;
-        self.code = code.unwrap_or(130);
+        self.code = code.unwrap_or(exit::INTERRUPTED);
     }
 }
 
@@ -83,7 +83,7 @@ impl Attempt<'_> {
         };
         if let (true, Err(StartError::Recording(error))) = (self.number > 1, &started) {
             // The first attempt could be kept; what happens to the disk later does not end the run.
-            show.note(&format!("WARNING: this attempt is not recorded: {error}"));
+            show.note(&format!("WARNING: this attempt is not recorded: {}", errors::told(error)));
             folder = None;
             started = self.agent(resume, None).start().await;
         }
@@ -335,10 +335,10 @@ impl Attempt<'_> {
 
 fn exit_code(conclusion: &Conclusion, signals: &Signals) -> u8 {
     let code = conclusion.summary.verdict.exit_code();
-    let interrupted = matches!(code, 130 | 143);
+    let interrupted = matches!(code, exit::INTERRUPTED | exit::TERMINATED);
     match (conclusion.stopped, signals.code()) {
-        (Some(StopReason::Interrupted), _) if interrupted => 130,
-        (Some(StopReason::Terminated), _) if interrupted => 143,
+        (Some(StopReason::Interrupted), _) if interrupted => exit::INTERRUPTED,
+        (Some(StopReason::Terminated), _) if interrupted => exit::TERMINATED,
         (_, Some(asked)) if interrupted => asked,
         _ => code,
     }

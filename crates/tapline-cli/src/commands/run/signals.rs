@@ -9,6 +9,7 @@ use tapline_runner::Stopper;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 
+use crate::exit;
 use crate::signals::is_ignored;
 
 /// Why a run was over before it began.
@@ -64,12 +65,12 @@ impl Signals {
                 }
             };
             let code = tokio::select! {
-                _ = interrupt.recv() => 130,
-                _ = terminate.recv() => 143,
-                _ = hung_up => 143,
+                _ = interrupt.recv() => exit::INTERRUPTED,
+                _ = terminate.recv() => exit::TERMINATED,
+                _ = hung_up => exit::TERMINATED,
                 _ = quit.recv() => {
-                    self.tell(130);
-                    130
+                    self.tell(exit::INTERRUPTED);
+                    exit::INTERRUPTED
                 }
             };
             let _ = self.code.compare_exchange(0, code, Ordering::AcqRel, Ordering::Acquire);
@@ -80,7 +81,7 @@ impl Signals {
 
     fn tell(&self, code: u8) {
         match (&*self.stopper.lock().unwrap_or_else(PoisonError::into_inner), code) {
-            (Some(stopper), 130) => stopper.interrupt(),
+            (Some(stopper), exit::INTERRUPTED) => stopper.interrupt(),
             (Some(stopper), _) => stopper.terminate(),
             (None, _) => {}
         }

@@ -313,6 +313,13 @@ frame! {
     InputMessage { role: Option<String> = "role", content: Content = "content" }
 }
 
+impl InitializeReply {
+    /// The agent's version, if it says so.
+    pub fn version(&self) -> Option<&str> {
+        self.claude_code_version.as_deref()
+    }
+}
+
 impl HookReply {
     /// The tool may not run, and why (`PreToolUse`).
     pub fn deny_tool(reason: impl Into<String>) -> Self {

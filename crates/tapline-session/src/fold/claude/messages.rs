@@ -7,8 +7,8 @@ use tapline_protocol::claude::system::{ModelRefusal, PermissionDenied};
 use tapline_protocol::{Envelope, Json, Kind, Value};
 
 use crate::call::describe;
-use crate::fold::recent::hash;
 use crate::fold::{Fold, Steps};
+use crate::recent::hash;
 use crate::step::{Answer, Call, CallStatus, DeltaKind, Denied, Level, Partial, Said, ServerAnswer, ServerCall, What};
 
 /// The tool by which the model asks a person.

@@ -112,9 +112,29 @@ fn is_given_to_bash(ran: &Ran, command: &str) -> bool {
     let file = ran.words.first().filter(|name| name.contains('/') && ran.folder == "/project");
     let at = file.and_then(|file| words.iter().position(|word| word == file));
     // Options, those that take a file with it, and redirections may stand between them.
-    let is_of_an_option =
-        |at: usize| at > 0 && matches!(&*words[at - 1], "--init-file" | "--rcfile" | "-init-file" | "-rcfile");
-    let is_word = |at: &usize| !words[*at].starts_with('-') && !words[*at].contains(['<', '>']) && !is_of_an_option(*at);
+    let is_redirection = |word: &str| word.contains(['<', '>']);
+    let is_of_an_option = |at: usize| {
+        let before = words[..at].iter().rev().find(|word| !is_redirection(word));
+        before.is_some_and(|word| matches!(&**word, "--init-file" | "--rcfile" | "-init-file" | "-rcfile"))
+    };
+    let is_word = |at: &usize| !words[*at].starts_with('-') && !is_redirection(&words[*at]) && !is_of_an_option(*at);
     let before = at.and_then(|at| (0..at).rev().find(is_word));
     before.is_some_and(|at| matches!(&*words[at], "bash" | "sh"))
+}
+
+#[test]
+fn a_file_that_is_given_to_bash_is_told_from_what_bash_finds_by_itself() {
+    let ran = |folder: &str| Ran { folder: folder.into(), words: vec!["sub/test.sh".into(), "x".into()] };
+    for command in [
+        "bash sub/test.sh x",
+        "sh -e 'sub/test.sh' x",
+        "bash --rcfile f sub/test.sh x",
+        "bash --rcfile 2>&1 PATH=/bin sub/test.sh x",
+    ] {
+        assert!(is_given_to_bash(&ran("/project"), command), "{command}");
+        assert!(!is_given_to_bash(&ran("/project/sub"), command), "{command}");
+    }
+    for command in ["bash x sub/test.sh x", "env sub/test.sh x", "bash --rcfile sub/test.sh x"] {
+        assert!(!is_given_to_bash(&ran("/project"), command), "{command}");
+    }
 }

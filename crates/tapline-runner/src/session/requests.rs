@@ -4,8 +4,8 @@
 use tapline_protocol::claude::control::*;
 use tapline_protocol::{Json, Nullable};
 
-use super::{Control, SessionError};
-use crate::session::Session;
+use super::Session;
+use crate::control::{Control, SessionError};
 
 /// One row a request: its method, what it takes, what is sent, and what comes back.
 macro_rules! requests {
@@ -26,7 +26,7 @@ macro_rules! requests {
             $(
                 $(#[$doc])*
                 pub async fn $name(&self, $($arg: $ty),*) -> Result<$reply, SessionError> {
-                    self.control_ref().$name($($arg),*).await
+                    self.control.$name($($arg),*).await
                 }
             )+
         }

@@ -6,11 +6,10 @@ use tapline_protocol::Json;
 use tapline_protocol::claude::control::{Elicitation, HookReply, RequestUserDialog};
 use tapline_session::permission::Permissions;
 
-use super::hook::Hook;
-use super::{
-    ElicitationReply, HookEvent, HookQuestion, OWN_SERVER, Permission, PermissionQuestion, Tool, ToolServer, callback,
+use super::Agent;
+use crate::answers::{
+    ElicitationReply, Hook, HookEvent, HookQuestion, OWN_SERVER, Permission, PermissionQuestion, Tool, ToolServer, callback,
 };
-use crate::agent::Agent;
 
 /// What the agent asks while it works. It answers from a task of its own: what a callback waits for holds up nothing else.
 impl Agent {

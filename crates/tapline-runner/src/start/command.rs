@@ -8,15 +8,12 @@ use tapline_recording::{Meta, Recorder, RecordingError};
 use tokio::process::Command;
 use tokio::sync::oneshot;
 
-use crate::agent::{Agent, Input};
+use crate::agent::Agent;
 use crate::environment;
 use crate::error::StartError;
 use crate::harness::Invocation;
 use crate::marker;
-
-pub(super) fn runs_no_background_tasks(environment: &environment::Variables) -> bool {
-    environment::value(environment, "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS").is_some_and(|value| value == "1")
-}
+use crate::spec::Input;
 
 /// The agent's program, as it is started.
 pub(super) fn command(
@@ -39,7 +36,7 @@ pub(super) fn command(
 }
 
 /// A recording that is being begun.
-type Begun = oneshot::Receiver<Result<Recorder, RecordingError>>;
+type BegunRecording = oneshot::Receiver<Result<Recorder, RecordingError>>;
 
 /// Begins the recording, on another thread: whoever waits for the start may stop waiting, also where the disk does not answer.
 /// Then nothing of the recording stays.
@@ -48,8 +45,8 @@ pub(super) fn recorder(
     program: &Path,
     invocation: &Invocation,
     environment: &environment::Variables,
-    started_at: Option<&String>,
-) -> Option<Begun> {
+    (started_at, no_background_tasks): (Option<&String>, bool),
+) -> Option<BegunRecording> {
     let to = agent.record.as_ref()?;
     let program = program.display().to_string();
     let args: Vec<_> = invocation.args.iter().map(|arg| arg.to_string_lossy()).collect();
@@ -65,7 +62,7 @@ pub(super) fn recorder(
         label: agent.label.clone().map(shown),
         tapline: Some(env!("CARGO_PKG_VERSION").to_owned()),
         no_heuristics: agent.no_heuristics,
-        no_background_tasks: runs_no_background_tasks(environment),
+        no_background_tasks,
     };
     let (to, (reply, begun)) = (to.clone(), oneshot::channel());
     tokio::task::spawn_blocking(move || {

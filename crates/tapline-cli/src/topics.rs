@@ -1,0 +1,45 @@
+//! The pages of docs/, built into the binary: an error can point at one, and `tapline help TOPIC` prints it.
+
+/// A page.
+pub(crate) struct Topic {
+    /// What people type. No command has the same name.
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    /// Its file in docs/, which other pages link to.
+    pub(crate) file: &'static str,
+    pub(crate) text: &'static str,
+}
+
+/// One row per page: the name, the file, what it is about.
+macro_rules! topics {
+    ($($name:literal $file:literal $about:literal)+) => {
+        pub(crate) const TOPICS: &[Topic] = &[
+            $(Topic { name: $name, about: $about, file: $file, text: include_str!(concat!("../docs/", $file)) },)+
+        ];
+    };
+}
+
+topics! {
+    "running" "RUN.md" "what goes into a run, what comes out, when it ends, what is recorded"
+    "chatting" "CHAT.md" "keys, questions and scripts in a chat"
+    "permissions" "PERMISSIONS.md" "rules for the tool calls that an agent may make"
+    "policy" "POLICY.md" "rules that a run is checked against: tools, model, cost"
+    "redact" "REDACT.md" "what counts as a secret, and where it is replaced"
+    "report" "REPORT.md" "the keys of the report, the verdicts, the warning codes"
+    "steps" "STEPS.md" "what happened, one JSON object per line"
+    "findings" "CHECK.md" "what `tapline check` finds"
+    "scenarios" "SIM.md" "the script of a model for `tapline sim`"
+    "replaying" "REPLAY.md" "record what an agent and its host say, and replay it"
+    "session" "SESSION.md" "drive an agent from Rust"
+    "ci" "CI.md" "run an agent in a job of GitHub Actions"
+}
+
+/// The page with this name.
+pub(crate) fn named(name: &str) -> Option<&'static Topic> {
+    TOPICS.iter().find(|topic| topic.name == name)
+}
+
+/// The page in this file.
+pub(crate) fn in_file(file: &str) -> Option<&'static Topic> {
+    TOPICS.iter().find(|topic| topic.file == file)
+}

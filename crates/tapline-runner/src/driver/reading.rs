@@ -1,0 +1,237 @@
+//! What the driver takes in: the agent's streams, first into the recording and then to whoever wants them; what was sent to it;
+//! what was said in a dialogue.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tapline_recording::Stream;
+use tapline_session::Step;
+use tokio::time::Instant;
+
+use super::state::{Driver, Writing};
+use crate::dialogue::{Outcome, Spoken};
+use crate::input::Fed;
+use crate::transport::Transport;
+use crate::update::{Seen, Update};
+
+/// So much of stderr is kept for the verdict and shown; the recording has all of it.
+const STDERR_KEPT: usize = 64 << 10;
+/// So many readings are taken before something that is due is done.
+const DRAINED: usize = 16;
+/// A piece is usually in the recording within this.
+const AT_ONCE: Duration = Duration::from_millis(20);
+
+/// What was read, and how much.
+enum Read {
+    Output(usize),
+    Errors(usize),
+    Nothing,
+}
+
+impl<T: Transport> Driver<T> {
+    pub(super) fn take_fed(&mut self, fed: Fed) {
+        let steps = match fed {
+            Fed::Sent(bytes) => {
+                // In a dialogue most of what is sent begins no turn: requests, answers. And what we say is no sign of the agent's
+                // life.
+                if self.dialogue.is_none() {
+                    self.clocks.sent(Instant::now());
+                }
+                self.host.push(&bytes, &mut self.fold)
+            }
+            Fed::Closed => {
+                self.clocks.input_closed(Instant::now());
+                self.host.close(&mut self.fold)
+            }
+        };
+        self.tell_sent(steps);
+    }
+
+    pub(super) fn tell_sent(&mut self, steps: Vec<Step>) {
+        if !steps.is_empty() {
+            self.tell(Update::Sent(steps));
+        }
+    }
+
+    /// The program said something, or a question of the agent's has its answer.
+    pub(super) fn speak(&mut self, spoken: Spoken) {
+        let Some(dialogue) = &mut self.dialogue else { return };
+        let owed = dialogue.is_owed();
+        let outcome = dialogue.speak(spoken);
+        if dialogue.is_owed() && !owed {
+            self.clocks.sent(Instant::now());
+        }
+        self.follow(outcome);
+        self.tell_losses();
+        self.after_dialogue();
+    }
+
+    /// Keeps and tells what follows from a dialogue; what breaks the rules is stopped at once.
+    fn follow(&mut self, outcome: Outcome) {
+        for settled in &outcome.settled {
+            self.journal.decide(settled);
+        }
+        for update in outcome.updates {
+            self.tell(update);
+        }
+        if let Some(why) = outcome.violated {
+            self.kill(why);
+        }
+    }
+
+    /// The agent's input is open as long as something needs it, and no clock runs while it waits for us.
+    pub(super) fn after_dialogue(&mut self) {
+        let Some(dialogue) = &mut self.dialogue else { return };
+        let now = Instant::now();
+        let over = dialogue.settle_due(now);
+        if dialogue.close_if_over(now) {
+            self.clocks.forget_tasks();
+        }
+        self.clocks.ask(dialogue.is_asked(), dialogue.is_owed(), now);
+        for update in over {
+            self.tell(update);
+        }
+    }
+
+    /// Takes what was read: first into the recording, then to whoever wants it.
+    pub(super) fn take(&mut self, stream: Stream, count: usize) {
+        let buffer = if stream == Stream::Stdout { self.stdout.take() } else { self.stderr.take() };
+        let buffer = Arc::new(buffer);
+        match self.journal.write(stream, &buffer, count) {
+            Some(written) => {
+                self.state.writing = Some(Writing { stream, buffer, count, since: Instant::now(), written });
+            }
+            None => self.taken(stream, buffer, count),
+        }
+    }
+
+    /// What was read last is in the recording, or will never be.
+    pub(super) fn written(&mut self) {
+        if let Some(Writing { stream, buffer, count, .. }) = self.state.writing.take() {
+            self.taken(stream, buffer, count);
+        }
+    }
+
+    fn taken(&mut self, stream: Stream, buffer: Arc<Vec<u8>>, count: usize) {
+        let is_output = stream == Stream::Stdout;
+        if is_output {
+            self.output(&buffer[..count]);
+        } else {
+            self.error_output(&buffer[..count]);
+        }
+        // A thread that waits for the disk may still hold it.
+        let buffer = Arc::try_unwrap(buffer).unwrap_or_else(|buffer| vec![0; buffer.len()]);
+        if is_output { self.stdout.give_back(buffer, count) } else { self.stderr.give_back(buffer, count) }
+    }
+
+    /// When a disk that does not answer is given up: it holds up no run that has ended or is to end.
+    pub(super) fn disk_alarm(&self) -> Option<Instant> {
+        let writing = self.state.writing.as_ref()?;
+        let over = self.ladder.stopped_at().into_iter().chain(self.state.exited_at).min()?;
+        Some(writing.since.max(over) + self.ladder.grace())
+    }
+
+    pub(super) fn give_up_disk(&mut self) {
+        if let Some(writing) = &self.state.writing {
+            self.journal.miss(writing.stream);
+            self.journal.give_up();
+            self.written();
+        }
+    }
+
+    /// Takes what is there already, so that nothing that is due keeps it waiting; not for ever, because an agent may talk for
+    /// ever. `true` if nothing is left.
+    pub(super) async fn drain(&mut self) -> bool {
+        for _ in 0..DRAINED {
+            if self.state.writing.is_some() {
+                if tokio::time::timeout(AT_ONCE, ended(&mut self.state.writing)).await.is_err() {
+                    return false;
+                }
+                self.written();
+            }
+            let (out, err) = (self.stdout.is_open() && self.may_read(), self.stderr.is_open());
+            let next = async {
+                tokio::select! {
+                    count = self.stdout.read(), if out => Read::Output(count),
+                    count = self.stderr.read(), if err => Read::Errors(count),
+                    else => Read::Nothing,
+                }
+            };
+            match tokio::time::timeout(Duration::ZERO, next).await {
+                Ok(Read::Output(count)) => self.take(Stream::Stdout, count),
+                Ok(Read::Errors(count)) => self.take(Stream::Stderr, count),
+                _ => break,
+            }
+        }
+        self.state.writing.is_none() && self.stdout.is_drained() && self.stderr.is_drained()
+    }
+
+    fn output(&mut self, bytes: &[u8]) {
+        let now = Instant::now();
+        self.state.last_read = Some(now);
+        let records = if bytes.is_empty() { self.decoder.finish() } else { self.decoder.push(bytes) };
+        if bytes.is_empty() {
+            self.clocks.output_closed(now);
+            if let Some(dialogue) = &mut self.dialogue {
+                let outcome = dialogue.agent_gone();
+                self.follow(outcome);
+            }
+        } else {
+            self.clocks.hear(now);
+        }
+        for record in records {
+            let steps = self.fold.apply(&record);
+            for step in &steps {
+                self.clocks.step(step, now);
+            }
+            let heard = self.dialogue.as_mut().map(|dialogue| dialogue.accept(&record, &steps, now));
+            self.tell(Update::Record(Box::new(Seen { record, steps })));
+            if let Some(outcome) = heard {
+                self.follow(outcome);
+            }
+        }
+        self.after_dialogue();
+        self.tell_losses();
+    }
+
+    fn error_output(&mut self, bytes: &[u8]) {
+        let state = &mut self.state;
+        let room = STDERR_KEPT - state.stderr_kept.len();
+        let kept = &bytes[..bytes.len().min(room)];
+        state.stderr_kept.extend_from_slice(kept);
+        // Whole lines are shown, and at the end what is left.
+        let behind = &state.stderr_kept[state.stderr_shown..];
+        let full = state.stderr_kept.len() == STDERR_KEPT;
+        let end = if bytes.is_empty() || full {
+            behind.len()
+        } else {
+            behind.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)
+        };
+        let text = String::from_utf8_lossy(&behind[..end]).into_owned();
+        state.stderr_shown += end;
+        let mut shown = Vec::new();
+        for line in text.lines().filter(|line| !line.trim().is_empty()) {
+            self.error_lines.line(line.as_bytes().to_vec(), |line| shown.push(line));
+        }
+        if bytes.is_empty() || full {
+            self.error_lines.finish(|line| shown.push(line));
+        }
+        for line in shown {
+            let shown = String::from_utf8_lossy(&line).into_owned();
+            self.fold.hear_stderr(&shown);
+            self.tell(Update::Stderr(shown));
+        }
+        if full && !kept.is_empty() {
+            self.tell(Update::Stderr("… (the rest of stderr is not shown)".to_owned()));
+        }
+        self.tell_losses();
+    }
+}
+
+/// Waits until what is being written is; for ever where nothing is.
+pub(super) async fn ended(writing: &mut Option<Writing>) {
+    match writing {
+        Some(writing) => drop((&mut writing.written).await),
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,185 @@
+//! What the driver of a run knows and holds, and what every part of it does: telling, closing the input, killing.
+
+use std::process::ExitStatus;
+use std::sync::Arc;
+
+use tapline_protocol::Decoder;
+use tapline_recording::{Redactor, Stream, StreamRedactor};
+use tapline_session::{Ending, Fold, Host};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::ladder::{Ladder, Rung};
+use super::pipe::Pipe;
+use crate::agent::Agent;
+use crate::clocks::Clocks;
+use crate::dialogue::Dialogue;
+use crate::input::{Fed, feed};
+use crate::journal::Journal;
+use crate::spec::Input;
+use crate::stopper::Order;
+use crate::transport::{Streams, Transport};
+use crate::update::{StopReason, Update};
+
+/// So much of a dialogue may wait to be taken; then the agent waits.
+const KEPT_FOR_LATER: usize = 64 << 20;
+
+/// The task that drives a run.
+pub(crate) struct Driver<T: Transport> {
+    pub(super) transport: T,
+    pub(super) stdout: Pipe<T::Output>,
+    pub(super) stderr: Pipe<T::Errors>,
+    pub(super) feeder: Option<JoinHandle<()>>,
+    /// Its input is a conversation, which ends when its input ends.
+    pub(super) converses: bool,
+    pub(super) fed: mpsc::UnboundedReceiver<Fed>,
+    pub(super) wires: Wires,
+    pub(super) clocks: Clocks,
+    pub(super) ladder: Ladder,
+    pub(super) decoder: Decoder,
+    pub(super) fold: Fold,
+    /// What is sent to the agent is part of the conversation.
+    pub(super) host: Host,
+    pub(super) journal: Journal,
+    pub(super) redactor: Redactor,
+    /// The same for stderr, line by line.
+    pub(super) error_lines: StreamRedactor,
+    /// What is said the other way, where something is.
+    pub(super) dialogue: Option<Dialogue>,
+    pub(super) ending: Ending,
+    pub(super) started: Instant,
+    pub(super) state: State,
+}
+
+/// What has happened so far.
+#[derive(Default)]
+pub(super) struct State {
+    /// The agent has ended, whether its status could be had or not.
+    pub(super) exited: bool,
+    pub(super) exit: Option<ExitStatus>,
+    pub(super) exited_at: Option<Instant>,
+    pub(super) last_read: Option<Instant>,
+    /// Read, but not handed over yet, and how much that is.
+    pub(super) pending: Vec<Update>,
+    pub(super) pending_bytes: usize,
+    pub(super) stderr_kept: Vec<u8>,
+    pub(super) stderr_shown: usize,
+    /// Nobody wants updates any more.
+    pub(super) abandoned: bool,
+    /// Everything that was started is gone.
+    pub(super) swept: bool,
+    /// How many processes are left that cannot be ended: told once.
+    pub(super) left: Option<usize>,
+    pub(super) look_at: Option<Instant>,
+    /// What was read last, until it is in the recording.
+    pub(super) writing: Option<Writing>,
+}
+
+/// A piece on its way into the recording. Nothing more is read meanwhile, so that a slow disk delays the agent, and no clock.
+pub(super) struct Writing {
+    pub(super) stream: Stream,
+    pub(super) buffer: Arc<Vec<u8>>,
+    pub(super) count: usize,
+    pub(super) since: Instant,
+    pub(super) written: JoinHandle<()>,
+}
+
+/// The driver's ends of what ties it to its caller.
+pub(crate) struct Wires {
+    pub(crate) orders: mpsc::UnboundedReceiver<Order>,
+    pub(crate) updates: mpsc::Sender<Vec<Update>>,
+    /// Told when all is over: why it was stopped, if it was.
+    pub(crate) over: watch::Sender<Option<StopReason>>,
+}
+
+impl<T: Transport> Driver<T> {
+    /// Takes over an agent, whom `dialogue` speaks with, if anybody does.
+    pub(crate) fn new(
+        mut transport: T,
+        agent: &mut Agent,
+        journal: Journal,
+        dialogue: Option<Dialogue>,
+        wires: Wires,
+        (started, no_background_tasks): (Instant, bool),
+    ) -> Self {
+        let Streams { input, output, errors } = transport.streams();
+        let (report_fed, fed) = mpsc::unbounded_channel();
+        let takes_more = matches!(agent.input, Input::Messages { .. });
+        let to_send = std::mem::take(&mut agent.input);
+        let feeder = input.map(|input| tokio::spawn(feed(input, to_send, journal.clone(), report_fed)));
+        Self {
+            transport,
+            stdout: Pipe::new(output),
+            stderr: Pipe::new(errors),
+            feeder,
+            converses: takes_more,
+            fed,
+            wires,
+            clocks: Clocks::new(agent.limits, started, takes_more, agent.converses),
+            ladder: Ladder::new(agent.limits.grace),
+            decoder: Decoder::default().for_agent(Some(agent.kind)),
+            fold: Fold::for_agent(Some(agent.kind)),
+            host: if takes_more { Host::with_messages() } else { Host::with_text() },
+            journal,
+            error_lines: agent.redactor.stream(),
+            redactor: agent.redactor.clone(),
+            dialogue,
+            ending: Ending { no_heuristics: agent.no_heuristics, no_background_tasks, ..Ending::default() },
+            started,
+            state: State::default(),
+        }
+    }
+
+    /// Whether what the agent writes can be taken.
+    pub(super) fn may_read(&self) -> bool {
+        // In a dialogue the answers to our own requests come among what somebody else has yet to take.
+        let room = if self.dialogue.is_some() { KEPT_FOR_LATER } else { 1 };
+        self.state.pending_bytes < room || self.state.abandoned
+    }
+
+    pub(super) fn tell(&mut self, update: Update) {
+        if !self.state.abandoned {
+            self.state.pending_bytes += update.size();
+            self.state.pending.push(update);
+        }
+    }
+
+    pub(super) fn tell_losses(&mut self) {
+        for loss in self.journal.losses() {
+            self.tell(Update::Lost(loss.to_string()));
+        }
+    }
+
+    /// What may not run runs: everything is killed at once.
+    pub(super) fn kill(&mut self, why: String) {
+        if self.ending.violated.is_none() {
+            self.tell(Update::Trouble(why.clone()));
+            self.ending.violated = Some(why);
+        }
+        if self.state.exited {
+            return;
+        }
+        if self.ladder.reason.replace(StopReason::Stopped).is_none() {
+            self.tell(Update::Stopping(StopReason::Stopped));
+        }
+        self.ladder.climb(Rung::Killed);
+        self.ladder.until = Some(Instant::now());
+    }
+
+    /// Nobody takes updates any more.
+    pub(super) fn give_up_updates(&mut self) {
+        self.state.abandoned = true;
+        self.state.pending.clear();
+        self.state.pending_bytes = 0;
+    }
+
+    /// Closes the agent's input, and says whether it was open.
+    pub(super) fn close_input(&mut self) -> bool {
+        let was_open = self.feeder.as_ref().is_some_and(|feeder| !feeder.is_finished());
+        if let Some(feeder) = self.feeder.take() {
+            feeder.abort();
+        }
+        was_open
+    }
+}

@@ -1,0 +1,28 @@
+//! What a program can do, by its own help: a flag that it does not know would end it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use crate::environment::Variables;
+
+/// It says what it can do quickly, or it is not asked.
+const SAYS_WITHIN: Duration = Duration::from_secs(10);
+
+/// Whether a program's help names this flag.
+pub(crate) async fn names(program: &Path, environment: &Variables, flag: &'static str) -> bool {
+    static KNOWN: Mutex<BTreeMap<(PathBuf, Option<SystemTime>, &str), bool>> = Mutex::new(BTreeMap::new());
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let key = (program.to_owned(), program.metadata().and_then(|meta| meta.modified()).ok(), flag);
+    if let Some(named) = known().get(&key) {
+        return *named;
+    }
+    let mut command = tokio::process::Command::new(program);
+    command.arg("--help").env_clear().envs(environment).stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    let Ok(Ok(help)) = tokio::time::timeout(SAYS_WITHIN, command.output()).await else { return false };
+    let named = String::from_utf8_lossy(&help.stdout).contains(flag);
+    known().insert(key, named);
+    named
+}

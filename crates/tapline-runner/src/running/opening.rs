@@ -1,0 +1,71 @@
+//! How a dialogue begins: the agent is told who answers here, then what it is asked. One that does not talk as it should is
+//! stopped.
+
+use tapline_protocol::claude::control::{GetHooksListing, HooksListing, Initialize, InitializeReply, Request};
+use tokio::sync::oneshot;
+
+use crate::agent::Agent;
+use crate::answers::Others;
+use crate::control::{Control, SessionError};
+use crate::spec::Input;
+use crate::stopper::Stopper;
+
+/// What the agent is told first.
+#[derive(Debug)]
+pub(super) struct Opening {
+    initialize: Initialize,
+    /// With permission rules or questions: whom to tell of hooks that are not ours.
+    others: Option<Others>,
+    prompt: Option<String>,
+    /// More will be said.
+    converses: bool,
+}
+
+impl Opening {
+    /// What an agent that is spoken to is told.
+    pub(super) fn of(agent: &Agent, others: &Others) -> Self {
+        let prompt = match &agent.input {
+            Input::Prompt(prompt) => Some(String::from_utf8_lossy(prompt).into_owned()),
+            Input::Nothing | Input::Messages { .. } => None,
+        };
+        Self {
+            initialize: agent.answers.initialize(),
+            others: agent.answers.asks_permission().then(|| others.clone()),
+            prompt,
+            converses: agent.converses,
+        }
+    }
+
+    /// Says it.
+    pub(super) async fn say(self, control: Control, stopper: Stopper, began: oneshot::Sender<InitializeReply>) {
+        match control.initialize(self.initialize).await {
+            Ok(reply) => {
+                // Versions that do not say which they are do not answer this either.
+                if let Some(others) = self.others.filter(|_| reply.version().is_some()) {
+                    tokio::spawn(look_for_hooks(control.clone(), others));
+                }
+                let _ = began.send(reply);
+            }
+            // How it ended is in its report.
+            Err(SessionError::Ended { .. }) => return,
+            Err(error) => return stopper.not_talking(error.to_string()),
+        }
+        if let Some(prompt) = self.prompt {
+            let _ = control.send(prompt);
+        }
+        if !self.converses {
+            control.finish();
+        }
+    }
+}
+
+/// Finds out whether hooks of others answer permission questions; it is known long before the first call.
+async fn look_for_hooks(control: Control, others: Others) {
+    let Ok(listing) = control.in_passing().ask::<HooksListing>(Request::GetHooksListing(GetHooksListing {})).await else {
+        return;
+    };
+    let events = listing.events.and_then(|events| events.to::<Vec<serde_json::Value>>().ok()).unwrap_or_default();
+    if events.iter().any(|event| event["name"] == "PermissionRequest") {
+        others.set_answer_questions();
+    }
+}

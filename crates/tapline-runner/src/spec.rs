@@ -1,0 +1,116 @@
+//! What a run is to be, in plain values: the agent's options, its input, its environment, its limits, where it is recorded.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::time::Duration;
+
+use tapline_recording::Sync;
+use tokio::io::AsyncRead;
+
+/// Options of the agent itself. An option that the agent does not have is an error that names it.
+#[derive(Clone, Debug, Default)]
+#[expect(missing_docs, reason = "each is the flag of its name")]
+pub struct Options {
+    pub model: Option<String>,
+    pub resume: Option<String>,
+    pub continue_last: bool,
+    pub fork: bool,
+    pub allowed_tools: Vec<String>,
+    pub disallowed_tools: Vec<String>,
+    pub permission_mode: Option<String>,
+    pub max_turns: Option<u64>,
+    pub max_budget_usd: Option<f64>,
+    /// A JSON schema, as text.
+    pub json_schema: Option<String>,
+    pub mcp_config: Vec<String>,
+    pub add_dir: Vec<PathBuf>,
+    pub system_prompt: Option<String>,
+    pub append_system_prompt: Option<String>,
+    pub system_prompt_file: Option<PathBuf>,
+    pub append_system_prompt_file: Option<PathBuf>,
+    /// Request partial messages.
+    pub partial: bool,
+    /// Further arguments, passed on unchanged.
+    pub extra: Vec<OsString>,
+}
+
+/// What is sent to the agent's standard input, which is then closed.
+#[derive(Default)]
+pub enum Input {
+    /// Nothing: it is closed from the start.
+    #[default]
+    Nothing,
+    /// The prompt, of any size.
+    Prompt(Vec<u8>),
+    /// Messages, one JSON object per line, passed on as they arrive; the prompt is sent before them.
+    Messages {
+        /// The text of the first message.
+        prompt: Option<Vec<u8>>,
+        /// The further messages.
+        lines: Pin<Box<dyn AsyncRead + Send>>,
+    },
+}
+
+impl std::fmt::Debug for Input {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Nothing => "Nothing",
+            Self::Prompt(_) => "Prompt(..)",
+            Self::Messages { .. } => "Messages(..)",
+        })
+    }
+}
+
+/// The agent's environment variables.
+#[derive(Clone, Debug, Default)]
+pub struct Environment {
+    /// Inherit only the variables that every program needs (PATH, HOME, TERM, LANG and similar).
+    pub clean: bool,
+    /// Variables to set; without a value, variables to inherit even if `clean` is set.
+    pub set: Vec<(OsString, Option<OsString>)>,
+}
+
+/// How long a run may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The whole run.
+    pub timeout: Option<Duration>,
+    /// Time without output on stdout, not even a heartbeat.
+    pub idle: Option<Duration>,
+    /// Time after the final result before a process that is still running is stopped.
+    pub linger: Duration,
+    /// Time between the steps of stopping a run.
+    pub grace: Duration,
+    /// How long to wait for background tasks after the last turn; `None`: until they end.
+    pub background: Option<Duration>,
+    /// Time for the answer to a control request.
+    pub request: Duration,
+}
+
+/// A task in the background may wake the agent: it is waited for so long, as the agent itself does.
+const BACKGROUND: Duration = Duration::from_secs(600);
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            timeout: None,
+            idle: None,
+            linger: Duration::from_secs(30),
+            grace: Duration::from_secs(5),
+            background: Some(BACKGROUND),
+            request: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Where to record a run.
+#[derive(Clone, Debug)]
+pub struct RecordTo {
+    /// A folder that does not exist yet.
+    pub folder: PathBuf,
+    /// When to flush data to the disk.
+    pub sync: Sync,
+    /// Replace secrets in everything that is recorded.
+    pub redact: bool,
+}

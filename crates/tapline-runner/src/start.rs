@@ -1,0 +1,108 @@
+//! Starts an agent: finds its program, prepares its environment, its arguments and its recording, and hands the child process to
+//! the driver.
+
+mod command;
+
+use std::path::Path;
+
+use tokio::time::Instant;
+
+use crate::agent::Agent;
+use crate::answers::Others;
+use crate::environment::{self, Variables};
+use crate::error::StartError;
+use crate::guard::Guard;
+use crate::harness::{self, Harness, Invocation, Wanted};
+use crate::locate::locate;
+use crate::marker;
+use crate::running::{Begun, Running, now};
+use crate::spawn::{Group, spawn};
+use crate::spec::Input;
+use crate::transport::child::ChildTransport;
+use command::{command, not_started, recorder};
+
+impl Agent {
+    /// Starts the agent.
+    pub async fn start(mut self) -> Result<Running, StartError> {
+        let (started, started_at, kind) = (Instant::now(), now(), self.kind);
+        if self.is_dialogue() && matches!(self.input, Input::Messages { .. }) {
+            let why = "your own messages and callbacks cannot be combined: the program that sends the messages also answers the questions";
+            return Err(StartError::Refused(why.to_owned()));
+        }
+        let harness = harness::of(kind);
+        let mut invocation = harness::invocation(kind, &wanted(&self))?;
+        let environment = environment(&self, harness);
+        if let Some(home) = environment::value(&environment, "HOME") {
+            let rules = self.answers.permissions.take();
+            self.answers.permissions = rules.map(|rules| rules.with_home(&home.to_string_lossy()));
+        }
+        let program = locate(kind, self.bin.as_deref(), environment::value(&environment, "PATH").as_deref())?;
+        if let Some(cwd) = &self.cwd {
+            let found = std::fs::read_dir(cwd).map(drop);
+            found.map_err(|error| StartError::Cwd { path: cwd.clone(), error })?;
+        }
+        let flag = harness.tell_of_hooks.filter(|_| self.answers.permissions.is_some());
+        let others = others(flag, &program, &environment, &mut invocation).await;
+        let no_background_tasks = harness.no_background_tasks.and_then(|name| environment::value(&environment, name));
+        let no_background_tasks = no_background_tasks.is_some_and(|value| value == "1");
+        let mark = marker::random();
+        let facts = (started_at.as_ref(), no_background_tasks);
+        let recorder = match recorder(&self, &program, &invocation, &environment, facts) {
+            Some(begun) => Some(begun.await.map_err(|_| StartError::System {
+                agent: kind.name(),
+                error: std::io::Error::other("the thread that begins the recording has ended"),
+            })??),
+            None => None,
+        };
+
+        let guard = self.guard.as_ref().and_then(|program| Guard::post(program, &mark));
+        let child = match spawn(command(&self, &program, &invocation, &environment, &mark), Group::Own).await {
+            Ok(child) => child,
+            Err(error) => {
+                // Nothing half-written stays behind.
+                if let Some(recorder) = recorder {
+                    recorder.discard();
+                }
+                return Err(not_started(kind, program, error));
+            }
+        };
+        let begun = Begun { started, started_at, recorder, others, no_background_tasks, invocation };
+        Ok(Running::over(ChildTransport::new(child, mark, guard), self, begun))
+    }
+}
+
+/// What is wanted of the agent's command line.
+fn wanted(agent: &Agent) -> Wanted<'_> {
+    Wanted {
+        options: &agent.options,
+        messages: matches!(agent.input, Input::Messages { .. }),
+        dialogue: agent.is_dialogue(),
+        rules: agent.answers.permissions.is_some(),
+        asks: agent.answers.asks_permission(),
+        servers: agent.answers.mcp_config(),
+    }
+}
+
+/// The agent's environment, but for its mark.
+fn environment(agent: &Agent, harness: &Harness) -> Variables {
+    let mut environment = environment::of(&agent.environment, harness::is_of_another);
+    for (name, value) in harness.dialogue.iter().filter(|_| agent.is_dialogue()) {
+        match value {
+            Some(value) => drop(environment.insert(name.into(), value.into())),
+            None => drop(environment.remove(std::ffi::OsStr::new(name))),
+        }
+    }
+    environment
+}
+
+/// With rules, an agent that can tell of the hooks of others does, by this flag.
+async fn others(flag: Option<&'static str>, program: &Path, environment: &Variables, invocation: &mut Invocation) -> Others {
+    let tells = match flag {
+        Some(flag) if harness::names(program, environment, flag).await => {
+            invocation.args.push(flag.into());
+            true
+        }
+        Some(_) | None => false,
+    };
+    Others::new(tells)
+}

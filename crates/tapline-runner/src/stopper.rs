@@ -1,0 +1,57 @@
+//! How a run is told to stop, from any task.
+
+use tokio::sync::{mpsc, watch};
+
+use crate::update::StopReason;
+
+/// What a run can be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    Interrupt,
+    Terminate,
+    /// A rule was broken: which.
+    Violated(String),
+    /// The agent does not follow the protocol: why.
+    NotTalking(String),
+    Stop,
+}
+
+/// Stops a run, from any task. The first call stops the run step by step, so that the agent can save its work; the second kills it at once.
+#[derive(Clone, Debug)]
+pub struct Stopper {
+    pub(crate) orders: mpsc::UnboundedSender<Order>,
+    pub(crate) over: watch::Receiver<Option<StopReason>>,
+}
+
+impl Stopper {
+    /// Interrupts the run, as Ctrl-C does.
+    pub fn interrupt(&self) {
+        let _ = self.orders.send(Order::Interrupt);
+    }
+
+    /// Terminates the run, as SIGTERM does.
+    pub fn terminate(&self) {
+        let _ = self.orders.send(Order::Terminate);
+    }
+
+    /// Stops the run because it broke this rule; the run then counts as failed.
+    pub fn violated(&self, rule: impl Into<String>) {
+        let _ = self.orders.send(Order::Violated(rule.into()));
+    }
+
+    pub(crate) fn not_talking(&self, why: String) {
+        let _ = self.orders.send(Order::NotTalking(why));
+    }
+
+    /// Stops the run because this program needs no more of it.
+    pub fn stop(&self) {
+        let _ = self.orders.send(Order::Stop);
+    }
+
+    /// Waits until the run has ended and its recording is closed, even if nobody reads its updates. Returns why it was stopped, if it
+    /// was.
+    pub async fn ended(&self) -> Option<StopReason> {
+        self.orders.closed().await;
+        *self.over.borrow()
+    }
+}

@@ -1,0 +1,74 @@
+//! A turn that has ended: its answer, its calls, how it ended.
+
+use tapline_protocol::Json;
+use tapline_session::step::{self, Call};
+use tapline_session::{Step, What};
+
+/// A turn that has ended.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Turn {
+    /// The uuid of the message that started it, for [`Control::rewind_files`](crate::Control::rewind_files).
+    pub message: String,
+    /// The agent's answer.
+    pub answer: String,
+    /// How it ended: reasons, usage, duration.
+    pub end: step::Turn,
+    /// What happened in the session since the turn started.
+    pub steps: Vec<Step>,
+}
+
+/// What matters: all of it would be pages.
+impl std::fmt::Debug for Turn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let calls: Vec<_> = self.calls().map(|call| (call.name.as_str(), call.title.as_str())).collect();
+        let mut turn = f.debug_struct("Turn");
+        turn.field("answer", &self.answer).field("calls", &calls).field("cost_usd", &self.cost_usd());
+        if self.end.failed {
+            turn.field("why", &self.why());
+        }
+        turn.finish_non_exhaustive()
+    }
+}
+
+impl Turn {
+    pub(crate) fn new(message: String, end: step::Turn, steps: Vec<Step>, others: usize) -> Self {
+        let said = steps[others..].iter().rev().find_map(|step| match &step.what {
+            What::Text(said) if step.parent.is_none() => Some(said.text.clone()),
+            _ => None,
+        });
+        Self { message, answer: end.answer_or(said), end, steps }
+    }
+
+    /// The structured answer, if a schema was set.
+    pub fn structured(&self) -> Option<&Json> {
+        self.end.structured_output.as_ref()
+    }
+
+    /// The cost in dollars, if the agent reports it.
+    pub fn cost_usd(&self) -> Option<f64> {
+        self.end.cost_usd
+    }
+
+    /// The tool calls.
+    pub fn calls(&self) -> impl Iterator<Item = &Call> {
+        self.steps.iter().filter_map(|step| match &step.what {
+            What::Call(call) => Some(call),
+            _ => None,
+        })
+    }
+
+    /// Whether the turn was interrupted.
+    pub fn is_aborted(&self) -> bool {
+        self.end.is_aborted()
+    }
+
+    /// Why it failed.
+    pub fn why(&self) -> String {
+        let category = self.end.category.map(|category| format!(" ({})", category.word())).unwrap_or_default();
+        match self.end.message.as_ref() {
+            Some(message) => format!("the turn failed{category}: {message}"),
+            None => format!("the turn failed{category}"),
+        }
+    }
+}

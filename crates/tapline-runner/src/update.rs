@@ -1,0 +1,105 @@
+//! What a run tells whoever reads it: its updates, why it is stopped, and how it ended.
+
+use std::time::Duration;
+
+use tapline_protocol::Record;
+use tapline_session::step::Turn;
+use tapline_session::{Ending, Step, Summary};
+
+use crate::settled::Settled;
+
+/// An update of a running agent.
+#[derive(Debug)]
+pub enum Update {
+    /// A line that the agent wrote, and its steps.
+    Record(Box<Seen>),
+    /// A prompt was sent to the agent.
+    Sent(Vec<Step>),
+    /// A line that the agent wrote to stderr, without secrets.
+    Stderr(String),
+    /// The recording is incomplete from here on: which file, and why.
+    Lost(String),
+    /// The run is being stopped.
+    Stopping(StopReason),
+    /// This many processes could not be killed, because the kernel does not let them exit.
+    Left(usize),
+    /// A turn of a conversation ended: which messages it answered.
+    Over(Box<Over>),
+    /// A permission question was decided.
+    Settled(Box<Settled>),
+    /// A callback panicked or missed its deadline, so the call was denied: which, and why.
+    Trouble(String),
+}
+
+impl Update {
+    /// How much memory it takes, about.
+    pub(crate) fn size(&self) -> usize {
+        size_of::<Seen>() + if let Self::Record(seen) = self { 2 * seen.record.bytes.len() } else { 0 }
+    }
+}
+
+/// A line and its steps.
+#[derive(Debug)]
+pub struct Seen {
+    /// The line.
+    pub record: Record,
+    /// What happened.
+    pub steps: Vec<Step>,
+}
+
+/// Why a run was stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopReason {
+    /// The whole run took too long.
+    Timeout,
+    /// The agent wrote nothing for too long.
+    Idle,
+    /// The agent kept running after its final result.
+    Linger,
+    /// A person interrupted it.
+    Interrupted,
+    /// This program received SIGTERM or similar.
+    Terminated,
+    /// This program called [`Stopper::stop`].
+    Stopped,
+}
+
+/// What became of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Delivery {
+    /// It waits for its turn.
+    Queued,
+    /// Its turn has begun.
+    Started,
+    /// It was dealt with.
+    Completed,
+    /// It was taken back, or its turn was cut short.
+    Cancelled,
+    /// The agent wrote it back (`--replay-user-messages`).
+    Replayed,
+    /// A state this version does not know.
+    Other(String),
+}
+
+/// A turn ended: whose it was, and how.
+#[derive(Clone, Debug)]
+pub struct Over {
+    /// The messages that it answered, by their uuids; none if the agent began it by itself (a task in the background had ended).
+    pub messages: Vec<String>,
+    /// How it ended; none for a message that was taken back before it had a turn.
+    pub turn: Option<Box<Turn>>,
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct Conclusion {
+    /// The summary, without texts.
+    pub summary: Summary,
+    /// Facts that the stream does not contain.
+    pub ending: Ending,
+    /// How long it took.
+    pub duration: Duration,
+    /// Why it was stopped, if it was.
+    pub stopped: Option<StopReason>,
+}
