@@ -32,7 +32,26 @@
 //! # }
 //! ```
 //!
-//! An existing stream, from a file or a pipe, without tokio (`default-features = false`):
+//! The report on a recording or on a file with a stream, without tokio (`default-features = false`, feature `archive`):
+//!
+//! ```
+//! # #[cfg(feature = "archive")]
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let path = std::env::temp_dir().join(format!("tapline-facade-{}.jsonl", std::process::id()));
+//! # std::fs::write(&path, r#"{"type":"result","subtype":"success","result":"4","total_cost_usd":0.01}"#)?;
+//! let report = tapline::report(&path)?; // the folder of a recording, or `run.jsonl`
+//! println!("{}: {:?}", report.verdict.outcome, report.ledger.cost_usd);
+//!
+//! let json = report.to_json();
+//! assert_eq!(report, serde_json::from_str::<tapline::Report>(&json)?); // a report is a value
+//! # std::fs::remove_file(&path)?;
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "archive"))]
+//! # fn main() {}
+//! ```
+//!
+//! An existing stream, from a pipe or with facts that it does not contain, with no feature at all:
 //!
 //! ```
 //! use std::io::BufReader;
@@ -59,13 +78,17 @@
 
 use std::io::{self, BufRead};
 
+#[cfg(feature = "archive")]
+pub use tapline_archive as archive;
 pub use tapline_protocol as protocol;
-#[cfg(feature = "run")]
+#[cfg(feature = "archive")]
 pub use tapline_recording as recording;
 #[cfg(feature = "run")]
 pub use tapline_runner as runner;
 pub use tapline_session as session;
 
+#[cfg(feature = "archive")]
+pub use tapline_archive::{Source, SourceError, report, report_of, report_of_bytes};
 pub use tapline_protocol::claude::control::{HookReply, PermissionUpdate, Request};
 pub use tapline_protocol::{
     Agent as AgentKind, Decoder, Envelope, Event, Input, InputFormat, InputShape, Json, Number, Reader, Record, Value,

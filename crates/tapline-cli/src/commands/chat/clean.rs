@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 
+use tapline_archive::CleanRecords;
 use tapline_protocol::{Agent, Record};
 use tapline_recording::{REDACTED, Redactor};
 use tapline_runner::{Seen, Update};
 use tapline_session::step::Turn;
 use tapline_session::{Ending, Fold, Report, What};
 
-use crate::source::{CleanMessages, CleanRecords};
+use crate::source::CleanMessages;
 
 pub(super) struct Clean {
     redactor: Redactor,

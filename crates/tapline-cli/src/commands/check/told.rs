@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use tapline_archive::CleanRecords;
 use tapline_protocol::{Agent, Record};
 use tapline_recording::{REDACTED, Redactor};
 use tapline_session::check::{CheckReport, Checker};
@@ -11,7 +12,7 @@ use tapline_session::policy::Violation;
 use tapline_session::step::{Step, What};
 use tapline_session::{Ending, Fold};
 
-use crate::source::{CleanMessages, CleanRecords};
+use crate::source::CleanMessages;
 
 pub(super) struct Told {
     redactor: Redactor,
