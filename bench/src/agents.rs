@@ -149,9 +149,9 @@ pub(crate) fn many(count: u64, folder: &Path, stream: &Path) -> std::io::Result<
         script(folder, "gated-agent", &format!("sh -c 'read x < \"{}\"; exec cat \"{}\"'", gate.display(), stream.display()))?;
     let mut text = format!("{count} agents at once, {lines} lines and {:.1} MB each\n", bytes as f64 / 1e6);
 
-    // Held for writing from the start, so that nobody waits for a writer; closed, it lets all of them through.
+    // Held for writing to the end, so that nobody waits for a writer. A line for each lets them through, also those that are late.
     let script = format!(
-        "exec 9<>'{gate}'; for i in $(seq {count}); do ('{agent}' 9>&- | wc -l) 9>&- & done; sleep {GATHER}; date +%s.%N; exec 9>&-; wait; date +%s.%N",
+        "exec 9<>'{gate}'; for i in $(seq {count}); do ('{agent}' 9>&- | wc -l) 9>&- & done; sleep {GATHER}; date +%s.%N; printf '%.0s\\n' $(seq {count}) >&9; wait; date +%s.%N",
         gate = gate.display(),
         agent = agent.display(),
     );
@@ -164,7 +164,7 @@ pub(crate) fn many(count: u64, folder: &Path, stream: &Path) -> std::io::Result<
 
     let descriptors = || std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
     let before = descriptors();
-    let held = std::fs::OpenOptions::new().read(true).write(true).open(&gate)?;
+    let mut held = std::fs::OpenOptions::new().read(true).write(true).open(&gate)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let ((seen, clean), started_in, took) = runtime.block_on(async {
         let begun = Instant::now();
@@ -175,7 +175,7 @@ pub(crate) fn many(count: u64, folder: &Path, stream: &Path) -> std::io::Result<
         let started_in = begun.elapsed();
         tokio::time::sleep(Duration::from_secs(GATHER).saturating_sub(started_in)).await;
         let opened = Instant::now();
-        drop(held);
+        held.write_all(&b"\n".repeat(usize::try_from(count).unwrap_or(usize::MAX)))?;
         let follow = |mut run: tapline_runner::Running| async move {
             let mut lines = 0_u64;
             while run.next().await.is_some() {

@@ -50,3 +50,8 @@ pub fn report_of_bytes(bytes: &[u8]) -> Report {
     // Memory can always be read.
     report_of(bytes).unwrap_or_default()
 }
+
+/// The README's example compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use tapline_protocol::Transcript;
-use tapline_recording::{Clock, Loss, Recording, Redactor};
+use tapline_protocol::StopReason;
+use tapline_recording::{Loss, Recording, Redactor, Stop};
 use tapline_session::{Ending, Run};
 
 /// What a person may want to be told about a source.
@@ -14,10 +14,10 @@ pub enum Note {
     NoEnd,
     /// A part of the recording is missing.
     Lost(Loss),
-    /// The agent was still running after its final result, and was stopped by this clock.
-    Lingered(Clock),
-    /// It is not a stream, but what an agent keeps of a session.
-    Transcript(Transcript),
+    /// The agent was still running after its final result, and was stopped.
+    Lingered(Stop),
+    /// It is not a stream, but what an agent keeps of a session: which, and what reads it.
+    Transcript(&'static str),
     /// No known agent wrote the stream.
     Foreign,
 }
@@ -40,7 +40,7 @@ pub(crate) fn recorded(recording: &Recording, path: &Path, given: Ending) -> Rec
     if recording.end.is_none() {
         notes.push(Note::NoEnd);
     }
-    notes.extend(end.clock.filter(|_| end.lingered).map(Note::Lingered));
+    notes.extend(end.stop.filter(|stop| stop.reason == StopReason::Linger).map(Note::Lingered));
     let stderr = recording.stderr_head(STDERR_KEPT).ok().filter(|text| !text.is_empty());
     // The verdict quotes it: it has no secrets, as in the report that the run itself gave.
     let stderr = stderr.map(|text| Redactor::default().text(&text).into_owned());
@@ -48,9 +48,7 @@ pub(crate) fn recorded(recording: &Recording, path: &Path, given: Ending) -> Rec
         exit_code: given.exit_code.or(end.exit_code),
         signal: given.signal.or(end.signal),
         stderr: given.stderr.or(stderr),
-        timed_out: given.timed_out || end.timed_out,
-        interrupted: end.interrupted,
-        lingered: end.lingered,
+        stopped: given.stopped.or(end.stop.map(|stop| stop.reason)),
         violated: end.violated,
         no_heuristics: given.no_heuristics || meta.no_heuristics,
         no_background_tasks: given.no_background_tasks || meta.no_background_tasks,

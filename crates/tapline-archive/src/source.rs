@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, Record, Transcript};
-use tapline_recording::{Clock, Recording, Redactor, attempt_folder};
+use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, Record};
+use tapline_recording::{Recording, Redactor, Stop, attempt_folder};
 use tapline_session::{Collector, Ending, Fold, Format, Ledger, Report, Run, Step, Summary, Warning, What};
 
 use crate::clean::Redaction;
@@ -77,8 +77,8 @@ pub struct Source<R> {
     is_transcript: bool,
     /// The fold knows what stands on stderr.
     heard: bool,
-    /// The clock that has stopped the run.
-    clock: Option<Clock>,
+    /// Why the run was stopped.
+    stop: Option<Stop>,
 }
 
 /// Everything that is known at the end of a source.
@@ -93,8 +93,8 @@ pub struct Finished {
     pub ending: Ending,
     /// What only the program that ran the agent knows.
     pub run: Run,
-    /// The clock that has stopped the run.
-    pub clock: Option<Clock>,
+    /// Why the run was stopped, and by what clock, as a recording says it.
+    pub stop: Option<Stop>,
 }
 
 /// Whether it can be nothing else: no transcript has such a line.
@@ -148,7 +148,7 @@ impl<R: Read> Source<R> {
             unsure: true,
             is_transcript: false,
             heard: false,
-            clock: None,
+            stop: None,
         })
     }
 
@@ -167,7 +167,7 @@ impl<R: Read> Source<R> {
         let Recorded { ending, run, notes } = recorded(recording, path, std::mem::take(&mut options.ending));
         let mut source = Self { ending, run, notes, ..Self::of(name, stdout, options)? };
         if let Some(end) = &recording.end {
-            source.clock = end.clock.clone().filter(|_| end.timed_out);
+            source.stop = end.stop;
             source.whole = end.ledger.as_ref().and_then(|ledger| ledger.to().ok());
             source.lost = end.lost.iter().map(ToString::to_string).collect();
         }
@@ -274,9 +274,9 @@ impl<R: Read> Source<R> {
             Some(Ok(record)) => record,
         };
         if self.unsure {
-            if let Some(transcript) = Transcript::of(&record) {
+            if let Some(about) = record.in_transcript() {
                 self.is_transcript = true;
-                self.notes.push(Note::Transcript(transcript));
+                self.notes.push(Note::Transcript(about));
             }
             self.unsure = !self.is_transcript && record.line < SHOWS_WITHIN && !is_of_a_stream(&record);
         }
@@ -293,7 +293,7 @@ impl<R: Read> Source<R> {
     fn look_ahead(&mut self) -> Result<(), SourceError> {
         while self.hold_next()? {
             let Some(record) = self.held.back() else { break };
-            let (dialect, is_too_old) = (record.dialect, record.is_too_old());
+            let (dialect, is_too_old) = (record.dialect, record.too_old().is_some());
             let shows = !dialect.is_open() || is_too_old || self.held.len() as u64 >= SHOWS_WITHIN;
             let is_over = shows || self.sent.is_some() || !self.is_ready() && !self.at_rest;
             if dialect.agent().is_none() && dialect.is_foreign() && is_over && !is_too_old && !self.is_transcript {
@@ -359,7 +359,7 @@ impl<R: Read> Source<R> {
         }
         summary.verdict.warnings.extend(self.lost.into_iter().map(|loss| Warning::new("recording-incomplete", loss)));
         let format = Format::of(self.input.shape(), summary.agent);
-        Finished { summary, format, ending: self.ending, run: self.run, clock: self.clock }
+        Finished { summary, format, ending: self.ending, run: self.run, stop: self.stop }
     }
 
     /// Reads to the end, and reports.

@@ -11,11 +11,12 @@ use std::process::ExitCode;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use tapline_protocol::Agent;
 use tapline_session::render::Style;
 use tapline_session::text::visible;
 
 use crate::topics::TOPICS;
-use crate::{exit, output};
+use crate::{agents, exit, output};
 
 /// Run headless coding agents; read, convert, query and check what they write.
 ///
@@ -236,8 +237,8 @@ pub(crate) struct Stream {
 #[command(next_help_heading = "About the stream")]
 pub(crate) struct Facts {
     /// Which agent wrote the stream; needed only if tapline cannot tell
-    #[arg(long, value_enum)]
-    pub(crate) agent: Option<AgentName>,
+    #[arg(long, value_parser = agents::named())]
+    pub(crate) agent: Option<Agent>,
     /// The format of the input
     #[arg(long, value_enum, default_value_t = Shape::Auto, hide_default_value = true)]
     pub(crate) input_format: Shape,
@@ -281,21 +282,6 @@ fn warning_code(text: &str) -> Result<&'static str, String> {
 fn signal_name(text: &str) -> Result<String, String> {
     let known = tapline_session::parse_signal(text).map(str::to_owned);
     known.ok_or_else(|| "unknown signal: write it like SIGTERM or 15".to_owned())
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum AgentName {
-    Claude,
-    Codex,
-}
-
-impl From<AgentName> for tapline_protocol::Agent {
-    fn from(name: AgentName) -> Self {
-        match name {
-            AgentName::Claude => Self::Claude,
-            AgentName::Codex => Self::Codex,
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -425,7 +411,8 @@ pub(crate) fn command_line() -> clap::Command {
     let commands = command.get_subcommands().filter(|sub| !sub.is_hide_set()).map(|sub| sub.get_name().to_owned());
     let topics = TOPICS.iter().map(|topic| PossibleValue::new(topic.name).help(topic.about));
     let names = PossibleValuesParser::new(commands.map(PossibleValue::new).chain(topics).collect::<Vec<_>>());
-    let pages: String = TOPICS.iter().map(|topic| format!("\n  {:<12} {}", topic.name, topic.about)).collect();
+    let pages: Vec<_> = TOPICS.iter().map(|topic| format!("\n  {:<12} {}", topic.name, topic.about)).collect();
+    let pages = pages.concat();
     command
         .after_long_help(format!("{}\n\nTopics, for `tapline help TOPIC`:{pages}", exit::codes()))
         .mut_subcommand("help", |help| help.mut_arg("name", |name| name.value_parser(names)))

@@ -2,25 +2,17 @@
 
 use std::time::Duration;
 
-use tapline_recording::Clock;
+use tapline_protocol::StopReason;
 
 use crate::args::run::span;
 
-pub(crate) const TIMEOUT: &str = "timeout";
-pub(crate) const IDLE: &str = "idle-timeout";
-pub(crate) const LINGER: &str = "linger";
-
-/// A clock that runs for so long.
-pub(crate) fn clock(name: &str, limit: Duration) -> Clock {
-    Clock { name: name.to_owned(), ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX) }
-}
-
 /// `timeout: 20m passed (--timeout)`
-pub(crate) fn told(clock: &Clock) -> String {
-    let after = span(Duration::from_millis(clock.ms));
-    match clock.name.as_str() {
-        IDLE => format!("timeout: no output for {after} (--idle-timeout)"),
-        LINGER => format!("the agent was still running {after} after its final result (--linger)"),
-        name => format!("timeout: {after} passed (--{name})"),
+pub(crate) fn told(reason: StopReason, limit: Duration) -> Option<String> {
+    let after = span(limit);
+    match reason {
+        StopReason::Timeout => Some(format!("timeout: {after} passed (--timeout)")),
+        StopReason::Idle => Some(format!("timeout: no output for {after} (--idle-timeout)")),
+        StopReason::Linger => Some(format!("the agent was still running {after} after its final result (--linger)")),
+        StopReason::Interrupted | StopReason::Terminated | StopReason::Stopped => None,
     }
 }

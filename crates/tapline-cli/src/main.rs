@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod agents;
 #[expect(clippy::doc_markdown, reason = "its comments are help texts, printed as they are")]
 mod args;
 mod ci;

@@ -2,6 +2,7 @@
 //! blocks; bold, code and links in them.
 
 use std::iter::Peekable;
+use std::path::Path;
 use std::str::Lines;
 
 use tapline_session::render::Style;
@@ -81,7 +82,7 @@ impl Page {
             rows.push(self.cells(row));
         }
         // The second row only says that the first one is the header.
-        let mut header = rows.drain(..2).next().unwrap_or_default();
+        let mut header = rows.drain(..rows.len().min(2)).next().unwrap_or_default();
         let widest = |at: usize| rows.iter().chain([&header]).filter_map(|row| row.get(at)).map(|cell| width(cell)).max();
         let widths: Vec<usize> = (0..header.len()).filter_map(widest).collect();
         let Some((last, others)) = widths.split_last() else { return };
@@ -97,13 +98,15 @@ impl Page {
             if let (true, Some((end, cells))) = (side_by_side, row.split_last()) {
                 let mut line = String::from("  ");
                 for (cell, wide) in cells.iter().zip(others) {
-                    line += &format!("{cell}{}", " ".repeat(wide - width(cell) + 2));
+                    line.push_str(cell);
+                    line.push_str(&" ".repeat(wide - width(cell) + 2));
                 }
                 self.put(&line, before, end);
                 continue;
             }
             for (at, cell) in row.iter().enumerate().filter(|(_, cell)| !cell.is_empty()) {
-                match header.get(at).filter(|name| at > 0 && !name.is_empty()) {
+                // Of several values, each has its name.
+                match header.get(at).filter(|name| at > 0 && header.len() > 2 && !name.is_empty()) {
                     Some(name) => self.put("", 6, &format!("{name}: {cell}")),
                     None => self.put("", if at == 0 { 2 } else { 6 }, cell),
                 }
@@ -123,7 +126,9 @@ impl Page {
             out += &rest[..at];
             rest = &rest[at..];
             if let Some((code, after)) = rest.strip_prefix('`').and_then(|rest| rest.split_once('`')) {
-                out += &format!("{CODE}{tick}{code}{tick}{PLAIN}");
+                out.push(CODE);
+                out.extend([tick, code, tick]);
+                out.push(PLAIN);
                 if strong {
                     out.push(BOLD);
                 }
@@ -175,7 +180,7 @@ fn linked(label: &str, target: &str, nested: bool) -> String {
         None => return label.to_owned(),
     };
     match label {
-        _ if label.ends_with(".md") => place,
+        _ if Path::new(label).extension().is_some_and(|extension| extension == "md") => place,
         _ if nested => format!("{label}, {place}"),
         _ => format!("{label} ({place})"),
     }

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use tapline_archive::{Finished, Note, Options, SourceError};
-use tapline_protocol::{Agent, InputFormat, Record};
-use tapline_recording::Redactor;
+use tapline_protocol::{Agent, InputFormat, Record, StopReason};
+use tapline_recording::{Redactor, Stop};
 use tapline_session::{Ending, Format, Run, Step, Summary};
 
+use crate::agents::habits;
 use crate::args::{Facts, Shape};
 use crate::{clock, config, output, secrets, store};
 
@@ -76,15 +77,18 @@ impl Source {
     fn tell(&mut self) {
         for note in self.inner.take_notes() {
             let name = self.inner.name();
-            output::tell(&match note {
-                Note::NoEnd => format!("{name} is incomplete: the program that records it was killed or is still running"),
-                Note::Lost(loss) => format!("{name}: {loss}"),
-                Note::Lingered(clock) => format!("{name}: {}: it was stopped", clock::told(&clock)),
-                Note::Transcript(transcript) => format!("{name} is {}", transcript.about()),
-                Note::Foreign if self.of_whomever => continue,
-                Note::Foreign => format!("{name}: no agent that tapline knows wrote this stream"),
-                _ => continue,
-            });
+            let told = match note {
+                Note::NoEnd => {
+                    Some(format!("{name} is incomplete: the program that records it was killed or is still running"))
+                }
+                Note::Lost(loss) => Some(format!("{name}: {loss}")),
+                Note::Lingered(stop) => clock_of(stop).map(|clock| format!("{name}: {clock}: it was stopped")),
+                Note::Transcript(about) => Some(format!("{name} is {about}")),
+                Note::Foreign if self.of_whomever => None,
+                Note::Foreign => Some(format!("{name}: no agent that tapline knows wrote this stream")),
+                _ => None,
+            };
+            told.iter().for_each(|told| output::tell(told));
         }
     }
 
@@ -146,10 +150,15 @@ impl Source {
 
     /// Everything that is known at the end.
     pub(crate) fn finish(self) -> (Summary, Format, Ending, Run) {
-        let Finished { mut summary, format, ending, run, clock, .. } = self.inner.finish();
-        *summary.verdict.clock = clock.as_ref().map(clock::told);
+        let Finished { mut summary, format, ending, run, stop, .. } = self.inner.finish();
+        *summary.verdict.clock = stop.filter(|stop| stop.reason.is_timeout()).and_then(clock_of);
         (summary, format, ending, run)
     }
+}
+
+/// The clock that stopped a run, in words.
+fn clock_of(stop: Stop) -> Option<String> {
+    clock::told(stop.reason, Duration::from_millis(stop.limit_ms?))
 }
 
 /// What the caller knows better than the source.
@@ -159,23 +168,24 @@ fn options(facts: &Facts) -> Result<Options> {
         let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
         Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
     };
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| value == "1");
     let mut options = Options::default();
     (options.agent, options.format) = match facts.input_format {
         Shape::Auto => (None, InputFormat::Auto),
-        Shape::StreamJson => (Some(Agent::Claude), InputFormat::Lines),
-        Shape::Json => (Some(Agent::Claude), InputFormat::Document),
-        Shape::ExecJson => (Some(Agent::Codex), InputFormat::Lines),
+        Shape::StreamJson => (Format::StreamJson.agent(), InputFormat::Lines),
+        Shape::Json => (Format::StreamJson.agent(), InputFormat::Document),
+        Shape::ExecJson => (Format::ExecJson.agent(), InputFormat::Lines),
     };
-    options.agent = facts.agent.map(Agent::from).or(options.agent);
+    options.agent = facts.agent.or(options.agent);
     options.line_limit = facts.line_limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
     options.ending = Ending {
         exit_code: facts.exit_code,
         signal: facts.signal.clone(),
         stderr: read(&facts.stderr)?,
-        timed_out: facts.timed_out,
+        stopped: facts.timed_out.then_some(StopReason::Timeout),
         last_message: read(&facts.last_message)?,
         no_heuristics: facts.no_heuristics,
-        no_background_tasks: std::env::var_os("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS").is_some_and(|value| value == "1"),
+        no_background_tasks: Agent::ALL.iter().filter_map(|agent| habits(*agent).no_background_tasks).any(is_set),
         ..Ending::default()
     };
     Ok(options)

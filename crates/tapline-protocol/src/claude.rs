@@ -7,6 +7,6 @@ pub mod message;
 pub mod partial;
 pub mod result;
 pub mod system;
+mod transcript;
 
 pub use event::{Event, NOTICES};
-pub(crate) use event::{fit, read};

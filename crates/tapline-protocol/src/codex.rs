@@ -1,9 +1,9 @@
 //! Codex's shapes, as `codex exec --json` writes them.
 
 mod event;
+mod transcript;
 
 pub use event::Event;
-pub(crate) use event::{fit, is_before_0_44, read};
 
 use crate::json::{Json, Value};
 use crate::wire::{Field, Read, Tokens, frame, last_entries, read_back, wire};

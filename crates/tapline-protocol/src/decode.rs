@@ -3,13 +3,12 @@
 use std::borrow::Cow;
 
 use crate::agent::Agent;
-use crate::claude;
-use crate::dialect::{Dialect, known_kind};
+use crate::dialect::Dialect;
+use crate::dialects::known_kind;
 use crate::event::{Event, Malformed};
 use crate::json::{Kind, SyntaxError, Tape, Value};
 use crate::lines::{Line, Piece, Splitter};
 use crate::record::{Envelope, Record, lossy, trim};
-use crate::wire::Read;
 
 /// Turns pushed bytes into records, for callers that do their own reading, such as async code.
 ///
@@ -73,9 +72,9 @@ impl Decoder {
     pub(crate) fn decode_document(&mut self, bytes: Vec<u8>) -> Record {
         let mut record = self.decode_line(1, bytes);
         if record.event == Event::Untyped {
-            let result = record.with(Read::read).flatten().unwrap_or_default();
-            record.event = Event::Claude(claude::Event::Document(Box::new(result)));
-            record.dialect.decide(Agent::Claude);
+            let mut dialect = record.dialect;
+            let event = record.with(|value| dialect.read_untyped_document(value)).flatten();
+            (record.dialect, record.event) = (dialect, event.unwrap_or(Event::Untyped));
         }
         record
     }
@@ -85,7 +84,8 @@ impl Decoder {
         if bytes == record.bytes {
             return record;
         }
-        if matches!(record.event, Event::Claude(claude::Event::Document(_))) {
+        // Of what has no type, only a whole document is an agent's event.
+        if record.envelope.kind.is_none() && record.event.agent().is_some() {
             return Record { line: record.line, ..self.decode_document(bytes) };
         }
         if matches!(record.event, Event::Malformed(Malformed::TooLong | Malformed::NulRun) | Event::Rest) {

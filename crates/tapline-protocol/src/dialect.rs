@@ -2,10 +2,10 @@
 //! each other (`result`, `tool_use`, `error`): a line counts for an agent only where its shape is that agent's, too.
 
 use crate::agent::Agent;
+use crate::dialects::{read, read_untyped_document};
 use crate::event::Event;
 use crate::json::Value;
-use crate::tags::{Fit, Reading};
-use crate::{claude, codex};
+use crate::tags::Fit;
 
 /// So many lines may say nothing; then the stream is of no agent that is known, for good.
 const UNDECIDED: u8 = 64;
@@ -59,7 +59,7 @@ impl Dialect {
     /// Reads an object with a type.
     pub(crate) fn read(&mut self, kind: &str, subtype: Option<&str>, value: Value<'_>) -> Event {
         let event = match self.decided {
-            Decided::Agent(agent) => read_as(agent, kind, subtype, value).map(|(event, _)| event),
+            Decided::Agent(agent) => read(agent, kind, subtype, value).map(|(event, _)| event),
             Decided::Unknown => None,
             Decided::NotYet => self.try_all(kind, subtype, value),
         };
@@ -72,7 +72,7 @@ impl Dialect {
     fn try_all(&mut self, kind: &str, subtype: Option<&str>, value: Value<'_>) -> Option<Event> {
         let mut open = None;
         for agent in Agent::ALL {
-            let Some((event, fit)) = read_as(*agent, kind, subtype, value) else { continue };
+            let Some((event, fit)) = read(*agent, kind, subtype, value) else { continue };
             match fit {
                 Fit::Sure => {
                     self.decided = Decided::Agent(*agent);
@@ -87,7 +87,7 @@ impl Dialect {
                 Fit::Likely | Fit::Open | Fit::Not => {}
             }
         }
-        // A new `system` event is as likely Claude's as not.
+        // A new `system` event is as likely a known agent's as not.
         self.foreign |= open.is_none() && kind != "system";
         self.pass();
         open
@@ -109,49 +109,12 @@ impl Dialect {
         self.pass();
     }
 
-    /// A whole document of the older, untyped shape, which one agent alone writes.
-    pub(crate) fn decide(&mut self, agent: Agent) {
+    /// Reads a whole document without a type.
+    pub(crate) fn read_untyped_document(&mut self, value: Value<'_>) -> Option<Event> {
+        let (agent, event) = read_untyped_document(value)?;
         if self.decided == Decided::NotYet {
             self.decided = Decided::Agent(agent);
         }
+        Some(event)
     }
-}
-
-/// Reads an object as one of this agent's.
-fn read_as(agent: Agent, kind: &str, subtype: Option<&str>, value: Value<'_>) -> Option<(Event, Fit)> {
-    fn event<E>(reading: Reading<E>, fit: Fit, event: fn(E) -> Event) -> (Event, Fit) {
-        let event = event(reading.event);
-        match reading.error {
-            Some(error) => (Event::Invalid { event: Box::new(event), error }, fit),
-            None => (event, fit),
-        }
-    }
-    match agent {
-        Agent::Claude => claude::read(kind, subtype, value).map(|reading| {
-            let fit = claude::fit(&reading);
-            event(reading, fit, Event::Claude)
-        }),
-        Agent::Codex => codex::read(kind, value).map(|reading| {
-            let fit = codex::fit(&reading);
-            event(reading, fit, Event::Codex)
-        }),
-    }
-}
-
-/// The one copy of a known `type`.
-pub(crate) fn known_kind(kind: &str) -> Option<&'static str> {
-    if kind == "system" { Some("system") } else { claude::Event::known_tag(kind).or_else(|| codex::Event::known_tag(kind)) }
-}
-
-/// The keys that an agent's events of this tag are known to have.
-pub(crate) fn known_keys(agent: Agent, tag: &str) -> Option<Vec<&'static str>> {
-    match agent {
-        Agent::Claude => claude::Event::known_keys(tag).map(Iterator::collect),
-        Agent::Codex => codex::Event::known_keys(tag).map(Iterator::collect),
-    }
-}
-
-/// Whether a version of a known agent wrote this line that is too old to be read.
-pub(crate) fn is_too_old(value: Value<'_>) -> bool {
-    codex::is_before_0_44(value)
 }

@@ -30,15 +30,24 @@ pub mod claude;
 pub mod codex;
 mod decode;
 mod dialect;
+mod dialects;
 mod event;
 mod input;
 mod json;
 mod lines;
 mod reader;
 mod record;
+mod stop;
 mod tags;
-mod transcript;
 mod wire;
+
+/// What an agent and the program that runs it say to each other besides the conversation: requests, questions, answers. One agent
+/// has such a protocol so far.
+pub mod control {
+    pub use crate::claude::content::{Block, Content};
+    pub use crate::claude::control::*;
+    pub use crate::claude::system::Hook;
+}
 
 pub use agent::Agent;
 pub use decode::{Decoder, check_text};
@@ -49,5 +58,10 @@ pub use json::{Entries, Items, Json, JsonError, Kind, Number, SyntaxError, Tape,
 pub use lines::{DEFAULT_LINE_LIMIT, Line, Piece, Splitter};
 pub use reader::Reader;
 pub use record::{Envelope, Record};
-pub use transcript::Transcript;
+pub use stop::StopReason;
 pub use wire::{Field, Frame, Nullable, Read, Shape, Tokens};
+
+/// The README's example compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

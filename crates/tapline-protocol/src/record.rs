@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::dialect::{Dialect, is_too_old, known_keys};
+use crate::agent::Agent;
+use crate::dialect::Dialect;
+use crate::dialects::{in_transcript, known_keys, too_old};
 use crate::event::Event;
 use crate::json::{Json, Tape, Value};
 use crate::lines::BOM;
@@ -73,9 +75,21 @@ impl Record {
         Some(format!("system/{}", self.envelope.subtype.as_deref().unwrap_or_default()))
     }
 
-    /// Whether a version of a known agent wrote it that is too old to be read: `codex exec --json` before 0.44.
-    pub fn is_too_old(&self) -> bool {
-        self.envelope.kind.is_none() && self.with(is_too_old).unwrap_or(false)
+    /// Whose line it is, and what to say of it, if a version wrote it that is too old to be read.
+    pub fn too_old(&self) -> Option<(Agent, &'static str)> {
+        if self.envelope.kind.is_some() { None } else { self.with(too_old)? }
+    }
+
+    /// If it is a line of a session file that an agent keeps for itself: what that is, where it is kept, what reads it, and what to
+    /// use instead. Such files look much like streams, but have no end and no totals.
+    ///
+    /// ```
+    /// let line = br#"{"parentUuid":null,"sessionId":"s","type":"user","message":{"role":"user","content":"hi"}}"#;
+    /// let record = tapline_protocol::Decoder::default().decode_line(1, line.to_vec());
+    /// assert!(record.in_transcript().is_some_and(|about| about.starts_with("a transcript that Claude Code keeps")));
+    /// ```
+    pub fn in_transcript(&self) -> Option<&'static str> {
+        self.with(in_transcript)?
     }
 
     /// The top-level keys that this version does not know for this tag: the drift.

@@ -2,12 +2,29 @@
 
 use crate::json::{Kind, Value};
 
-/// An event that was read.
-pub(crate) struct Reading<E> {
-    /// What could be read.
-    pub(crate) event: E,
-    /// What is not as it was, where its shape has changed.
-    pub(crate) error: Option<String>,
+/// What an agent's folder knows of its lines: its events implement it.
+pub(crate) trait Wire: Sized {
+    /// Reads an object, unless it is of a type that the agent is not known to write.
+    fn read_line(kind: &str, subtype: Option<&str>, value: Value<'_>) -> Option<Reading<Self>>;
+
+    /// How well a line fits that was read like this. Agents borrow names from each other: a line counts only where its shape is
+    /// this agent's, too.
+    fn fit(reading: &Reading<Self>) -> Fit;
+
+    /// Reads a whole document without a type, if the agent writes such.
+    fn read_untyped_document(_value: Value<'_>) -> Option<Self> {
+        None
+    }
+
+    /// What to say of a line that a version wrote which is too old to be read.
+    fn too_old(_value: Value<'_>) -> Option<&'static str> {
+        None
+    }
+
+    /// What to say of a line of a session file that the agent keeps for itself.
+    fn in_transcript(_value: Value<'_>) -> Option<&'static str> {
+        None
+    }
 }
 
 /// How well a line fits an agent.
@@ -21,6 +38,14 @@ pub(crate) enum Fit {
     Open,
     /// It only looks like one of this agent's.
     Not,
+}
+
+/// An event that was read.
+pub(crate) struct Reading<E> {
+    /// What could be read.
+    pub(crate) event: E,
+    /// What is not as it was, where its shape has changed.
+    pub(crate) error: Option<String>,
 }
 
 /// Keys that any event may carry (read into [`Envelope`](crate::Envelope)).

@@ -48,4 +48,9 @@ pub use redact::{BadPattern, PieceRedactor, REDACTED, Redactor, SHAPES, SHORTEST
 pub use sent::{Sent, SentPieces};
 pub use store::{FindError, Store, attempt_folder, recording_name};
 pub use times::Piece;
-pub use writing::{Clock, End, Loss, Meta, Recorder, Stream, Sync, create_private_folder};
+pub use writing::{End, Loss, Meta, Recorder, Stop, Stream, Sync, create_private_folder};
+
+/// The README's example compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use tapline_protocol::{Json, Read as _, Value};
+use tapline_protocol::{Json, Read as _, StopReason, Value};
 
 use crate::error::RecordingError;
 use crate::sent::SentPieces;
 use crate::times::{Piece, piece};
-use crate::writing::{Clock, DECISIONS, End, Loss, Meta, Stream};
+use crate::writing::{DECISIONS, End, Loss, Meta, Stop, Stream};
 
 /// A recording that was opened.
 #[derive(Clone, Debug)]
@@ -167,18 +167,26 @@ fn read_meta(value: Value<'_>) -> Meta {
     }
 }
 
+/// Where several flags are set (recordings of earlier versions), the strongest counts.
+fn read_stop(value: Value<'_>) -> Option<Stop> {
+    let clock = value.get("clock");
+    let named = |reason: &StopReason| clock.and_then(|clock| text(clock, "name")).as_deref() == reason.clock();
+    let reason = match ["timed_out", "interrupted", "lingered"].map(|name| flag(value, name)) {
+        [true, ..] => Some(StopReason::Idle).filter(named).unwrap_or(StopReason::Timeout),
+        [_, true, _] => StopReason::Interrupted,
+        [.., true] => StopReason::Linger,
+        [false, false, false] => return None,
+    };
+    let limit_ms = clock.filter(|_| named(&reason)).and_then(|clock| clock.get("ms")).and_then(u64::read);
+    Some(Stop { reason, limit_ms })
+}
+
 fn read_end(value: Value<'_>) -> End {
     let losses = value.get("lost").and_then(Value::items).into_iter().flatten();
     End {
         exit_code: value.get("exit_code").and_then(|code| code.as_number()?.parse().ok()),
         signal: text(value, "signal"),
-        timed_out: flag(value, "timed_out"),
-        clock: value.get("clock").and_then(|clock| {
-            let ms = clock.get("ms").and_then(u64::read)?;
-            Some(Clock { name: text(clock, "name")?, ms })
-        }),
-        interrupted: flag(value, "interrupted"),
-        lingered: flag(value, "lingered"),
+        stop: read_stop(value),
         violated: text(value, "violated"),
         left: value.get("left").and_then(u64::read).and_then(|left| usize::try_from(left).ok()),
         duration_ms: value.get("duration_ms").and_then(u64::read),

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use serde::ser::SerializeMap as _;
+use tapline_protocol::StopReason;
 
 use crate::error::RecordingError;
 use crate::syncing::Synced;
@@ -80,15 +82,9 @@ pub struct End {
     pub exit_code: Option<i32>,
     /// The signal, by name.
     pub signal: Option<String>,
-    /// A timeout ended it.
-    pub timed_out: bool,
-    /// The clock that stopped it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub clock: Option<Clock>,
-    /// A person or program interrupted it.
-    pub interrupted: bool,
-    /// It was stopped after its final result.
-    pub lingered: bool,
+    /// Why it was stopped, if it was.
+    #[serde(flatten, serialize_with = "stop_on_disk")]
+    pub stop: Option<Stop>,
     /// The rule that it broke and was stopped for.
     pub violated: Option<String>,
     /// How many processes could not be stopped; 0 if they could not be counted.
@@ -111,13 +107,33 @@ pub struct End {
     pub lost: Vec<Loss>,
 }
 
-/// A clock that stops a run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Clock {
-    /// `timeout`, `idle-timeout` or `linger`.
-    pub name: String,
-    /// Its setting.
-    pub ms: u64,
+/// Why a run was stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stop {
+    /// Why.
+    pub reason: StopReason,
+    /// The setting of the clock that stopped it, if one did, in milliseconds.
+    pub limit_ms: Option<u64>,
+}
+
+/// On disk it is three flags, and the clock: `"clock":{"name":"idle-timeout","ms":5000}`.
+#[expect(clippy::ref_option, reason = "serde gives the field so")]
+fn stop_on_disk<S: serde::Serializer>(stop: &Option<Stop>, serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Clock {
+        name: &'static str,
+        ms: u64,
+    }
+    let is = |kind: fn(StopReason) -> bool| stop.is_some_and(|stop| kind(stop.reason));
+    let clock = stop.and_then(|stop| Some(Clock { name: stop.reason.clock()?, ms: stop.limit_ms? }));
+    let mut map = serializer.serialize_map(None)?;
+    map.serialize_entry("timed_out", &is(StopReason::is_timeout))?;
+    if let Some(clock) = clock {
+        map.serialize_entry("clock", &clock)?;
+    }
+    map.serialize_entry("interrupted", &is(StopReason::is_interrupt))?;
+    map.serialize_entry("lingered", &is(|reason| reason == StopReason::Linger))?;
+    map.end()
 }
 
 /// A file that could not be written further.

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tapline_protocol::Json;
-use tapline_protocol::claude::control::{
+use tapline_protocol::control::{
     Elicitation, HookCallback, HookInput, Initialize, McpMessage, McpMessageReply, Request, RequestUserDialog,
 };
 use tapline_session::permission::{Permissions, Ruling};

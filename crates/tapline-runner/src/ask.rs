@@ -27,7 +27,7 @@ impl Answer {
     /// The structured answer ([`Agent::json_schema`]), unchanged.
     pub fn structured(&self) -> Option<Json> {
         let said = self.report.turns.last().and_then(|turn| turn.structured_output.clone());
-        // Codex says it as its text.
+        // Some agents say it as their text.
         said.or_else(|| Json::parse(&self.text).ok())
     }
 

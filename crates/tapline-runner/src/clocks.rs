@@ -1,12 +1,11 @@
 //! The three clocks of a run: the whole of it, its silence, and how long it stays after its final result. Pure: it is
 //! told what happened when, and says what is due.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tapline_session::{Step, What};
 use tokio::time::Instant;
 
+use crate::activity::Activity;
 use crate::spec::Limits;
 
 /// Why a run is to be stopped.
@@ -26,8 +25,6 @@ pub(crate) struct Clocks {
     limits: Limits,
     started: Instant,
     heard: Instant,
-    /// The last turn has ended, and no other has begun.
-    ended: Option<Instant>,
     /// Nothing more can come.
     silent: Option<Instant>,
     /// More may be sent to the agent: it is right to wait.
@@ -36,23 +33,12 @@ pub(crate) struct Clocks {
     asked: bool,
     /// It owes us a turn, whatever has ended.
     owes: bool,
-    tasks: BTreeSet<String>,
 }
 
 impl Clocks {
-    /// From now on; `waits` if somebody will speak first.
-    pub(crate) fn new(limits: Limits, now: Instant, input_open: bool, waits: bool) -> Self {
-        Self {
-            limits,
-            started: now,
-            heard: now,
-            ended: waits.then_some(now),
-            silent: None,
-            input_open,
-            asked: false,
-            owes: false,
-            tasks: BTreeSet::new(),
-        }
+    /// From now on.
+    pub(crate) fn new(limits: Limits, now: Instant, input_open: bool) -> Self {
+        Self { limits, started: now, heard: now, silent: None, input_open, asked: false, owes: false }
     }
 
     /// How long they run.
@@ -65,36 +51,6 @@ impl Clocks {
         self.heard = now;
     }
 
-    /// A step of the stream.
-    pub(crate) fn step(&mut self, step: &Step, now: Instant) {
-        match &step.what {
-            What::Turn(_) => self.ended = Some(now),
-            What::Task(task) => {
-                if task.terminal {
-                    // It is about to wake the agent: the time to do so starts now.
-                    if self.tasks.remove(&task.id) && self.ended.is_some() {
-                        self.ended = Some(now);
-                    }
-                } else {
-                    self.tasks.insert(task.id.clone());
-                }
-            }
-            // A turn has begun. What a sub-agent does in the background is no turn.
-            What::Session(_) | What::Prompt { .. } | What::Text(_) | What::Thinking(_) | What::Call(_) | What::Partial(_)
-                if step.parent.is_none() =>
-            {
-                self.ended = None;
-            }
-            _ => {}
-        }
-    }
-
-    /// Something was sent to the agent: it is its turn.
-    pub(crate) fn sent(&mut self, now: Instant) {
-        self.heard = now;
-        self.ended = None;
-    }
-
     /// Whether the agent waits for an answer of ours: then it is right to be silent. And whether it owes us a turn: then it is not.
     pub(crate) fn ask(&mut self, asked: bool, owes: bool, now: Instant) {
         if self.asked && !asked || owes && !self.owes {
@@ -103,16 +59,10 @@ impl Clocks {
         (self.asked, self.owes) = (asked, owes);
     }
 
-    /// Tasks in the background were waited for long enough.
-    pub(crate) fn forget_tasks(&mut self) {
-        self.tasks.clear();
-    }
-
     /// Nothing more will be sent to the agent.
     pub(crate) fn input_closed(&mut self, now: Instant) {
         self.input_open = false;
         self.heard = now;
-        self.ended = self.ended.map(|_| now);
     }
 
     /// The agent has closed its stdout.
@@ -121,11 +71,11 @@ impl Clocks {
     }
 
     /// What is due next, and when. An agent that is not read is not silent.
-    pub(crate) fn next(&self, reading: bool) -> Option<(Instant, Alarm)> {
-        let waiting = self.ended.is_some() && self.input_open && !self.owes;
-        let over = self.ended.filter(|_| !self.input_open);
+    pub(crate) fn next(&self, activity: &Activity, reading: bool) -> Option<(Instant, Alarm)> {
+        let waiting = activity.rests.is_some() && self.input_open && !self.owes;
+        let over = activity.rests.filter(|_| !self.input_open);
         let background = self.limits.background.unwrap_or(Duration::MAX);
-        let wait = if self.tasks.is_empty() { self.limits.linger } else { self.limits.linger.max(background) };
+        let wait = if activity.tasks.is_empty() { self.limits.linger } else { self.limits.linger.max(background) };
         let lingers = [over.map(|at| at.checked_add(wait)), self.silent.map(|at| at.checked_add(self.limits.linger))];
         // A time that no clock can tell never comes.
         let linger = lingers.into_iter().flatten().flatten().min();
@@ -134,7 +84,7 @@ impl Clocks {
         let idle = self.limits.idle.filter(|_| silent).and_then(|limit| self.heard.checked_add(limit));
         let late = [timeout.map(|at| (at, Alarm::Timeout)), idle.map(|at| (at, Alarm::Idle))].into_iter().flatten();
         // A run that has said all it would say counts as what it said, whichever clock stops it.
-        let is_over = over.is_some() && self.tasks.is_empty();
+        let is_over = over.is_some() && activity.tasks.is_empty();
         let late = late.min_by_key(|(at, _)| *at).map(|(at, alarm)| (at, if is_over { Alarm::Linger } else { alarm }));
         let linger = linger.map(|at| (at, Alarm::Linger));
         [late, linger].into_iter().flatten().min_by_key(|(at, _)| *at)
@@ -151,6 +101,7 @@ mod tests {
 
     struct Told {
         clocks: Clocks,
+        activity: Activity,
         fold: Fold,
         decoder: Decoder,
         zero: Instant,
@@ -160,7 +111,8 @@ mod tests {
         fn new(limits: Limits, input_open: bool) -> Self {
             let zero = Instant::now();
             Self {
-                clocks: Clocks::new(limits, zero, input_open, false),
+                clocks: Clocks::new(limits, zero, input_open),
+                activity: Activity::new(false, zero),
                 fold: Fold::default(),
                 decoder: Decoder::default(),
                 zero,
@@ -171,14 +123,13 @@ mod tests {
             let now = self.zero + SECOND * at;
             self.clocks.hear(now);
             for record in self.decoder.push(format!("{line}\n").as_bytes()) {
-                for step in self.fold.apply(&record) {
-                    self.clocks.step(&step, now);
-                }
+                let steps = self.fold.apply(&record);
+                self.activity.accept(&record, &steps, now);
             }
         }
 
         fn due(&self) -> Option<(u64, Alarm)> {
-            self.clocks.next(true).map(|(at, alarm)| ((at - self.zero).as_secs(), alarm))
+            self.clocks.next(&self.activity, true).map(|(at, alarm)| ((at - self.zero).as_secs(), alarm))
         }
     }
 
@@ -230,6 +181,18 @@ mod tests {
     }
 
     #[test]
+    fn a_task_that_ended_without_a_word_may_wake_it_too() {
+        let mut run = Told::new(Limits::default(), false);
+        run.tell(1, INIT);
+        run.tell(2, STARTED);
+        run.tell(5, RESULT);
+        run.tell(40, r#"{"type":"system","subtype":"background_tasks_changed","tasks":[{"task_id":"t"}]}"#);
+        assert_eq!(run.due(), Some((605, Alarm::Linger)));
+        run.tell(50, r#"{"type":"system","subtype":"background_tasks_changed","tasks":[]}"#);
+        assert_eq!(run.due(), Some((80, Alarm::Linger)));
+    }
+
+    #[test]
     fn whichever_clock_stops_a_run_that_is_over_it_counts_as_what_it_said() {
         let mut run = Told::new(limits(), false);
         run.tell(1, INIT);
@@ -243,17 +206,19 @@ mod tests {
         run.tell(1, INIT);
         run.tell(2, RESULT);
         assert_eq!(run.due(), Some((100, Alarm::Timeout)), "neither silence nor linger");
-        run.clocks.sent(run.zero + SECOND * 30);
+        run.clocks.hear(run.zero + SECOND * 30);
+        run.activity.sent();
         assert_eq!(run.due(), Some((40, Alarm::Idle)), "it is the agent's turn");
         run.tell(35, RESULT);
         run.clocks.input_closed(run.zero + SECOND * 50);
+        run.activity.input_closed(run.zero + SECOND * 50);
         assert_eq!(run.due(), Some((60, Alarm::Linger)), "silent for so long, with everything said");
     }
 
     #[test]
     fn an_agent_that_is_not_read_is_not_silent() {
         let run = Told::new(limits(), false);
-        assert_eq!(run.clocks.next(false).map(|(at, _)| (at - run.zero).as_secs()), Some(100));
+        assert_eq!(run.clocks.next(&run.activity, false).map(|(at, _)| (at - run.zero).as_secs()), Some(100));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tapline_protocol::claude::control::{ControlRequest, Initialize, InitializeReply, Request, Response};
+use tapline_protocol::control::{ControlRequest, Initialize, InitializeReply, Request, Response};
 use tapline_protocol::{Json, Read};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{oneshot, watch};

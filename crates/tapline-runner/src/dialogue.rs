@@ -8,13 +8,14 @@ mod lines;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use tapline_protocol::claude::control::{ControlCancelRequest, ControlRequest, ControlResponse, McpMessage, Request, Response};
+use tapline_protocol::control::{ControlCancelRequest, ControlRequest, ControlResponse, McpMessage, Request, Response};
 use tapline_protocol::{Json, Record};
 use tapline_session::{Step, What};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use crate::activity::Activity;
 use crate::answers::{self, Answered, Answers, Around, Others, Places, Rewrite};
 use crate::settled::Settled;
 use crate::update::{Delivery, Over, Update};
@@ -158,7 +159,7 @@ impl Dialogue {
             pending: HashMap::new(),
             deliveries: HashMap::new(),
             used: HashSet::new(),
-            lifecycle: Lifecycle::new(),
+            lifecycle: Lifecycle::default(),
             around: Around { places: Places { home: cwd.clone(), cwd }, others },
             finishing: None,
             patience,
@@ -176,7 +177,7 @@ impl Dialogue {
     }
 
     /// Sees to what came, and says how a question of the agent's was settled.
-    pub(crate) fn speak(&mut self, spoken: Spoken) -> Outcome {
+    pub(crate) fn speak(&mut self, spoken: Spoken, activity: &Activity) -> Outcome {
         match spoken {
             Spoken::Said(Say::Message { uuid, line, delivery }) => {
                 // The agent passes over a name that it knows: no turn would ever come.
@@ -184,7 +185,7 @@ impl Dialogue {
                     let over = Over { messages: vec![uuid], turn: None };
                     return vec![Update::Over(Box::new(over))].into();
                 }
-                self.lifecycle.send(uuid.clone());
+                self.lifecycle.send(uuid.clone(), activity);
                 self.deliveries.insert(uuid, delivery);
             }
             Spoken::Said(Say::Request { id, line, reply, in_passing }) => {
@@ -234,7 +235,7 @@ impl Dialogue {
     }
 
     /// A line of the agent's came.
-    pub(crate) fn accept(&mut self, record: &Record, steps: &[Step], now: Instant) -> Outcome {
+    pub(crate) fn accept(&mut self, record: &Record, steps: &[Step], activity: &Activity) -> Outcome {
         for step in steps {
             if let What::Session(info) = &step.what {
                 let places = &mut self.around.places;
@@ -274,7 +275,7 @@ impl Dialogue {
             // One that comes late, twice or unasked is nobody's.
             let _ = wanted.reply.send(response.clone());
         }
-        let Heard { over, delivered } = self.lifecycle.accept(record, steps, now);
+        let Heard { over, delivered } = self.lifecycle.accept(record, steps, activity);
         for (uuid, delivery) in delivered {
             if let Some(told) = self.deliveries.get(&uuid) {
                 told.send_replace(Some(delivery));
@@ -375,22 +376,22 @@ impl Dialogue {
     }
 
     /// When the agent's input is to be closed, or a message is to be given up, whatever happens until then.
-    pub(crate) fn alarm(&self) -> Option<Instant> {
-        let close = match self.need() {
+    pub(crate) fn alarm(&self, activity: &Activity) -> Option<Instant> {
+        let close = match self.need(activity) {
             Need::Until(until) if self.lines.is_some() => Some(until),
             Need::Until(_) | Need::Open | Need::Nothing => None,
         };
-        close.into_iter().chain(self.lifecycle.due()).min()
+        close.into_iter().chain(self.lifecycle.due(activity)).min()
     }
 
     /// Messages that no result will ever name are over.
-    pub(crate) fn settle_due(&mut self, now: Instant) -> Vec<Update> {
-        self.lifecycle.settle_due(now).map(|over| Update::Over(Box::new(over))).into_iter().collect()
+    pub(crate) fn settle_due(&mut self, activity: &Activity, now: Instant) -> Vec<Update> {
+        self.lifecycle.settle_due(activity, now).map(|over| Update::Over(Box::new(over))).into_iter().collect()
     }
 
     /// Closes the agent's input once nothing needs it. `true` if something may, and was waited for long enough.
-    pub(crate) fn close_if_over(&mut self, now: Instant) -> bool {
-        let (over, gave_up) = match self.need() {
+    pub(crate) fn close_if_over(&mut self, activity: &Activity, now: Instant) -> bool {
+        let (over, gave_up) = match self.need(activity) {
             Need::Nothing => (true, false),
             Need::Until(until) => (until <= now, true),
             Need::Open => (false, false),
@@ -401,10 +402,10 @@ impl Dialogue {
         over && gave_up
     }
 
-    fn need(&self) -> Need {
+    fn need(&self, activity: &Activity) -> Need {
         match self.finishing {
             Some(since) if self.open.is_empty() && self.pending.values().all(|pending| pending.in_passing) => {
-                self.lifecycle.need(self.patience, since)
+                self.lifecycle.need(activity, self.patience, since)
             }
             _ => Need::Open,
         }

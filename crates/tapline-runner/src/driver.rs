@@ -23,7 +23,7 @@ use ladder::LOOK;
 use reading::ended;
 use state::State;
 pub(crate) use state::{Driver, Wires};
-use stopping::{NOT_TAKEN, clock_of};
+use stopping::{NOT_TAKEN, stop_of};
 use tapline_session::text::with_causes;
 
 /// A disk gets this long to take the end of a run that nobody stopped.
@@ -122,15 +122,14 @@ impl<T: Transport> Driver<T> {
             use std::os::unix::process::ExitStatusExt as _;
             self.ending.signal = self.state.exit.and_then(|status| status.signal()).map(signal_name);
         }
+        let stopped = self.ladder.reason();
+        self.ending.stopped = stopped;
         let duration = self.started.elapsed();
         let summary = self.fold.finish(&self.ending);
         let end = End {
             exit_code: self.ending.exit_code,
             signal: self.ending.signal.clone(),
-            timed_out: self.ending.timed_out,
-            clock: self.ladder.reason().and_then(|reason| clock_of(reason, self.clocks.limits())),
-            interrupted: self.ending.interrupted,
-            lingered: self.ending.lingered,
+            stop: stopped.map(|reason| stop_of(reason, self.clocks.limits())),
             violated: self.ending.violated.clone(),
             left: self.state.left,
             duration_ms: u64::try_from(duration.as_millis()).ok(),
@@ -143,16 +142,16 @@ impl<T: Transport> Driver<T> {
         let journal = self.journal.clone();
         let finished = tokio::task::spawn_blocking(move || journal.finish(&end));
         let grace = self.ladder.grace();
-        let patience = match self.ladder.reason() {
+        let patience = match stopped {
             _ if self.journal.is_given_up() => LOOK,
             Some(_) => grace,
             None => grace.max(DISK),
         };
         // Whoever wants it to end after a good run waits no longer for the disk than after any other.
         let tired = async {
-            if self.ladder.reason().is_none() && tokio::time::timeout(patience, self.wires.orders.recv()).await.is_ok() {
+            if stopped.is_none() && tokio::time::timeout(patience, self.wires.orders.recv()).await.is_ok() {
                 tokio::time::sleep(grace).await;
-            } else if self.ladder.reason().is_some() {
+            } else if stopped.is_some() {
                 tokio::time::sleep(patience).await;
             }
         };
@@ -170,7 +169,6 @@ impl<T: Transport> Driver<T> {
                     .to_owned(),
             )),
         }
-        let stopped = self.ladder.reason();
         self.wires.over.send_replace(stopped);
         if !updates.is_empty() {
             // A slow reader is waited for, unless somebody is tired of it.
@@ -185,7 +183,7 @@ impl<T: Transport> Driver<T> {
                 () = tired => {}
             }
         }
-        Conclusion { summary, ending: self.ending, duration, stopped }
+        Conclusion { summary, ending: self.ending, duration }
     }
 }
 

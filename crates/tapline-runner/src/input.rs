@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use tapline_protocol::claude::content::Content;
-use tapline_protocol::claude::control::{InputMessage, UserInput};
+use tapline_protocol::control::{Content, InputMessage, UserInput};
 use tapline_recording::Stream;
 use tokio::io::{AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc::UnboundedSender;

@@ -48,7 +48,8 @@ mod tree;
 // Who answers what the agent asks:
 mod agent;
 mod answers;
-// What is said both ways:
+// What is said both ways, and what the agent does:
+mod activity;
 mod control;
 mod dialogue;
 // What drives it:
@@ -86,11 +87,17 @@ pub use session::{Session, Turning};
 pub use settled::{Settled, SettledBy};
 pub use spec::{Environment, Input, Limits, Options, RecordTo};
 pub use stopper::Stopper;
+pub use tapline_protocol::StopReason;
 pub use tee::{Host, Tee, Teed};
 pub use turn::Turn;
-pub use update::{Conclusion, Delivery, Over, Seen, StopReason, Update};
+pub use update::{Conclusion, Delivery, Over, Seen, Update};
 
 /// Whether every process that an agent starts is found and stopped on this system; otherwise only its process group is.
 pub fn reaches_all() -> bool {
     tree::reaches_all()
 }
+
+/// The README's example compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -3,8 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use tapline_protocol::Json;
-use tapline_protocol::claude::content::{Block, Content};
-use tapline_protocol::claude::control::{InputMessage, UserInput};
+use tapline_protocol::control::{Block, Content, InputMessage, UserInput};
 use uuid::Uuid;
 
 /// When the agent reads a message during a turn. Without a priority it reads the message after the current tool call, in the

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, SystemTime};
 
-use tapline_protocol::claude::control::InitializeReply;
+use tapline_protocol::control::InitializeReply;
 use tapline_protocol::{Agent as Kind, InputShape, Record};
 use tapline_recording::Recorder;
 use tapline_session::{Collector, Ending, Fold, Format, Report, Run, What, rfc3339};
@@ -224,7 +224,7 @@ impl Running {
         let conclusion = ended.unwrap_or_else(|| {
             let ending = Ending::default();
             let summary = Fold::for_agent(Some(self.about.kind)).finish(&ending);
-            Conclusion { summary, ending, duration: self.about.started.elapsed(), stopped: None }
+            Conclusion { summary, ending, duration: self.about.started.elapsed() }
         });
         let run = Run {
             started_at: self.about.started_at.clone(),
@@ -262,7 +262,7 @@ pub fn report(collector: Collector, conclusion: &Conclusion, run: Run) -> Report
 pub fn report_not_started(kind: Kind, error: &StartError, run: Run) -> Report {
     let ending = Ending { not_started: Some(with_causes(error)), ..Ending::default() };
     let summary = Fold::for_agent(Some(kind)).finish(&ending);
-    let conclusion = Conclusion { summary, ending, duration: Duration::ZERO, stopped: None };
+    let conclusion = Conclusion { summary, ending, duration: Duration::ZERO };
     report(Collector::default(), &conclusion, run)
 }
 

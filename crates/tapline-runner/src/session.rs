@@ -6,7 +6,7 @@ use std::future::IntoFuture;
 use std::pin::Pin;
 use std::time::Duration;
 
-use tapline_protocol::claude::control::InitializeReply;
+use tapline_protocol::control::InitializeReply;
 use tapline_protocol::{Json, Record};
 use tapline_session::{Report, Step, What};
 

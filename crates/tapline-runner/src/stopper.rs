@@ -1,8 +1,7 @@
 //! How a run is told to stop, from any task.
 
+use tapline_protocol::StopReason;
 use tokio::sync::{mpsc, watch};
-
-use crate::update::StopReason;
 
 /// What a run can be told.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
-//! What a run tells whoever reads it: its updates, why it is stopped, and how it ended.
+//! What a run tells whoever reads it: its updates, and how it ended.
 
 use std::time::Duration;
 
-use tapline_protocol::Record;
+use tapline_protocol::{Record, StopReason};
 use tapline_session::step::Turn;
 use tapline_session::{Ending, Step, Summary};
 
@@ -47,23 +47,6 @@ pub struct Seen {
     pub steps: Vec<Step>,
 }
 
-/// Why a run was stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StopReason {
-    /// The whole run took too long.
-    Timeout,
-    /// The agent wrote nothing for too long.
-    Idle,
-    /// The agent kept running after its final result.
-    Linger,
-    /// A person interrupted it.
-    Interrupted,
-    /// This program received SIGTERM or similar.
-    Terminated,
-    /// This program called [`Stopper::stop`].
-    Stopped,
-}
-
 /// What became of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -100,6 +83,4 @@ pub struct Conclusion {
     pub ending: Ending,
     /// How long it took.
     pub duration: Duration,
-    /// Why it was stopped, if it was.
-    pub stopped: Option<StopReason>,
 }

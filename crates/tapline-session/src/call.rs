@@ -2,6 +2,7 @@
 
 use tapline_protocol::{Json, Kind, Value};
 
+use crate::agents::{Key, Tool, profiles};
 use crate::text::{fit, one_line};
 
 /// A tool's verb, in both tenses, and its title.
@@ -11,74 +12,14 @@ pub(crate) struct Described {
     pub(crate) title: String,
 }
 
-/// What of the input says what the call is about.
-enum Key {
-    /// In backticks: commands, paths, patterns.
-    Code(&'static [&'static str]),
-    /// As it is: descriptions, questions, queries.
-    Plain(&'static [&'static str]),
-    /// A list of tasks: how many are done.
-    Todos(&'static str),
-    /// The first of a list of questions.
-    Questions,
+/// The tools of all agents. A tool that is not there is shown by its name and its first text.
+fn tools() -> impl Iterator<Item = &'static Tool> {
+    profiles().flat_map(|profile| profile.tools)
 }
-
-/// The tools of both agents. A tool that is not here is shown by its name and its first text.
-const TOOLS: &[(&str, &str, &str, Key)] = &[
-    ("Bash", "running", "ran", Key::Code(&["command"])),
-    ("PowerShell", "running", "ran", Key::Code(&["command"])),
-    ("command_execution", "running", "ran", Key::Code(&["command"])),
-    ("BashOutput", "checking", "checked", Key::Plain(&["bash_id", "task_id"])),
-    ("TaskOutput", "checking", "checked", Key::Plain(&["task_id"])),
-    ("KillShell", "stopping", "stopped", Key::Plain(&["shell_id"])),
-    ("KillBash", "stopping", "stopped", Key::Plain(&["shell_id"])),
-    ("TaskStop", "stopping", "stopped", Key::Plain(&["task_id"])),
-    ("Monitor", "watching", "watched", Key::Code(&["command", "task_id"])),
-    ("Read", "reading", "read", Key::Code(&["file_path", "path"])),
-    ("NotebookRead", "reading", "read", Key::Code(&["notebook_path"])),
-    ("LS", "listing", "listed", Key::Code(&["path"])),
-    ("Write", "writing", "wrote", Key::Code(&["file_path", "path"])),
-    ("Edit", "editing", "edited", Key::Code(&["file_path", "path"])),
-    ("MultiEdit", "editing", "edited", Key::Code(&["file_path"])),
-    ("NotebookEdit", "editing", "edited", Key::Code(&["notebook_path"])),
-    ("file_change", "changing", "changed", Key::Code(&["paths"])),
-    ("Glob", "finding", "found", Key::Code(&["pattern"])),
-    ("Grep", "searching", "searched", Key::Code(&["pattern"])),
-    ("LSP", "looking up", "looked up", Key::Code(&["symbol", "operation"])),
-    ("ToolSearch", "finding tools", "found tools", Key::Plain(&["query"])),
-    ("WebSearch", "searching the web", "searched the web", Key::Plain(&["query"])),
-    ("web_search", "searching the web", "searched the web", Key::Plain(&["query"])),
-    ("WebFetch", "fetching", "fetched", Key::Plain(&["url"])),
-    ("Task", "delegating", "delegated", Key::Plain(&["description", "prompt"])),
-    ("Agent", "delegating", "delegated", Key::Plain(&["description", "prompt"])),
-    ("Workflow", "starting", "started", Key::Plain(&["name", "workflow", "description"])),
-    ("SendMessage", "messaging", "messaged", Key::Plain(&["summary", "to", "message"])),
-    ("collab_tool_call", "delegating", "delegated", Key::Plain(&["prompt", "tool"])),
-    ("TodoWrite", "planning", "planned", Key::Todos("todos")),
-    ("todo_list", "planning", "planned", Key::Todos("items")),
-    ("TaskCreate", "planning", "planned", Key::Plain(&["subject", "description"])),
-    ("TaskUpdate", "planning", "planned", Key::Plain(&["subject", "status", "taskId"])),
-    ("AskUserQuestion", "asking", "asked", Key::Questions),
-    ("Skill", "using skill", "used skill", Key::Plain(&["skill", "command"])),
-    ("SlashCommand", "running", "ran", Key::Code(&["command"])),
-    ("EnterPlanMode", "planning", "planned", Key::Plain(&[])),
-    ("ExitPlanMode", "proposing a plan", "proposed a plan", Key::Plain(&["plan"])),
-    ("StructuredOutput", "answering", "answered", Key::Plain(&[])),
-    ("ListMcpResourcesTool", "listing resources", "listed resources", Key::Plain(&["server"])),
-    ("ReadMcpResourceTool", "reading", "read", Key::Code(&["uri"])),
-    ("EnterWorktree", "entering a worktree", "entered a worktree", Key::Plain(&["name", "path"])),
-    ("ExitWorktree", "leaving a worktree", "left a worktree", Key::Plain(&["name", "path"])),
-    ("ScheduleWakeup", "scheduling", "scheduled", Key::Plain(&["reason", "prompt"])),
-    ("CronCreate", "scheduling", "scheduled", Key::Plain(&["name", "schedule", "prompt"])),
-    ("CronDelete", "unscheduling", "unscheduled", Key::Plain(&["name", "id"])),
-    ("CronList", "listing schedules", "listed schedules", Key::Plain(&[])),
-    ("ReportFindings", "reporting", "reported", Key::Plain(&["title", "summary"])),
-    ("ListAgents", "listing agents", "listed agents", Key::Plain(&[])),
-];
 
 /// The names of all tools that are known.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    TOOLS.iter().map(|(name, ..)| *name)
+    tools().map(|tool| tool.0)
 }
 
 /// No title is longer: it stands on one line.
@@ -86,9 +27,9 @@ const TITLE_COLUMNS: usize = 200;
 
 /// Describes a call of this tool with this input.
 pub(crate) fn describe(name: &str, input: Option<&Json>) -> Described {
-    let known = TOOLS.iter().find(|(tool, ..)| *tool == name);
+    let known = tools().find(|tool| tool.0 == name);
     let read = |read: &dyn Fn(Value<'_>) -> Option<String>| input.and_then(|json| json.with(read)).flatten();
-    let Some((_, doing, done, key)) = known else {
+    let Some(Tool(_, doing, done, key)) = known else {
         let detail = read(&any_text).map(|text| format!(": {text}")).unwrap_or_default();
         let shown = match name.strip_prefix("mcp__").and_then(|rest| rest.split_once("__")) {
             Some((server, tool)) => format!("{server} {tool}{detail}"),

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use tapline_protocol::Record;
+use tapline_protocol::{Agent, Record};
 
 use crate::fold::Summary;
 use crate::policy::Violation;
@@ -150,7 +150,8 @@ impl Checker {
             self.add(warning.code.clone(), warning.line, warning.message.clone());
         }
         if summary.stream.lines.total > 0 && *summary.stream.known == 0 {
-            self.add("no-events", None, "no line is an event of claude or codex: is this an agent's stream?".to_owned());
+            let agents: Vec<_> = Agent::ALL.iter().map(|agent| agent.name()).collect();
+            self.add("no-events", None, format!("no line is an event of {}: is this an agent's stream?", agents.join(" or ")));
         }
         self.findings.sort_by_key(|finding| finding.line.unwrap_or(u64::MAX));
         for (code, count) in self.counts {

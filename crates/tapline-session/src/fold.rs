@@ -6,6 +6,8 @@ mod codex;
 mod prompts;
 mod rejected;
 mod sessions;
+mod side;
+mod sides;
 mod spoken;
 mod threads;
 mod turns;
@@ -13,53 +15,24 @@ mod turns;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde::{Deserialize, Serialize};
-use tapline_protocol::{Agent, Dialect, Event, InputShape, LineKind, Malformed, Record, SyntaxError};
+use tapline_protocol::{Agent, Dialect, Event, LineKind, Malformed, Record, SyntaxError};
 
-pub(crate) use codex::{NO_DETAIL, dropped_events, item_ok, merge, words_of};
+pub use codex::{CodexPart, ItemEntry, TurnCounts};
 pub use rejected::Rejected;
 pub use sessions::SessionFacts;
+pub(crate) use sides::Extensions;
 
 use crate::ledger::{Ledger, LedgerBuilder};
 use crate::recent::Recent;
 use crate::step::{Level, Notice, Odd, Said, Step, Task, Turn, What};
 use crate::text::{count_of, head, one_line};
 use crate::unwritten::Unwritten;
-use crate::verdict::{Ending, Evidence, TextFacts, TurnFacts, Verdict, Warnings, judge};
-use crate::words::words;
-use codex::CodexState;
+use crate::verdict::{Ending, Evidence, TextFacts, Verdict, Warnings, judge};
 use prompts::Prompts;
 use sessions::Ids;
+use sides::Sides;
 use spoken::Spoken;
 use threads::{Calls, Messages};
-
-words! {
-    /// Which shape of output a stream is.
-    pub enum Format {
-        /// `claude --output-format stream-json`
-        StreamJson = "stream-json",
-        /// `claude --output-format json`
-        Json = "json",
-        /// `claude --output-format json --verbose`
-        JsonVerbose = "json-verbose",
-        /// `codex exec --json`
-        ExecJson = "exec-json",
-        /// None that we know.
-        Unknown = "unknown",
-    } else Unknown
-}
-
-impl Format {
-    /// The format of an input of this shape from this agent.
-    pub fn of(shape: InputShape, agent: Option<Agent>) -> Self {
-        match (shape, agent) {
-            (_, None) => Self::Unknown,
-            (InputShape::Document, _) => Self::Json,
-            (InputShape::VerboseDocument, _) => Self::JsonVerbose,
-            (InputShape::Lines, Some(Agent::Claude)) => Self::StreamJson,
-            (InputShape::Lines, Some(Agent::Codex)) => Self::ExecJson,
-        }
-    }
-}
 
 /// Lines by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -133,7 +106,7 @@ pub struct Summary {
     pub background_launches: u64,
     /// Calls that were not permitted.
     pub denials: u64,
-    /// Those among them that no step has told of: Codex logged them on stderr, and nobody heard it in time.
+    /// Those among them that no step has told of: the agent logged them on stderr, and nobody heard it in time.
     pub rejected: Vec<Rejected>,
     /// What the stream was like.
     pub stream: StreamStats,
@@ -171,7 +144,6 @@ pub struct Fold {
     messages: Messages,
     asked: TextFacts,
     prompts: Prompts,
-    turn_facts: TurnFacts,
     spoken: Spoken,
     turns: Turns,
     tasks: BTreeMap<String, Task>,
@@ -182,22 +154,23 @@ pub struct Fold {
     limit_resets_at: Option<String>,
     /// Text that is being written and has not come whole, by thread.
     typing: BTreeMap<Option<String>, String>,
-    codex: CodexState,
+    sides: Sides,
     in_document: bool,
-    /// Codex before 0.44 writes here.
-    old_codex: bool,
+    /// A version wrote this that is too old to be read: what is said of that.
+    too_old: Option<&'static str>,
     /// Lines of types that are not known.
     unknown: u64,
 }
-
-/// Its lines have no type, and nothing in them says how a turn ended: it exits with 0 when it fails.
-const OLD_CODEX: &str = "this is the output of Codex before 0.44, which tapline does not read: use Codex 0.44 or newer";
 
 /// The turns so far.
 #[derive(Debug, Default)]
 struct Turns {
     /// The last result has nothing of this agent's.
     foreign_end: bool,
+    /// One has begun and not ended, as far as the agent says when one begins.
+    open: bool,
+    /// An error came, and the turn was completed all the same.
+    recovered: bool,
     count: usize,
     failed: usize,
     last: Option<Turn>,
@@ -264,28 +237,16 @@ impl Fold {
         }
     }
 
-    fn event(&mut self, event: &Event, out: &mut Steps<'_>) {
-        match event {
-            Event::Blank | Event::Rest => {}
-            Event::Malformed(why) => self.malformed(why, out),
-            Event::NotObject => out.odd("non-object", "JSON, but not an object"),
-            Event::Untyped => self.untyped(out),
-            Event::Unknown { kind } => self.unknown(kind, out),
-            Event::Invalid { event, error } => self.changed_shape(event, error, out),
-            Event::Claude(event) => self.claude(event, out),
-            Event::Codex(event) => self.codex(event, out),
-        }
-    }
-
     fn untyped(&mut self, out: &mut Steps<'_>) {
         self.stats.lines.untyped += 1;
-        if self.old_codex {
+        if self.too_old.is_some() {
             return out.quiet(None);
         }
-        if self.agent() != Some(Agent::Claude) && out.record.is_too_old() {
-            self.old_codex = true;
-            self.warnings.add("unsupported-version", Some(out.record.line), OLD_CODEX);
-            return out.notice(Level::Error, OLD_CODEX.to_owned());
+        let too_old = out.record.too_old().filter(|(agent, _)| self.agent().is_none_or(|known| known == *agent));
+        if let Some((_, why)) = too_old {
+            self.too_old = Some(why);
+            self.warnings.add("unsupported-version", Some(out.record.line), why);
+            return out.notice(Level::Error, why.to_owned());
         }
         let (message, text) = ("an object without a type".to_owned(), self.as_it_is(out));
         out.push(What::Odd(Odd { code: "untyped".into(), message, unknown: None, text }));
@@ -343,10 +304,10 @@ impl Fold {
         out.push(What::Odd(Odd { code: "unknown-type".into(), message, unknown: Some(kind.to_owned()), text }));
     }
 
-    /// Takes whole lines that the agent wrote to stderr: Codex tells of calls that it rejected there alone. Steps tell of them when
+    /// Takes whole lines that the agent wrote to stderr: some tell of calls that they rejected there alone. Steps tell of them when
     /// the turn ends.
     pub fn hear_stderr(&mut self, lines: &str) {
-        self.codex.log.hear(lines);
+        self.sides.hear_stderr(lines);
     }
 
     /// What a message that was never finished has said so far: for those who show a stream that was cut.
@@ -361,13 +322,14 @@ impl Fold {
 
     /// Whether something went wrong, even if the last turn did not.
     fn is_blemished(&self) -> bool {
-        self.turns.failed > 0 || self.denials > 0 || self.codex.recovered()
+        self.turns.failed > 0 || self.denials > 0 || self.turns.recovered
     }
 
     /// Everything that is known at the end.
     pub fn finish(self, ending: &Ending) -> Summary {
         let (agent, blemished) = (self.agent(), self.is_blemished());
-        let Self { mut warnings, turns, spoken, mut session, mut codex, tasks, launched, calls, .. } = self;
+        let Self { mut warnings, turns, spoken, mut session, mut sides, tasks, launched, calls, .. } = self;
+        let side = sides.of(agent);
         let texts = TextFacts { last_of_main: spoken.ends_with(), waiting: spoken.is_waiting(), ..self.asked };
         if agent.is_none() && self.unknown > 0 {
             // Where nothing is known, a list of it says no more than one sentence does.
@@ -376,8 +338,7 @@ impl Fold {
             let message = format!("{lines} of {} that tapline does not know; the text is kept", count_of(types, "type"));
             warnings.join("unknown-type", message);
         }
-        // Codex has no name for a session but its thread's.
-        session.ids = if agent == Some(Agent::Codex) { codex.ids.list.clone() } else { self.ids.list };
+        session.ids = side.session_ids().unwrap_or(self.ids.list);
         for (id, line) in calls.orphans() {
             warnings.add("orphan-result", Some(line), format!("a result for {id}, but there is no such call"));
         }
@@ -387,12 +348,10 @@ impl Fold {
         for (id, open) in calls.pending() {
             warnings.add("pending-call", Some(open.line), format!("{} ({id}) has no result", open.name));
         }
-        let (rejected, in_steps) = match agent {
-            Some(Agent::Codex) => std::mem::take(&mut codex.log).finish(ending.stderr.as_deref()),
-            Some(Agent::Claude) | None => (Vec::new(), 0),
-        };
+        let (rejected, in_steps) = side.rejected(ending.stderr.as_deref());
         for call in &rejected {
-            warnings.add("permission-denied", None, format!("Codex rejected {call}"));
+            let who = agent.map_or("the agent", Agent::title);
+            warnings.add("permission-denied", None, format!("{who} rejected {call}"));
         }
         let last_failed = turns.failure.is_some();
         if !last_failed && turns.failed > 0 {
@@ -407,18 +366,12 @@ impl Fold {
             && tasks.values().all(|task| task.terminal)
             && (tasks.len() >= launched.len() || launched.iter().all(|call| calls_of_tasks.contains(call.as_str())));
         let aborted = turns.last.as_ref().is_some_and(Turn::is_aborted);
-        let (answer, last_text) = match agent {
-            Some(Agent::Claude) | None => {
-                let words = (turns.count == 0).then(|| spoken.last().to_owned());
-                (Some(turns.answer.or(words).unwrap_or_default()), spoken.last().to_owned())
-            }
-            Some(Agent::Codex) => codex.answer(spoken.last().to_owned(), ending, &mut warnings),
-        };
+        let (answer, last_text) = side.answer(&turns, spoken.last(), ending, &mut warnings);
         let evidence = Evidence {
             known: agent.is_some() || self.stats.lines.objects == 0,
             objects: self.stats.lines.objects > 0,
-            result: agent.is_some() && turns.count > 0 && !turns.foreign_end && !codex.is_turn_open(),
-            failure: turns.failure.or_else(|| codex.failure().filter(|_| agent == Some(Agent::Codex))),
+            result: agent.is_some() && turns.count > 0 && !turns.foreign_end && !turns.open,
+            failure: turns.failure.or_else(|| side.failure()),
             aborted,
             blemished: blemished || !rejected.is_empty(),
             texts,
@@ -426,7 +379,7 @@ impl Fold {
             stop_reason: turns.stop_reason.as_deref(),
             tasks_ended: launched_ended,
             resets_at: self.limit_resets_at,
-            unsupported: self.old_codex.then_some(OLD_CODEX),
+            unsupported: self.too_old,
         };
         Summary {
             agent,

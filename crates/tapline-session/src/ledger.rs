@@ -8,11 +8,8 @@ use std::ops::{Add, AddAssign};
 
 use serde::{Deserialize, Serialize};
 use tapline_protocol::Json;
-use tapline_protocol::claude::message::Usage;
-use tapline_protocol::claude::result::ModelUsage;
-use tapline_protocol::codex::CodexUsage;
 
-pub(crate) use builder::LedgerBuilder;
+pub(crate) use builder::{LedgerBuilder, MessageUsage, ResultUsage};
 
 use crate::words::words;
 
@@ -67,43 +64,6 @@ impl Add for TokenCounts {
     fn add(mut self, other: Self) -> Self {
         self += other;
         self
-    }
-}
-
-impl From<&Usage> for TokenCounts {
-    fn from(usage: &Usage) -> Self {
-        Self {
-            input: usage.input_tokens.0,
-            output: usage.output_tokens.0,
-            cache_read: usage.cache_read_input_tokens.0,
-            cache_write: usage.cache_creation_input_tokens.0,
-            reasoning: usage.output_tokens_details.as_ref().map_or(0, |details| details.thinking_tokens.0),
-        }
-    }
-}
-
-impl From<&ModelUsage> for TokenCounts {
-    fn from(usage: &ModelUsage) -> Self {
-        Self {
-            input: usage.input_tokens.0,
-            output: usage.output_tokens.0,
-            cache_read: usage.cache_read_input_tokens.0,
-            cache_write: usage.cache_creation_input_tokens.0,
-            reasoning: usage.thinking_tokens.0,
-        }
-    }
-}
-
-/// Codex counts cached tokens as input too: they are taken out.
-impl From<&CodexUsage> for TokenCounts {
-    fn from(usage: &CodexUsage) -> Self {
-        Self {
-            input: usage.input_tokens.0.saturating_sub(usage.cached_input_tokens.0),
-            output: usage.output_tokens.0,
-            cache_read: usage.cached_input_tokens.0,
-            cache_write: usage.cache_write_input_tokens.0,
-            reasoning: usage.reasoning_output_tokens.0,
-        }
     }
 }
 

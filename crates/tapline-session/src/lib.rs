@@ -28,10 +28,12 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]
 
+mod agents;
 mod call;
 pub mod check;
 pub mod exit;
 mod fold;
+mod format;
 mod host;
 mod ledger;
 mod pattern;
@@ -49,12 +51,13 @@ mod unwritten;
 mod verdict;
 mod words;
 
-pub use fold::{Fold, Format, LineCounts, Rejected, SessionFacts, StreamStats, Summary};
+pub use fold::{CodexPart, Fold, ItemEntry, LineCounts, Rejected, SessionFacts, StreamStats, Summary, TurnCounts};
+pub use format::Format;
 pub use host::{Host, earlier_run};
 pub use ledger::{Basis, Ledger, ModelTotals, TokenCounts};
 pub use report::{
-    CallEntry, CodexPart, Collector, GetError, ItemEntry, OrphanEntry, PartialTexts, Report, ResultEntry, Run, Session,
-    TaskEntry, Tools, TurnCounts, check_path, get,
+    CallEntry, Collector, GetError, OrphanEntry, PartialTexts, Report, ResultEntry, Run, Session, TaskEntry, Tools, check_path,
+    get,
 };
 pub use signals::{parse_signal, signal_name};
 pub use step::{Step, What};
@@ -62,3 +65,8 @@ pub use time::{duration, parse_rfc3339, rfc3339};
 pub use unwritten::Unwritten;
 pub use verdict::{Advice, Category, Ending, Exit, ExitClass, Outcome, Retry, Verdict, WARNING_CODES, Warning};
 pub use words::UnknownWord;
+
+/// The README's example compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

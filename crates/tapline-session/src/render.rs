@@ -19,7 +19,7 @@ mod typing;
 
 pub use digest::digest;
 pub use html::CONTENT_POLICY;
-pub use output::{OutputError, Outputs, verbose_item};
+pub use output::{OutputError, Outputs, has_documents, verbose_item};
 pub use proposal::{Current, Proposal};
 pub use status::{Status, clock};
 pub use style::Style;

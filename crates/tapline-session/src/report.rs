@@ -2,24 +2,22 @@
 //! never removed or renamed within a `schema` number.
 
 mod collector;
-mod items;
 mod path;
 mod shape;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize};
-use tapline_protocol::codex::CodexUsage;
-use tapline_protocol::{Agent, Json, Number, without_lone_surrogates};
+use tapline_protocol::{Agent, Json, without_lone_surrogates};
 
 pub use collector::Collector;
 pub use path::{GetError, get};
 pub use shape::check_path;
 
-use crate::fold::{Format, StreamStats};
+use crate::fold::{CodexPart, StreamStats};
+use crate::format::Format;
 use crate::ledger::Ledger;
-use crate::step::{CallStatus, Hook, Phase, Retry, ServerAnswer, ServerCall, Setup, Turn};
+use crate::step::{CallStatus, Hook, Retry, ServerAnswer, ServerCall, Setup, Turn};
 use crate::verdict::Verdict;
 
 /// The report on one stream.
@@ -193,51 +191,4 @@ pub struct PartialTexts {
     pub text: String,
     pub thinking: String,
     pub json: String,
-}
-
-/// What only Codex reports.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-#[non_exhaustive]
-#[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
-pub struct CodexPart {
-    pub items: Vec<ItemEntry>,
-    pub reasoning: Vec<String>,
-    pub turns: TurnCounts,
-    pub turn_failures: Vec<String>,
-    pub stream_errors: Vec<String>,
-    pub reconnects: Vec<(Number, Number)>,
-    pub item_errors: Vec<String>,
-    pub dropped_events: u64,
-    pub usage: Option<CodexUsage>,
-}
-
-/// How many turns started, and how they ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-#[non_exhaustive]
-#[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
-pub struct TurnCounts {
-    pub started: u64,
-    pub completed: u64,
-    pub failed: u64,
-}
-
-/// A Codex item: its merged fields, and how it ended.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct ItemEntry {
-    /// The merged fields.
-    #[serde(flatten)]
-    pub fields: BTreeMap<String, Json>,
-    /// How far each event about it said that it is.
-    pub phases: Vec<Phase>,
-    /// Whether it succeeded.
-    pub ok: bool,
-    /// For a plan: how many entries are done.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub todo_done: Option<usize>,
-    /// For a plan: how many entries there are.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub todo_total: Option<usize>,
 }

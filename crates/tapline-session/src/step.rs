@@ -10,7 +10,6 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use tapline_protocol::claude::message::RawUsage;
 use tapline_protocol::claude::result::{Cost, Errors, ModelUsages};
-use tapline_protocol::codex::CodexUsage;
 use tapline_protocol::{Json, Number};
 
 pub use words::{CallStatus, DeltaKind, Level, Phase};
@@ -43,7 +42,7 @@ pub struct Step {
 #[serde(tag = "step", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum What {
-    /// A session (Codex: a thread) or another turn of it started.
+    /// A session (or a thread, as some agents call it) or another turn of it started.
     Session(Box<SessionInfo>),
     /// A person or program sent the agent a prompt.
     Prompt {
@@ -87,7 +86,7 @@ pub enum What {
     Question(Question),
     /// A tool is still running.
     Progress(Progress),
-    /// A Codex item, unchanged.
+    /// An item of an agent that tells of its work in items, unchanged.
     Item(Item),
     /// An error of the agent or the model that does not end the turn by itself.
     Error {
@@ -324,7 +323,7 @@ pub enum Partial {
 pub struct Turn {
     /// Its index among the turns, from 0.
     pub index: usize,
-    /// `success`, `error_max_turns`, … (Codex: `completed`, `failed`)
+    /// `success`, `error_max_turns`, … (other agents: `completed`, `failed`)
     pub subtype: Option<String>,
     /// Whether `is_error` was literally true.
     pub is_error: bool,
@@ -378,9 +377,9 @@ pub struct Turn {
     /// The sum of all turns up to this one.
     #[serde(skip)]
     pub so_far: Unwritten<SoFar>,
-    /// Codex: the thread's usage so far.
+    /// What the turn's thread has used so far, unchanged, where the agent counts by thread.
     #[serde(skip)]
-    pub thread_usage: Unwritten<Option<CodexUsage>>,
+    pub thread_usage: Unwritten<Option<Json>>,
 }
 
 /// The sum of all turns up to one.
@@ -537,7 +536,7 @@ pub struct Progress {
     pub elapsed: Option<f64>,
 }
 
-/// A Codex item, unchanged.
+/// An item, unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]

@@ -7,13 +7,14 @@ mod judge;
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
+use tapline_protocol::StopReason;
 
 use crate::exit;
 
 pub use category::Category;
-pub(crate) use category::{CodexFailure, TurnFacts};
+pub(crate) use category::{CONNECTION, named_in, of_words};
 pub(crate) use heuristics::{TextFacts, says_waiting};
-pub(crate) use judge::{Evidence, judge};
+pub(crate) use judge::{ERROR_LIMIT, Evidence, judge};
 
 use crate::unwritten::Unwritten;
 use crate::words::words;
@@ -27,13 +28,9 @@ pub struct Ending {
     pub signal: Option<String>,
     /// What the agent wrote to stderr.
     pub stderr: Option<String>,
-    /// A timeout ended the run.
-    pub timed_out: bool,
-    /// A person or program interrupted the run.
-    pub interrupted: bool,
-    /// The signal was sent after the final result, to a process that kept running: it does not count.
-    pub lingered: bool,
-    /// The run was stopped because it broke this rule.
+    /// Why the run was stopped, if it was. A process that was stopped because it kept running after its final result counts as what it said.
+    pub stopped: Option<StopReason>,
+    /// The rule that the run broke.
     pub violated: Option<String>,
     /// The agent could not be started, and why.
     pub not_started: Option<String>,

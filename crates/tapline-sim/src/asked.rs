@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use tapline_protocol::{Json, Kind, Value};
 
+use crate::agents::{Guest, guests};
 use crate::scenario::{Facts, Lane};
 
 /// Which API is asked.
@@ -22,9 +23,6 @@ pub(crate) struct Asked {
     pub(crate) stream: bool,
 }
 
-/// Headers by which a sub-agent's request is known.
-const OF_SUB_AGENTS: &[&str] = &["x-claude-code-agent-id", "x-openai-subagent"];
-
 impl Asked {
     /// Reads a request. `given` are the prompts that sub-agents were started with: older programs name no agent in their requests, but a
     /// conversation that begins with one of these is a sub-agent's.
@@ -37,10 +35,10 @@ impl Asked {
                 Api::Messages => of_messages(body),
                 Api::Responses => of_responses(body),
             };
-            let is_sub = OF_SUB_AGENTS.iter().any(|name| headers.contains_key(*name)) || given.contains(&facts.prompt);
-            // Claude Code's conversations have tools; what it asks without any is beside them.
-            let is_side =
-                api == Api::Messages && facts.tools.is_empty() && told(headers, "user-agent").starts_with("claude-cli");
+            let is_sub = guests().any(|guest| headers.contains_key(guest.of_sub_agents)) || given.contains(&facts.prompt);
+            let program = told(headers, "user-agent");
+            let asks_aside = |guest: &Guest| guest.asks_aside.is_some_and(|name| program.starts_with(name));
+            let is_side = facts.tools.is_empty() && guests().any(asks_aside);
             facts.lane = match (is_side, is_sub) {
                 (true, _) => Lane::Side,
                 (false, true) => Lane::Sub,

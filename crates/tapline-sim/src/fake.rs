@@ -8,6 +8,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tapline_protocol::Agent;
 use tapline_recording::Recording;
 
 use crate::error::SimError;
@@ -37,7 +38,7 @@ impl FakeAgent {
         let recording = Recording::open(recording.as_ref())?;
         let folder = temporary("tapline-fake").map_err(|(path, error)| SimError::Make { path, error })?;
         // What a recording says it is may be anything.
-        let name = recording.meta.agent.as_deref().filter(|name| ["claude", "codex"].contains(name)).unwrap_or("claude");
+        let name = recording.meta.agent.as_deref().and_then(Agent::named).unwrap_or_default().name();
         let program = folder.join(name);
         // Each agent is let go when it is dropped, and no other with it.
         options.released = Arc::default();

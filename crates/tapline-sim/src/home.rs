@@ -7,24 +7,9 @@ use std::path::{Path, PathBuf};
 use tapline_recording::create_private_folder;
 use uuid::Uuid;
 
+use crate::agents::{Guest, guests};
 use crate::error::SimError;
 
-/// Nobody's key.
-const KEY: &str = "sk-tapline-sim-not-a-key";
-/// The variable that Codex reads its key from.
-const CODEX_KEY: &str = "TAPLINE_SIM_KEY";
-/// Variables by which an agent might find somebody's account, or another model.
-pub(crate) const LOGINS: &[&str] = &[
-    "ANTHROPIC_AUTH_TOKEN",
-    "ANTHROPIC_CUSTOM_HEADERS",
-    "ANTHROPIC_MODEL",
-    "CLAUDE_CODE_OAUTH_TOKEN",
-    "CLAUDE_CODE_USE_BEDROCK",
-    "CLAUDE_CODE_USE_VERTEX",
-    "CLAUDE_CODE_USE_FOUNDRY",
-    "OPENAI_API_KEY",
-    "CODEX_API_KEY",
-];
 /// What alone is passed on.
 const PASSED_ON: &[&str] = &["PATH", "TERM", "LANG"];
 
@@ -44,16 +29,26 @@ impl Folder {
             given.map_or_else(|| temporary("tapline-sim"), |path| std::path::absolute(&path).map_err(|error| (path, error)));
         let path = path.map_err(|(path, error)| SimError::Make { path, error })?;
         let folder = Self { path, fresh };
-        for path in [folder.path.join("tmp"), folder.path.join(".codex")] {
-            create_private_folder(&path).map_err(|error| SimError::Make { path, error })?;
+        let tmp = folder.path.join("tmp");
+        create_private_folder(&tmp).map_err(|error| SimError::Make { path: tmp, error })?;
+        for guest in guests() {
+            folder.furnish(guest, address)?;
         }
-        let config = folder.path.join(".codex/config.toml");
-        // A HOME that is given may be somebody's.
-        if std::fs::read(&config).is_ok_and(|text| !text.starts_with(WRITTEN.as_bytes())) {
-            return Err(SimError::NotOurs(config));
-        }
-        std::fs::write(&config, codex_config(address)).map_err(|error| SimError::Make { path: config, error })?;
         Ok(folder)
+    }
+
+    /// Writes the configuration that an agent needs.
+    fn furnish(&self, guest: &Guest, address: SocketAddr) -> Result<(), SimError> {
+        let Some((file, config)) = guest.config else { return Ok(()) };
+        let path = self.path.join(guest.folder.1);
+        create_private_folder(&path).map_err(|error| SimError::Make { path: path.clone(), error })?;
+        let path = path.join(file);
+        // A HOME that is given may be somebody's.
+        if std::fs::read(&path).is_ok_and(|text| !text.starts_with(WRITTEN.as_bytes())) {
+            return Err(SimError::NotOurs(path));
+        }
+        let text = format!("{WRITTEN}{}", config(address));
+        std::fs::write(&path, text).map_err(|error| SimError::Make { path, error })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -89,32 +84,28 @@ pub(crate) fn temporary(prefix: &str) -> Result<PathBuf, (PathBuf, std::io::Erro
 /// By this line a configuration of ours is known.
 const WRITTEN: &str = "# Written by tapline sim.\n";
 
-fn codex_config(address: SocketAddr) -> String {
-    format!(
-        "{WRITTEN}model_provider = \"tapline\"\n\n[model_providers.tapline]\nname = \"tapline sim\"\nbase_url = \"http://{address}/v1\"\n\
-         wire_api = \"responses\"\nenv_key = \"{CODEX_KEY}\"\nrequest_max_retries = 2\nstream_max_retries = 2\n\n\
-         # Offline, these only wait for a network.\n[analytics]\nenabled = false\n\n[features]\nplugins = false\napps = false\n"
-    )
+/// What agents need to ask the model at this address.
+pub(crate) fn variables(address: SocketAddr) -> Vec<(String, OsString)> {
+    let pairs = guests().flat_map(|guest| (guest.variables)(address));
+    pairs.map(|(name, value)| (name.to_owned(), value.into())).collect()
 }
 
-/// What an agent needs to ask the model at this address.
-pub(crate) fn variables(address: SocketAddr) -> Vec<(String, OsString)> {
-    let pairs = [
-        ("ANTHROPIC_BASE_URL", format!("http://{address}")),
-        ("ANTHROPIC_API_KEY", KEY.to_owned()),
-        ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".to_owned()),
-        ("DISABLE_AUTOUPDATER", "1".to_owned()),
-        // As root, Claude Code skips permissions only where it is told that nothing can come of it.
-        ("IS_SANDBOX", "1".to_owned()),
-        (CODEX_KEY, KEY.to_owned()),
-    ];
-    pairs.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect()
+/// The folders of agents under this HOME, by the variables that name them.
+pub(crate) fn folders(home: &Path) -> impl Iterator<Item = (String, OsString)> {
+    guests().map(|guest| folder(guest, home))
+}
+
+fn folder(guest: &Guest, home: &Path) -> (String, OsString) {
+    let (name, folder) = guest.folder;
+    (name.to_owned(), home.join(folder).into_os_string())
 }
 
 /// The whole environment.
 pub(crate) fn environment(address: SocketAddr, home: &Path) -> Vec<(String, OsString)> {
     let passed_on = PASSED_ON.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var_os(name)?)));
-    let own = [("HOME", home.to_owned()), ("TMPDIR", home.join("tmp")), ("CODEX_HOME", home.join(".codex"))];
+    let own = [("HOME", home.to_owned()), ("TMPDIR", home.join("tmp"))];
     let own = own.into_iter().map(|(name, path)| (name.to_owned(), path.into_os_string()));
-    passed_on.chain(own).chain(variables(address)).collect()
+    // Who finds a configuration of ours is told where.
+    let configured = guests().filter(|guest| guest.config.is_some()).map(|guest| folder(guest, home));
+    passed_on.chain(own).chain(configured).chain(variables(address)).collect()
 }

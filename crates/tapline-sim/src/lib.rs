@@ -22,6 +22,7 @@
 
 #![forbid(unsafe_code)]
 
+mod agents;
 mod answer;
 mod asked;
 mod error;
@@ -44,3 +45,8 @@ pub use scenario::{
     Block, EXAMPLE, Facts, Fault, Kind, Lane, Pace, Pattern, Scenario, Text, Times, ToolCall, Turn, Usage, When, Whole,
 };
 pub use sim::{Sim, SimOptions};
+
+/// The README's example compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use tapline_recording::{Recording, Stream};
 
+use crate::agents::guests;
 use frame::{answered, is_result, may_answer};
 use host::{Host, Woken};
 use order::{Inputs, Next, Sent};
@@ -426,8 +427,11 @@ pub fn recorded_version(recording: &Recording) -> Option<String> {
     let mut head = vec![0; 1 << 20];
     let mut file = File::open(recording.stdout()).ok()?;
     let count = file.read(&mut head).ok()?;
-    let key = b"\"claude_code_version\":\"";
-    let at = memchr::memmem::find(&head[..count], key)? + key.len();
+    let behind = |key: &str| {
+        let key = format!("\"{key}\":\"");
+        Some(memchr::memmem::find(&head[..count], key.as_bytes())? + key.len())
+    };
+    let at = guests().filter_map(|guest| guest.version).find_map(behind)?;
     let version = head[at..count].split(|byte| *byte == b'"').next()?;
     String::from_utf8(version.to_vec()).ok()
 }

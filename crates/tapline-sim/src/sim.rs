@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use tapline_recording::Redactor;
 use tokio::sync::oneshot;
 
+use crate::agents::LOGINS;
 use crate::error::SimError;
 use crate::home;
 use crate::journal::{Journal, Logged};
@@ -61,7 +62,7 @@ impl Default for SimOptions {
 
 impl Sim {
     /// Variables through which an agent might find a real account.
-    pub const LOGINS: &[&str] = home::LOGINS;
+    pub const LOGINS: &[&str] = LOGINS;
 
     /// Starts a model with this scenario (TOML or JSON), on loopback.
     pub fn start(scenario: &str) -> Result<Self, SimError> {
@@ -121,9 +122,7 @@ impl Sim {
 
     /// The variables that an agent in another environment needs to use this model. Remove [`Sim::LOGINS`] from that environment.
     pub fn variables(&self) -> Vec<(String, OsString)> {
-        let own = [("CODEX_HOME", ".codex"), ("CLAUDE_CONFIG_DIR", ".claude")];
-        let own = own.map(|(name, folder)| (name.to_owned(), self.home.path().join(folder).into_os_string()));
-        home::variables(self.address).into_iter().chain(own).collect()
+        home::variables(self.address).into_iter().chain(home::folders(self.home.path())).collect()
     }
 
     /// The HOME of its agents. It is removed with the sim.

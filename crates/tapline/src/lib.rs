@@ -34,36 +34,14 @@
 //!
 //! The report on a recording or on a file with a stream, without tokio (`default-features = false`, feature `archive`):
 //!
-//! ```
+//! ```no_run
 //! # #[cfg(feature = "archive")]
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let path = std::env::temp_dir().join(format!("tapline-facade-{}.jsonl", std::process::id()));
-//! # std::fs::write(&path, r#"{"type":"result","subtype":"success","result":"4","total_cost_usd":0.01}"#)?;
-//! let report = tapline::report(&path)?; // the folder of a recording, or `run.jsonl`
+//! # fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let report = tapline::report("run.jsonl")?; // or the folder of a recording
 //! println!("{}: {:?}", report.verdict.outcome, report.ledger.cost_usd);
-//!
-//! let json = report.to_json();
-//! assert_eq!(report, serde_json::from_str::<tapline::Report>(&json)?); // a report is a value
-//! # std::fs::remove_file(&path)?;
+//! assert_eq!(report, serde_json::from_str(&report.to_json())?); // a report is a value
 //! # Ok(())
 //! # }
-//! # #[cfg(not(feature = "archive"))]
-//! # fn main() {}
-//! ```
-//!
-//! An existing stream, from a pipe or with facts that it does not contain, with no feature at all:
-//!
-//! ```
-//! use std::io::BufReader;
-//! use tapline::{Ending, Outcome, read_report};
-//!
-//! # let file: &[u8] = br#"{"type":"result","subtype":"success","is_error":true,"result":"API Error: 429","session_id":"s"}"#;
-//! // let file = std::fs::File::open("run.jsonl")?;
-//! let report = read_report(BufReader::new(file), &Ending::default())?;
-//! assert_eq!(report.verdict.outcome, Outcome::Failure); // although the subtype is `success`
-//! assert_eq!(report.verdict.category, Some(tapline::Category::RateLimit));
-//! assert_eq!(report.session.id.as_deref(), Some("s"));
-//! # Ok::<(), std::io::Error>(())
 //! ```
 //!
 //! * [`Agent`]: what to start, and its limits. `start` returns a run with one verdict, `session` a conversation. However it ends,
@@ -91,13 +69,14 @@ pub use tapline_session as session;
 pub use tapline_archive::{Source, SourceError, report, report_of, report_of_bytes};
 pub use tapline_protocol::claude::control::{HookReply, PermissionUpdate, Request};
 pub use tapline_protocol::{
-    Agent as AgentKind, Decoder, Envelope, Event, Input, InputFormat, InputShape, Json, Number, Reader, Record, Value,
+    Agent as AgentKind, Decoder, Envelope, Event, Input, InputFormat, InputShape, Json, Number, Reader, Record, StopReason,
+    Value,
 };
 #[cfg(feature = "run")]
 pub use tapline_runner::{
     Agent, Answer, Answers, Control, Conversation, Delivery, ElicitationReply, Failure, HookEvent, HookQuestion, Message, Over,
-    Permission, PermissionQuestion, Priority, Running, Sent, Session, SessionError, Settled, SettledBy, StartError, StopReason,
-    Stopper, Tool, ToolResult, ToolServer, Turn, Turning, Update, ask,
+    Permission, PermissionQuestion, Priority, Running, Sent, Session, SessionError, Settled, SettledBy, StartError, Stopper,
+    Tool, ToolResult, ToolServer, Turn, Turning, Update, ask,
 };
 pub use tapline_session::{
     Advice, Category, Collector, Ending, Fold, Format, Ledger, Outcome, Report, Run, Step, Summary, TokenCounts, Verdict,
@@ -106,7 +85,20 @@ pub use tapline_session::{
 
 pub use tapline_session::permission::{Permissions, Rule, Ruling};
 
-/// Reads a whole stream, of either agent and in any format, and returns its report.
+/// Reads a whole stream, of either agent and in any format, and returns its report. Needs no feature.
+///
+/// ```
+/// use std::io::BufReader;
+/// use tapline::{Ending, Outcome, read_report};
+///
+/// # let file: &[u8] = br#"{"type":"result","subtype":"success","is_error":true,"result":"API Error: 429","session_id":"s"}"#;
+/// // let file = std::fs::File::open("run.jsonl")?;
+/// let report = read_report(BufReader::new(file), &Ending::default())?;
+/// assert_eq!(report.verdict.outcome, Outcome::Failure); // although the subtype is `success`
+/// assert_eq!(report.verdict.category, Some(tapline::Category::RateLimit));
+/// assert_eq!(report.session.id.as_deref(), Some("s"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub fn read_report(source: impl BufRead, ending: &Ending) -> io::Result<Report> {
     let mut input = Input::open(source, InputFormat::Auto, Decoder::default())?;
     let (mut fold, mut collector) = (Fold::default(), Collector::default());
@@ -120,7 +112,11 @@ pub fn read_report(source: impl BufRead, ending: &Ending) -> io::Result<Report> 
     Ok(collector.report(summary, format, Run::default(), ending))
 }
 
-/// The README's example compiles.
+/// The examples of the READMEs compile.
 #[cfg(all(doctest, feature = "run"))]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
+mod readme {
+    #[doc = include_str!("../README.md")]
+    struct OfTheCrate;
+    #[doc = include_str!("../../../README.md")]
+    struct OfTheProject;
+}

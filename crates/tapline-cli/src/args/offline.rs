@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::AgentName;
+use tapline_protocol::Agent;
 use tapline_sim::Speed;
+
+use crate::agents;
 
 /// Run an agent against a scripted model: offline, deterministic, free
 ///
@@ -74,8 +76,8 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 #[command(after_long_help = TEE_EXAMPLES)]
 pub(crate) struct Tee {
     /// The agent to start [default: by the program's name, else claude]
-    #[arg(long, value_enum)]
-    pub(crate) agent: Option<AgentName>,
+    #[arg(long, value_parser = agents::named())]
+    pub(crate) agent: Option<Agent>,
     /// The agent's program [default: $TAPLINE_CLAUDE_BIN or $TAPLINE_CODEX_BIN, else on PATH]
     #[arg(long, value_name = "PATH")]
     pub(crate) bin: Option<PathBuf>,
@@ -100,7 +102,7 @@ Exit codes: the agent's (or its signal); 126 agent not executable, 127 agent not
 
 impl Tee {
     /// What a link of an agent's name means.
-    pub(crate) fn standing_in(agent: AgentName, args: Vec<OsString>) -> Self {
+    pub(crate) fn standing_in(agent: Agent, args: Vec<OsString>) -> Self {
         Self { agent: Some(agent), bin: None, record: None, record_in: None, args }
     }
 }
@@ -116,8 +118,8 @@ pub(crate) struct Shim {
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
     /// The agent to stand in for [default: claude, or the recorded one]
-    #[arg(long, value_enum)]
-    pub(crate) agent: Option<AgentName>,
+    #[arg(long, value_parser = agents::named())]
+    pub(crate) agent: Option<Agent>,
     /// The real agent's program
     #[arg(long, value_name = "PATH", conflicts_with = "replay")]
     pub(crate) bin: Option<PathBuf>,

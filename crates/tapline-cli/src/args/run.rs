@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::{AgentName, Look};
-use crate::exit;
+use tapline_protocol::Agent;
+
+use super::Look;
+use crate::{agents, exit};
 
 /// Run an agent headless: live progress, one honest verdict, everything recorded, no process left behind
 ///
@@ -67,8 +69,8 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct Whose {
     /// The agent to run
-    #[arg(long, value_enum, default_value_t = AgentName::Claude)]
-    pub(crate) agent: AgentName,
+    #[arg(long, value_parser = agents::named(), default_value = Agent::default().name())]
+    pub(crate) agent: Agent,
     /// The agent's program [default: $TAPLINE_CLAUDE_BIN or $TAPLINE_CODEX_BIN, else on PATH]
     #[arg(long, value_name = "PATH")]
     pub(crate) bin: Option<PathBuf>,

@@ -23,6 +23,7 @@ use tapline_runner::{Agent, Failure, StartError, bin_variable, package};
 use tapline_session::Report;
 use tapline_session::text::one_line;
 
+use crate::agents::habits;
 use crate::args::chat::Chat;
 use crate::commands::check::read_permissions;
 use crate::commands::guard_program;
@@ -47,9 +48,9 @@ pub(crate) fn run(args: &Chat) -> Result<u8> {
 
 /// The agent that is spoken to.
 fn agent(args: &Chat, typed: bool) -> Result<Agent> {
-    let kind = tapline_protocol::Agent::from(args.whose.agent);
+    let kind = args.whose.agent;
     let mut agent = Agent::new(kind);
-    let partial = args.told.partial || typed && kind == tapline_protocol::Agent::Claude;
+    let partial = args.told.partial || typed && habits(kind).writes_partial;
     prepare::doubt_mode(&args.told, kind);
     agent.options = prepare::options(&args.told, &args.extra, partial)?;
     agent.answers.permissions = args.told.permissions.as_deref().map(read_permissions).transpose()?;
@@ -69,7 +70,7 @@ fn is_resumed(args: &Chat) -> bool {
 
 /// How to go on later.
 fn go_on(kind: tapline_protocol::Agent, id: &str) -> String {
-    let agent = if kind == tapline_protocol::Agent::Codex { " --agent codex" } else { "" };
+    let agent = if kind == tapline_protocol::Agent::default() { String::new() } else { format!(" --agent {}", kind.name()) };
     format!("continue with: tapline chat{agent} --resume {}", one_line(id))
 }
 

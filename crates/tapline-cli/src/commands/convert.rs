@@ -7,8 +7,7 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::Result;
-use tapline_protocol::Agent;
-use tapline_session::render::{Format, OutputError, Outputs, verbose_item};
+use tapline_session::render::{Format, OutputError, Outputs, has_documents, verbose_item};
 
 use crate::args::{Convert, Target};
 use crate::ci::Kind;
@@ -96,9 +95,7 @@ fn array(mut source: Source, out: &mut dyn Write) -> Result<()> {
     let mut before = "[";
     while let Some((record, _)) = source.next()? {
         let Some(record) = record else { continue };
-        if source.agent() == Some(Agent::Codex) {
-            return Err(OutputError::NotCodex.into());
-        }
+        has_documents(source.agent())?;
         if let Some(item) = verbose_item(&record) {
             write!(out, "{before}{item}")?;
             before = ",";

@@ -14,14 +14,12 @@ use tapline_session::policy::VersionRange;
 use tapline_session::render::Style;
 use tapline_session::text::{one_line, with_causes};
 
+use crate::agents::habits;
 use crate::args::Doctor;
 use crate::{ci, config, exit, output, store};
 
 /// No program needs longer to say its version.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// The versions whose streams this version was tested with, oldest and newest.
-const TESTED: [(Agent, &str, &str); 2] = [(Agent::Claude, "1.0.128", "2.1.325"), (Agent::Codex, "0.166.0", "0.166.0")];
 
 /// How a finding is meant.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -41,7 +39,7 @@ struct Finding {
 
 pub(crate) fn run(args: &Doctor) -> Result<u8> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
-    let mut findings: Vec<Finding> = TESTED.iter().map(|tested| runtime.block_on(agent(*tested))).collect();
+    let mut findings: Vec<Finding> = Agent::ALL.iter().map(|kind| runtime.block_on(agent(*kind))).collect();
     // One agent is enough.
     if findings.iter().any(|finding| finding.mood != Mood::Bad) {
         for finding in findings.iter_mut().filter(|finding| finding.mood == Mood::Bad) {
@@ -89,7 +87,8 @@ fn render(findings: &[Finding], style: Style) -> String {
     out
 }
 
-async fn agent((kind, oldest, newest): (Agent, &'static str, &'static str)) -> Finding {
+async fn agent(kind: Agent) -> Finding {
+    let (oldest, newest) = habits(kind).tested;
     let about = kind.name();
     let package = package(kind);
     let path = match locate(kind, None, std::env::var_os("PATH").as_deref()) {

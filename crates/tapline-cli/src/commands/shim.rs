@@ -17,7 +17,7 @@ use crate::output;
 pub(crate) fn run(args: &Shim) -> Result<u8> {
     let recorded = args.replay.as_deref().map(first).transpose()?.map(|recording| recording.meta.agent);
     let recorded = recorded.flatten().and_then(|name| agent_of(OsStr::new(&name)));
-    let kind = args.agent.map(Agent::from).or(recorded).unwrap_or(Agent::Claude);
+    let kind = args.agent.or(recorded).unwrap_or_default();
     let own = std::env::current_exe().context("cannot find tapline's own program")?;
     create_private_folder(&args.folder).with_context(|| format!("cannot create {}", args.folder.display()))?;
     if let Some(bin) = args.bin.as_deref().filter(|bin| is_path(bin)) {

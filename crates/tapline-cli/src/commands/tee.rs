@@ -15,7 +15,6 @@ use tapline_runner::{Host, StartError, locate_other};
 
 use super::chain::{CHAIN, Chain, stands_in};
 
-use crate::args::AgentName;
 use crate::args::offline::Tee;
 use crate::plain::Plain;
 use crate::signals::Signals;
@@ -23,7 +22,7 @@ use crate::{errors, exit, output, secrets, store};
 
 pub(crate) fn run(args: &Tee) -> Result<u8> {
     let named = args.bin.as_deref().and_then(Path::file_name).and_then(agent_of);
-    let kind = args.agent.map(Agent::from).or(named).unwrap_or(Agent::Claude);
+    let kind = args.agent.or(named).unwrap_or_default();
     let path = std::env::var_os("PATH");
     let chain = Chain::here();
     if chain.is_too_long() {
@@ -139,12 +138,8 @@ fn begin(args: &Tee, kind: Agent, program: &Path) -> Result<Recorder> {
 }
 
 /// The agent that this program was called as, if by a link of that name.
-pub(crate) fn called_as() -> Option<(AgentName, Vec<OsString>)> {
+pub(crate) fn called_as() -> Option<(Agent, Vec<OsString>)> {
     let mut args = std::env::args_os();
     let name = PathBuf::from(args.next()?);
-    let agent = match agent_of(name.file_name()?)? {
-        Agent::Claude => AgentName::Claude,
-        Agent::Codex => AgentName::Codex,
-    };
-    Some((agent, args.collect()))
+    Some((agent_of(name.file_name()?)?, args.collect()))
 }

@@ -97,7 +97,7 @@ fn events_are_matched_in_one_place() {
         let code: String = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
         let code = code.replace("HookEvent::", "");
         let matches = code.contains("Event::");
-        let folds = ["fold.rs", "fold/claude.rs", "fold/codex.rs"];
+        let folds = ["fold/sides.rs", "fold/claude.rs", "fold/codex.rs"];
         let is_fold = folds.iter().any(|fold| path.ends_with(Path::new("tapline-session/src").join(fold)));
         assert_eq!(matches, is_fold, "{}: `Event` is matched in the fold alone, an agent's in its own file", path.display());
     }
@@ -154,5 +154,25 @@ fn every_dependency_is_explained() {
     let manifest: toml::Table = std::fs::read_to_string(root().join("Cargo.toml")).unwrap().parse().unwrap();
     for name in manifest["workspace"]["dependencies"].as_table().unwrap().keys().filter(|name| !name.starts_with("tapline")) {
         assert!(page.contains(&format!("`{name}`")), "ARCHITECTURE.md does not say why {name} is there");
+    }
+}
+
+#[test]
+fn every_crate_has_what_its_package_shows() {
+    for (name, _) in EDGES {
+        let folder = root().join("crates").join(name);
+        let text = |file: &str| std::fs::read_to_string(folder.join(file)).unwrap();
+        let package = text("Cargo.toml").parse::<toml::Table>().unwrap().remove("package").unwrap();
+        for key in ["description", "license", "repository", "keywords", "categories", "rust-version"] {
+            assert!(package.get(key).is_some(), "{name} has no {key}");
+        }
+        assert_eq!(package["readme"].as_str(), Some("README.md"));
+        assert!(text("README.md").starts_with(&format!("# {name}\n")), "{name}: the README says what it is");
+        for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
+            assert_eq!(text(licence), std::fs::read_to_string(root().join(licence)).unwrap(), "{name}");
+        }
+        // The binary's crate has no documentation of its own.
+        let documented = package.get("metadata").is_some_and(|metadata| metadata.get("docs").is_some());
+        assert_eq!(documented, *name != "tapline-cli", "{name}");
     }
 }

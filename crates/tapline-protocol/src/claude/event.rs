@@ -7,8 +7,9 @@ use super::partial::StreamEvent;
 use super::result::TurnResult;
 #[allow(clippy::wildcard_imports, reason = "one row per shape stands below")]
 use super::system::*;
+use super::transcript;
 use crate::json::Value;
-use crate::tags::{Fit, Reading, tag_table};
+use crate::tags::{Fit, Reading, Wire, tag_table};
 use crate::wire::Read as _;
 
 tag_table! {
@@ -68,17 +69,41 @@ tag_table! {
     Document(TurnResult);
 }
 
-/// Reads an object, unless it is of a type that Claude Code is not known to write.
-pub(crate) fn read(kind: &str, subtype: Option<&str>, value: Value<'_>) -> Option<Reading<Event>> {
-    if kind == "system" {
-        return read_system(subtype, value);
+impl Wire for Event {
+    fn read_line(kind: &str, subtype: Option<&str>, value: Value<'_>) -> Option<Reading<Self>> {
+        if kind == "system" {
+            return read_system(subtype, value);
+        }
+        // The type is compared whole: one that is written like `system/init` is none that is known.
+        let reading = Self::read(kind, value).filter(|_| !kind.starts_with("system/"))?;
+        if kind == "result" && !is_like_a_result(value) {
+            return Some(Reading { error: Some("it has none of the keys of Claude's `result`".to_owned()), ..reading });
+        }
+        Some(reading)
     }
-    // The type is compared whole: one that is written like `system/init` is none that is known.
-    let reading = Event::read(kind, value).filter(|_| !kind.starts_with("system/"))?;
-    if kind == "result" && !is_like_a_result(value) {
-        return Some(Reading { error: Some("it has none of the keys of Claude's `result`".to_owned()), ..reading });
+
+    fn fit(reading: &Reading<Self>) -> Fit {
+        let changed = reading.error.is_some();
+        if matches!(&reading.event, Self::Init(init) if is_claudes(init)) {
+            Fit::Sure
+        } else if matches!(reading.event, Self::Result(_)) && changed {
+            Fit::Not
+        } else if matches!(reading.event, Self::Error(_)) {
+            Fit::Open
+        } else if changed || matches!(reading.event, Self::Init(_) | Self::ToolUse(_) | Self::ToolResult(_)) {
+            Fit::Likely
+        } else {
+            Fit::Sure
+        }
     }
-    Some(reading)
+
+    fn read_untyped_document(value: Value<'_>) -> Option<Self> {
+        Some(Self::Document(Box::new(TurnResult::read(value).unwrap_or_default())))
+    }
+
+    fn in_transcript(value: Value<'_>) -> Option<&'static str> {
+        transcript::is_line(value).then_some(transcript::ABOUT)
+    }
 }
 
 fn read_system(subtype: Option<&str>, value: Value<'_>) -> Option<Reading<Event>> {
@@ -88,23 +113,6 @@ fn read_system(subtype: Option<&str>, value: Value<'_>) -> Option<Reading<Event>
     };
     let Some(subtype) = subtype else { return notice(Some("`subtype` is missing".to_owned())) };
     Event::read(&format!("system/{subtype}"), value).or_else(|| notice(None).filter(|_| NOTICES.contains(&subtype)))
-}
-
-/// How well a line fits that was read like this. Other agents borrow Claude's names (`result`, `tool_use`, an `init` of their
-/// own): a line counts only where its shape is Claude's, too.
-pub(crate) fn fit(reading: &Reading<Event>) -> Fit {
-    let changed = reading.error.is_some();
-    if matches!(&reading.event, Event::Init(init) if is_claudes(init)) {
-        Fit::Sure
-    } else if matches!(reading.event, Event::Result(_)) && changed {
-        Fit::Not
-    } else if matches!(reading.event, Event::Error(_)) {
-        Fit::Open
-    } else if changed || matches!(reading.event, Event::Init(_) | Event::ToolUse(_) | Event::ToolResult(_)) {
-        Fit::Likely
-    } else {
-        Fit::Sure
-    }
 }
 
 /// An `init` that names what only Claude's has.

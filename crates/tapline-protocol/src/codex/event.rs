@@ -1,8 +1,8 @@
 //! The events that Codex writes: one row each in the tag table below.
 
-use super::{ItemEvent, StreamError, ThreadStarted, TurnCompleted, TurnFailed, TurnStarted};
+use super::{ItemEvent, StreamError, ThreadStarted, TurnCompleted, TurnFailed, TurnStarted, transcript};
 use crate::json::{Kind, Value};
-use crate::tags::{Fit, Reading, tag_table};
+use crate::tags::{Fit, Reading, Wire, tag_table};
 
 tag_table! {
     "thread.started" => ThreadStarted(ThreadStarted);
@@ -16,21 +16,29 @@ tag_table! {
     beyond
 }
 
-/// Reads an object, unless it is of a type that Codex is not known to write.
-pub(crate) fn read(kind: &str, value: Value<'_>) -> Option<Reading<Event>> {
-    Event::read(kind, value)
-}
+/// What is said of the lines of old versions: they have no type, and nothing in them says how a turn ended.
+const BEFORE_0_44: &str = "this is the output of Codex before 0.44, which tapline does not read: use Codex 0.44 or newer";
 
-/// How well a line fits that was read like this. Others write an `error` with a message, too.
-pub(crate) fn fit(reading: &Reading<Event>) -> Fit {
-    if let Event::Error(error) = &reading.event {
-        return if error.message.is_some() { Fit::Likely } else { Fit::Open };
+impl Wire for Event {
+    fn read_line(kind: &str, _subtype: Option<&str>, value: Value<'_>) -> Option<Reading<Self>> {
+        Self::read(kind, value)
     }
-    if reading.error.is_some() { Fit::Likely } else { Fit::Sure }
-}
 
-/// Whether Codex before 0.44 wrote this line: `{"id":"0","msg":{"type":…}}`.
-pub(crate) fn is_before_0_44(value: Value<'_>) -> bool {
-    let kind = value.get("msg").and_then(|message| message.get("type")).map(Value::kind);
-    value.get("id").is_some() && kind == Some(Kind::String)
+    fn fit(reading: &Reading<Self>) -> Fit {
+        // Others write an `error` with a message, too.
+        if let Self::Error(error) = &reading.event {
+            return if error.message.is_some() { Fit::Likely } else { Fit::Open };
+        }
+        if reading.error.is_some() { Fit::Likely } else { Fit::Sure }
+    }
+
+    /// Codex before 0.44 wrote `{"id":"0","msg":{"type":…}}`.
+    fn too_old(value: Value<'_>) -> Option<&'static str> {
+        let kind = value.get("msg").and_then(|message| message.get("type")).map(Value::kind);
+        (value.get("id").is_some() && kind == Some(Kind::String)).then_some(BEFORE_0_44)
+    }
+
+    fn in_transcript(value: Value<'_>) -> Option<&'static str> {
+        transcript::is_line(value).then_some(transcript::ABOUT)
+    }
 }

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tapline_recording::{End, Meta, Piece, Recorder, Recording, RecordingError, Stream, Sync};
+use tapline_protocol::StopReason;
+use tapline_recording::{End, Meta, Piece, Recorder, Recording, RecordingError, Stop, Stream, Sync};
 
 struct Folder(PathBuf);
 
@@ -38,8 +39,8 @@ fn record(path: &Path) -> Recorder {
 fn what_was_written_is_read() {
     let folder = Folder::new("whole");
     let path = folder.0.join("deep/inside");
-    let end =
-        End { exit_code: Some(3), signal: Some("SIGTERM".into()), timed_out: true, duration_ms: Some(7), ..End::default() };
+    let stop = Some(Stop { reason: StopReason::Timeout, limit_ms: Some(5) });
+    let end = End { exit_code: Some(3), signal: Some("SIGTERM".into()), stop, duration_ms: Some(7), ..End::default() };
     record(&path).finish(&end).unwrap();
     let recording = Recording::open(&path).unwrap();
     assert_eq!((recording.meta.clone(), recording.end.clone()), (meta(), Some(end)));
@@ -49,6 +50,44 @@ fn what_was_written_is_read() {
     let expected =
         [piece(Stream::Stdin, 7, 5), piece(Stream::Stdout, 8, 10), piece(Stream::Stderr, 8, 12), piece(Stream::Stdout, 22, 20)];
     assert_eq!(recording.pieces().unwrap(), expected);
+}
+
+#[test]
+fn why_a_run_was_stopped_is_flags_on_disk() {
+    let cases = [
+        (None, r#""timed_out":false,"interrupted":false,"lingered":false"#),
+        (
+            Some((StopReason::Timeout, Some(7))),
+            r#""timed_out":true,"clock":{"name":"timeout","ms":7},"interrupted":false,"lingered":false"#,
+        ),
+        (Some((StopReason::Timeout, None)), r#""timed_out":true,"interrupted":false,"lingered":false"#),
+        (
+            Some((StopReason::Idle, Some(7))),
+            r#""timed_out":true,"clock":{"name":"idle-timeout","ms":7},"interrupted":false,"lingered":false"#,
+        ),
+        (
+            Some((StopReason::Linger, Some(7))),
+            r#""timed_out":false,"clock":{"name":"linger","ms":7},"interrupted":false,"lingered":true"#,
+        ),
+        (Some((StopReason::Interrupted, None)), r#""timed_out":false,"interrupted":true,"lingered":false"#),
+    ];
+    for (stop, written) in cases {
+        let folder = Folder::new("stopped");
+        let stop = stop.map(|(reason, limit_ms)| Stop { reason, limit_ms });
+        record(&folder.0).finish(&End { stop, ..End::default() }).unwrap();
+        let text = std::fs::read_to_string(folder.0.join("end.json")).unwrap();
+        let text: String = text.split_whitespace().collect();
+        let expected = format!(r#"{{"exit_code":null,"signal":null,{written},"violated":null,"#);
+        assert!(text.starts_with(&expected), "{text}");
+        assert_eq!(Recording::open(&folder.0).unwrap().end.unwrap().stop, stop);
+    }
+    // Who stopped it is not kept.
+    for reason in [StopReason::Terminated, StopReason::Stopped] {
+        let folder = Folder::new("stopped-by");
+        record(&folder.0).finish(&End { stop: Some(Stop { reason, limit_ms: None }), ..End::default() }).unwrap();
+        let read = Recording::open(&folder.0).unwrap().end.unwrap().stop;
+        assert_eq!(read, Some(Stop { reason: StopReason::Interrupted, limit_ms: None }));
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tapline_protocol::Json;
-use tapline_protocol::claude::control::{Elicitation, HookReply, RequestUserDialog};
+use tapline_protocol::control::{Elicitation, HookReply, RequestUserDialog};
 use tapline_session::permission::Permissions;
 
 use super::Agent;

@@ -1,6 +1,6 @@
 //! What the agent is answered, and what follows from it.
 
-use tapline_protocol::claude::control::{HookCallback, HookInput, Request};
+use tapline_protocol::control::{HookCallback, HookInput, Request};
 use tapline_protocol::{Json, Read as _};
 
 use super::callback::Failed;

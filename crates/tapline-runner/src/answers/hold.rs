@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tapline_protocol::Json;
-use tapline_protocol::claude::control::{CanUseTool, HookInput, HookReply};
+use tapline_protocol::control::{CanUseTool, HookInput, HookReply};
 use tapline_session::permission::{Decision, Permissions, Ruling};
 
 use super::answered::Answered;

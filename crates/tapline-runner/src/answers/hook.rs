@@ -1,7 +1,7 @@
 //! Hooks: the agent tells this program what it is about to do or has done, and the program can stop it.
 
 use tapline_protocol::Json;
-use tapline_protocol::claude::control::{HookInput, HookReply};
+use tapline_protocol::control::{HookInput, HookReply};
 
 use super::callback::{Callback, Failed};
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tapline_protocol::Json;
-use tapline_protocol::claude::system::Hook;
+use tapline_protocol::control::Hook;
 use tokio::sync::Notify;
 
 /// A hook that takes longer may be one that runs in the background, which nobody waits for.

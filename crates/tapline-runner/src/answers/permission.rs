@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tapline_protocol::claude::control::{CanUseTool, PermissionReply, PermissionUpdate};
+use tapline_protocol::control::{CanUseTool, PermissionReply, PermissionUpdate};
 use tapline_protocol::{Json, Read};
 use tapline_session::permission::{Decision, Permissions, Ruling};
 

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tapline_protocol::claude::control::{HookInput, Request};
+use tapline_protocol::control::{HookInput, Request};
 use tapline_protocol::{Json, Read as _, Record};
 use tapline_session::permission::Ruling;
 use tapline_session::step::{Answer, CallStatus};

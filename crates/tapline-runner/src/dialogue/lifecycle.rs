@@ -3,7 +3,6 @@
 //!
 //! What the agents do, as measured: docs/SESSION.md.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tapline_protocol::Record;
@@ -11,6 +10,7 @@ use tapline_session::step::Turn;
 use tapline_session::{Step, What};
 use tokio::time::Instant;
 
+use crate::activity::{Activity, State};
 use crate::update::{Delivery, Over};
 
 /// What one line means for the messages that were sent.
@@ -40,25 +40,14 @@ pub(crate) enum Need {
     Nothing,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Lifecycle {
     /// Sent, and not over.
     sent: Vec<Sent>,
     /// The agent says what becomes of each message, so that a result without their uuids is not theirs.
     acknowledges: bool,
-    /// What the agent says of itself.
-    state: Option<State>,
-    /// A turn has begun that has not ended.
-    in_turn: bool,
-    /// When the last turn ended, or a task that may begin another.
-    ended: Option<Instant>,
-    /// The last turn, for messages that were dealt with in it and are not named; and how many there were.
+    /// The last turn, for messages that were dealt with in it and are not named.
     last: Option<Box<Turn>>,
-    turns: u64,
-    /// Tasks that will begin a turn when they end.
-    tasks: BTreeSet<String>,
-    /// One has ended, and the turn that it begins has not begun.
-    waking: bool,
 }
 
 #[derive(Debug)]
@@ -69,41 +58,23 @@ struct Sent {
     after: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Idle,
-    Busy,
-}
-
 /// A task that has ended begins its turn within this.
 const WAKES_WITHIN: Duration = Duration::from_secs(5);
 
 impl Lifecycle {
-    pub(crate) fn new() -> Self {
-        Self {
-            sent: Vec::new(),
-            acknowledges: false,
-            state: None,
-            in_turn: false,
-            ended: None,
-            last: None,
-            turns: 0,
-            tasks: BTreeSet::new(),
-            waking: false,
-        }
-    }
-
     /// A message was sent.
-    pub(crate) fn send(&mut self, uuid: String) {
-        self.sent.push(Sent { uuid, dealt_with: false, after: self.turns });
+    pub(crate) fn send(&mut self, uuid: String, activity: &Activity) {
+        self.sent.push(Sent { uuid, dealt_with: false, after: activity.turns });
     }
 
-    /// A line came.
-    pub(crate) fn accept(&mut self, record: &Record, steps: &[Step], now: Instant) -> Heard {
+    /// A line came, which made the agent's activity what it is.
+    pub(crate) fn accept(&mut self, record: &Record, steps: &[Step], activity: &Activity) -> Heard {
         let mut heard = Heard::default();
         let event = &record.event;
         for step in steps {
-            self.step(step, now);
+            if let What::Turn(turn) = &step.what {
+                self.last = Some(turn.clone());
+            }
         }
         if let Some(lifecycle) = event.as_command_lifecycle()
             && let Some(uuid) = &lifecycle.command_uuid
@@ -136,65 +107,30 @@ impl Lifecycle {
             let messages = self.take(&named);
             heard.over.push(Over { messages, turn: self.last.clone() });
         }
-        if let Some(state) = event.as_session_state() {
-            let idle = state.state.as_deref() == Some("idle");
-            self.state = Some(if idle { State::Idle } else { State::Busy });
-            self.ended.get_or_insert(now);
-            self.waking &= !idle;
+        if event.as_session_state().is_some() {
+            let idle = activity.state == Some(State::Idle);
             // Dealt with, and no result named them: a turn since then was theirs, or they had none.
             for sent in self.sent.extract_if(.., |sent| idle && sent.dealt_with) {
-                let turn = self.last.clone().filter(|_| self.turns > sent.after);
+                let turn = self.last.clone().filter(|_| activity.turns > sent.after);
                 heard.over.push(Over { messages: vec![sent.uuid], turn });
             }
-        }
-        if let Some(level) = event.as_background_tasks() {
-            // All that there are: what ended without a word is gone, too.
-            let there = |id: &String| level.tasks.iter().any(|task| task.task_id.as_ref() == Some(id));
-            self.tasks.retain(there);
         }
         heard
     }
 
     /// When messages that no result names are over. Versions that name none may have folded one into the turn of another; a
     /// turn of its own would follow at once.
-    pub(crate) fn due(&self) -> Option<Instant> {
-        let folded = self.sent.iter().any(|sent| sent.after < self.turns);
-        self.ended.filter(|_| folded && !self.acknowledges && !self.in_turn).map(|ended| ended + WAKES_WITHIN)
+    pub(crate) fn due(&self, activity: &Activity) -> Option<Instant> {
+        let folded = self.sent.iter().any(|sent| sent.after < activity.turns);
+        activity.ended.filter(|_| folded && !self.acknowledges && !activity.in_turn).map(|ended| ended + WAKES_WITHIN)
     }
 
     /// Those that are over by now, with the turn that they were folded into.
-    pub(crate) fn settle_due(&mut self, now: Instant) -> Option<Over> {
-        self.due().filter(|due| *due <= now)?;
-        let turns = self.turns;
+    pub(crate) fn settle_due(&mut self, activity: &Activity, now: Instant) -> Option<Over> {
+        self.due(activity).filter(|due| *due <= now)?;
+        let turns = activity.turns;
         let folded: Vec<_> = self.sent.extract_if(.., |sent| sent.after < turns).map(|sent| sent.uuid).collect();
         Some(Over { messages: folded, turn: self.last.clone() })
-    }
-
-    fn step(&mut self, step: &Step, now: Instant) {
-        match &step.what {
-            What::Turn(turn) => {
-                self.in_turn = false;
-                self.ended = Some(now);
-                self.last = Some(turn.clone());
-                self.turns += 1;
-            }
-            What::Session(_) if step.parent.is_none() => {
-                self.in_turn = true;
-                self.waking = false;
-            }
-            What::Task(task) if task.terminal => {
-                let known = self.tasks.remove(&task.id);
-                // It is about to wake the agent, unless it was stopped: the time to do so starts now.
-                let wakes = known && !["killed", "stopped"].contains(&task.status.as_str());
-                self.ended = if wakes { Some(now) } else { self.ended };
-                self.waking |= wakes;
-            }
-            What::Task(task) => {
-                self.tasks.insert(task.id.clone());
-                self.ended.get_or_insert(now);
-            }
-            _ => {}
-        }
     }
 
     /// Whether more may be said of a message.
@@ -216,16 +152,16 @@ impl Lifecycle {
 
     /// Whether the agent's input may be closed, when it was wanted so at this time: tasks in the background are waited for from then on,
     /// or from the last turn; so is an agent that has not said that it is idle.
-    pub(crate) fn need(&self, patience: Patience, since: Instant) -> Need {
+    pub(crate) fn need(&self, activity: &Activity, patience: Patience, since: Instant) -> Need {
         let Patience { background: ceiling, linger } = patience;
         // A time that no clock can tell never comes.
-        let until = |wait: Duration| self.ended.unwrap_or(since).max(since).checked_add(wait);
+        let until = |wait: Duration| activity.ended.unwrap_or(since).max(since).checked_add(wait);
         let after = |wait: Duration| until(wait).map_or(Need::Open, Need::Until);
-        if !self.sent.is_empty() || self.in_turn {
+        if !self.sent.is_empty() || activity.in_turn {
             return Need::Open;
         }
-        match (self.tasks.is_empty(), self.state) {
-            (true, None | Some(State::Idle)) if !self.waking => Need::Nothing,
+        match (activity.tasks.is_empty(), activity.state) {
+            (true, None | Some(State::Idle)) if !activity.waking => Need::Nothing,
             (true, None | Some(State::Idle)) => after(WAKES_WITHIN),
             (true, Some(State::Busy)) => after(linger),
             (false, _) => ceiling.map_or(Need::Open, after),
@@ -254,6 +190,7 @@ mod tests {
     /// A stream as it is told, a second a line.
     struct Told {
         lifecycle: Lifecycle,
+        activity: Activity,
         decoder: Decoder,
         fold: Fold,
         now: Instant,
@@ -263,12 +200,16 @@ mod tests {
     impl Told {
         fn new(sent: &[&str]) -> Self {
             let now = Instant::now();
-            let mut told =
-                Self { lifecycle: Lifecycle::new(), decoder: Decoder::default(), fold: Fold::default(), now, zero: now };
+            let (lifecycle, activity) = (Lifecycle::default(), Activity::default());
+            let mut told = Self { lifecycle, activity, decoder: Decoder::default(), fold: Fold::default(), now, zero: now };
             for uuid in sent {
-                told.lifecycle.send((*uuid).to_owned());
+                told.send(uuid);
             }
             told
+        }
+
+        fn send(&mut self, uuid: &str) {
+            self.lifecycle.send(uuid.to_owned(), &self.activity);
         }
 
         /// Whose turns are over with this line, and whether they had one.
@@ -278,7 +219,8 @@ mod tests {
             let mut over = Vec::new();
             for record in records {
                 let steps = self.fold.apply(&record);
-                over.extend(self.lifecycle.accept(&record, &steps, self.now).over);
+                self.activity.accept(&record, &steps, self.now);
+                over.extend(self.lifecycle.accept(&record, &steps, &self.activity).over);
             }
             over.into_iter().map(|over| (over.messages.join("+"), over.turn.is_some())).collect()
         }
@@ -286,7 +228,7 @@ mod tests {
         /// Whether the input is needed: until which second, for ever (`None`), or not (0).
         fn needed(&self) -> Option<u64> {
             let patience = Patience { background: Some(600 * SECOND), linger: 30 * SECOND };
-            match self.lifecycle.need(patience, self.zero) {
+            match self.lifecycle.need(&self.activity, patience, self.zero) {
                 Need::Open => None,
                 Need::Until(until) => Some((until - self.zero).as_secs()),
                 Need::Nothing => Some(0),
@@ -363,17 +305,17 @@ mod tests {
     fn versions_that_name_no_message_may_fold_one_into_the_turn_of_another() {
         let mut told = Told::new(&["a"]);
         told.tell(INIT);
-        told.lifecycle.send("b".to_owned());
+        told.send("b");
         assert_eq!(told.tell(OLD_RESULT), over("a"));
-        let due = told.lifecycle.due().unwrap();
+        let due = told.lifecycle.due(&told.activity).unwrap();
         assert_eq!(due, told.now + WAKES_WITHIN);
-        assert!(told.lifecycle.settle_due(told.now).is_none());
-        let folded = told.lifecycle.settle_due(due).unwrap();
+        assert!(told.lifecycle.settle_due(&told.activity, told.now).is_none());
+        let folded = told.lifecycle.settle_due(&told.activity, due).unwrap();
         assert_eq!((folded.messages, folded.turn.is_some()), (vec!["b".to_owned()], true));
         assert_eq!(told.needed(), Some(0));
         // One that has a turn of its own has begun it by then.
-        told.lifecycle.send("c".to_owned());
-        assert_eq!(told.lifecycle.due(), None, "it was sent after the last turn");
+        told.send("c");
+        assert_eq!(told.lifecycle.due(&told.activity), None, "it was sent after the last turn");
     }
 
     #[test]

@@ -3,9 +3,8 @@
 
 use std::time::Duration;
 
+use tapline_protocol::StopReason;
 use tokio::time::Instant;
-
-use crate::update::StopReason;
 
 /// How often it is looked whether something of a run is left.
 pub(super) const LOOK: Duration = Duration::from_millis(50);

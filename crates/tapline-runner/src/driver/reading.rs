@@ -35,12 +35,15 @@ impl<T: Transport> Driver<T> {
                 // In a dialogue most of what is sent begins no turn: requests, answers. And what we say is no sign of the agent's
                 // life.
                 if self.dialogue.is_none() {
-                    self.clocks.sent(Instant::now());
+                    self.clocks.hear(Instant::now());
+                    self.activity.sent();
                 }
                 self.host.push(&bytes, &mut self.fold)
             }
             Fed::Closed => {
-                self.clocks.input_closed(Instant::now());
+                let now = Instant::now();
+                self.clocks.input_closed(now);
+                self.activity.input_closed(now);
                 self.host.close(&mut self.fold)
             }
         };
@@ -57,9 +60,10 @@ impl<T: Transport> Driver<T> {
     pub(super) fn speak(&mut self, spoken: Spoken) {
         let Some(dialogue) = &mut self.dialogue else { return };
         let owed = dialogue.is_owed();
-        let outcome = dialogue.speak(spoken);
+        let outcome = dialogue.speak(spoken, &self.activity);
         if dialogue.is_owed() && !owed {
-            self.clocks.sent(Instant::now());
+            self.clocks.hear(Instant::now());
+            self.activity.sent();
         }
         self.follow(outcome);
         self.tell_losses();
@@ -83,9 +87,9 @@ impl<T: Transport> Driver<T> {
     pub(super) fn after_dialogue(&mut self) {
         let Some(dialogue) = &mut self.dialogue else { return };
         let now = Instant::now();
-        let over = dialogue.settle_due(now);
-        if dialogue.close_if_over(now) {
-            self.clocks.forget_tasks();
+        let over = dialogue.settle_due(&self.activity, now);
+        if dialogue.close_if_over(&self.activity, now) {
+            self.activity.forget_tasks();
         }
         self.clocks.ask(dialogue.is_asked(), dialogue.is_owed(), now);
         for update in over {
@@ -181,10 +185,8 @@ impl<T: Transport> Driver<T> {
         }
         for record in records {
             let steps = self.fold.apply(&record);
-            for step in &steps {
-                self.clocks.step(step, now);
-            }
-            let heard = self.dialogue.as_mut().map(|dialogue| dialogue.accept(&record, &steps, now));
+            self.activity.accept(&record, &steps, now);
+            let heard = self.dialogue.as_mut().map(|dialogue| dialogue.accept(&record, &steps, &self.activity));
             self.tell(Update::Record(Box::new(Seen { record, steps })));
             if let Some(outcome) = heard {
                 self.follow(outcome);

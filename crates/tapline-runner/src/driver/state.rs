@@ -3,7 +3,7 @@
 use std::process::ExitStatus;
 use std::sync::Arc;
 
-use tapline_protocol::Decoder;
+use tapline_protocol::{Decoder, StopReason};
 use tapline_recording::{Redactor, Stream, StreamRedactor};
 use tapline_session::{Ending, Fold, Host};
 use tokio::sync::{mpsc, watch};
@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::ladder::{Ladder, Rung};
 use super::pipe::Pipe;
+use crate::activity::Activity;
 use crate::agent::Agent;
 use crate::clocks::Clocks;
 use crate::dialogue::Dialogue;
@@ -20,7 +21,7 @@ use crate::journal::Journal;
 use crate::spec::Input;
 use crate::stopper::Order;
 use crate::transport::{Streams, Transport};
-use crate::update::{StopReason, Update};
+use crate::update::Update;
 
 /// So much of a dialogue may wait to be taken; then the agent waits.
 const KEPT_FOR_LATER: usize = 64 << 20;
@@ -36,6 +37,7 @@ pub(crate) struct Driver<T: Transport> {
     pub(super) fed: mpsc::UnboundedReceiver<Fed>,
     pub(super) wires: Wires,
     pub(super) clocks: Clocks,
+    pub(super) activity: Activity,
     pub(super) ladder: Ladder,
     pub(super) decoder: Decoder,
     pub(super) fold: Fold,
@@ -116,7 +118,8 @@ impl<T: Transport> Driver<T> {
             converses: takes_more,
             fed,
             wires,
-            clocks: Clocks::new(agent.limits, started, takes_more, agent.converses),
+            clocks: Clocks::new(agent.limits, started, takes_more),
+            activity: Activity::new(agent.converses, started),
             ladder: Ladder::new(agent.limits.grace),
             decoder: Decoder::default().for_agent(Some(agent.kind)),
             fold: Fold::for_agent(Some(agent.kind)),

@@ -3,33 +3,34 @@
 
 use std::time::Duration;
 
-use tapline_recording::Clock;
+use tapline_protocol::StopReason;
+use tapline_recording::Stop;
 use tokio::time::Instant;
 
 use super::ladder::{LOOK, Rung};
 use super::state::Driver;
 use crate::clocks::Alarm;
-use crate::dialogue::Dialogue;
 use crate::spec::Limits;
 use crate::stopper::Order;
 use crate::transport::Transport;
 use crate::tree::{Firmness, Left};
-use crate::update::{StopReason, Update};
+use crate::update::Update;
 
 /// A pipe that is still held when everybody who could be found is dead is given up after this.
 const GIVE_UP: Duration = Duration::from_secs(2);
 /// What a stopped run said is waited to be taken for this long, then the run is over.
 pub(super) const NOT_TAKEN: Duration = Duration::from_secs(3);
 
-/// The clock that has stopped a run, for its recording.
-pub(super) fn clock_of(reason: StopReason, limits: &Limits) -> Option<Clock> {
-    let (name, limit) = match reason {
-        StopReason::Timeout => ("timeout", limits.timeout?),
-        StopReason::Idle => ("idle-timeout", limits.idle?),
-        StopReason::Linger => ("linger", limits.linger),
-        StopReason::Interrupted | StopReason::Terminated | StopReason::Stopped => return None,
+/// Why a run was stopped, for its recording.
+pub(super) fn stop_of(reason: StopReason, limits: &Limits) -> Stop {
+    let limit = match reason {
+        StopReason::Timeout => limits.timeout,
+        StopReason::Idle => limits.idle,
+        StopReason::Linger => Some(limits.linger),
+        StopReason::Interrupted | StopReason::Terminated | StopReason::Stopped => None,
     };
-    Some(Clock { name: name.to_owned(), ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX) })
+    let limit_ms = limit.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
+    Stop { reason, limit_ms }
 }
 
 impl<T: Transport> Driver<T> {
@@ -39,8 +40,10 @@ impl<T: Transport> Driver<T> {
         if self.state.exited {
             return self.state.look_at.into_iter().chain(disk).min();
         }
-        let clock = self.clocks.next(self.may_read()).map(|(at, _)| at).filter(|_| self.ladder.reason.is_none());
-        let close = self.dialogue.as_ref().and_then(Dialogue::alarm).filter(|_| self.ladder.reason.is_none());
+        let clock =
+            self.clocks.next(&self.activity, self.may_read()).map(|(at, _)| at).filter(|_| self.ladder.reason.is_none());
+        let close =
+            self.dialogue.as_ref().and_then(|dialogue| dialogue.alarm(&self.activity)).filter(|_| self.ladder.reason.is_none());
         [self.ladder.until, clock, close, disk].into_iter().flatten().min()
     }
 
@@ -67,7 +70,7 @@ impl<T: Transport> Driver<T> {
                 self.stderr.close();
             }
         } else if self.ladder.reason.is_none()
-            && let Some((at, alarm)) = self.clocks.next(self.may_read())
+            && let Some((at, alarm)) = self.clocks.next(&self.activity, self.may_read())
             && at <= now
         {
             let reason = match alarm {
@@ -106,7 +109,6 @@ impl<T: Transport> Driver<T> {
             self.stop(reason).await;
         } else if hurries {
             // Whoever stopped it first: a person does not want to wait.
-            self.ending.interrupted |= !self.ending.timed_out && !self.ending.lingered;
             self.signal(Firmness::Kill).await;
         }
     }
@@ -115,7 +117,6 @@ impl<T: Transport> Driver<T> {
     pub(super) fn abandon(&mut self) {
         self.give_up_updates();
         self.ladder.reason.get_or_insert(StopReason::Stopped);
-        self.ending.interrupted |= !self.ending.timed_out && !self.ending.lingered;
         self.close_input();
         self.ladder.climb(Rung::Killed);
         self.ladder.until = Some(Instant::now());
@@ -124,16 +125,11 @@ impl<T: Transport> Driver<T> {
     async fn stop(&mut self, reason: StopReason) {
         self.ladder.reason = Some(reason);
         self.tell(Update::Stopping(reason));
-        match reason {
-            StopReason::Timeout | StopReason::Idle => self.ending.timed_out = true,
-            StopReason::Linger => self.ending.lingered = true,
-            StopReason::Interrupted | StopReason::Terminated | StopReason::Stopped => self.ending.interrupted = true,
-        }
         let was_open = self.close_input();
         if reason == StopReason::Interrupted {
             self.transport.interrupt();
             self.ladder.climb(Rung::Asked);
-        } else if was_open && self.converses && matches!(reason, StopReason::Timeout | StopReason::Idle | StopReason::Linger) {
+        } else if was_open && self.converses && !reason.is_interrupt() {
             // The end of a conversation is what its agent waits for. Half a prompt is none.
             self.ladder.climb(Rung::Asked);
         } else {

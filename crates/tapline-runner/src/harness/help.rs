@@ -11,9 +11,12 @@ use crate::environment::Variables;
 /// It says what it can do quickly, or it is not asked.
 const SAYS_WITHIN: Duration = Duration::from_secs(10);
 
+/// A program as it is now, and a flag.
+type Question = (PathBuf, Option<SystemTime>, &'static str);
+
 /// Whether a program's help names this flag.
 pub(crate) async fn names(program: &Path, environment: &Variables, flag: &'static str) -> bool {
-    static KNOWN: Mutex<BTreeMap<(PathBuf, Option<SystemTime>, &str), bool>> = Mutex::new(BTreeMap::new());
+    static KNOWN: Mutex<BTreeMap<Question, bool>> = Mutex::new(BTreeMap::new());
     let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let key = (program.to_owned(), program.metadata().and_then(|meta| meta.modified()).ok(), flag);
     if let Some(named) = known().get(&key) {

@@ -1,12 +1,13 @@
 //! The stop ladder.
 
+use tapline_protocol::StopReason;
 use tapline_session::{Category, Outcome};
 use tokio::time::sleep;
 
 use super::{INIT, RESULT, claude, seconds, start, verdict};
 use crate::spec::Input;
 use crate::transport::memory::{Minds, Signal};
-use crate::update::{StopReason, Update};
+use crate::update::Update;
 
 const TIMEOUT: (Outcome, Option<Category>) = (Outcome::Failure, Some(Category::Timeout));
 const INTERRUPTED: (Outcome, Option<Category>) = (Outcome::Interrupted, Some(Category::Interrupted));

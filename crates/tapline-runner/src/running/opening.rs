@@ -1,7 +1,7 @@
 //! How a dialogue begins: the agent is told who answers here, then what it is asked. One that does not talk as it should is
 //! stopped.
 
-use tapline_protocol::claude::control::{GetHooksListing, HooksListing, Initialize, InitializeReply, Request};
+use tapline_protocol::control::{GetHooksListing, HooksListing, Initialize, InitializeReply, Request};
 use tokio::sync::oneshot;
 
 use crate::agent::Agent;

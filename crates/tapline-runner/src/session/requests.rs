@@ -1,7 +1,7 @@
 //! Every request that a program can make of an agent, one method each.
 
 #[allow(clippy::wildcard_imports, reason = "every request and its answer stands below")]
-use tapline_protocol::claude::control::*;
+use tapline_protocol::control::*;
 use tapline_protocol::{Json, Nullable};
 
 use super::Session;

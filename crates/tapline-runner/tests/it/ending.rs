@@ -48,13 +48,9 @@ async fn one_that_hangs_is_timed_out() {
 }
 
 #[tokio::test]
-async fn silence_is_not_life_and_heartbeats_are() {
+async fn one_that_is_silent_is_timed_out() {
     let report = ended(fake("hang").idle_timeout(Duration::from_millis(400))).await;
     assert_eq!(verdict(&report), (Outcome::Failure, Some(Category::Timeout)));
-    // It says `keep_alive` ten times a second, for six seconds.
-    let report = ended(fake("slow").idle_timeout(Duration::from_secs(4))).await;
-    assert!(report.verdict.clean);
-    assert!(report.run.duration_ms.unwrap() > 4_000, "longer than the silence it is allowed");
 }
 
 #[tokio::test]
@@ -165,9 +161,6 @@ async fn one_that_stays_after_its_result_counts_as_what_it_said() {
         assert!(report.verdict.clean, "{mode}: {:?}", report.verdict);
         assert_eq!(report.verdict.exit.signal.as_deref(), Some("SIGTERM"), "{mode}");
     }
-    // Whichever clock stops it.
-    let report = ended(fake("lingers").timeout(Duration::from_secs(4))).await;
-    assert!(report.verdict.clean);
 }
 
 #[tokio::test]

@@ -144,45 +144,6 @@ async fn a_stalled_agent() {
     assert_eq!(session.finish().await.verdict.error.as_deref(), Some("timeout"));
 }
 
-/// Requests are no turns: no clock is stopped by them, and none starts.
-#[tokio::test]
-async fn requests_between_turns_stop_no_clock() {
-    const IDLE: Duration = Duration::from_secs(3);
-    let agent = crate::fake::fake("session").again().linger(Duration::from_millis(300)).idle_timeout(IDLE);
-    let mut session = agent.session().await.unwrap();
-    // Nobody has spoken yet: it is right to be silent.
-    tokio::time::sleep(IDLE + SOON).await;
-    assert_eq!(session.turn("go").await.unwrap().answer, "done");
-    session.context_usage().await.unwrap();
-    tokio::time::sleep(IDLE + SOON).await;
-    session.usage().await.unwrap();
-    let since = Instant::now();
-    let report = session.finish().await;
-    assert!(since.elapsed() < HANG, "it stays when its input ends: {:?}", since.elapsed());
-    assert_eq!(report.verdict.outcome, Outcome::Success, "{:?}", report.verdict);
-}
-
-/// A task in the background is waited for as long as was said, counted from the wish to finish; then it is not.
-#[tokio::test]
-async fn tasks_in_the_background_have_their_time() {
-    let lines = r#"
-        > {"type":"user","message":{"role":"user","content":"go"},"uuid":"3c5b1f2e-0000-4000-8000-000000000001"}
-        < {"type":"system","subtype":"init","session_id":"s","model":"m"}
-        < {"type":"system","subtype":"task_started","task_id":"t","task_type":"local_bash","description":"d"}
-        < {"type":"result","subtype":"success","is_error":false,"result":"done","session_id":"s","num_turns":1}
-    "#;
-    let scripted = plain(lines);
-    let wait = Duration::from_millis(800);
-    let mut session = scripted.claude().background_timeout(wait).session().await.unwrap();
-    assert_eq!(session.turn("go").await.unwrap().answer, "done");
-    // Longer than that: it is not what is counted.
-    tokio::time::sleep(wait).await;
-    let since = Instant::now();
-    let report = session.finish().await;
-    assert!((wait..HANG).contains(&since.elapsed()), "{:?}", since.elapsed());
-    assert_eq!(report.verdict.outcome, Outcome::Success, "{:?}", report.verdict);
-}
-
 #[tokio::test]
 async fn one_that_never_answers_the_first_request() {
     let scripted = Scripted::new("", ReplayOptions { hang_at: Some(0), ..ReplayOptions::default() });

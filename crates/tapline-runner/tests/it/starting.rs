@@ -39,8 +39,6 @@ async fn messages_are_passed_on_as_they_come() {
     while results < 1 {
         results += usize::from(run.next().await.unwrap().envelope.kind.as_deref() == Some("result"));
     }
-    // Longer than the linger: while more may come, nothing is over.
-    tokio::time::sleep(Duration::from_millis(400)).await;
     tokio::io::AsyncWriteExt::write_all(&mut writer, b"{\"type\":\"user\"}\n").await.unwrap();
     while results < 2 {
         results += usize::from(run.next().await.unwrap().envelope.kind.as_deref() == Some("result"));

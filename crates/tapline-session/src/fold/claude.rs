@@ -1,14 +1,27 @@
 //! Claude's side of the fold: what each of its events means.
 
 mod around;
+mod failure;
 mod messages;
+mod turns;
+mod usage;
 
 use tapline_protocol::claude::Event;
 
-use super::codex::{NO_DETAIL, words_of};
+use super::side::Side;
+use super::turns::{NO_DETAIL, words_of};
 use super::{Fold, Steps};
 use crate::step::{Level, What};
 use around::HookPhase;
+use failure::TurnFacts;
+
+/// What the stream said so far that only this file needs.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    facts: TurnFacts,
+}
+
+impl Side for State {}
 
 impl Fold {
     pub(super) fn claude(&mut self, event: &Event, out: &mut Steps<'_>) {

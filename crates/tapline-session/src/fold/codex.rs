@@ -1,38 +1,61 @@
 //! Codex's side of the fold: its items become the same steps as Claude's blocks.
 
+mod failure;
+mod item;
+mod log;
+mod part;
+mod reading;
+
 use std::collections::HashMap;
 
-use tapline_protocol::claude::content::Content;
 use tapline_protocol::claude::message::{RawUsage, Usage};
 use tapline_protocol::codex::{
-    Event, FileChange, ITEM_KINDS, Item as WireItem, ItemEvent, StreamError, ThreadStarted, Todo, TurnCompleted, TurnFailed,
+    CodexUsage, Event, ITEM_KINDS, Item as WireItem, ItemEvent, StreamError, ThreadStarted, Todo, TurnCompleted, TurnFailed,
 };
-use tapline_protocol::{Json, Number, Read, Tokens};
+use tapline_protocol::{Number, Read, Tokens};
 
-use super::rejected::{Log, Rejected};
-use super::{Fold, Ids, Steps};
+pub(crate) use part::Collected;
+pub use part::{CodexPart, ItemEntry, TurnCounts};
+
+use super::rejected::Rejected;
+use super::side::Side;
+use super::turns::{NO_DETAIL, words_of};
+use super::{Fold, Ids, Steps, Turns};
 use crate::call::describe;
+use crate::ledger::TokenCounts;
 use crate::step::{Answer, Call, CallStatus, Denied, Item, Level, Phase, Retry, Said, SessionInfo, Turn, What};
-use crate::verdict::{Category, CodexFailure, Ending, Warnings};
+use crate::verdict::{Category, Ending, Warnings};
+use item::{answer_text, call_of, dropped_events, is_ok, merge};
+use log::Log;
+
+/// Codex counts cached tokens as input too: they are taken out.
+impl From<&CodexUsage> for TokenCounts {
+    fn from(usage: &CodexUsage) -> Self {
+        Self {
+            input: usage.input_tokens.0.saturating_sub(usage.cached_input_tokens.0),
+            output: usage.output_tokens.0,
+            cache_read: usage.cached_input_tokens.0,
+            cache_write: usage.cache_write_input_tokens.0,
+            reasoning: usage.reasoning_output_tokens.0,
+        }
+    }
+}
 
 /// What Codex's stream said so far that a verdict needs.
 #[derive(Debug, Default)]
-pub(crate) struct CodexState {
+pub(super) struct State {
     thread: Option<String>,
     threads: usize,
     /// Every thread's id.
-    pub(super) ids: Ids,
+    ids: Ids,
     /// What stderr told of.
-    pub(super) log: Log,
+    log: Log,
     final_answer: Option<String>,
     plain_answer: Option<String>,
     /// The first failure that no completed turn has made good.
-    failure: Option<CodexFailure>,
-    /// Errors that came beside the turns since the last of them ended, and whether there were any that a turn has outlived.
+    failure: Option<String>,
+    /// Errors that came beside the turns since the last of them ended.
     errors: Vec<(u64, String)>,
-    recovered: bool,
-    /// The turn under way, if one is.
-    turn_open: bool,
     /// Calls by item id, with the fields merged so far.
     open: HashMap<String, WireItem>,
 }
@@ -40,12 +63,26 @@ pub(crate) struct CodexState {
 /// No more errors of one turn are told.
 const ERRORS: usize = 1_000;
 
-/// What stands where a failure has no words.
-pub(crate) const NO_DETAIL: &str = "API error (no detail)";
+impl Side for State {
+    fn hear_stderr(&mut self, lines: &str) {
+        self.log.hear(lines);
+    }
 
-impl CodexState {
-    /// The answer and the last text; where the stream has none, that of the file that Codex was told to write.
-    pub(super) fn answer(&self, last: String, ending: &Ending, warnings: &mut Warnings) -> (Option<String>, String) {
+    /// It has no name for a session but its thread's.
+    fn session_ids(&self) -> Option<Vec<String>> {
+        Some(self.ids.list.clone())
+    }
+
+    fn failure(&self) -> Option<(Category, String)> {
+        self.failure.as_ref().map(|text| (failure::category(text), text.clone()))
+    }
+
+    fn rejected(&mut self, stderr: Option<&str>) -> (Vec<Rejected>, usize) {
+        std::mem::take(&mut self.log).finish(stderr)
+    }
+
+    /// Where the stream has no answer, that of the file that Codex was told to write.
+    fn answer(&self, _turns: &Turns, last: &str, ending: &Ending, warnings: &mut Warnings) -> (Option<String>, String) {
         let answer = self.final_answer.as_ref().or(self.plain_answer.as_ref());
         if answer.is_none_or(|answer| answer.trim().is_empty())
             && let Some(text) = ending.last_message.as_ref().filter(|text| !text.trim().is_empty())
@@ -55,24 +92,10 @@ impl CodexState {
                 None,
                 "the answer comes from the last-message file, because the stream has none",
             );
-            let last = if last.trim().is_empty() { text.clone() } else { last };
-            return (Some(text.clone()), last);
+            let last = if last.trim().is_empty() { text } else { last };
+            return (Some(text.clone()), last.to_owned());
         }
-        (answer.cloned(), last)
-    }
-
-    /// An error came, and the turn was completed all the same.
-    pub(super) fn recovered(&self) -> bool {
-        self.recovered
-    }
-
-    /// A turn was started and never ended.
-    pub(super) fn is_turn_open(&self) -> bool {
-        self.turn_open
-    }
-
-    pub(super) fn failure(&self) -> Option<(Category, String)> {
-        self.failure.as_ref().map(|failure| (failure.category(), failure.text.clone()))
+        (answer.cloned(), last.to_owned())
     }
 }
 
@@ -93,35 +116,35 @@ impl Fold {
     pub(super) fn thread_started(&mut self, event: &ThreadStarted, out: &mut Steps<'_>) {
         let id = event.thread_id.clone().filter(|id| !id.is_empty());
         let first = self.session.inits == 0;
-        let info = SessionInfo { id: id.clone(), first: first || self.codex.thread != id, ..SessionInfo::default() };
+        let info = SessionInfo { id: id.clone(), first: first || self.sides.codex.thread != id, ..SessionInfo::default() };
         self.session.inits += 1;
         if first {
             self.session.info = info.clone();
         }
         if let Some(id) = &id {
-            self.codex.ids.see(id);
+            self.sides.codex.ids.see(id);
         }
-        self.codex.thread = id;
-        self.codex.threads += 1;
-        self.codex.open.clear();
+        self.sides.codex.thread = id;
+        self.sides.codex.threads += 1;
+        self.sides.codex.open.clear();
         out.push(What::Session(Box::new(info)));
     }
 
     pub(super) fn turn_started(&mut self, out: &mut Steps<'_>) {
-        self.codex.final_answer = None;
-        self.codex.turn_open = true;
-        self.ledger.codex_started();
+        self.sides.codex.final_answer = None;
+        self.turns.open = true;
+        self.ledger.turn_started();
         out.quiet(None);
     }
 
     pub(super) fn turn_completed(&mut self, event: &TurnCompleted, out: &mut Steps<'_>) {
         // What went wrong on the way did not stop it.
-        self.codex.failure = None;
-        for (line, text) in std::mem::take(&mut self.codex.errors) {
-            self.codex.recovered = true;
+        self.sides.codex.failure = None;
+        for (line, text) in std::mem::take(&mut self.sides.codex.errors) {
+            self.turns.recovered = true;
             self.warnings.add("stream-error", Some(line), text);
         }
-        let used = self.ledger.codex_turn(self.codex.thread.as_deref(), event.usage.as_ref());
+        let used = self.ledger.thread_turn(self.sides.codex.thread.as_deref(), event.usage.as_ref().map(Into::into));
         let counts = Usage {
             input_tokens: Tokens(used.input),
             output_tokens: Tokens(used.output),
@@ -130,45 +153,44 @@ impl Fold {
             ..Usage::default()
         };
         let used = RawUsage { counts, others: Vec::new() };
-        let turn =
-            Turn { usage: used, thread_usage: Some(event.usage.clone().unwrap_or_default()).into(), ..self.turn("completed") };
+        let turn = Turn { usage: used, thread_usage: out.record.field("usage").into(), ..self.turn("completed") };
         self.end_turn(Turn { repeats_text: true.into(), ..turn }, out);
     }
 
     pub(super) fn turn_failed(&mut self, event: &TurnFailed, out: &mut Steps<'_>) {
         // A fatal error is written twice: by itself, then as the turn's.
-        let told = !std::mem::take(&mut self.codex.errors).is_empty();
+        let told = !std::mem::take(&mut self.sides.codex.errors).is_empty();
         self.fail(event.error.as_ref().and_then(words_of));
         self.end_turn(Turn { error: event.error.clone(), repeats_text: told.into(), ..self.turn("failed") }, out);
     }
 
     fn fail(&mut self, message: Option<String>) -> String {
         let text = message.filter(|text| !text.trim().is_empty()).unwrap_or_else(|| NO_DETAIL.to_owned());
-        match &mut self.codex.failure {
-            Some(known) if known.text != NO_DETAIL => {}
-            failure => *failure = Some(CodexFailure { text: text.clone() }),
+        match &mut self.sides.codex.failure {
+            Some(known) if known != NO_DETAIL => {}
+            failure => *failure = Some(text.clone()),
         }
         text
     }
 
     /// A turn as it stands.
     fn turn(&self, subtype: &str) -> Turn {
-        let failed = self.codex.failure.is_some();
-        let answer = self.codex.final_answer.as_ref().or(self.codex.plain_answer.as_ref());
+        let failed = self.sides.codex.failure.is_some();
+        let answer = self.sides.codex.final_answer.as_ref().or(self.sides.codex.plain_answer.as_ref());
         Turn {
             index: self.turns.count,
             subtype: Some(subtype.to_owned()),
             is_error: subtype == "failed",
             result: answer.filter(|_| !failed).cloned(),
             failed,
-            message: self.codex.failure.as_ref().map(|failure| failure.text.clone()).into(),
+            message: self.sides.codex.failure.clone().into(),
             ..Turn::default()
         }
     }
 
     fn end_turn(&mut self, turn: Turn, out: &mut Steps<'_>) {
-        self.codex.turn_open = false;
-        for Rejected { what, why } in self.codex.log.news() {
+        self.turns.open = false;
+        for Rejected { what, why } in self.sides.codex.log.news() {
             self.denials += 1;
             out.push(What::Denied(Denied {
                 id: None,
@@ -178,7 +200,7 @@ impl Fold {
                 answer_follows: false.into(),
             }));
         }
-        self.turns.failure = self.codex.failure();
+        self.turns.failure = self.sides.codex.failure();
         self.turns.count += 1;
         self.turns.failed += usize::from(turn.failed);
         self.push_turn(Turn { category: self.turns.failure.as_ref().map(|(category, _)| *category).into(), ..turn }, out);
@@ -197,8 +219,8 @@ impl Fold {
             }));
         }
         let text = self.fail(message);
-        if self.codex.errors.len() < ERRORS {
-            self.codex.errors.push((out.record.line, text.clone()));
+        if self.sides.codex.errors.len() < ERRORS {
+            self.sides.codex.errors.push((out.record.line, text.clone()));
         }
         out.push(What::Error { text });
     }
@@ -206,7 +228,7 @@ impl Fold {
     pub(super) fn item(&mut self, phase: Phase, event: &ItemEvent, out: &mut Steps<'_>) {
         let Some(item) = &event.item else { return };
         let kind = item.kind().unwrap_or_default();
-        out.push(What::Item(Item { phase, thread: self.codex.threads.into(), item: item.fields.clone() }));
+        out.push(What::Item(Item { phase, thread: self.sides.codex.threads.into(), item: item.fields.clone() }));
         let completed = phase == Phase::Completed;
         match kind.as_str() {
             "agent_message" if completed => {
@@ -214,8 +236,8 @@ impl Fold {
                     return;
                 };
                 match item.text("phase").as_deref() {
-                    Some("final_answer") => self.codex.final_answer = Some(text.clone()),
-                    None => self.codex.plain_answer = Some(text.clone()),
+                    Some("final_answer") => self.sides.codex.final_answer = Some(text.clone()),
+                    None => self.sides.codex.plain_answer = Some(text.clone()),
                     Some(_) => {}
                 }
                 self.say(&text, out);
@@ -234,7 +256,7 @@ impl Fold {
                 }
             }
             "collab_tool_call" => {
-                self.ledger.codex_sub_agents();
+                self.ledger.has_sub_agents();
                 self.item_call(&kind, item, completed, out);
             }
             "todo_list" => {
@@ -266,14 +288,15 @@ impl Fold {
         let id = item.text("id");
         let merged = match &id {
             Some(id) => {
-                let known = self.codex.open.entry(id.clone()).or_default();
+                let known = self.sides.codex.open.entry(id.clone()).or_default();
                 merge(&mut known.fields, &item.fields);
                 known.clone()
             }
             None => item.clone(),
         };
         // Item ids start anew in every process: the thread's number tells them apart.
-        let key = id.clone().map(|id| if self.codex.threads > 1 { format!("{id}#{}", self.codex.threads) } else { id });
+        let key =
+            id.clone().map(|id| if self.sides.codex.threads > 1 { format!("{id}#{}", self.sides.codex.threads) } else { id });
         let (name, input) = call_of(kind, &merged);
         let described = describe(&name, input.as_ref());
         let call = Call {
@@ -290,9 +313,9 @@ impl Fold {
         }
         if completed {
             if let Some(id) = &id {
-                self.codex.open.remove(id);
+                self.sides.codex.open.remove(id);
             }
-            let ok = item_ok(&merged, true);
+            let ok = is_ok(&merged, true);
             let status = match (ok, merged.text("status").as_deref()) {
                 (_, Some("declined")) => CallStatus::Denied,
                 (true, _) => CallStatus::Ok,
@@ -319,11 +342,6 @@ impl Fold {
     }
 }
 
-/// An error's words: a string, or an object's `message`.
-pub(crate) fn words_of(error: &Json) -> Option<String> {
-    error.with(String::read).flatten().or_else(|| error.text_of("message"))
-}
-
 fn said(text: String) -> Said {
     Said { text, message_id: None, uuid: None, aborted: false }
 }
@@ -337,98 +355,4 @@ fn reconnecting(message: &str) -> Option<(u64, u64)> {
         all.then(|| digits.parse().unwrap_or(u64::MAX))
     };
     Some((number(attempt)?, number(&rest[..digits])?))
-}
-
-/// `42 events were dropped due to lag`, `dropped 42 events`
-pub(crate) fn dropped_events(message: &str) -> Option<u64> {
-    let message = message.to_lowercase();
-    if !message.contains("dropped") || !message.contains("event") {
-        return None;
-    }
-    message.split(|c: char| !c.is_ascii_digit()).find_map(|digits| digits.parse().ok())
-}
-
-/// Adds an item's fields to those known: an empty or null value never overwrites an earlier one.
-pub(crate) fn merge(known: &mut Vec<(String, Json)>, news: &[(String, Json)]) {
-    let places: HashMap<String, usize> = known.iter().enumerate().map(|(at, (key, _))| (key.clone(), at)).collect();
-    for (key, value) in news {
-        match places.get(key) {
-            Some(at) if !is_empty(value) => known[*at].1 = value.clone(),
-            Some(_) => {}
-            None => known.push((key.clone(), value.clone())),
-        }
-    }
-}
-
-fn is_empty(value: &Json) -> bool {
-    let text = value.as_str();
-    text == "null"
-        || text == "\"\""
-        || (text.starts_with(['[', '{']) && text[1..text.len() - 1].bytes().all(|byte| byte.is_ascii_whitespace()))
-}
-
-/// Items that have no status of their own.
-const WITHOUT_STATUS: &[&str] = &["agent_message", "reasoning", "todo_list"];
-
-/// Whether an item did what it should.
-pub(crate) fn item_ok(item: &WireItem, completed: bool) -> bool {
-    match item.kind().as_deref() {
-        Some("error") => return false,
-        Some("web_search") => return completed,
-        _ => {}
-    }
-    let has_none = item.kind().is_some_and(|kind| WITHOUT_STATUS.contains(&kind.as_str()));
-    let status = item.text("status").map_or(has_none && completed, |status| status == "completed");
-    let exit = item.get("exit_code").is_none_or(|code| code.as_str() == "null" || code.as_str().parse() == Ok(0.0));
-    let error = item.get("error").is_some_and(|error| error.as_str() != "null");
-    status && exit && !error
-}
-
-/// A call's name and input, in the words that policies and renderers use.
-fn call_of(kind: &str, item: &WireItem) -> (String, Option<Json>) {
-    let object = |pairs: &[(&str, Option<Json>)]| {
-        let pairs = pairs.iter().filter_map(|(key, value)| Some(((*key).to_owned(), value.clone()?)));
-        object_of(&pairs.collect::<Vec<_>>())
-    };
-    match kind {
-        "mcp_tool_call" => {
-            let part = |key| item.text(key).unwrap_or_default();
-            let input = item.get("arguments").filter(|json| json.as_str().starts_with('{')).cloned();
-            (format!("mcp__{}__{}", part("server"), part("tool")), input)
-        }
-        "file_change" => {
-            let changes = item.get("changes").cloned();
-            let paths = changes.as_ref().and_then(|json| {
-                let list = json.with(Vec::<FileChange>::read).flatten()?;
-                let paths: Vec<_> = list.into_iter().filter_map(|change| change.path).collect();
-                Json::parse(&serde_json::to_string(&paths.join(", ")).ok()?).ok()
-            });
-            (kind.to_owned(), object(&[("paths", paths), ("changes", changes)]))
-        }
-        "web_search" => {
-            (kind.to_owned(), object(&[("query", item.get("query").cloned()), ("action", item.get("action").cloned())]))
-        }
-        "collab_tool_call" => {
-            let keys = ["tool", "prompt", "receiver_thread_ids"];
-            (kind.to_owned(), object(&keys.map(|key| (key, item.get(key).cloned()))))
-        }
-        _ => (kind.to_owned(), object(&[("command", item.get("command").cloned())])),
-    }
-}
-
-fn object_of(pairs: &[(String, Json)]) -> Option<Json> {
-    let mut text = Vec::new();
-    crate::step::pairs::write(pairs, &mut serde_json::Serializer::new(&mut text)).ok()?;
-    Json::parse(&String::from_utf8(text).ok()?).ok()
-}
-
-/// What came back, as text.
-fn answer_text(item: &WireItem) -> String {
-    let message = || item.get("error").and_then(|error| error.text_of("message"));
-    let content = || {
-        let content = item.get("result")?.get("content")?;
-        let content = content.with(Content::read).flatten()?;
-        Some(content.joined_text())
-    };
-    item.text("aggregated_output").or_else(message).or_else(content).unwrap_or_default()
 }

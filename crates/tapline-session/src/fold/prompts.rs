@@ -2,9 +2,6 @@
 
 use std::collections::VecDeque;
 
-use tapline_protocol::Record;
-use tapline_protocol::claude::content::Content;
-
 use super::Fold;
 use crate::recent::hash;
 use crate::step::{Step, What};
@@ -45,21 +42,6 @@ fn meet(others: &mut VecDeque<u64>, own: &mut VecDeque<u64>, text: &str) -> bool
 }
 
 impl Fold {
-    /// Takes a line that the host sent to the agent. Only messages are part of the conversation, not what controls it.
-    pub fn sent(&mut self, record: &Record) -> Vec<Step> {
-        let Some(user) = record.event.as_user() else { return Vec::new() };
-        if let Some(uuid) = &record.envelope.uuid
-            && !(self.turns.seen.insert(("user", uuid)) & self.turns.seen.insert(("sent", uuid)))
-        {
-            return Vec::new();
-        }
-        match user.body() {
-            Content::Absent => Vec::new(),
-            Content::Text(text) => self.prompt(text).into_iter().collect(),
-            Content::Blocks(blocks) => blocks.iter().filter_map(|block| self.prompt(block.as_text()?)).collect(),
-        }
-    }
-
     /// Takes a prompt that the host sent to the agent; none if the agent has said it already.
     pub fn prompt(&mut self, text: &str) -> Option<Step> {
         let what = || What::Prompt { text: text.to_owned() };

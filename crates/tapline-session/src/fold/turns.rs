@@ -1,143 +1,54 @@
-//! How a turn of Claude's ends: what `result` says, what it cost, why it failed.
+//! What happens in the turns of every agent: something is said, a call is denied, the turn ends.
 
-use tapline_protocol::Number;
-use tapline_protocol::Read as _;
-use tapline_protocol::claude::message::{Assistant, User};
-use tapline_protocol::claude::result::TurnResult;
+use tapline_protocol::{Json, Read as _};
 
-use super::codex::words_of;
 use super::{Fold, Steps};
-use crate::step::{SoFar, Turn, What};
-use crate::time::rfc3339;
-use crate::verdict::Category;
+use crate::agents::asks_a_person;
+use crate::call::describe;
+use crate::step::{Denied, SoFar, Turn, What};
+
+/// What stands where a failure has no words.
+pub(super) const NO_DETAIL: &str = "API error (no detail)";
+
+/// An error's words: a string, or an object's `message`.
+pub(super) fn words_of(error: &Json) -> Option<String> {
+    error.with(String::read).flatten().or_else(|| error.text_of("message"))
+}
 
 impl Fold {
-    /// The older document: its messages, then its result.
-    pub(super) fn document(&mut self, document: &TurnResult, out: &mut Steps<'_>) {
-        // The messages of a document share its uuid.
-        self.in_document = true;
-        for message in &document.messages {
-            let kind = message.text_of("type").or_else(|| message.text_of("role"));
-            match kind.as_deref() {
-                Some("assistant") => {
-                    if let Some(event) = message.with(Assistant::read).flatten() {
-                        self.assistant(&event, out);
-                    }
-                }
-                Some("user") => {
-                    if let Some(event) = message.with(User::read).flatten() {
-                        self.user(&event, out);
-                    }
-                }
-                _ => {}
-            }
-        }
-        self.in_document = false;
-        self.result(document, out);
+    /// Something was said: remembered as the last words.
+    pub(super) fn say(&mut self, text: &str, out: &Steps<'_>) {
+        self.typing.remove(&out.record.envelope.parent);
+        self.spoken.add(text, out.record.envelope.uuid.as_ref(), out.is_main());
     }
 
-    pub(super) fn result(&mut self, turn: &TurnResult, out: &mut Steps<'_>) {
-        let uuid = &out.record.envelope.uuid;
-        let repeated = !self.turns.seen.insert(("result", turn.fingerprint));
-        let line = Some(out.record.line);
-        if repeated {
-            self.warnings.add("duplicate-result", line, "this result repeats an earlier one");
+    /// Each refusal is told once, whoever tells it.
+    pub(super) fn deny(
+        &mut self,
+        id: Option<String>,
+        name: Option<String>,
+        input: Option<&Json>,
+        message: Option<String>,
+        out: &mut Steps<'_>,
+    ) {
+        let id = id.filter(|id| !id.is_empty());
+        let known = id.as_ref().and_then(|id| self.calls.get(id));
+        let name = name.or_else(|| known.map(|call| call.name.clone()));
+        self.asked.refused |= name.as_deref().is_some_and(asks_a_person);
+        if id.as_ref().is_some_and(|id| !self.denied.insert(id)) {
+            return;
         }
-        if let Some(index) = turn.result_index {
-            let expected = self.turns.result_index.map_or(0, |last| last.saturating_add(1));
-            if index > expected {
-                self.warnings.add(
-                    "result-gap",
-                    line,
-                    format!("result {index} came where {expected} was expected: a result is missing"),
-                );
-            }
-            self.turns.result_index = Some(index);
-        }
-        for denial in turn.denials() {
-            self.deny(denial.tool_use_id, denial.tool_name, denial.tool_input.as_ref(), None, out);
-        }
-        let cost_usd = self.ledger.result(turn, out.record.envelope.session_id.as_deref(), repeated);
-        let subtype = turn.subtype.as_deref().unwrap_or_default();
-        let failed = turn.is_error || subtype == "error" || subtype.starts_with("error_");
-        let facts = std::mem::take(&mut self.turn_facts);
-        let message = failed.then(|| error_text(turn));
-        // The agent ended before it began: nothing but this came.
-        let never_began = self.session.inits == 0
-            && self.spoken.last().is_empty()
-            && turn.num_turns.as_ref().is_none_or(|turns| turns.as_u64() == Some(0));
-        self.turns.failure = message.clone().map(|text| {
-            let category = facts.category(turn, &text);
-            let startup = never_began && category == Category::Api && subtype == "error_during_execution";
-            (if startup { Category::Startup } else { category }, text)
-        });
-        if let Some(at) = message.as_deref().and_then(limit_until) {
-            self.limit_resets_at = Some(at);
-        }
-        let turns = &mut self.turns;
-        turns.foreign_end = false;
-        let whole = turn.num_turns.as_ref().and_then(Number::as_u64);
-        if whole == Some(0) {
-            self.warnings.add(
-                "zero-turns",
-                line,
-                "no request was sent to the model: a hook or a command may have ended the turn",
-            );
-        }
-        turns.num_turns = whole.or(turns.num_turns);
-        if turn.stop_reason.is_some() {
-            turns.stop_reason.clone_from(&turn.stop_reason);
-        }
-        let stopped = turn.stop_reason.as_ref().or(turns.this_stop.as_ref());
-        if stopped.is_some_and(|reason| reason == "max_tokens") {
-            self.warnings.add("max-tokens", line, "the model ran out of tokens: the answer is incomplete");
-        }
-        turns.this_stop = None;
-        if !repeated {
-            turns.all_num_turns = turns.all_num_turns.saturating_add(whole.unwrap_or(0));
-            if let Some(ms) = &turn.duration_ms {
-                turns.duration_ms = Some(turns.duration_ms.unwrap_or(0.0) + ms.as_f64());
-            }
-        }
-        let typed = self.typing.get(&None).map(String::as_str);
-        let last = typed.or(self.spoken.last_of_main()).map(str::trim);
-        let repeats_text = turn.result.as_deref().is_some_and(|text| Some(text.trim()) == last);
-        let said = turn.result.clone().filter(|text| !text.is_empty());
-        turns.answered_by = (!failed && said.is_none()).then(|| self.spoken.count());
-        let words = |count| self.spoken.answer(count).map(str::to_owned);
-        turns.answer = if failed { Some(String::new()) } else { said.or_else(|| turns.answered_by.and_then(words)) };
-        turns.failed += usize::from(failed);
-        let ended = Turn {
-            index: turns.count,
-            subtype: turn.subtype.clone(),
-            is_error: turn.is_error,
-            result: turn.result.clone(),
-            errors: turn.errors.clone(),
-            stop_reason: turn.stop_reason.clone(),
-            terminal_reason: turn.terminal_reason.clone(),
-            api_error_status: turn.api_error_status.clone(),
-            num_turns: turn.num_turns.clone(),
-            duration_ms: turn.duration_ms.clone(),
-            duration_api_ms: turn.duration_api_ms.clone(),
-            permission_denials: turn.permission_denials.clone(),
-            structured_output: turn.structured_output.clone(),
-            deferred_tool_use: turn.deferred_tool_use.clone(),
-            uuid: uuid.clone(),
-            origin: turn.origin.clone(),
-            error: turn.error.clone(),
-            failed,
-            usage: turn.usage.clone().unwrap_or_default(),
-            total_cost_usd: turn.total_cost().cloned(),
-            model_usage: turn.model_usage.clone(),
-            cost_usd,
-            message: message.into(),
-            repeats_text: repeats_text.into(),
-            category: turns.failure.as_ref().map(|(category, _)| *category).into(),
-            so_far: SoFar::default().into(),
-            thread_usage: None.into(),
+        self.denials += 1;
+        let tool = name.as_deref().unwrap_or("a tool");
+        let title = match known {
+            Some(call) => call.title.clone(),
+            None => input.map(|input| describe(tool, Some(input)).title).unwrap_or_default(),
         };
-        turns.count += 1;
-        self.push_turn(ended, out);
+        let title = Some(title).filter(|title| !title.is_empty() && title != tool);
+        let about = title.as_ref().map(|title| format!(": {title}")).unwrap_or_default();
+        self.warnings.add("permission-denied", Some(out.record.line), format!("{tool} was not permitted{about}"));
+        let answer_follows = self.calls.is_pending(id.as_ref());
+        out.push(What::Denied(Denied { id, name, title, message, answer_follows: answer_follows.into() }));
     }
 
     /// Tells of a turn's end, with what all of them add up to.
@@ -156,33 +67,4 @@ impl Fold {
         turns.last = Some(turn.clone());
         out.push(What::Turn(Box::new(turn)));
     }
-}
-
-/// When a limit starts anew, as claude 1.0 says it: `Claude AI usage limit reached|1763200000`.
-fn limit_until(error: &str) -> Option<String> {
-    let (_, behind) = error.split_once("usage limit reached|")?;
-    let digits = behind.split(|c: char| !c.is_ascii_digit()).next()?;
-    rfc3339(digits.parse().ok()?)
-}
-
-/// What a person should read of a failed turn.
-fn error_text(turn: &TurnResult) -> String {
-    let filled = |text: &str| !text.trim().is_empty();
-    let errors = turn.errors.as_ref().map(|errors| {
-        let texts = errors.texts().iter().map(String::as_str).filter(|text| filled(text));
-        texts.collect::<Vec<_>>().join("; ")
-    });
-    let errors = errors.filter(|text| !text.is_empty());
-    let named = || turn.error.as_ref().and_then(words_of).filter(|text| filled(text));
-    let status = || {
-        turn.api_error_status
-            .as_ref()
-            .map(|status| status.as_whole().map_or_else(|| status.to_string(), |code| code.to_string()))
-    };
-    errors
-        .or_else(|| turn.result.clone().filter(|text| filled(text)))
-        .or_else(named)
-        .or_else(|| status().map(|status| format!("API error (HTTP {status})")))
-        .or_else(|| turn.subtype.clone().filter(|subtype| subtype.starts_with("error_")))
-        .unwrap_or_else(|| "API error (no detail)".to_owned())
 }

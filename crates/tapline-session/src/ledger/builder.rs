@@ -3,12 +3,29 @@
 use std::collections::BTreeMap;
 use std::ops::Add;
 
-use tapline_protocol::claude::message::{Message, Usage};
-use tapline_protocol::claude::result::{ModelUsage, TurnResult};
-use tapline_protocol::codex::CodexUsage;
-
 use super::{Basis, Ledger, ModelTotals, TokenCounts, exact_dollars};
 use crate::recent::Recent;
+
+/// What a message says that it took.
+pub(crate) struct MessageUsage<'m> {
+    pub(crate) id: Option<&'m str>,
+    pub(crate) model: Option<&'m str>,
+    pub(crate) counts: Option<TokenCounts>,
+}
+
+/// What a result says that its turn, and its process so far, took.
+pub(crate) struct ResultUsage {
+    /// Dollars of the process.
+    pub(crate) total_usd: Option<f64>,
+    /// Tokens and web searches of the turn.
+    pub(crate) turn: Option<(TokenCounts, u64)>,
+    /// What the models took, over the process.
+    pub(crate) models: Option<BTreeMap<String, ModelTotals>>,
+    /// Their web searches.
+    pub(crate) searches_of_models: u64,
+    /// The process goes on with a session that had another id.
+    pub(crate) is_resumed: bool,
+}
 
 /// Model names that stand for no model.
 const SYNTHETIC: &str = "<synthetic>";
@@ -41,7 +58,7 @@ pub(crate) struct LedgerBuilder {
     deltas: bool,
     /// A message ended whose start, and so its input, was never seen.
     unstarted: bool,
-    /// Codex counts its own tokens, not those of the agents it starts.
+    /// The agent counts its own tokens, but not those of the agents that it started.
     sub_agents: bool,
 }
 
@@ -51,7 +68,7 @@ struct Process {
     ended_a_turn: bool,
     total: Option<f64>,
     /// The total by model, where a result had one.
-    models: BTreeMap<String, ModelUsage>,
+    models: BTreeMap<String, ModelTotals>,
     /// What the models used; where none is named, what the turns did.
     tokens: TokenCounts,
     web_searches: u64,
@@ -61,31 +78,27 @@ struct Process {
 
 impl Process {
     /// Counts what one turn used.
-    fn add_turn(&mut self, usage: &Usage) {
+    fn add_turn(&mut self, tokens: TokenCounts, web_searches: u64) {
         if self.models.is_empty() {
-            let searches = usage.server_tool_use.as_ref().map_or(0, |counts| counts.web_search_requests.0);
-            self.tokens += TokenCounts::from(usage);
-            self.web_searches = self.web_searches.saturating_add(searches);
+            self.tokens += tokens;
+            self.web_searches = self.web_searches.saturating_add(web_searches);
         }
     }
 
     /// Takes the total by model in place of what the turns used.
-    fn set_models(&mut self, models: &BTreeMap<String, ModelUsage>) {
-        self.models.clone_from(models);
-        self.tokens = models.values().map(TokenCounts::from).fold(TokenCounts::default(), Add::add);
-        let searches = models.values().map(|usage| usage.web_search_requests.0);
-        self.web_searches = searches.fold(0, u64::saturating_add);
+    fn set_models(&mut self, models: BTreeMap<String, ModelTotals>, web_searches: u64) {
+        self.tokens = models.values().map(|totals| totals.tokens).fold(TokenCounts::default(), Add::add);
+        self.models = models;
+        self.web_searches = web_searches;
     }
 
     fn ledger(&self) -> Ledger {
-        let cost_of = |usage: &ModelUsage| usage.cost_usd.as_ref().map(|cost| exact_dollars(cost.usd));
-        let of = |usage| ModelTotals { tokens: TokenCounts::from(usage), cost_usd: cost_of(usage) };
         Ledger {
             cost_usd: self.total.map(exact_dollars),
             tokens: self.tokens,
             web_searches: self.web_searches,
             exact: self.whole,
-            by_model: self.models.iter().map(|(model, usage)| (model.clone(), of(usage))).collect(),
+            by_model: self.models.clone(),
             basis: Basis::Results,
             ..Ledger::default()
         }
@@ -150,14 +163,14 @@ impl LedgerBuilder {
     }
 
     /// Takes a result and returns what its turn cost.
-    pub(crate) fn result(&mut self, turn: &TurnResult, session: Option<&str>, repeated: bool) -> Option<f64> {
+    pub(crate) fn result(&mut self, used: ResultUsage, session: Option<&str>, repeated: bool) -> Option<f64> {
         self.results = true;
         self.since_result = false;
-        let total = turn.total_cost().map(|cost| cost.usd);
+        let total = used.total_usd;
         if repeated {
             return total.map(|_| 0.0);
         }
-        let explained = std::mem::take(&mut self.explained) || turn.resume_reason.is_some();
+        let explained = std::mem::take(&mut self.explained) || used.is_resumed;
         if let Some(session) = session
             && self.session.as_deref() != Some(session)
         {
@@ -181,59 +194,58 @@ impl LedgerBuilder {
         }
         let before = process.total.unwrap_or(0.0);
         process.total = total.or(process.total);
-        let models = turn.model_usage.as_ref().filter(|models| !models.by_model.is_empty());
-        if let Some(usage) = &turn.usage {
+        if let Some((tokens, web_searches)) = used.turn {
             self.counted = true;
-            process.add_turn(&usage.counts);
+            process.add_turn(tokens, web_searches);
         }
         // A total by model that has no model is whole where the turn used nothing.
-        let idle = turn.usage.as_ref().is_none_or(|usage| TokenCounts::from(&usage.counts).total() == 0);
+        let idle = used.turn.is_none_or(|(tokens, _)| tokens.total() == 0);
         let was_whole = process.whole || !process.ended_a_turn;
         process.ended_a_turn = true;
-        process.whole = models.is_some() || turn.model_usage.is_some() && idle && was_whole;
+        let has_total = used.models.is_some();
+        let models = used.models.filter(|models| !models.is_empty());
+        process.whole = models.is_some() || has_total && idle && was_whole;
         if let Some(models) = models {
             self.counted = true;
-            process.set_models(&models.by_model);
+            process.set_models(models, used.searches_of_models);
         }
         self.totals.add(process);
         total.map(|total| exact_dollars(total - before))
     }
 
-    /// An `assistant` event: its input counts once a message, its output never.
-    pub(crate) fn message(&mut self, message: &Message) {
-        let Some(usage) = &message.usage else { return };
-        let model = message.model.as_deref().unwrap_or(UNNAMED);
+    /// A whole message: its input counts once, its output never.
+    pub(crate) fn message(&mut self, message: &MessageUsage<'_>) {
+        let Some(counts) = message.counts else { return };
+        let model = message.model.unwrap_or(UNNAMED);
         // A message without an id is its own.
-        let id = message.id.as_deref().unwrap_or_default();
+        let id = message.id.unwrap_or_default();
         if model == SYNTHETIC || !id.is_empty() && !self.messages.insert(id) {
             return;
         }
         self.since_result = true;
         if id.is_empty() || !self.streamed.contains(id) {
-            let counts = TokenCounts { output: 0, reasoning: 0, ..TokenCounts::from(usage) };
+            let counts = TokenCounts { output: 0, reasoning: 0, ..counts };
             *self.from_messages.entry(model.to_owned()).or_default() += counts;
         }
     }
 
-    /// `message_start`
-    pub(crate) fn message_start(&mut self, thread: Option<&String>, message: &Message) {
+    /// A message begins to be written.
+    pub(crate) fn message_start(&mut self, thread: Option<&String>, message: &MessageUsage<'_>) {
         self.message_stop(thread);
         self.since_result = true;
-        if let Some(id) = &message.id {
-            self.streamed.insert(id.as_str());
+        if let Some(id) = message.id {
+            self.streamed.insert(id);
         }
-        let counts = message.usage.as_ref().map(TokenCounts::from).unwrap_or_default();
-        let counts = TokenCounts { output: 0, reasoning: 0, ..counts };
-        let model = message.model.as_deref().unwrap_or(UNNAMED).to_owned();
+        let counts = TokenCounts { output: 0, reasoning: 0, ..message.counts.unwrap_or_default() };
+        let model = message.model.unwrap_or(UNNAMED).to_owned();
         self.open.insert(thread.cloned(), Open { model, counts, started: true, ended: false });
     }
 
-    /// `message_delta`: what the message took in the end.
-    pub(crate) fn message_delta(&mut self, thread: Option<&String>, usage: &Usage) {
+    /// What a message that is being written took in the end.
+    pub(crate) fn message_delta(&mut self, thread: Option<&String>, last: TokenCounts) {
         self.deltas = true;
         let fresh = || Open { model: UNNAMED.to_owned(), counts: TokenCounts::default(), started: false, ended: false };
         let open = self.open.entry(thread.cloned()).or_insert_with(fresh);
-        let last = TokenCounts::from(usage);
         open.ended = true;
         open.counts.output = last.output;
         open.counts.reasoning = last.reasoning;
@@ -242,7 +254,7 @@ impl LedgerBuilder {
         open.counts.cache_write = open.counts.cache_write.max(last.cache_write);
     }
 
-    /// `message_stop`, or the next message of the thread.
+    /// A message is written, or the next of its thread begins.
     pub(crate) fn message_stop(&mut self, thread: Option<&String>) {
         if let Some(open) = self.open.remove(&thread.cloned()) {
             self.unstarted |= !open.started;
@@ -251,20 +263,20 @@ impl LedgerBuilder {
         }
     }
 
-    /// A turn of Codex's began: until it is completed, what it uses is not known.
-    pub(crate) fn codex_started(&mut self) {
+    /// A turn began: until it is completed, what it uses is not known.
+    pub(crate) fn turn_started(&mut self) {
         self.since_result = true;
     }
 
-    /// Codex started agents of its own.
-    pub(crate) fn codex_sub_agents(&mut self) {
+    /// The agent started agents whose tokens it does not count.
+    pub(crate) fn has_sub_agents(&mut self) {
         self.sub_agents = true;
     }
 
-    /// Codex's cumulative usage, where it is told. Returns what this turn used.
-    pub(crate) fn codex_turn(&mut self, thread: Option<&str>, usage: Option<&CodexUsage>) -> TokenCounts {
+    /// A turn ended in a thread that has used so much by now, where that is told. Returns what the turn used.
+    pub(crate) fn thread_turn(&mut self, thread: Option<&str>, used: Option<TokenCounts>) -> TokenCounts {
         self.results = true;
-        let Some(usage) = usage else {
+        let Some(now) = used else {
             self.since_result = true;
             return TokenCounts::default();
         };
@@ -275,7 +287,6 @@ impl LedgerBuilder {
             self.totals.remove(process);
         }
         process.whole = true;
-        let now = TokenCounts::from(usage);
         let before = std::mem::replace(&mut process.tokens, now);
         self.totals.add(process);
         now.without(before)
@@ -317,7 +328,7 @@ impl LedgerBuilder {
         ledger
     }
 
-    /// Results count what was used until the last of them, and Codex's not what its sub-agents used.
+    /// Results count what was used until the last of them, and those of some agents not what their sub-agents used.
     fn told_by_results(&self, mut ledger: Ledger) -> Ledger {
         ledger.basis = Basis::Results;
         ledger.exact &= self.counted && !self.since_result && !self.sub_agents;

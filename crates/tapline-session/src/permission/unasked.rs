@@ -1,8 +1,10 @@
 //! Files that run code unasked: merely to look at a folder with git, a shell, an editor or an agent runs what stands in them. A rule
 //! allows to write one only if it names it.
 
+use crate::agents::profiles;
+
 /// Names of files and folders, in small letters; one with a slash is both, one behind the other.
-pub(super) const UNASKED: &[&str] = &[
+const UNASKED: &[&str] = &[
     // git and others: configuration and hooks.
     ".git",
     ".gitconfig",
@@ -16,10 +18,7 @@ pub(super) const UNASKED: &[&str] = &[
     ".githooks",
     ".config/hg",
     ".config/jj",
-    // Agents: settings, hooks, servers.
-    ".claude",
-    ".claude.json",
-    ".codex",
+    // Agents and tapline: settings, hooks, servers. Those of the agents that tapline knows are in their profiles.
     ".mcp.json",
     ".cursor",
     ".gemini",
@@ -135,5 +134,5 @@ pub(super) fn is_unnamed(path: &str, pattern: &str, home: Option<&str>) -> bool 
         let holds = |parts: &[String]| parts.windows(name.len()).any(|part| part == name);
         holds(&path) && !holds(&pattern)
     };
-    (is_head(&path) && !is_head(&pattern)) || UNASKED.iter().any(unnamed)
+    (is_head(&path) && !is_head(&pattern)) || UNASKED.iter().chain(profiles().flat_map(|profile| profile.unasked)).any(unnamed)
 }

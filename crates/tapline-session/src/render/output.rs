@@ -4,23 +4,26 @@ use std::fmt;
 
 use tapline_protocol::{Agent, Json, Kind, Record, Value};
 
+use crate::agents::profile;
 use crate::step::{Step, Turn, What};
 
 /// Why there is nothing to print.
 #[derive(Debug, PartialEq, Eq)]
 pub enum OutputError {
-    /// Codex has no such mode.
-    NotCodex,
+    /// This agent has no such mode.
+    NoSuchMode(Agent),
     /// There is no result.
     NoResult,
 }
 
 impl fmt::Display for OutputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NotCodex => "codex does not have this output format: use --to text, steps, markdown or html",
-            Self::NoResult => "the stream has no result: the run did not end, or its last lines are missing",
-        })
+        match self {
+            Self::NoSuchMode(agent) => {
+                write!(f, "{} does not have this output format: use --to text, steps, markdown or html", agent.name())
+            }
+            Self::NoResult => f.write_str("the stream has no result: the run did not end, or its last lines are missing"),
+        }
     }
 }
 
@@ -58,37 +61,28 @@ impl Outputs {
         }
     }
 
-    /// What `--output-format text` prints, to the byte.
+    /// What the agent prints as text, to the byte.
     pub fn text(&self, agent: Option<Agent>, answer: Option<&str>) -> Result<String, OutputError> {
         let Some((_, turn)) = &self.result else { return Err(OutputError::NoResult) };
-        let ended = |text: &str| if text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") };
-        if agent == Some(Agent::Codex) {
-            return match answer.or(turn.message.as_deref()) {
-                Some(text) => Ok(ended(text)),
-                None => Err(OutputError::NoResult),
-            };
-        }
-        let number = || {
-            let text = turn.errors.as_ref().map(|errors| errors.texts().concat()).unwrap_or_default();
-            text.chars().filter(|c| c.is_ascii_digit() || *c == '.').collect::<String>()
-        };
-        Ok(match turn.subtype.as_deref() {
-            Some("error_max_turns") => format!("Error: Reached max turns ({})", number()),
-            Some("error_max_budget_usd") => format!("Error: Exceeded USD budget ({})", number()),
-            Some("error_max_structured_output_retries") => "Error: Failed to provide valid structured output".to_owned(),
-            Some("error_during_execution") if turn.result.is_none() => "Execution error".to_owned(),
-            _ => ended(turn.result.as_deref().or(turn.message.as_deref()).unwrap_or_default()),
-        })
+        // Of a stream that no known agent wrote, the result is shown as most write it.
+        let text = profile(agent.unwrap_or_default()).text;
+        text(turn, answer).ok_or(OutputError::NoResult)
     }
 
-    /// What `--output-format json` prints.
+    /// What the agent prints as one JSON document.
     pub fn json(&self, agent: Option<Agent>) -> Result<String, OutputError> {
-        if agent == Some(Agent::Codex) {
-            return Err(OutputError::NotCodex);
-        }
+        has_documents(agent)?;
         let (line, _) = self.result.as_ref().ok_or(OutputError::NoResult)?;
         let messages = self.messages.as_ref().map(|messages| format!("[{}]", messages.join(",")));
         Ok(without_stream_keys(line, messages.as_deref()) + "\n")
+    }
+}
+
+/// Whether the agent prints JSON documents, too.
+pub fn has_documents(agent: Option<Agent>) -> Result<(), OutputError> {
+    match agent.filter(|agent| !profile(*agent).has_documents) {
+        Some(agent) => Err(OutputError::NoSuchMode(agent)),
+        None => Ok(()),
     }
 }
 

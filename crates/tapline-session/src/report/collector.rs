@@ -2,12 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tapline_protocol::codex::{Item as WireItem, Todo};
-use tapline_protocol::{Agent, Json, Read};
+use tapline_protocol::Json;
 
-use super::{CallEntry, CodexPart, ItemEntry, OrphanEntry, PartialTexts, Report, ResultEntry, Run, Session, TaskEntry, Tools};
-use crate::fold::{Format, NO_DETAIL, Summary, dropped_events, item_ok, merge, words_of};
-use crate::step::{Answer, Call, CallStatus, DeltaKind, Hook, Item, Partial, Phase, Retry, Said, Step, Task, Turn, What};
+use super::{CallEntry, OrphanEntry, PartialTexts, Report, ResultEntry, Run, Session, TaskEntry, Tools};
+use crate::fold::{Extensions, Summary};
+use crate::format::Format;
+use crate::step::{Answer, Call, CallStatus, DeltaKind, Hook, Partial, Retry, Said, Step, Task, Turn, What};
 use crate::verdict::Ending;
 
 /// Collects steps for a report.
@@ -33,9 +33,7 @@ pub struct Collector {
     orphans: HashSet<String>,
     assistant_errors: Vec<String>,
     partial: PartialTexts,
-    codex: CodexPart,
-    items: Vec<(WireItem, Vec<Phase>)>,
-    item_at: HashMap<(usize, String), usize>,
+    extensions: Extensions,
 }
 
 /// How a hook's end finds its start: its id, or its name and event.
@@ -62,12 +60,12 @@ impl Collector {
     }
 
     fn wants(&self, part: &str) -> bool {
-        let wanted = |only: &String| only == part || part == "text" && only == "main_text";
-        self.only.as_ref().is_none_or(|only| only.iter().any(wanted))
+        is_wanted(self.only.as_deref(), part)
     }
 
     /// Takes the next step.
     pub fn accept(&mut self, step: &Step) {
+        self.extensions.accept(step, |part| is_wanted(self.only.as_deref(), part));
         match &step.what {
             What::Text(said) => {
                 if self.wants("text") {
@@ -77,9 +75,6 @@ impl Collector {
             What::Thinking(said) => {
                 if self.wants("thinking") && !said.text.is_empty() {
                     self.thinking.push(passage(said, step));
-                }
-                if self.wants("codex") {
-                    self.codex.reasoning.push(said.text.clone());
                 }
             }
             What::Prompt { text } => {
@@ -137,34 +132,27 @@ impl Collector {
                 self.texts.retain(stays);
                 self.thinking.retain(stays);
             }
-            What::Turn(turn) => self.turn(turn),
-            What::Retry(retry) => {
-                if let (Some(attempt), Some(max), None) = (&retry.attempt, &retry.max, &retry.delay_ms) {
-                    self.codex.reconnects.push((attempt.clone(), max.clone()));
+            What::Turn(turn) => {
+                if self.wants("turns") {
+                    self.turns.push((**turn).clone());
                 }
-                self.retries.push(retry.clone());
             }
+            What::Retry(retry) => self.retries.push(retry.clone()),
             What::RateLimit(limit) => {
                 self.rate_limit_events += 1;
                 self.rate_limit = limit.info.clone().or(self.rate_limit.take());
             }
             What::Task(task) => self.task(task),
             What::Hook(hook) => self.hook(hook),
-            What::Error { text } => {
-                self.assistant_errors.push(text.clone());
-                self.codex.stream_errors.push(text.clone());
-            }
-            What::Item(item) => {
-                if self.wants("codex") {
-                    self.item(item);
-                }
-            }
-            What::Quiet { kind, .. } => {
-                if kind == "turn.started" {
-                    self.codex.turns.started += 1;
-                }
-            }
-            What::Session(_) | What::Partial(_) | What::Question(_) | What::Progress(_) | What::Notice(_) | What::Odd(_) => {}
+            What::Error { text } => self.assistant_errors.push(text.clone()),
+            What::Session(_)
+            | What::Partial(_)
+            | What::Question(_)
+            | What::Progress(_)
+            | What::Item(_)
+            | What::Notice(_)
+            | What::Quiet { .. }
+            | What::Odd(_) => {}
         }
     }
 
@@ -203,22 +191,6 @@ impl Collector {
             Some(ResultEntry { text: answer.text.clone(), is_error: answer.is_error, line: step.line, block: answer.block });
     }
 
-    fn turn(&mut self, turn: &Turn) {
-        self.codex.usage = turn.thread_usage.0.clone().or(self.codex.usage.take());
-        match turn.subtype.as_deref() {
-            Some("completed") => self.codex.turns.completed += 1,
-            Some("failed") => {
-                self.codex.turns.failed += 1;
-                let words = turn.error.as_ref().and_then(words_of).filter(|words| !words.trim().is_empty());
-                self.codex.turn_failures.push(words.unwrap_or_else(|| NO_DETAIL.to_owned()));
-            }
-            _ => {}
-        }
-        if self.wants("turns") {
-            self.turns.push(turn.clone());
-        }
-    }
-
     fn task(&mut self, task: &Task) {
         if let Some(at) = self.task_at.get(&task.id) {
             self.tasks[*at].clone_from(task);
@@ -245,38 +217,21 @@ impl Collector {
         *known = Hook { name: hook.name.clone().or(name), event: hook.event.clone().or(event), ..hook.clone() };
     }
 
-    fn item(&mut self, item: &Item) {
-        let news = WireItem { fields: item.item.clone() };
-        if news.kind().as_deref() == Some("error") && item.phase == Phase::Completed {
-            let message = news.text("message");
-            let dropped = message.as_deref().and_then(dropped_events).unwrap_or(0);
-            self.codex.dropped_events = self.codex.dropped_events.saturating_add(dropped);
-            self.codex.item_errors.extend(message);
-        }
-        let at = news.text("id").map(|id| *self.item_at.entry((*item.thread, id)).or_insert(self.items.len()));
-        match at.and_then(|at| self.items.get_mut(at)) {
-            Some((known, phases)) => {
-                merge(&mut known.fields, &news.fields);
-                phases.push(item.phase);
-            }
-            None => self.items.push((news, vec![item.phase])),
-        }
-    }
-
     /// Returns the report.
-    pub fn report(mut self, summary: Summary, format: Format, run: Run, ending: &Ending) -> Report {
+    pub fn report(mut self, summary: Summary, format: Format, run: Run, _ending: &Ending) -> Report {
         let join = |passages: &mut dyn Iterator<Item = &Passage>| {
             passages.map(|passage| passage.text.as_str()).collect::<Vec<_>>().join("\n")
         };
         let (mut text, mut main_text) =
             (join(&mut self.texts.iter()), join(&mut self.texts.iter().filter(|passage| passage.main)));
-        let codex = summary.agent == Some(Agent::Codex);
-        if codex && text.trim().is_empty() && self.wants("text") {
-            text = ending.last_message.clone().filter(|text| !text.trim().is_empty()).unwrap_or(text);
+        // An agent that said nothing may have written its answer elsewhere.
+        if text.trim().is_empty() && !summary.last_text.trim().is_empty() && self.wants("text") {
+            text.clone_from(&summary.last_text);
             main_text.clone_from(&text);
         }
-        if codex {
-            self.codex.items = self.items.into_iter().map(|(item, phases)| entry(item, phases)).collect();
+        let codex = self.extensions.finish(summary.agent);
+        if codex.is_some() {
+            // It tells of them in its own part.
             self.assistant_errors.clear();
             self.retries.clear();
         }
@@ -309,11 +264,16 @@ impl Collector {
             assistant_errors: self.assistant_errors,
             partial: self.partial,
             background_launches: summary.background_launches,
-            codex: codex.then_some(self.codex),
+            codex,
             structured: summary.last_turn.and_then(|turn| turn.structured_output),
             stream: summary.stream,
         }
     }
+}
+
+fn is_wanted(only: Option<&[String]>, part: &str) -> bool {
+    let wanted = |only: &String| only == part || part == "text" && only == "main_text";
+    only.is_none_or(|only| only.iter().any(wanted))
 }
 
 fn passage(said: &Said, step: &Step) -> Passage {
@@ -333,17 +293,4 @@ fn orphan(answer: &Answer, step: &Step) -> OrphanEntry {
 
 fn task_entry(task: Task) -> TaskEntry {
     TaskEntry { id: task.id, status: task.status, terminal: task.terminal, description: task.description, kind: task.kind }
-}
-
-fn entry(item: WireItem, phases: Vec<Phase>) -> ItemEntry {
-    let completed = phases.contains(&Phase::Completed);
-    let todos = (item.kind().as_deref() == Some("todo_list"))
-        .then(|| item.get("items").and_then(|items| items.with(Vec::<Todo>::read).flatten()).unwrap_or_default());
-    ItemEntry {
-        ok: item_ok(&item, completed),
-        phases,
-        todo_done: todos.as_ref().map(|todos| todos.iter().filter(|todo| todo.completed).count()),
-        todo_total: todos.as_ref().map(Vec::len),
-        fields: item.fields.into_iter().collect(),
-    }
 }

@@ -4,6 +4,7 @@
 use tapline_protocol::{Json, Kind, Value};
 
 use super::path::{GetError, Part, parse};
+use crate::agents::profiles;
 use crate::text::distance;
 
 /// A report with every key. `"*"` is a value of the agent's, with whatever it has; a list shows one item.
@@ -93,40 +94,13 @@ fn written(parts: &[Part<'_>]) -> String {
     out
 }
 
-/// What an agent's own JSON calls a value, and where a report has it.
-const OF_THE_AGENT: &[(&str, &str)] = &[
-    ("result", "answer"),
-    ("is_error", "verdict.outcome"),
-    ("error", "verdict.error"),
-    ("errors", "verdict.error"),
-    ("message", "last_text"),
-    ("session_id", "session.id"),
-    ("thread_id", "session.id"),
-    ("claude_code_version", "session.cli_version"),
-    ("total_cost_usd", "ledger.cost_usd"),
-    ("usage", "ledger.tokens"),
-    ("usage.input_tokens", "ledger.tokens.input"),
-    ("usage.output_tokens", "ledger.tokens.output"),
-    ("usage.cache_read_input_tokens", "ledger.tokens.cache_read"),
-    ("usage.cached_input_tokens", "ledger.tokens.cache_read"),
-    ("usage.cache_creation_input_tokens", "ledger.tokens.cache_write"),
-    ("usage.reasoning_output_tokens", "ledger.tokens.reasoning"),
-    ("modelUsage", "ledger.by_model"),
-    ("structured_output", "structured"),
-    ("subtype", "turns[-1].subtype"),
-    ("num_turns", "turns[-1].num_turns"),
-    ("stop_reason", "turns[-1].stop_reason"),
-    ("terminal_reason", "turns[-1].terminal_reason"),
-    ("api_error_status", "turns[-1].api_error_status"),
-    ("permission_denials", "turns[-1].permission_denials"),
-];
-
 /// The path that was probably meant: what the agent calls by another name; the same with a key or two that differ by little; one
 /// that differs by little as a whole; or else the shortest that has the last word.
 fn meant(parts: &[Part<'_>]) -> Option<String> {
     let keys = || parts.iter().filter_map(|part| if let Part::Key(key) = part { Some(*key) } else { None });
     let named = keys().collect::<Vec<_>>().join(".");
-    let of_the_agent = |called: &str| OF_THE_AGENT.iter().find(|(known, _)| *known == called).map(|(_, path)| *path);
+    let of_the_agent =
+        |called: &str| profiles().flat_map(|profile| profile.names).find(|(known, _)| *known == called).map(|(_, path)| *path);
     if let Some(path) = of_the_agent(&named) {
         return Some(path.to_owned());
     }

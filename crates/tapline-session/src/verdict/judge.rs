@@ -1,5 +1,7 @@
 //! The order in which the evidence counts.
 
+use tapline_protocol::StopReason;
+
 use super::{Advice, Category, Ending, Exit, ExitClass, Outcome, Retry, TextFacts, Verdict, Warnings};
 use crate::signals::signal_name;
 use crate::text::head;
@@ -31,7 +33,7 @@ pub(crate) struct Evidence<'f> {
 }
 
 /// No error text is longer, in characters.
-pub(super) const ERROR_LIMIT: usize = 4096;
+pub(crate) const ERROR_LIMIT: usize = 4096;
 
 /// The text a person should read, cut.
 pub(crate) fn cut(text: &str) -> String {
@@ -85,7 +87,8 @@ fn weigh(evidence: &Evidence<'_>, ending: &Ending, stderr: Option<&str>) -> (Out
     let exit = ending.exit_code.filter(|code| *code != 0);
     // What another agent means by its exit codes is not known: 128 + n may be one of them.
     let signal = if evidence.known { signal(ending) } else { ending.signal.clone() };
-    let signal = signal.filter(|_| !ending.lingered);
+    let lingered = ending.stopped == Some(StopReason::Linger);
+    let signal = signal.filter(|_| !lingered);
     let exit_text = |code: i32| stderr.map_or_else(|| format!("exited with code {code}"), str::to_owned);
 
     if let Some(why) = &ending.not_started {
@@ -95,18 +98,17 @@ fn weigh(evidence: &Evidence<'_>, ending: &Ending, stderr: Option<&str>) -> (Out
         return failed(Category::Policy, Some(format!("policy violated: {rule}")));
     }
     if !evidence.objects
-        && !ending.timed_out
-        && !ending.interrupted
+        && ending.stopped.is_none_or(|reason| reason == StopReason::Linger)
         && signal.is_none()
         && let (Some(_), Some(text)) = (exit, stderr)
     {
         return failed(Category::Startup, Some(text.to_owned()));
     }
-    if ending.timed_out {
+    if ending.stopped.is_some_and(StopReason::is_timeout) {
         return failed(Category::Timeout, Some("timeout".to_owned()));
     }
     let interrupted = (Outcome::Interrupted, Some(Category::Interrupted), Some("interrupted".to_owned()));
-    if ending.interrupted || evidence.aborted {
+    if ending.stopped.is_some_and(StopReason::is_interrupt) || evidence.aborted {
         return interrupted;
     }
     if let Some((category, text)) = &evidence.failure {
@@ -117,7 +119,7 @@ fn weigh(evidence: &Evidence<'_>, ending: &Ending, stderr: Option<&str>) -> (Out
         Some(name) => return failed(Category::Killed, Some(format!("killed by {name}"))),
         None => {}
     }
-    match (exit.filter(|_| !ending.lingered), evidence.result) {
+    match (exit.filter(|_| !lingered), evidence.result) {
         (Some(code), _) => failed(Category::Exit, Some(evidence.unsupported.map_or_else(|| exit_text(code), str::to_owned))),
         (None, false) => (Outcome::Incomplete, Some(Category::NoResult), evidence.unsupported.map(str::to_owned)),
         (None, true) => (Outcome::Success, None, None),

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
-use tapline_protocol::{Agent, InputFormat};
+use tapline_protocol::{Agent, InputFormat, StopReason};
 use tapline_session::Ending;
 
 use crate::fixtures::{folder, tell};
@@ -46,7 +46,7 @@ fn report_of(case: &Value) -> Value {
         exit_code: ending["exit_code"].as_i64().map(|code| i32::try_from(code).unwrap()),
         stderr: text("stderr"),
         last_message: text("last_message"),
-        timed_out: flag("timed_out"),
+        stopped: flag("timed_out").then_some(StopReason::Timeout),
         no_heuristics: flag("no_heuristics"),
         no_background_tasks: flag("no_background_tasks"),
         ..Ending::default()

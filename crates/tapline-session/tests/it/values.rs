@@ -50,7 +50,8 @@ fn streams() -> Vec<(PathBuf, Vec<u8>)> {
 #[test]
 fn reports_and_steps_of_every_fixture_read_back_as_they_were_written() {
     let failed = Ending { exit_code: Some(1), stderr: Some("no\u{1b}[0m".to_owned()), ..Ending::default() };
-    let killed = Ending { signal: Some("SIGKILL".to_owned()), timed_out: true, ..Ending::default() };
+    let stopped = Some(tapline_protocol::StopReason::Timeout);
+    let killed = Ending { signal: Some("SIGKILL".to_owned()), stopped, ..Ending::default() };
     let mut kinds = BTreeSet::new();
     for (path, bytes) in streams() {
         for ending in [&Ending::default(), &failed, &killed] {

@@ -24,6 +24,7 @@ use super::slash::Now;
 use super::spent::Spent;
 use super::talk::Talk;
 use super::terminal::{self, Terminal};
+use crate::agents::habits;
 use crate::args::chat::Chat as Args;
 use crate::commands::updates::warning;
 use crate::commands::view;
@@ -41,8 +42,7 @@ const AGAIN: Duration = Duration::from_secs(2);
 
 pub(super) async fn run(args: &Args, agent: Agent) -> Result<u8> {
     let kind = agent.kind;
-    let (agent, asked) =
-        if kind == tapline_protocol::Agent::Claude { questions::asking(agent) } else { (agent, mpsc::unbounded_channel().1) };
+    let (agent, asked) = if habits(kind).listens { questions::asking(agent) } else { (agent, mpsc::unbounded_channel().1) };
     let mut signals = Signals::listen()?;
     // From the start: what is typed ahead is typed for the prompt.
     let terminal = Terminal::open()?;
@@ -323,7 +323,7 @@ impl Chat {
                 }
                 self.woken = false;
                 self.interrupting = false;
-                if self.kind == tapline_protocol::Agent::Codex {
+                if !habits(self.kind).listens {
                     // What a run has left open stays open with it.
                     self.screen.renew();
                 }

@@ -1,15 +1,15 @@
-//! The other side of a chat: Claude Code in one process that listens all the time, or Codex, a run a turn.
+//! The other side of a chat: one process that listens all the time, or a run a turn.
 
 use std::pin::Pin;
 
 use anyhow::{Result, bail};
-use tapline_protocol::claude::control::CommandInfo;
 use tapline_recording::Redactor;
 use tapline_runner::{Agent, Control, Conversation, Failure, Over, Running, Session, Stopper, Update};
 use tapline_session::step::Turn;
 use tapline_session::{Outcome, Rejected, Report, What};
 
 use super::clean::Clean;
+use crate::agents::habits;
 
 /// Who is spoken to, and whether what is heard is told without secrets.
 pub(super) struct Talk {
@@ -18,12 +18,16 @@ pub(super) struct Talk {
 }
 
 enum With {
-    Claude(Box<Session>),
-    Codex(Box<Codex>),
+    /// One process that listens all the time.
+    Session(Box<Session>),
+    /// An agent that takes one prompt a process.
+    Runs(Box<Runs>),
 }
 
 /// A run a turn.
-struct Codex {
+struct Runs {
+    /// The agent's name.
+    agent: &'static str,
     conversation: Conversation,
     state: State,
     /// The turn under way, by its number, and how it ended.
@@ -43,18 +47,17 @@ enum State {
 impl Talk {
     pub(super) async fn start(agent: Agent, redact: bool) -> Result<Self, Failure> {
         let clean = redact.then(|| Box::new(Clean::new(agent.redactor.clone(), agent.kind)));
-        let with = match agent.kind {
-            tapline_protocol::Agent::Claude => With::Claude(Box::new(agent.session().await?.collect_only("turns"))),
-            tapline_protocol::Agent::Codex => {
-                let conversation = Conversation::new(agent);
-                With::Codex(Box::new(Codex {
-                    conversation,
-                    state: State::Idle,
-                    turn: (0, None),
-                    last: None,
-                    rejected: Vec::new(),
-                }))
-            }
+        let with = if habits(agent.kind).listens {
+            With::Session(Box::new(agent.session().await?.collect_only("turns")))
+        } else {
+            With::Runs(Box::new(Runs {
+                agent: agent.kind.name(),
+                conversation: Conversation::new(agent),
+                state: State::Idle,
+                turn: (0, None),
+                last: None,
+                rejected: Vec::new(),
+            }))
         };
         Ok(Self { with, clean })
     }
@@ -67,15 +70,15 @@ impl Talk {
     /// Says something; the name by which its turn is told.
     pub(super) async fn say(&mut self, text: String) -> Result<String> {
         match &mut self.with {
-            With::Claude(session) => Ok(session.send(text)?.uuid().to_owned()),
-            With::Codex(codex) => {
-                if !matches!(codex.state, State::Idle) {
-                    bail!("codex reads prompts only between turns: wait, or interrupt it with Ctrl-C");
+            With::Session(session) => Ok(session.send(text)?.uuid().to_owned()),
+            With::Runs(runs) => {
+                if !matches!(runs.state, State::Idle) {
+                    bail!("{} reads prompts only between turns: wait, or interrupt it with Ctrl-C", runs.agent);
                 }
                 self.clean.iter_mut().for_each(|clean| clean.renew());
-                codex.turn = (codex.turn.0 + 1, None);
-                codex.state = State::Running(Box::new(codex.conversation.start(text).await?));
-                Ok(codex.name())
+                runs.turn = (runs.turn.0 + 1, None);
+                runs.state = State::Running(Box::new(runs.conversation.start(text).await?));
+                Ok(runs.name())
             }
         }
     }
@@ -87,8 +90,8 @@ impl Talk {
                 return Some(update);
             }
             let update = match &mut self.with {
-                With::Claude(session) => session.next_update().await,
-                With::Codex(codex) => Some(codex.next().await),
+                With::Session(session) => session.next_update().await,
+                With::Runs(runs) => Some(runs.next().await),
             };
             let Some(clean) = &mut self.clean else { return update };
             let Some(update) = update else {
@@ -104,16 +107,16 @@ impl Talk {
         let is_clean = self.clean.as_ref().is_some_and(|clean| clean.is_ready());
         is_clean
             || match &self.with {
-                With::Claude(session) => session.is_ready(),
-                With::Codex(codex) => codex.running().is_some_and(Running::is_ready),
+                With::Session(session) => session.is_ready(),
+                With::Runs(runs) => runs.running().is_some_and(Running::is_ready),
             }
     }
 
     /// Everything that can be asked of it in between.
     pub(super) fn control(&self) -> Result<Control> {
         match &self.with {
-            With::Claude(session) => Ok(session.control()),
-            With::Codex(_) => bail!("codex exec does not support this command"),
+            With::Session(session) => Ok(session.control()),
+            With::Runs(runs) => bail!("{} does not support this command", runs.agent),
         }
     }
 
@@ -121,30 +124,31 @@ impl Talk {
     pub(super) fn knows(&self, text: &str) -> bool {
         let word = text.split_whitespace().next().unwrap_or_default();
         let Some(name) = word.strip_prefix('/').filter(|name| !name.is_empty() && text.starts_with('/')) else { return true };
-        let With::Claude(session) = &self.with else { return true };
+        let With::Session(session) = &self.with else { return true };
         let commands = &session.initialized().commands;
         // A path is no command; and an agent that names none may have some.
-        let known =
-            |command: &CommandInfo| command.name.as_deref() == Some(name) || command.aliases.iter().any(|known| known == name);
-        name.contains('/') || commands.is_empty() || commands.iter().any(known)
+        let is_known = commands
+            .iter()
+            .any(|command| command.name.as_deref() == Some(name) || command.aliases.iter().any(|known| known == name));
+        name.contains('/') || commands.is_empty() || is_known
     }
 
     /// The model of the turns to come, where it is chosen a run a turn.
     pub(super) fn set_model(&mut self, model: Option<String>) {
-        if let With::Codex(codex) = &mut self.with {
-            codex.conversation.agent.options.model = model;
+        if let With::Runs(runs) = &mut self.with {
+            runs.conversation.agent.options.model = model;
         }
     }
 
     /// Ends the turn under way. It does not wait.
     pub(super) fn interrupt(&self) {
         match &self.with {
-            With::Claude(session) => {
+            With::Session(session) => {
                 let control = session.control();
                 // What becomes of it is seen in the stream.
                 tokio::spawn(async move { control.interrupt().await.map(drop) });
             }
-            With::Codex(codex) => codex.running().into_iter().for_each(|running| running.stopper().interrupt()),
+            With::Runs(runs) => runs.running().into_iter().for_each(|running| running.stopper().interrupt()),
         }
     }
 
@@ -156,14 +160,14 @@ impl Talk {
     /// Stops what runs, from wherever.
     pub(super) fn stopper(&self) -> Option<Stopper> {
         match &self.with {
-            With::Claude(session) => Some(session.stopper()),
-            With::Codex(codex) => codex.running().map(Running::stopper),
+            With::Session(session) => Some(session.stopper()),
+            With::Runs(runs) => runs.running().map(Running::stopper),
         }
     }
 
     /// Calls that were rejected without a word in the stream, since this was asked last.
     pub(super) fn take_rejected(&mut self) -> Vec<Rejected> {
-        if let With::Codex(codex) = &mut self.with { std::mem::take(&mut codex.rejected) } else { Vec::new() }
+        if let With::Runs(runs) = &mut self.with { std::mem::take(&mut runs.rejected) } else { Vec::new() }
     }
 
     /// What takes secrets out, if that was asked for.
@@ -182,9 +186,9 @@ impl Talk {
 impl With {
     async fn finish(self) -> Option<Report> {
         match self {
-            Self::Claude(session) => Some(session.finish().await),
-            Self::Codex(codex) => {
-                let Codex { state, last, .. } = *codex;
+            Self::Session(session) => Some(session.finish().await),
+            Self::Runs(runs) => {
+                let Runs { state, last, .. } = *runs;
                 let ended = match state {
                     State::Idle => return last,
                     State::Running(running) => ended(*running).await.0,
@@ -196,7 +200,7 @@ impl With {
     }
 }
 
-impl Codex {
+impl Runs {
     fn name(&self) -> String {
         format!("turn {}", self.turn.0)
     }

@@ -1,17 +1,16 @@
 //! What would have permitted the calls that an agent was denied: a rule to copy into a file, or a flag. Nothing is suggested that would not work.
 
-mod codex;
 mod flags;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
 
-use tapline_protocol::Agent;
 use tapline_session::permission::{Permissions, Suggestion, runs_code_unasked};
 use tapline_session::text::{count_of, fit, one_line};
 
 use super::{COLUMNS, Denial, TOLD};
+use crate::agents::habits;
 use crate::args::run::{Told, Whose};
 use crate::output;
 
@@ -30,8 +29,9 @@ pub(super) fn advice_on(denied: &[Denial], started: &Started<'_>) -> Vec<String>
     if denied.is_empty() {
         return Vec::new();
     }
-    if Agent::from(started.whose.agent) == Agent::Codex {
-        return vec![codex::advice(denied.iter().filter_map(|denial| denial.why.as_deref()), started.extra)];
+    if let Some(advice) = habits(started.whose.agent).advice {
+        let reasons: Vec<_> = denied.iter().filter_map(|denial| denial.why.as_deref()).collect();
+        return vec![advice(&reasons, started.extra)];
     }
     let asks = |denial: &&Denial| matches!(&*denial.tool, "AskUserQuestion" | "ExitPlanMode");
     let (asking, others): (Vec<&Denial>, Vec<&Denial>) = denied.iter().partition(asks);

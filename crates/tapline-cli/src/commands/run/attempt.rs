@@ -223,7 +223,7 @@ impl Attempt<'_> {
         let silent = conclusion.summary.verdict.warnings.iter().any(|warning| warning.code == "no-result");
         // An agent that did not come so far has said why, and that is told.
         let began = conclusion.summary.verdict.category != Some(Category::Startup);
-        if silent && began && conclusion.stopped.is_none() {
+        if silent && began && conclusion.ending.stopped.is_none() {
             show.note("the stream ended without a result");
         }
         let duration_ms = u64::try_from(self.started.elapsed().as_millis()).ok();
@@ -257,7 +257,7 @@ impl Attempt<'_> {
             }
             clean => (report(collector, &conclusion, run), clean.map(|(_, report)| report)),
         };
-        if let Some(clock) = conclusion.stopped.and_then(|reason| show.clock(reason)) {
+        if let Some(clock) = conclusion.ending.stopped.and_then(|reason| show.clock(reason)) {
             let reports = std::iter::once(&mut report).chain(&mut told_report).map(|report| &mut report.verdict);
             for verdict in reports.chain([&mut summary.verdict]) {
                 *verdict.clock = Some(clock.clone());
@@ -336,7 +336,7 @@ impl Attempt<'_> {
 fn exit_code(conclusion: &Conclusion, signals: &Signals) -> u8 {
     let code = conclusion.summary.verdict.exit_code();
     let interrupted = matches!(code, exit::INTERRUPTED | exit::TERMINATED);
-    match (conclusion.stopped, signals.code()) {
+    match (conclusion.ending.stopped, signals.code()) {
         (Some(StopReason::Interrupted), _) if interrupted => exit::INTERRUPTED,
         (Some(StopReason::Terminated), _) if interrupted => exit::TERMINATED,
         (_, Some(asked)) if interrupted => asked,

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use tapline_protocol::Json;
-use tapline_recording::{Recording, attempt_folder};
+use tapline_protocol::{Json, StopReason};
+use tapline_recording::{Recording, Stop, attempt_folder};
 use tapline_session::render::digest;
 use tapline_session::text::{one_line, visible};
 use tapline_session::{Advice, Category, Ledger, Outcome, Report, Run as RunFacts, Verdict};
@@ -22,7 +22,7 @@ use crate::args::run::{Format, Run};
 use crate::ci::Kind;
 use crate::commands::denials::Started;
 use crate::output::OutputFile;
-use crate::{clock, exit, output, store, values};
+use crate::{exit, output, store, values};
 
 /// What would be found wrong only when the run is paid for.
 ///
@@ -210,16 +210,18 @@ impl Amendment {
             end.duration_ms = run.duration_ms;
             end.ledger = Json::parse(&serde_json::to_string(&ledger)?).ok();
         }
-        let clock = end.clock.as_mut().filter(|clock| clock.name == clock::TIMEOUT);
-        if let (Some(clock), Some(timeout)) = (clock, timeout) {
-            *clock = clock::clock(clock::TIMEOUT, timeout);
+        let stop = end.stop.as_mut().filter(|stop| stop.reason == StopReason::Timeout && stop.limit_ms.is_some());
+        if let (Some(stop), Some(timeout)) = (stop, timeout) {
+            stop.limit_ms = u64::try_from(timeout.as_millis()).ok();
         }
         if let Some(rule) = verdict.error.as_deref().and_then(|error| error.strip_prefix("policy violated: "))
             && verdict.category == Some(Category::Policy)
         {
             end.violated = Some(rule.to_owned());
         }
-        end.interrupted |= interrupted;
+        if interrupted {
+            end.stop = Some(Stop { reason: StopReason::Interrupted, limit_ms: None });
+        }
         if recording.end.as_ref() != Some(&end) {
             end.verdict = verdict.to_json();
             recording.amend(end)?;

@@ -9,11 +9,13 @@ use anyhow::{Context as _, Result, bail, ensure};
 use tapline_runner::{Agent, Environment, Input, Limits, Options};
 use tapline_session::permission::Permissions;
 use tapline_session::policy::unknown_mode;
+use tapline_session::render::has_documents;
 
 use super::context;
 use super::signals::NotBegun;
 use super::signals::Signals;
 use super::stdin::{self, Piped};
+use crate::agents::habits;
 use crate::args::run::{Format, InputKind, Run, Told, span};
 use crate::commands::check::read_permissions;
 use crate::{output, source};
@@ -42,11 +44,11 @@ enum Stdin {
 
 /// Reads everything that the run needs from files.
 pub(super) fn plan(args: &Run) -> Result<Plan> {
-    let kind = tapline_protocol::Agent::from(args.whose.agent);
+    let kind = args.whose.agent;
     let live = if output::is_capable() { Format::Live } else { Format::Lines };
     let format = args.shown.format.unwrap_or(live);
-    if format == Format::Json && kind == tapline_protocol::Agent::Codex {
-        bail!("--format json: codex does not have this output; use --format report or text");
+    if format == Format::Json && has_documents(Some(kind)).is_err() {
+        bail!("--format json: {} does not have this output; use --format report or text", kind.name());
     }
     ensure!(
         args.input.is_none() || args.ending.retry == 0,
@@ -57,7 +59,7 @@ pub(super) fn plan(args: &Run) -> Result<Plan> {
         doubt_mode(told, kind);
     }
     let watched = args.shown.get.is_empty() && format == Format::Live && output::is_capable();
-    let options = options(told, &args.extra, told.partial || watched && kind == tapline_protocol::Agent::Claude)?;
+    let options = options(told, &args.extra, told.partial || watched && habits(kind).writes_partial)?;
     let permissions = told.permissions.as_deref().map(read_permissions).transpose()?;
     let why = "the program that sends the messages answers the questions";
     ensure!(permissions.is_none() || args.input.is_none(), "--permissions with --input stream-json: {why}");
@@ -65,10 +67,10 @@ pub(super) fn plan(args: &Run) -> Result<Plan> {
     Ok(Plan { kind, format, prompt, stdin, options, permissions })
 }
 
-/// Says that a permission mode is most likely a mistake: the agent itself refuses it, or a version to come knows it. Codex has no modes.
+/// Says that a permission mode is most likely a mistake: the agent itself refuses it, or a version to come knows it.
 pub(in crate::commands) fn doubt_mode(told: &Told, kind: tapline_protocol::Agent) {
     let unknown = told.permission_mode.as_deref().and_then(unknown_mode);
-    if let Some(unknown) = unknown.filter(|_| kind == tapline_protocol::Agent::Claude) {
+    if let Some(unknown) = unknown.filter(|_| habits(kind).has_modes) {
         output::tell(&format!("--permission-mode: {unknown}"));
     }
 }
@@ -146,7 +148,7 @@ impl Plan {
             return Ok(Ok(None));
         }
         if let Ok(Piped::All(piped)) = &piped {
-            self.prompt = Some(stdin::behind(self.kind, &prompt, piped));
+            self.prompt = Some((habits(self.kind).behind)(&prompt, piped));
             return Ok(Ok(None));
         }
         self.prompt = Some(prompt);
@@ -170,10 +172,7 @@ impl Plan {
             None => self.prompt.clone(),
         };
         if let Some(id) = resume {
-            let extra = match self.kind {
-                tapline_protocol::Agent::Claude => without_session(&agent.options.extra),
-                tapline_protocol::Agent::Codex => agent.options.extra.clone(),
-            };
+            let extra = (habits(self.kind).without_session)(&agent.options.extra);
             agent.options = Options { resume: Some(id), continue_last: false, fork: false, extra, ..agent.options };
         }
         agent.input = match (args.input, prompt) {
@@ -201,21 +200,6 @@ impl Plan {
 
 const GO_ON: &str =
     "Go on where you left off: the last turn was cut short. If nothing is left to do, say so. The task was:\n\n";
-
-/// What was given behind `--` without what names a session: a resumed run has its own.
-fn without_session(extra: &[OsString]) -> Vec<OsString> {
-    let mut kept = Vec::new();
-    let mut args = extra.iter();
-    while let Some(arg) = args.next() {
-        match arg.to_str().unwrap_or_default() {
-            "--continue" | "-c" | "--fork-session" => {}
-            "--resume" | "-r" | "--session-id" => drop(args.next()),
-            text if text.starts_with("--resume=") || text.starts_with("--session-id=") => {}
-            _ => kept.push(arg.clone()),
-        }
-    }
-    kept
-}
 
 /// What the agent finds in its environment.
 pub(in crate::commands) fn environment(told: &Told) -> Environment {

@@ -91,8 +91,7 @@ impl Clean {
         };
         let run = RunFacts { label: run.label.as_ref().map(text), ..run };
         let summary = self.fold.finish(&ending);
-        let conclusion =
-            Conclusion { summary: summary.clone(), ending, duration: conclusion.duration, stopped: conclusion.stopped };
+        let conclusion = Conclusion { summary: summary.clone(), ending, duration: conclusion.duration };
         (summary, report(self.collector, &conclusion, run))
     }
 }

@@ -57,13 +57,13 @@ impl Clocks {
 
     /// Which clock has stopped the agent, and after how long.
     fn told(self, reason: StopReason) -> Option<String> {
-        let (name, limit) = match reason {
-            StopReason::Timeout => (clock::TIMEOUT, self.timeout?),
-            StopReason::Idle => (clock::IDLE, self.idle?),
-            StopReason::Linger => (clock::LINGER, self.linger),
+        let limit = match reason {
+            StopReason::Timeout => self.timeout?,
+            StopReason::Idle => self.idle?,
+            StopReason::Linger => self.linger,
             StopReason::Interrupted | StopReason::Terminated | StopReason::Stopped => return None,
         };
-        Some(clock::told(&clock::clock(name, limit)))
+        clock::told(reason, limit)
     }
 }
 

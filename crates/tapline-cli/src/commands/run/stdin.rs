@@ -7,7 +7,6 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use tapline_protocol::Agent;
 
 /// No more is put behind a prompt: whatever writes that much never ends.
 const LIMIT: usize = 1 << 30;
@@ -76,16 +75,6 @@ fn is_ready(stdin: &File, until: Option<Instant>) -> io::Result<bool> {
     }
 }
 
-/// The prompt with what was piped behind it, as this agent joins them (seen on claude 1.0.128 and 2.1.325, codex 0.166.0).
-pub(super) fn behind(agent: Agent, prompt: &[u8], piped: &[u8]) -> Vec<u8> {
-    if agent == Agent::Codex {
-        let gap: &[u8] = if piped.ends_with(b"\n") { b"" } else { b"\n" };
-        let blank = piped.trim_ascii().is_empty();
-        return if blank { prompt.to_vec() } else { [prompt, b"\n\n<stdin>\n", piped, gap, b"</stdin>"].concat() };
-    }
-    if piped.is_empty() { prompt.to_vec() } else { [prompt, b"\n", piped].concat() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,23 +83,6 @@ mod tests {
     fn pipe() -> (File, File) {
         let (read, write) = io::pipe().unwrap_or_else(|error| panic!("{error}"));
         (File::from(std::os::fd::OwnedFd::from(read)), File::from(std::os::fd::OwnedFd::from(write)))
-    }
-
-    #[test]
-    fn as_the_agents_join_them() {
-        let joined = |agent, piped: &str| String::from_utf8(behind(agent, b"my prompt", piped.as_bytes())).unwrap_or_default();
-        for (agent, piped, expected) in [
-            (Agent::Claude, "PIPED\nTEXT\n", "my prompt\nPIPED\nTEXT\n"),
-            (Agent::Claude, "PIPED", "my prompt\nPIPED"),
-            (Agent::Claude, "  \n", "my prompt\n  \n"),
-            (Agent::Claude, "", "my prompt"),
-            (Agent::Codex, "PIPED\nTEXT\n", "my prompt\n\n<stdin>\nPIPED\nTEXT\n</stdin>"),
-            (Agent::Codex, "PIPED", "my prompt\n\n<stdin>\nPIPED\n</stdin>"),
-            (Agent::Codex, "  \n", "my prompt"),
-            (Agent::Codex, "", "my prompt"),
-        ] {
-            assert_eq!(joined(agent, piped), expected);
-        }
     }
 
     #[test]

@@ -4,15 +4,14 @@ use tapline_protocol::claude::content::{Block, Content, ToolResult, ToolUse};
 use tapline_protocol::claude::message::{Assistant, User};
 use tapline_protocol::claude::partial::{Partial as WirePartial, StreamEvent};
 use tapline_protocol::claude::system::{ModelRefusal, PermissionDenied};
-use tapline_protocol::{Envelope, Json, Kind, Value};
+use tapline_protocol::{Envelope, Json, Kind, Record, Value};
 
+use super::usage;
+use crate::agents::asks_a_person;
 use crate::call::describe;
 use crate::fold::{Fold, Steps};
 use crate::recent::hash;
-use crate::step::{Answer, Call, CallStatus, DeltaKind, Denied, Level, Partial, Said, ServerAnswer, ServerCall, What};
-
-/// The tool by which the model asks a person.
-const ASKS: &str = "AskUserQuestion";
+use crate::step::{Answer, Call, CallStatus, DeltaKind, Level, Partial, Said, ServerAnswer, ServerCall, Step, What};
 
 /// No more of a message that is being written is kept.
 const TYPED_KEPT: usize = 1 << 20;
@@ -30,13 +29,14 @@ impl Fold {
         }
         if let Some(error) = &event.error {
             let said = error != "unknown";
-            self.turn_facts.assistant_error = said.then(|| error.clone()).or(self.turn_facts.assistant_error.take());
+            self.sides.claude.facts.assistant_error =
+                said.then(|| error.clone()).or(self.sides.claude.facts.assistant_error.take());
             out.push(What::Error { text: error.clone() });
         }
-        self.turn_facts.status = event.api_error_status.or(self.turn_facts.status);
-        self.turn_facts.error_type = event.api_error_type.clone().or(self.turn_facts.error_type.take());
+        self.sides.claude.facts.status = event.api_error_status.or(self.sides.claude.facts.status);
+        self.sides.claude.facts.error_type = event.api_error_type.clone().or(self.sides.claude.facts.error_type.take());
         if let Some(message) = &event.message {
-            self.ledger.message(message);
+            self.ledger.message(&usage::of_message(message));
             if out.is_main() && message.stop_reason.is_some() {
                 self.turns.stop_reason.clone_from(&message.stop_reason);
                 self.turns.this_stop.clone_from(&message.stop_reason);
@@ -88,12 +88,6 @@ impl Fold {
         }
     }
 
-    /// Something was said: remembered as the last words.
-    pub(in crate::fold) fn say(&mut self, text: &str, out: &Steps<'_>) {
-        self.typing.remove(&out.record.envelope.parent);
-        self.spoken.add(text, out.record.envelope.uuid.as_ref(), out.is_main());
-    }
-
     fn retract(&mut self, uuids: &[String], out: &mut Steps<'_>) {
         let first = self.spoken.retract(uuids);
         // It may have been the answer of the turn before.
@@ -132,13 +126,14 @@ impl Fold {
         if !self.calls.start(&call, out.record.line, out.depth()) {
             return;
         }
-        self.asked.asked |= call.name == ASKS;
+        let asks = asks_a_person(&call.name);
+        self.asked.asked |= asks;
         if matches!(call.name.as_str(), "Task" | "Agent") && in_background(call.input.as_ref()) {
             self.asked.launches += 1;
             self.launched.extend(call.id.clone());
         }
         let is_denied = call.id.as_ref().is_some_and(|id| self.denied.contains(id));
-        self.asked.refused |= is_denied && call.name == ASKS;
+        self.asked.refused |= is_denied && asks;
         out.push(What::Call(call.clone()));
         self.claim_orphan(&call, out);
     }
@@ -217,6 +212,21 @@ impl Fold {
         }
     }
 
+    /// Takes a line that the host sent to the agent. Only messages are part of the conversation, not what controls it.
+    pub fn sent(&mut self, record: &Record) -> Vec<Step> {
+        let Some(user) = record.event.as_user() else { return Vec::new() };
+        if let Some(uuid) = &record.envelope.uuid
+            && !(self.turns.seen.insert(("user", uuid)) & self.turns.seen.insert(("sent", uuid)))
+        {
+            return Vec::new();
+        }
+        match user.body() {
+            Content::Absent => Vec::new(),
+            Content::Text(text) => self.prompt(text).into_iter().collect(),
+            Content::Blocks(blocks) => blocks.iter().filter_map(|block| self.prompt(block.as_text()?)).collect(),
+        }
+    }
+
     /// A prompt in the agent's own stream: one that it only says again is told once.
     fn replayed(&mut self, text: &str, is_replay: bool, out: &mut Steps<'_>) {
         if !is_replay || self.prompts.replay(text) {
@@ -237,42 +247,13 @@ impl Fold {
         self.deny(event.tool_use_id.clone(), event.tool_name.clone(), None, event.message.clone(), out);
     }
 
-    /// Each refusal is told once, whoever tells it.
-    pub(in crate::fold) fn deny(
-        &mut self,
-        id: Option<String>,
-        name: Option<String>,
-        input: Option<&Json>,
-        message: Option<String>,
-        out: &mut Steps<'_>,
-    ) {
-        let id = id.filter(|id| !id.is_empty());
-        let known = id.as_ref().and_then(|id| self.calls.get(id));
-        let name = name.or_else(|| known.map(|call| call.name.clone()));
-        self.asked.refused |= name.as_deref() == Some(ASKS);
-        if id.as_ref().is_some_and(|id| !self.denied.insert(id)) {
-            return;
-        }
-        self.denials += 1;
-        let tool = name.as_deref().unwrap_or("a tool");
-        let title = match known {
-            Some(call) => call.title.clone(),
-            None => input.map(|input| describe(tool, Some(input)).title).unwrap_or_default(),
-        };
-        let title = Some(title).filter(|title| !title.is_empty() && title != tool);
-        let about = title.as_ref().map(|title| format!(": {title}")).unwrap_or_default();
-        self.warnings.add("permission-denied", Some(out.record.line), format!("{tool} was not permitted{about}"));
-        let answer_follows = self.calls.is_pending(id.as_ref());
-        out.push(What::Denied(Denied { id, name, title, message, answer_follows: answer_follows.into() }));
-    }
-
     pub(in crate::fold) fn partial(&mut self, event: &StreamEvent, out: &mut Steps<'_>) {
         let thread = out.record.envelope.parent.as_ref();
         let part = match &event.event {
             WirePartial::MessageStart(start) => {
                 let message_id = start.message.as_ref().and_then(|message| message.id.clone());
                 if let Some(message) = &start.message {
-                    self.ledger.message_start(thread, message);
+                    self.ledger.message_start(thread, &usage::of_message(message));
                 }
                 Partial::MessageStart { message_id }
             }
@@ -301,7 +282,7 @@ impl Fold {
             WirePartial::BlockStop(stop) => Partial::BlockStop { index: stop.index.unwrap_or(0) },
             WirePartial::MessageDelta(delta) => {
                 if let Some(usage) = &delta.usage {
-                    self.ledger.message_delta(thread, usage);
+                    self.ledger.message_delta(thread, usage.into());
                 }
                 let stop_reason = delta.delta.as_ref().and_then(|end| end.stop_reason.clone());
                 if thread.is_none() && stop_reason.is_some() {

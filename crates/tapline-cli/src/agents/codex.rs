@@ -1,12 +1,31 @@
-//! What lets Codex do what it was not allowed to do: its sandbox, as far as a flag can help (tried with 0.166.0).
+//! What the commands know of Codex.
 
 use std::ffi::OsString;
 
-/// The advice after these reasons, for a run with these arguments behind `--`.
-pub(super) fn advice<'d>(reasons: impl Iterator<Item = &'d str>, extra: &[OsString]) -> String {
+use super::Habits;
+
+pub(super) const HABITS: Habits = Habits {
+    tested: ("0.166.0", "0.166.0"),
+    listens: false,
+    writes_partial: false,
+    has_modes: false,
+    no_background_tasks: None,
+    behind,
+    without_session: <[OsString]>::to_vec,
+    advice: Some(advice),
+};
+
+/// As 0.166.0 joins them.
+fn behind(prompt: &[u8], piped: &[u8]) -> Vec<u8> {
+    let gap: &[u8] = if piped.ends_with(b"\n") { b"" } else { b"\n" };
+    let blank = piped.trim_ascii().is_empty();
+    if blank { prompt.to_vec() } else { [prompt, b"\n\n<stdin>\n", piped, gap, b"</stdin>"].concat() }
+}
+
+/// Its sandbox decides what it may do: what of that a flag can change (tried with 0.166.0).
+fn advice(reasons: &[&str], extra: &[OsString]) -> String {
     let given: Vec<_> = extra.iter().map(|arg| arg.to_string_lossy()).collect();
     let may_write = given.iter().any(|arg| ["workspace-write", "danger-full-access"].iter().any(|mode| arg.contains(mode)));
-    let reasons: Vec<&str> = reasons.collect();
     let says = |text: &str| reasons.iter().any(|reason| reason.contains(text));
     let mut parts = Vec::new();
     if says("outside of the project") {
@@ -33,10 +52,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_piped_stands_behind_the_prompt_as_codex_joins_them() {
+        let joined = |piped: &str| String::from_utf8(behind(b"my prompt", piped.as_bytes())).unwrap_or_default();
+        assert_eq!(joined("PIPED\nTEXT\n"), "my prompt\n\n<stdin>\nPIPED\nTEXT\n</stdin>");
+        assert_eq!(joined("PIPED"), "my prompt\n\n<stdin>\nPIPED\n</stdin>");
+        assert_eq!(joined("  \n"), "my prompt");
+        assert_eq!(joined(""), "my prompt");
+    }
+
+    #[test]
     fn a_flag_that_is_given_is_not_advised() {
-        let told = |reason: &str, extra: &[&str]| {
-            advice(std::iter::once(reason), &extra.iter().map(OsString::from).collect::<Vec<_>>())
-        };
+        let told = |reason: &str, extra: &[&str]| advice(&[reason], &extra.iter().map(OsString::from).collect::<Vec<_>>());
         let read_only = "a patch: writing is blocked by read-only sandbox; rejected by user approval settings";
         assert_eq!(told(read_only, &[]), "to let Codex change files in its folder: -- -s workspace-write");
         let outside = "a patch: writing outside of the project; rejected by user approval settings";

@@ -4,7 +4,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use tapline_protocol::{Json, Read as _, Value};
 
-use super::ItemEntry;
+use super::part::ItemEntry;
 
 /// From `serde_json` alone. An item may have fields that are called like ours: those that stand last are ours.
 impl<'de> Deserialize<'de> for ItemEntry {

@@ -1,0 +1,49 @@
+//! What the commands know of Claude Code.
+
+use std::ffi::OsString;
+
+use super::Habits;
+
+pub(super) const HABITS: Habits = Habits {
+    tested: ("1.0.128", "2.1.325"),
+    listens: true,
+    writes_partial: true,
+    has_modes: true,
+    no_background_tasks: Some("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"),
+    behind,
+    without_session,
+    advice: None,
+};
+
+/// As 1.0.128 and 2.1.325 join them.
+fn behind(prompt: &[u8], piped: &[u8]) -> Vec<u8> {
+    if piped.is_empty() { prompt.to_vec() } else { [prompt, b"\n", piped].concat() }
+}
+
+fn without_session(extra: &[OsString]) -> Vec<OsString> {
+    let mut kept = Vec::new();
+    let mut args = extra.iter();
+    while let Some(arg) = args.next() {
+        match arg.to_str().unwrap_or_default() {
+            "--continue" | "-c" | "--fork-session" => {}
+            "--resume" | "-r" | "--session-id" => drop(args.next()),
+            text if text.starts_with("--resume=") || text.starts_with("--session-id=") => {}
+            _ => kept.push(arg.clone()),
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_piped_stands_behind_the_prompt_as_claude_joins_them() {
+        let joined = |piped: &str| String::from_utf8(behind(b"my prompt", piped.as_bytes())).unwrap_or_default();
+        assert_eq!(joined("PIPED\nTEXT\n"), "my prompt\nPIPED\nTEXT\n");
+        assert_eq!(joined("PIPED"), "my prompt\nPIPED");
+        assert_eq!(joined("  \n"), "my prompt\n  \n");
+        assert_eq!(joined(""), "my prompt");
+    }
+}

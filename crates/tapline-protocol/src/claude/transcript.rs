@@ -1,0 +1,22 @@
+//! The session files that Claude Code keeps for itself, recognised by their lines, so that tapline can say what they are.
+
+use crate::json::Value;
+use crate::wire::Read as _;
+
+/// What it is, where it is kept, what reads it, and what to use instead.
+pub(super) const ABOUT: &str = "a transcript that Claude Code keeps of a session (~/.claude/projects), not a stream: `claude --resume ID` reads it, \
+    tapline does not yet, and it has no result. A stream comes from `tapline run`, or from `claude -p --output-format stream-json --verbose`";
+
+/// Types of lines between the messages, and often first.
+const BETWEEN: [&str; 8] =
+    ["queue-operation", "last-prompt", "mode", "permission-mode", "custom-title", "ai-title", "agent-name", "atis-latch"];
+
+/// Whether it is a line of one, and not of a stream. Seen with 1.0.128 and 2.1.325.
+pub(super) fn is_line(line: Value<'_>) -> bool {
+    let text = |key: &str| line.get(key).and_then(String::read);
+    let kind = text("type").unwrap_or_default();
+    line.get("session_id").is_none()
+        && (text("sessionId").is_some() && (line.get("parentUuid").is_some() || BETWEEN.contains(&kind.as_str()))
+            || text("messageId").is_some() && kind == "file-history-snapshot"
+            || text("summary").is_some() && text("leafUuid").is_some())
+}

@@ -1,0 +1,21 @@
+//! The session files (rollouts) that Codex keeps for itself, recognised by their lines, so that tapline can say what they are.
+
+use crate::json::{Kind, Value};
+use crate::wire::Read as _;
+
+/// What it is, where it is kept, what reads it, and what to use instead.
+pub(super) const ABOUT: &str = "a rollout that Codex keeps of a session (~/.codex/sessions), not a stream: `codex resume ID` reads it, tapline does \
+    not yet, and it has no result. A stream comes from `tapline run --agent codex`, or from `codex exec --json`";
+
+/// The types of its lines; older ones among them.
+const ROLLOUT: [&str; 7] =
+    ["session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state", "token_usage_record"];
+
+/// Whether it is a line of one, and not of a stream. Seen with 0.166.0.
+pub(super) fn is_line(line: Value<'_>) -> bool {
+    let text = |key: &str| line.get(key).and_then(String::read);
+    let kind = text("type").unwrap_or_default();
+    let has_payload = line.get("payload").is_some_and(|payload| payload.kind() == Kind::Object);
+    text("timestamp").is_some() && has_payload && ROLLOUT.contains(&kind.as_str())
+        || text("record_type").as_deref() == Some("state")
+}

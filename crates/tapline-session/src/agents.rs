@@ -1,0 +1,84 @@
+//! The agents that are known here, one row each, and what is known of them beside their lines: formats, tools, files.
+
+mod claude;
+mod codex;
+
+use tapline_protocol::{Agent, InputShape};
+
+use crate::format::Format;
+use crate::step::Turn;
+
+/// What is known of this agent.
+pub(crate) fn profile(agent: Agent) -> &'static Profile {
+    match agent {
+        Agent::Claude => &claude::PROFILE,
+        Agent::Codex => &codex::PROFILE,
+    }
+}
+
+/// What is known of all of them.
+pub(crate) fn profiles() -> impl Iterator<Item = &'static Profile> {
+    Agent::ALL.iter().map(|agent| profile(*agent))
+}
+
+/// Whether this is a tool by which a model asks a person.
+pub(crate) fn asks_a_person(tool: &str) -> bool {
+    profiles().any(|profile| profile.asks.contains(&tool))
+}
+
+impl Format {
+    /// The format of an input of this shape from this agent.
+    pub fn of(shape: InputShape, agent: Option<Agent>) -> Self {
+        match (shape, agent) {
+            (_, None) => Self::Unknown,
+            (InputShape::Document, _) => Self::Json,
+            (InputShape::VerboseDocument, _) => Self::JsonVerbose,
+            (InputShape::Lines, Some(agent)) => profile(agent).lines,
+        }
+    }
+
+    /// The agent that writes it; `None` for what none or every agent may write.
+    pub fn agent(self) -> Option<Agent> {
+        let documents = matches!(self, Self::Json | Self::JsonVerbose);
+        let writes = |agent: &&Agent| profile(**agent).lines == self || documents && profile(**agent).has_documents;
+        Agent::ALL.iter().find(writes).copied()
+    }
+}
+
+/// What is known of an agent.
+pub(crate) struct Profile {
+    /// What its lines are called in a report.
+    pub(crate) lines: Format,
+    /// What it prints as plain text when a turn has ended; the last turn, and the answer. None if that is nothing.
+    pub(crate) text: fn(&Turn, Option<&str>) -> Option<String>,
+    /// Whether it can print its result as one JSON document, too.
+    pub(crate) has_documents: bool,
+    /// Its tools, in a person's words.
+    pub(crate) tools: &'static [Tool],
+    /// Its tools by which the model asks a person.
+    pub(crate) asks: &'static [&'static str],
+    /// Its files and folders, in small letters, that run code unasked: settings, hooks, servers.
+    pub(crate) unasked: &'static [&'static str],
+    /// What its own JSON calls a value, and where a report has it.
+    pub(crate) names: &'static [(&'static str, &'static str)],
+}
+
+/// A text with a line end, as programs print it.
+pub(crate) fn line(text: &str) -> String {
+    if text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") }
+}
+
+/// A tool: its name, its verb in both tenses, and what of its input says what a call is about.
+pub(crate) struct Tool(pub(crate) &'static str, pub(crate) &'static str, pub(crate) &'static str, pub(crate) Key);
+
+/// What of a call's input says what it is about.
+pub(crate) enum Key {
+    /// In backticks: commands, paths, patterns.
+    Code(&'static [&'static str]),
+    /// As it is: descriptions, questions, queries.
+    Plain(&'static [&'static str]),
+    /// A list of tasks: how many are done.
+    Todos(&'static str),
+    /// The first of a list of questions.
+    Questions,
+}

@@ -1,0 +1,102 @@
+//! What is known of Claude Code beside its lines.
+
+use super::{Key, Profile, Tool, line};
+use crate::format::Format;
+use crate::step::Turn;
+
+pub(super) const PROFILE: Profile = Profile {
+    lines: Format::StreamJson,
+    text,
+    has_documents: true,
+    tools: TOOLS,
+    asks: &["AskUserQuestion"],
+    unasked: &[".claude", ".claude.json"],
+    names: NAMES,
+};
+
+/// What `--output-format text` prints.
+#[expect(clippy::unnecessary_wraps, reason = "an agent may print nothing")]
+fn text(turn: &Turn, _answer: Option<&str>) -> Option<String> {
+    let number = || {
+        let text = turn.errors.as_ref().map(|errors| errors.texts().concat()).unwrap_or_default();
+        text.chars().filter(|c| c.is_ascii_digit() || *c == '.').collect::<String>()
+    };
+    Some(match turn.subtype.as_deref() {
+        Some("error_max_turns") => format!("Error: Reached max turns ({})", number()),
+        Some("error_max_budget_usd") => format!("Error: Exceeded USD budget ({})", number()),
+        Some("error_max_structured_output_retries") => "Error: Failed to provide valid structured output".to_owned(),
+        Some("error_during_execution") if turn.result.is_none() => "Execution error".to_owned(),
+        _ => line(turn.result.as_deref().or(turn.message.as_deref()).unwrap_or_default()),
+    })
+}
+
+const TOOLS: &[Tool] = &[
+    Tool("Bash", "running", "ran", Key::Code(&["command"])),
+    Tool("PowerShell", "running", "ran", Key::Code(&["command"])),
+    Tool("BashOutput", "checking", "checked", Key::Plain(&["bash_id", "task_id"])),
+    Tool("TaskOutput", "checking", "checked", Key::Plain(&["task_id"])),
+    Tool("KillShell", "stopping", "stopped", Key::Plain(&["shell_id"])),
+    Tool("KillBash", "stopping", "stopped", Key::Plain(&["shell_id"])),
+    Tool("TaskStop", "stopping", "stopped", Key::Plain(&["task_id"])),
+    Tool("Monitor", "watching", "watched", Key::Code(&["command", "task_id"])),
+    Tool("Read", "reading", "read", Key::Code(&["file_path", "path"])),
+    Tool("NotebookRead", "reading", "read", Key::Code(&["notebook_path"])),
+    Tool("LS", "listing", "listed", Key::Code(&["path"])),
+    Tool("Write", "writing", "wrote", Key::Code(&["file_path", "path"])),
+    Tool("Edit", "editing", "edited", Key::Code(&["file_path", "path"])),
+    Tool("MultiEdit", "editing", "edited", Key::Code(&["file_path"])),
+    Tool("NotebookEdit", "editing", "edited", Key::Code(&["notebook_path"])),
+    Tool("Glob", "finding", "found", Key::Code(&["pattern"])),
+    Tool("Grep", "searching", "searched", Key::Code(&["pattern"])),
+    Tool("LSP", "looking up", "looked up", Key::Code(&["symbol", "operation"])),
+    Tool("ToolSearch", "finding tools", "found tools", Key::Plain(&["query"])),
+    Tool("WebSearch", "searching the web", "searched the web", Key::Plain(&["query"])),
+    Tool("WebFetch", "fetching", "fetched", Key::Plain(&["url"])),
+    Tool("Task", "delegating", "delegated", Key::Plain(&["description", "prompt"])),
+    Tool("Agent", "delegating", "delegated", Key::Plain(&["description", "prompt"])),
+    Tool("Workflow", "starting", "started", Key::Plain(&["name", "workflow", "description"])),
+    Tool("SendMessage", "messaging", "messaged", Key::Plain(&["summary", "to", "message"])),
+    Tool("TodoWrite", "planning", "planned", Key::Todos("todos")),
+    Tool("TaskCreate", "planning", "planned", Key::Plain(&["subject", "description"])),
+    Tool("TaskUpdate", "planning", "planned", Key::Plain(&["subject", "status", "taskId"])),
+    Tool("AskUserQuestion", "asking", "asked", Key::Questions),
+    Tool("Skill", "using skill", "used skill", Key::Plain(&["skill", "command"])),
+    Tool("SlashCommand", "running", "ran", Key::Code(&["command"])),
+    Tool("EnterPlanMode", "planning", "planned", Key::Plain(&[])),
+    Tool("ExitPlanMode", "proposing a plan", "proposed a plan", Key::Plain(&["plan"])),
+    Tool("StructuredOutput", "answering", "answered", Key::Plain(&[])),
+    Tool("ListMcpResourcesTool", "listing resources", "listed resources", Key::Plain(&["server"])),
+    Tool("ReadMcpResourceTool", "reading", "read", Key::Code(&["uri"])),
+    Tool("EnterWorktree", "entering a worktree", "entered a worktree", Key::Plain(&["name", "path"])),
+    Tool("ExitWorktree", "leaving a worktree", "left a worktree", Key::Plain(&["name", "path"])),
+    Tool("ScheduleWakeup", "scheduling", "scheduled", Key::Plain(&["reason", "prompt"])),
+    Tool("CronCreate", "scheduling", "scheduled", Key::Plain(&["name", "schedule", "prompt"])),
+    Tool("CronDelete", "unscheduling", "unscheduled", Key::Plain(&["name", "id"])),
+    Tool("CronList", "listing schedules", "listed schedules", Key::Plain(&[])),
+    Tool("ReportFindings", "reporting", "reported", Key::Plain(&["title", "summary"])),
+    Tool("ListAgents", "listing agents", "listed agents", Key::Plain(&[])),
+];
+
+const NAMES: &[(&str, &str)] = &[
+    ("result", "answer"),
+    ("is_error", "verdict.outcome"),
+    ("error", "verdict.error"),
+    ("errors", "verdict.error"),
+    ("message", "last_text"),
+    ("session_id", "session.id"),
+    ("claude_code_version", "session.cli_version"),
+    ("total_cost_usd", "ledger.cost_usd"),
+    ("usage", "ledger.tokens"),
+    ("usage.input_tokens", "ledger.tokens.input"),
+    ("usage.output_tokens", "ledger.tokens.output"),
+    ("usage.cache_read_input_tokens", "ledger.tokens.cache_read"),
+    ("usage.cache_creation_input_tokens", "ledger.tokens.cache_write"),
+    ("modelUsage", "ledger.by_model"),
+    ("structured_output", "structured"),
+    ("subtype", "turns[-1].subtype"),
+    ("num_turns", "turns[-1].num_turns"),
+    ("stop_reason", "turns[-1].stop_reason"),
+    ("terminal_reason", "turns[-1].terminal_reason"),
+    ("api_error_status", "turns[-1].api_error_status"),
+    ("permission_denials", "turns[-1].permission_denials"),
+];

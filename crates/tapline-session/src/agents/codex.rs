@@ -1,0 +1,34 @@
+//! What is known of Codex beside its lines.
+
+use super::{Key, Profile, Tool, line};
+use crate::format::Format;
+use crate::step::Turn;
+
+pub(super) const PROFILE: Profile = Profile {
+    lines: Format::ExecJson,
+    text,
+    has_documents: false,
+    tools: TOOLS,
+    asks: &[],
+    unasked: &[".codex"],
+    names: NAMES,
+};
+
+/// What `codex exec` prints to stdout.
+fn text(turn: &Turn, answer: Option<&str>) -> Option<String> {
+    answer.or(turn.message.as_deref()).map(line)
+}
+
+const TOOLS: &[Tool] = &[
+    Tool("command_execution", "running", "ran", Key::Code(&["command"])),
+    Tool("file_change", "changing", "changed", Key::Code(&["paths"])),
+    Tool("web_search", "searching the web", "searched the web", Key::Plain(&["query"])),
+    Tool("collab_tool_call", "delegating", "delegated", Key::Plain(&["prompt", "tool"])),
+    Tool("todo_list", "planning", "planned", Key::Todos("items")),
+];
+
+const NAMES: &[(&str, &str)] = &[
+    ("thread_id", "session.id"),
+    ("usage.cached_input_tokens", "ledger.tokens.cache_read"),
+    ("usage.reasoning_output_tokens", "ledger.tokens.reasoning"),
+];

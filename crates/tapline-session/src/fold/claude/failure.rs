@@ -1,0 +1,83 @@
+//! Why a turn of Claude's failed: what the stream says outright, then its words.
+
+use tapline_protocol::Number;
+use tapline_protocol::claude::result::TurnResult;
+
+use crate::text::head;
+use crate::verdict::{CONNECTION, Category, ERROR_LIMIT, named_in, of_words};
+
+/// What a turn's other events said of its failure.
+#[derive(Clone, Debug, Default)]
+pub(in crate::fold) struct TurnFacts {
+    /// `error` of an assistant event of the turn.
+    pub(in crate::fold) assistant_error: Option<String>,
+    /// `api_error_status` of one.
+    pub(in crate::fold) status: Option<u64>,
+    /// `api_error_type` of one.
+    pub(in crate::fold) error_type: Option<String>,
+}
+
+impl TurnFacts {
+    /// The category of a failed turn; `error` is the text a person reads.
+    pub(in crate::fold) fn category(&self, turn: &TurnResult, error: &str) -> Category {
+        let error = head(error, ERROR_LIMIT).0;
+        let status = turn.api_error_status.as_ref().and_then(Number::as_whole).or(self.status);
+        let by_status = status.and_then(Category::of_status);
+        let startup = turn.startup_failure_reason.as_ref().is_some_and(|reason| !reason.trim().is_empty());
+        let unreached = connection_error(turn, error);
+        let certain = turn.terminal_reason.as_deref() == Some("api_error");
+        let names = [
+            turn.api_error_type.as_deref(),
+            self.error_type.as_deref(),
+            self.assistant_error.as_deref(),
+            turn.terminal_reason.as_deref().filter(|reason| *reason == "prompt_too_long"),
+        ];
+        by_status
+            // A bad request says least: a name says more.
+            .filter(|category| *category != Category::InvalidRequest)
+            .or_else(|| names.into_iter().flatten().filter_map(Category::of_name).find(|category| says_more(*category)))
+            .or_else(|| {
+                by_status.and_then(|_| named_in(error).or_else(|| of_billing(error))).filter(|category| says_more(*category))
+            })
+            .or_else(|| names.into_iter().flatten().find_map(Category::of_name))
+            .or(by_status)
+            .or_else(|| startup.then_some(Category::Startup))
+            .or_else(|| (unreached && certain).then_some(Category::Network))
+            .or_else(|| of_words(error))
+            .or_else(|| unreached.then_some(Category::Network))
+            .or_else(|| {
+                let reasons = [turn.subtype.as_deref(), turn.terminal_reason.as_deref()];
+                reasons.into_iter().flatten().find_map(of_reason)
+            })
+            .unwrap_or(Category::Api)
+    }
+}
+
+/// Whether it is more than that the request was wrong.
+fn says_more(category: Category) -> bool {
+    category != Category::InvalidRequest
+}
+
+/// The one cause that the API calls a bad request and names in words alone.
+fn of_billing(error: &str) -> Option<Category> {
+    of_words(error).filter(|category| *category == Category::Billing)
+}
+
+/// The model was not reached at all: no HTTP status, and words to that effect.
+fn connection_error(turn: &TurnResult, error: &str) -> bool {
+    let error = error.to_lowercase();
+    turn.api_error_status.is_none() && CONNECTION.iter().any(|words| error.contains(words))
+}
+
+/// A subtype or terminal reason.
+fn of_reason(reason: &str) -> Option<Category> {
+    const REASONS: &[(&str, Category)] = &[
+        ("max_turns", Category::MaxTurns),
+        ("budget", Category::Budget),
+        ("structured_output", Category::StructuredOutput),
+        ("context", Category::Context),
+        ("prompt_too_long", Category::Context),
+        ("hook", Category::Hook),
+    ];
+    REASONS.iter().find(|(word, _)| reason.contains(word)).map(|(_, category)| *category)
+}

@@ -1,0 +1,58 @@
+//! What Claude Code counts, as the ledger takes it.
+
+use tapline_protocol::claude::message::{Message, Usage};
+use tapline_protocol::claude::result::{ModelUsage, TurnResult};
+
+use crate::ledger::{MessageUsage, ModelTotals, ResultUsage, TokenCounts, exact_dollars};
+
+impl From<&Usage> for TokenCounts {
+    fn from(usage: &Usage) -> Self {
+        Self {
+            input: usage.input_tokens.0,
+            output: usage.output_tokens.0,
+            cache_read: usage.cache_read_input_tokens.0,
+            cache_write: usage.cache_creation_input_tokens.0,
+            reasoning: usage.output_tokens_details.as_ref().map_or(0, |details| details.thinking_tokens.0),
+        }
+    }
+}
+
+impl From<&ModelUsage> for TokenCounts {
+    fn from(usage: &ModelUsage) -> Self {
+        Self {
+            input: usage.input_tokens.0,
+            output: usage.output_tokens.0,
+            cache_read: usage.cache_read_input_tokens.0,
+            cache_write: usage.cache_creation_input_tokens.0,
+            reasoning: usage.thinking_tokens.0,
+        }
+    }
+}
+
+/// What a message says of itself.
+pub(super) fn of_message(message: &Message) -> MessageUsage<'_> {
+    MessageUsage {
+        id: message.id.as_deref(),
+        model: message.model.as_deref(),
+        counts: message.usage.as_ref().map(TokenCounts::from),
+    }
+}
+
+/// What a result says that its turn, and its process so far, took.
+pub(super) fn of_result(turn: &TurnResult) -> ResultUsage {
+    let counts = turn.usage.as_ref().map(|usage| &usage.counts);
+    let searches = |usage: &Usage| usage.server_tool_use.as_ref().map_or(0, |counts| counts.web_search_requests.0);
+    let of_model = |usage: &ModelUsage| ModelTotals {
+        tokens: TokenCounts::from(usage),
+        cost_usd: usage.cost_usd.as_ref().map(|cost| exact_dollars(cost.usd)),
+    };
+    let models = turn.model_usage.as_ref().map(|models| &models.by_model);
+    let searches_of_models = models.into_iter().flat_map(|models| models.values()).map(|usage| usage.web_search_requests.0);
+    ResultUsage {
+        total_usd: turn.total_cost().map(|cost| cost.usd),
+        turn: counts.map(|usage| (TokenCounts::from(usage), searches(usage))),
+        searches_of_models: searches_of_models.fold(0, u64::saturating_add),
+        models: models.map(|models| models.iter().map(|(model, usage)| (model.clone(), of_model(usage))).collect()),
+        is_resumed: turn.resume_reason.is_some(),
+    }
+}
