@@ -28,7 +28,7 @@ pub(crate) struct Warned<'v> {
 
 /// Why a success counts as a failure: it has some of these warnings.
 pub(crate) fn warning<'v>(verdict: &'v Verdict, codes: &[&str]) -> Option<Warned<'v>> {
-    let mut found = verdict.warnings.iter().filter(|warning| codes.contains(&warning.code));
+    let mut found = verdict.warnings.iter().filter(|warning| codes.contains(&&*warning.code));
     Some(Warned { first: found.next()?, more: found.count() })
 }
 

@@ -6,7 +6,7 @@ mod transcript;
 pub use event::Event;
 
 use crate::json::{Json, Value};
-use crate::wire::{Field, Read, Tokens, frame, last_entries, wire};
+use crate::wire::{Field, Read, Tokens, frame, last_entries, read_back, wire};
 
 wire! {
     /// `thread.started`
@@ -44,6 +44,8 @@ frame! {
         reasoning_output_tokens: Tokens = "reasoning_output_tokens",
     }
 }
+
+read_back!(CodexUsage);
 
 impl Field for CodexUsage {
     fn field(value: Value<'_>) -> Self {

@@ -4,8 +4,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use serde::Serialize;
 use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::json::{Json, Kind, Number, Value};
 
@@ -100,6 +100,26 @@ impl Read for Tokens {
         Some(Self(float as u64))
     }
 }
+
+/// Reads back what was written: from `serde_json` alone, because its text is read as a line of the wire is.
+pub(crate) fn from_text<'de, T: Read, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    let json = Json::deserialize(deserializer)?;
+    json.with(T::read).flatten().ok_or_else(|| serde::de::Error::custom(format_args!("unexpected value: {json}")))
+}
+
+/// Types of the wire that can be read back.
+macro_rules! read_back {
+    ($($name:ty),+ $(,)?) => { $(
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                $crate::wire::from_text(deserializer)
+            }
+        }
+    )+ };
+}
+pub(crate) use read_back;
+
+read_back!(Number, Tokens);
 
 /// A struct's field: what is there when the key is not.
 pub trait Field: Sized {

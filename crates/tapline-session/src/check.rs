@@ -4,6 +4,7 @@
 mod deltas;
 mod splice;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -18,7 +19,7 @@ use deltas::Deltas;
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
     /// A stable code: `malformed-line`, `spliced-line`, `delta-differs`, …
-    pub code: &'static str,
+    pub code: Cow<'static, str>,
     /// The message.
     pub message: String,
     /// The line, if one caused it.
@@ -79,7 +80,7 @@ const PER_CODE: usize = 1_000;
 #[derive(Debug, Default)]
 pub struct Checker {
     findings: Vec<Finding>,
-    counts: BTreeMap<&'static str, usize>,
+    counts: BTreeMap<Cow<'static, str>, usize>,
     drift: BTreeMap<(Option<String>, String), Drift>,
     version: Option<String>,
     deltas: Deltas,
@@ -94,15 +95,11 @@ impl Checker {
                 self.version = info.setup.cli_version.clone().or(self.version.take());
             } else if let What::Odd(odd) = &step.what {
                 unknown_type = odd.unknown.clone().or(unknown_type);
-                let (code, message) = match odd.code {
-                    "malformed-line" => match splice::diagnose(&record.text()) {
-                        Some(splice) => ("spliced-line", splice),
-                        None => (odd.code, odd.message.clone()),
-                    },
-                    code => (code, odd.message.clone()),
-                };
-                if code != "unknown-type" {
-                    self.add(code, Some(step.line), message);
+                let is_malformed = odd.code == "malformed-line";
+                if let Some(splice) = is_malformed.then(|| splice::diagnose(&record.text())).flatten() {
+                    self.add("spliced-line", Some(step.line), splice);
+                } else if odd.code != "unknown-type" {
+                    self.add(odd.code.clone(), Some(step.line), odd.message.clone());
                 }
             }
             for (code, message) in self.deltas.accept(step) {
@@ -135,8 +132,9 @@ impl Checker {
         }
     }
 
-    fn add(&mut self, code: &'static str, line: Option<u64>, message: String) {
-        let count = self.counts.entry(code).or_default();
+    fn add(&mut self, code: impl Into<Cow<'static, str>>, line: Option<u64>, message: String) {
+        let code = code.into();
+        let count = self.counts.entry(code.clone()).or_default();
         *count += 1;
         if *count <= PER_CODE {
             self.findings.push(Finding { code, message, line });
@@ -148,16 +146,16 @@ impl Checker {
         for (code, message) in self.deltas.finish() {
             self.add(code, None, message);
         }
-        for warning in summary.verdict.warnings.iter().filter(|warning| ABOUT_THE_STREAM.contains(&warning.code)) {
-            self.add(warning.code, warning.line, warning.message.clone());
+        for warning in summary.verdict.warnings.iter().filter(|warning| ABOUT_THE_STREAM.contains(&&*warning.code)) {
+            self.add(warning.code.clone(), warning.line, warning.message.clone());
         }
-        if summary.stream.lines.total > 0 && summary.stream.known == 0 {
+        if summary.stream.lines.total > 0 && *summary.stream.known == 0 {
             let agents: Vec<_> = Agent::ALL.iter().map(|agent| agent.name()).collect();
             self.add("no-events", None, format!("no line is an event of {}: is this an agent's stream?", agents.join(" or ")));
         }
         self.findings.sort_by_key(|finding| finding.line.unwrap_or(u64::MAX));
-        for (code, count) in &self.counts {
-            if *count > PER_CODE {
+        for (code, count) in self.counts {
+            if count > PER_CODE {
                 self.findings.push(Finding { code, message: format!("and {} more of these", count - PER_CODE), line: None });
             }
         }

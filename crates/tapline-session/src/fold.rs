@@ -14,7 +14,7 @@ mod turns;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tapline_protocol::{Agent, Dialect, Event, LineKind, Malformed, Record, SyntaxError};
 
 pub use codex::{CodexPart, ItemEntry, TurnCounts};
@@ -26,6 +26,7 @@ use crate::ledger::{Ledger, LedgerBuilder};
 use crate::recent::Recent;
 use crate::step::{Level, Notice, Odd, Said, Step, Task, Turn, What};
 use crate::text::{count_of, head, one_line};
+use crate::unwritten::Unwritten;
 use crate::verdict::{Ending, Evidence, TextFacts, Verdict, Warnings, judge};
 use prompts::Prompts;
 use sessions::Ids;
@@ -34,7 +35,9 @@ use spoken::Spoken;
 use threads::{Calls, Messages};
 
 /// Lines by kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct LineCounts {
     /// All of them.
     pub total: u64,
@@ -51,7 +54,9 @@ pub struct LineCounts {
 }
 
 /// What the stream itself was like.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct StreamStats {
     /// Lines by kind.
     pub lines: LineCounts,
@@ -65,7 +70,7 @@ pub struct StreamStats {
     pub bytes: u64,
     /// Lines that are events of a known agent.
     #[serde(skip)]
-    pub known: u64,
+    pub known: Unwritten<u64>,
 }
 
 const MALFORMED_LISTED: usize = 1_000_000;
@@ -219,7 +224,7 @@ impl Fold {
             LineKind::Rest => {}
         }
         self.dialect = record.dialect;
-        self.stats.known += u64::from(record.event.agent().is_some());
+        *self.stats.known += u64::from(record.event.agent().is_some());
         if let Some(kind) = &record.envelope.kind {
             if let Some(count) = self.stats.types.get_mut(kind.as_ref()) {
                 *count += 1;
@@ -244,7 +249,7 @@ impl Fold {
             return out.notice(Level::Error, why.to_owned());
         }
         let (message, text) = ("an object without a type".to_owned(), self.as_it_is(out));
-        out.push(What::Odd(Odd { code: "untyped", message, unknown: None, text }));
+        out.push(What::Odd(Odd { code: "untyped".into(), message, unknown: None, text }));
     }
 
     /// The line itself, while it is not known which agent writes.
@@ -296,7 +301,7 @@ impl Fold {
             self.warnings.add("unknown-type", Some(out.record.line), message.clone());
         }
         let text = self.as_it_is(out);
-        out.push(What::Odd(Odd { code: "unknown-type", message, unknown: Some(kind.to_owned()), text }));
+        out.push(What::Odd(Odd { code: "unknown-type".into(), message, unknown: Some(kind.to_owned()), text }));
     }
 
     /// Takes whole lines that the agent wrote to stderr: some tell of calls that they rejected there alone. Steps tell of them when
@@ -436,7 +441,7 @@ impl Steps<'_> {
     }
 
     fn odd(&mut self, code: &'static str, message: impl Into<String>) {
-        self.push(What::Odd(Odd { code, message: message.into(), unknown: None, text: None }));
+        self.push(What::Odd(Odd { code: code.into(), message: message.into(), unknown: None, text: None }));
     }
 
     fn notice(&mut self, level: Level, text: String) {

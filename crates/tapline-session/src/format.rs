@@ -1,19 +1,19 @@
 //! The formats in which agents write.
 
-use serde::Serialize;
+use crate::words::words;
 
-/// Which shape of output a stream is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Format {
-    /// `claude --output-format stream-json`
-    StreamJson,
-    /// `claude --output-format json`
-    Json,
-    /// `claude --output-format json --verbose`
-    JsonVerbose,
-    /// `codex exec --json`
-    ExecJson,
-    /// None that we know.
-    Unknown,
+words! {
+    /// Which shape of output a stream is.
+    pub enum Format {
+        /// `claude --output-format stream-json`
+        StreamJson = "stream-json",
+        /// `claude --output-format json`
+        Json = "json",
+        /// `claude --output-format json --verbose`
+        JsonVerbose = "json-verbose",
+        /// `codex exec --json`
+        ExecJson = "exec-json",
+        /// None that we know.
+        Unknown = "unknown",
+    } else Unknown
 }

@@ -6,13 +6,16 @@ mod builder;
 use std::collections::BTreeMap;
 use std::ops::{Add, AddAssign};
 
-use serde::Serialize;
-use tapline_protocol::{Json, Kind, Number, Read as _, Value};
+use serde::{Deserialize, Serialize};
+use tapline_protocol::Json;
 
 pub(crate) use builder::{LedgerBuilder, MessageUsage, ResultUsage};
 
+use crate::words::words;
+
 /// Tokens by kind. `input` never includes cached tokens.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TokenCounts {
     /// Input that was not cached.
     pub input: u64,
@@ -65,7 +68,8 @@ impl Add for TokenCounts {
 }
 
 /// What one model used and cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ModelTotals {
     /// Its tokens.
     #[serde(flatten)]
@@ -81,23 +85,25 @@ impl AddAssign for ModelTotals {
     }
 }
 
-/// The source of the counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Basis {
-    /// Nothing in the stream counts tokens.
-    #[default]
-    None,
-    /// Messages only: the input of each, counted once. The output is not known.
-    Messages,
-    /// Partial messages: exact for what the stream contains.
-    Deltas,
-    /// The agent's own results.
-    Results,
+words! {
+    /// The source of the counts.
+    #[derive(PartialOrd, Ord)]
+    pub enum Basis {
+        /// Nothing in the stream counts tokens.
+        None = "none",
+        /// Messages only: the input of each, counted once. The output is not known.
+        Messages = "messages",
+        /// Partial messages: exact for what the stream contains.
+        Deltas = "deltas",
+        /// The agent's own results.
+        Results = "results",
+    } else None
 }
 
 /// What a run used and cost.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(from = "Written")]
+#[non_exhaustive]
 pub struct Ledger {
     /// Dollars; `None` if the stream does not say.
     pub cost_usd: Option<f64>,
@@ -115,11 +121,12 @@ pub struct Ledger {
     pub unreported: bool,
 }
 
+/// The kinds of tokens, by their keys.
+const KINDS: [&str; 5] = ["input", "output", "cache_read", "cache_write", "reasoning"];
+
 impl Serialize for Ledger {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeStruct as _;
-        const KINDS: [&str; 5] = ["input", "output", "cache_read", "cache_write", "reasoning"];
-
         let mut ledger = serializer.serialize_struct("Ledger", 6)?;
         ledger.serialize_field("cost_usd", &self.cost_usd)?;
         if self.unreported {
@@ -135,43 +142,27 @@ impl Serialize for Ledger {
     }
 }
 
-impl Ledger {
-    /// Reads a ledger from the report's JSON.
-    pub fn from_json(json: &Json) -> Option<Self> {
-        json.with(|value| {
-            let models = value.get("by_model").and_then(Value::entries).into_iter().flatten();
-            let totals = |model: Value<'_>| ModelTotals { tokens: tokens_of(model), cost_usd: dollars_of(model) };
-            Some(Self {
-                cost_usd: dollars_of(value),
-                tokens: tokens_of(value.get("tokens")?),
-                web_searches: value.get("web_searches").and_then(u64::read).unwrap_or(0),
-                exact: value.get("exact").and_then(bool::read).unwrap_or(false),
-                by_model: models.map(|(name, model)| (name.into_owned(), totals(model))).collect(),
-                basis: match value.get("basis").and_then(Value::as_str).as_deref() {
-                    Some("results") => Basis::Results,
-                    Some("deltas") => Basis::Deltas,
-                    Some("messages") => Basis::Messages,
-                    _ => Basis::None,
-                },
-                unreported: value.get("tokens")?.get("input").is_some_and(|input| input.kind() == Kind::Null),
-            })
-        })?
-    }
+/// What is read back: tokens that are null say that nothing is known.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Written {
+    cost_usd: Option<f64>,
+    tokens: BTreeMap<String, Json>,
+    web_searches: u64,
+    exact: bool,
+    by_model: BTreeMap<String, ModelTotals>,
+    basis: Basis,
 }
 
-fn tokens_of(value: Value<'_>) -> TokenCounts {
-    let count = |key| value.get(key).and_then(u64::read).unwrap_or(0);
-    TokenCounts {
-        input: count("input"),
-        output: count("output"),
-        cache_read: count("cache_read"),
-        cache_write: count("cache_write"),
-        reasoning: count("reasoning"),
+impl From<Written> for Ledger {
+    fn from(written: Written) -> Self {
+        let Written { cost_usd, tokens, web_searches, exact, by_model, basis } = written;
+        let count = |kind| tokens.get(kind).and_then(|count| count.as_str().parse().ok()).unwrap_or(0);
+        let [input, output, cache_read, cache_write, reasoning] = KINDS.map(count);
+        let unreported = tokens.get("input") == Some(&Json::null());
+        let tokens = TokenCounts { input, output, cache_read, cache_write, reasoning };
+        Self { cost_usd, tokens, web_searches, exact, by_model, basis, unreported }
     }
-}
-
-fn dollars_of(value: Value<'_>) -> Option<f64> {
-    value.get("cost_usd").and_then(Number::read).map(|cost| cost.as_f64())
 }
 
 /// Two runs together are exact if both are.
@@ -199,8 +190,9 @@ fn add_costs(one: Option<f64>, other: Option<f64>) -> Option<f64> {
     }
 }
 
-/// Dollars without the noise that binary fractions add: no price is finer than 1e-10 dollars a token.
+/// Dollars without the noise that binary fractions add: no price is finer than 1e-10 dollars a token. Always finite, as JSON needs it.
 pub(crate) fn exact_dollars(usd: f64) -> f64 {
+    let usd = usd.clamp(f64::MIN, f64::MAX);
     let rounded = (usd * 1e10).round() / 1e10;
     if rounded.is_finite() { rounded } else { usd }
 }

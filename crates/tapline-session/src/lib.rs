@@ -47,7 +47,9 @@ mod signals;
 pub mod step;
 pub mod text;
 mod time;
+mod unwritten;
 mod verdict;
+mod words;
 
 pub use fold::{CodexPart, Fold, ItemEntry, LineCounts, Rejected, SessionFacts, StreamStats, Summary, TurnCounts};
 pub use format::Format;
@@ -60,7 +62,9 @@ pub use report::{
 pub use signals::{parse_signal, signal_name};
 pub use step::{Step, What};
 pub use time::{duration, parse_rfc3339, rfc3339};
-pub use verdict::{Advice, Category, Ending, Exit, Outcome, Retry, Verdict, WARNING_CODES, Warning};
+pub use unwritten::Unwritten;
+pub use verdict::{Advice, Category, Ending, Exit, ExitClass, Outcome, Retry, Verdict, WARNING_CODES, Warning};
+pub use words::UnknownWord;
 
 /// The README's example compiles.
 #[cfg(doctest)]

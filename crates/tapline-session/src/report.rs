@@ -7,7 +7,7 @@ mod shape;
 
 use std::borrow::Cow;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tapline_protocol::{Agent, Json, without_lone_surrogates};
 
 pub use collector::Collector;
@@ -21,11 +21,13 @@ use crate::step::{CallStatus, Hook, Retry, ServerAnswer, ServerCall, Setup, Turn
 use crate::verdict::Verdict;
 
 /// The report on one stream.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 #[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct Report {
     pub schema: u32,
-    #[serde(serialize_with = "agent_name")]
+    #[serde(serialize_with = "agent_name", deserialize_with = "crate::step::agent_named")]
     pub agent: Option<Agent>,
     pub format: Format,
     pub run: Run,
@@ -74,8 +76,9 @@ impl Report {
     }
 }
 
-/// Facts that only the program that ran the agent knows.
-#[derive(Clone, Debug, Serialize)]
+/// Facts that only the program that ran the agent knows, and fills in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Run {
     /// When it started, RFC 3339.
     pub started_at: Option<String>,
@@ -96,7 +99,9 @@ impl Default for Run {
 }
 
 /// The session, from its first start.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 #[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct Session {
     pub id: Option<String>,
@@ -107,7 +112,9 @@ pub struct Session {
 }
 
 /// Calls and results.
-#[derive(Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 #[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct Tools {
     pub calls: Vec<CallEntry>,
@@ -117,7 +124,9 @@ pub struct Tools {
 }
 
 /// One call.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 #[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct CallEntry {
     pub id: Option<String>,
@@ -130,7 +139,9 @@ pub struct CallEntry {
 }
 
 /// Its result.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 #[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct ResultEntry {
     pub text: String,
@@ -140,7 +151,9 @@ pub struct ResultEntry {
 }
 
 /// A result without a call.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 #[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct OrphanEntry {
     pub tool_use_id: Option<String>,
@@ -152,7 +165,9 @@ pub struct OrphanEntry {
 }
 
 /// The final state of a task.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 #[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct TaskEntry {
     pub id: String,
@@ -164,7 +179,9 @@ pub struct TaskEntry {
 }
 
 /// The sum of the partial messages.
-#[derive(Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 #[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct PartialTexts {
     pub text: String,

@@ -1,16 +1,26 @@
 //! A step: one thing that happened, in terms that people use. Renderers, the report and the checks see only steps,
 //! so no two of them can disagree. `convert --to steps` writes them; docs/STEPS.md describes them.
 
-use serde::Serialize;
+pub(crate) mod pairs;
+mod reading;
+mod words;
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Deserializer, Serialize};
 use tapline_protocol::claude::message::RawUsage;
 use tapline_protocol::claude::result::{Cost, Errors, ModelUsages};
 use tapline_protocol::{Agent, Json, Number};
 
+pub use words::{CallStatus, DeltaKind, Level, Phase};
+
 use crate::ledger::Ledger;
+use crate::unwritten::Unwritten;
 use crate::verdict::Category;
 
 /// One thing that happened, with its place in the stream.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Step {
     /// The line of the stream, from 1.
     pub line: u64,
@@ -28,7 +38,7 @@ pub struct Step {
 }
 
 /// What happened. New variants may be added.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "step", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum What {
@@ -97,11 +107,18 @@ pub enum What {
     Odd(Odd),
 }
 
+/// An agent by its name; none that this version does not know.
+pub(crate) fn agent_named<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Agent>, D::Error> {
+    Ok(Agent::named(&String::deserialize(deserializer)?))
+}
+
 /// The start of a session.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct SessionInfo {
     /// Whose session it is.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "agent_named")]
     pub agent: Option<Agent>,
     /// The id with which it can be resumed.
     pub id: Option<String>,
@@ -113,7 +130,9 @@ pub struct SessionInfo {
 }
 
 /// The configuration of a session.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct Setup {
     /// The model.
     pub model: Option<String>,
@@ -142,7 +161,9 @@ pub struct Setup {
 }
 
 /// An MCP server.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct McpServer {
     /// Its name.
     pub name: Option<String>,
@@ -151,7 +172,9 @@ pub struct McpServer {
 }
 
 /// A plugin.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct Plugin {
     /// Its name.
     pub name: Option<String>,
@@ -161,7 +184,9 @@ pub struct Plugin {
 }
 
 /// A complete block of text or thinking.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct Said {
     /// The text.
     pub text: String,
@@ -177,16 +202,18 @@ pub struct Said {
 }
 
 /// A tool call.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct Call {
     /// The id that its result refers to.
     pub id: Option<String>,
     /// The tool.
     pub name: String,
     /// What it does, as a verb: running, reading, …
-    pub doing: &'static str,
+    pub doing: Cow<'static, str>,
     /// The same in the past tense: ran, read, …
-    pub done: &'static str,
+    pub done: Cow<'static, str>,
     /// Its main input, on one line.
     pub title: String,
     /// Its input, if that is an object.
@@ -196,22 +223,10 @@ pub struct Call {
     pub message_id: Option<String>,
 }
 
-/// How a call ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CallStatus {
-    /// It succeeded.
-    Ok,
-    /// It failed.
-    Error,
-    /// It was denied.
-    Denied,
-    /// It has no result yet.
-    Pending,
-}
-
 /// The result of a tool call.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct Answer {
     /// The call's id.
     pub id: Option<String>,
@@ -223,7 +238,7 @@ pub struct Answer {
     pub title: Option<String>,
     /// What the call did: ran, read, …
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub done: Option<&'static str>,
+    pub done: Option<Cow<'static, str>>,
     /// How it ended.
     pub status: CallStatus,
     /// The result, as text.
@@ -235,7 +250,9 @@ pub struct Answer {
 }
 
 /// A call that the API ran.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct ServerCall {
     /// The id that its result refers to.
     pub id: Option<String>,
@@ -246,7 +263,9 @@ pub struct ServerCall {
 }
 
 /// The result of a tool that the API ran.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct ServerAnswer {
     /// The call's id.
     pub tool_use_id: Option<String>,
@@ -255,8 +274,9 @@ pub struct ServerAnswer {
 }
 
 /// A part of a message that is still being written.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "part", rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Partial {
     /// A message starts.
     MessageStart {
@@ -266,8 +286,10 @@ pub enum Partial {
     /// A block starts.
     BlockStart {
         /// Its place in the message.
+        #[serde(default)]
         index: u64,
         /// `text`, `thinking`, `tool_use`, …
+        #[serde(default)]
         kind: String,
         /// The tool, where it is a call.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -276,15 +298,19 @@ pub enum Partial {
     /// Text is added to a block.
     Delta {
         /// The block's place in the message.
+        #[serde(default)]
         index: u64,
         /// What is added to.
+        #[serde(default)]
         kind: DeltaKind,
         /// What is added.
+        #[serde(default)]
         text: String,
     },
     /// A block ends.
     BlockStop {
         /// Its place in the message.
+        #[serde(default)]
         index: u64,
     },
     /// The reason why the message ends, and its usage.
@@ -298,20 +324,10 @@ pub enum Partial {
     MessageStop,
 }
 
-/// The kind of a delta.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DeltaKind {
-    /// Text.
-    Text,
-    /// Thinking.
-    Thinking,
-    /// The input of a call.
-    Json,
-}
-
 /// A turn that has ended, from its `result`. An entry of the report's `turns[]`.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct Turn {
     /// Its index among the turns, from 0.
     pub index: usize,
@@ -359,23 +375,24 @@ pub struct Turn {
     pub cost_usd: Option<f64>,
     /// The error message for people.
     #[serde(skip)]
-    pub message: Option<String>,
+    pub message: Unwritten<Option<String>>,
     /// Whether the result repeats the last text of the main thread.
     #[serde(skip)]
-    pub repeats_text: bool,
+    pub repeats_text: Unwritten<bool>,
     /// Why it failed.
     #[serde(skip)]
-    pub category: Option<Category>,
+    pub category: Unwritten<Option<Category>>,
     /// The sum of all turns up to this one.
     #[serde(skip)]
-    pub so_far: SoFar,
+    pub so_far: Unwritten<SoFar>,
     /// What the turn's thread has used so far, unchanged, where the agent counts by thread.
     #[serde(skip)]
-    pub thread_usage: Option<Json>,
+    pub thread_usage: Unwritten<Option<Json>>,
 }
 
 /// The sum of all turns up to one.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct SoFar {
     /// Requests to the model, as the agent counts them; else turns.
     pub turns: u64,
@@ -402,12 +419,14 @@ impl Turn {
 
     /// The text of the result, unless it repeats an earlier text.
     pub fn news(&self) -> Option<&str> {
-        self.result.as_deref().map(str::trim).filter(|text| !text.is_empty() && !self.repeats_text && !self.failed)
+        self.result.as_deref().map(str::trim).filter(|text| !text.is_empty() && !*self.repeats_text && !self.failed)
     }
 }
 
 /// A retry of a request to the model.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct Retry {
     /// The number of the attempt.
     pub attempt: Option<Number>,
@@ -422,7 +441,9 @@ pub struct Retry {
 }
 
 /// A subscription's limit.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct RateLimit {
     /// `allowed`, `allowed_warning`, `rejected`
     pub status: Option<String>,
@@ -437,7 +458,9 @@ pub struct RateLimit {
 }
 
 /// A task: a sub-agent or a command in the background.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct Task {
     /// Its id.
     pub id: String,
@@ -459,7 +482,9 @@ pub struct Task {
 }
 
 /// A run of a hook.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct Hook {
     /// The id that its end refers to.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -475,7 +500,9 @@ pub struct Hook {
 }
 
 /// A call that was denied.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct Denied {
     /// The call.
     pub id: Option<String>,
@@ -488,11 +515,13 @@ pub struct Denied {
     pub message: Option<String>,
     /// Whether a result with the denial follows.
     #[serde(skip)]
-    pub answer_follows: bool,
+    pub answer_follows: Unwritten<bool>,
 }
 
 /// Something that the agent asks the program that started it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct Question {
     /// The request's id.
     pub request_id: Option<String>,
@@ -503,7 +532,9 @@ pub struct Question {
 }
 
 /// A tool that is still running.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct Progress {
     /// The call.
     pub id: Option<String>,
@@ -514,37 +545,24 @@ pub struct Progress {
 }
 
 /// An item, unchanged.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct Item {
-    /// started, updated, completed
-    pub phase: &'static str,
+    /// How far it is.
+    pub phase: Phase,
     /// Whether a new process numbers its items anew from here.
     #[serde(skip)]
-    pub thread: usize,
+    pub thread: Unwritten<usize>,
     /// Its fields.
-    #[serde(serialize_with = "as_map")]
+    #[serde(serialize_with = "pairs::write", deserialize_with = "pairs::read")]
     pub item: Vec<(String, Json)>,
 }
 
-/// Writes key and value pairs as an object.
-pub(crate) fn as_map<S: serde::Serializer>(pairs: &[(String, Json)], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(pairs.iter().map(|(key, value)| (key, value)))
-}
-
-/// The importance of a notice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Level {
-    /// A detail.
-    Info,
-    /// A warning.
-    Warning,
-    /// An error.
-    Error,
-}
-
 /// Something a person may want to know.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct Notice {
     /// Its importance.
     pub level: Level,
@@ -555,10 +573,12 @@ pub struct Notice {
 }
 
 /// A problem with a line.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct Odd {
     /// The warning's code: `malformed-line`, `unknown-type`, …
-    pub code: &'static str,
+    pub code: Cow<'static, str>,
     /// What is wrong.
     pub message: String,
     /// The unknown type, or `item/<type>`.

@@ -4,7 +4,9 @@ mod category;
 mod heuristics;
 mod judge;
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 use tapline_protocol::StopReason;
 
 use crate::exit;
@@ -13,6 +15,9 @@ pub use category::Category;
 pub(crate) use category::{CONNECTION, named_in, of_words};
 pub(crate) use heuristics::{TextFacts, says_waiting};
 pub(crate) use judge::{ERROR_LIMIT, Evidence, judge};
+
+use crate::unwritten::Unwritten;
+use crate::words::words;
 
 /// Facts about a run that its stream does not contain.
 #[derive(Clone, Debug, Default)]
@@ -37,40 +42,24 @@ pub struct Ending {
     pub no_background_tasks: bool,
 }
 
-/// How a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Outcome {
-    /// The agent says that it succeeded.
-    Success,
-    /// It failed.
-    Failure,
-    /// A person or program stopped it.
-    Interrupted,
-    /// There is no result.
-    Incomplete,
-}
-
-impl Outcome {
-    /// Its name in the report.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Success => "success",
-            Self::Failure => "failure",
-            Self::Interrupted => "interrupted",
-            Self::Incomplete => "incomplete",
-        }
-    }
-}
-
-impl std::fmt::Display for Outcome {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.word())
-    }
+words! {
+    /// How a run ended.
+    pub enum Outcome {
+        /// The agent says that it succeeded.
+        Success = "success",
+        /// It failed.
+        Failure = "failure",
+        /// A person or program stopped it.
+        Interrupted = "interrupted",
+        /// There is no result.
+        Incomplete = "incomplete",
+    } else Incomplete
 }
 
 /// Whether trying again can help.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct Retry {
     /// When.
     pub advice: Advice,
@@ -78,16 +67,16 @@ pub struct Retry {
     pub at: Option<String>,
 }
 
-/// When trying again can help.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Advice {
-    /// It cannot.
-    No,
-    /// At once.
-    Now,
-    /// After a while.
-    Later,
+words! {
+    /// When trying again can help.
+    pub enum Advice {
+        /// It cannot.
+        No = "no",
+        /// At once.
+        Now = "now",
+        /// After a while.
+        Later = "later",
+    } else No
 }
 
 /// The codes of [`Warning`]s that this version gives. Later versions may add more.
@@ -118,29 +107,60 @@ pub const WARNING_CODES: &[&str] = &[
 ];
 
 /// Something that deserves attention, whatever the outcome.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct Warning {
     /// A stable code: `malformed-line`, `no-result`, …
-    pub code: &'static str,
+    pub code: Cow<'static, str>,
     /// The message.
     pub message: String,
     /// The line, if one caused it.
     pub line: Option<u64>,
 }
 
+impl Warning {
+    /// A warning that no line caused.
+    pub fn new(code: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
+        Self { code: code.into(), message: message.into(), line: None }
+    }
+}
+
+words! {
+    /// What an exit status means, roughly.
+    pub enum ExitClass {
+        /// Exit code 0.
+        Success = "success",
+        /// Exit code 1.
+        Error = "error",
+        /// Exit code 2.
+        InputError = "input-error",
+        /// Exit code 130 or SIGINT.
+        Interrupted = "interrupted",
+        /// Another code or signal.
+        Other = "other",
+        /// Neither is known.
+        Unknown = "unknown",
+    } else Unknown
+}
+
 /// How the process ended.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct Exit {
     /// The exit code.
     pub code: Option<i32>,
     /// The signal, by name.
     pub signal: Option<String>,
-    /// success, error, input-error, interrupted, other, unknown
-    pub class: &'static str,
+    /// What that means, roughly.
+    pub class: ExitClass,
 }
 
 /// The outcome of a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 pub struct Verdict {
     /// How it ended.
     pub outcome: Outcome,
@@ -158,7 +178,7 @@ pub struct Verdict {
     pub exit: Exit,
     /// Which clock ended the run, in words for people; the report only says `timeout`.
     #[serde(skip)]
-    pub clock: Option<String>,
+    pub clock: Unwritten<Option<String>>,
 }
 
 impl Verdict {
@@ -212,7 +232,7 @@ impl Warnings {
         let count = self.counts.entry(code).or_default();
         *count += 1;
         if *count <= Self::PER_CODE {
-            self.list.push(Warning { code, message: message.into(), line });
+            self.list.push(Warning { line, ..Warning::new(code, message) });
         }
     }
 
@@ -233,7 +253,7 @@ impl Warnings {
         for (code, count) in self.counts {
             if count > Self::PER_CODE {
                 let message = format!("and {} more of these", count - Self::PER_CODE);
-                self.list.push(Warning { code, message, line: None });
+                self.list.push(Warning::new(code, message));
             }
         }
         self.list

@@ -32,19 +32,16 @@
 //! # }
 //! ```
 //!
-//! An existing stream, from a file or a pipe, without tokio (`default-features = false`):
+//! The report on a recording or on a file with a stream, without tokio (`default-features = false`, feature `archive`):
 //!
-//! ```
-//! use std::io::BufReader;
-//! use tapline::{Ending, Outcome, read_report};
-//!
-//! # let file: &[u8] = br#"{"type":"result","subtype":"success","is_error":true,"result":"API Error: 429","session_id":"s"}"#;
-//! // let file = std::fs::File::open("run.jsonl")?;
-//! let report = read_report(BufReader::new(file), &Ending::default())?;
-//! assert_eq!(report.verdict.outcome, Outcome::Failure); // although the subtype is `success`
-//! assert_eq!(report.verdict.category, Some(tapline::Category::RateLimit));
-//! assert_eq!(report.session.id.as_deref(), Some("s"));
-//! # Ok::<(), std::io::Error>(())
+//! ```no_run
+//! # #[cfg(feature = "archive")]
+//! # fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let report = tapline::report("run.jsonl")?; // or the folder of a recording
+//! println!("{}: {:?}", report.verdict.outcome, report.ledger.cost_usd);
+//! assert_eq!(report, serde_json::from_str(&report.to_json())?); // a report is a value
+//! # Ok(())
+//! # }
 //! ```
 //!
 //! * [`Agent`]: what to start, and its limits. `start` returns a run with one verdict, `session` a conversation. However it ends,
@@ -59,13 +56,17 @@
 
 use std::io::{self, BufRead};
 
+#[cfg(feature = "archive")]
+pub use tapline_archive as archive;
 pub use tapline_protocol as protocol;
-#[cfg(feature = "run")]
+#[cfg(feature = "archive")]
 pub use tapline_recording as recording;
 #[cfg(feature = "run")]
 pub use tapline_runner as runner;
 pub use tapline_session as session;
 
+#[cfg(feature = "archive")]
+pub use tapline_archive::{Source, SourceError, report, report_of, report_of_bytes};
 pub use tapline_protocol::claude::control::{HookReply, PermissionUpdate, Request};
 pub use tapline_protocol::{
     Agent as AgentKind, Decoder, Envelope, Event, Input, InputFormat, InputShape, Json, Number, Reader, Record, StopReason,
@@ -84,7 +85,20 @@ pub use tapline_session::{
 
 pub use tapline_session::permission::{Permissions, Rule, Ruling};
 
-/// Reads a whole stream, of either agent and in any format, and returns its report.
+/// Reads a whole stream, of either agent and in any format, and returns its report. Needs no feature.
+///
+/// ```
+/// use std::io::BufReader;
+/// use tapline::{Ending, Outcome, read_report};
+///
+/// # let file: &[u8] = br#"{"type":"result","subtype":"success","is_error":true,"result":"API Error: 429","session_id":"s"}"#;
+/// // let file = std::fs::File::open("run.jsonl")?;
+/// let report = read_report(BufReader::new(file), &Ending::default())?;
+/// assert_eq!(report.verdict.outcome, Outcome::Failure); // although the subtype is `success`
+/// assert_eq!(report.verdict.category, Some(tapline::Category::RateLimit));
+/// assert_eq!(report.session.id.as_deref(), Some("s"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub fn read_report(source: impl BufRead, ending: &Ending) -> io::Result<Report> {
     let mut input = Input::open(source, InputFormat::Auto, Decoder::default())?;
     let (mut fold, mut collector) = (Fold::default(), Collector::default());

@@ -186,7 +186,7 @@ fn render(report: &CheckReport, kept: &[(bool, &str)], style: Style) -> String {
     }
     let mut shown: BTreeMap<&str, usize> = BTreeMap::new();
     for finding in &report.findings {
-        let count = shown.entry(finding.code).or_default();
+        let count = shown.entry(&*finding.code).or_default();
         *count += 1;
         if *count > SHOWN {
             continue;

@@ -14,8 +14,12 @@ const EDGES: &[(&str, &[&str])] = &[
     ("tapline-recording", &["tapline-protocol"]),
     ("tapline-runner", &["tapline-protocol", "tapline-recording", "tapline-session"]),
     ("tapline-sim", &["tapline-protocol", "tapline-recording"]),
-    ("tapline", &["tapline-protocol", "tapline-recording", "tapline-runner", "tapline-session"]),
-    ("tapline-cli", &["tapline-protocol", "tapline-recording", "tapline-runner", "tapline-session", "tapline-sim"]),
+    ("tapline-archive", &["tapline-protocol", "tapline-recording", "tapline-session"]),
+    ("tapline", &["tapline-archive", "tapline-protocol", "tapline-recording", "tapline-runner", "tapline-session"]),
+    (
+        "tapline-cli",
+        &["tapline-archive", "tapline-protocol", "tapline-recording", "tapline-runner", "tapline-session", "tapline-sim"],
+    ),
 ];
 
 /// No file is longer.

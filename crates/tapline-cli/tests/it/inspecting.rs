@@ -1,6 +1,6 @@
 //! `tapline inspect`.
 
-use crate::tapline::{Folder, fixture, tapline, tapline_on};
+use crate::tapline::{Folder, fixture, streams, tapline, tapline_on};
 
 fn tools() -> String {
     fixture("claude-2.1.325/tools.jsonl").to_str().unwrap().to_owned()
@@ -19,6 +19,17 @@ fn one_value_raw() {
     assert_eq!(get("turns[-1].is_error"), "false\n");
     assert_eq!(get("tools.calls[-2].name"), "Bash\n");
     assert_eq!(get("ledger.tokens"), "{\"input\":48,\"output\":160,\"cache_read\":8000,\"cache_write\":400,\"reasoning\":0}\n");
+}
+
+#[test]
+fn one_call_of_the_library_gives_the_same_report() {
+    for path in streams() {
+        let (of_library, ran) =
+            (tapline_archive::report(&path).unwrap(), tapline(&["inspect", "--json", path.to_str().unwrap()]));
+        assert_eq!(of_library.to_json(), ran.out.trim_end(), "{}", path.display());
+        let read: tapline_session::Report = serde_json::from_str(&ran.out).unwrap();
+        assert_eq!(read.to_json(), of_library.to_json());
+    }
 }
 
 #[test]

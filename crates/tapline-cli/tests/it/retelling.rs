@@ -29,7 +29,9 @@ fn told_twice(folder: &Folder, name: &str, bin: &str, mode: &str, args: &[&str])
     let mut run = command(&[&run, args].concat());
     let said = parse(&ran(run.env("FAKE", mode).output().unwrap()).out);
     let recording = said["run"]["recording"].as_str().unwrap().to_owned();
-    (said, parse(&tapline(&["inspect", "--json", &recording]).out))
+    let inspected = parse(&tapline(&["inspect", "--json", &recording]).out);
+    assert_eq!(inspected, parse(&tapline_archive::report(&recording).unwrap().to_json()), "{name}: the library's one call");
+    (said, inspected)
 }
 
 #[test]

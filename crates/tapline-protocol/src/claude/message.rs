@@ -2,7 +2,7 @@
 
 use super::content::Content;
 use crate::json::{Json, Value};
-use crate::wire::{Field, Read, Tokens, last_entries, wire};
+use crate::wire::{Field, Read, Tokens, last_entries, read_back, wire};
 
 wire! {
     /// `assistant`: one content block of one message of the model (several events share a `message.id`).
@@ -108,39 +108,42 @@ impl User {
     }
 }
 
-/// A usage object as it came, with its counts read: further keys are kept.
+/// A usage object with its counts read; its other keys are kept.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RawUsage {
     /// The counts.
     pub counts: Usage,
-    /// Every key as it came.
-    pub entries: Vec<(String, Json)>,
+    /// Every other key as it came: [`Self::COUNTED`] are not among them.
+    pub others: Vec<(String, Json)>,
 }
+
+impl RawUsage {
+    /// The keys that are always written, as numbers, however they came.
+    pub const COUNTED: [&'static str; 4] =
+        ["input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"];
+}
+
+read_back!(RawUsage);
 
 impl Read for RawUsage {
     fn read(value: Value<'_>) -> Option<Self> {
-        let entries = last_entries(value)?;
-        Some(Self { counts: Usage::read(value)?, entries })
+        let mut others = last_entries(value)?;
+        others.retain(|(key, _)| !Self::COUNTED.contains(&key.as_str()));
+        Some(Self { counts: Usage::read(value)?, others })
     }
 }
 
 impl serde::Serialize for RawUsage {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeMap;
-        let counts = [
-            ("input_tokens", self.counts.input_tokens),
-            ("output_tokens", self.counts.output_tokens),
-            ("cache_read_input_tokens", self.counts.cache_read_input_tokens),
-            ("cache_creation_input_tokens", self.counts.cache_creation_input_tokens),
-        ];
+        let Usage { input_tokens, output_tokens, cache_read_input_tokens, cache_creation_input_tokens, .. } = &self.counts;
+        let counts = [input_tokens, output_tokens, cache_read_input_tokens, cache_creation_input_tokens];
         let mut map = serializer.serialize_map(None)?;
-        for (key, count) in counts {
-            map.serialize_entry(key, &count)?;
+        for (key, count) in Self::COUNTED.iter().zip(counts) {
+            map.serialize_entry(key, count)?;
         }
-        for (key, value) in &self.entries {
-            if counts.iter().all(|(known, _)| known != key) {
-                map.serialize_entry(key, value)?;
-            }
+        for (key, value) in &self.others {
+            map.serialize_entry(key, value)?;
         }
         map.end()
     }

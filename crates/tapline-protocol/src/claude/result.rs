@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::message::RawUsage;
 use crate::json::{Json, Number, Value};
-use crate::wire::{Field, Read, Tokens, wire};
+use crate::wire::{Field, Read, Tokens, read_back, wire};
 
 wire! {
     /// `result`, of every subtype. `total_cost_usd` and `modelUsage` are cumulative over the process.
@@ -88,6 +88,8 @@ impl TurnResult {
     }
 }
 
+read_back!(Cost, ModelUsages);
+
 /// Dollars: the digits as they came, and their value. Not finite, or no number, is absent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost {
@@ -111,7 +113,8 @@ impl serde::Serialize for Cost {
 }
 
 /// `errors`: a list of texts, or a bare string.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(untagged)]
 pub enum Errors {
     /// As it should be.
     List(Vec<String>),
@@ -132,15 +135,6 @@ impl Errors {
 impl Read for Errors {
     fn read(value: Value<'_>) -> Option<Self> {
         String::read(value).map(Self::One).or_else(|| Vec::read(value).map(Self::List))
-    }
-}
-
-impl serde::Serialize for Errors {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::List(texts) => serializer.collect_seq(texts),
-            Self::One(text) => serializer.serialize_str(text),
-        }
     }
 }
 

@@ -4,6 +4,7 @@ mod failure;
 mod item;
 mod log;
 mod part;
+mod reading;
 
 use std::collections::HashMap;
 
@@ -22,7 +23,7 @@ use super::turns::{NO_DETAIL, words_of};
 use super::{Fold, Ids, Steps, Turns};
 use crate::call::describe;
 use crate::ledger::TokenCounts;
-use crate::step::{Answer, Call, CallStatus, Denied, Item, Level, Retry, Said, SessionInfo, Turn, What};
+use crate::step::{Answer, Call, CallStatus, Denied, Item, Level, Phase, Retry, Said, SessionInfo, Turn, What};
 use crate::verdict::{Category, Ending, Warnings};
 use item::{answer_text, call_of, dropped_events, is_ok, merge};
 use log::Log;
@@ -105,9 +106,9 @@ impl Fold {
             Event::TurnStarted(_) => self.turn_started(out),
             Event::TurnCompleted(event) => self.turn_completed(event, out),
             Event::TurnFailed(event) => self.turn_failed(event, out),
-            Event::ItemStarted(event) => self.item("started", event, out),
-            Event::ItemUpdated(event) => self.item("updated", event, out),
-            Event::ItemCompleted(event) => self.item("completed", event, out),
+            Event::ItemStarted(event) => self.item(Phase::Started, event, out),
+            Event::ItemUpdated(event) => self.item(Phase::Updated, event, out),
+            Event::ItemCompleted(event) => self.item(Phase::Completed, event, out),
             Event::Error(event) => self.stream_error(event, out),
         }
     }
@@ -156,16 +157,16 @@ impl Fold {
             cache_creation_input_tokens: Tokens(used.cache_write),
             ..Usage::default()
         };
-        let used = RawUsage { counts, entries: Vec::new() };
-        let turn = Turn { usage: used, thread_usage: out.record.field("usage"), ..self.turn("completed") };
-        self.end_turn(Turn { repeats_text: true, ..turn }, out);
+        let used = RawUsage { counts, others: Vec::new() };
+        let turn = Turn { usage: used, thread_usage: out.record.field("usage").into(), ..self.turn("completed") };
+        self.end_turn(Turn { repeats_text: true.into(), ..turn }, out);
     }
 
     pub(super) fn turn_failed(&mut self, event: &TurnFailed, out: &mut Steps<'_>) {
         // A fatal error is written twice: by itself, then as the turn's.
         let told = !std::mem::take(&mut self.sides.codex.errors).is_empty();
         self.fail(event.error.as_ref().and_then(words_of));
-        self.end_turn(Turn { error: event.error.clone(), repeats_text: told, ..self.turn("failed") }, out);
+        self.end_turn(Turn { error: event.error.clone(), repeats_text: told.into(), ..self.turn("failed") }, out);
     }
 
     fn fail(&mut self, message: Option<String>) -> String {
@@ -187,7 +188,7 @@ impl Fold {
             is_error: subtype == "failed",
             result: answer.filter(|_| !failed).cloned(),
             failed,
-            message: self.sides.codex.failure.clone(),
+            message: self.sides.codex.failure.clone().into(),
             ..Turn::default()
         }
     }
@@ -201,13 +202,13 @@ impl Fold {
                 name: Some((*what).to_owned()),
                 title: None,
                 message: Some(why.clone()),
-                answer_follows: false,
+                answer_follows: false.into(),
             }));
         }
         self.turns.failure = self.sides.codex.failure();
         self.turns.count += 1;
         self.turns.failed += usize::from(turn.failed);
-        self.push_turn(Turn { category: self.turns.failure.as_ref().map(|(category, _)| *category), ..turn }, out);
+        self.push_turn(Turn { category: self.turns.failure.as_ref().map(|(category, _)| *category).into(), ..turn }, out);
     }
 
     pub(super) fn stream_error(&mut self, event: &StreamError, out: &mut Steps<'_>) {
@@ -229,11 +230,11 @@ impl Fold {
         out.push(What::Error { text });
     }
 
-    pub(super) fn item(&mut self, phase: &'static str, event: &ItemEvent, out: &mut Steps<'_>) {
+    pub(super) fn item(&mut self, phase: Phase, event: &ItemEvent, out: &mut Steps<'_>) {
         let Some(item) = &event.item else { return };
         let kind = item.kind().unwrap_or_default();
-        out.push(What::Item(Item { phase, thread: self.sides.codex.threads, item: item.fields.clone() }));
-        let completed = phase == "completed";
+        out.push(What::Item(Item { phase, thread: self.sides.codex.threads.into(), item: item.fields.clone() }));
+        let completed = phase == Phase::Completed;
         match kind.as_str() {
             "agent_message" if completed => {
                 let Some(text) = item.text("text") else {
@@ -306,8 +307,8 @@ impl Fold {
         let call = Call {
             id: key.clone(),
             name: name.clone(),
-            doing: described.doing,
-            done: described.done,
+            doing: described.doing.into(),
+            done: described.done.into(),
             title: described.title.clone(),
             input,
             message_id: None,
@@ -336,7 +337,7 @@ impl Fold {
                 id: key,
                 name: Some(name),
                 title: Some(described.title),
-                done: Some(described.done),
+                done: Some(described.done.into()),
                 status,
                 text: answer_text(&merged),
                 is_error: !ok,

@@ -1,5 +1,6 @@
 //! Calls and messages in flight: which answer belongs to which call, who speaks for whom, what was said already.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use crate::step::{Answer, Call};
@@ -18,7 +19,7 @@ const ORPHAN_BYTES: usize = 8 << 20;
 pub(crate) struct Seen {
     pub(crate) name: String,
     pub(crate) title: String,
-    pub(crate) done: &'static str,
+    pub(crate) done: Cow<'static, str>,
     pub(crate) line: u64,
     depth: usize,
     answered: bool,
@@ -49,7 +50,7 @@ impl Calls {
             return false;
         }
         let (name, title) = (call.name.clone(), call.title.clone());
-        self.seen.insert(id.clone(), Seen { name, title, done: call.done, line, depth, answered: false });
+        self.seen.insert(id.clone(), Seen { name, title, done: call.done.clone(), line, depth, answered: false });
         self.order.push_back(id.clone());
         self.forget();
         true

@@ -126,7 +126,7 @@ impl Html {
                 }
             }
             Shown::Turn(turn) => {
-                if let Some(message) = turn.message.as_ref().filter(|_| !turn.repeats_text) {
+                if let Some(message) = turn.message.as_ref().filter(|_| !*turn.repeats_text) {
                     self.markup(step, format!("<div class=error>{}</div>\n", escaped(message)));
                 } else if let Some(text) = turn.news() {
                     self.markup(step, format!("<div class=text>{}</div>\n", escaped(text)));
@@ -160,8 +160,8 @@ impl Html {
 
     fn write_call(&self, call: &Call, answer: Option<&Answer>, children: &[usize], out: &mut String) {
         let (class, mark, word) = match answer.map(|answer| answer.status) {
-            Some(CallStatus::Ok) => ("good", "✓", call.done),
-            Some(CallStatus::Error) => ("bad", "✗", call.done),
+            Some(CallStatus::Ok) => ("good", "✓", &*call.done),
+            Some(CallStatus::Error) => ("bad", "✗", &*call.done),
             Some(CallStatus::Denied) => ("bad", "✗", "denied"),
             Some(CallStatus::Pending) | None => ("warn", "?", "unanswered"),
         };

@@ -52,7 +52,7 @@ impl Lines {
                 marked(colour, mark, &told(answer))
             }
             Shown::Turn(turn) => {
-                let message = turn.message.as_ref().filter(|_| !turn.repeats_text);
+                let message = turn.message.as_ref().filter(|_| !*turn.repeats_text);
                 let said = message.map(|text| format!("{red}✗{reset} {}\n", one_line(text)));
                 let news = turn.news().map(|text| one_line(text) + "\n");
                 let before = said.or(news).unwrap_or_default();
@@ -76,8 +76,8 @@ impl Lines {
 fn told(answer: &Answer) -> String {
     let title = answer.title.as_deref().or(answer.name.as_deref()).unwrap_or("a call");
     match answer.status {
-        CallStatus::Ok | CallStatus::Pending => format!("{}: {title}", answer.done.unwrap_or("called")),
-        CallStatus::Error => format!("{}: {title}: {}", answer.done.unwrap_or("called"), answer.text.trim()),
+        CallStatus::Ok | CallStatus::Pending => format!("{}: {title}", answer.done.as_deref().unwrap_or("called")),
+        CallStatus::Error => format!("{}: {title}: {}", answer.done.as_deref().unwrap_or("called"), answer.text.trim()),
         CallStatus::Denied => format!("denied: {title}: {}", answer.text.trim()),
     }
 }

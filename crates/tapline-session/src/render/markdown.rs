@@ -72,7 +72,7 @@ impl Markdown {
             self.running.remove(at);
         }
         let what = title(answer.title.as_deref().or(answer.name.as_deref()).unwrap_or("a call"));
-        let done = answer.done.unwrap_or("called");
+        let done = answer.done.as_deref().unwrap_or("called");
         match answer.status {
             CallStatus::Ok | CallStatus::Pending => self.item(depth, &format!("✓ {done}: {what}")),
             CallStatus::Error => self.item(depth, &format!("✗ {done}: {what}{}", excerpt(&answer.text))),
@@ -81,7 +81,7 @@ impl Markdown {
     }
 
     fn turn(&mut self, turn: &Turn) -> String {
-        if let Some(message) = turn.message.as_ref().filter(|_| !turn.repeats_text) {
+        if let Some(message) = turn.message.as_ref().filter(|_| !*turn.repeats_text) {
             return self.block(0, &format!("**Error:** {}", inline(message)));
         }
         turn.news().map(|text| self.block(0, &prose(text))).unwrap_or_default()

@@ -231,7 +231,7 @@ impl Terminal {
     fn answer(&mut self, answer: &Answer, depth: usize) -> String {
         self.live.end(answer.id.as_ref());
         let title = answer.title.as_deref().or(answer.name.as_deref()).unwrap_or("a call");
-        let done = answer.done.unwrap_or("called");
+        let done = answer.done.as_deref().unwrap_or("called");
         match answer.status {
             CallStatus::Ok | CallStatus::Pending => self.marked(depth, self.style().green, "✓", &format!("{done}: {title}")),
             CallStatus::Error => {
@@ -276,7 +276,7 @@ impl Terminal {
         }
         // Of a turn that was cut short the agent's own diagnostics say nothing to anybody.
         let noise = |message: &String| turn.is_aborted() && message.starts_with("[ede_diagnostic]");
-        if let Some(message) = turn.message.as_ref().filter(|message| !turn.repeats_text && !noise(message)) {
+        if let Some(message) = turn.message.as_ref().filter(|message| !*turn.repeats_text && !noise(message)) {
             let red = self.style().red;
             out += self.gap();
             out += &self.marked(0, red, "✗", message);

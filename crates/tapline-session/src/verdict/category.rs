@@ -1,71 +1,43 @@
 //! Why a turn failed: what the stream says outright, then its words.
 
-use serde::Serialize;
+use crate::words::words;
 
-/// Why a run ended as it did. The set is open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-#[expect(missing_docs, reason = "docs/REPORT.md describes each")]
-pub enum Category {
-    RateLimit,
-    Overloaded,
-    Auth,
-    Billing,
-    InvalidRequest,
-    ModelNotFound,
-    Context,
-    Server,
-    Network,
-    Api,
-    MaxTurns,
-    Budget,
-    StructuredOutput,
-    Permission,
-    Hook,
-    Startup,
-    Timeout,
-    Interrupted,
-    /// It broke a rule, and was stopped for it.
-    Policy,
-    Killed,
-    Exit,
-    NoResult,
-    Interactive,
-    BackgroundTask,
+words! {
+    /// Why a run ended as it did. The set is open.
+    #[non_exhaustive]
+    #[expect(missing_docs, reason = "docs/REPORT.md describes each")]
+    pub enum Category {
+        RateLimit = "rate_limit",
+        Overloaded = "overloaded",
+        Auth = "auth",
+        Billing = "billing",
+        InvalidRequest = "invalid_request",
+        ModelNotFound = "model_not_found",
+        Context = "context",
+        Server = "server",
+        Network = "network",
+        Api = "api",
+        MaxTurns = "max_turns",
+        Budget = "budget",
+        StructuredOutput = "structured_output",
+        Permission = "permission",
+        Hook = "hook",
+        Startup = "startup",
+        Timeout = "timeout",
+        Interrupted = "interrupted",
+        /// It broke a rule, and was stopped for it.
+        Policy = "policy",
+        Killed = "killed",
+        Exit = "exit",
+        NoResult = "no_result",
+        Interactive = "interactive",
+        BackgroundTask = "background_task",
+        /// One that only another version of tapline knows.
+        Other = "other",
+    } else Other
 }
 
 impl Category {
-    /// The report's word for it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::RateLimit => "rate_limit",
-            Self::Overloaded => "overloaded",
-            Self::Auth => "auth",
-            Self::Billing => "billing",
-            Self::InvalidRequest => "invalid_request",
-            Self::ModelNotFound => "model_not_found",
-            Self::Context => "context",
-            Self::Server => "server",
-            Self::Network => "network",
-            Self::Api => "api",
-            Self::MaxTurns => "max_turns",
-            Self::Budget => "budget",
-            Self::StructuredOutput => "structured_output",
-            Self::Permission => "permission",
-            Self::Hook => "hook",
-            Self::Startup => "startup",
-            Self::Timeout => "timeout",
-            Self::Interrupted => "interrupted",
-            Self::Policy => "policy",
-            Self::Killed => "killed",
-            Self::Exit => "exit",
-            Self::NoResult => "no_result",
-            Self::Interactive => "interactive",
-            Self::BackgroundTask => "background_task",
-        }
-    }
-
     pub(crate) fn of_status(status: u64) -> Option<Self> {
         Some(match status {
             429 => Self::RateLimit,

@@ -2,7 +2,7 @@
 
 use tapline_protocol::StopReason;
 
-use super::{Advice, Category, Ending, Exit, Outcome, Retry, TextFacts, Verdict, Warnings};
+use super::{Advice, Category, Ending, Exit, ExitClass, Outcome, Retry, TextFacts, Verdict, Warnings};
 use crate::signals::signal_name;
 use crate::text::head;
 
@@ -78,7 +78,7 @@ pub(crate) fn judge(evidence: &Evidence<'_>, ending: &Ending, mut warnings: Warn
         },
         warnings: warnings.finish(),
         exit: Exit { code: ending.exit_code, signal: ending.signal.clone(), class: class(ending) },
-        clock: None,
+        clock: None.into(),
     }
 }
 
@@ -135,14 +135,14 @@ fn signal(ending: &Ending) -> Option<String> {
     Some(signal_name(number))
 }
 
-fn class(ending: &Ending) -> &'static str {
+fn class(ending: &Ending) -> ExitClass {
     match (ending.exit_code, ending.signal.as_deref()) {
-        (Some(0), _) => "success",
-        (Some(1), _) => "error",
-        (Some(2), _) => "input-error",
-        (Some(130), _) | (None, Some("SIGINT")) => "interrupted",
-        (Some(_), _) | (None, Some(_)) => "other",
-        (None, None) => "unknown",
+        (Some(0), _) => ExitClass::Success,
+        (Some(1), _) => ExitClass::Error,
+        (Some(2), _) => ExitClass::InputError,
+        (Some(130), _) | (None, Some("SIGINT")) => ExitClass::Interrupted,
+        (Some(_), _) | (None, Some(_)) => ExitClass::Other,
+        (None, None) => ExitClass::Unknown,
     }
 }
 

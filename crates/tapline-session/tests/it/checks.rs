@@ -14,8 +14,8 @@ fn check(bytes: &[u8]) -> CheckReport {
     checker.finish(&told.summary, Vec::new(), true)
 }
 
-fn codes(bytes: &[u8]) -> Vec<&'static str> {
-    check(bytes).findings.iter().map(|finding| finding.code).collect()
+fn codes(bytes: &[u8]) -> Vec<String> {
+    check(bytes).findings.into_iter().map(|finding| finding.code.into_owned()).collect()
 }
 
 fn violations(policy: &str, bytes: &[u8]) -> Vec<String> {

@@ -1,9 +1,7 @@
 //! Many small things: what they cost grows with their number, not with its square. What does not would take hours here.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use tapline_session::Ledger;
 use tapline_session::render::{Format, Status, Style, TerminalOptions};
 use tapline_session::step::{Step, What};
 
@@ -159,9 +157,10 @@ fn a_turn_tells_the_totals_of_all_sessions_without_their_models() {
         let turn = |step: &Step| if let What::Turn(turn) = &step.what { Some(turn.so_far.ledger.clone()) } else { None };
         let turns: Vec<_> = told.steps.iter().flatten().filter_map(turn).collect();
         assert!(turns.len() >= 3 && turns.iter().all(|ledger| ledger.by_model.is_empty()));
-        let whole = told.summary.ledger;
+        let mut whole = told.summary.ledger;
         assert_eq!(whole.by_model.len(), models, "the summary has the models: {whole:?}");
-        assert_eq!(turns.last(), Some(&Ledger { by_model: BTreeMap::new(), ..whole }));
+        whole.by_model.clear();
+        assert_eq!(turns.last(), Some(&whole));
     }
 }
 

@@ -34,4 +34,6 @@ mod rules;
 #[cfg(test)]
 mod snapshots;
 #[cfg(test)]
+mod values;
+#[cfg(test)]
 mod ways;

@@ -8,6 +8,7 @@ use tapline_protocol::{Agent, InputFormat};
 use tapline_session::Ending;
 
 use crate::fixtures::{folder, tell};
+use crate::values::reads_back;
 
 const STREAMS: &[&str] = &[
     "claude-1.0.128/tools.jsonl",
@@ -96,8 +97,9 @@ fn list<'v>(value: &'v Value, path: &str) -> Vec<&'v Value> {
 
 fn report(bytes: &[u8], chunk: usize, agent: Option<Agent>) -> Value {
     let ending = Ending { exit_code: Some(0), ..Ending::default() };
-    let report = tell(bytes, chunk, InputFormat::Lines, agent, &ending).report;
-    serde_json::from_str(&report.to_json()).unwrap()
+    let told = tell(bytes, chunk, InputFormat::Lines, agent, &ending);
+    reads_back(&told);
+    serde_json::from_str(&told.report.to_json()).unwrap()
 }
 
 /// What must hold, whatever the stream.

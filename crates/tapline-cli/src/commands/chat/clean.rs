@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 
+use tapline_archive::CleanRecords;
 use tapline_protocol::{Agent, Record};
 use tapline_recording::{REDACTED, Redactor};
 use tapline_runner::{Seen, Update};
 use tapline_session::step::Turn;
 use tapline_session::{Ending, Fold, Report, What};
 
-use crate::source::{CleanMessages, CleanRecords};
+use crate::source::CleanMessages;
 
 pub(super) struct Clean {
     redactor: Redactor,
@@ -58,7 +59,7 @@ impl Clean {
         };
         verdict.error = verdict.error.as_ref().map(clean);
         for warning in &mut verdict.warnings {
-            let clean = self.warned.take(warning.code, warning.line);
+            let clean = self.warned.take(&warning.code, warning.line);
             // A message about a line quotes it.
             let unknown =
                 || if warning.line.is_some() { REDACTED.to_owned() } else { self.redactor.text(&warning.message).into_owned() };
@@ -83,7 +84,7 @@ impl Clean {
                 if let Some(turn) = &mut over.turn {
                     match self.turn.take().filter(|clean| clean.subtype == turn.subtype) {
                         Some(clean) => *turn = clean,
-                        None => turn.message = turn.message.as_ref().map(|text| self.redactor.text(text).into_owned()),
+                        None => *turn.message = turn.message.as_ref().map(|text| self.redactor.text(text).into_owned()),
                     }
                 }
                 self.ready.push_back(Update::Over(over));

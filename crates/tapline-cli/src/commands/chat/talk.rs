@@ -229,7 +229,11 @@ impl Runs {
         self.state = State::Idle;
         self.conversation.ended(&report);
         // A run may end without a word; its turn is over all the same, and failed.
-        let unsaid = || Box::new(Turn { failed: true, message: report.verdict.error.clone(), ..Turn::default() });
+        let unsaid = || {
+            let mut turn = Turn::default();
+            (turn.failed, *turn.message) = (true, report.verdict.error.clone());
+            Box::new(turn)
+        };
         let turn = self.turn.1.take().filter(|turn| turn.failed || report.verdict.outcome == Outcome::Success);
         let over = Over { messages: vec![self.name()], turn: Some(turn.unwrap_or_else(unsaid)) };
         self.last = Some(with_warnings_of(self.last.take(), report));

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use tapline_archive::CleanRecords;
 use tapline_protocol::{Agent, Record};
 use tapline_recording::{REDACTED, Redactor};
 use tapline_session::check::{CheckReport, Checker};
@@ -11,7 +12,7 @@ use tapline_session::policy::Violation;
 use tapline_session::step::{Step, What};
 use tapline_session::{Ending, Fold};
 
-use crate::source::{CleanMessages, CleanRecords};
+use crate::source::CleanMessages;
 
 pub(super) struct CleanReading {
     redactor: Redactor,
@@ -99,7 +100,7 @@ impl CleanReading {
             messages.add(finding.code, finding.line, finding.message);
         }
         for finding in &mut report.findings {
-            finding.message = messages.take(finding.code, finding.line).unwrap_or_else(|| REDACTED.to_owned());
+            finding.message = messages.take(&finding.code, finding.line).unwrap_or_else(|| REDACTED.to_owned());
         }
         report.drift = clean.drift;
     }

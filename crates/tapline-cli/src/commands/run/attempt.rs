@@ -142,7 +142,7 @@ impl Attempt<'_> {
         }
         let clock = show.clock(StopReason::Timeout).unwrap_or_default();
         ended.report.verdict.fail(Category::Timeout, "timeout".to_owned());
-        ended.report.verdict.clock = Some(format!("{clock} {when}"));
+        *ended.report.verdict.clock = Some(format!("{clock} {when}"));
         Ended { code: ended.report.verdict.exit_code(), ..ended }
     }
 
@@ -260,7 +260,7 @@ impl Attempt<'_> {
         if let Some(clock) = conclusion.ending.stopped.and_then(|reason| show.clock(reason)) {
             let reports = std::iter::once(&mut report).chain(&mut told_report).map(|report| &mut report.verdict);
             for verdict in reports.chain([&mut summary.verdict]) {
-                verdict.clock = Some(clock.clone());
+                *verdict.clock = Some(clock.clone());
             }
         }
         if let Some(first) = violations.first() {
@@ -271,11 +271,7 @@ impl Attempt<'_> {
             }
         }
         for report in std::iter::once(&mut report).chain(&mut told_report) {
-            report.verdict.warnings.extend(lost.iter().map(|message| Warning {
-                code: "recording-incomplete",
-                message: message.clone(),
-                line: None,
-            }));
+            report.verdict.warnings.extend(lost.iter().map(|message| Warning::new("recording-incomplete", message)));
         }
         Ended { report, told: told_report, summary: Some(summary), started: true, advice: None, violations, code, recorded }
     }

@@ -41,5 +41,5 @@ fn transcript(mut source: Source) -> Result<Option<String>> {
         out.extend(steps.iter().map(|step| renderer.step(step)));
     }
     let (summary, ..) = source.finish();
-    Ok((summary.stream.known > 0).then_some(out))
+    Ok((*summary.stream.known > 0).then_some(out))
 }

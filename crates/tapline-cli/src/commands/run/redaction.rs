@@ -1,6 +1,7 @@
 //! What a run writes without secrets. The agent's lines are read a second time, cleaned, by a fold of their own: so nothing that
 //! is shown was ever cut out of a secret, while rules and the dialogue see what the agent really said.
 
+use tapline_archive::CleanRecords;
 use tapline_protocol::{Agent, Record};
 use tapline_recording::Redactor;
 use tapline_runner::{Conclusion, Seen, report};
@@ -8,7 +9,6 @@ use tapline_session::{Collector, Ending, Fold, Report, Run as RunFacts, Step, Su
 
 use crate::args::run::{Format, Run};
 use crate::ci;
-use crate::source::CleanRecords;
 
 /// How much of what a run writes is redacted.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tapline_recording::Redactor;
 use tapline_runner::{Seen, StopReason, Update, now};
 use tapline_session::render::{Format as Rendering, Outputs, Render, Status, TerminalOptions};
-use tapline_session::step::{Odd, Step, What};
+use tapline_session::step::{Step, What};
 use tapline_session::text::{one_line, visible};
 use tapline_session::{Summary, duration};
 
@@ -167,8 +167,8 @@ impl Show {
                 }
             }
             // On a terminal the view itself shows it.
-            What::Odd(Odd { code: "malformed-line", message, .. }) if !self.live => {
-                self.note(&format!("line {}: malformed: {message}", step.line));
+            What::Odd(odd) if odd.code == "malformed-line" && !self.live => {
+                self.note(&format!("line {}: malformed: {}", step.line, odd.message));
             }
             _ => {}
         }

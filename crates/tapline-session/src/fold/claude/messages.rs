@@ -117,8 +117,8 @@ impl Fold {
         let call = Call {
             id: block.id.clone().filter(|id| !id.is_empty()),
             name,
-            doing: described.doing,
-            done: described.done,
+            doing: described.doing.into(),
+            done: described.done.into(),
             title: described.title,
             input,
             message_id: message_id.cloned(),
@@ -176,7 +176,7 @@ impl Fold {
                 answer.status = CallStatus::Denied;
             }
             let (name, title) = (Some(call.name.clone()), Some(call.title.clone()));
-            out.push_at(line, What::Answer(Answer { name, title, done: Some(call.done), ..answer }));
+            out.push_at(line, What::Answer(Answer { name, title, done: Some(call.done.clone()), ..answer }));
         }
     }
 

@@ -131,11 +131,11 @@ impl Fold {
             total_cost_usd: turn.total_cost().cloned(),
             model_usage: turn.model_usage.clone(),
             cost_usd,
-            message,
-            repeats_text,
-            category: turns.failure.as_ref().map(|(category, _)| *category),
-            so_far: SoFar::default(),
-            thread_usage: None,
+            message: message.into(),
+            repeats_text: repeats_text.into(),
+            category: turns.failure.as_ref().map(|(category, _)| *category).into(),
+            so_far: SoFar::default().into(),
+            thread_usage: None.into(),
         };
         turns.count += 1;
         self.push_turn(ended, out);

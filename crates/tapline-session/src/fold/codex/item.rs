@@ -85,7 +85,7 @@ pub(super) fn call_of(kind: &str, item: &Item) -> (String, Option<Json>) {
 
 fn object_of(pairs: &[(String, Json)]) -> Option<Json> {
     let mut text = Vec::new();
-    crate::step::as_map(pairs, &mut serde_json::Serializer::new(&mut text)).ok()?;
+    crate::step::pairs::write(pairs, &mut serde_json::Serializer::new(&mut text)).ok()?;
     Json::parse(&String::from_utf8(text).ok()?).ok()
 }
 

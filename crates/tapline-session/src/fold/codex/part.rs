@@ -2,16 +2,18 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tapline_protocol::codex::{CodexUsage, Item as WireItem, Todo};
 use tapline_protocol::{Json, Number, Read};
 
 use super::item::{dropped_events, is_ok, merge};
 use crate::fold::turns::{NO_DETAIL, words_of};
-use crate::step::{Item, Step, Turn, What};
+use crate::step::{Item, Phase, Step, Turn, What};
 
 /// What only Codex reports.
-#[derive(Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 #[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct CodexPart {
     pub items: Vec<ItemEntry>,
@@ -26,7 +28,9 @@ pub struct CodexPart {
 }
 
 /// How many turns started, and how they ended.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
 #[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct TurnCounts {
     pub started: u64,
@@ -35,13 +39,14 @@ pub struct TurnCounts {
 }
 
 /// An item: its merged fields, and how it ended.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct ItemEntry {
     /// The merged fields.
     #[serde(flatten)]
     pub fields: BTreeMap<String, Json>,
-    /// started, updated, completed
-    pub phases: Vec<&'static str>,
+    /// How far each event about it said that it is.
+    pub phases: Vec<Phase>,
     /// Whether it succeeded.
     pub ok: bool,
     /// For a plan: how many entries are done.
@@ -56,7 +61,7 @@ pub struct ItemEntry {
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
     part: CodexPart,
-    items: Vec<(WireItem, Vec<&'static str>)>,
+    items: Vec<(WireItem, Vec<Phase>)>,
     item_at: HashMap<(usize, String), usize>,
 }
 
@@ -90,16 +95,16 @@ impl Collected {
 
     fn item(&mut self, item: &Item) {
         let news = WireItem { fields: item.item.clone() };
-        if news.kind().as_deref() == Some("error") && item.phase == "completed" {
+        if news.kind().as_deref() == Some("error") && item.phase == Phase::Completed {
             let message = news.text("message");
             let dropped = message.as_deref().and_then(dropped_events).unwrap_or(0);
             self.part.dropped_events = self.part.dropped_events.saturating_add(dropped);
             self.part.item_errors.extend(message);
         }
-        if news.kind().as_deref() == Some("reasoning") && item.phase == "completed" {
+        if news.kind().as_deref() == Some("reasoning") && item.phase == Phase::Completed {
             self.part.reasoning.extend(news.text("text"));
         }
-        let at = news.text("id").map(|id| *self.item_at.entry((item.thread, id)).or_insert(self.items.len()));
+        let at = news.text("id").map(|id| *self.item_at.entry((*item.thread, id)).or_insert(self.items.len()));
         match at.and_then(|at| self.items.get_mut(at)) {
             Some((known, phases)) => {
                 merge(&mut known.fields, &news.fields);
@@ -115,8 +120,8 @@ impl Collected {
     }
 }
 
-fn entry(item: WireItem, phases: Vec<&'static str>) -> ItemEntry {
-    let completed = phases.contains(&"completed");
+fn entry(item: WireItem, phases: Vec<Phase>) -> ItemEntry {
+    let completed = phases.contains(&Phase::Completed);
     let todos = (item.kind().as_deref() == Some("todo_list"))
         .then(|| item.get("items").and_then(|items| items.with(Vec::<Todo>::read).flatten()).unwrap_or_default());
     ItemEntry {

@@ -118,7 +118,7 @@ fn is_given_to_bash(ran: &Ran, command: &str) -> bool {
         before.is_some_and(|word| matches!(&**word, "--init-file" | "--rcfile" | "-init-file" | "-rcfile"))
     };
     let is_word = |at: &usize| !words[*at].starts_with('-') && !is_redirection(&words[*at]) && !is_of_an_option(*at);
-    let before = at.and_then(|at| (0..at).rev().find(is_word));
+    let before = at.filter(|at| !is_of_an_option(*at)).and_then(|at| (0..at).rev().find(is_word));
     before.is_some_and(|at| matches!(&*words[at], "bash" | "sh"))
 }
 

@@ -1,14 +1,14 @@
 //! What is read is decoded again without its secrets. A line waits where its end may be the beginning of a secret.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
-use anyhow::Result;
 use tapline_protocol::{Decoder, Record};
 use tapline_recording::{Redactor, StreamRedactor};
 use tapline_session::{Step, What};
 
-/// Records go in, and come out without secrets, in order.
-pub(crate) struct CleanRecords {
+/// Records go in, and come out without secrets, in order. A record waits where its end may be the beginning of a secret.
+#[derive(Debug)]
+pub struct CleanRecords {
     stream: StreamRedactor,
     decoder: Decoder,
     /// What went in and has not come out.
@@ -16,12 +16,13 @@ pub(crate) struct CleanRecords {
 }
 
 impl CleanRecords {
-    pub(crate) fn new(redactor: &Redactor) -> Self {
+    /// Takes out what this redactor finds.
+    pub fn new(redactor: &Redactor) -> Self {
         Self { stream: redactor.stream(), decoder: Decoder::default(), waiting: VecDeque::new() }
     }
 
     /// Takes a record, and hands out those that are clean, with how many bytes each had before.
-    pub(crate) fn take(&mut self, record: Record, mut each: impl FnMut(Record, usize)) {
+    pub fn take(&mut self, record: Record, mut each: impl FnMut(Record, usize)) {
         let bytes = record.bytes.clone();
         self.waiting.push_back(record);
         let Self { stream, decoder, waiting } = self;
@@ -29,7 +30,7 @@ impl CleanRecords {
     }
 
     /// No more records come: hands out the rest.
-    pub(crate) fn finish(&mut self, mut each: impl FnMut(Record, usize)) {
+    pub fn finish(&mut self, mut each: impl FnMut(Record, usize)) {
         let Self { stream, decoder, waiting } = self;
         stream.finish(|line| read(decoder, waiting, line, &mut each));
     }
@@ -42,22 +43,9 @@ fn read(decoder: &mut Decoder, waiting: &mut VecDeque<Record>, line: Vec<u8>, ea
     }
 }
 
-/// What is odd about a stream, in words that were read from its clean lines. What was found in the raw lines is told in these.
-#[derive(Debug, Default)]
-pub(crate) struct CleanMessages(BTreeMap<(&'static str, Option<u64>), VecDeque<String>>);
-
-impl CleanMessages {
-    pub(crate) fn add(&mut self, code: &'static str, line: Option<u64>, message: String) {
-        self.0.entry((code, line)).or_default().push_back(message);
-    }
-
-    /// The next message with this code about this line.
-    pub(crate) fn take(&mut self, code: &'static str, line: Option<u64>) -> Option<String> {
-        self.0.get_mut(&(code, line))?.pop_front()
-    }
-}
-
-pub(super) struct Redaction {
+/// The redaction of a source.
+#[derive(Debug)]
+pub(crate) struct Redaction {
     redactor: Redactor,
     records: CleanRecords,
     /// What came out and was not taken.
@@ -66,12 +54,15 @@ pub(super) struct Redaction {
 }
 
 impl Redaction {
-    pub(super) fn new(redactor: Redactor) -> Self {
+    pub(crate) fn new(redactor: Redactor) -> Self {
         Self { records: CleanRecords::new(&redactor), redactor, ready: VecDeque::new(), ended: false }
     }
 
     /// The next record without secrets, and how many bytes it had with them.
-    pub(super) fn next(&mut self, mut read: impl FnMut() -> Result<Option<Record>>) -> Result<Option<(Record, usize)>> {
+    pub(crate) fn next<E>(
+        &mut self,
+        mut read: impl FnMut() -> Result<Option<Record>, E>,
+    ) -> Result<Option<(Record, usize)>, E> {
         while self.ready.is_empty() && !self.ended {
             let each = |record, length| self.ready.push_back((record, length));
             if let Some(record) = read()? {
@@ -85,12 +76,12 @@ impl Redaction {
     }
 
     /// Whether there is one that need not be read.
-    pub(super) fn is_ready(&self) -> bool {
+    pub(crate) fn is_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
     /// Takes secrets out of a prompt that was sent to the agent.
-    pub(super) fn prompt(&self, step: &mut Step) {
+    pub(crate) fn prompt(&self, step: &mut Step) {
         if let What::Prompt { text } = &mut step.what {
             *text = self.redactor.text(text).into_owned();
         }

@@ -5,7 +5,8 @@ use std::iter::Peekable;
 use tapline_recording::{Recording, SentPieces};
 use tapline_session::{Fold, Host, Step};
 
-pub(super) struct SentBefore {
+#[derive(Debug)]
+pub(crate) struct SentBefore {
     pieces: Peekable<SentPieces>,
     host: Host,
     /// Where the record that was read last ends.
@@ -14,18 +15,18 @@ pub(super) struct SentBefore {
 }
 
 impl SentBefore {
-    pub(super) fn of(recording: &Recording) -> Option<Self> {
+    pub(crate) fn of(recording: &Recording) -> Option<Self> {
         let host = if recording.takes_messages() { Host::with_messages() } else { Host::with_text() };
         Some(Self { pieces: recording.sent()?.peekable(), host, received: 0, closed: false })
     }
 
     /// A record of so many bytes was read.
-    pub(super) fn received(&mut self, bytes: usize) {
+    pub(crate) fn received(&mut self, bytes: usize) {
         self.received += bytes as u64;
     }
 
     /// What was sent before the record that was read last was whole; all that is left, if there is none.
-    pub(super) fn before(&mut self, record: bool, fold: &mut Fold) -> Vec<Step> {
+    pub(crate) fn before(&mut self, record: bool, fold: &mut Fold) -> Vec<Step> {
         while let Some(sent) = self.pieces.next_if(|sent| !record || sent.after < self.received) {
             let steps = if sent.bytes.is_empty() { self.host.close(fold) } else { self.host.push(&sent.bytes, fold) };
             if !steps.is_empty() {

@@ -1,0 +1,57 @@
+//! What a recording or a stream adds up to.
+//!
+//! [`report`] turns a recording or a file into a [`Report`], [`report_of`] anything that can be read, [`report_of_bytes`] bytes.
+//! They know all that tapline knows: whose stream it is, how the run ended, what was sent to the agent, what earlier attempts
+//! cost. A [`Source`] hands out the steps one by one.
+//!
+//! ```
+//! let report = tapline_archive::report_of_bytes(
+//!     br#"{"type":"result","subtype":"success","is_error":false,"result":"4","total_cost_usd":0.01,"num_turns":1}"#,
+//! );
+//! assert_eq!(report.answer.as_deref(), Some("4"));
+//! assert_eq!(report.ledger.cost_usd, Some(0.01));
+//! ```
+//!
+//! ```no_run
+//! let report = tapline_archive::report("run.jsonl")?; // or the folder of a recording
+//! println!("{}: {:?}", report.verdict.outcome, report.ledger.cost_usd);
+//! # Ok::<(), tapline_archive::SourceError>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod clean;
+mod error;
+mod recorded;
+mod sent;
+mod source;
+
+use std::io::Read;
+use std::path::Path;
+
+pub use clean::CleanRecords;
+pub use error::SourceError;
+pub use recorded::Note;
+pub use source::{Finished, Options, Source};
+use tapline_session::Report;
+
+/// The report on a recording, or on a file with a stream of any known agent and format.
+pub fn report(path: impl AsRef<Path>) -> Result<Report, SourceError> {
+    Source::open(path.as_ref(), Options::default())?.report()
+}
+
+/// The report on a stream that is read to its end.
+pub fn report_of(reader: impl Read) -> Result<Report, SourceError> {
+    Source::of("the stream", reader, Options::default())?.report()
+}
+
+/// The report on a stream that is there as a whole.
+pub fn report_of_bytes(bytes: &[u8]) -> Report {
+    // Memory can always be read.
+    report_of(bytes).unwrap_or_default()
+}
+
+/// The README's example compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,76 @@
+//! Reads steps back, as `convert --to steps` writes them. By hand, because serde's flattened and tagged types pass through a
+//! buffer that changes the agent's own JSON.
+
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
+use tapline_protocol::Json;
+
+use super::{Step, What};
+
+/// What every step has. What does not say its kind is no step.
+#[derive(Deserialize)]
+struct Place {
+    #[serde(default)]
+    line: u64,
+    at: Option<String>,
+    parent: Option<String>,
+    #[serde(default)]
+    depth: usize,
+    step: String,
+}
+
+/// What steps without a type of their own have.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Plain {
+    text: String,
+    uuids: Vec<String>,
+    kind: String,
+    detail: Option<String>,
+}
+
+/// From `serde_json` alone. A kind of step that this version does not know is read as a quiet one of that kind.
+impl<'de> Deserialize<'de> for Step {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json = Json::deserialize(deserializer)?;
+        let Place { line, at, parent, depth, step } = serde_json::from_str(json.as_str()).map_err(D::Error::custom)?;
+        let what = what(step, &json).map_err(D::Error::custom)?;
+        Ok(Self { line, at, parent, depth, what })
+    }
+}
+
+fn what(step: String, json: &Json) -> Result<What, serde_json::Error> {
+    fn fields<T: DeserializeOwned>(json: &Json) -> Result<T, serde_json::Error> {
+        serde_json::from_str(json.as_str())
+    }
+    Ok(match step.as_str() {
+        "session" => What::Session(fields(json)?),
+        "text" => What::Text(fields(json)?),
+        "thinking" => What::Thinking(fields(json)?),
+        "call" => What::Call(fields(json)?),
+        "answer" => What::Answer(fields(json)?),
+        "orphan" => What::Orphan(fields(json)?),
+        "server_call" => What::ServerCall(fields(json)?),
+        "server_answer" => What::ServerAnswer(fields(json)?),
+        "partial" => What::Partial(fields(json)?),
+        "turn" => What::Turn(fields(json)?),
+        "retry" => What::Retry(fields(json)?),
+        "rate_limit" => What::RateLimit(fields(json)?),
+        "task" => What::Task(fields(json)?),
+        "hook" => What::Hook(fields(json)?),
+        "denied" => What::Denied(fields(json)?),
+        "question" => What::Question(fields(json)?),
+        "progress" => What::Progress(fields(json)?),
+        "item" => What::Item(fields(json)?),
+        "notice" => What::Notice(fields(json)?),
+        "odd" => What::Odd(fields(json)?),
+        "prompt" => What::Prompt { text: fields::<Plain>(json)?.text },
+        "retracted" => What::Retracted { uuids: fields::<Plain>(json)?.uuids },
+        "error" => What::Error { text: fields::<Plain>(json)?.text },
+        "quiet" => {
+            let Plain { kind, detail, .. } = fields(json)?;
+            What::Quiet { kind, detail }
+        }
+        _ => What::Quiet { kind: step, detail: None },
+    })
+}

@@ -1,0 +1,43 @@
+//! Facts that a value has only in the program that made it: its JSON does not have them.
+
+use std::ops::{Deref, DerefMut};
+
+/// A fact beside a value, for those who show it. It is not part of what the value says: it is not written, it is the default
+/// where the value was read back, and two values that differ in nothing else are equal.
+///
+/// ```
+/// use tapline_session::Verdict;
+///
+/// let mut stopped = Verdict::default();
+/// stopped.clock = Some("timeout: 20m passed".to_owned()).into();
+/// assert_eq!(stopped, Verdict::default());
+/// assert_eq!(stopped.clock.as_deref(), Some("timeout: 20m passed"));
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unwritten<T>(pub T);
+
+impl<T> PartialEq for Unwritten<T> {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl<T> From<T> for Unwritten<T> {
+    fn from(fact: T) -> Self {
+        Self(fact)
+    }
+}
+
+impl<T> Deref for Unwritten<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for Unwritten<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
