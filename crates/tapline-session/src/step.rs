@@ -2,8 +2,7 @@
 //! so no two of them can disagree. `convert --to steps` writes them; docs/STEPS.md describes them.
 
 use serde::Serialize;
-use tapline_protocol::claude::message::RawUsage;
-use tapline_protocol::claude::result::{Cost, Errors, ModelUsages};
+use tapline_protocol::totals::{Cost, Errors, ModelUsages, RawUsage};
 use tapline_protocol::{Agent, Json, Number};
 
 use crate::ledger::Ledger;

@@ -66,7 +66,7 @@ pub use tapline_recording as recording;
 pub use tapline_runner as runner;
 pub use tapline_session as session;
 
-pub use tapline_protocol::claude::control::{HookReply, PermissionUpdate, Request};
+pub use tapline_protocol::control::{HookReply, PermissionUpdate, Request};
 pub use tapline_protocol::{
     Agent as AgentKind, Decoder, Envelope, Event, Input, InputFormat, InputShape, Json, Number, Reader, Record, StopReason,
     Value,

@@ -18,7 +18,7 @@ pub(super) fn of_commands() -> impl Iterator<Item = &'static str> {
 
 /// All names of a tool.
 pub(super) fn names<'t>(tool: &'t str) -> impl Iterator<Item = &'t str> {
-    let same = profiles().flat_map(|profile| profile.kinds.same).find(|names| names.iter().any(|name| *name == tool));
+    let same = profiles().flat_map(|profile| profile.kinds.same).find(|names| names.contains(&tool));
     let shells = of_commands().filter(move |_| is_shell(tool));
     let others = same.into_iter().copied().flatten().copied().chain(shells).filter(move |name| *name != tool);
     [tool].into_iter().chain(others.map(|name| -> &'t str { name }))
