@@ -3,21 +3,11 @@
 
 use std::time::Duration;
 
+use tapline_protocol::StopReason;
 use tokio::time::Instant;
 
 use crate::activity::Activity;
 use crate::spec::Limits;
-
-/// Why a run is to be stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Alarm {
-    /// It took too long.
-    Timeout,
-    /// It was silent too long.
-    Idle,
-    /// It stayed after it had said all it would say.
-    Linger,
-}
 
 /// When a run is to be stopped.
 #[derive(Debug)]
@@ -71,7 +61,7 @@ impl Clocks {
     }
 
     /// What is due next, and when. An agent that is not read is not silent.
-    pub(crate) fn next(&self, activity: &Activity, reading: bool) -> Option<(Instant, Alarm)> {
+    pub(crate) fn next(&self, activity: &Activity, reading: bool) -> Option<(Instant, StopReason)> {
         let waiting = activity.rests.is_some() && self.input_open && !self.owes;
         let over = activity.rests.filter(|_| !self.input_open);
         let background = self.limits.background.unwrap_or(Duration::MAX);
@@ -82,11 +72,11 @@ impl Clocks {
         let timeout = self.limits.timeout.and_then(|limit| self.started.checked_add(limit));
         let silent = reading && !waiting && !self.asked;
         let idle = self.limits.idle.filter(|_| silent).and_then(|limit| self.heard.checked_add(limit));
-        let late = [timeout.map(|at| (at, Alarm::Timeout)), idle.map(|at| (at, Alarm::Idle))].into_iter().flatten();
+        let late = [timeout.map(|at| (at, StopReason::Timeout)), idle.map(|at| (at, StopReason::Idle))].into_iter().flatten();
         // A run that has said all it would say counts as what it said, whichever clock stops it.
         let is_over = over.is_some() && activity.tasks.is_empty();
-        let late = late.min_by_key(|(at, _)| *at).map(|(at, alarm)| (at, if is_over { Alarm::Linger } else { alarm }));
-        let linger = linger.map(|at| (at, Alarm::Linger));
+        let late = late.min_by_key(|(at, _)| *at).map(|(at, reason)| (at, if is_over { StopReason::Linger } else { reason }));
+        let linger = linger.map(|at| (at, StopReason::Linger));
         [late, linger].into_iter().flatten().min_by_key(|(at, _)| *at)
     }
 }
@@ -128,8 +118,8 @@ mod tests {
             }
         }
 
-        fn due(&self) -> Option<(u64, Alarm)> {
-            self.clocks.next(&self.activity, true).map(|(at, alarm)| ((at - self.zero).as_secs(), alarm))
+        fn due(&self) -> Option<(u64, StopReason)> {
+            self.clocks.next(&self.activity, true).map(|(at, reason)| ((at - self.zero).as_secs(), reason))
         }
     }
 
@@ -146,13 +136,13 @@ mod tests {
     #[test]
     fn silence_is_counted_from_the_last_sign_of_life() {
         let mut run = Told::new(limits(), false);
-        assert_eq!(run.due(), Some((10, Alarm::Idle)));
+        assert_eq!(run.due(), Some((10, StopReason::Idle)));
         run.tell(8, ALIVE);
-        assert_eq!(run.due(), Some((18, Alarm::Idle)));
+        assert_eq!(run.due(), Some((18, StopReason::Idle)));
         for at in (9..99).step_by(9) {
             run.tell(at, r#"{"type":"tool_progress","tool_use_id":"x","tool_name":"Bash","elapsed_time_seconds":3}"#);
         }
-        assert_eq!(run.due(), Some((100, Alarm::Timeout)), "the whole run has its own limit");
+        assert_eq!(run.due(), Some((100, StopReason::Timeout)), "the whole run has its own limit");
     }
 
     #[test]
@@ -162,11 +152,11 @@ mod tests {
         assert_eq!(run.due(), None);
         run.tell(5, RESULT);
         run.tell(20, ALIVE);
-        assert_eq!(run.due(), Some((35, Alarm::Linger)));
+        assert_eq!(run.due(), Some((35, StopReason::Linger)));
         run.tell(22, INIT);
         assert_eq!(run.due(), None, "another turn has begun");
         run.tell(30, RESULT);
-        assert_eq!(run.due(), Some((60, Alarm::Linger)));
+        assert_eq!(run.due(), Some((60, StopReason::Linger)));
     }
 
     #[test]
@@ -175,9 +165,9 @@ mod tests {
         run.tell(1, INIT);
         run.tell(2, STARTED);
         run.tell(5, RESULT);
-        assert_eq!(run.due(), Some((605, Alarm::Linger)));
+        assert_eq!(run.due(), Some((605, StopReason::Linger)));
         run.tell(50, ENDED);
-        assert_eq!(run.due(), Some((80, Alarm::Linger)));
+        assert_eq!(run.due(), Some((80, StopReason::Linger)));
     }
 
     #[test]
@@ -187,9 +177,9 @@ mod tests {
         run.tell(2, STARTED);
         run.tell(5, RESULT);
         run.tell(40, r#"{"type":"system","subtype":"background_tasks_changed","tasks":[{"task_id":"t"}]}"#);
-        assert_eq!(run.due(), Some((605, Alarm::Linger)));
+        assert_eq!(run.due(), Some((605, StopReason::Linger)));
         run.tell(50, r#"{"type":"system","subtype":"background_tasks_changed","tasks":[]}"#);
-        assert_eq!(run.due(), Some((80, Alarm::Linger)));
+        assert_eq!(run.due(), Some((80, StopReason::Linger)));
     }
 
     #[test]
@@ -197,7 +187,7 @@ mod tests {
         let mut run = Told::new(limits(), false);
         run.tell(1, INIT);
         run.tell(95, RESULT);
-        assert_eq!(run.due(), Some((100, Alarm::Linger)));
+        assert_eq!(run.due(), Some((100, StopReason::Linger)));
     }
 
     #[test]
@@ -205,14 +195,14 @@ mod tests {
         let mut run = Told::new(limits(), true);
         run.tell(1, INIT);
         run.tell(2, RESULT);
-        assert_eq!(run.due(), Some((100, Alarm::Timeout)), "neither silence nor linger");
+        assert_eq!(run.due(), Some((100, StopReason::Timeout)), "neither silence nor linger");
         run.clocks.hear(run.zero + SECOND * 30);
         run.activity.sent();
-        assert_eq!(run.due(), Some((40, Alarm::Idle)), "it is the agent's turn");
+        assert_eq!(run.due(), Some((40, StopReason::Idle)), "it is the agent's turn");
         run.tell(35, RESULT);
         run.clocks.input_closed(run.zero + SECOND * 50);
         run.activity.input_closed(run.zero + SECOND * 50);
-        assert_eq!(run.due(), Some((60, Alarm::Linger)), "silent for so long, with everything said");
+        assert_eq!(run.due(), Some((60, StopReason::Linger)), "silent for so long, with everything said");
     }
 
     #[test]
@@ -235,6 +225,6 @@ mod tests {
         let mut run = Told::new(Limits::default(), false);
         run.tell(1, INIT);
         run.clocks.output_closed(run.zero + SECOND * 3);
-        assert_eq!(run.due(), Some((33, Alarm::Linger)));
+        assert_eq!(run.due(), Some((33, StopReason::Linger)));
     }
 }

@@ -35,7 +35,7 @@ fn start(agent: Agent) -> (Running, Peer) {
     (Running::over(transport, agent, begun), peer)
 }
 
-fn claude() -> Agent {
+fn agent() -> Agent {
     Agent::claude().prompt("go").grace(seconds(2))
 }
 

@@ -6,13 +6,11 @@ use tokio::sync::{mpsc, watch};
 /// What a run can be told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    Interrupt,
-    Terminate,
+    Stop(StopReason),
     /// A rule was broken: which.
     Violated(String),
     /// The agent does not follow the protocol: why.
     NotTalking(String),
-    Stop,
 }
 
 /// Stops a run, from any task. The first call stops the run step by step, so that the agent can save its work; the second kills it at once.
@@ -25,12 +23,12 @@ pub struct Stopper {
 impl Stopper {
     /// Interrupts the run, as Ctrl-C does.
     pub fn interrupt(&self) {
-        let _ = self.orders.send(Order::Interrupt);
+        let _ = self.orders.send(Order::Stop(StopReason::Interrupted));
     }
 
     /// Terminates the run, as SIGTERM does.
     pub fn terminate(&self) {
-        let _ = self.orders.send(Order::Terminate);
+        let _ = self.orders.send(Order::Stop(StopReason::Terminated));
     }
 
     /// Stops the run because it broke this rule; the run then counts as failed.
@@ -44,7 +42,7 @@ impl Stopper {
 
     /// Stops the run because this program needs no more of it.
     pub fn stop(&self) {
-        let _ = self.orders.send(Order::Stop);
+        let _ = self.orders.send(Order::Stop(StopReason::Stopped));
     }
 
     /// Waits until the run has ended and its recording is closed, even if nobody reads its updates. Returns why it was stopped, if it

@@ -132,7 +132,7 @@ impl<T: Transport> Driver<T> {
     pub(super) fn disk_alarm(&self) -> Option<Instant> {
         let writing = self.state.writing.as_ref()?;
         let over = self.ladder.stopped_at().into_iter().chain(self.state.exited_at).min()?;
-        Some(writing.since.max(over) + self.ladder.grace())
+        writing.since.max(over).checked_add(self.ladder.grace())
     }
 
     pub(super) fn give_up_disk(&mut self) {

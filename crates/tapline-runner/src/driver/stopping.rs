@@ -9,7 +9,6 @@ use tokio::time::Instant;
 
 use super::ladder::{LOOK, Rung};
 use super::state::Driver;
-use crate::clocks::Alarm;
 use crate::spec::Limits;
 use crate::stopper::Order;
 use crate::transport::Transport;
@@ -70,14 +69,9 @@ impl<T: Transport> Driver<T> {
                 self.stderr.close();
             }
         } else if self.ladder.reason.is_none()
-            && let Some((at, alarm)) = self.clocks.next(&self.activity, self.may_read())
+            && let Some((at, reason)) = self.clocks.next(&self.activity, self.may_read())
             && at <= now
         {
-            let reason = match alarm {
-                Alarm::Timeout => StopReason::Timeout,
-                Alarm::Idle => StopReason::Idle,
-                Alarm::Linger => StopReason::Linger,
-            };
             self.stop(reason).await;
         } else {
             self.after_dialogue();
@@ -86,10 +80,8 @@ impl<T: Transport> Driver<T> {
 
     /// A program or person tells the run to stop; told again, at once.
     pub(super) async fn obey(&mut self, order: Order) {
-        let hurries = matches!(order, Order::Interrupt | Order::Terminate);
         let reason = match order {
-            Order::Interrupt => StopReason::Interrupted,
-            Order::Terminate => StopReason::Terminated,
+            Order::Stop(reason) => reason,
             Order::Violated(rule) => {
                 self.ending.violated.get_or_insert(rule);
                 StopReason::Stopped
@@ -98,8 +90,8 @@ impl<T: Transport> Driver<T> {
                 self.ending.not_started.get_or_insert(why);
                 StopReason::Stopped
             }
-            Order::Stop => StopReason::Stopped,
         };
+        let hurries = matches!(reason, StopReason::Interrupted | StopReason::Terminated);
         if self.state.exited {
             // It has ended as it ended: only what it left behind can be hurried.
             if hurries {

@@ -3,7 +3,7 @@
 use tapline_session::{Category, Outcome};
 use tokio::time::sleep;
 
-use super::{ALIVE, INIT, RESULT, TASK, claude, seconds, start, verdict};
+use super::{ALIVE, INIT, RESULT, TASK, agent, seconds, start, verdict};
 use crate::spec::Input;
 use crate::transport::memory::Signal;
 
@@ -11,7 +11,7 @@ const TIMEOUT: (Outcome, Option<Category>) = (Outcome::Failure, Some(Category::T
 
 #[tokio::test(start_paused = true)]
 async fn silence_is_not_life_and_heartbeats_are() {
-    let (run, peer) = start(claude().idle_timeout(seconds(10)));
+    let (run, peer) = start(agent().idle_timeout(seconds(10)));
     let ended = tokio::spawn(run.finish());
     for _ in 0..10 {
         sleep(seconds(9)).await;
@@ -23,7 +23,7 @@ async fn silence_is_not_life_and_heartbeats_are() {
 
 #[tokio::test(start_paused = true)]
 async fn one_that_never_stops_talking_is_timed_out() {
-    let (run, peer) = start(claude().timeout(seconds(60)).idle_timeout(seconds(10)));
+    let (run, peer) = start(agent().timeout(seconds(60)).idle_timeout(seconds(10)));
     let ended = tokio::spawn(run.finish());
     while peer.signals().is_empty() {
         peer.say(ALIVE);
@@ -36,7 +36,7 @@ async fn one_that_never_stops_talking_is_timed_out() {
 #[tokio::test(start_paused = true)]
 async fn one_that_stays_after_its_result_counts_as_what_it_said() {
     // Whichever clock stops it.
-    for (agent, at) in [(claude(), 35), (claude().timeout(seconds(20)), 20), (claude().idle_timeout(seconds(9)), 14)] {
+    for (agent, at) in [(agent(), 35), (agent().timeout(seconds(20)), 20), (agent().idle_timeout(seconds(9)), 14)] {
         let (run, peer) = start(agent);
         let ended = tokio::spawn(run.finish());
         sleep(seconds(5)).await;
@@ -50,7 +50,7 @@ async fn one_that_stays_after_its_result_counts_as_what_it_said() {
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_ended_is_not_a_run_that_ended() {
-    let (run, peer) = start(claude());
+    let (run, peer) = start(agent());
     let ended = tokio::spawn(run.finish());
     for _ in 0..3 {
         peer.say(INIT);
@@ -64,7 +64,7 @@ async fn a_turn_that_ended_is_not_a_run_that_ended() {
 
 #[tokio::test(start_paused = true)]
 async fn a_task_in_the_background_is_waited_for() {
-    let (run, peer) = start(claude());
+    let (run, peer) = start(agent());
     peer.say(INIT);
     peer.say(TASK);
     peer.say(RESULT);
@@ -75,7 +75,7 @@ async fn a_task_in_the_background_is_waited_for() {
 
 #[tokio::test(start_paused = true)]
 async fn one_that_closes_its_output_and_stays_is_not_waited_for() {
-    let (run, peer) = start(claude().linger(seconds(7)));
+    let (run, peer) = start(agent().linger(seconds(7)));
     peer.say(INIT);
     peer.close_output();
     assert_eq!(verdict(&run.finish().await), (Outcome::Incomplete, Some(Category::NoResult)));
@@ -85,7 +85,7 @@ async fn one_that_closes_its_output_and_stays_is_not_waited_for() {
 #[tokio::test(start_paused = true)]
 async fn while_more_messages_may_come_nothing_is_over() {
     let (writer, reader) = tokio::io::duplex(64);
-    let mut agent = claude().idle_timeout(seconds(10));
+    let mut agent = agent().idle_timeout(seconds(10));
     agent.input = Input::Messages { prompt: Some(b"first".to_vec()), lines: Box::pin(reader) };
     let (run, mut peer) = start(agent);
     let ended = tokio::spawn(run.finish());
@@ -103,7 +103,7 @@ async fn while_more_messages_may_come_nothing_is_over() {
 
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_does_not_read_stops_no_clock_and_makes_nobody_silent() {
-    let (run, peer) = start(claude().timeout(seconds(100)).idle_timeout(seconds(10)));
+    let (run, peer) = start(agent().timeout(seconds(100)).idle_timeout(seconds(10)));
     // More readings than wait to be taken.
     for _ in 0..50 {
         peer.say(ALIVE);

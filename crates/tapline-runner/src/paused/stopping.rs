@@ -4,7 +4,7 @@ use tapline_protocol::StopReason;
 use tapline_session::{Category, Outcome};
 use tokio::time::sleep;
 
-use super::{INIT, RESULT, claude, seconds, start, verdict};
+use super::{INIT, RESULT, agent, seconds, start, verdict};
 use crate::spec::Input;
 use crate::transport::memory::{Minds, Signal};
 use crate::update::Update;
@@ -14,7 +14,7 @@ const INTERRUPTED: (Outcome, Option<Category>) = (Outcome::Interrupted, Some(Cat
 
 #[tokio::test(start_paused = true)]
 async fn a_run_over_its_time_gets_sigterm_and_after_the_grace_sigkill() {
-    let (run, peer) = start(claude().timeout(seconds(10)));
+    let (run, peer) = start(agent().timeout(seconds(10)));
     peer.minds(Minds::KillAlone);
     let report = run.finish().await;
     assert_eq!(verdict(&report), TIMEOUT);
@@ -24,7 +24,7 @@ async fn a_run_over_its_time_gets_sigterm_and_after_the_grace_sigkill() {
 
 #[tokio::test(start_paused = true)]
 async fn one_that_minds_sigterm_gets_no_more() {
-    let (run, peer) = start(claude().timeout(seconds(10)));
+    let (run, peer) = start(agent().timeout(seconds(10)));
     let report = run.finish().await;
     assert_eq!(verdict(&report), TIMEOUT);
     assert_eq!(peer.signals(), [(Signal::Term, seconds(10))]);
@@ -32,7 +32,7 @@ async fn one_that_minds_sigterm_gets_no_more() {
 
 #[tokio::test(start_paused = true)]
 async fn an_interrupt_is_sigint_then_sigterm_then_sigkill() {
-    let (mut run, peer) = start(claude());
+    let (mut run, peer) = start(agent());
     peer.minds(Minds::KillAlone);
     sleep(seconds(5)).await;
     run.stopper().interrupt();
@@ -45,7 +45,7 @@ async fn an_interrupt_is_sigint_then_sigterm_then_sigkill() {
 
 #[tokio::test(start_paused = true)]
 async fn whoever_says_it_twice_does_not_wait() {
-    let (run, peer) = start(claude().grace(seconds(1000)));
+    let (run, peer) = start(agent().grace(seconds(1000)));
     peer.minds(Minds::KillAlone);
     run.stopper().interrupt();
     sleep(seconds(3)).await;
@@ -57,7 +57,7 @@ async fn whoever_says_it_twice_does_not_wait() {
 #[tokio::test(start_paused = true)]
 async fn a_conversation_is_ended_by_the_end_of_its_input_first() {
     let (_writer, reader) = tokio::io::duplex(64);
-    let mut agent = claude().timeout(seconds(10));
+    let mut agent = agent().timeout(seconds(10));
     agent.input = Input::Messages { prompt: None, lines: Box::pin(reader) };
     let (run, mut peer) = start(agent);
     let ended = tokio::spawn(run.finish());
@@ -69,7 +69,7 @@ async fn a_conversation_is_ended_by_the_end_of_its_input_first() {
 
 #[tokio::test(start_paused = true)]
 async fn what_outlives_the_agent_is_swept_away() {
-    let (run, peer) = start(claude());
+    let (run, peer) = start(agent());
     peer.say(INIT);
     peer.say(RESULT);
     peer.minds(Minds::KillAlone);
@@ -81,7 +81,7 @@ async fn what_outlives_the_agent_is_swept_away() {
 
 #[tokio::test(start_paused = true)]
 async fn what_nothing_ends_is_told_and_not_waited_for() {
-    let (mut run, peer) = start(claude());
+    let (mut run, peer) = start(agent());
     peer.say(RESULT);
     peer.minds(Minds::Nothing);
     peer.exit(0, 3);
@@ -97,7 +97,7 @@ async fn what_nothing_ends_is_told_and_not_waited_for() {
 
 #[tokio::test(start_paused = true)]
 async fn a_rule_that_was_broken_is_a_failure_and_not_an_interrupt() {
-    let (run, _peer) = start(claude());
+    let (run, _peer) = start(agent());
     run.stopper().violated("no Bash");
     let report = run.finish().await;
     assert_eq!(verdict(&report), (Outcome::Failure, Some(Category::Policy)));
@@ -106,7 +106,7 @@ async fn a_rule_that_was_broken_is_a_failure_and_not_an_interrupt() {
 
 #[tokio::test(start_paused = true)]
 async fn a_run_that_is_dropped_is_killed_at_once() {
-    let (run, peer) = start(claude());
+    let (run, peer) = start(agent());
     sleep(seconds(1)).await;
     drop(run);
     assert_eq!(peer.signals(), [(Signal::Kill, seconds(1))]);

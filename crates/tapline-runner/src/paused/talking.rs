@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tapline_session::{Category, Outcome};
 use tokio::time::{Instant, sleep};
 
-use super::{INIT, RESULT, TASK, claude, seconds, start, verdict};
+use super::{INIT, RESULT, TASK, agent, seconds, start, verdict};
 use crate::agent::Agent;
 use crate::answers::{Permission, PermissionQuestion};
 use crate::session::Session;
@@ -46,7 +46,7 @@ async fn turn(session: &mut Session, peer: &mut Peer) {
 
 #[tokio::test(start_paused = true)]
 async fn an_agent_that_never_says_what_it_is_does_not_talk() {
-    let mut agent = claude().again().request_timeout(seconds(20));
+    let mut agent = agent().again().request_timeout(seconds(20));
     agent.converses = true;
     let (run, mut peer) = start(agent);
     let begun = tokio::spawn(Session::begun(run));
@@ -58,7 +58,7 @@ async fn an_agent_that_never_says_what_it_is_does_not_talk() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_without_an_answer_is_taken_back() {
-    let (session, mut peer) = session(claude()).await;
+    let (session, mut peer) = session(agent()).await;
     let since = Instant::now();
     let error = session.control().within(seconds(7)).mcp_status().await.unwrap_err();
     assert_eq!(error.to_string(), "mcp_status: the agent gave no answer within 7s");
@@ -69,7 +69,7 @@ async fn a_request_without_an_answer_is_taken_back() {
 
 #[tokio::test(start_paused = true)]
 async fn requests_between_turns_stop_no_clock() {
-    let (mut session, mut peer) = session(claude().idle_timeout(seconds(3))).await;
+    let (mut session, mut peer) = session(agent().idle_timeout(seconds(3))).await;
     // Nobody has spoken yet: it is right to be silent.
     sleep(seconds(1000)).await;
     turn(&mut session, &mut peer).await;
@@ -87,7 +87,7 @@ async fn requests_between_turns_stop_no_clock() {
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_is_owed_is_silence() {
-    let (mut session, mut peer) = session(claude().idle_timeout(seconds(3))).await;
+    let (mut session, mut peer) = session(agent().idle_timeout(seconds(3))).await;
     let turning = session.turn("go");
     peer.hear().await.unwrap();
     let error = turning.await.unwrap_err().to_string();
@@ -97,7 +97,7 @@ async fn a_turn_that_is_owed_is_silence() {
 
 #[tokio::test(start_paused = true)]
 async fn tasks_in_the_background_have_their_time() {
-    let (mut session, mut peer) = session(claude().background_timeout(seconds(80))).await;
+    let (mut session, mut peer) = session(agent().background_timeout(seconds(80))).await;
     let turning = session.turn("go");
     peer.hear().await.unwrap();
     for line in [INIT, TASK, RESULT] {
@@ -124,7 +124,7 @@ async fn while_the_agent_waits_for_an_answer_of_ours_it_is_not_silent() {
             sleep(Duration::from_secs(takes)).await;
             Permission::allow()
         };
-        let agent = claude().idle_timeout(seconds(10)).answer_within(seconds(600)).on_permission(ask);
+        let agent = agent().idle_timeout(seconds(10)).answer_within(seconds(600)).on_permission(ask);
         let (mut session, mut peer) = session(agent).await;
         let turning = session.turn("go");
         peer.hear().await.unwrap();
@@ -145,7 +145,7 @@ async fn while_the_agent_waits_for_an_answer_of_ours_it_is_not_silent() {
 
 #[tokio::test(start_paused = true)]
 async fn a_prompt_with_answers_is_said_after_the_beginning_and_the_input_ends_with_it() {
-    let (run, mut peer) = start(claude().on_permission(|_| async { Permission::allow() }));
+    let (run, mut peer) = start(agent().on_permission(|_| async { Permission::allow() }));
     let ended = tokio::spawn(run.finish());
     answer(&mut peer, "initialize", json!({})).await;
     assert_eq!(peer.hear().await.unwrap()["message"]["content"], "go");

@@ -51,6 +51,7 @@ impl Tree {
         Left { processes: self.signal_group(firmness), unclear: false }
     }
 
+    #[expect(clippy::unused_self, reason = "as on Linux")]
     pub(crate) fn left_now(&self) -> Left {
         Left::default()
     }
@@ -71,6 +72,7 @@ impl Tree {
     }
 
     /// Nobody can be found by the pipes they hold here.
+    #[expect(clippy::unused_self, reason = "as on Linux")]
     pub(crate) fn kill_holders(&self) {}
 
     /// Kills everything at once, for a run that is dropped.

@@ -15,6 +15,8 @@ mod errors;
 #[cfg(test)]
 mod fake;
 #[cfg(test)]
+mod layers;
+#[cfg(test)]
 mod many;
 #[cfg(all(test, feature = "rmcp"))]
 mod official;
