@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tapline_protocol::Agent;
 
-/// Advice from the denied tools and the arguments of the run.
+/// What would permit calls that were denied for these reasons, in a run with these arguments of its own.
 type Advice = fn(&[&str], &[OsString]) -> String;
 
 /// What differs from agent to agent.
@@ -25,8 +25,7 @@ pub(crate) struct Habits {
     pub(crate) behind: fn(&[u8], &[u8]) -> Vec<u8>,
     /// Arguments of its own without those that name a session: a resumed run has its own.
     pub(crate) without_session: fn(&[OsString]) -> Vec<OsString>,
-    /// What would permit calls that were denied for these reasons, in a run with these arguments of its own; none where flags and
-    /// rules for tools do.
+    /// What would permit denied calls, where that is not a matter of flags and rules for tools.
     pub(crate) advice: Option<Advice>,
 }
 

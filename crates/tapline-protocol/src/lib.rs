@@ -49,6 +49,12 @@ pub mod control {
     pub use crate::claude::system::Hook;
 }
 
+/// What a turn took and why it failed, in the shapes that every report has. They are one agent's, and lent to the others.
+pub mod totals {
+    pub use crate::claude::message::{RawUsage, Usage};
+    pub use crate::claude::result::{Cost, Errors, ModelUsages};
+}
+
 pub use agent::Agent;
 pub use decode::{Decoder, check_text};
 pub use dialect::Dialect;

@@ -8,8 +8,7 @@ mod words;
 use std::borrow::Cow;
 
 use serde::{Deserialize, Deserializer, Serialize};
-use tapline_protocol::claude::message::RawUsage;
-use tapline_protocol::claude::result::{Cost, Errors, ModelUsages};
+use tapline_protocol::totals::{Cost, Errors, ModelUsages, RawUsage};
 use tapline_protocol::{Agent, Json, Number};
 
 pub use words::{CallStatus, DeltaKind, Level, Phase};

@@ -67,7 +67,7 @@ pub use tapline_session as session;
 
 #[cfg(feature = "archive")]
 pub use tapline_archive::{Source, SourceError, report, report_of, report_of_bytes};
-pub use tapline_protocol::claude::control::{HookReply, PermissionUpdate, Request};
+pub use tapline_protocol::control::{HookReply, PermissionUpdate, Request};
 pub use tapline_protocol::{
     Agent as AgentKind, Decoder, Envelope, Event, Input, InputFormat, InputShape, Json, Number, Reader, Record, StopReason,
     Value,

@@ -8,10 +8,10 @@ mod reading;
 
 use std::collections::HashMap;
 
-use tapline_protocol::claude::message::{RawUsage, Usage};
 use tapline_protocol::codex::{
     CodexUsage, Event, ITEM_KINDS, Item as WireItem, ItemEvent, StreamError, ThreadStarted, Todo, TurnCompleted, TurnFailed,
 };
+use tapline_protocol::totals::{RawUsage, Usage};
 use tapline_protocol::{Agent, Number, Read, Tokens};
 
 pub(crate) use part::Collected;

@@ -218,16 +218,17 @@ impl Collector {
     }
 
     /// Returns the report.
-    pub fn report(mut self, summary: Summary, format: Format, run: Run, _ending: &Ending) -> Report {
+    pub fn report(mut self, summary: Summary, format: Format, run: Run, ending: &Ending) -> Report {
         let join = |passages: &mut dyn Iterator<Item = &Passage>| {
             passages.map(|passage| passage.text.as_str()).collect::<Vec<_>>().join("\n")
         };
         let (mut text, mut main_text) =
             (join(&mut self.texts.iter()), join(&mut self.texts.iter().filter(|passage| passage.main)));
-        // An agent that said nothing may have written its answer elsewhere.
-        if text.trim().is_empty() && !summary.last_text.trim().is_empty() && self.wants("text") {
-            text.clone_from(&summary.last_text);
-            main_text.clone_from(&text);
+        // The agent said nothing, and its last text is what it wrote to a file.
+        let written = ending.last_message.as_ref().filter(|last| **last == summary.last_text);
+        if let Some(written) = written.filter(|_| text.trim().is_empty() && self.wants("text")) {
+            text.clone_from(written);
+            main_text.clone_from(written);
         }
         let part = self.extensions.finish(summary.agent);
         if part.is_some() {

@@ -15,7 +15,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     (
         "tapline-protocol/src/lib.rs",
         "pub use crate::claude::",
-        "a dialogue speaks Claude Code's control protocol, the only one so far",
+        "shapes of one agent that others borrow, under names that are everybody's",
     ),
     ("tapline-protocol/src/event/accessors.rs", "", "finds events of the one agent that can be talked with"),
     ("tapline-session/src/agents.rs", "::PROFILE", "the table of their profiles"),
@@ -25,13 +25,6 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("tapline-session/src/report.rs", "CodexPart", "the report's `codex` key"),
     ("tapline-session/src/report/collector.rs", "codex: part", "the report's `codex` key"),
     ("tapline-session/src/report/shape.rs", "\"codex\": {", "the report's `codex` key"),
-    (
-        "tapline-session/src/step.rs",
-        "use tapline_protocol::claude::",
-        "a turn keeps what Claude's `result` says of tokens and costs unchanged",
-    ),
-    ("tapline-session/src/fold/codex.rs", "claude::message::{RawUsage", "the same shape, for tokens of Codex's turns"),
-    ("tapline-session/src/fold/codex/item.rs", "claude::content::Content", "results of MCP tools have the same blocks"),
     ("tapline-session/src/policy/read.rs", "claude-opus-*", "a model's name, in an example"),
     ("tapline-session/src/permission/unasked.rs", "\".", "files of many programs that run code, agents among them"),
     ("tapline-runner/src/harness.rs", "::HARNESS", "the table of how they are started"),
@@ -42,7 +35,6 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("tapline-cli/src/agents.rs", "::HABITS", "the table of what commands know of them"),
     ("tapline-cli/src/args/offline.rs", "  ", "help: commands that people copy"),
     ("tapline-cli/src/commands/sim.rs", "like `-- claude -p", "an example of a command"),
-    ("tapline/src/lib.rs", "pub use tapline_protocol::claude::control::", "what a Rust program answers with"),
 ];
 
 /// Whether an agent has this file: it bears its name, or stands in a folder that does.

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use tapline_protocol::claude::content::Content;
 use tapline_protocol::codex::{FileChange, Item};
+use tapline_protocol::control::Content;
 use tapline_protocol::{Json, Read};
 
 /// `42 events were dropped due to lag`, `dropped 42 events`
