@@ -32,7 +32,7 @@ use std::path::Path;
 pub use clean::CleanRecords;
 pub use error::SourceError;
 pub use recorded::Note;
-pub use source::{Finished, Options, Source};
+pub use source::{Advance, Finished, Options, Source};
 use tapline_session::Report;
 
 /// The report on a recording, or on a file with a stream of any known agent and format.

@@ -37,6 +37,9 @@ pub struct Options {
     pub ending: Ending,
 }
 
+/// A record and what happened in it; no record where it was the host that said something.
+pub type Advance = (Option<Record>, Vec<Step>);
+
 /// An open stream and the fold that reads it.
 ///
 /// ```
@@ -207,7 +210,7 @@ impl<R: Read> Source<R> {
 
     /// The next record and what happened in it; no record where it was the host that said something.
     #[inline]
-    pub fn advance(&mut self) -> Result<Option<(Option<Record>, Vec<Step>)>, SourceError> {
+    pub fn advance(&mut self) -> Result<Option<Advance>, SourceError> {
         if let Some(stderr) = self.ending.stderr.as_deref().filter(|_| !std::mem::replace(&mut self.heard, true)) {
             self.fold.hear_stderr(stderr);
         }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use tapline_archive::{Finished, Note, Options, SourceError};
+use tapline_archive::{Advance, Finished, Note, Options, SourceError};
 use tapline_protocol::{Agent, InputFormat, Record, StopReason};
 use tapline_recording::{Redactor, Stop};
 use tapline_runner::no_background_tasks;
@@ -88,7 +88,9 @@ impl Source {
                 Note::Foreign => Some(format!("{name}: no agent that tapline knows wrote this stream")),
                 _ => None,
             };
-            told.iter().for_each(|told| output::tell(told));
+            if let Some(told) = told {
+                output::tell(&told);
+            }
         }
     }
 
@@ -102,7 +104,7 @@ impl Source {
 
     /// The next record and what happened in it; no record where it was the host that said something.
     #[inline]
-    pub(crate) fn next(&mut self) -> Result<Option<(Option<Record>, Vec<Step>)>, SourceError> {
+    pub(crate) fn next(&mut self) -> Result<Option<Advance>, SourceError> {
         let next = self.inner.advance();
         self.tell();
         next

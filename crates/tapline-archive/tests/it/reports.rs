@@ -168,6 +168,14 @@ fn a_source_without_secrets_reports_none() {
     assert!(!clean.to_json().contains(secret) && clean.answer.unwrap().starts_with("the key is "));
 }
 
+struct Broken;
+
+impl std::io::Read for Broken {
+    fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+        Err(std::io::Error::other("the pipe broke"))
+    }
+}
+
 #[test]
 fn errors_are_one_line_and_keep_their_source() {
     let folder = Folder::new("errors");
@@ -178,12 +186,6 @@ fn errors_are_one_line_and_keep_their_source() {
     assert!(matches!(&wrong, SourceError::Folder(path) if *path == folder.0), "{wrong}");
     assert_eq!(wrong.to_string(), format!("{} is a folder but not a recording", folder.0.display()));
 
-    struct Broken;
-    impl std::io::Read for Broken {
-        fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
-            Err(std::io::Error::other("the pipe broke"))
-        }
-    }
     let broken = report_of(Broken).unwrap_err();
     assert_eq!(
         (broken.to_string().as_str(), broken.source().unwrap().to_string().as_str()),

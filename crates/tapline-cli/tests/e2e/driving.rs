@@ -8,7 +8,7 @@ use serde_json::json;
 use tapline_protocol::claude::control::HookReply;
 use tapline_runner::{
     Agent, Delivery, HookEvent, Message, Permission, PermissionQuestion, Priority, Session, SessionError, Tool, ToolServer,
-    Turn, Update,
+    TurnReport, Update,
 };
 use tapline_session::permission::Ruling;
 use tapline_session::{Outcome, What};
@@ -36,7 +36,7 @@ pub(crate) fn adder() -> ToolServer {
     ToolServer::new("calc").tool(Tool::new("add", "Add numbers", schema, |Add { a, b }| async move { (a + b).to_string() }))
 }
 
-fn failed(turn: Result<Turn, SessionError>) -> Box<Turn> {
+fn failed(turn: Result<TurnReport, SessionError>) -> Box<TurnReport> {
     match turn {
         Err(SessionError::Interrupted(turn) | SessionError::Failed(turn)) => turn,
         other => panic!("{other:?}"),
@@ -138,7 +138,7 @@ fn bash(command: &str) -> String {
 }
 
 /// A turn that is interrupted as soon as this is seen, or this file is there; the next one works.
-async fn interrupted_at(stage: &Stage, mut session: Session, prompt: &str, when: When) -> Box<Turn> {
+async fn interrupted_at(stage: &Stage, mut session: Session, prompt: &str, when: When) -> Box<TurnReport> {
     let control = session.control();
     let mut turning = session.turn(prompt);
     let mut told = false;
