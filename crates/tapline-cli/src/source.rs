@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, Record, StopReason};
-use tapline_recording::{Recording, Redactor, attempt_folder};
+use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, InputShape, Moment, Record, StopReason};
+use tapline_recording::{Arrivals, Recording, Redactor, attempt_folder};
 use tapline_runner::no_background_tasks;
-use tapline_session::{Ending, Fold, Format, Ledger, Run, Step, Summary, Warning, What};
+use tapline_session::{Ending, Fold, Format, Ledger, Run, Step, Summary, Warning, What, parse_moment};
 
 use crate::args::{Facts, Shape};
 use crate::{clock, config, output, secrets, store};
@@ -53,6 +53,11 @@ pub(crate) struct Source {
     heard: bool,
     /// The clock that has stopped the run.
     clock: Option<String>,
+    /// When the run started, and when its lines arrived, where a recording has it.
+    started: Option<Moment>,
+    arrivals: Option<Arrivals>,
+    /// How much was read.
+    bytes: u64,
 }
 
 /// A line of a type that streams do not have.
@@ -136,7 +141,10 @@ impl Source {
         };
         source.whole = end.ledger.as_ref().and_then(Ledger::from_json);
         source.lost = end.lost.iter().map(ToString::to_string).collect();
-        source.sent = SentBefore::of(&recording);
+        // The elements of an array were written together, whenever each of them happened.
+        source.arrivals = recording.arrivals().filter(|_| source.input.shape() != InputShape::VerboseDocument);
+        source.started = source.arrivals.is_some().then(|| recording.started());
+        source.sent = SentBefore::of(&recording, source.arrivals.is_some());
         Ok(source)
     }
 
@@ -199,6 +207,9 @@ impl Source {
             is_transcript: false,
             heard: false,
             clock: None,
+            started: None,
+            arrivals: None,
+            bytes: 0,
         })
     }
 
@@ -269,7 +280,7 @@ impl Source {
     /// The next record as it stands in the stream.
     #[inline]
     fn read(&mut self) -> Result<Option<Record>> {
-        let record = match self.input.next() {
+        let mut record = match self.input.next() {
             None => {
                 self.unsure = false;
                 return Ok(None);
@@ -277,12 +288,17 @@ impl Source {
             Some(Err(error)) => return Err(error).with_context(|| format!("cannot read {}", self.name)),
             Some(Ok(record)) => record,
         };
+        self.bytes += record.bytes.len() as u64;
+        record.arrived = self.arrivals.as_mut().and_then(|arrivals| arrivals.at(self.bytes));
         if self.unsure {
             if let Some(about) = record.in_transcript() {
                 self.is_transcript = true;
                 output::tell(&format!("{} is {about}", self.name));
             }
             self.unsure = !self.is_transcript && record.line < SHOWS_WITHIN && !is_of_a_stream(&record);
+        }
+        if self.is_transcript {
+            record.arrived = record.envelope.timestamp.as_deref().and_then(parse_moment);
         }
         Ok(Some(record))
     }
@@ -329,6 +345,23 @@ impl Source {
         first.map_or_else(Vec::new, |first| {
             (1..self.run.attempts).map(|attempt| attempt_folder(first.into(), attempt)).collect()
         })
+    }
+
+    /// When the run started, if a recording has its times.
+    pub(crate) fn started(&self) -> Option<Moment> {
+        self.started
+    }
+
+    pub(crate) fn tell_no_times(&self) {
+        output::tell(&format!(
+            "{} has no times, so none are shown: recordings (`tapline run`) and transcripts have them",
+            self.name
+        ));
+    }
+
+    /// Whether it is known that no line of it has a time.
+    pub(crate) fn has_no_times(&self) -> bool {
+        self.arrivals.is_none() && !self.is_transcript && !self.unsure
     }
 
     /// Whether it is no stream, but what an agent keeps of a session.

@@ -24,7 +24,8 @@
 //! only the agent's process group is stopped.
 
 // The layers, from the ground up; a file uses its own layer and those above it in this list.
-// What a run is to be:
+// What a run is to be, and when it began:
+mod began;
 mod error;
 mod marker;
 mod message;
@@ -73,6 +74,7 @@ pub use answers::{
     Answers, ElicitationReply, HookEvent, HookQuestion, Permission, PermissionQuestion, Tool, ToolResult, ToolServer,
 };
 pub use ask::{Answer, Failure, StructuredError, ask};
+pub use began::{moment, now};
 pub use control::{Control, Sent, SessionError};
 pub use conversation::Conversation;
 pub use error::StartError;
@@ -82,7 +84,7 @@ pub use locate::{locate, locate_other};
 pub use marker::VARIABLE as RUN_VARIABLE;
 pub use message::{Message, Priority};
 pub use process::Process;
-pub use running::{Running, now, report, report_not_started};
+pub use running::{Running, report, report_not_started};
 pub use session::{Session, Turning};
 pub use settled::{Settled, SettledBy};
 pub use spec::{Environment, Input, Limits, Options, RecordTo};

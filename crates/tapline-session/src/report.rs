@@ -127,6 +127,8 @@ pub struct CallEntry {
     pub title: String,
     pub status: CallStatus,
     pub result: Option<ResultEntry>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
 }
 
 /// Its result.
@@ -161,6 +163,8 @@ pub struct TaskEntry {
     pub description: Option<String>,
     #[serde(rename = "type")]
     pub kind: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
 }
 
 /// The sum of the partial messages.

@@ -4,7 +4,7 @@
 use serde::Serialize;
 use tapline_protocol::claude::message::RawUsage;
 use tapline_protocol::claude::result::{Cost, Errors, ModelUsages};
-use tapline_protocol::{Agent, Json, Number};
+use tapline_protocol::{Agent, Json, Moment, Number};
 
 use crate::ledger::Ledger;
 use crate::verdict::Category;
@@ -17,6 +17,9 @@ pub struct Step {
     /// The agent's own timestamp.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
+    /// When the line arrived, in milliseconds since 1970: by the clock of the run, by its recording, or as a transcript says.
+    #[serde(rename = "arrived_ms", skip_serializing_if = "Option::is_none")]
+    pub arrived: Option<Moment>,
     /// The call that started the sub-agent; absent for the main thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
@@ -232,6 +235,9 @@ pub struct Answer {
     pub is_error: bool,
     /// Its index in the event.
     pub block: usize,
+    /// The time from the call to this result, including what it waited for (a permission, for example).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
 }
 
 /// A call that the API ran.
@@ -357,6 +363,9 @@ pub struct Turn {
     pub model_usage: Option<ModelUsages>,
     /// What this turn cost.
     pub cost_usd: Option<f64>,
+    /// The time from the turn's prompt or first event to its end, as it arrived; `duration_ms` is the agent's own count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub elapsed_ms: Option<u64>,
     /// The error message for people.
     #[serde(skip)]
     pub message: Option<String>,
@@ -456,6 +465,9 @@ pub struct Task {
     /// What it is doing, or has done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
+    /// How long it took, once it has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
 }
 
 /// A run of a hook.

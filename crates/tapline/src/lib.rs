@@ -68,8 +68,8 @@ pub use tapline_session as session;
 
 pub use tapline_protocol::claude::control::{HookReply, PermissionUpdate, Request};
 pub use tapline_protocol::{
-    Agent as AgentKind, Decoder, Envelope, Event, Input, InputFormat, InputShape, Json, Number, Reader, Record, StopReason,
-    Value,
+    Agent as AgentKind, Decoder, Envelope, Event, Input, InputFormat, InputShape, Json, Moment, Number, Reader, Record,
+    StopReason, Value,
 };
 #[cfg(feature = "run")]
 pub use tapline_runner::{

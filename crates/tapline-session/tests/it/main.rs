@@ -34,4 +34,6 @@ mod rules;
 #[cfg(test)]
 mod snapshots;
 #[cfg(test)]
+mod times;
+#[cfg(test)]
 mod ways;

@@ -36,7 +36,7 @@ impl Told {
         } else {
             for step in steps {
                 if let What::Prompt { text } = &step.what {
-                    self.fold.prompt(&self.redactor.text(text));
+                    self.fold.prompt(&self.redactor.text(text), step.arrived);
                 }
             }
         }
