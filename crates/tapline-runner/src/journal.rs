@@ -13,7 +13,7 @@ use tapline_recording::{End, Loss, PieceRedactor, Recorder, RecordingError, Reda
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::Instant;
 
-use crate::began::Began;
+use crate::epoch::Epoch;
 use crate::settled::Settled;
 
 /// A recording, or none.
@@ -22,7 +22,7 @@ pub(crate) struct Journal(Option<Arc<Kept>>);
 
 #[derive(Debug)]
 struct Kept {
-    began: Began,
+    epoch: Epoch,
     /// Whoever writes holds it, for as long as the disk takes.
     open: Mutex<Open>,
     /// What is to be written, in order.
@@ -185,11 +185,11 @@ impl Kept {
 
 impl Journal {
     /// Keeps what is written; without secrets, if somebody takes them out.
-    pub(crate) fn new(recorder: Option<Recorder>, redactor: Option<Redactor>, began: Began) -> Self {
+    pub(crate) fn new(recorder: Option<Recorder>, redactor: Option<Redactor>, epoch: Epoch) -> Self {
         let streams = |redactor: &Redactor| [(); 3].map(|()| (redactor.pieces(), Lines::default()));
         let redaction = redactor.map(|redactor| Redaction { streams: streams(&redactor), redactor });
         let kept = |recorder| Kept {
-            began,
+            epoch,
             open: Mutex::new(Open { recorder: Some(recorder), redaction }),
             queue: Mutex::default(),
             untold: Mutex::default(),
@@ -227,7 +227,7 @@ impl Journal {
         let mut queue = lock(&kept.queue);
         // Asked while nobody else can enter anything: what stands later in `times` came later.
         let at = Instant::now();
-        queue.push_back(entry(kept.began.time_of(at)));
+        queue.push_back(entry(kept.epoch.time_of(at)));
         drop(queue);
         (at, Some(spawn_blocking(move || kept.flush())))
     }

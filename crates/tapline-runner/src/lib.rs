@@ -25,7 +25,7 @@
 
 // The layers, from the ground up; a file uses its own layer and those above it in this list.
 // What a run is to be, and when it began:
-mod began;
+mod epoch;
 mod error;
 mod marker;
 mod message;
@@ -74,9 +74,9 @@ pub use answers::{
     Answers, ElicitationReply, HookEvent, HookQuestion, Permission, PermissionQuestion, Tool, ToolResult, ToolServer,
 };
 pub use ask::{Answer, Failure, StructuredError, ask};
-pub use began::{moment, now};
 pub use control::{Control, Sent, SessionError};
 pub use conversation::Conversation;
+pub use epoch::{moment, now};
 pub use error::StartError;
 pub use guard::{GuardProgram, guard};
 pub use harness::{bin_variable, no_background_tasks, package};

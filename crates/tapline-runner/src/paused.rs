@@ -11,7 +11,7 @@ use tapline_session::{Category, Outcome, Report};
 
 use crate::agent::Agent;
 use crate::answers::Others;
-use crate::began::Began;
+use crate::epoch::Epoch;
 use crate::harness::Invocation;
 use crate::running::{Begun, Running};
 use crate::transport::memory::{Peer, pair};
@@ -25,7 +25,7 @@ const TASK: &str = r#"{"type":"system","subtype":"task_started","task_id":"t","t
 fn start(agent: Agent) -> (Running, Peer) {
     let (transport, peer) = pair();
     let begun = Begun {
-        began: Began::now(),
+        epoch: Epoch::now(),
         recorder: None,
         others: Others::new(false),
         no_background_tasks: false,

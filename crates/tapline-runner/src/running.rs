@@ -17,10 +17,10 @@ use tokio::task::JoinHandle;
 
 use crate::agent::Agent;
 use crate::answers::Others;
-use crate::began::Began;
 use crate::control::Control;
 use crate::dialogue::{Dialogue, Patience};
 use crate::driver::{Driver, Wires};
+use crate::epoch::Epoch;
 use crate::error::StartError;
 use crate::harness::Invocation;
 use crate::journal::Journal;
@@ -59,7 +59,7 @@ pub struct Running {
 #[derive(Clone, Debug)]
 struct About {
     kind: Kind,
-    began: Began,
+    epoch: Epoch,
     label: Option<String>,
     recording: Option<String>,
 }
@@ -67,7 +67,7 @@ struct About {
 /// What a run has begun with.
 #[derive(Debug)]
 pub(crate) struct Begun {
-    pub(crate) began: Began,
+    pub(crate) epoch: Epoch,
     pub(crate) recorder: Option<Recorder>,
     /// What is known of hooks that are not ours.
     pub(crate) others: Others,
@@ -78,10 +78,10 @@ pub(crate) struct Begun {
 impl Running {
     /// Drives an agent over this transport. One that is answered, or spoken to, is told so first, and then what it is asked.
     pub(crate) fn over<T: Transport>(transport: T, mut agent: Agent, begun: Begun) -> Self {
-        let Begun { began, recorder, others, no_background_tasks, invocation } = begun;
+        let Begun { epoch, recorder, others, no_background_tasks, invocation } = begun;
         let killer = transport.killer();
         let clean = agent.record.as_ref().is_some_and(|to| to.redact);
-        let journal = Journal::new(recorder, clean.then(|| agent.redactor.clone()), began);
+        let journal = Journal::new(recorder, clean.then(|| agent.redactor.clone()), epoch);
         let (order, orders) = mpsc::unbounded_channel();
         let (send, updates) = mpsc::channel(WAITING);
         let (over, when_over) = watch::channel(None);
@@ -89,7 +89,7 @@ impl Running {
         let opening = agent.is_dialogue().then(|| Opening::of(&agent, &others));
         let (control, dialogue) = dialogue(&mut agent, others).unzip();
         let wires = Wires { orders, updates: send, over };
-        let driver = Driver::new(transport, &mut agent, journal, dialogue, wires, (began, no_background_tasks));
+        let driver = Driver::new(transport, &mut agent, journal, dialogue, wires, (epoch, no_background_tasks));
         let driver = tokio::spawn(driver.run());
         let begun = opening.zip(control.clone()).map(|(opening, control)| {
             let (tell, begun) = oneshot::channel();
@@ -105,7 +105,7 @@ impl Running {
             collector: Collector::default(),
             about: About {
                 kind: agent.kind,
-                began,
+                epoch,
                 label: agent.label,
                 recording: agent.record.map(|to| to.folder.display().to_string()),
             },
@@ -201,7 +201,7 @@ impl Running {
 
     /// How long the run has been going on.
     pub fn elapsed(&self) -> Duration {
-        self.about.began.elapsed()
+        self.about.epoch.elapsed()
     }
 
     /// Waits for the end and returns the report.
@@ -221,10 +221,10 @@ impl Running {
         let conclusion = ended.unwrap_or_else(|| {
             let ending = Ending::default();
             let summary = Fold::for_agent(Some(self.about.kind)).finish(&ending);
-            Conclusion { summary, ending, duration: self.about.began.elapsed() }
+            Conclusion { summary, ending, duration: self.about.epoch.elapsed() }
         });
         let run = Run {
-            started_at: self.about.began.stamp(),
+            started_at: self.about.epoch.stamp(),
             duration_ms: u64::try_from(conclusion.duration.as_millis()).ok(),
             label: self.about.label.clone(),
             recording: self.about.recording.clone(),

@@ -1,5 +1,7 @@
 //! Times, as people see them: in the view when asked, in reports and steps of recordings, in pages.
 
+use std::fmt::Write as _;
+
 use serde_json::{Value, json};
 
 use crate::tapline::{Folder, fixture, tapline, tapline_on};
@@ -25,13 +27,15 @@ fn recording(folder: &Folder, name: &str) -> String {
     let meta = json!({"schema": 1, "agent": "claude", "argv": ["claude", "--output-format", "stream-json"], "started_at": "2026-01-01T00:00:00Z"});
     file("meta.json", &meta.to_string());
     file("end.json", r#"{"exit_code":0,"duration_ms":15100}"#);
-    (file("stdin", "go\n"), file("stderr", ""));
+    file("stdin", "go\n");
+    file("stderr", "");
     let (mut stdout, mut times) = (String::new(), "i 3 500000\ni 3 500100\n".to_owned());
     for (ms, line) in LINES {
-        stdout += &format!("{line}\n");
-        times += &format!("o {} {}\n", stdout.len(), ms * 1_000);
+        writeln!(stdout, "{line}").unwrap();
+        writeln!(times, "o {} {}", stdout.len(), ms * 1_000).unwrap();
     }
-    (file("stdout", &stdout), file("times", &times));
+    file("stdout", &stdout);
+    file("times", &times);
     path
 }
 
@@ -83,7 +87,7 @@ fn reports_steps_and_pages_of_a_recording_have_its_durations() {
 #[test]
 fn a_stream_without_times_says_so_and_shows_none() {
     let folder = Folder::new("no-times");
-    let stream: String = LINES.iter().map(|(_, line)| format!("{line}\n")).collect();
+    let stream = LINES.iter().map(|(_, line)| *line).collect::<Vec<_>>().join("\n") + "\n";
     let file = folder.file("run.jsonl", &stream);
     let short = folder.file("short.jsonl", r#"{"type":"keep_alive"}"#);
     let array = fixture("claude-2.1.325/jsonverbose.jsonl").display().to_string();

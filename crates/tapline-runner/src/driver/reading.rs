@@ -38,7 +38,7 @@ impl<T: Transport> Driver<T> {
                     self.clocks.hear(Instant::now());
                     self.activity.sent();
                 }
-                self.host.push(&bytes, Some(self.began.moment_of(at)), &mut self.fold)
+                self.host.push(&bytes, Some(self.epoch.moment_of(at)), &mut self.fold)
             }
             Fed::Closed => {
                 let now = Instant::now();
@@ -187,7 +187,7 @@ impl<T: Transport> Driver<T> {
         } else {
             self.clocks.hear(now);
         }
-        let arrived = self.state.last_output.map(|at| self.began.moment_of(at));
+        let arrived = self.state.last_output.map(|at| self.epoch.moment_of(at));
         for mut record in records {
             record.arrived = arrived;
             let steps = self.fold.apply(&record);

@@ -14,9 +14,9 @@ use super::ladder::{Ladder, Rung};
 use super::pipe::Pipe;
 use crate::activity::Activity;
 use crate::agent::Agent;
-use crate::began::Began;
 use crate::clocks::Clocks;
 use crate::dialogue::Dialogue;
+use crate::epoch::Epoch;
 use crate::input::{Fed, feed};
 use crate::journal::Journal;
 use crate::spec::Input;
@@ -51,7 +51,7 @@ pub(crate) struct Driver<T: Transport> {
     /// What is said the other way, where something is.
     pub(super) dialogue: Option<Dialogue>,
     pub(super) ending: Ending,
-    pub(super) began: Began,
+    pub(super) epoch: Epoch,
     pub(super) state: State,
 }
 
@@ -106,7 +106,7 @@ impl<T: Transport> Driver<T> {
         journal: Journal,
         dialogue: Option<Dialogue>,
         wires: Wires,
-        (began, no_background_tasks): (Began, bool),
+        (epoch, no_background_tasks): (Epoch, bool),
     ) -> Self {
         let Streams { input, output, errors } = transport.streams();
         let (report_fed, fed) = mpsc::unbounded_channel();
@@ -121,8 +121,8 @@ impl<T: Transport> Driver<T> {
             converses: takes_more,
             fed,
             wires,
-            clocks: Clocks::new(agent.limits, began.instant(), takes_more),
-            activity: Activity::new(agent.converses, began.instant()),
+            clocks: Clocks::new(agent.limits, epoch.instant(), takes_more),
+            activity: Activity::new(agent.converses, epoch.instant()),
             ladder: Ladder::new(agent.limits.grace),
             decoder: Decoder::default().for_agent(Some(agent.kind)),
             fold: Fold::for_agent(Some(agent.kind)),
@@ -132,7 +132,7 @@ impl<T: Transport> Driver<T> {
             redactor: agent.redactor.clone(),
             dialogue,
             ending: Ending { no_heuristics: agent.no_heuristics, no_background_tasks, ..Ending::default() },
-            began,
+            epoch,
             state: State::default(),
         }
     }

@@ -32,8 +32,11 @@ fn timed(agent: Agent, lines: &[(Option<u64>, &str)]) -> Told {
         for record in decoder.push(format!("{line}\n").as_bytes()) {
             let record = Record { arrived: ms.map(at), ..record };
             let told = fold.apply(&record);
-            told.iter().for_each(|step| collector.accept(step));
-            (records.push(record), steps.push(told));
+            for step in &told {
+                collector.accept(step);
+            }
+            records.push(record);
+            steps.push(told);
         }
     }
     let (ending, format) = (Ending::default(), Format::StreamJson);

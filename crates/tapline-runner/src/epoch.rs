@@ -8,12 +8,12 @@ use tapline_session::rfc3339;
 use tokio::time::Instant;
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Began {
+pub(crate) struct Epoch {
     instant: Instant,
     moment: Moment,
 }
 
-impl Began {
+impl Epoch {
     pub(crate) fn now() -> Self {
         Self { instant: Instant::now(), moment: moment() }
     }
