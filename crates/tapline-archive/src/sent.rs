@@ -12,12 +12,14 @@ pub(crate) struct SentBefore {
     /// Where the record that was read last ends.
     received: u64,
     closed: bool,
+    /// Its times fit those of the records.
+    timed: bool,
 }
 
 impl SentBefore {
-    pub(crate) fn of(recording: &Recording) -> Option<Self> {
+    pub(crate) fn of(recording: &Recording, timed: bool) -> Option<Self> {
         let host = if recording.takes_messages() { Host::with_messages() } else { Host::with_text() };
-        Some(Self { pieces: recording.sent()?.peekable(), host, received: 0, closed: false })
+        Some(Self { pieces: recording.sent()?.peekable(), host, received: 0, closed: false, timed })
     }
 
     /// A record of so many bytes was read.
@@ -28,7 +30,11 @@ impl SentBefore {
     /// What was sent before the record that was read last was whole; all that is left, if there is none.
     pub(crate) fn before(&mut self, record: bool, fold: &mut Fold) -> Vec<Step> {
         while let Some(sent) = self.pieces.next_if(|sent| !record || sent.after < self.received) {
-            let steps = if sent.bytes.is_empty() { self.host.close(fold) } else { self.host.push(&sent.bytes, fold) };
+            let steps = if sent.bytes.is_empty() {
+                self.host.close(fold)
+            } else {
+                self.host.push(&sent.bytes, sent.at.filter(|_| self.timed), fold)
+            };
             if !steps.is_empty() {
                 return steps;
             }

@@ -5,9 +5,9 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, Record};
-use tapline_recording::{Recording, Redactor, Stop, attempt_folder};
-use tapline_session::{Collector, Ending, Fold, Format, Ledger, Report, Run, Step, Summary, Warning, What};
+use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, InputShape, Moment, Record};
+use tapline_recording::{Arrivals, Recording, Redactor, Stop, attempt_folder};
+use tapline_session::{Collector, Ending, Fold, Format, Ledger, Report, Run, Step, Summary, Warning, What, parse_moment};
 
 use crate::clean::Redaction;
 use crate::error::SourceError;
@@ -82,6 +82,11 @@ pub struct Source<R> {
     heard: bool,
     /// Why the run was stopped.
     stop: Option<Stop>,
+    /// When the run started, and when its lines arrived, where a recording has it.
+    started: Option<Moment>,
+    arrivals: Option<Arrivals>,
+    /// How much was read.
+    bytes: u64,
 }
 
 /// Everything that is known at the end of a source.
@@ -152,6 +157,9 @@ impl<R: Read> Source<R> {
             is_transcript: false,
             heard: false,
             stop: None,
+            started: None,
+            arrivals: None,
+            bytes: 0,
         })
     }
 
@@ -174,7 +182,10 @@ impl<R: Read> Source<R> {
             source.whole = end.ledger.as_ref().and_then(|ledger| ledger.to().ok());
             source.lost = end.lost.iter().map(ToString::to_string).collect();
         }
-        source.sent = SentBefore::of(recording);
+        // The elements of an array were written together, whenever each of them happened.
+        source.arrivals = recording.arrivals().filter(|_| source.input.shape() != InputShape::VerboseDocument);
+        source.started = source.arrivals.is_some().then(|| recording.started());
+        source.sent = SentBefore::of(recording, source.arrivals.is_some());
         Ok(source)
     }
 
@@ -268,7 +279,7 @@ impl<R: Read> Source<R> {
     /// The next record as it stands in the stream.
     #[inline]
     fn read(&mut self) -> Result<Option<Record>, SourceError> {
-        let record = match self.input.next() {
+        let mut record = match self.input.next() {
             None => {
                 self.unsure = false;
                 return Ok(None);
@@ -276,12 +287,17 @@ impl<R: Read> Source<R> {
             Some(Err(error)) => return Err(self.cannot_read(error)),
             Some(Ok(record)) => record,
         };
+        self.bytes += record.bytes.len() as u64;
+        record.arrived = self.arrivals.as_mut().and_then(|arrivals| arrivals.at(self.bytes));
         if self.unsure {
             if let Some(about) = record.in_transcript() {
                 self.is_transcript = true;
                 self.notes.push(Note::Transcript(about));
             }
             self.unsure = !self.is_transcript && record.line < SHOWS_WITHIN && !is_of_a_stream(&record);
+        }
+        if self.is_transcript {
+            record.arrived = record.envelope.timestamp.as_deref().and_then(parse_moment);
         }
         Ok(Some(record))
     }
@@ -329,6 +345,16 @@ impl<R: Read> Source<R> {
         first.map_or_else(Vec::new, |first| {
             (1..self.run.attempts).map(|attempt| attempt_folder(first.into(), attempt)).collect()
         })
+    }
+
+    /// When the run started, if a recording has its times.
+    pub fn started(&self) -> Option<Moment> {
+        self.started
+    }
+
+    /// Whether it is known that no line of it has a time.
+    pub fn has_no_times(&self) -> bool {
+        self.arrivals.is_none() && !self.is_transcript && !self.unsure
     }
 
     /// Whether it is no stream, but what an agent keeps of a session.

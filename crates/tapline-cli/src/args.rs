@@ -99,6 +99,9 @@ pub(crate) struct View {
     /// Show text while it is written (needs partial messages in the stream)
     #[arg(long)]
     pub(crate) partial: bool,
+    /// Show when each step arrived, since the start of the run, and how long each tool call took (recordings and transcripts)
+    #[arg(long)]
+    pub(crate) times: bool,
     /// Replace secrets: keys, tokens, passwords, private keys (`tapline help redact`)
     #[arg(long)]
     pub(crate) redact: bool,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use tapline_archive::{Advance, Finished, Note, Options, SourceError};
-use tapline_protocol::{Agent, InputFormat, Record, StopReason};
+use tapline_protocol::{Agent, InputFormat, Moment, Record, StopReason};
 use tapline_recording::{Redactor, Stop};
 use tapline_runner::no_background_tasks;
 use tapline_session::{Ending, Format, Run, Step, Summary};
@@ -123,6 +123,23 @@ impl Source {
     /// Where the attempts before this one are kept.
     pub(crate) fn earlier_attempts(&self) -> Vec<PathBuf> {
         self.inner.earlier_attempts()
+    }
+
+    /// When the run started, if a recording has its times.
+    pub(crate) fn started(&self) -> Option<Moment> {
+        self.inner.started()
+    }
+
+    pub(crate) fn tell_no_times(&self) {
+        output::tell(&format!(
+            "{} has no times, so none are shown: recordings (`tapline run`) and transcripts have them",
+            self.inner.name()
+        ));
+    }
+
+    /// Whether it is known that no line of it has a time.
+    pub(crate) fn has_no_times(&self) -> bool {
+        self.inner.has_no_times()
     }
 
     /// Whether it is no stream, but what an agent keeps of a session.

@@ -86,14 +86,14 @@ impl Decoder {
         }
         // Of what has no type, only a whole document is an agent's event.
         if record.envelope.kind.is_none() && record.event.agent().is_some() {
-            return Record { line: record.line, ..self.decode_document(bytes) };
+            return Record { line: record.line, arrived: record.arrived, ..self.decode_document(bytes) };
         }
         if matches!(record.event, Event::Malformed(Malformed::TooLong | Malformed::NulRun) | Event::Rest) {
             return Record { bytes, ..record };
         }
         // Whose stream it is was decided when it was read first.
         self.lines.dialect = record.dialect;
-        Record { dialect: record.dialect, ..self.decode_line(record.line, bytes) }
+        Record { dialect: record.dialect, arrived: record.arrived, ..self.decode_line(record.line, bytes) }
     }
 
     /// Decodes one complete line.
@@ -113,7 +113,7 @@ impl LineReader {
             Piece::TooLong => (Envelope::default(), Event::Malformed(Malformed::TooLong)),
             Piece::Rest => (Envelope::default(), Event::Rest),
         };
-        Record { line: line.number, bytes: line.bytes.into_owned(), envelope, event, dialect: self.dialect }
+        Record { line: line.number, bytes: line.bytes.into_owned(), envelope, event, dialect: self.dialect, arrived: None }
     }
 
     fn text(&mut self, text: &str) -> (Envelope, Event) {

@@ -8,6 +8,7 @@ use crate::dialects::{in_transcript, known_keys, too_old};
 use crate::event::Event;
 use crate::json::{Json, Tape, Value};
 use crate::lines::BOM;
+use crate::moment::Moment;
 use crate::wire::Read;
 
 /// Fields that nearly every event has.
@@ -42,6 +43,8 @@ pub struct Record {
     pub event: Event,
     /// The stream's agent, as far as the lines up to this one tell.
     pub dialect: Dialect,
+    /// When the line's last byte arrived. The decoder does not know; whoever reads the stream may.
+    pub arrived: Option<Moment>,
 }
 
 impl Record {

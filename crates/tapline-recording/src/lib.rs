@@ -1,7 +1,8 @@
 //! A recording is a folder of plain files, private to its owner, that can be opened whatever happened to its writer.
 //!
 //! ```text
-//! meta.json   what was started: agent, arguments (redacted), names of environment variables, time
+//! meta.json   what was started: agent, arguments (redacted), names of environment variables, time (`started_ms`: in
+//!             milliseconds since 1970)
 //! stdout      the exact bytes that the agent wrote to stdout
 //! stderr      what it wrote to stderr
 //! stdin       what was sent to it
@@ -11,11 +12,13 @@
 //! ```
 //!
 //! ```
+//! use std::time::Duration;
+//!
 //! use tapline_recording::{End, Meta, Recorder, Recording, Stream, Sync};
 //!
 //! # let folder = std::env::temp_dir().join(format!("tapline-doc-{}", std::process::id()));
 //! let mut recorder = Recorder::create(&folder, &Meta::default(), Sync::EverySecond)?;
-//! recorder.write(Stream::Stdout, b"{\"type\":\"keep_alive\"}\n");
+//! recorder.write_at(Stream::Stdout, b"{\"type\":\"keep_alive\"}\n", Duration::from_millis(850));
 //! recorder.finish(&End { exit_code: Some(0), ..End::default() })?;
 //!
 //! let recording = Recording::open(&folder)?;
@@ -47,7 +50,7 @@ pub use reading::Recording;
 pub use redact::{BadPattern, PieceRedactor, REDACTED, Redactor, SHAPES, SHORTEST_VALUE, Shape, StreamRedactor};
 pub use sent::{Sent, SentPieces};
 pub use store::{FindError, Store, attempt_folder, recording_name};
-pub use times::Piece;
+pub use times::{Arrivals, Piece};
 pub use writing::{End, Loss, Meta, Recorder, Stop, Stream, Sync, create_private_folder};
 
 /// The README's example compiles.

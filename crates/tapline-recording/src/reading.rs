@@ -1,12 +1,15 @@
 //! Reads a recording, complete or not.
 
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use tapline_protocol::{Json, Read as _, StopReason, Value};
+use jiff::Timestamp;
+use tapline_protocol::{Json, Moment, Read as _, StopReason, Value};
 
 use crate::error::RecordingError;
 use crate::sent::SentPieces;
-use crate::times::{Piece, piece};
+use crate::times::{Arrivals, Piece, piece};
 use crate::writing::{DECISIONS, End, Loss, Meta, Stop, Stream};
 
 /// A recording that was opened.
@@ -61,7 +64,7 @@ impl Recording {
         for piece in self.pieces().into_iter().flatten() {
             told[piece.stream as usize] = piece.end.max(told[piece.stream as usize]);
         }
-        let times = self.folder.join("times");
+        let times = self.folder.join(TIMES);
         if !times.exists() {
             flaws.push("it has no times, so the order of input and output is a guess".to_owned());
             return flaws;
@@ -88,17 +91,34 @@ impl Recording {
 
     /// The first `limit` bytes of stderr, which is all that a verdict uses.
     pub fn stderr_head(&self, limit: u64) -> Result<String, RecordingError> {
-        use std::io::Read as _;
         let path = self.file(Stream::Stderr);
         let mut bytes = Vec::new();
-        let read = std::fs::File::open(&path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
+        let read = File::open(&path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
         read.map_err(|error| RecordingError::Read { path, error })?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// What was sent to the agent, and when; `None` if that cannot be read.
     pub fn sent(&self) -> Option<SentPieces> {
-        SentPieces::open(&self.folder).ok()
+        SentPieces::open(&self.folder, self.started()).ok()
+    }
+
+    /// When the run started. A recording that does not say counts from 1970: its times still tell how long things took.
+    pub fn started(&self) -> Moment {
+        let stamp = || self.meta.started_at.as_ref()?.parse::<Timestamp>().ok()?.as_millisecond().try_into().ok();
+        self.meta.started_ms.or_else(|| stamp().map(Moment::from_millis)).unwrap_or(Moment::from_millis(0))
+    }
+
+    /// When the agent's output arrived; `None` if `times` is missing, or if `stdout` was edited, so that they do not fit.
+    pub fn arrivals(&self) -> Option<Arrivals> {
+        let mut times = File::open(self.folder.join(TIMES)).ok()?;
+        let length = std::fs::metadata(self.stdout()).ok()?.len();
+        // Of a recording that has no end, one of the two files may be ahead of the other.
+        if self.end.as_ref().is_some_and(|end| end.lost.is_empty()) && last_end(&mut times).is_some_and(|end| end != length) {
+            return None;
+        }
+        times.seek(SeekFrom::Start(0)).ok()?;
+        Some(Arrivals::new(times, self.started()))
     }
 
     /// Whether the agent was sent messages, one per line, and not a prompt as plain text.
@@ -131,13 +151,28 @@ impl Recording {
 
     /// The pieces in order of arrival. Incomplete or wrong lines of `times` are skipped.
     pub fn pieces(&self) -> Result<Vec<Piece>, RecordingError> {
-        let path = self.folder.join("times");
+        let path = self.folder.join(TIMES);
         let bytes = std::fs::read(&path).map_err(|error| RecordingError::Read { path, error })?;
         // There may be millions: a line has some twenty bytes.
         let mut pieces = Vec::with_capacity(bytes.len() / 20);
         pieces.extend(bytes.split_inclusive(|byte| *byte == b'\n').filter_map(piece));
         Ok(pieces)
     }
+}
+
+const TIMES: &str = "times";
+/// The last piece of the output stands among the last so many bytes of `times`, or it is not looked for.
+const TAIL: u64 = 64 << 10;
+
+/// Where the last piece of the output ends.
+fn last_end(times: &mut File) -> Option<u64> {
+    let start = times.metadata().ok()?.len().saturating_sub(TAIL);
+    times.seek(SeekFrom::Start(start)).ok()?;
+    let mut tail = Vec::new();
+    times.take(TAIL).read_to_end(&mut tail).ok()?;
+    // The first line may be cut.
+    let pieces = tail.split_inclusive(|byte| *byte == b'\n').skip(usize::from(start > 0)).filter_map(piece);
+    pieces.filter(|piece| piece.stream == Stream::Stdout).last().map(|piece| piece.end)
 }
 
 fn text(value: Value<'_>, key: &str) -> Option<String> {
@@ -160,6 +195,7 @@ fn read_meta(value: Value<'_>) -> Meta {
         cwd: text(value, "cwd"),
         env_names: list(value, "env_names"),
         started_at: text(value, "started_at"),
+        started_ms: value.get("started_ms").and_then(u64::read).map(Moment::from_millis),
         label: text(value, "label"),
         tapline: text(value, "tapline"),
         no_heuristics: flag(value, "no_heuristics"),

@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 
+use tapline_protocol::Moment;
+
 use crate::times::piece;
 use crate::writing::Stream;
 
@@ -15,6 +17,8 @@ pub struct Sent {
     pub after: u64,
     /// What was sent; empty if stdin was closed.
     pub bytes: Vec<u8>,
+    /// When; `None` if `times` does not say.
+    pub at: Option<Moment>,
 }
 
 /// What was sent, in order. Without `times`, all of it counts as sent first.
@@ -22,6 +26,7 @@ pub struct Sent {
 pub struct SentPieces {
     stdin: File,
     times: Option<BufReader<File>>,
+    started: Moment,
     /// How much of stdout had come, and how much of stdin was given out.
     after: u64,
     given: u64,
@@ -29,10 +34,10 @@ pub struct SentPieces {
 }
 
 impl SentPieces {
-    pub(crate) fn open(folder: &Path) -> std::io::Result<Self> {
+    pub(crate) fn open(folder: &Path, started: Moment) -> std::io::Result<Self> {
         let stdin = File::open(folder.join(Stream::Stdin.file_name()))?;
         let times = File::open(folder.join("times")).ok().map(BufReader::new);
-        Ok(Self { stdin, times, after: 0, given: 0, ended: false })
+        Ok(Self { stdin, times, started, after: 0, given: 0, ended: false })
     }
 
     /// The next piece that `times` tells of.
@@ -51,7 +56,7 @@ impl SentPieces {
                     let count = piece.end.saturating_sub(self.given);
                     let read = self.stdin.by_ref().take(count).read_to_end(&mut bytes).ok()?;
                     self.given += read as u64;
-                    return Some(Sent { after: self.after, bytes });
+                    return Some(Sent { after: self.after, bytes, at: Some(self.started.after(piece.at)) });
                 }
                 _ => {}
             }
@@ -73,6 +78,6 @@ impl Iterator for SentPieces {
         self.ended = true;
         let mut bytes = Vec::new();
         self.stdin.read_to_end(&mut bytes).ok()?;
-        (!bytes.is_empty()).then_some(Sent { after: self.after, bytes })
+        (!bytes.is_empty()).then_some(Sent { after: self.after, bytes, at: None })
     }
 }

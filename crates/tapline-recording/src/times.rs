@@ -1,6 +1,11 @@
-//! When each piece of a recording arrived: one line of `times` each.
+//! When each piece of a recording arrived: one line of `times` each. A line of the agent's output arrived with the piece that
+//! has its last byte.
 
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
 use std::time::Duration;
+
+use tapline_protocol::Moment;
 
 use crate::writing::Stream;
 
@@ -13,6 +18,43 @@ pub struct Piece {
     pub end: u64,
     /// When, from the start of the run.
     pub at: Duration,
+}
+
+/// When the agent's output arrived, place by place.
+#[derive(Debug)]
+pub struct Arrivals {
+    times: BufReader<File>,
+    started: Moment,
+    /// The piece that was read last: where it ends, and when it arrived. There is none behind the last.
+    piece: Option<(u64, Moment)>,
+    line: Vec<u8>,
+}
+
+impl Arrivals {
+    pub(crate) fn new(times: File, started: Moment) -> Self {
+        Self { times: BufReader::new(times), started, piece: Some((0, started)), line: Vec::new() }
+    }
+
+    /// When the output up to this byte had arrived; `None` if `times` does not say. Ask for places in their order.
+    pub fn at(&mut self, end: u64) -> Option<Moment> {
+        while self.piece?.0 < end {
+            self.piece = self.next();
+        }
+        self.piece.map(|(_, at)| at)
+    }
+
+    /// The next piece of the output.
+    fn next(&mut self) -> Option<(u64, Moment)> {
+        loop {
+            self.line.clear();
+            if self.times.read_until(b'\n', &mut self.line).ok()? == 0 {
+                return None;
+            }
+            if let Some(piece) = piece(&self.line).filter(|piece| piece.stream == Stream::Stdout) {
+                return Some((piece.end, self.started.after(piece.at)));
+            }
+        }
+    }
 }
 
 /// A line of `times`, whole: `o 5321 1045123`.

@@ -5,11 +5,11 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::Serialize;
 use serde::ser::SerializeMap as _;
-use tapline_protocol::StopReason;
+use tapline_protocol::{Moment, StopReason};
 
 use crate::error::RecordingError;
 use crate::syncing::Synced;
@@ -67,6 +67,8 @@ pub struct Meta {
     pub cwd: Option<String>,
     pub env_names: Vec<String>,
     pub started_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_ms: Option<Moment>,
     pub label: Option<String>,
     pub tapline: Option<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -167,7 +169,6 @@ pub struct Recorder {
     end: File,
     /// What was started, the folder, and the one it is in: put on the disk like the rest.
     entries: Vec<Arc<Synced>>,
-    started: Instant,
     sync: Sync,
 }
 
@@ -281,7 +282,7 @@ impl Recorder {
                 entry.sync();
             }
         }
-        Ok(Self { folder: folder.to_owned(), streams, times, decisions: None, end, entries, started: Instant::now(), sync })
+        Ok(Self { folder: folder.to_owned(), streams, times, decisions: None, end, entries, sync })
     }
 
     /// The folder.
@@ -289,12 +290,7 @@ impl Recorder {
         &self.folder
     }
 
-    /// Appends a piece that arrived just now. Returns a loss the first time something is lost.
-    pub fn write(&mut self, stream: Stream, bytes: &[u8]) -> Vec<Loss> {
-        self.write_at(stream, bytes, self.started.elapsed())
-    }
-
-    /// Appends a piece that arrived at this time of the run.
+    /// Appends a piece that arrived at this time of the run. Returns a loss the first time something is lost.
     pub fn write_at(&mut self, stream: Stream, bytes: &[u8], at: Duration) -> Vec<Loss> {
         if bytes.is_empty() {
             return Vec::new();
@@ -307,11 +303,6 @@ impl Recorder {
         lost.into_iter().chain(grown.then(|| self.note(stream, at)).flatten()).collect()
     }
 
-    /// Notes that a stream was closed just now.
-    pub fn close(&mut self, stream: Stream) -> Vec<Loss> {
-        self.close_at(stream, self.started.elapsed())
-    }
-
     /// Notes that a stream was closed at this time of the run: an empty piece.
     pub fn close_at(&mut self, stream: Stream, at: Duration) -> Vec<Loss> {
         self.note(stream, at).into_iter().collect()
@@ -322,8 +313,8 @@ impl Recorder {
         self.times.append(line.as_bytes(), self.sync)
     }
 
-    /// Appends how a question of the agent was decided, one JSON object per line, with its time.
-    pub fn decide(&mut self, decision: &impl Serialize) -> Vec<Loss> {
+    /// Appends how a question of the agent was decided at this time of the run, one JSON object per line.
+    pub fn decide_at(&mut self, decision: &impl Serialize, at: Duration) -> Vec<Loss> {
         if self.decisions.is_none() {
             let lost = |error: io::Error| Loss { file: DECISIONS.to_owned(), from: 0, error: error.to_string() };
             let track = Track::create(&self.folder, DECISIONS).map_err(lost);
@@ -333,7 +324,7 @@ impl Recorder {
                 return vec![lost];
             }
         }
-        let at_us = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let at_us = u64::try_from(at.as_micros()).unwrap_or(u64::MAX);
         // A decision is a struct of texts, which JSON can hold.
         let line = serde_json::to_string(&At { at_us, decision }).unwrap_or_default() + "\n";
         let track = self.decisions.as_mut().and_then(|track| track.as_mut().ok());

@@ -124,7 +124,7 @@ impl<T: Transport> Driver<T> {
         }
         let stopped = self.ladder.reason();
         self.ending.stopped = stopped;
-        let duration = self.started.elapsed();
+        let duration = self.epoch.elapsed();
         let summary = self.fold.finish(&self.ending);
         let end = End {
             exit_code: self.ending.exit_code,

@@ -6,6 +6,7 @@ use tapline_protocol::control::{Content, InputMessage, UserInput};
 use tapline_recording::Stream;
 use tokio::io::{AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::Instant;
 
 use crate::journal::Journal;
 use crate::spec::Input;
@@ -13,8 +14,8 @@ use crate::spec::Input;
 /// What became of the input.
 #[derive(Debug)]
 pub(crate) enum Fed {
-    /// This was sent.
-    Sent(Arc<Vec<u8>>),
+    /// This was sent, then.
+    Sent(Arc<Vec<u8>>, Instant),
     /// All of it was, or the agent takes no more: it is closed.
     Closed,
 }
@@ -65,9 +66,9 @@ impl<W: AsyncWrite + Unpin> Sink<'_, W> {
             match self.stdin.write(bytes).await {
                 Ok(count) if count > 0 => {
                     let sent = Arc::new(bytes[..count].to_vec());
-                    let written = self.journal.write(Stream::Stdin, &sent, count);
+                    let (at, written) = self.journal.write(Stream::Stdin, &sent, count);
                     // Told at once: an answer that is read first would be taken for that of an earlier prompt.
-                    let _ = self.fed.send(Fed::Sent(sent));
+                    let _ = self.fed.send(Fed::Sent(sent, at));
                     if let Some(written) = written {
                         let _ = written.await;
                     }

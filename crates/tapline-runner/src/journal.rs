@@ -6,11 +6,14 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tapline_protocol::Json;
 use tapline_recording::{End, Loss, PieceRedactor, Recorder, RecordingError, Redactor, Stream};
 use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::Instant;
 
+use crate::epoch::Epoch;
 use crate::settled::Settled;
 
 /// A recording, or none.
@@ -19,6 +22,7 @@ pub(crate) struct Journal(Option<Arc<Kept>>);
 
 #[derive(Debug)]
 struct Kept {
+    epoch: Epoch,
     /// Whoever writes holds it, for as long as the disk takes.
     open: Mutex<Open>,
     /// What is to be written, in order.
@@ -41,14 +45,51 @@ struct Open {
 struct Redaction {
     redactor: Redactor,
     /// One a stream.
-    streams: [PieceRedactor; 3],
+    streams: [(PieceRedactor, Lines); 3],
+}
+
+/// When the lines came that a redactor holds back: they are recorded later, with the time at which they came.
+#[derive(Debug, Default)]
+struct Lines {
+    /// How many came together, and when.
+    held: VecDeque<(usize, Duration)>,
+    last: Duration,
+}
+
+impl Lines {
+    fn came(&mut self, bytes: &[u8], at: Duration) {
+        let lines = bytes.split(|byte| *byte == b'\n').count() - 1;
+        self.held.extend((lines > 0).then_some((lines, at)));
+        self.last = at;
+    }
+
+    /// Records what a redactor lets go: lines that came together as one piece.
+    fn record(&mut self, bytes: &[u8], stream: Stream, recorder: &mut Recorder) -> Vec<Loss> {
+        let mut pieces: Vec<(usize, Duration)> = Vec::new();
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            while self.held.front().is_some_and(|(lines, _)| *lines == 0) {
+                self.held.pop_front();
+            }
+            let at = self.held.front_mut().map_or(self.last, |(lines, at)| {
+                *lines -= usize::from(line.ends_with(b"\n"));
+                *at
+            });
+            match pieces.last_mut().filter(|(_, time)| *time == at) {
+                Some((length, _)) => *length += line.len(),
+                None => pieces.push((line.len(), at)),
+            }
+        }
+        let mut rest = bytes;
+        let cut = |(length, at)| recorder.write_at(stream, rest.split_off(..length).unwrap_or_default(), at);
+        pieces.into_iter().flat_map(cut).collect()
+    }
 }
 
 #[derive(Debug)]
 enum Entry {
-    Piece(Stream, Arc<Vec<u8>>, usize),
-    Closed(Stream),
-    Decision(Settled),
+    Piece(Stream, Arc<Vec<u8>>, usize, Duration),
+    Closed(Stream, Duration),
+    Decision(Settled, Duration),
 }
 
 /// A lock that a panic elsewhere does not take from us.
@@ -61,33 +102,32 @@ fn no_answer() -> io::Error {
 }
 
 impl Open {
-    fn write(&mut self, stream: Stream, bytes: &[u8]) -> Vec<Loss> {
-        match (&mut self.recorder, &mut self.redaction) {
-            (Some(recorder), Some(redaction)) => recorder.write(stream, &redaction.streams[stream as usize].push(bytes)),
-            (Some(recorder), None) => recorder.write(stream, bytes),
-            (None, _) => Vec::new(),
-        }
+    fn write(&mut self, stream: Stream, bytes: &[u8], at: Duration) -> Vec<Loss> {
+        let Some(recorder) = &mut self.recorder else { return Vec::new() };
+        let Some(redaction) = &mut self.redaction else { return recorder.write_at(stream, bytes, at) };
+        let (redactor, lines) = &mut redaction.streams[stream as usize];
+        lines.came(bytes, at);
+        lines.record(&redactor.push(bytes), stream, recorder)
     }
 
     /// Writes what a redactor still holds back.
     fn write_rest(&mut self, stream: Stream) -> Vec<Loss> {
-        match (&mut self.recorder, &mut self.redaction) {
-            (Some(recorder), Some(redaction)) => recorder.write(stream, &redaction.streams[stream as usize].finish()),
-            _ => Vec::new(),
-        }
+        let (Some(recorder), Some(redaction)) = (&mut self.recorder, &mut self.redaction) else { return Vec::new() };
+        let (redactor, lines) = &mut redaction.streams[stream as usize];
+        lines.record(&redactor.finish(), stream, recorder)
     }
 
-    fn close(&mut self, stream: Stream) -> Vec<Loss> {
+    fn close(&mut self, stream: Stream, at: Duration) -> Vec<Loss> {
         let mut losses = self.write_rest(stream);
-        losses.extend(self.recorder.as_mut().map(|recorder| recorder.close(stream)).unwrap_or_default());
+        losses.extend(self.recorder.as_mut().map(|recorder| recorder.close_at(stream, at)).unwrap_or_default());
         losses
     }
 
-    fn decide(&mut self, settled: &Settled) -> Vec<Loss> {
+    fn decide(&mut self, settled: &Settled, at: Duration) -> Vec<Loss> {
         let Some(recorder) = &mut self.recorder else { return Vec::new() };
         match &self.redaction {
-            Some(redaction) => recorder.decide(&clean_decision(&redaction.redactor, settled)),
-            None => recorder.decide(settled),
+            Some(redaction) => recorder.decide_at(&clean_decision(&redaction.redactor, settled), at),
+            None => recorder.decide_at(settled, at),
         }
     }
 }
@@ -123,11 +163,11 @@ impl Kept {
         let mut open = lock(&self.open);
         while let Some(entry) = { lock(&self.queue).pop_front() } {
             let losses = match &entry {
-                Entry::Piece(stream, bytes, count) => open.write(*stream, &bytes[..*count]),
-                Entry::Closed(stream) => open.close(*stream),
-                Entry::Decision(settled) => open.decide(settled),
+                Entry::Piece(stream, bytes, count, at) => open.write(*stream, &bytes[..*count], *at),
+                Entry::Closed(stream, at) => open.close(*stream, *at),
+                Entry::Decision(settled, at) => open.decide(settled, *at),
             };
-            if let Entry::Piece(stream, _, count) = entry {
+            if let Entry::Piece(stream, _, count, _) = entry {
                 self.written[stream as usize].fetch_add(count as u64, Ordering::AcqRel);
             }
             lock(&self.untold).extend(losses);
@@ -145,10 +185,11 @@ impl Kept {
 
 impl Journal {
     /// Keeps what is written; without secrets, if somebody takes them out.
-    pub(crate) fn new(recorder: Option<Recorder>, redactor: Option<Redactor>) -> Self {
-        let streams = |redactor: &Redactor| [redactor.pieces(), redactor.pieces(), redactor.pieces()];
+    pub(crate) fn new(recorder: Option<Recorder>, redactor: Option<Redactor>, epoch: Epoch) -> Self {
+        let streams = |redactor: &Redactor| [(); 3].map(|()| (redactor.pieces(), Lines::default()));
         let redaction = redactor.map(|redactor| Redaction { streams: streams(&redactor), redactor });
         let kept = |recorder| Kept {
+            epoch,
             open: Mutex::new(Open { recorder: Some(recorder), redaction }),
             queue: Mutex::default(),
             untold: Mutex::default(),
@@ -159,31 +200,36 @@ impl Journal {
         Self(recorder.map(|recorder| Arc::new(kept(recorder))))
     }
 
-    /// Keeps the first so many bytes, which came or were sent just now. What is returned ends when they are written; where
-    /// nothing is, there is nothing to wait for.
-    pub(crate) fn write(&self, stream: Stream, bytes: &Arc<Vec<u8>>, count: usize) -> Option<JoinHandle<()>> {
-        let kept = self.0.as_ref().filter(|_| count > 0)?;
+    /// Keeps the first so many bytes, which came or were sent just now, and says when that is. What is returned with it ends when
+    /// they are written; where nothing is, there is nothing to wait for.
+    pub(crate) fn write(&self, stream: Stream, bytes: &Arc<Vec<u8>>, count: usize) -> (Instant, Option<JoinHandle<()>>) {
+        let Some(kept) = self.0.as_ref().filter(|_| count > 0) else { return (Instant::now(), None) };
         if kept.given_up.load(Ordering::Acquire) {
             kept.miss(stream);
-            return None;
+            return (Instant::now(), None);
         }
-        self.enter(Entry::Piece(stream, Arc::clone(bytes), count))
+        self.enter(|at| Entry::Piece(stream, Arc::clone(bytes), count, at))
     }
 
     /// Notes that a stream was closed just now.
     pub(crate) fn close(&self, stream: Stream) {
-        self.enter(Entry::Closed(stream));
+        self.enter(|at| Entry::Closed(stream, at));
     }
 
     /// Keeps how a permission question was settled.
     pub(crate) fn decide(&self, settled: &Settled) {
-        self.enter(Entry::Decision(settled.clone()));
+        self.enter(|at| Entry::Decision(settled.clone(), at));
     }
 
-    fn enter(&self, entry: Entry) -> Option<JoinHandle<()>> {
-        let kept = self.0.clone().filter(|kept| !kept.given_up.load(Ordering::Acquire))?;
-        lock(&kept.queue).push_back(entry);
-        Some(spawn_blocking(move || kept.flush()))
+    fn enter(&self, entry: impl FnOnce(Duration) -> Entry) -> (Instant, Option<JoinHandle<()>>) {
+        let kept = self.0.clone().filter(|kept| !kept.given_up.load(Ordering::Acquire));
+        let Some(kept) = kept else { return (Instant::now(), None) };
+        let mut queue = lock(&kept.queue);
+        // Asked while nobody else can enter anything: what stands later in `times` came later.
+        let at = Instant::now();
+        queue.push_back(entry(kept.epoch.time_of(at)));
+        drop(queue);
+        (at, Some(spawn_blocking(move || kept.flush())))
     }
 
     /// The disk does not answer: nothing more is kept, and from where on is told.

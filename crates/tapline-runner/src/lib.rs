@@ -24,7 +24,8 @@
 //! only the agent's process group is stopped.
 
 // The layers, from the ground up; a file uses its own layer and those above it in this list.
-// What a run is to be:
+// What a run is to be, and when it began:
+mod epoch;
 mod error;
 mod marker;
 mod message;
@@ -75,6 +76,7 @@ pub use answers::{
 pub use ask::{Answer, Failure, StructuredError, ask};
 pub use control::{Control, Sent, SessionError};
 pub use conversation::Conversation;
+pub use epoch::{moment, now};
 pub use error::StartError;
 pub use guard::{GuardProgram, guard};
 pub use harness::{bin_variable, no_background_tasks, package};
@@ -82,7 +84,7 @@ pub use locate::{locate, locate_other};
 pub use marker::VARIABLE as RUN_VARIABLE;
 pub use message::{Message, Priority};
 pub use process::Process;
-pub use running::{Running, now, report, report_not_started};
+pub use running::{Running, report, report_not_started};
 pub use session::{RunningTurn, Session};
 pub use settled::{Settled, SettledBy};
 pub use spec::{Environment, Input, Limits, Options, RecordTo};

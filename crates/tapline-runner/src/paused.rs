@@ -8,10 +8,10 @@ mod talking;
 use std::time::Duration;
 
 use tapline_session::{Category, Outcome, Report};
-use tokio::time::Instant;
 
 use crate::agent::Agent;
 use crate::answers::Others;
+use crate::epoch::Epoch;
 use crate::harness::Invocation;
 use crate::running::{Begun, Running};
 use crate::transport::memory::{Peer, pair};
@@ -25,8 +25,7 @@ const TASK: &str = r#"{"type":"system","subtype":"task_started","task_id":"t","t
 fn start(agent: Agent) -> (Running, Peer) {
     let (transport, peer) = pair();
     let begun = Begun {
-        started: Instant::now(),
-        started_at: None,
+        epoch: Epoch::now(),
         recorder: None,
         others: Others::new(false),
         no_background_tasks: false,

@@ -6,21 +6,21 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tapline_protocol::control::InitializeReply;
 use tapline_protocol::{Agent as Kind, InputShape, Record};
 use tapline_recording::Recorder;
-use tapline_session::{Collector, Ending, Fold, Format, Report, Run, What, rfc3339};
+use tapline_session::{Collector, Ending, Fold, Format, Report, Run, What};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 
 use crate::agent::Agent;
 use crate::answers::Others;
 use crate::control::Control;
 use crate::dialogue::{Dialogue, Patience};
 use crate::driver::{Driver, Wires};
+use crate::epoch::Epoch;
 use crate::error::StartError;
 use crate::harness::Invocation;
 use crate::journal::Journal;
@@ -59,8 +59,7 @@ pub struct Running {
 #[derive(Clone, Debug)]
 struct About {
     kind: Kind,
-    started_at: Option<String>,
-    started: Instant,
+    epoch: Epoch,
     label: Option<String>,
     recording: Option<String>,
 }
@@ -68,8 +67,7 @@ struct About {
 /// What a run has begun with.
 #[derive(Debug)]
 pub(crate) struct Begun {
-    pub(crate) started: Instant,
-    pub(crate) started_at: Option<String>,
+    pub(crate) epoch: Epoch,
     pub(crate) recorder: Option<Recorder>,
     /// What is known of hooks that are not ours.
     pub(crate) others: Others,
@@ -80,10 +78,10 @@ pub(crate) struct Begun {
 impl Running {
     /// Drives an agent over this transport. One that is answered, or spoken to, is told so first, and then what it is asked.
     pub(crate) fn over<T: Transport>(transport: T, mut agent: Agent, begun: Begun) -> Self {
-        let Begun { started, started_at, recorder, others, no_background_tasks, invocation } = begun;
+        let Begun { epoch, recorder, others, no_background_tasks, invocation } = begun;
         let killer = transport.killer();
         let clean = agent.record.as_ref().is_some_and(|to| to.redact);
-        let journal = Journal::new(recorder, clean.then(|| agent.redactor.clone()));
+        let journal = Journal::new(recorder, clean.then(|| agent.redactor.clone()), epoch);
         let (order, orders) = mpsc::unbounded_channel();
         let (send, updates) = mpsc::channel(WAITING);
         let (over, when_over) = watch::channel(None);
@@ -91,7 +89,7 @@ impl Running {
         let opening = agent.is_dialogue().then(|| Opening::of(&agent, &others));
         let (control, dialogue) = dialogue(&mut agent, others).unzip();
         let wires = Wires { orders, updates: send, over };
-        let driver = Driver::new(transport, &mut agent, journal, dialogue, wires, (started, no_background_tasks));
+        let driver = Driver::new(transport, &mut agent, journal, dialogue, wires, (epoch, no_background_tasks));
         let driver = tokio::spawn(driver.run());
         let begun = opening.zip(control.clone()).map(|(opening, control)| {
             let (tell, begun) = oneshot::channel();
@@ -107,8 +105,7 @@ impl Running {
             collector: Collector::default(),
             about: About {
                 kind: agent.kind,
-                started_at,
-                started,
+                epoch,
                 label: agent.label,
                 recording: agent.record.map(|to| to.folder.display().to_string()),
             },
@@ -204,7 +201,7 @@ impl Running {
 
     /// How long the run has been going on.
     pub fn elapsed(&self) -> Duration {
-        self.about.started.elapsed()
+        self.about.epoch.elapsed()
     }
 
     /// Waits for the end and returns the report.
@@ -224,10 +221,10 @@ impl Running {
         let conclusion = ended.unwrap_or_else(|| {
             let ending = Ending::default();
             let summary = Fold::for_agent(Some(self.about.kind)).finish(&ending);
-            Conclusion { summary, ending, duration: self.about.started.elapsed() }
+            Conclusion { summary, ending, duration: self.about.epoch.elapsed() }
         });
         let run = Run {
-            started_at: self.about.started_at.clone(),
+            started_at: self.about.epoch.stamp(),
             duration_ms: u64::try_from(conclusion.duration.as_millis()).ok(),
             label: self.about.label.clone(),
             recording: self.about.recording.clone(),
@@ -264,12 +261,6 @@ pub fn report_not_started(kind: Kind, error: &StartError, run: Run) -> Report {
     let summary = Fold::for_agent(Some(kind)).finish(&ending);
     let conclusion = Conclusion { summary, ending, duration: Duration::ZERO };
     report(Collector::default(), &conclusion, run)
-}
-
-/// The current time, RFC 3339.
-pub fn now() -> Option<String> {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
-    rfc3339(since.as_secs_f64())
 }
 
 /// The other direction, if there is one: the agent's input is then what it says.

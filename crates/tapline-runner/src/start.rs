@@ -5,17 +5,16 @@ mod command;
 
 use std::path::Path;
 
-use tokio::time::Instant;
-
 use crate::agent::Agent;
 use crate::answers::Others;
 use crate::environment::{self, Variables};
+use crate::epoch::Epoch;
 use crate::error::StartError;
 use crate::guard::Guard;
 use crate::harness::{self, Harness, Invocation, Wanted};
 use crate::locate::locate;
 use crate::marker;
-use crate::running::{Begun, Running, now};
+use crate::running::{Begun, Running};
 use crate::spawn::{Group, spawn};
 use crate::spec::Input;
 use crate::transport::child::ChildTransport;
@@ -24,7 +23,7 @@ use command::{command, not_started, recorder};
 impl Agent {
     /// Starts the agent.
     pub async fn start(mut self) -> Result<Running, StartError> {
-        let (started, started_at, kind) = (Instant::now(), now(), self.kind);
+        let (epoch, kind) = (Epoch::now(), self.kind);
         if self.is_dialogue() && matches!(self.input, Input::Messages { .. }) {
             let why = "your own messages and callbacks cannot be combined: the program that sends the messages also answers the questions";
             return Err(StartError::Refused(why.to_owned()));
@@ -46,7 +45,7 @@ impl Agent {
         let no_background_tasks = harness.no_background_tasks.and_then(|name| environment::value(&environment, name));
         let no_background_tasks = no_background_tasks.is_some_and(|value| value == "1");
         let mark = marker::random();
-        let facts = (started_at.as_ref(), no_background_tasks);
+        let facts = (epoch, no_background_tasks);
         let recorder = match recorder(&self, &program, &invocation, &environment, facts) {
             Some(begun) => Some(begun.await.map_err(|_| StartError::System {
                 agent: kind.name(),
@@ -66,7 +65,7 @@ impl Agent {
                 return Err(not_started(kind, program, error));
             }
         };
-        let begun = Begun { started, started_at, recorder, others, no_background_tasks, invocation };
+        let begun = Begun { epoch, recorder, others, no_background_tasks, invocation };
         Ok(Running::over(ChildTransport::new(child, mark, guard), self, begun))
     }
 }

@@ -3,6 +3,7 @@
 
 mod claude;
 mod codex;
+mod elapsed;
 mod prompts;
 mod rejected;
 mod sessions;
@@ -15,7 +16,7 @@ mod turns;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde::{Deserialize, Serialize};
-use tapline_protocol::{Agent, Dialect, Event, LineKind, Malformed, Record, SyntaxError};
+use tapline_protocol::{Agent, Dialect, Event, LineKind, Malformed, Moment, Record, SyntaxError};
 
 pub use codex::{CodexPart, ItemEntry, TurnCounts};
 pub use rejected::Rejected;
@@ -28,6 +29,7 @@ use crate::step::{Level, Notice, Odd, Said, Step, Task, Turn, What};
 use crate::text::{count_of, head, one_line};
 use crate::unwritten::Unwritten;
 use crate::verdict::{Ending, Evidence, TextFacts, Verdict, Warnings, judge};
+use elapsed::Elapsed;
 use prompts::Prompts;
 use sessions::Ids;
 use sides::Sides;
@@ -146,7 +148,8 @@ pub struct Fold {
     prompts: Prompts,
     spoken: Spoken,
     turns: Turns,
-    tasks: BTreeMap<String, Task>,
+    /// Each with its start.
+    tasks: BTreeMap<String, (Task, Option<Moment>)>,
     launched: BTreeSet<String>,
     denied: Recent,
     /// Calls that were not permitted.
@@ -186,6 +189,7 @@ struct Turns {
     duration_ms: Option<f64>,
     result_index: Option<u64>,
     seen: Recent,
+    elapsed: Elapsed,
 }
 
 impl Fold {
@@ -315,7 +319,14 @@ impl Fold {
         let said = |(parent, text): (&Option<String>, &String)| {
             let said = Said { text: text.clone(), message_id: None, uuid: None, aborted: true };
             let depth = self.calls.depth_in(parent.as_deref());
-            Step { line: self.stats.lines.total, at: None, parent: parent.clone(), depth, what: What::Text(said) }
+            Step {
+                line: self.stats.lines.total,
+                at: None,
+                arrived: None,
+                parent: parent.clone(),
+                depth,
+                what: What::Text(said),
+            }
         };
         self.typing.iter().filter(|(_, text)| !text.trim().is_empty()).map(said).collect()
     }
@@ -361,9 +372,9 @@ impl Fold {
                 format!("{} of {} turns failed before the last", turns.failed, turns.count),
             );
         }
-        let calls_of_tasks: HashSet<_> = tasks.values().filter_map(|task| task.tool_use_id.as_deref()).collect();
+        let calls_of_tasks: HashSet<_> = tasks.values().filter_map(|(task, _)| task.tool_use_id.as_deref()).collect();
         let launched_ended = !launched.is_empty()
-            && tasks.values().all(|task| task.terminal)
+            && tasks.values().all(|(task, _)| task.terminal)
             && (tasks.len() >= launched.len() || launched.iter().all(|call| calls_of_tasks.contains(call.as_str())));
         let aborted = turns.last.as_ref().is_some_and(Turn::is_aborted);
         let (answer, last_text) = side.answer(&turns, spoken.last(), ending, &mut warnings);
@@ -413,14 +424,15 @@ pub(crate) struct Steps<'r> {
 impl Steps<'_> {
     #[inline]
     pub(crate) fn push(&mut self, what: What) {
-        self.push_at(self.record.line, what);
+        self.push_at(self.record.line, self.record.arrived, what);
     }
 
     #[inline]
-    fn push_at(&mut self, line: u64, what: What) {
+    fn push_at(&mut self, line: u64, arrived: Option<Moment>, what: What) {
         self.steps.push(Step {
             line,
             at: self.record.envelope.timestamp.clone(),
+            arrived,
             parent: self.record.envelope.parent.clone(),
             depth: self.depth,
             what,

@@ -1,6 +1,6 @@
 //! What is sent to the agent. It is part of the conversation, but missing from the agent's own stream.
 
-use tapline_protocol::Decoder;
+use tapline_protocol::{Decoder, Moment, Record};
 
 use crate::fold::Fold;
 use crate::step::Step;
@@ -32,36 +32,42 @@ pub struct Host {
     messages: Option<Decoder>,
     /// Where it sends text: all of it is one prompt.
     text: Vec<u8>,
+    /// When it sent something last.
+    last: Option<Moment>,
 }
 
 impl Host {
     /// The input consists of messages, one JSON object per line (`--input-format stream-json`).
     pub fn with_messages() -> Self {
-        Self { messages: Some(Decoder::default()), text: Vec::new() }
+        Self { messages: Some(Decoder::default()), text: Vec::new(), last: None }
     }
 
     /// The input is text: all of it is one prompt.
     pub fn with_text() -> Self {
-        Self { messages: None, text: Vec::new() }
+        Self { messages: None, text: Vec::new(), last: None }
     }
 
-    /// Takes bytes that were sent and returns the prompts that they complete.
-    pub fn push(&mut self, bytes: &[u8], fold: &mut Fold) -> Vec<Step> {
+    /// Takes bytes that were sent at this moment and returns the prompts that they complete.
+    pub fn push(&mut self, bytes: &[u8], at: Option<Moment>, fold: &mut Fold) -> Vec<Step> {
+        if !bytes.is_empty() {
+            self.last = at;
+        }
         let Some(decoder) = &mut self.messages else {
             self.text.extend_from_slice(bytes);
+            fold.sends(self.last);
             return Vec::new();
         };
-        let records = decoder.push(bytes);
-        records.iter().flat_map(|record| fold.sent(record)).collect()
+        decoder.push(bytes).into_iter().flat_map(|record| fold.sent(&Record { arrived: at, ..record })).collect()
     }
 
     /// The input has ended.
     pub fn close(&mut self, fold: &mut Fold) -> Vec<Step> {
         if let Some(decoder) = &mut self.messages {
-            return decoder.finish().iter().flat_map(|record| fold.sent(record)).collect();
+            let (records, arrived) = (decoder.finish().into_iter(), self.last);
+            return records.flat_map(|record| fold.sent(&Record { arrived, ..record })).collect();
         }
         let text = std::mem::take(&mut self.text);
         let text = String::from_utf8_lossy(&text);
-        if text.trim().is_empty() { Vec::new() } else { fold.prompt(&text).into_iter().collect() }
+        if text.trim().is_empty() { Vec::new() } else { fold.prompt(&text, self.last).into_iter().collect() }
     }
 }

@@ -1,6 +1,7 @@
 //! Renderers: steps in, text out. Pure: no terminal, no clock, no configuration but what they are given.
 //! To add one: a file in `render/` and a variant of [`Format`]; the snapshots of fixtures × formats pick it up.
 
+mod column;
 mod digest;
 mod html;
 mod lines;
@@ -17,6 +18,7 @@ mod terminal;
 mod transcript;
 mod typing;
 
+pub use column::Times;
 pub use digest::digest;
 pub use html::CONTENT_POLICY;
 pub use output::{OutputError, Outputs, has_documents, verbose_item};

@@ -27,7 +27,7 @@ use crate::verdict::Verdict;
 #[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct Report {
     pub schema: u32,
-    #[serde(serialize_with = "agent_name", deserialize_with = "crate::step::agent_named")]
+    #[serde(serialize_with = "agent_name", deserialize_with = "crate::step::reading::agent_named")]
     pub agent: Option<Agent>,
     pub format: Format,
     pub run: Run,
@@ -136,6 +136,8 @@ pub struct CallEntry {
     pub title: String,
     pub status: CallStatus,
     pub result: Option<ResultEntry>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
 }
 
 /// Its result.
@@ -176,6 +178,8 @@ pub struct TaskEntry {
     pub description: Option<String>,
     #[serde(rename = "type")]
     pub kind: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
 }
 
 /// The sum of the partial messages.

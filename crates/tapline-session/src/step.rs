@@ -2,14 +2,14 @@
 //! so no two of them can disagree. `convert --to steps` writes them; docs/STEPS.md describes them.
 
 pub(crate) mod pairs;
-mod reading;
+pub(crate) mod reading;
 mod words;
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use tapline_protocol::totals::{Cost, Errors, ModelUsages, RawUsage};
-use tapline_protocol::{Agent, Json, Number};
+use tapline_protocol::{Agent, Json, Moment, Number};
 
 pub use words::{CallStatus, DeltaKind, Level, Phase};
 
@@ -26,6 +26,9 @@ pub struct Step {
     /// The agent's own timestamp.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
+    /// When the line arrived, in milliseconds since 1970: by the clock of the run, by its recording, or as a transcript says.
+    #[serde(rename = "arrived_ms", skip_serializing_if = "Option::is_none")]
+    pub arrived: Option<Moment>,
     /// The call that started the sub-agent; absent for the main thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
@@ -106,18 +109,13 @@ pub enum What {
     Odd(Odd),
 }
 
-/// An agent by its name; none that this version does not know.
-pub(crate) fn agent_named<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Agent>, D::Error> {
-    Ok(Agent::named(&String::deserialize(deserializer)?))
-}
-
 /// The start of a session.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct SessionInfo {
     /// Whose session it is.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "agent_named")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "reading::agent_named")]
     pub agent: Option<Agent>,
     /// The id with which it can be resumed.
     pub id: Option<String>,
@@ -246,6 +244,9 @@ pub struct Answer {
     pub is_error: bool,
     /// Its index in the event.
     pub block: usize,
+    /// The time from the call to this result, including what it waited for (a permission, for example).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
 }
 
 /// A call that the API ran.
@@ -372,6 +373,9 @@ pub struct Turn {
     pub model_usage: Option<ModelUsages>,
     /// What this turn cost.
     pub cost_usd: Option<f64>,
+    /// The time from the turn's prompt or first event to its end, as it arrived; `duration_ms` is the agent's own count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub elapsed_ms: Option<u64>,
     /// The error message for people.
     #[serde(skip)]
     pub message: Unwritten<Option<String>>,
@@ -478,6 +482,9 @@ pub struct Task {
     /// What it is doing, or has done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
+    /// How long it took, once it has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
 }
 
 /// A run of a hook.

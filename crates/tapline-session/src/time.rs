@@ -1,6 +1,7 @@
 //! Moments and lengths of time, written for people and for machines.
 
 use jiff::Timestamp;
+use tapline_protocol::Moment;
 
 /// Seconds since 1970 as RFC 3339, in UTC; `None` for what no calendar has.
 pub fn rfc3339(seconds: f64) -> Option<String> {
@@ -16,6 +17,22 @@ pub fn rfc3339(seconds: f64) -> Option<String> {
 /// Seconds since 1970 of a moment in RFC 3339.
 pub fn parse_rfc3339(text: &str) -> Option<i64> {
     text.parse::<Timestamp>().ok().map(Timestamp::as_second)
+}
+
+/// The moment of a timestamp in RFC 3339.
+pub fn parse_moment(text: &str) -> Option<Moment> {
+    u64::try_from(text.parse::<Timestamp>().ok()?.as_millisecond()).ok().map(Moment::from_millis)
+}
+
+/// Milliseconds in one word, to the tenth of a second: `0.4s`, `12.4s`, `4m05.1s`; from an hour on to the second: `2h03m05s`.
+pub fn short_duration(ms: u64) -> String {
+    let tenths = ms.saturating_add(50) / 100;
+    let (minutes, seconds, tenth) = (tenths / 600, tenths / 10 % 60, tenths % 10);
+    match minutes {
+        0 => format!("{seconds}.{tenth}s"),
+        1..60 => format!("{minutes}m{seconds:02}.{tenth}s"),
+        _ => format!("{}h{:02}m{seconds:02}s", minutes / 60, minutes % 60),
+    }
 }
 
 /// Milliseconds as people say them: `850 ms`, `3.2 s`, `4m 05s`, `2h 03m`.
@@ -53,6 +70,23 @@ mod tests {
         assert_eq!(rfc3339(-1.0), None);
         assert_eq!(rfc3339(f64::NAN), None);
         assert_eq!(rfc3339(1e300), None);
+    }
+
+    #[test]
+    fn lengths_in_one_word() {
+        let told = [(0, "0.0s"), (49, "0.0s"), (50, "0.1s"), (12_449, "12.4s"), (59_949, "59.9s"), (59_950, "1m00.0s")];
+        for (ms, word) in told.into_iter().chain([(245_130, "4m05.1s"), (3_599_950, "1h00m00s"), (7_385_000, "2h03m05s")]) {
+            assert_eq!(short_duration(ms), word, "{ms}");
+        }
+        assert!(short_duration(u64::MAX).ends_with('s'));
+    }
+
+    #[test]
+    fn moments_have_milliseconds() {
+        let moment = |text| parse_moment(text).map(Moment::as_millis);
+        assert_eq!(moment("1970-01-01T00:00:01.25Z"), Some(1_250));
+        assert_eq!(moment("1970-01-01T01:00:00.001+01:00"), Some(1));
+        assert_eq!((moment("1969-12-31T23:59:59Z"), moment("yesterday")), (None, None));
     }
 
     #[test]

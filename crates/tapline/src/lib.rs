@@ -69,8 +69,8 @@ pub use tapline_session as session;
 pub use tapline_archive::{Source, SourceError, report, report_of, report_of_bytes};
 pub use tapline_protocol::control::{HookReply, PermissionUpdate, Request};
 pub use tapline_protocol::{
-    Agent as AgentKind, Decoder, Envelope, Event, Input, InputFormat, InputShape, Json, Number, Reader, Record, StopReason,
-    Value,
+    Agent as AgentKind, Decoder, Envelope, Event, Input, InputFormat, InputShape, Json, Moment, Number, Reader, Record,
+    StopReason, Value,
 };
 #[cfg(feature = "run")]
 pub use tapline_runner::{

@@ -2,6 +2,7 @@
 
 use std::error::Error as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tapline_archive::{Note, Options, Source, SourceError, report, report_of, report_of_bytes};
 use tapline_protocol::{Agent, Json, StopReason};
@@ -35,10 +36,14 @@ const RESULT: &str = r#"{"type":"result","subtype":"success","is_error":false,"r
 
 fn record(folder: &Path, meta: &Meta, stdout: &[&str], end: Option<&End>) {
     let mut recorder = Recorder::create(folder, meta, Sync::EverySecond).unwrap();
-    recorder.write(Stream::Stdin, b"What is 2 + 2?");
-    recorder.write(Stream::Stderr, b"using ANTHROPIC_API_KEY=sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789\n");
+    recorder.write_at(Stream::Stdin, b"What is 2 + 2?", Duration::ZERO);
+    recorder.write_at(
+        Stream::Stderr,
+        b"using ANTHROPIC_API_KEY=sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789\n",
+        Duration::ZERO,
+    );
     for line in stdout {
-        recorder.write(Stream::Stdout, format!("{line}\n").as_bytes());
+        recorder.write_at(Stream::Stdout, format!("{line}\n").as_bytes(), Duration::from_secs(1));
     }
     if let Some(end) = end {
         recorder.finish(end).unwrap();

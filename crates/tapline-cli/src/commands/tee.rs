@@ -123,6 +123,7 @@ fn begin(args: &Tee, kind: Agent, program: &Path) -> Result<Recorder> {
         cwd: std::env::current_dir().ok().map(|path| path.display().to_string()),
         env_names: std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned()).collect(),
         started_at: tapline_runner::now(),
+        started_ms: Some(tapline_runner::moment()),
         label: None,
         tapline: Some(env!("CARGO_PKG_VERSION").to_owned()),
         ..Meta::default()

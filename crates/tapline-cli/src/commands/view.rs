@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
 use tapline_session::Verdict;
-use tapline_session::render::{Format, TerminalOptions};
+use tapline_session::render::{Format, TerminalOptions, Times};
 use tapline_session::text::visible;
 
 use crate::args::{Look, View};
@@ -35,7 +35,9 @@ pub(crate) fn run(args: &View) -> Result<u8> {
         match source {
             Ok(source) => {
                 let source = if args.redact { source.redacted()? } else { source };
-                let verdict = show(source, options)?;
+                let since = source.started().map_or(Times::SinceFirst, Times::Since);
+                let times = if args.times { since } else { Times::Hidden };
+                let verdict = show(source, TerminalOptions { times, ..options })?;
                 if let Some(why) = exit::failure(&verdict).filter(|_| args.exit_status) {
                     ci::annotate(&why);
                     worst = if worst == 0 { verdict.exit_code() } else { worst };
@@ -62,6 +64,7 @@ pub(crate) fn options(look: Look) -> TerminalOptions {
         thinking: false,
         partial: false,
         ci_log: ci::is_job_log(),
+        times: Times::Hidden,
     }
 }
 
@@ -69,7 +72,15 @@ pub(crate) fn options(look: Look) -> TerminalOptions {
 pub(crate) fn show(mut source: Source, options: TerminalOptions) -> Result<Verdict> {
     let mut renderer = Format::Terminal(options).renderer();
     let mut out = output::stdout();
+    let mut waits_for_times = options.times != Times::Hidden;
     while let Some((_, steps)) = source.next()? {
+        if waits_for_times {
+            waits_for_times = steps.iter().all(|step| step.arrived.is_none());
+            if waits_for_times && source.has_no_times() {
+                waits_for_times = false;
+                source.tell_no_times();
+            }
+        }
         if options.live {
             let (columns, rows) = output::size();
             renderer.resize(columns, rows);
@@ -80,6 +91,9 @@ pub(crate) fn show(mut source: Source, options: TerminalOptions) -> Result<Verdi
         if source.may_wait() {
             out.flush()?;
         }
+    }
+    if waits_for_times {
+        source.tell_no_times();
     }
     if !options.partial {
         for step in source.unfinished() {

@@ -130,6 +130,20 @@ fn libraries_are_silent_and_pure() {
 }
 
 #[test]
+fn no_clock_is_asked_below_the_runner() {
+    const CLOCKS: &[&str] = &["Instant::now", "SystemTime::now", "Timestamp::now", ".elapsed()"];
+    const BELOW: &[&str] = &["tapline-protocol/src", "tapline-session/src", "tapline-recording/src"];
+    for (path, text) in sources().into_iter().filter(|(path, _)| BELOW.iter().any(|part| path.to_str().unwrap().contains(part)))
+    {
+        let code = text.split("#[cfg(test)]").next().unwrap();
+        let asked = CLOCKS.iter().find(|clock| code.contains(**clock));
+        // The name of a new recording says when it was made.
+        let expected = path.ends_with("tapline-recording/src/store.rs").then_some(&"Timestamp::now");
+        assert_eq!(asked, expected, "{}", path.display());
+    }
+}
+
+#[test]
 fn every_fixture_is_described_and_every_description_has_its_fixture() {
     let folder = root().join("fixtures");
     let readme = std::fs::read_to_string(folder.join("README.md")).unwrap();

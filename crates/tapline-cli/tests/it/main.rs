@@ -55,6 +55,8 @@ mod tapline;
 #[cfg(test)]
 mod telling;
 #[cfg(test)]
+mod timing;
+#[cfg(test)]
 mod viewing;
 #[cfg(test)]
 mod workflows;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tapline_protocol::StopReason;
+use tapline_protocol::{Moment, StopReason};
 use tapline_recording::{End, Meta, Piece, Recorder, Recording, RecordingError, Stop, Stream, Sync};
 
 struct Folder(PathBuf);
@@ -140,4 +140,50 @@ fn nothing_is_written_over() {
 fn a_folder_that_cannot_be_made_is_named() {
     let error = Recorder::create(Path::new("/proc/nothing/here"), &meta(), Sync::EverySecond).unwrap_err();
     assert!(error.to_string().contains("/proc/nothing/here"), "{error}");
+}
+
+#[test]
+fn a_line_arrived_with_the_piece_that_has_its_last_byte() {
+    let folder = Folder::new("arrivals");
+    let started = Moment::from_millis(1_000_000);
+    let meta = Meta { started_at: Some("2026-01-01T00:00:00Z".into()), started_ms: Some(started), ..meta() };
+    let mut recorder = Recorder::create(&folder.0, &meta, Sync::Always).unwrap();
+    recorder.write_at(Stream::Stdin, b"prompt\n", Duration::from_micros(1_999));
+    for (bytes, ms) in [(&b"one\ntw"[..], 10), (b"o\n", 20), (b"three\nfour\n", 30), (b"five", 40)] {
+        recorder.write_at(Stream::Stderr, b"aside\n", Duration::from_millis(ms));
+        recorder.write_at(Stream::Stdout, bytes, Duration::from_micros(ms * 1_000 + 999));
+    }
+    recorder.finish(&End::default()).unwrap();
+    let recording = Recording::open(&folder.0).unwrap();
+    assert_eq!(recording.started(), started);
+    let told = |recording: &Recording| {
+        let mut arrivals = recording.arrivals().unwrap();
+        [4, 8, 14, 19, 23].map(|end| arrivals.at(end).map(|at| at.as_millis() - recording.started().as_millis()))
+    };
+    assert_eq!(told(&recording), [Some(10), Some(20), Some(30), Some(30), Some(40)]);
+    let sent: Vec<_> = recording.sent().unwrap().map(|sent| sent.at).collect();
+    assert_eq!(sent, [Some(started.after(Duration::from_millis(1)))]);
+
+    // An older recording has the second in which it started.
+    let (mut older, mut cut) = (recording.clone(), recording.clone());
+    older.meta.started_ms = None;
+    assert_eq!(older.started(), Moment::from_millis(1_767_225_600_000));
+    assert_eq!(told(&older), [Some(10), Some(20), Some(30), Some(30), Some(40)]);
+
+    // What `times` does not tell of has no time.
+    let times = folder.0.join("times");
+    let whole = std::fs::read_to_string(&times).unwrap();
+    cut.end = None;
+    std::fs::write(&times, whole.split_inclusive('\n').take(5).collect::<String>() + "o 2").unwrap();
+    assert_eq!(told(&cut), [Some(10), Some(20), None, None, None]);
+    assert_eq!(cut.sent().unwrap().count(), 1);
+
+    // Where stdout was edited, no time fits; nor is there one without the file.
+    std::fs::write(&times, &whole).unwrap();
+    assert!(recording.arrivals().is_some());
+    std::fs::write(recording.stdout(), "one\n").unwrap();
+    assert!(recording.arrivals().is_none());
+    std::fs::remove_file(&times).unwrap();
+    assert!(cut.arrivals().is_none());
+    assert_eq!(cut.sent().unwrap().map(|sent| sent.at).collect::<Vec<_>>(), [None]);
 }

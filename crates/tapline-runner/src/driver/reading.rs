@@ -31,14 +31,14 @@ enum Read {
 impl<T: Transport> Driver<T> {
     pub(super) fn take_fed(&mut self, fed: Fed) {
         let steps = match fed {
-            Fed::Sent(bytes) => {
+            Fed::Sent(bytes, at) => {
                 // In a dialogue most of what is sent begins no turn: requests, answers. And what we say is no sign of the agent's
                 // life.
                 if self.dialogue.is_none() {
                     self.clocks.hear(Instant::now());
                     self.activity.sent();
                 }
-                self.host.push(&bytes, &mut self.fold)
+                self.host.push(&bytes, Some(self.epoch.moment_of(at)), &mut self.fold)
             }
             Fed::Closed => {
                 let now = Instant::now();
@@ -101,9 +101,13 @@ impl<T: Transport> Driver<T> {
     pub(super) fn take(&mut self, stream: Stream, count: usize) {
         let buffer = if stream == Stream::Stdout { self.stdout.take() } else { self.stderr.take() };
         let buffer = Arc::new(buffer);
-        match self.journal.write(stream, &buffer, count) {
+        let (since, written) = self.journal.write(stream, &buffer, count);
+        if stream == Stream::Stdout && count > 0 {
+            self.state.last_output = Some(since);
+        }
+        match written {
             Some(written) => {
-                self.state.writing = Some(Writing { stream, buffer, count, since: Instant::now(), written });
+                self.state.writing = Some(Writing { stream, buffer, count, since, written });
             }
             None => self.taken(stream, buffer, count),
         }
@@ -183,7 +187,9 @@ impl<T: Transport> Driver<T> {
         } else {
             self.clocks.hear(now);
         }
-        for record in records {
+        let arrived = self.state.last_output.map(|at| self.epoch.moment_of(at));
+        for mut record in records {
+            record.arrived = arrived;
             let steps = self.fold.apply(&record);
             self.activity.accept(&record, &steps, now);
             let heard = self.dialogue.as_mut().map(|dialogue| dialogue.accept(&record, &steps, &self.activity));

@@ -16,6 +16,7 @@ use crate::activity::Activity;
 use crate::agent::Agent;
 use crate::clocks::Clocks;
 use crate::dialogue::Dialogue;
+use crate::epoch::Epoch;
 use crate::input::{Fed, feed};
 use crate::journal::Journal;
 use crate::spec::Input;
@@ -50,7 +51,7 @@ pub(crate) struct Driver<T: Transport> {
     /// What is said the other way, where something is.
     pub(super) dialogue: Option<Dialogue>,
     pub(super) ending: Ending,
-    pub(super) started: Instant,
+    pub(super) epoch: Epoch,
     pub(super) state: State,
 }
 
@@ -62,6 +63,8 @@ pub(super) struct State {
     pub(super) exit: Option<ExitStatus>,
     pub(super) exited_at: Option<Instant>,
     pub(super) last_read: Option<Instant>,
+    /// When the agent's last output came.
+    pub(super) last_output: Option<Instant>,
     /// Read, but not handed over yet, and how much that is.
     pub(super) pending: Vec<Update>,
     pub(super) pending_bytes: usize,
@@ -103,7 +106,7 @@ impl<T: Transport> Driver<T> {
         journal: Journal,
         dialogue: Option<Dialogue>,
         wires: Wires,
-        (started, no_background_tasks): (Instant, bool),
+        (epoch, no_background_tasks): (Epoch, bool),
     ) -> Self {
         let Streams { input, output, errors } = transport.streams();
         let (report_fed, fed) = mpsc::unbounded_channel();
@@ -118,8 +121,8 @@ impl<T: Transport> Driver<T> {
             converses: takes_more,
             fed,
             wires,
-            clocks: Clocks::new(agent.limits, started, takes_more),
-            activity: Activity::new(agent.converses, started),
+            clocks: Clocks::new(agent.limits, epoch.instant(), takes_more),
+            activity: Activity::new(agent.converses, epoch.instant()),
             ladder: Ladder::new(agent.limits.grace),
             decoder: Decoder::default().for_agent(Some(agent.kind)),
             fold: Fold::for_agent(Some(agent.kind)),
@@ -129,7 +132,7 @@ impl<T: Transport> Driver<T> {
             redactor: agent.redactor.clone(),
             dialogue,
             ending: Ending { no_heuristics: agent.no_heuristics, no_background_tasks, ..Ending::default() },
-            started,
+            epoch,
             state: State::default(),
         }
     }

@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 
 use crate::agent::Agent;
 use crate::environment;
+use crate::epoch::Epoch;
 use crate::error::StartError;
 use crate::harness::Invocation;
 use crate::marker;
@@ -45,7 +46,7 @@ pub(super) fn recorder(
     program: &Path,
     invocation: &Invocation,
     environment: &environment::Variables,
-    (started_at, no_background_tasks): (Option<&String>, bool),
+    (epoch, no_background_tasks): (Epoch, bool),
 ) -> Option<BegunRecording> {
     let to = agent.record.as_ref()?;
     let program = program.display().to_string();
@@ -58,7 +59,8 @@ pub(super) fn recorder(
         argv: std::iter::once(program).chain(args).collect(),
         cwd: agent.cwd.clone().or_else(|| std::env::current_dir().ok()).map(|cwd| shown(cwd.display().to_string())),
         env_names: environment.keys().map(|name| name.to_string_lossy().into_owned()).collect(),
-        started_at: started_at.cloned(),
+        started_at: epoch.stamp(),
+        started_ms: Some(epoch.moment()),
         label: agent.label.clone().map(shown),
         tapline: Some(env!("CARGO_PKG_VERSION").to_owned()),
         no_heuristics: agent.no_heuristics,

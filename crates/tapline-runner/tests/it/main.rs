@@ -28,3 +28,5 @@ mod ruling;
 mod scripted;
 #[cfg(test)]
 mod starting;
+#[cfg(test)]
+mod timing;

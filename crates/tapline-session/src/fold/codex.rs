@@ -138,6 +138,7 @@ impl Fold {
     pub(super) fn turn_started(&mut self, out: &mut Steps<'_>) {
         self.sides.codex.final_answer = None;
         self.turns.open = true;
+        self.turns.elapsed.begin(out.record.arrived);
         self.ledger.turn_started();
         out.quiet(None);
     }
@@ -313,7 +314,7 @@ impl Fold {
             input,
             message_id: None,
         };
-        if self.calls.start(&call, out.record.line, out.depth()) {
+        if self.calls.start(&call, out.record, out.depth()) {
             out.push(What::Call(call));
         }
         if completed {
@@ -329,8 +330,8 @@ impl Fold {
             if status == CallStatus::Denied {
                 self.deny(key.clone(), Some(name.clone()), None, None, out);
             }
-            let again = self.calls.answer(key.as_ref()).is_some_and(|(_, again)| again);
-            if again {
+            let seen = self.calls.answer(key.as_ref());
+            if seen.as_ref().is_some_and(|(_, again)| *again) {
                 return out.odd("repeated-answer", format!("{name} already has a result"));
             }
             out.push(What::Answer(Answer {
@@ -342,6 +343,7 @@ impl Fold {
                 text: answer_text(&merged),
                 is_error: !ok,
                 block: 0,
+                duration_ms: seen.and_then(|(call, _)| call.took(out.record)),
             }));
         }
     }

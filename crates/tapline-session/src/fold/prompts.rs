@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use tapline_protocol::Moment;
+
 use super::Fold;
 use crate::recent::hash;
 use crate::step::{Step, What};
@@ -42,10 +44,16 @@ fn meet(others: &mut VecDeque<u64>, own: &mut VecDeque<u64>, text: &str) -> bool
 }
 
 impl Fold {
-    /// Takes a prompt that the host sent to the agent; none if the agent has said it already.
-    pub fn prompt(&mut self, text: &str) -> Option<Step> {
+    /// Something of a prompt was sent at this moment.
+    pub(crate) fn sends(&mut self, at: Option<Moment>) {
+        self.turns.elapsed.sent(at);
+    }
+
+    /// Takes a prompt that the host sent to the agent at this moment; none if the agent has said it already.
+    pub fn prompt(&mut self, text: &str, arrived: Option<Moment>) -> Option<Step> {
+        self.sends(arrived);
         let what = || What::Prompt { text: text.to_owned() };
         let line = self.stats.lines.total;
-        self.prompts.send(text).then(|| Step { line, at: None, parent: None, depth: 0, what: what() })
+        self.prompts.send(text).then(|| Step { line, at: None, arrived, parent: None, depth: 0, what: what() })
     }
 }

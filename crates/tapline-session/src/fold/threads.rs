@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use tapline_protocol::{Moment, Record};
+
 use crate::step::{Answer, Call};
 
 /// How many calls are remembered after their answer: sub-agents in the background go on speaking.
@@ -21,8 +23,24 @@ pub(crate) struct Seen {
     pub(crate) title: String,
     pub(crate) done: Cow<'static, str>,
     pub(crate) line: u64,
+    began: Option<Moment>,
     depth: usize,
     answered: bool,
+}
+
+impl Seen {
+    /// The time from the call to what came in this record; unknown where both came in one.
+    pub(crate) fn took(&self, end: &Record) -> Option<u64> {
+        end.arrived?.millis_since(self.began.filter(|_| self.line != end.line)?)
+    }
+}
+
+/// An answer whose call has not come.
+#[derive(Debug)]
+pub(crate) struct Early {
+    pub(crate) answer: Answer,
+    pub(crate) line: u64,
+    pub(crate) arrived: Option<Moment>,
 }
 
 /// The calls of a session, by id.
@@ -31,7 +49,7 @@ pub(crate) struct Calls {
     seen: HashMap<String, Seen>,
     order: VecDeque<String>,
     /// Answers whose call has not come, the newest last.
-    orphans: VecDeque<(Answer, u64)>,
+    orphans: VecDeque<Early>,
     orphan_bytes: usize,
     /// Answers without a call that are no longer remembered.
     pub(crate) forgotten: usize,
@@ -44,13 +62,16 @@ impl Calls {
     }
 
     /// Remembers a call; `false` if it was there already.
-    pub(crate) fn start(&mut self, call: &Call, line: u64, depth: usize) -> bool {
+    pub(crate) fn start(&mut self, call: &Call, record: &Record, depth: usize) -> bool {
         let Some(id) = &call.id else { return true };
         if self.seen.contains_key(id) {
             return false;
         }
-        let (name, title) = (call.name.clone(), call.title.clone());
-        self.seen.insert(id.clone(), Seen { name, title, done: call.done.clone(), line, depth, answered: false });
+        let (name, title, Record { line, arrived: began, .. }) = (call.name.clone(), call.title.clone(), record);
+        self.seen.insert(
+            id.clone(),
+            Seen { name, title, done: call.done.clone(), line: *line, began: *began, depth, answered: false },
+        );
         self.order.push_back(id.clone());
         self.forget();
         true
@@ -69,28 +90,28 @@ impl Calls {
     }
 
     /// Remembers an answer whose call may still come.
-    pub(crate) fn keep_orphan(&mut self, answer: &Answer, line: u64) {
-        self.orphans.push_back((answer.clone(), line));
+    pub(crate) fn keep_orphan(&mut self, answer: &Answer, record: &Record) {
+        self.orphans.push_back(Early { answer: answer.clone(), line: record.line, arrived: record.arrived });
         self.orphan_bytes += answer.text.len();
         // The oldest lose their text first: that they came is still told.
         while self.orphan_bytes > ORPHAN_BYTES || self.orphans.len() > ORPHANS {
-            let Some((oldest, _)) = self.orphans.pop_front() else { break };
-            self.orphan_bytes -= oldest.text.len();
+            let Some(oldest) = self.orphans.pop_front() else { break };
+            self.orphan_bytes -= oldest.answer.text.len();
             self.forgotten += 1;
         }
     }
 
     /// The answer that came before this call.
-    pub(crate) fn take_orphan(&mut self, id: Option<&String>) -> Option<(Answer, u64)> {
-        let at = self.orphans.iter().position(|(answer, _)| id.is_some() && answer.id.as_ref() == id)?;
+    pub(crate) fn take_orphan(&mut self, id: Option<&String>) -> Option<Early> {
+        let at = self.orphans.iter().position(|early| id.is_some() && early.answer.id.as_ref() == id)?;
         let orphan = self.orphans.remove(at)?;
-        self.orphan_bytes -= orphan.0.text.len();
+        self.orphan_bytes -= orphan.answer.text.len();
         Some(orphan)
     }
 
     /// The answers whose call never came.
     pub(crate) fn orphans(&self) -> impl Iterator<Item = (&str, u64)> {
-        self.orphans.iter().map(|(answer, line)| (answer.id.as_deref().unwrap_or("(none)"), *line))
+        self.orphans.iter().map(|early| (early.answer.id.as_deref().unwrap_or("(none)"), early.line))
     }
 
     /// Whether this call waits for its answer.

@@ -55,6 +55,7 @@ impl Fold {
     pub(super) fn push_turn(&mut self, mut turn: Turn, out: &mut Steps<'_>) {
         let blemished = self.is_blemished();
         let turns = &mut self.turns;
+        turn.elapsed_ms = turns.elapsed.end(out.record.arrived);
         let count = if turns.all_num_turns > 0 { turns.all_num_turns } else { turns.count as u64 };
         *turn.so_far = SoFar {
             turns: count,

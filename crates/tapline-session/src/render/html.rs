@@ -9,6 +9,7 @@ use super::{Render, Style};
 use crate::fold::Summary;
 use crate::step::{Answer, Call, CallStatus, SessionInfo, Step, What};
 use crate::text::{count_of, head, one_line, visible};
+use crate::time::short_duration;
 
 const STYLE: &str = include_str!("html/style.css");
 
@@ -142,7 +143,11 @@ impl Html {
                 let text = escaped(&one_line(&remark.text));
                 self.markup(
                     step,
-                    format!("<div class=\"line {class}\"><span class=mark>{}</span> {text}</div>\n", remark.mark),
+                    format!(
+                        "<div class=\"line {class}\"><span class=mark>{}</span> {text}{}</div>\n",
+                        remark.mark,
+                        took(remark.took)
+                    ),
                 );
             }
             Shown::Partial(_) | Shown::Nothing => {}
@@ -170,7 +175,11 @@ impl Html {
             None => escaped(&call.title),
         };
         let open = if class == "bad" { " open" } else { "" };
-        let _ = writeln!(out, "<details{open}><summary class={class}><span class=mark>{mark}</span> {word}: {title}</summary>");
+        let took = took(answer.and_then(|answer| answer.duration_ms));
+        let _ = writeln!(
+            out,
+            "<details{open}><summary class={class}><span class=mark>{mark}</span> {word}: {title}{took}</summary>"
+        );
         if let Some(input) = &call.input {
             let _ = writeln!(out, "<pre>{}</pre>", limited(&crate::call::input_text(&call.name, input)));
         }
@@ -184,6 +193,11 @@ impl Html {
             out.push_str("</div>\n");
         }
     }
+}
+
+/// How long something took, if that is known: small and quiet.
+fn took(ms: Option<u64>) -> String {
+    ms.map(|ms| format!(" <small class=quiet>{}</small>", short_duration(ms))).unwrap_or_default()
 }
 
 fn limited(text: &str) -> String {

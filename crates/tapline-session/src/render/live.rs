@@ -17,6 +17,8 @@ pub(super) struct Live {
     running: Vec<(Option<String>, usize, String)>,
     /// What the run is doing, below them.
     status: Option<String>,
+    /// The columns at the left that are somebody else's.
+    pub(super) margin: usize,
     /// The columns that each drawn line takes.
     drawn: Vec<usize>,
 }
@@ -64,17 +66,18 @@ impl Live {
     pub(super) fn draw(&mut self, typed: &str, style: Style, columns: usize, rows: usize) -> String {
         let mut out = String::new();
         if !typed.is_empty() {
-            self.drawn.push(width(typed));
+            self.drawn.push(width_without_style(typed, style));
             let _ = writeln!(out, "{typed}");
         }
+        let margin = " ".repeat(self.margin);
         let hidden = self.running.len().saturating_sub(SHOWN.min(rows.saturating_sub(3)).max(1));
         for (_, depth, text) in self.running.iter().skip(hidden) {
-            let line = fit(&format!("{}▸ {text}", indent(*depth)), columns.saturating_sub(1)).into_owned();
+            let line = fit(&format!("{margin}{}▸ {text}", indent(*depth)), columns.saturating_sub(1)).into_owned();
             self.drawn.push(width(&line));
             let _ = writeln!(out, "{}{line}{}", style.cyan, style.reset);
         }
         if hidden > 0 {
-            let line = format!("  … and {hidden} more");
+            let line = format!("{margin}  … and {hidden} more");
             self.drawn.push(width(&line));
             let _ = writeln!(out, "{}{line}{}", style.dim, style.reset);
         }
@@ -85,4 +88,9 @@ impl Live {
         }
         out
     }
+}
+
+/// The columns of a line that is being typed: the time before it may be dim.
+fn width_without_style(line: &str, style: Style) -> usize {
+    width(line).saturating_sub([style.dim, style.reset].into_iter().filter(|code| line.contains(code)).map(width).sum())
 }

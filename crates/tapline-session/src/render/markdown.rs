@@ -9,6 +9,7 @@ use super::{Render, Style};
 use crate::fold::Summary;
 use crate::step::{Answer, Call, CallStatus, Said, SessionInfo, Step, Turn};
 use crate::text::count_of;
+use crate::time::short_duration;
 use escape::title;
 pub(super) use escape::{code_block, inline, prose};
 
@@ -72,11 +73,11 @@ impl Markdown {
             self.running.remove(at);
         }
         let what = title(answer.title.as_deref().or(answer.name.as_deref()).unwrap_or("a call"));
-        let done = answer.done.as_deref().unwrap_or("called");
+        let (done, took) = (answer.done.as_deref().unwrap_or("called"), took(answer.duration_ms));
         match answer.status {
-            CallStatus::Ok | CallStatus::Pending => self.item(depth, &format!("✓ {done}: {what}")),
-            CallStatus::Error => self.item(depth, &format!("✗ {done}: {what}{}", excerpt(&answer.text))),
-            CallStatus::Denied => self.item(depth, &format!("✗ denied: {what}{}", excerpt(&answer.text))),
+            CallStatus::Ok | CallStatus::Pending => self.item(depth, &format!("✓ {done}: {what}{took}")),
+            CallStatus::Error => self.item(depth, &format!("✗ {done}: {what}{took}{}", excerpt(&answer.text))),
+            CallStatus::Denied => self.item(depth, &format!("✗ denied: {what}{took}{}", excerpt(&answer.text))),
         }
     }
 
@@ -86,6 +87,11 @@ impl Markdown {
         }
         turn.news().map(|text| self.block(0, &prose(text))).unwrap_or_default()
     }
+}
+
+/// How long something took, if that is known.
+fn took(ms: Option<u64>) -> String {
+    ms.map(|ms| format!(" · {}", short_duration(ms))).unwrap_or_default()
 }
 
 /// The first lines of what a failed call gave back, as part of its list item.
@@ -130,7 +136,7 @@ impl Markdown {
             Shown::Remark(remark) => {
                 let text = inline(&remark.text);
                 let text = if matches!(remark.mood, Mood::Bad | Mood::Warn) { format!("**{text}**") } else { text };
-                self.item(step.depth, &format!("{} {text}", remark.mark))
+                self.item(step.depth, &format!("{} {text}{}", remark.mark, took(remark.took)))
             }
             Shown::Partial(_) | Shown::Nothing => String::new(),
         }

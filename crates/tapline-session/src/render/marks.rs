@@ -22,11 +22,13 @@ pub(super) struct Remark {
     pub(super) mood: Mood,
     pub(super) mark: &'static str,
     pub(super) text: String,
+    /// How long it took, if it is the end of something.
+    pub(super) took: Option<u64>,
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "it stands where a step may say nothing")]
 fn remark(mood: Mood, mark: &'static str, text: String) -> Option<Remark> {
-    Some(Remark { mood, mark, text })
+    Some(Remark { mood, mark, text, took: None })
 }
 
 /// What of a step is shown, in any format.
@@ -152,7 +154,7 @@ fn rate_limit(limit: &RateLimit) -> Option<Remark> {
 
 fn task_text(task: &Task) -> Option<Remark> {
     let what = task.description.as_deref().unwrap_or(&task.id);
-    match task.status.as_str() {
+    let told = match task.status.as_str() {
         "completed" => remark(Mood::Good, "✓", format!("task completed: {what}")),
         _ if task.terminal => {
             let why = task.summary.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
@@ -160,7 +162,8 @@ fn task_text(task: &Task) -> Option<Remark> {
         }
         _ if task.summary.is_none() => remark(Mood::Aside, "◌", format!("task {}: {what}", task.status)),
         _ => None,
-    }
+    };
+    told.map(|told| Remark { took: task.duration_ms, ..told })
 }
 
 fn hook_text(hook: &Hook) -> Option<Remark> {

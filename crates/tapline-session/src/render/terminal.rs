@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::column::{Column, Times};
 use super::live::Live;
 use super::marks::{Mood, Shown, behind_earlier_run, session_lines, show};
 use super::typing::Typing;
@@ -9,7 +10,7 @@ use super::{Render, Style};
 use crate::fold::Summary;
 use crate::host::without_earlier_run;
 use crate::step::{Answer, Call, CallStatus, DeltaKind, Partial, Said, SessionInfo, Step, Turn};
-use crate::text::{count_of, fit, indent, one_line, visible, without_commands, wrap};
+use crate::text::{count_of, fit, indent, one_line, visible, width, without_commands, wrap};
 
 /// How it may look.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +29,8 @@ pub struct TerminalOptions {
     pub partial: bool,
     /// The output is a CI log: no line may start a workflow command.
     pub ci_log: bool,
+    /// When each step arrived, and how long calls took.
+    pub times: Times,
 }
 
 /// No more lines of a failed call's output are shown.
@@ -36,6 +39,8 @@ const OUTPUT_LINES: usize = 6;
 const FIRST_LINES: usize = 2;
 /// No more lines of a prompt are shown.
 const PROMPT_LINES: usize = 4;
+/// Durations end in this column, or at the edge of a narrower terminal.
+const DURATIONS: usize = 80;
 
 /// The terminal renderer.
 pub(super) struct Terminal {
@@ -48,22 +53,36 @@ pub(super) struct Terminal {
     dirty: bool,
     /// Live: the line that is still being typed, drawn over until it is whole, so that what is below it stays.
     open_line: String,
+    column: Column,
 }
 
 impl Terminal {
     pub(super) fn new(options: TerminalOptions) -> Self {
         // Typed in pieces, a command could hide between two of them.
         let options = TerminalOptions { partial: options.partial && !options.ci_log, ..options };
-        Self { options, live: Live::default(), typing: Typing::default(), told: None, dirty: false, open_line: String::new() }
+        Self {
+            options,
+            live: Live::default(),
+            typing: Typing::default(),
+            told: None,
+            dirty: false,
+            open_line: String::new(),
+            column: Column::new(options.times),
+        }
     }
 
     fn columns(&self) -> usize {
         self.options.width.unwrap_or(80)
     }
 
+    /// The columns of the terminal that are left beside the times.
+    fn width(&self) -> Option<usize> {
+        self.options.width.map(|width| width.saturating_sub(self.column.width()))
+    }
+
     /// The columns that typed text may take.
     fn typing_columns(&self) -> usize {
-        self.options.width.unwrap_or(usize::MAX)
+        self.width().unwrap_or(usize::MAX)
     }
 
     fn style(&self) -> Style {
@@ -81,14 +100,24 @@ impl Terminal {
 
     /// A line with a mark: `✓ ran: …`
     fn marked(&mut self, depth: usize, colour: &str, mark: &str, text: &str) -> String {
-        let indent = indent(depth);
-        let text = self.cut(&one_line(text), indent.len() + 2);
+        self.marked_end(depth, colour, mark, text, None)
+    }
+
+    /// The same for the end of something that took a while: `✓ ran: …   12.4s`
+    fn marked_end(&mut self, depth: usize, colour: &str, mark: &str, text: &str, ms: Option<u64>) -> String {
+        let (indent, Style { dim, reset, .. }) = (indent(depth), self.style());
         self.dirty = true;
-        format!("{indent}{colour}{mark}{} {text}\n", self.style().reset)
+        let Some(took) = self.column.took(ms) else {
+            let text = self.cut(&one_line(text), indent.len() + 2);
+            return format!("{indent}{colour}{mark}{reset} {text}\n");
+        };
+        let text = self.cut(&one_line(text), indent.len() + 2 + 2 + took.len());
+        let room = self.width().unwrap_or(DURATIONS).min(DURATIONS).saturating_sub(indent.len() + 2 + width(&text));
+        format!("{indent}{colour}{mark}{reset} {text}  {dim}{took:>0$}{reset}\n", room.saturating_sub(2))
     }
 
     fn cut(&self, text: &str, used: usize) -> String {
-        match self.options.width {
+        match self.width() {
             Some(width) => fit(text, width.saturating_sub(used)).into_owned(),
             None => text.to_owned(),
         }
@@ -99,7 +128,7 @@ impl Terminal {
         let indent = indent(depth);
         let mut out = String::new();
         let text = visible(text.trim_end());
-        let columns = self.options.width.map_or(usize::MAX, |width| width.saturating_sub(indent.len()));
+        let columns = self.width().map_or(usize::MAX, |width| width.saturating_sub(indent.len()));
         for line in text.lines().flat_map(|line| wrap(line, columns)) {
             let reset = if colour.is_empty() { "" } else { self.style().reset };
             let _ = writeln!(out, "{indent}{colour}{line}{reset}");
@@ -233,12 +262,13 @@ impl Terminal {
         let title = answer.title.as_deref().or(answer.name.as_deref()).unwrap_or("a call");
         let done = answer.done.as_deref().unwrap_or("called");
         match answer.status {
-            CallStatus::Ok | CallStatus::Pending => self.marked(depth, self.style().green, "✓", &format!("{done}: {title}")),
-            CallStatus::Error => {
-                self.marked(depth, self.style().red, "✗", &format!("{done}: {title}")) + &self.excerpt(answer, depth)
+            CallStatus::Ok | CallStatus::Pending => {
+                self.marked_end(depth, self.style().green, "✓", &format!("{done}: {title}"), answer.duration_ms)
             }
-            CallStatus::Denied => {
-                self.marked(depth, self.style().red, "✗", &format!("denied: {title}")) + &self.excerpt(answer, depth)
+            CallStatus::Error | CallStatus::Denied => {
+                let done = if answer.status == CallStatus::Denied { "denied" } else { done };
+                self.marked_end(depth, self.style().red, "✗", &format!("{done}: {title}"), answer.duration_ms)
+                    + &self.excerpt(answer, depth)
             }
         }
     }
@@ -312,7 +342,7 @@ impl Terminal {
             Shown::Turn(turn) => self.turn(turn),
             Shown::Remark(remark) => {
                 let colour = self.colour(remark.mood);
-                self.marked(step.depth, colour, remark.mark, &remark.text)
+                self.marked_end(step.depth, colour, remark.mark, &remark.text, remark.took)
             }
             Shown::Nothing => String::new(),
         }
@@ -325,6 +355,8 @@ impl Terminal {
     }
 
     fn drawn(&mut self, step: &Step) -> String {
+        self.column.step(step.arrived);
+        self.live.margin = self.column.width();
         let told = self.told.take();
         let shown = show(step);
         let redraw = matches!(shown, Shown::Call(_));
@@ -335,6 +367,7 @@ impl Terminal {
             // Something follows the turn.
             shown.insert(0, '\n');
         }
+        let shown = self.column.before(shown, self.style());
         if !self.options.live || (shown.is_empty() && !redraw) {
             return shown;
         }
@@ -347,7 +380,8 @@ impl Terminal {
 
     fn ending(&mut self, summary: &Summary) -> String {
         self.live.set_status(None);
-        let mut out = self.pause();
+        let (paused, mut out) = (self.pause(), String::new());
+        self.column.step(None);
         let yellow = self.style().yellow;
         for (depth, text) in self.live.drain() {
             out += &self.marked(depth, yellow, "?", &format!("unanswered: {text}"));
@@ -355,9 +389,9 @@ impl Terminal {
         let line = super::summary::verdict_line(summary, self.style());
         if self.told.as_ref() != Some(&line) {
             out += self.gap();
-            out += &super::summary::verdict_lines(summary, self.style(), self.options.width);
+            out += &super::summary::verdict_lines(summary, self.style(), self.width());
         }
-        out
+        paused + &self.column.before(out, self.style())
     }
 }
 
@@ -385,7 +419,9 @@ impl Render for Terminal {
     }
 
     fn pause(&mut self) -> String {
-        self.live.erase(self.columns()) + &std::mem::take(&mut self.open_line) + &self.end_line()
+        let end = self.end_line();
+        let end = self.column.before(end, self.style());
+        self.live.erase(self.columns()) + &std::mem::take(&mut self.open_line) + &end
     }
 
     fn resume(&mut self) -> String {

@@ -175,6 +175,7 @@ impl Collector {
             title: call.title.clone(),
             status: if is_denied { CallStatus::Denied } else { CallStatus::Pending },
             result: None,
+            duration_ms: None,
         });
     }
 
@@ -187,6 +188,7 @@ impl Collector {
         if call.status != CallStatus::Denied {
             call.status = answer.status;
         }
+        call.duration_ms = answer.duration_ms;
         call.result =
             Some(ResultEntry { text: answer.text.clone(), is_error: answer.is_error, line: step.line, block: answer.block });
     }
@@ -293,5 +295,12 @@ fn orphan(answer: &Answer, step: &Step) -> OrphanEntry {
 }
 
 fn task_entry(task: Task) -> TaskEntry {
-    TaskEntry { id: task.id, status: task.status, terminal: task.terminal, description: task.description, kind: task.kind }
+    TaskEntry {
+        id: task.id,
+        status: task.status,
+        terminal: task.terminal,
+        description: task.description,
+        kind: task.kind,
+        duration_ms: task.duration_ms,
+    }
 }

@@ -3,7 +3,7 @@
 
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
-use tapline_protocol::Json;
+use tapline_protocol::{Agent, Json, Moment};
 
 use super::{Step, What};
 
@@ -12,6 +12,8 @@ use super::{Step, What};
 struct Place {
     #[serde(default)]
     line: u64,
+    #[serde(rename = "arrived_ms")]
+    arrived: Option<Moment>,
     at: Option<String>,
     parent: Option<String>,
     #[serde(default)]
@@ -33,10 +35,15 @@ struct Plain {
 impl<'de> Deserialize<'de> for Step {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let json = Json::deserialize(deserializer)?;
-        let Place { line, at, parent, depth, step } = serde_json::from_str(json.as_str()).map_err(D::Error::custom)?;
+        let Place { line, arrived, at, parent, depth, step } = serde_json::from_str(json.as_str()).map_err(D::Error::custom)?;
         let what = what(step, &json).map_err(D::Error::custom)?;
-        Ok(Self { line, at, parent, depth, what })
+        Ok(Self { line, arrived, at, parent, depth, what })
     }
+}
+
+/// An agent by its name; none that this version does not know.
+pub(crate) fn agent_named<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Agent>, D::Error> {
+    Ok(Agent::named(&String::deserialize(deserializer)?))
 }
 
 fn what(step: String, json: &Json) -> Result<What, serde_json::Error> {

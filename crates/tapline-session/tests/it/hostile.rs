@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use tapline_session::What;
-use tapline_session::render::{Current, Format, Outputs, Proposal, Status, Style, TerminalOptions, digest, render_summary};
+use tapline_protocol::Moment;
+use tapline_session::render::{
+    Current, Format, Outputs, Proposal, Status, Style, TerminalOptions, Times, digest, render_summary,
+};
 use tapline_session::text::without_commands;
+use tapline_session::{Step, What};
 
 use crate::fixtures::{Told, folder, show, tell_plainly};
 
@@ -96,6 +99,7 @@ enum Tried {
 
 /// Every file of `render/`: one that is not here fails the test below.
 const RENDERERS: &[(&str, Tried)] = &[
+    ("column", Tried::As(Place::CiLog, with_times)),
     (
         "digest",
         Tried::As(Place::Markdown, |told| {
@@ -132,7 +136,20 @@ const LOG: TerminalOptions = TerminalOptions {
     thinking: true,
     partial: true,
     ci_log: true,
+    times: Times::Hidden,
 };
+
+/// A view of steps that have times.
+fn with_times(told: &Told) -> String {
+    let mut renderer = Format::Terminal(TerminalOptions { times: Times::SinceFirst, ..LOG }).renderer();
+    let moments = (0..).map(|second| Some(Moment::from_millis(second * 1_000)));
+    let steps = told.steps.iter().flatten().zip(moments).map(|(step, arrived)| {
+        let mut step: Step = step.clone();
+        step.arrived = arrived;
+        step
+    });
+    steps.map(|step| renderer.step(&step)).collect::<String>() + &renderer.finish(&told.summary)
+}
 
 /// What is drawn over and over, without our own moves of the cursor.
 fn live(told: &Told) -> String {

@@ -34,6 +34,8 @@ mod rules;
 #[cfg(test)]
 mod snapshots;
 #[cfg(test)]
+mod times;
+#[cfg(test)]
 mod values;
 #[cfg(test)]
 mod ways;

@@ -1,7 +1,7 @@
 //! Every fixture in every format. A change of what people see shows here, as a diff.
 
 use insta::{assert_snapshot, glob};
-use tapline_session::render::{Format, Style, TerminalOptions, render_summary};
+use tapline_session::render::{Format, Style, TerminalOptions, Times, render_summary};
 
 use crate::fixtures::{show, tell_plainly};
 
@@ -13,6 +13,7 @@ const LOG: TerminalOptions = TerminalOptions {
     thinking: false,
     partial: false,
     ci_log: false,
+    times: Times::Hidden,
 };
 
 /// A snapshot of this view of every stream.
@@ -40,6 +41,7 @@ fn terminal_live_with_partial_text_and_thoughts() {
         thinking: true,
         partial: true,
         ci_log: false,
+        times: Times::Hidden,
     };
     let visible = |text: String| text.replace('\u{1b}', "␛");
     snapshot("live", |bytes| visible(show(&tell_plainly(bytes), Format::Terminal(options))));

@@ -189,6 +189,25 @@ fn a_step_of_another_version_can_be_read() {
 }
 
 #[test]
+fn times_read_back() {
+    for (text, time) in [
+        (
+            r#"{"line":1,"arrived_ms":1700000000000,"depth":0,"step":"answer","id":"a","duration_ms":1500}"#,
+            r#""duration_ms":1500"#,
+        ),
+        (
+            r#"{"line":2,"arrived_ms":1700000000000,"depth":0,"step":"turn","index":0,"elapsed_ms":2500}"#,
+            r#""elapsed_ms":2500"#,
+        ),
+    ] {
+        let step: Step = serde_json::from_str(text).unwrap();
+        let written = serde_json::to_string(&step).unwrap();
+        assert!(written.contains(time) && written.contains(r#""arrived_ms":1700000000000"#), "{written}");
+        assert_eq!(serde_json::from_str::<Step>(&written).unwrap(), step);
+    }
+}
+
+#[test]
 fn a_ledger_that_reports_nothing_is_not_one_of_zero_tokens() {
     let told = tell_plainly(b"{\"type\":\"nobody\"}\n");
     assert!(told.report.ledger.unreported);

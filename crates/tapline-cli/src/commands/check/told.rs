@@ -37,7 +37,7 @@ impl CleanReading {
         } else {
             for step in steps {
                 if let What::Prompt { text } = &step.what {
-                    self.fold.prompt(&self.redactor.text(text));
+                    self.fold.prompt(&self.redactor.text(text), step.arrived);
                 }
             }
         }

@@ -61,7 +61,7 @@ impl Clean {
     pub(super) fn sent(&mut self, steps: &[Step]) {
         for step in steps {
             if let What::Prompt { text } = &step.what
-                && let Some(step) = self.fold.prompt(&self.redactor.text(text))
+                && let Some(step) = self.fold.prompt(&self.redactor.text(text), step.arrived)
             {
                 self.collector.accept(&step);
             }

@@ -40,6 +40,7 @@ impl Fold {
             },
         };
         self.session.inits += 1;
+        self.turns.elapsed.begin(out.record.arrived);
         self.session.current.clone_from(&info.id);
         if first {
             self.session.info = info.clone();
@@ -70,12 +71,13 @@ impl Fold {
             status: "running".to_owned(),
             terminal: false,
             description: event.description.clone(),
-            kind: event.task_type.clone().or_else(|| self.tasks.get(&id).and_then(|task| task.kind.clone())),
+            kind: event.task_type.clone().or_else(|| self.tasks.get(&id).and_then(|(task, _)| task.kind.clone())),
             tool_use_id: event.tool_use_id.clone(),
             summary: None,
+            duration_ms: None,
             id,
         };
-        self.tasks.insert(task.id.clone(), task.clone());
+        self.tasks.insert(task.id.clone(), (task.clone(), out.record.arrived));
         out.push(What::Task(task));
     }
 
@@ -108,19 +110,28 @@ impl Fold {
     ) {
         const TERMINAL: &[&str] = &["completed", "failed", "stopped", "killed", "cancelled"];
         let Some(id) = id else { return out.quiet(None) };
-        let task = self.tasks.entry(id.clone()).or_insert_with(|| Task {
-            id: id.clone(),
-            status: "running".to_owned(),
-            terminal: false,
-            description: None,
-            kind: None,
-            tool_use_id: None,
-            summary: None,
+        let (task, began) = self.tasks.entry(id.clone()).or_insert_with(|| {
+            (
+                Task {
+                    id: id.clone(),
+                    status: "running".to_owned(),
+                    terminal: false,
+                    description: None,
+                    kind: None,
+                    tool_use_id: None,
+                    summary: None,
+                    duration_ms: None,
+                },
+                None,
+            )
         });
         if let Some(status) = status {
             let ends = TERMINAL.contains(&status);
             if ends && task.terminal && task.status == status {
                 return out.quiet(Some(id));
+            }
+            if ends && !task.terminal {
+                task.duration_ms = out.record.arrived.zip(*began).and_then(|(end, began)| end.millis_since(began));
             }
             if ends || !task.terminal {
                 status.clone_into(&mut task.status);

@@ -9,6 +9,7 @@ use tapline_protocol::{Envelope, Json, Kind, Record, Value};
 use super::usage;
 use crate::agents::asks_a_person;
 use crate::call::describe;
+use crate::fold::threads::Early;
 use crate::fold::{Fold, Steps};
 use crate::recent::hash;
 use crate::step::{Answer, Call, CallStatus, DeltaKind, Level, Partial, Said, ServerAnswer, ServerCall, Step, What};
@@ -41,6 +42,9 @@ impl Fold {
                 self.turns.stop_reason.clone_from(&message.stop_reason);
                 self.turns.this_stop.clone_from(&message.stop_reason);
             }
+        }
+        if out.is_main() && !self.in_document {
+            self.turns.elapsed.begin(out.record.arrived);
         }
         let id = event.message.as_ref().and_then(|message| message.id.as_ref());
         let blocks = event.body().blocks();
@@ -123,7 +127,7 @@ impl Fold {
             input,
             message_id: message_id.cloned(),
         };
-        if !self.calls.start(&call, out.record.line, out.depth()) {
+        if !self.calls.start(&call, out.record, out.depth()) {
             return;
         }
         let asks = asks_a_person(&call.name);
@@ -151,10 +155,19 @@ impl Fold {
         } else {
             CallStatus::Ok
         };
-        let mut answer =
-            Answer { id: block.tool_use_id.clone(), name: None, title: None, done: None, status, text, is_error, block: index };
+        let mut answer = Answer {
+            id: block.tool_use_id.clone(),
+            name: None,
+            title: None,
+            done: None,
+            status,
+            text,
+            is_error,
+            block: index,
+            duration_ms: None,
+        };
         let Some((call, again)) = seen else {
-            self.calls.keep_orphan(&answer, out.record.line);
+            self.calls.keep_orphan(&answer, out.record);
             return out.push(What::Orphan(answer));
         };
         if again {
@@ -162,6 +175,7 @@ impl Fold {
             self.warnings.add("orphan-result", Some(out.record.line), format!("{} ({id}) already has a result", call.name));
             return out.push(What::Orphan(answer));
         }
+        answer.duration_ms = call.took(out.record);
         answer.name = Some(call.name);
         answer.title = Some(call.title);
         answer.done = Some(call.done);
@@ -170,13 +184,13 @@ impl Fold {
 
     /// The order is not strict: an answer may come before its call.
     fn claim_orphan(&mut self, call: &Call, out: &mut Steps<'_>) {
-        if let Some((mut answer, line)) = self.calls.take_orphan(call.id.as_ref()) {
+        if let Some(Early { mut answer, line, arrived }) = self.calls.take_orphan(call.id.as_ref()) {
             self.calls.answer(call.id.as_ref());
             if call.id.as_ref().is_some_and(|id| self.denied.contains(id)) {
                 answer.status = CallStatus::Denied;
             }
             let (name, title) = (Some(call.name.clone()), Some(call.title.clone()));
-            out.push_at(line, What::Answer(Answer { name, title, done: Some(call.done.clone()), ..answer }));
+            out.push_at(line, arrived, What::Answer(Answer { name, title, done: Some(call.done.clone()), ..answer }));
         }
     }
 
@@ -222,13 +236,18 @@ impl Fold {
         }
         match user.body() {
             Content::Absent => Vec::new(),
-            Content::Text(text) => self.prompt(text).into_iter().collect(),
-            Content::Blocks(blocks) => blocks.iter().filter_map(|block| self.prompt(block.as_text()?)).collect(),
+            Content::Text(text) => self.prompt(text, record.arrived).into_iter().collect(),
+            Content::Blocks(blocks) => {
+                blocks.iter().filter_map(|block| self.prompt(block.as_text()?, record.arrived)).collect()
+            }
         }
     }
 
     /// A prompt in the agent's own stream: one that it only says again is told once.
     fn replayed(&mut self, text: &str, is_replay: bool, out: &mut Steps<'_>) {
+        if out.is_main() && !self.in_document {
+            self.turns.elapsed.begin(out.record.arrived);
+        }
         if !is_replay || self.prompts.replay(text) {
             out.push(What::Prompt { text: text.to_owned() });
         }

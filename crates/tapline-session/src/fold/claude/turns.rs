@@ -8,7 +8,7 @@ use tapline_protocol::claude::result::TurnResult;
 use super::usage;
 use crate::fold::turns::{NO_DETAIL, words_of};
 use crate::fold::{Fold, Steps};
-use crate::step::{SoFar, Turn};
+use crate::step::Turn;
 use crate::time::rfc3339;
 use crate::verdict::Category;
 
@@ -134,8 +134,7 @@ impl Fold {
             message: message.into(),
             repeats_text: repeats_text.into(),
             category: turns.failure.as_ref().map(|(category, _)| *category).into(),
-            so_far: SoFar::default().into(),
-            thread_usage: None.into(),
+            ..Turn::default()
         };
         turns.count += 1;
         self.push_turn(ended, out);
