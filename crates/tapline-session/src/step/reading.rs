@@ -37,7 +37,7 @@ impl<'de> Deserialize<'de> for Step {
         let json = Json::deserialize(deserializer)?;
         let Place { line, arrived, at, parent, depth, step } = serde_json::from_str(json.as_str()).map_err(D::Error::custom)?;
         let what = what(step, &json).map_err(D::Error::custom)?;
-        Ok(Self { line, arrived, at, parent, depth, what })
+        Ok(Self { line, at, arrived, parent, depth, what })
     }
 }
 
