@@ -7,8 +7,8 @@ use tapline_recording::{Loss, Recording, Redactor, Stop};
 use tapline_session::{Ending, Run};
 
 /// What a person may want to be told about a source.
+/// It is matched without a wildcard: a note that nobody tells would be lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Note {
     /// The recording has no end: the program that records it was killed, or is still running.
     NoEnd,

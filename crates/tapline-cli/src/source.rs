@@ -86,7 +86,6 @@ impl Source {
                 Note::Transcript(about) => Some(format!("{name} is {about}")),
                 Note::Foreign if self.of_whomever => None,
                 Note::Foreign => Some(format!("{name}: no agent that tapline knows wrote this stream")),
-                _ => None,
             };
             if let Some(told) = told {
                 output::tell(&told);

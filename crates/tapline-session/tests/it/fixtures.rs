@@ -3,8 +3,20 @@
 use std::path::{Path, PathBuf};
 
 use tapline_protocol::{Agent, Decoder, Input, InputFormat, Record};
-use tapline_session::render::Format as Shown;
+use tapline_session::render::{Format as Shown, Style, TerminalOptions, Times};
 use tapline_session::{Collector, Ending, Fold, Format, Report, Run, Step, Summary};
+
+/// A view as a log has it.
+pub(crate) const PLAIN: TerminalOptions = TerminalOptions {
+    style: Style::plain(),
+    width: None,
+    rows: 24,
+    live: false,
+    thinking: false,
+    partial: false,
+    ci_log: false,
+    times: Times::Hidden,
+};
 
 pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures")

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use tapline_session::render::{Format, Status, Style, TerminalOptions, Times};
+use tapline_session::render::{Format, Status, TerminalOptions};
 use tapline_session::step::{Step, What};
 
-use crate::fixtures::{show, tell_plainly};
+use crate::fixtures::{PLAIN, show, tell_plainly};
 
 #[test]
 fn partial_messages_of_one_character_each_take_linear_time() {
@@ -18,16 +18,7 @@ fn partial_messages_of_one_character_each_take_linear_time() {
     }
     let told = tell_plainly(stream.as_bytes());
     for (width, live) in [(None, false), (Some(80), false), (Some(80), true)] {
-        let options = TerminalOptions {
-            style: Style::plain(),
-            width,
-            rows: 24,
-            live,
-            thinking: false,
-            partial: true,
-            ci_log: false,
-            times: Times::Hidden,
-        };
+        let options = TerminalOptions { width, live, partial: true, ..PLAIN };
         let shown = show(&told, Format::Terminal(options));
         assert!(shown.matches('x').count() >= pieces, "all of it is typed");
     }
@@ -74,17 +65,7 @@ const CODEX_TURN: &str = concat!(
 /// Reads a stream, and shows it in every way there is.
 fn show_all(stream: &str) {
     let told = tell_plainly(stream.as_bytes());
-    let style = Style::plain();
-    let terminal = TerminalOptions {
-        style,
-        width: Some(80),
-        rows: 24,
-        live: true,
-        thinking: true,
-        partial: true,
-        ci_log: false,
-        times: Times::Hidden,
-    };
+    let terminal = TerminalOptions { width: Some(80), live: true, thinking: true, partial: true, ..PLAIN };
     let written = [Format::Markdown, Format::Html, Format::Transcript, Format::Steps];
     for format in [Format::Terminal(terminal), Format::Lines(terminal)].into_iter().chain(written) {
         show(&told, format);

@@ -1,20 +1,9 @@
 //! Every fixture in every format. A change of what people see shows here, as a diff.
 
 use insta::{assert_snapshot, glob};
-use tapline_session::render::{Format, Style, TerminalOptions, Times, render_summary};
+use tapline_session::render::{Format, Style, TerminalOptions, render_summary};
 
-use crate::fixtures::{show, tell_plainly};
-
-const LOG: TerminalOptions = TerminalOptions {
-    style: Style::plain(),
-    width: None,
-    rows: 24,
-    live: false,
-    thinking: false,
-    partial: false,
-    ci_log: false,
-    times: Times::Hidden,
-};
+use crate::fixtures::{PLAIN, show, tell_plainly};
 
 /// A snapshot of this view of every stream.
 fn snapshot(name: &str, view: impl Fn(&[u8]) -> String) {
@@ -28,28 +17,19 @@ fn snapshot(name: &str, view: impl Fn(&[u8]) -> String) {
 
 #[test]
 fn terminal_log() {
-    snapshot("log", |bytes| show(&tell_plainly(bytes), Format::Terminal(LOG)));
+    snapshot("log", |bytes| show(&tell_plainly(bytes), Format::Terminal(PLAIN)));
 }
 
 #[test]
 fn terminal_live_with_partial_text_and_thoughts() {
-    let options = TerminalOptions {
-        style: Style::ansi(),
-        width: Some(72),
-        rows: 24,
-        live: true,
-        thinking: true,
-        partial: true,
-        ci_log: false,
-        times: Times::Hidden,
-    };
+    let options = TerminalOptions { style: Style::ansi(), width: Some(72), live: true, thinking: true, partial: true, ..PLAIN };
     let visible = |text: String| text.replace('\u{1b}', "␛");
     snapshot("live", |bytes| visible(show(&tell_plainly(bytes), Format::Terminal(options))));
 }
 
 #[test]
 fn lines() {
-    snapshot("lines", |bytes| show(&tell_plainly(bytes), Format::Lines(LOG)));
+    snapshot("lines", |bytes| show(&tell_plainly(bytes), Format::Lines(PLAIN)));
 }
 
 #[test]

@@ -5,20 +5,9 @@ use tapline_protocol::{Agent, Decoder, Moment, Record};
 use tapline_session::render::{Format as Shown, Style, TerminalOptions, Times};
 use tapline_session::{Collector, Ending, Fold, Format, Host, Run};
 
-use crate::fixtures::{Told, folder, show, tell_plainly};
+use crate::fixtures::{PLAIN, Told, folder, show, tell_plainly};
 
 const START: Moment = Moment::from_millis(1_700_000_000_000);
-
-const PLAIN: TerminalOptions = TerminalOptions {
-    style: Style::plain(),
-    width: None,
-    rows: 24,
-    live: false,
-    thinking: false,
-    partial: false,
-    ci_log: false,
-    times: Times::Hidden,
-};
 
 fn at(ms: u64) -> Moment {
     Moment::from_millis(START.as_millis() + ms)
