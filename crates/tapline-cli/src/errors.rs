@@ -5,6 +5,7 @@ use std::iter::successors;
 
 use tapline_recording::RecordingError;
 use tapline_runner::{Failure, StartError};
+use tapline_session::render::OutputError;
 use tapline_session::text::with_causes;
 use tapline_sim::SimError;
 
@@ -23,6 +24,9 @@ fn advice(error: &(dyn Error + 'static)) -> Option<&'static str> {
     }
     if let Some(RecordingError::Create { .. }) = error.downcast_ref() {
         return Some("; use another folder (--record, TAPLINE_HOME) or --no-record");
+    }
+    if let Some(OutputError::NoSuchMode(_)) = error.downcast_ref() {
+        return Some(": use --to text, steps, markdown or html");
     }
     if let Some(SimError::Listen { .. }) = error.downcast_ref() {
         return Some(" (port 0 picks a free port)");

@@ -20,7 +20,7 @@ impl fmt::Display for OutputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoSuchMode(agent) => {
-                write!(f, "{} does not have this output format: use --to text, steps, markdown or html", agent.name())
+                write!(f, "{} does not have this output format", agent.name())
             }
             Self::NoResult => f.write_str("the stream has no result: the run did not end, or its last lines are missing"),
         }
