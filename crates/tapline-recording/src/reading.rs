@@ -205,7 +205,7 @@ fn read_meta(value: Value<'_>) -> Meta {
     }
 }
 
-/// If several flags are set (by earlier versions), the most important one counts.
+/// If earlier versions set several flags, a timeout counts before an interrupt, and that before lingering.
 fn read_stop(value: Value<'_>) -> Option<Stop> {
     let clock = value.get("clock");
     let named = |reason: &StopReason| clock.and_then(|clock| text(clock, "name")).as_deref() == reason.clock();
