@@ -1,5 +1,5 @@
-//! Files of rules (policies, permission rules): which keys there are and what they hold. What is wrong is said with its line, its key,
-//! what was given and what is expected, because whoever wrote it knows TOML at best, and never our types.
+//! Files of rules (policies, permission rules): their keys and values. An error names the line, the key, what was given
+//! and what is expected, because people who write such files know TOML at best, and never our types.
 
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
@@ -20,38 +20,38 @@ impl std::error::Error for WrongRules {}
 
 /// A kind of file.
 pub(crate) struct File {
-    /// What it is called: `a policy`.
+    /// Its name in messages: `a policy`.
     pub(crate) name: &'static str,
     pub(crate) keys: &'static [Key],
-    /// How it is written.
+    /// An example.
     pub(crate) example: &'static str,
-    /// The other kind, which it may be taken for: its keys, and where they belong.
+    /// The other kind of file, which people may confuse it with: its keys, and where they belong.
     pub(crate) other: (&'static [&'static str], &'static str),
 }
 
-/// A key, and an example of it.
+/// A key, its kind of value, and an example.
 pub(crate) struct Key(pub(crate) &'static str, pub(crate) Holds, pub(crate) &'static str);
 
-/// Why a text is wrong, if it is.
+/// Says why a text is wrong, if it is.
 type Wrong = fn(&str) -> Option<String>;
 
-/// What a key holds.
+/// The kind of value of a key.
 #[derive(Clone, Copy)]
 pub(crate) enum Holds {
     /// A name or a list of names.
     Names(Wrong),
-    /// The same, at least one.
+    /// A name or a list of names, at least one.
     SomeNames(Wrong),
     Text(Wrong),
     Flag,
-    /// A whole number from 0 up.
+    /// A whole number, 0 or greater.
     Count,
-    /// A number from 0 up.
+    /// A number, 0 or greater.
     Amount,
-    /// A number above 0.
+    /// A number greater than 0.
     SomeAmount,
     Table(&'static [Key]),
-    /// A list of tables, each with the first of these keys.
+    /// A list of tables. The first of these keys is required.
     Rules(&'static [Key]),
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn read<T: serde::de::DeserializeOwned>(text: &str, file: &File) -> R
         let place = error.span().map_or(0, |span| span.start).min(text.len());
         let start = text.as_bytes()[..place].iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let line = text.get(start..).and_then(|rest| rest.lines().next()).unwrap_or_default();
-        // What a parser expects is of use to people where it is a sign.
+        // What the parser expects helps people only if it is a character.
         let why = error.message().split(", expected ").next().unwrap_or_default();
         let sign = error.message().strip_prefix(why).filter(|rest| rest.contains('`')).unwrap_or_default();
         of_error(&error, &format!("`{}` is not TOML: {why}{sign}; it is written like {}", line.trim(), file.example))
@@ -80,7 +80,7 @@ pub(crate) fn read<T: serde::de::DeserializeOwned>(text: &str, file: &File) -> R
     }
 }
 
-/// Where something is wrong, and what.
+/// The position of a mistake, and a description.
 type Checked = Result<(), (usize, String)>;
 
 fn top(table: &DeTable<'_>, file: &File) -> Checked {
@@ -98,7 +98,7 @@ fn top(table: &DeTable<'_>, file: &File) -> Checked {
     keys_of(table, file.keys, "", file.name)
 }
 
-/// Which keys there are.
+/// Lists the known keys.
 fn known(keys: &[Key]) -> String {
     let names: Vec<_> = keys.iter().map(|Key(name, ..)| format!("`{name}`")).collect();
     format!("Allowed here: {}", names.join(", "))
@@ -172,12 +172,12 @@ fn value_of(value: &Spanned<DeValue<'_>>, holds: Holds, path: &str, example: &st
     }
 }
 
-/// A whole number, however it is written: `255`, `0xFF`, `0o377`, `0b1111_1111`.
+/// Returns a whole number in any notation: `255`, `0xFF`, `0o377`, `0b1111_1111`.
 fn whole(number: &DeInteger<'_>) -> Option<i64> {
     i64::from_str_radix(number.as_str(), number.radix()).ok()
 }
 
-/// A number, if it is one that can be counted with.
+/// Returns a number, if it is finite.
 fn amount(value: &DeValue<'_>) -> Option<f64> {
     #[expect(clippy::cast_precision_loss, reason = "no ceiling needs more than 52 bits")]
     let number = match value {
@@ -188,7 +188,7 @@ fn amount(value: &DeValue<'_>) -> Option<f64> {
     Some(number).filter(|number| number.is_finite())
 }
 
-/// What was given, in words.
+/// Describes the given value.
 fn given(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => format!("the text {text:?}"),
@@ -202,12 +202,12 @@ fn given(value: &DeValue<'_>) -> String {
     }
 }
 
-/// Any text will do.
+/// Accepts any text.
 pub(crate) fn any(_: &str) -> Option<String> {
     None
 }
 
-/// Any but an empty one.
+/// Accepts any text that is not empty.
 pub(crate) fn filled(text: &str) -> Option<String> {
     text.trim().is_empty().then(|| "an empty name is for nothing: leave it out".to_owned())
 }
