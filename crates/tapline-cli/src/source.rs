@@ -1,8 +1,6 @@
 //! Where records come from: a file, a recording or stdin, of any shape. The library reads them; here is what the command line
 //! says of them, and what a person is told.
 
-mod messages;
-
 use std::io::{self, IsTerminal as _, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,8 +14,6 @@ use tapline_session::{Ending, Format, Run, Step, Summary};
 
 use crate::args::{Facts, Shape};
 use crate::{clock, config, output, secrets, store};
-
-pub(crate) use messages::CleanMessages;
 
 /// An open stream that tells a person what there is to know about it.
 pub(crate) struct Source {

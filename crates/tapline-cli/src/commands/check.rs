@@ -1,7 +1,7 @@
 //! `tapline check`: what is odd about a stream, and whether it keeps a policy and permission rules.
 
+mod clean;
 mod held;
-mod told;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,8 +20,8 @@ use tapline_session::text::{count_of, one_line};
 use crate::args::{Check, Facts};
 use crate::source::Source;
 use crate::{ci, exit, output, secrets, store};
+use clean::CleanCheck;
 use held::Held;
-use told::CleanReading;
 
 pub(crate) fn run(args: &Check) -> Result<u8> {
     let redactor = if args.redact { Some(secrets::redactor()?) } else { None };
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
     let mut held = Held::of(file.as_deref().filter(|_| rules.is_some()));
     let mut source = Source::open(file.as_ref(), &args.facts)?;
     // Rules look at what was really done; what is told of it has no secrets.
-    let mut told = redactor.clone().map(|redactor| CleanReading::new(redactor, source.agent()));
+    let mut told = redactor.clone().map(|redactor| CleanCheck::new(redactor, source.agent()));
     // Whether the run kept this policy is judged here, not taken from the run.
     let stopped_for = source.take_violation().filter(|_| policy.is_some());
     let took = source.took();

@@ -2,20 +2,16 @@
 
 use std::collections::VecDeque;
 
-use tapline_archive::CleanRecords;
-use tapline_protocol::{Agent, Record};
+use tapline_protocol::Agent;
 use tapline_recording::{REDACTED, Redactor};
 use tapline_runner::{Seen, Update};
 use tapline_session::step::Turn;
-use tapline_session::{Ending, Fold, Report, What};
+use tapline_session::{Ending, Report, What};
 
-use crate::source::CleanMessages;
+use crate::clean::{CleanMessages, CleanReading};
 
 pub(super) struct Clean {
-    redactor: Redactor,
-    kind: Agent,
-    records: CleanRecords,
-    fold: Fold,
+    reading: CleanReading,
     /// The last turn that ended.
     turn: Option<Box<Turn>>,
     /// What came out and was not taken.
@@ -26,8 +22,8 @@ pub(super) struct Clean {
 
 impl Clean {
     pub(super) fn new(redactor: Redactor, kind: Agent) -> Self {
-        let (records, fold) = (CleanRecords::new(&redactor), Fold::for_agent(Some(kind)));
-        Self { redactor, kind, records, fold, turn: None, ready: VecDeque::new(), warned: CleanMessages::default() }
+        let reading = CleanReading::new(redactor, Some(kind));
+        Self { reading, turn: None, ready: VecDeque::new(), warned: CleanMessages::default() }
     }
 
     /// Another process speaks from here on.
@@ -38,8 +34,7 @@ impl Clean {
 
     /// Keeps what the process was warned of; why it failed.
     fn end_of_process(&mut self, ending: &Ending) -> Option<String> {
-        let fold = std::mem::replace(&mut self.fold, Fold::for_agent(Some(self.kind)));
-        let verdict = fold.finish(ending).verdict;
+        let verdict = self.reading.finish(ending).verdict;
         for warning in verdict.warnings {
             self.warned.add(warning.code, warning.line, warning.message);
         }
@@ -61,22 +56,20 @@ impl Clean {
         for warning in &mut verdict.warnings {
             let clean = self.warned.take(&warning.code, warning.line);
             // A message about a line quotes it.
-            let unknown =
-                || if warning.line.is_some() { REDACTED.to_owned() } else { self.redactor.text(&warning.message).into_owned() };
+            let unknown = || if warning.line.is_some() { REDACTED.to_owned() } else { self.reading.text(&warning.message) };
             warning.message = clean.unwrap_or_else(unknown);
         }
     }
 
     pub(super) fn redactor(&self) -> &Redactor {
-        &self.redactor
+        &self.reading.redactor
     }
 
     /// Takes what happened.
     pub(super) fn take(&mut self, update: Update) {
         match update {
             Update::Record(seen) => {
-                let mut clean = Vec::new();
-                self.records.take(seen.record, |record, _| clean.push(record));
+                let clean = self.reading.take(seen.record);
                 self.read(clean);
             }
             Update::Over(mut over) => {
@@ -84,7 +77,7 @@ impl Clean {
                 if let Some(turn) = &mut over.turn {
                     match self.turn.take().filter(|clean| clean.subtype == turn.subtype) {
                         Some(clean) => *turn = clean,
-                        None => *turn.message = turn.message.as_ref().map(|text| self.redactor.text(text).into_owned()),
+                        None => *turn.message = turn.message.as_ref().map(|text| self.text(text)),
                     }
                 }
                 self.ready.push_back(Update::Over(over));
@@ -110,26 +103,21 @@ impl Clean {
 
     /// Nothing more comes that could be the rest of a secret.
     pub(super) fn rest(&mut self) {
-        let mut clean = Vec::new();
-        let mut records = std::mem::replace(&mut self.records, CleanRecords::new(&self.redactor));
-        records.finish(|record, _| clean.push(record));
+        let clean = self.reading.rest();
         self.read(clean);
     }
 
     /// Text that is told, without secrets.
     pub(super) fn text(&self, text: &str) -> String {
-        self.redactor.text(text).into_owned()
+        self.reading.text(text)
     }
 
-    fn read(&mut self, records: Vec<Record>) {
-        for record in records {
-            let steps = self.fold.apply(&record);
-            for step in &steps {
-                if let What::Turn(turn) = &step.what {
-                    self.turn = Some(turn.clone());
-                }
-            }
-            self.ready.push_back(Update::Record(Box::new(Seen { record, steps })));
+    fn read(&mut self, seen: Vec<Seen>) {
+        for seen in seen {
+            let mut turns =
+                seen.steps.iter().filter_map(|step| if let What::Turn(turn) = &step.what { Some(turn) } else { None });
+            self.turn = turns.next_back().cloned().or(self.turn.take());
+            self.ready.push_back(Update::Record(Box::new(seen)));
         }
     }
 }
