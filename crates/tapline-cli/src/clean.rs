@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use tapline_archive::CleanRecords;
 use tapline_protocol::{Agent, Record};
-use tapline_recording::Redactor;
+use tapline_recording::{REDACTED, Redactor};
 use tapline_runner::Seen;
-use tapline_session::{Ending, Fold, Step, Summary, What};
+use tapline_session::{Ending, Fold, Step, Summary, Verdict, What};
 
 /// The second reading of a stream.
 pub(crate) struct CleanReading {
@@ -16,11 +16,19 @@ pub(crate) struct CleanReading {
     agent: Option<Agent>,
     records: CleanRecords,
     fold: Fold,
+    /// What processes that have ended were warned of.
+    warned: CleanMessages,
 }
 
 impl CleanReading {
     pub(crate) fn new(redactor: Redactor, agent: Option<Agent>) -> Self {
-        Self { agent, records: CleanRecords::new(&redactor), fold: Fold::for_agent(agent), redactor }
+        Self {
+            agent,
+            records: CleanRecords::new(&redactor),
+            fold: Fold::for_agent(agent),
+            redactor,
+            warned: CleanMessages::default(),
+        }
     }
 
     /// Takes a line, and returns those that are clean: one waits where its end may be the beginning of a secret.
@@ -69,9 +77,34 @@ impl CleanReading {
         }
     }
 
-    /// The process has ended, which the ending tells of; another may speak from here on.
-    pub(crate) fn finish(&mut self, ending: &Ending) -> Summary {
-        std::mem::replace(&mut self.fold, Fold::for_agent(self.agent)).finish(ending)
+    /// What became of it all.
+    pub(crate) fn finish(self, ending: &Ending) -> Summary {
+        let ending = self.ending(ending);
+        self.fold.finish(&ending)
+    }
+
+    /// A process has ended, and another speaks from here on. What it was warned of is kept; why it failed is returned.
+    pub(crate) fn end_of_process(&mut self, ending: &Ending) -> Option<String> {
+        let fold = std::mem::replace(&mut self.fold, Fold::for_agent(self.agent));
+        let verdict = fold.finish(&self.ending(ending)).verdict;
+        for warning in verdict.warnings {
+            self.warned.add(warning.code, warning.line, warning.message);
+        }
+        verdict.error
+    }
+
+    /// Takes secrets out of a verdict on the raw lines. Its messages are taken from the clean ones, because a message may be cut.
+    pub(crate) fn clean(mut self, verdict: &mut Verdict, ending: &Ending) {
+        let error = self.end_of_process(ending);
+        // The clean one may not know all, but was not cut out of a secret.
+        let clean = |raw: &String| error.filter(|_| raw.ends_with("... (truncated)")).unwrap_or_else(|| self.text(raw));
+        verdict.error = verdict.error.as_ref().map(clean);
+        for warning in &mut verdict.warnings {
+            let clean = self.warned.take(&warning.code, warning.line);
+            // A message about a line quotes it.
+            let unknown = || if warning.line.is_some() { REDACTED.to_owned() } else { self.text(&warning.message) };
+            warning.message = clean.unwrap_or_else(unknown);
+        }
     }
 }
 

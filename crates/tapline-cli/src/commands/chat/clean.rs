@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 
 use tapline_protocol::Agent;
-use tapline_recording::{REDACTED, Redactor};
+use tapline_recording::Redactor;
 use tapline_runner::{Seen, Update};
 use tapline_session::step::Turn;
 use tapline_session::{Ending, Report, What};
 
-use crate::clean::{CleanMessages, CleanReading};
+use crate::clean::CleanReading;
 
 pub(super) struct Clean {
     reading: CleanReading,
@@ -16,49 +16,28 @@ pub(super) struct Clean {
     turn: Option<Box<Turn>>,
     /// What came out and was not taken.
     ready: VecDeque<Update>,
-    /// What processes that have ended were warned of.
-    warned: CleanMessages,
+    /// The lines as they came and were not taken, if somebody wants them.
+    pub(super) raw: Option<Vec<u8>>,
 }
 
 impl Clean {
     pub(super) fn new(redactor: Redactor, kind: Agent) -> Self {
         let reading = CleanReading::new(redactor, Some(kind));
-        Self { reading, turn: None, ready: VecDeque::new(), warned: CleanMessages::default() }
+        Self { reading, turn: None, ready: VecDeque::new(), raw: None }
     }
 
     /// Another process speaks from here on.
     pub(super) fn renew(&mut self) {
         self.rest();
-        self.end_of_process(&Ending::default());
+        self.reading.end_of_process(&Ending::default());
     }
 
-    /// Keeps what the process was warned of; why it failed.
-    fn end_of_process(&mut self, ending: &Ending) -> Option<String> {
-        let verdict = self.reading.finish(ending).verdict;
-        for warning in verdict.warnings {
-            self.warned.add(warning.code, warning.line, warning.message);
-        }
-        verdict.error
-    }
-
-    /// Takes secrets out of what is told of a report: the messages come from the clean lines, because a message may be cut.
+    /// Takes secrets out of what is told of a report.
     pub(super) fn report(mut self, report: &mut Report) {
         self.rest();
         let exit = report.verdict.exit.clone();
         let ending = Ending { exit_code: exit.code, signal: exit.signal, ..Ending::default() };
-        let error = self.end_of_process(&ending);
-        let verdict = &mut report.verdict;
-        // The clean one knows nothing of stderr, but was not cut out of a secret.
-        let clean = |raw: &String| {
-            if raw.ends_with("... (truncated)") { error.unwrap_or_else(|| self.text(raw)) } else { self.text(raw) }
-        };
-        verdict.error = verdict.error.as_ref().map(clean);
-        for warning in &mut verdict.warnings {
-            let clean = self.warned.take(&warning.code, warning.line);
-            // A message about a line quotes it.
-            let unknown = || if warning.line.is_some() { REDACTED.to_owned() } else { self.reading.text(&warning.message) };
-            warning.message = clean.unwrap_or_else(unknown);
-        }
+        self.reading.clean(&mut report.verdict, &ending);
     }
 
     pub(super) fn redactor(&self) -> &Redactor {
@@ -69,6 +48,7 @@ impl Clean {
     pub(super) fn take(&mut self, update: Update) {
         match update {
             Update::Record(seen) => {
+                self.raw.iter_mut().for_each(|raw| raw.extend_from_slice(&seen.record.bytes));
                 let clean = self.reading.take(seen.record);
                 self.read(clean);
             }

@@ -77,8 +77,8 @@ impl CleanCheck {
     }
 
     /// Tells what was found in the words of the clean lines.
-    pub(super) fn report(mut self, report: &mut CheckReport, ending: &Ending) {
-        let summary = self.reading.finish(&self.reading.ending(ending));
+    pub(super) fn report(self, report: &mut CheckReport, ending: &Ending) {
+        let summary = self.reading.finish(ending);
         let clean = self.checker.finish(&summary, Vec::new(), false);
         let mut messages = CleanMessages::default();
         for finding in clean.findings {

@@ -26,6 +26,11 @@ impl Redaction {
         Self { redactor, told, printed: args.shown.redact || told && for_people }
     }
 
+    /// A text as people may be told it.
+    pub(super) fn told(&self, text: &str) -> String {
+        if self.told { self.redactor.text(text).into_owned() } else { text.to_owned() }
+    }
+
     /// The agent's lines without secrets, if somebody wants them.
     pub(super) fn clean(&self, kind: Agent, collector: Collector) -> Option<Box<Clean>> {
         let reading = || CleanReading::new(self.redactor.clone(), Some(kind));
@@ -70,7 +75,7 @@ impl Clean {
     }
 
     /// What became of the run, without secrets.
-    pub(super) fn conclude(mut self, conclusion: &Conclusion, run: RunFacts) -> (Summary, Report) {
+    pub(super) fn conclude(self, conclusion: &Conclusion, run: RunFacts) -> (Summary, Report) {
         let ending = self.reading.ending(&conclusion.ending);
         let run = RunFacts { label: run.label.map(|label| self.reading.text(&label)), ..run };
         let summary = self.reading.finish(&ending);
