@@ -117,7 +117,7 @@ impl Attempt<'_> {
             started_at: self.started_at.clone(),
             duration_ms: u64::try_from(self.started.elapsed().as_millis()).ok(),
             attempts: self.number,
-            label: self.args.shown.label.clone(),
+            label: self.args.shown.label.as_deref().map(|label| self.redaction.told(label)),
             recording: None,
         };
         Ended {
@@ -188,9 +188,10 @@ impl Attempt<'_> {
             let elapsed = self.started.elapsed();
             match &update {
                 Update::Record(seen) => {
-                    let cleaned = clean.as_mut().map(|clean| clean.take(&seen.record)).unwrap_or_default();
-                    let shown = if self.redaction.printed { &cleaned } else { std::slice::from_ref(&**seen) };
-                    show.all(shown, elapsed);
+                    let raw = std::slice::from_ref(&**seen);
+                    let cleaned = clean.as_mut().map(|clean| clean.take(&seen.record));
+                    let told = cleaned.as_deref().unwrap_or(raw);
+                    show.all(if self.redaction.printed { told } else { raw }, told, elapsed);
                     if self.args.ending.retry > 0 {
                         whole.apply(&seen.record);
                     }
@@ -212,7 +213,7 @@ impl Attempt<'_> {
             }
         }
         let rest = clean.as_mut().map(|clean| clean.rest()).unwrap_or_default();
-        show.all(if self.redaction.printed { &rest } else { &[] }, self.started.elapsed());
+        show.all(if self.redaction.printed { &rest } else { &[] }, &rest, self.started.elapsed());
         self.end(running, Followed { clean, violations, lost }, show, recorded).await
     }
 
@@ -308,8 +309,7 @@ impl Attempt<'_> {
     /// A broken rule, in words. What the agent did may hold a secret.
     fn told(&self, violation: &Violation) -> String {
         let line = violation.line.map(|line| format!("line {line}: ")).unwrap_or_default();
-        let text = format!("{line}{}: {}", violation.rule, violation.message);
-        if self.redaction.told { self.redaction.redactor.text(&text).into_owned() } else { text }
+        self.redaction.told(&format!("{line}{}: {}", violation.rule, violation.message))
     }
 
     /// When the policy's limit on time is reached: the turns' time cannot be more than the run's.

@@ -99,7 +99,7 @@ pub(super) async fn conclude(
     let denied = show.denials.told(&asked_for, redactor.as_ref());
     denied.calls.iter().for_each(|call| show.note(call));
     denied.advice.iter().for_each(|advice| show.block(advice));
-    let warned = exit::warning(&report.verdict, &args.ending.fail_on).filter(|_| code == 0);
+    let warned = exit::warning(&told.verdict, &args.ending.fail_on).filter(|_| code == 0);
     code = if warned.is_some() { exit::FAILED } else { code };
     if let Some(failure) = failure.as_ref().filter(|_| plan.format != Format::Quiet) {
         match plan.format {

@@ -116,17 +116,20 @@ impl Show {
         matches!(self.format, Format::Live | Format::Lines) && !self.only_value
     }
 
-    /// Lines of the agent's came, this long after the start.
-    pub(super) fn all(&mut self, seen: &[Seen], elapsed: Duration) {
-        for seen in seen {
+    /// Lines of the agent's came, this long after the start: as they are printed, and as people may be told of them.
+    pub(super) fn all(&mut self, printed: &[Seen], told: &[Seen], elapsed: Duration) {
+        for step in told.iter().flat_map(|seen| &seen.steps) {
+            self.hear(step);
+        }
+        for seen in printed {
             if self.format == Format::StreamJson && !self.only_value {
                 self.out.put(output::raw_bytes(&seen.record.bytes).as_ref(), Kind::Json);
             }
             if self.format == Format::Json {
                 self.outputs.accept(&seen.record, &seen.steps);
             }
-            for step in &seen.steps {
-                self.step(step, elapsed);
+            if self.is_human() {
+                seen.steps.iter().for_each(|step| self.draw(step, elapsed));
             }
         }
     }
@@ -157,7 +160,8 @@ impl Show {
         }
     }
 
-    fn step(&mut self, step: &Step, elapsed: Duration) {
+    /// What people are told of a step beside the view.
+    fn hear(&mut self, step: &Step) {
         match &step.what {
             // A key that was found in the environment is used before any login, and may be somebody's who did not mean it.
             What::Session(info) if !self.key_known && self.is_human() => {
@@ -173,9 +177,9 @@ impl Show {
             _ => {}
         }
         self.denials.accept(step);
-        if !self.is_human() {
-            return;
-        }
+    }
+
+    fn draw(&mut self, step: &Step, elapsed: Duration) {
         self.status.accept(step, elapsed);
         if self.live {
             let (columns, rows) = output::size();
@@ -326,8 +330,8 @@ impl Show {
 
     /// In a CI log, an annotation.
     pub(super) fn annotate(&mut self, title: &str, text: &str) {
-        let text = self.clean(text);
-        self.err.annotate(title, &text);
+        let (title, text) = (self.clean(title), self.clean(text));
+        self.err.annotate(&title, &text);
     }
 
     /// A line of tapline's own on stderr, in every format.
