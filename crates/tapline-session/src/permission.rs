@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::pattern::Patterns;
 use crate::rulefile;
-pub use crate::rulefile::WrongRules;
+pub use crate::rulefile::{RuleFile, WrongRules};
 use crate::step::{Step, What};
 pub use call::Call;
 use covers::Covering;

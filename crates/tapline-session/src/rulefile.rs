@@ -8,25 +8,52 @@ use crate::text::nearest;
 
 /// Why rules could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WrongRules(String);
+pub struct WrongRules {
+    said: String,
+    belongs_in: Option<RuleFile>,
+}
+
+impl WrongRules {
+    /// The other kind of file, if the rules are rules of that kind.
+    pub fn belongs_in(&self) -> Option<RuleFile> {
+        self.belongs_in
+    }
+}
 
 impl std::fmt::Display for WrongRules {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.said)
     }
 }
 
 impl std::error::Error for WrongRules {}
 
-/// A kind of file.
+/// A kind of file with rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RuleFile {
+    /// A [policy](crate::policy::Policy).
+    Policy,
+    /// [Permission rules](crate::permission::Permissions).
+    Permissions,
+}
+
+impl std::fmt::Display for RuleFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Policy => "a policy",
+            Self::Permissions => "a permission file",
+        })
+    }
+}
+
+/// What a kind of file may hold.
 pub(crate) struct File {
-    /// Its name in messages: `a policy`.
-    pub(crate) name: &'static str,
+    pub(crate) kind: RuleFile,
     pub(crate) keys: &'static [Key],
     /// An example.
     pub(crate) example: &'static str,
-    /// The other kind of file, which people may confuse it with: its keys, and where they belong.
-    pub(crate) other: (&'static [&'static str], &'static str),
+    /// The keys of the other kind, which it may be taken for.
+    pub(crate) other: (&'static [&'static str], RuleFile),
 }
 
 /// A key, its kind of value, and an example.
@@ -59,11 +86,11 @@ pub(crate) enum Holds {
 pub(crate) fn read<T: serde::de::DeserializeOwned>(text: &str, file: &File) -> Result<T, WrongRules> {
     let at = |place: usize, why: &str| {
         let line = text.bytes().take(place).filter(|byte| *byte == b'\n').count() + 1;
-        WrongRules(format!("line {line}: {why}"))
+        WrongRules { said: format!("line {line}: {why}"), belongs_in: None }
     };
     let of_error = |error: &toml::de::Error, why: &str| match error.span() {
         Some(span) => at(span.start, why),
-        None => WrongRules(why.to_owned()),
+        None => WrongRules { said: why.to_owned(), belongs_in: None },
     };
     let table = DeTable::parse(text).map_err(|error| {
         let place = error.span().map_or(0, |span| span.start).min(text.len());
@@ -74,6 +101,11 @@ pub(crate) fn read<T: serde::de::DeserializeOwned>(text: &str, file: &File) -> R
         let sign = error.message().strip_prefix(why).filter(|rest| rest.contains('`')).unwrap_or_default();
         of_error(&error, &format!("`{}` is not TOML: {why}{sign}; it is written like {}", line.trim(), file.example))
     })?;
+    let (others, kind) = file.other;
+    if let Some(key) = table.get_ref().keys().find(|key| others.contains(&key.get_ref().as_ref())) {
+        let why = format!("`{}` does not belong in {}, but in {kind}. {}", key.get_ref(), file.kind, known(file.keys));
+        return Err(WrongRules { belongs_in: Some(kind), ..at(key.span().start, &why) });
+    }
     match top(table.get_ref(), file) {
         Err((place, why)) => Err(at(place, &why)),
         Ok(()) => toml::from_str(text).map_err(|error| of_error(&error, error.message())),
@@ -84,18 +116,14 @@ pub(crate) fn read<T: serde::de::DeserializeOwned>(text: &str, file: &File) -> R
 type Checked = Result<(), (usize, String)>;
 
 fn top(table: &DeTable<'_>, file: &File) -> Checked {
-    let (others, place) = file.other;
     for key in table.keys() {
         let (name, at) = (key.get_ref().as_ref(), key.span().start);
-        if others.contains(&name) {
-            return Err((at, format!("`{name}` does not belong in {}, but in {place}. {}", file.name, known(file.keys))));
-        }
         let within = |Key(_, holds, _): &&Key| matches!(holds, Holds::Table(keys) if keys.iter().any(|key| key.0 == name));
         if let Some(Key(of, ..)) = file.keys.iter().find(within).filter(|_| !file.keys.iter().any(|key| key.0 == name)) {
             return Err((at, format!("`{name}` belongs below [{of}]: write that on a line of its own before it")));
         }
     }
-    keys_of(table, file.keys, "", file.name)
+    keys_of(table, file.keys, "", &file.kind.to_string())
 }
 
 /// Lists the known keys.

@@ -74,9 +74,9 @@ pub use tapline_protocol::{
 };
 #[cfg(feature = "run")]
 pub use tapline_runner::{
-    Agent, Answer, Answers, Control, Conversation, Delivery, ElicitationReply, Failure, HookEvent, HookQuestion, Message, Over,
-    Permission, PermissionQuestion, Priority, Running, RunningTurn, Sent, Session, SessionError, Settled, SettledBy,
-    StartError, Stopper, Tool, ToolResult, ToolServer, TurnReport, Update, ask,
+    Agent, Answer, Answers, Control, Conversation, Delivery, ElicitationReply, Failure, HookEvent, HookQuestion, Instead,
+    Message, Over, Permission, PermissionQuestion, Priority, Refusal, RunOption, Running, RunningTurn, Sent, Session,
+    SessionError, Settled, SettledBy, StartError, Stopper, Tool, ToolResult, ToolServer, TurnReport, Update, ask,
 };
 pub use tapline_session::{
     Advice, Category, Collector, Ending, Fold, Format, Ledger, Outcome, Report, Run, Step, Summary, TokenCounts, Verdict,

@@ -7,18 +7,18 @@ use serde::de::{Deserializer, Error as _};
 use super::naming::{self, WrongName};
 use super::{Permissions, Rule, covers, tools};
 use crate::pattern::Patterns;
-use crate::rulefile::{File, Holds, Key, any, filled};
+use crate::rulefile::{File, Holds, Key, RuleFile, any, filled};
 
 /// The keys of a permission file.
 pub(super) const FILE: File = File {
-    name: "a permission file",
+    kind: RuleFile::Permissions,
     keys: &[
         Key("allow", Holds::Rules(RULE), RULES),
         Key("deny", Holds::Rules(RULE), RULES),
         Key("ask", Holds::Rules(RULE), RULES),
     ],
     example: "tool = \"Bash\", below a line with [[allow]]",
-    other: (&["tools", "calls", "mcp", "session", "limits"], "a policy, which is given with --policy"),
+    other: (&["tools", "calls", "mcp", "session", "limits"], RuleFile::Policy),
 };
 
 const RULES: &str = r#"[[allow]] with tool = "Bash" and command = "git status" on lines below it"#;

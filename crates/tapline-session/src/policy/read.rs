@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 use super::Policy;
 use crate::pattern::{Patterns, VersionRange};
 use crate::permission::naming::{self, WrongName};
-use crate::rulefile::{self, File, Holds, Key, WrongRules, filled};
+use crate::rulefile::{self, File, Holds, Key, RuleFile, WrongRules, filled};
 use crate::text::nearest;
 
 /// The keys of a policy.
 const FILE: File = File {
-    name: "a policy",
+    kind: RuleFile::Policy,
     keys: &[
         Key("tools", Holds::Table(TOOLS), r#"[tools] with forbid = ["WebFetch"] below it"#),
         Key("calls", Holds::Table(CALLS), r#"[calls] with forbid = ["WebFetch"] below it"#),
@@ -20,7 +20,7 @@ const FILE: File = File {
         Key("limits", Holds::Table(LIMITS), "[limits] with cost_usd = 0.50 below it"),
     ],
     example: "forbid = [\"WebFetch\"], below a line with [calls]",
-    other: (&["allow", "deny", "ask"], "a permission file, which is given with --permissions"),
+    other: (&["allow", "deny", "ask"], RuleFile::Permissions),
 };
 
 const TOOLS: &[Key] = &[
@@ -87,7 +87,7 @@ fn tool(name: &str) -> Option<String> {
     if let Some(WrongName::OfAgent { tool, rule }) = &wrong {
         return Some(format!(
             "`{name}` is a permission rule, and a policy names tools: write {tool:?} for every call of it; to hold back some of \
-             them, give --permissions a file with {rule}"
+             them, put {rule} into a permission file"
         ));
     }
     wrong.map(|wrong| wrong.told(name, "")).or_else(|| filled(name))

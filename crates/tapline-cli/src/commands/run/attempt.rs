@@ -9,6 +9,7 @@ use tapline_runner::{
     Agent, Conclusion, Running, StartError, StopReason, Update, bin_variable, package, report, report_not_started,
 };
 use tapline_session::policy::{PolicyChecker, Violation};
+use tapline_session::text::with_causes;
 use tapline_session::{Category, Collector, Fold, Outcome, Report, Run as RunFacts, Summary, Warning, What};
 
 use super::NOT_TAKEN;
@@ -113,6 +114,11 @@ impl Attempt<'_> {
     }
 
     fn not_started(&self, error: &StartError) -> Ended {
+        Ended { advice: Some(advice(self.plan.kind, error)), code: error.exit_code(), ..self.never_ran(with_causes(error)) }
+    }
+
+    /// The end of an attempt that started nothing.
+    fn never_ran(&self, why: String) -> Ended {
         let run = RunFacts {
             started_at: self.started_at.clone(),
             duration_ms: u64::try_from(self.started.elapsed().as_millis()).ok(),
@@ -121,21 +127,20 @@ impl Attempt<'_> {
             recording: None,
         };
         Ended {
-            report: report_not_started(self.plan.kind, error, run),
+            report: report_not_started(self.plan.kind, why, run),
             told: None,
             summary: None,
             started: false,
-            advice: Some(advice(self.plan.kind, error)),
+            advice: None,
             violations: Vec::new(),
-            code: error.exit_code(),
+            code: exit::USAGE,
             recorded: None,
         }
     }
 
     /// The run was over before it began: why, and when.
     pub(super) fn not_begun(&self, why: NotBegun, when: &str, show: &Show) -> Ended {
-        let mut ended = self.not_started(&StartError::Refused(String::new()));
-        ended.advice = None;
+        let mut ended = self.never_ran(String::new());
         if why == NotBegun::Interrupted {
             ended.interrupt(self.signals.code());
             return ended;
