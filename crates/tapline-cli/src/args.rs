@@ -12,6 +12,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use tapline_protocol::Agent;
+use tapline_session::Category;
 use tapline_session::render::Style;
 use tapline_session::text::visible;
 
@@ -78,6 +79,9 @@ pub(crate) struct Inspect {
     /// Like --exit-status, and exit with 1 for a success with one of these warnings, separated by commas: denied, max-tokens, … (`tapline help report` lists them)
     #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = warning_code)]
     pub(crate) fail_on: Vec<&'static str>,
+    /// Like --exit-status, and exit with 1 for a success that is not clean: short for --fail-on with every code that makes it so
+    #[arg(long)]
+    pub(crate) require_clean: bool,
     #[command(flatten)]
     pub(crate) look: Look,
     #[command(flatten)]
@@ -278,6 +282,15 @@ fn warning_code(text: &str) -> Result<&'static str, String> {
         let meant = tapline_session::text::nearest(text, codes.iter().copied().chain(["denied"])).or_else(begun);
         let meant = meant.map(|meant| format!("did you mean `{meant}`? ")).unwrap_or_default();
         format!("{meant}The codes are denied (short for permission-denied), {all}")
+    })
+}
+
+/// A verdict's category.
+fn category(text: &str) -> Result<Category, String> {
+    text.parse().map_err(|unknown: tapline_session::UnknownWord| {
+        let meant = tapline_session::text::nearest(text, unknown.known().iter().copied());
+        let meant = meant.map(|meant| format!("did you mean `{meant}`? ")).unwrap_or_default();
+        format!("{meant}The categories are {}", unknown.known().join(", "))
     })
 }
 

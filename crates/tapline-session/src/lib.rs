@@ -63,7 +63,7 @@ pub use signals::{parse_signal, signal_name};
 pub use step::{Step, What};
 pub use time::{duration, parse_moment, parse_rfc3339, rfc3339, short_duration};
 pub use unwritten::Unwritten;
-pub use verdict::{Advice, Category, Ending, Exit, ExitClass, Outcome, Retry, Verdict, WARNING_CODES, Warning};
+pub use verdict::{Advice, Category, Ending, Exit, ExitClass, Outcome, Retry, UNCLEAN_CODES, Verdict, WARNING_CODES, Warning};
 pub use words::UnknownWord;
 
 /// The README's example compiles.

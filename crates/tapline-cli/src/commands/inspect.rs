@@ -26,16 +26,16 @@ pub(crate) fn run(args: &Inspect) -> Result<u8> {
     let (summary, format, ending, run) = source.finish();
     let report = collector.report(summary.clone(), format, run, &ending);
     // What counts as a failure is asked for to have it in the exit code.
-    let judged = args.exit_status || !args.fail_on.is_empty();
+    let judged = args.exit_status || args.require_clean || !args.fail_on.is_empty();
     let mut code = if judged { report.verdict.exit_code() } else { 0 };
     if let Some(why) = exit::failure(&report.verdict).filter(|_| code != 0) {
         ci::annotate(&why);
     }
-    if let Some(warning) = exit::warning(&report.verdict, &args.fail_on).filter(|_| code == 0) {
+    if let Some(warning) = exit::warning(&report.verdict, &args.fail_on, args.require_clean).filter(|_| code == 0) {
         let why = exit::warned(&warning);
         // The summary itself shows the warning.
         let shown = args.get.is_empty() && !args.json;
-        output::tell(&if shown { format!("exit code 1, because of {} (--fail-on)", warning.first.code) } else { why.clone() });
+        output::tell(&if shown { exit::warned_after(&warning) } else { why.clone() });
         ci::annotate(&why);
         code = exit::FAILED;
     }

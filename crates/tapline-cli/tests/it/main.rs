@@ -44,6 +44,7 @@ mod redacting;
 mod retelling;
 #[cfg(test)]
 mod running;
+mod seeds;
 #[cfg(test)]
 mod showing;
 #[cfg(test)]

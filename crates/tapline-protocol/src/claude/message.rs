@@ -95,6 +95,11 @@ wire! {
 }
 
 impl Assistant {
+    /// The model, wherever this shape has it.
+    pub fn model(&self) -> Option<&String> {
+        self.message.as_ref().and_then(|message| message.model.as_ref()).or(self.model.as_ref())
+    }
+
     /// The blocks, wherever this shape has them.
     pub fn body(&self) -> &Content {
         self.message.as_ref().map_or(&self.content, |message| &message.content)

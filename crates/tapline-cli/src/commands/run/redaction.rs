@@ -57,15 +57,15 @@ impl Clean {
         seen
     }
 
-    /// Takes prompts that were sent to the agent.
-    pub(super) fn sent(&mut self, steps: &[Step]) {
-        for step in steps {
-            if let What::Prompt { text } = &step.what
-                && let Some(step) = self.fold.prompt(&self.redactor.text(text), step.arrived)
-            {
-                self.collector.accept(&step);
-            }
-        }
+    /// Takes prompts that were sent to the agent, and gives them back clean.
+    pub(super) fn sent(&mut self, steps: &[Step]) -> Vec<Step> {
+        let clean = |step: &Step| match &step.what {
+            What::Prompt { text } => self.fold.prompt(&self.redactor.text(text), step.arrived),
+            _ => None,
+        };
+        let clean: Vec<_> = steps.iter().filter_map(clean).collect();
+        clean.iter().for_each(|step| self.collector.accept(step));
+        clean
     }
 
     /// Takes a line of stderr, which is clean.
