@@ -54,6 +54,7 @@ pub(crate) enum Command {
     Doctor(Doctor),
     Completions(Completions),
     Man(Man),
+    Schema(Schema),
     Help(Help),
 }
 
@@ -223,6 +224,22 @@ pub(crate) struct Man {
     /// Write tapline.1, tapline-inspect.1, … into this folder
     #[arg(value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
+}
+
+/// Print a JSON Schema (2020-12) of what tapline writes
+#[derive(Debug, Args)]
+pub(crate) struct Schema {
+    #[arg(value_enum)]
+    pub(crate) of: Described,
+}
+
+/// What has a schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Described {
+    /// The report: `inspect --json`, `run --format report`
+    Report,
+    /// One line of `convert --to steps` and `run --format steps`
+    Steps,
 }
 
 /// Show the help of a command, or a page about a topic

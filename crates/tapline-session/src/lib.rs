@@ -43,6 +43,7 @@ mod recent;
 pub mod render;
 mod report;
 mod rulefile;
+pub mod schema;
 mod signals;
 pub mod step;
 pub mod text;
