@@ -1,4 +1,4 @@
-//! What is read is decoded again without its secrets. A line waits where its end may be the beginning of a secret.
+//! Decodes records again without their secrets. A line waits while its end may be the beginning of a secret.
 
 use std::collections::VecDeque;
 
@@ -6,22 +6,23 @@ use tapline_protocol::{Decoder, Record};
 use tapline_recording::{Redactor, StreamRedactor};
 use tapline_session::{Step, What};
 
-/// Records go in, and come out without secrets, in order. A record waits where its end may be the beginning of a secret.
+/// Removes secrets from records, and returns them in order. A record waits while its end may be the beginning of a
+/// secret.
 #[derive(Debug)]
 pub struct CleanRecords {
     stream: StreamRedactor,
     decoder: Decoder,
-    /// What went in and has not come out.
+    /// Records that were taken and not returned yet.
     waiting: VecDeque<Record>,
 }
 
 impl CleanRecords {
-    /// Takes out what this redactor finds.
+    /// Removes the secrets that this redactor finds.
     pub fn new(redactor: &Redactor) -> Self {
         Self { stream: redactor.stream(), decoder: Decoder::default(), waiting: VecDeque::new() }
     }
 
-    /// Takes a record, and hands out those that are clean, with how many bytes each had before.
+    /// Takes a record and passes on the clean ones, each with its former length in bytes.
     pub fn take(&mut self, record: Record, mut each: impl FnMut(Record, usize)) {
         let bytes = record.bytes.clone();
         self.waiting.push_back(record);
@@ -29,7 +30,7 @@ impl CleanRecords {
         stream.line(bytes, |line| read(decoder, waiting, line, &mut each));
     }
 
-    /// No more records come: hands out the rest.
+    /// Ends the records and passes on the rest.
     pub fn finish(&mut self, mut each: impl FnMut(Record, usize)) {
         let Self { stream, decoder, waiting } = self;
         stream.finish(|line| read(decoder, waiting, line, &mut each));
@@ -48,7 +49,7 @@ fn read(decoder: &mut Decoder, waiting: &mut VecDeque<Record>, line: Vec<u8>, ea
 pub(crate) struct Redaction {
     redactor: Redactor,
     records: CleanRecords,
-    /// What came out and was not taken.
+    /// Clean records that were not returned yet.
     ready: VecDeque<(Record, usize)>,
     ended: bool,
 }
@@ -58,7 +59,7 @@ impl Redaction {
         Self { records: CleanRecords::new(&redactor), redactor, ready: VecDeque::new(), ended: false }
     }
 
-    /// The next record without secrets, and how many bytes it had with them.
+    /// Returns the next record without secrets, and its length in bytes with them.
     pub(crate) fn next<E>(
         &mut self,
         mut read: impl FnMut() -> Result<Option<Record>, E>,
@@ -75,12 +76,12 @@ impl Redaction {
         Ok(self.ready.pop_front())
     }
 
-    /// Whether there is one that need not be read.
+    /// Returns whether a record is available without reading.
     pub(crate) fn is_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Takes secrets out of a prompt that was sent to the agent.
+    /// Removes secrets from a prompt that was sent to the agent.
     pub(crate) fn prompt(&self, step: &mut Step) {
         if let What::Prompt { text } = &mut step.what {
             *text = self.redactor.text(text).into_owned();

@@ -9,7 +9,7 @@ use tapline_recording::RecordingError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
-    /// It is a folder, but no recording.
+    /// The path is a folder, but not a recording.
     #[error("{0} is a folder but not a recording")]
     Folder(PathBuf),
     /// The recording cannot be opened.
@@ -18,18 +18,18 @@ pub enum SourceError {
     /// The file cannot be opened.
     #[error("cannot open {name}")]
     Open {
-        /// Which.
+        /// The name of the file.
         name: String,
-        /// Why.
+        /// The cause.
         #[source]
         error: io::Error,
     },
     /// Reading failed.
     #[error("cannot read {name}")]
     Read {
-        /// What.
+        /// The name of the source.
         name: String,
-        /// Why.
+        /// The cause.
         #[source]
         error: io::Error,
     },

@@ -1,8 +1,8 @@
-//! What a recording or a stream adds up to.
+//! Reports on recordings and streams.
 //!
-//! [`report`] turns a recording or a file into a [`Report`], [`report_of`] anything that can be read, [`report_of_bytes`] bytes.
-//! They know all that tapline knows: whose stream it is, how the run ended, what was sent to the agent, what earlier attempts
-//! cost. A [`Source`] hands out the steps one by one.
+//! [`report`] turns a recording or a file into a [`Report`]; [`report_of`] does it for any reader, and
+//! [`report_of_bytes`] for bytes. They use everything tapline knows: which agent wrote the stream, how the run ended,
+//! what was sent to the agent, and what earlier attempts cost. A [`Source`] returns the steps one by one.
 //!
 //! ```
 //! let report = tapline_archive::report_of_bytes(
@@ -35,23 +35,23 @@ pub use recorded::Note;
 pub use source::{Advance, Finished, Options, Source};
 use tapline_session::Report;
 
-/// The report on a recording, or on a file with a stream of any known agent and format.
+/// Reports on a recording, or on a file with a stream of any known agent and format.
 pub fn report(path: impl AsRef<Path>) -> Result<Report, SourceError> {
     Source::open(path.as_ref(), Options::default())?.report()
 }
 
-/// The report on a stream that is read to its end.
+/// Reads a stream to its end and reports on it.
 pub fn report_of(reader: impl Read) -> Result<Report, SourceError> {
     Source::of("the stream", reader, Options::default())?.report()
 }
 
-/// The report on a stream that is there as a whole.
+/// Reports on a stream that is in memory.
 pub fn report_of_bytes(bytes: &[u8]) -> Report {
-    // Memory can always be read.
+    // Reading from memory cannot fail.
     report_of(bytes).unwrap_or_default()
 }
 
-/// The README's example compiles.
+/// Checks that the README's example compiles.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

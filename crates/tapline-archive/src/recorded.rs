@@ -1,4 +1,4 @@
-//! How a recording says what its stream does not: how the run ended, when it ran, what was lost.
+//! What a recording says that its stream does not: how the run ended, when it ran, what was lost.
 
 use std::path::Path;
 
@@ -6,26 +6,25 @@ use tapline_protocol::StopReason;
 use tapline_recording::{Loss, Recording, Redactor, Stop};
 use tapline_session::{Ending, Run};
 
-/// What a person may want to be told about a source.
-/// It is matched without a wildcard: a note that nobody tells would be lost.
+/// Something to tell a person about a source. Match it without a wildcard, so that no new note is lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// The recording has no end: the program that records it was killed, or is still running.
+    /// The recording has no end: the program that writes it was killed or is still running.
     NoEnd,
     /// A part of the recording is missing.
     Lost(Loss),
     /// The agent was still running after its final result, and was stopped.
     Lingered(Stop),
-    /// It is not a stream, but what an agent keeps of a session: which, and what reads it.
+    /// The source is not a stream, but a session file that an agent keeps for itself. The text describes it.
     Transcript(&'static str),
     /// No known agent wrote the stream.
     Foreign,
 }
 
-/// What a verdict looks at; a recording may have more of it.
+/// How much of stderr a verdict looks at. A recording may have more.
 const STDERR_KEPT: u64 = 64 << 10;
 
-/// A recording's part of the facts.
+/// The facts that a recording adds.
 #[derive(Debug, Default)]
 pub(crate) struct Recorded {
     pub(crate) ending: Ending,
@@ -33,7 +32,7 @@ pub(crate) struct Recorded {
     pub(crate) notes: Vec<Note>,
 }
 
-/// What a recording says of its run, where the caller knows nothing better.
+/// Returns what a recording says about its run. What the caller knows takes precedence.
 pub(crate) fn recorded(recording: &Recording, path: &Path, given: Ending) -> Recorded {
     let (meta, end) = (&recording.meta, recording.end.clone().unwrap_or_default());
     let mut notes: Vec<_> = end.lost.iter().cloned().map(Note::Lost).collect();
@@ -42,7 +41,7 @@ pub(crate) fn recorded(recording: &Recording, path: &Path, given: Ending) -> Rec
     }
     notes.extend(end.stop.filter(|stop| stop.reason == StopReason::Linger).map(Note::Lingered));
     let stderr = recording.stderr_head(STDERR_KEPT).ok().filter(|text| !text.is_empty());
-    // The verdict quotes it: it has no secrets, as in the report that the run itself gave.
+    // The verdict quotes it, so it must have no secrets, as in the run's own report.
     let stderr = stderr.map(|text| Redactor::default().text(&text).into_owned());
     let ending = Ending {
         exit_code: given.exit_code.or(end.exit_code),

@@ -1,4 +1,4 @@
-//! What the host sent, handed out where it was sent: between the records of the agent's answer.
+//! What the host sent, returned at the place where it was sent: between the agent's records.
 
 use std::iter::Peekable;
 
@@ -12,7 +12,7 @@ pub(crate) struct SentBefore {
     /// Where the record that was read last ends.
     received: u64,
     closed: bool,
-    /// Its times fit those of the records.
+    /// Whether the times of what was sent fit those of the records.
     timed: bool,
 }
 
@@ -22,12 +22,13 @@ impl SentBefore {
         Some(Self { pieces: recording.sent()?.peekable(), host, received: 0, closed: false, timed })
     }
 
-    /// A record of so many bytes was read.
+    /// Notes that a record of this many bytes was read.
     pub(crate) fn received(&mut self, bytes: usize) {
         self.received += bytes as u64;
     }
 
-    /// What was sent before the record that was read last was whole; all that is left, if there is none.
+    /// Returns what was sent before the end of the record that was read last, or all that is left if there is no
+    /// record.
     pub(crate) fn before(&mut self, record: bool, fold: &mut Fold) -> Vec<Step> {
         while let Some(sent) = self.pieces.next_if(|sent| !record || sent.after < self.received) {
             let steps = if sent.bytes.is_empty() {
@@ -39,7 +40,7 @@ impl SentBefore {
                 return steps;
             }
         }
-        // A recording that was cut never says that stdin was closed.
+        // A recording that was cut off never says that stdin was closed.
         if !record && !std::mem::replace(&mut self.closed, true) { self.host.close(fold) } else { Vec::new() }
     }
 }

@@ -1,4 +1,4 @@
-//! A source: a recording, a file or anything that can be read, as records and steps with all that is known of the run.
+//! A source: a recording, a file or any reader, as records and steps, with everything known about the run.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -14,22 +14,22 @@ use crate::error::SourceError;
 use crate::recorded::{Note, Recorded, recorded};
 use crate::sent::SentBefore;
 
-/// Large reads: fewer system calls, and still every line at once.
+/// Large reads mean fewer system calls. Every line is still returned at once.
 const CHUNK: usize = 256 << 10;
 
-/// A line of a type that streams do not have.
+/// The code of a line whose type streams do not have.
 const UNKNOWN: &str = "unknown-type";
 
-/// What a file is shows in its first lines.
+/// How many lines it takes at most to tell what a file is.
 const SHOWS_WITHIN: u64 = 64;
 
 /// What the caller knows better than the source.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Options {
-    /// Which agent wrote the stream; `None`: the recording or the lines say it.
+    /// The agent that wrote the stream. With `None`, the recording or the lines decide.
     pub agent: Option<Agent>,
-    /// The format of the input; `Auto`: the recording or the lines say it.
+    /// The format of the input. With `Auto`, the recording or the lines decide.
     pub format: InputFormat,
     /// Longer lines count as malformed.
     pub line_limit: Option<usize>,
@@ -37,7 +37,7 @@ pub struct Options {
     pub ending: Ending,
 }
 
-/// A record and what happened in it; no record where it was the host that said something.
+/// A record and its steps. There is no record if the steps are about what the host sent.
 pub type Advance = (Option<Record>, Vec<Step>);
 
 /// An open stream and the fold that reads it.
@@ -61,31 +61,32 @@ pub struct Source<R> {
     ending: Ending,
     run: Run,
     notes: Vec<Note>,
-    /// Records that were read and not handed out: what was sent before one is told first, and what a stream is shows in its first lines.
+    /// Records that were read and not returned yet: what was sent before a record comes first, and it takes a few lines
+    /// to tell what a stream is.
     held: VecDeque<Record>,
-    /// It was looked whose stream it is.
+    /// Whether the first lines were checked for a known agent.
     looked: bool,
-    /// It is a file, and no line of it is waited for.
+    /// Whether it is a file, so that reading it never waits.
     at_rest: bool,
-    /// What was sent to the agent, where a recording has it.
+    /// What was sent to the agent, if a recording has it.
     sent: Option<SentBefore>,
-    /// Of a run that was tried more than once: what all attempts cost.
+    /// If a run had several attempts: what all of them cost.
     whole: Option<Ledger>,
     /// Where the recording is incomplete.
     lost: Vec<String>,
     redaction: Option<Redaction>,
-    /// It may still turn out to be no stream.
+    /// Whether it may still turn out not to be a stream.
     unsure: bool,
-    /// It is none: of lines that streams do not have, nothing more is said.
+    /// Whether it is a session file, not a stream. Lines that streams do not have are then not reported.
     is_transcript: bool,
-    /// The fold knows what stands on stderr.
+    /// Whether the fold has been given stderr.
     heard: bool,
     /// Why the run was stopped.
     stop: Option<Stop>,
-    /// When the run started, and when its lines arrived, where a recording has it.
+    /// When the run started, if a recording has its times.
     started: Option<Moment>,
     arrivals: Option<Arrivals>,
-    /// How much was read.
+    /// How many bytes were read.
     bytes: u64,
 }
 
@@ -93,7 +94,7 @@ pub struct Source<R> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Finished {
-    /// What happened.
+    /// The summary of all steps.
     pub summary: Summary,
     /// The format of the input.
     pub format: Format,
@@ -101,11 +102,11 @@ pub struct Finished {
     pub ending: Ending,
     /// What only the program that ran the agent knows.
     pub run: Run,
-    /// Why the run was stopped, and by what clock, as a recording says it.
+    /// Why the run was stopped, and by which clock, if a recording says so.
     pub stop: Option<Stop>,
 }
 
-/// Whether it can be nothing else: no transcript has such a line.
+/// Returns whether a record can only be from a stream. No transcript has such a line.
 fn is_of_a_stream(record: &Record) -> bool {
     record.envelope.session_id.is_some() || record.envelope.kind.as_deref() == Some("thread.started")
 }
@@ -130,7 +131,7 @@ impl Source<Box<dyn Read + Send>> {
 }
 
 impl<R: Read> Source<R> {
-    /// Reads from anything; errors call it by this name.
+    /// Reads from any reader. Errors use this name for it.
     pub fn of(name: impl Into<String>, reader: R, options: Options) -> Result<Self, SourceError> {
         let Options { agent, format, line_limit, ending } = options;
         let name = name.into();
@@ -163,7 +164,7 @@ impl<R: Read> Source<R> {
         })
     }
 
-    /// A recording says itself how it ended; what the caller knows better is taken from the caller.
+    /// Opens a recording, which says itself how it ended. What the caller knows takes precedence.
     fn of_recording(
         name: String,
         path: &Path,
@@ -189,7 +190,7 @@ impl<R: Read> Source<R> {
         Ok(source)
     }
 
-    /// Takes secrets out of all that is read from here on.
+    /// Removes secrets from everything that is read from here on.
     #[must_use]
     pub fn redacted_by(mut self, redactor: Redactor) -> Self {
         let Ending { stderr, last_message, violated, .. } = &mut self.ending;
@@ -200,18 +201,18 @@ impl<R: Read> Source<R> {
         self
     }
 
-    /// What it is called in errors: a path, as a rule.
+    /// Returns its name in errors, usually a path.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What there is to tell a person, and was not taken yet. Some of it shows only while it is read.
+    /// Takes the notes that were not taken yet. Some arise only while the source is read.
     #[inline]
     pub fn take_notes(&mut self) -> Vec<Note> {
         std::mem::take(&mut self.notes)
     }
 
-    /// The next record, for those who pass it on unread.
+    /// Returns the next record, for callers that pass it on unread.
     pub fn next_record(&mut self) -> Result<Option<Record>, SourceError> {
         if self.held.is_empty() {
             self.hold_next()?;
@@ -219,7 +220,7 @@ impl<R: Read> Source<R> {
         Ok(self.held.pop_front())
     }
 
-    /// The next record and what happened in it; no record where it was the host that said something.
+    /// Returns the next record and its steps. There is no record if the steps are about what the host sent.
     #[inline]
     pub fn advance(&mut self) -> Result<Option<Advance>, SourceError> {
         if let Some(stderr) = self.ending.stderr.as_deref().filter(|_| !std::mem::replace(&mut self.heard, true)) {
@@ -250,9 +251,10 @@ impl<R: Read> Source<R> {
         Ok(Some((self.held.pop_front(), steps)))
     }
 
-    /// Reads one more record and holds it, unless the stream is over. A record is large: it is moved as seldom as can be.
+    /// Reads and holds one more record, unless the stream has ended. A record is large, so it is moved as seldom as
+    /// possible.
     fn hold_next(&mut self) -> Result<bool, SourceError> {
-        // Taken out for as long as it reads on: it may want several lines.
+        // The redaction is taken out while it reads, because it may need several lines.
         let Some(mut redaction) = self.redaction.take() else {
             let Some(record) = self.read()? else { return Ok(false) };
             self.hold(record.bytes.len(), record);
@@ -276,7 +278,7 @@ impl<R: Read> Source<R> {
         self.held.push_back(record);
     }
 
-    /// The next record as it stands in the stream.
+    /// Returns the next record of the stream, with its secrets.
     #[inline]
     fn read(&mut self) -> Result<Option<Record>, SourceError> {
         let mut record = match self.input.next() {
@@ -307,8 +309,8 @@ impl<R: Read> Source<R> {
         SourceError::Read { name: self.name.clone(), error }
     }
 
-    /// Notes first of all that nobody's stream this is, as far as that shows in the lines that are there. What was sent between the
-    /// lines of a recording stays between them: there only the first is looked at.
+    /// Notes before anything else if no known agent wrote the stream, as far as the available lines show it. In a
+    /// recording only the first line is checked, so that what was sent between the lines stays between them.
     fn look_ahead(&mut self) -> Result<(), SourceError> {
         while self.hold_next()? {
             let Some(record) = self.held.back() else { break };
@@ -328,17 +330,18 @@ impl<R: Read> Source<R> {
         Ok(())
     }
 
-    /// How the run ended, as far as that is known outside of the stream.
+    /// Returns how the run ended, as far as it is known from outside the stream.
     pub fn ending_mut(&mut self) -> &mut Ending {
         &mut self.ending
     }
 
-    /// What only the program that ran the agent knows.
+    /// Returns what only the program that ran the agent knows.
     pub fn run(&self) -> &Run {
         &self.run
     }
 
-    /// Where the attempts before this one are kept, if it is the last of several: `PATH`, `PATH-2` before `PATH-3`.
+    /// Returns the folders of the earlier attempts, if this is the last of several: `PATH` and `PATH-2` before
+    /// `PATH-3`.
     pub fn earlier_attempts(&self) -> Vec<PathBuf> {
         let last = format!("-{}", self.run.attempts);
         let first = self.run.recording.as_ref().and_then(|path| path.trim_end_matches('/').strip_suffix(&last));
@@ -347,37 +350,37 @@ impl<R: Read> Source<R> {
         })
     }
 
-    /// When the run started, if a recording has its times.
+    /// Returns when the run started, if a recording has its times.
     pub fn started(&self) -> Option<Moment> {
         self.started
     }
 
-    /// Whether it is known that no line of it has a time.
+    /// Returns whether it is certain that no line has a time.
     pub fn has_no_times(&self) -> bool {
         self.arrivals.is_none() && !self.is_transcript && !self.unsure
     }
 
-    /// Whether it is no stream, but what an agent keeps of a session.
+    /// Returns whether this is not a stream, but a session file that an agent keeps for itself.
     pub fn is_transcript(&self) -> bool {
         self.is_transcript
     }
 
-    /// What a message that was never finished has said so far.
+    /// Returns the text so far of messages that were never finished.
     pub fn unfinished(&self) -> Vec<Step> {
         self.fold.unfinished()
     }
 
-    /// Whose stream it is, as far as it is known.
+    /// Returns the agent that wrote the stream, if it is known.
     pub fn agent(&self) -> Option<Agent> {
         self.fold.agent()
     }
 
-    /// Whether the next record is there without waiting for it.
+    /// Returns whether the next record is available without waiting.
     pub fn is_ready(&self) -> bool {
         self.input.is_ready() || self.redaction.as_ref().is_some_and(Redaction::is_ready)
     }
 
-    /// Everything that is known at the end.
+    /// Ends the source and returns everything that is known.
     pub fn finish(self) -> Finished {
         let mut summary = self.fold.finish(&self.ending);
         if let Some(whole) = self.whole {
@@ -391,7 +394,7 @@ impl<R: Read> Source<R> {
         Finished { summary, format, ending: self.ending, run: self.run, stop: self.stop }
     }
 
-    /// Reads to the end, and reports.
+    /// Reads to the end and returns the report.
     pub fn report(mut self) -> Result<Report, SourceError> {
         let mut collector = Collector::default();
         while let Some((_, steps)) = self.advance()? {

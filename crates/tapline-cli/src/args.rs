@@ -21,9 +21,9 @@ use crate::{agents, exit, output};
 
 /// Run headless coding agents; read, convert, query and check what they write.
 ///
-/// tapline starts `claude -p` and `codex exec`, shows what they do, reports how they ended, records everything, and leaves
-/// no process behind. It reads the streams of `claude -p --output-format stream-json` (or json) and `codex exec --json`,
-/// live on a pipe or from a file, without losing a line: Claude Code 1.0 and newer, Codex 0.44 and newer.
+/// tapline starts `claude -p` or `codex exec`, shows what the agent does, reports how it ended, records everything, and leaves no
+/// process behind. It also reads the streams of `claude -p --output-format stream-json` (or json) and `codex exec --json`, live
+/// from a pipe or from a file, without losing a line. It supports Claude Code 1.0 and newer, and Codex 0.44 and newer.
 #[derive(Debug, Parser)]
 #[command(name = "tapline", version, max_term_width = 100, after_help = exit::codes(), disable_help_subcommand = true)]
 pub(crate) struct Cli {
@@ -66,18 +66,20 @@ pub(crate) struct Inspect {
     /// Print the report, one JSON object (`tapline help report` describes it)
     #[arg(long, conflicts_with = "get")]
     pub(crate) json: bool,
-    /// Print only one value of the report: session.id, answer, ledger.cost_usd, tools.calls[].name; repeat for more, each starts on its own line.
-    /// In GitHub Actions, text that the runner would take for a command is changed (`::error::` becomes `: :error::`); a script that
-    /// needs the exact value can use `x=$(GITHUB_ACTIONS= tapline …)`
+    /// Print one value of the report, such as session.id, answer, ledger.cost_usd or tools.calls[].name; can be repeated
+    ///
+    /// Each value starts on its own line. In GitHub Actions, tapline changes text that the runner would take for a command
+    /// (`::error::` becomes `: :error::`). A script that needs the exact value can use `x=$(GITHUB_ACTIONS= tapline …)`.
     #[arg(long, value_name = "PATH")]
     pub(crate) get: Vec<String>,
     /// Replace secrets: keys, tokens, passwords, private keys (`tapline help redact`)
     #[arg(long)]
     pub(crate) redact: bool,
-    /// Use the verdict as exit code: 1 the agent failed, 4 no result, 124 timeout, 130 interrupted
+    /// Exit with the verdict: 1 the agent failed, 4 no result, 124 timeout, 130 interrupted
     #[arg(long)]
     pub(crate) exit_status: bool,
-    /// Like --exit-status, and exit with 1 for a success with one of these warnings, separated by commas: denied, max-tokens, … (`tapline help report` lists them)
+    /// Like --exit-status, and exit with 1 if a successful run has one of these warnings, separated by commas: denied, max-tokens, …
+    /// (`tapline help report` lists them)
     #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = warning_code)]
     pub(crate) fail_on: Vec<&'static str>,
     /// Like --exit-status, and exit with 1 for a success that is not clean: short for --fail-on with every code that makes it so
@@ -92,25 +94,25 @@ pub(crate) struct Inspect {
 /// Show a stream in readable form, live or from a file
 #[derive(Debug, Args)]
 pub(crate) struct View {
-    /// Files, recordings, or ids of kept recordings (`last` for the newest); without any, or with `-`, reads stdin
+    /// Files, recordings, or ids of recordings (`last` is the newest); without any, or with `-`, tapline reads stdin
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// Wait for more, like `tail -F`, even if the file is truncated or replaced; takes one file
+    /// Wait for more lines, like `tail -F`, even if the file is truncated or replaced; takes one file
     #[arg(long, short)]
     pub(crate) follow: bool,
     /// Show what the agent thinks
     #[arg(long)]
     pub(crate) thinking: bool,
-    /// Show text while it is written (needs partial messages in the stream)
+    /// Show text while the agent writes it (needs partial messages in the stream)
     #[arg(long)]
     pub(crate) partial: bool,
-    /// Show when each step arrived, since the start of the run, and how long each tool call took (recordings and transcripts)
+    /// Show when each step arrived, counted from the start of the run, and how long each tool call took (recordings and transcripts)
     #[arg(long)]
     pub(crate) times: bool,
     /// Replace secrets: keys, tokens, passwords, private keys (`tapline help redact`)
     #[arg(long)]
     pub(crate) redact: bool,
-    /// Use the verdict as exit code, like `inspect --exit-status`
+    /// Exit with the verdict, like `inspect --exit-status`
     #[arg(long)]
     pub(crate) exit_status: bool,
     #[command(flatten)]
@@ -121,7 +123,8 @@ pub(crate) struct View {
 
 /// Convert a stream to another format
 ///
-/// The exit code is about the conversion: 0 even if the run failed (`inspect --exit-status` judges the run), 4 if `text` or `json` find no result.
+/// The exit code says whether the conversion worked. It is 0 even if the run failed (use `inspect --exit-status` to check that), and
+/// 4 if `text` or `json` found no result.
 #[derive(Debug, Args)]
 pub(crate) struct Convert {
     #[command(flatten)]
@@ -129,8 +132,9 @@ pub(crate) struct Convert {
     /// The format to write
     #[arg(long, value_enum)]
     pub(crate) to: Target,
-    /// Write to this file instead of stdout. A regular file is replaced only on success; a device, FIFO or socket is
-    /// written to directly
+    /// Write to this file instead of stdout
+    ///
+    /// A regular file is replaced only if the conversion succeeds. A device, FIFO or socket is written to directly.
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// With `--to json`: add the conversation as `messages`
@@ -145,7 +149,7 @@ pub(crate) struct Convert {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Target {
-    /// The answer, as the agent prints it without --output-format; if the run failed, that is the error
+    /// The answer, as the agent prints it without --output-format; the error if the run failed
     Text,
     /// The result, as `--output-format json` prints it
     Json,
@@ -157,7 +161,7 @@ pub(crate) enum Target {
     Markdown,
     /// A transcript as one self-contained HTML page
     Html,
-    /// What happened, one JSON object per line (`tapline help steps` describes them)
+    /// The steps, one JSON object per line (`tapline help steps` describes them)
     Steps,
 }
 
@@ -166,11 +170,11 @@ pub(crate) enum Target {
 pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) stream: Stream,
-    /// Rules for the run (TOML; `tapline help policy` describes them); exit with 3 if one is broken
+    /// Check the run against the rules in this file (TOML; `tapline help policy`); exit with 3 if it breaks one
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
-    /// Show what these permission rules would have decided about every call; exit with 3 if a call ran that they deny (TOML;
-    /// `tapline help permissions` describes them)
+    /// Show what the permission rules in this file would have decided about every tool call (TOML; `tapline help permissions`); exit
+    /// with 3 if a call ran that they deny
     #[arg(long, value_name = "FILE")]
     pub(crate) permissions: Option<PathBuf>,
     /// Exit with 3 if there is any finding
@@ -179,7 +183,7 @@ pub(crate) struct Check {
     /// Print the findings as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-    /// Replace secrets in what is printed: keys, tokens, passwords, private keys (`tapline help redact`). Rules see what was really done
+    /// Replace secrets in the output: keys, tokens, passwords, private keys (`tapline help redact`). Rules are checked against the original
     #[arg(long)]
     pub(crate) redact: bool,
     #[command(flatten)]
@@ -188,20 +192,20 @@ pub(crate) struct Check {
     pub(crate) facts: Facts,
 }
 
-/// Play a recorded session: no account needed
+/// Play a recorded session; needs no account
 #[derive(Debug, Args)]
 pub(crate) struct Demo {
-    /// How fast: 1 is the speed of a real agent, 0 does not wait (the default when piped)
+    /// Set the speed: 1 is the speed of a real agent, 0 does not wait (the default if stdout is not a terminal)
     #[arg(long, value_name = "FACTOR")]
     pub(crate) speed: Option<f64>,
-    /// Print the session's lines as the agent wrote them, as input for the other commands
+    /// Print the lines of the session as the agent wrote them, for use as input of other commands
     #[arg(long)]
     pub(crate) raw: bool,
     #[command(flatten)]
     pub(crate) look: Look,
 }
 
-/// Check which agents are installed and whether everything works, with advice
+/// Check your setup: which agents are installed, what does not work, and what to do about it
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
     /// Print the findings as one JSON object
@@ -242,17 +246,17 @@ pub(crate) enum Described {
     Steps,
 }
 
-/// Show the help of a command, or a page about a topic
+/// Show the help of a command, or a page of the documentation
 #[derive(Debug, Args)]
 pub(crate) struct Help {
-    /// A command or a topic; without it, help lists both
+    /// A command or a topic; without it, tapline lists both
     pub(crate) name: Option<String>,
 }
 
 /// A stream.
 #[derive(Debug, Args)]
 pub(crate) struct Stream {
-    /// A file, a recording, or the id of a kept recording (`last` for the newest); without it, or with `-`, reads stdin
+    /// A file, a recording, or the id of a recording (`last` is the newest); without it, or with `-`, tapline reads stdin
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
 }
@@ -260,13 +264,13 @@ pub(crate) struct Stream {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "About the stream")]
 pub(crate) struct Facts {
-    /// Which agent wrote the stream; needed only if tapline cannot tell
+    /// The agent that wrote the stream; needed only if tapline cannot recognise it
     #[arg(long, value_parser = agents::named())]
     pub(crate) agent: Option<Agent>,
     /// The format of the input
     #[arg(long, value_enum, default_value_t = Shape::Auto, hide_default_value = true)]
     pub(crate) input_format: Shape,
-    /// Treat longer lines as malformed; they are passed on unchanged [default: 67108864]
+    /// Treat lines longer than this as malformed; tapline still passes them on unchanged [default: 67108864]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) line_limit: Option<u64>,
     /// The agent's exit code
@@ -278,7 +282,7 @@ pub(crate) struct Facts {
     /// A file with what the agent wrote to stderr
     #[arg(long, value_name = "FILE")]
     pub(crate) stderr: Option<PathBuf>,
-    /// The run was stopped because it took too long
+    /// State that the run was stopped because it took too long
     #[arg(long)]
     pub(crate) timed_out: bool,
     /// Do not mark a success as `interactive` or `background_task`

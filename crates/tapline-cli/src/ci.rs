@@ -30,11 +30,13 @@ pub(crate) fn is_log() -> bool {
 
 /// Text without secrets where it goes to the log of a CI system, which many can read. A configuration that is wrong is told elsewhere.
 pub(crate) fn in_public(text: &str) -> Cow<'_, str> {
+    if is_log() { redactor().text(text) } else { Cow::Borrowed(text) }
+}
+
+/// What takes secrets out of such a log.
+pub(crate) fn redactor() -> &'static Redactor {
     static REDACTOR: OnceLock<Redactor> = OnceLock::new();
-    if !is_log() {
-        return Cow::Borrowed(text);
-    }
-    REDACTOR.get_or_init(|| config::redactor().unwrap_or_default().0).text(text)
+    REDACTOR.get_or_init(|| config::redactor().unwrap_or_default().0)
 }
 
 /// Whether a variable says yes: it is there, and not empty, `0` or `false`.

@@ -1,26 +1,66 @@
-//! An error of the library's in the words of the command: its causes, and advice that names our own flags.
+//! An error of the library's in the words of the command: its causes, its options as our flags, and advice.
 
 use std::error::Error;
 use std::iter::successors;
 
 use tapline_recording::RecordingError;
-use tapline_runner::{Failure, StartError};
+use tapline_runner::{Failure, Instead, Refusal, RunOption, StartError};
+use tapline_session::permission::{RuleFile, WrongRules};
 use tapline_session::render::OutputError;
 use tapline_session::text::with_causes;
 use tapline_sim::SimError;
 
 pub(crate) fn told(error: &(dyn Error + 'static)) -> String {
-    let advice = successors(Some(error), |&error| error.source()).find_map(advice).unwrap_or_default();
-    with_causes(error) + advice
+    let chain = || successors(Some(error), |&error| error.source());
+    let advice = chain().find_map(advice).unwrap_or_default();
+    let said = with_causes(error);
+    let said = match chain().find_map(refusal) {
+        Some(refusal) => said.replace(&refusal.to_string(), &refusal.with_names(flag, instead)),
+        None => said,
+    };
+    said + advice
+}
+
+/// Why the agent did not start. These stand in for what they hold, and are passed over in the chain of causes.
+fn start_error<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e StartError> {
+    match error.downcast_ref() {
+        Some(Failure::NotStarted(error)) => Some(error),
+        Some(_) => None,
+        None => error.downcast_ref(),
+    }
+}
+
+fn refusal<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e Refusal> {
+    match start_error(error) {
+        Some(StartError::Refused(refusal)) => Some(refusal),
+        _ => None,
+    }
+}
+
+fn flag(option: &RunOption) -> String {
+    match option {
+        RunOption::Argument(argument) => format!("{argument} after `--`"),
+        RunOption::Messages => "--input stream-json".to_owned(),
+        RunOption::ContinueLast => "--continue".to_owned(),
+        option => format!("--{}", option.name().replace('_', "-")),
+    }
+}
+
+fn instead(instead: &Instead) -> String {
+    match instead {
+        Instead::Option(RunOption::Argument(argument)) => format!("`-- {argument}`"),
+        Instead::Option(RunOption::Resume) => "--resume ID".to_owned(),
+        Instead::Option(option) => flag(option),
+        Instead::Agent(agent) => format!("--agent {}", agent.name()),
+        other => other.to_string(),
+    }
 }
 
 fn advice(error: &(dyn Error + 'static)) -> Option<&'static str> {
-    // These stand in for what they hold, and are passed over in the chain of causes.
-    if let Some(Failure::NotStarted(error)) = error.downcast_ref() {
-        return advice(error);
-    }
-    if let Some(StartError::Recording(error)) = error.downcast_ref() {
-        return advice(error);
+    match start_error(error) {
+        Some(StartError::Recording(error)) => return advice(error),
+        Some(StartError::Refused(refusal)) => return advice_on(&refusal.option),
+        _ => {}
     }
     if let Some(RecordingError::Create { .. }) = error.downcast_ref() {
         return Some("; use another folder (--record, TAPLINE_HOME) or --no-record");
@@ -31,5 +71,16 @@ fn advice(error: &(dyn Error + 'static)) -> Option<&'static str> {
     if let Some(SimError::Listen { .. }) = error.downcast_ref() {
         return Some(" (port 0 picks a free port)");
     }
-    None
+    match error.downcast_ref::<WrongRules>()?.belongs_in()? {
+        RuleFile::Policy => Some("; a policy is given with --policy"),
+        RuleFile::Permissions => Some("; a permission file is given with --permissions"),
+    }
+}
+
+fn advice_on(refused: &RunOption) -> Option<&'static str> {
+    match refused {
+        RunOption::Permissions => Some(" (tapline check --permissions shows afterwards what rules would have decided)"),
+        RunOption::Argument(argument) if argument == "--output-format" => Some("; --format chooses what you see"),
+        _ => None,
+    }
 }

@@ -6,6 +6,7 @@ mod agents;
 #[expect(clippy::doc_markdown, reason = "its comments are help texts, printed as they are")]
 mod args;
 mod ci;
+mod clean;
 mod clock;
 mod commands;
 mod config;

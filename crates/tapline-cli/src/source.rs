@@ -1,8 +1,6 @@
 //! Where records come from: a file, a recording or stdin, of any shape. The library reads them; here is what the command line
 //! says of them, and what a person is told.
 
-mod messages;
-
 use std::io::{self, IsTerminal as _, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,18 +10,19 @@ use tapline_archive::{Advance, Finished, Note, Options, SourceError};
 use tapline_protocol::{Agent, InputFormat, Moment, Record, StopReason};
 use tapline_recording::{Redactor, Stop};
 use tapline_runner::no_background_tasks;
-use tapline_session::{Ending, Format, Run, Step, Summary};
+use tapline_session::{Ending, Format, Run, Step, Summary, Verdict};
 
 use crate::args::{Facts, Shape};
-use crate::{clock, config, output, secrets, store};
-
-pub(crate) use messages::CleanMessages;
+use crate::clean::CleanReading;
+use crate::{ci, clock, config, output, secrets, store};
 
 /// An open stream that tells a person what there is to know about it.
 pub(crate) struct Source {
     inner: tapline_archive::Source<Box<dyn Read + Send>>,
     /// It need not be an agent's stream.
     of_whomever: bool,
+    /// For annotations.
+    clean: Option<Box<CleanReading>>,
 }
 
 /// Whether a path means stdin.
@@ -46,7 +45,7 @@ impl Source {
             SourceError::Folder(_) => anyhow!("{error}: give a recording (one of the folders in it?) or a file"),
             error => error.into(),
         })?;
-        let mut source = Self { inner, of_whomever: false };
+        let mut source = Self { inner, of_whomever: false, clean: None };
         if let Some(stderr) = source.inner.ending_mut().stderr.as_mut().filter(|_| facts.stderr.is_none()) {
             // A recording's: the user may have patterns of secrets beside those that are always taken out.
             *stderr = config::redactor()?.0.text(stderr).into_owned();
@@ -57,7 +56,7 @@ impl Source {
 
     /// Reads from anything.
     pub(crate) fn of(name: String, reader: Box<dyn Read + Send>, facts: &Facts) -> Result<Self> {
-        Ok(Self { inner: tapline_archive::Source::of(name, reader, options(facts)?)?, of_whomever: false })
+        Ok(Self { inner: tapline_archive::Source::of(name, reader, options(facts)?)?, of_whomever: false, clean: None })
     }
 
     /// It need not be an agent's stream: nothing is said where it is none.
@@ -68,6 +67,12 @@ impl Source {
     /// Takes secrets out of all that is read from here on.
     pub(crate) fn redacted(self) -> Result<Self> {
         Ok(self.redacted_by(secrets::redactor()?))
+    }
+
+    /// What annotations tell of its verdict has no secrets: the log of a job is read by many.
+    pub(crate) fn annotated(self) -> Self {
+        let clean = ci::is_job().then(|| Box::new(CleanReading::new(ci::redactor().clone(), self.agent())));
+        Self { clean, ..self }
     }
 
     pub(crate) fn redacted_by(self, redactor: Redactor) -> Self {
@@ -106,6 +111,12 @@ impl Source {
     pub(crate) fn next(&mut self) -> Result<Option<Advance>, SourceError> {
         let next = self.inner.advance();
         self.tell();
+        if let (Some(clean), Ok(Some((record, steps)))) = (&mut self.clean, &next) {
+            match record {
+                Some(record) => drop(clean.take(record.clone())),
+                None => drop(clean.sent(steps)),
+            }
+        }
         next
     }
 
@@ -168,9 +179,20 @@ impl Source {
 
     /// Everything that is known at the end.
     pub(crate) fn finish(self) -> (Summary, Format, Ending, Run) {
+        let (summary, _, format, ending, run) = self.finish_annotated();
+        (summary, format, ending, run)
+    }
+
+    /// The same, and the verdict as annotations tell it.
+    pub(crate) fn finish_annotated(self) -> (Summary, Verdict, Format, Ending, Run) {
         let Finished { mut summary, format, ending, run, stop, .. } = self.inner.finish();
         *summary.verdict.clock = stop.filter(|stop| stop.reason.is_timeout()).and_then(clock_of);
-        (summary, format, ending, run)
+        let mut told = summary.verdict.clone();
+        if let Some(mut clean) = self.clean {
+            clean.rest();
+            clean.clean(&mut told, &ending);
+        }
+        (summary, told, format, ending, run)
     }
 }
 

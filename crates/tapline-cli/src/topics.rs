@@ -20,18 +20,18 @@ macro_rules! topics {
 }
 
 topics! {
-    "running" "RUN.md" "what goes into a run, what comes out, when it ends, what is recorded"
-    "chatting" "CHAT.md" "keys, questions and scripts in a chat"
-    "permissions" "PERMISSIONS.md" "rules for the tool calls that an agent may make"
+    "running" "RUN.md" "run an agent: input, output, timeouts, recordings"
+    "chatting" "CHAT.md" "talk with an agent: keys, questions, scripts"
+    "permissions" "PERMISSIONS.md" "rules that decide which tool calls an agent may make"
     "policy" "POLICY.md" "rules that a run is checked against: tools, model, cost"
-    "redact" "REDACT.md" "what counts as a secret, and where it is replaced"
-    "report" "REPORT.md" "the keys of the report, the verdicts, the warning codes"
-    "steps" "STEPS.md" "what happened, one JSON object per line"
+    "redact" "REDACT.md" "what counts as a secret, and where tapline replaces it"
+    "report" "REPORT.md" "the report: its keys, the verdicts, the warning codes"
+    "steps" "STEPS.md" "the steps: what happened, one JSON object per line"
     "findings" "CHECK.md" "what `tapline check` finds"
-    "scenarios" "SIM.md" "the script of a model for `tapline sim`"
-    "replaying" "REPLAY.md" "record what an agent and its host say, and replay it"
+    "scenarios" "SIM.md" "scripts for the model of `tapline sim`"
+    "replaying" "REPLAY.md" "record what an agent and its host send each other, and replay it"
     "session" "SESSION.md" "drive an agent from Rust"
-    "ci" "CI.md" "run an agent in a job of GitHub Actions"
+    "ci" "CI.md" "run an agent in GitHub Actions and other CI systems"
 }
 
 /// The page with this name.

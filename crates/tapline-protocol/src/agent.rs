@@ -1,10 +1,10 @@
-//! The agents whose streams are known, and their names. To add one: a row here, a variant of [`Event`](crate::Event), a row in
-//! `dialects.rs`, and its folder.
+//! The agents whose streams tapline knows, and their names. To add an agent: add a row here, a variant of
+//! [`Event`](crate::Event), a row in `dialects.rs`, and the agent's folder.
 
-/// Defines the agents: `Variant = "name as people type it", "name of the product";`
+/// Defines the agents: `Variant = "name that people type", "product name";`
 macro_rules! agents {
     ($( $(#[$meta:meta])* $agent:ident = $name:literal, $title:literal; )+) => {
-        /// Which agent a stream comes from. The default is the one that is meant where none is named.
+        /// The agent that wrote a stream. The default is the agent that is used when none is named.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
         #[serde(rename_all = "lowercase")]
         pub enum Agent {
@@ -12,15 +12,15 @@ macro_rules! agents {
         }
 
         impl Agent {
-            /// All of them.
+            /// All known agents.
             pub const ALL: &'static [Self] = &[$(Self::$agent),+];
 
-            /// Its name, as people type it.
+            /// Returns the name that people type.
             pub fn name(self) -> &'static str {
                 match self { $( Self::$agent => $name, )+ }
             }
 
-            /// The name of the product.
+            /// Returns the product name.
             pub fn title(self) -> &'static str {
                 match self { $( Self::$agent => $title, )+ }
             }
@@ -35,7 +35,7 @@ agents! {
 }
 
 impl Agent {
-    /// The agent of this name.
+    /// Returns the agent with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|agent| agent.name() == name)
     }

@@ -1,4 +1,4 @@
-//! Claude Code's shapes, as `claude --output-format stream-json` writes them.
+//! Claude Code's types, as `claude --output-format stream-json` writes them.
 
 pub mod content;
 pub mod control;

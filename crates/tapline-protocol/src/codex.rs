@@ -1,4 +1,4 @@
-//! Codex's shapes, as `codex exec --json` writes them.
+//! Codex's types, as `codex exec --json` writes them.
 
 mod event;
 mod transcript;
@@ -15,7 +15,7 @@ wire! {
     /// `turn.started`
     TurnStarted {; also "turn_id" }
 
-    /// `turn.completed`: its usage is cumulative over the thread, resumes included.
+    /// `turn.completed`: its usage is cumulative over the thread, including resumed runs.
     TurnCompleted { usage: Option<CodexUsage> = "usage" }
 
     /// `turn.failed`
@@ -24,18 +24,18 @@ wire! {
     /// `item.started`, `item.updated`, `item.completed`
     ItemEvent { item: Option<Item> = "item" }
 
-    /// `error`: the stream's own, beside the turn's.
+    /// `error`: an error of the stream, in addition to the turn's.
     StreamError { message: Option<String> = "message", error: Option<Json> = "error" }
 
     /// One entry of a plan.
     Todo { text: Option<String> = "text", completed: bool = "completed" }
 
-    /// A file that was changed.
+    /// A changed file.
     FileChange { path: Option<String> = "path", kind: Option<String> = "kind" }
 }
 
 frame! {
-    /// Tokens as Codex counts them: `input_tokens` includes the cached ones.
+    /// Token counts of Codex: `input_tokens` includes the cached ones.
     CodexUsage {
         input_tokens: Tokens = "input_tokens",
         cached_input_tokens: Tokens = "cached_input_tokens",
@@ -56,14 +56,14 @@ impl Field for CodexUsage {
     }
 }
 
-/// An item as it came: every field in order, of a repeated key the last.
+/// An item with every field in its original order. If a key is repeated, the last value counts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Item {
-    /// The fields, `id` and `type` among them.
+    /// The fields, including `id` and `type`.
     pub fields: Vec<(String, Json)>,
 }
 
-/// The kinds of item this version knows.
+/// The kinds of items this version knows.
 pub const ITEM_KINDS: &[&str] = &[
     "agent_message",
     "reasoning",
@@ -77,17 +77,17 @@ pub const ITEM_KINDS: &[&str] = &[
 ];
 
 impl Item {
-    /// A field's value.
+    /// Returns the value of a field.
     pub fn get(&self, key: &str) -> Option<&Json> {
         self.fields.iter().find(|(name, _)| name == key).map(|(_, value)| value)
     }
 
-    /// A field that is a string.
+    /// Returns the value of a field that is a string.
     pub fn text(&self, key: &str) -> Option<String> {
         self.get(key)?.with(String::read).flatten()
     }
 
-    /// `type`
+    /// Returns the `type`.
     pub fn kind(&self) -> Option<String> {
         self.text("type")
     }

@@ -1,4 +1,4 @@
-//! Bytes to records. Decoding never fails: a line that cannot be read is a record too, with its bytes.
+//! Decodes bytes into records. Decoding never fails: a line that cannot be read becomes a record with its bytes.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use crate::json::{Kind, SyntaxError, Tape, Value};
 use crate::lines::{Line, Piece, Splitter};
 use crate::record::{Envelope, Record, lossy, trim};
 
-/// Turns pushed bytes into records, for callers that do their own reading, such as async code.
+/// Decodes bytes that are pushed to it. It is for callers that read the stream themselves, such as async code.
 ///
 /// ```
 /// use tapline_protocol::Decoder;
@@ -27,7 +27,7 @@ pub struct Decoder {
     lines: LineReader,
 }
 
-/// What reading a line needs to know of those before it.
+/// The state that reading a line needs from earlier lines.
 #[derive(Debug, Default)]
 struct LineReader {
     tape: Tape,
@@ -35,12 +35,12 @@ struct LineReader {
 }
 
 impl Decoder {
-    /// A decoder with another limit on the size of a line, in bytes.
+    /// Creates a decoder with this line limit, in bytes.
     pub fn with_line_limit(limit: usize) -> Self {
         Self { splitter: Splitter::with_limit(limit), lines: LineReader::default() }
     }
 
-    /// Reads the stream as this agent's, whatever its lines look like. `None`: detect the agent.
+    /// Reads the stream as this agent's, whatever its lines look like. With `None`, the agent is detected.
     #[must_use]
     pub fn for_agent(mut self, agent: Option<Agent>) -> Self {
         self.lines.dialect = Dialect::of(agent);
@@ -60,7 +60,7 @@ impl Decoder {
         self.splitter.push(bytes, |line| each(lines.line(line)));
     }
 
-    /// The input has ended: returns the record of an unterminated last line.
+    /// Ends the input and returns the record of an unterminated last line.
     pub fn finish(&mut self) -> Vec<Record> {
         let mut records = Vec::new();
         let lines = &mut self.lines;
@@ -68,7 +68,7 @@ impl Decoder {
         records
     }
 
-    /// Decodes a whole document: an object without a type is the older shape of a result.
+    /// Decodes a whole document. An object without a `type` is the older shape of a result.
     pub(crate) fn decode_document(&mut self, bytes: Vec<u8>) -> Record {
         let mut record = self.decode_line(1, bytes);
         if record.event == Event::Untyped {
@@ -79,19 +79,19 @@ impl Decoder {
         record
     }
 
-    /// Decodes a record again after its bytes were changed; a part of a line that was too long stays one.
+    /// Decodes a record again after its bytes were changed. A part of an overlong line stays a part.
     pub fn decode_again(&mut self, record: Record, bytes: Vec<u8>) -> Record {
         if bytes == record.bytes {
             return record;
         }
-        // Of what has no type, only a whole document is an agent's event.
+        // Without a `type`, only a whole document is an agent's event.
         if record.envelope.kind.is_none() && record.event.agent().is_some() {
             return Record { line: record.line, arrived: record.arrived, ..self.decode_document(bytes) };
         }
         if matches!(record.event, Event::Malformed(Malformed::TooLong | Malformed::NulRun) | Event::Rest) {
             return Record { bytes, ..record };
         }
-        // Whose stream it is was decided when it was read first.
+        // The agent was decided when the record was first read.
         self.lines.dialect = record.dialect;
         Record { dialect: record.dialect, arrived: record.arrived, ..self.decode_line(record.line, bytes) }
     }
@@ -162,7 +162,7 @@ fn object(dialect: &mut Dialect, value: Value<'_>) -> (Envelope, Event) {
     (envelope, event)
 }
 
-/// Whether a text is one JSON value, the beginning of one, or neither.
+/// Checks whether a text is one JSON value, the beginning of one, or neither.
 pub fn check_text(text: &str) -> Result<Kind, SyntaxError> {
     Tape::default().parse(text).map(Value::kind)
 }

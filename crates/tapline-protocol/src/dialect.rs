@@ -1,5 +1,5 @@
-//! Whose stream it is: decided here and nowhere else. The first line that only one agent writes decides. Agents borrow names from
-//! each other (`result`, `tool_use`, `error`): a line counts for an agent only where its shape is that agent's, too.
+//! Decides which agent wrote a stream, in this one place. The first line that only one agent writes decides. Agents
+//! share names (`result`, `tool_use`, `error`), so a line counts for an agent only if its shape fits, too.
 
 use crate::agent::Agent;
 use crate::dialects::{read, read_untyped_document};
@@ -7,18 +7,18 @@ use crate::event::Event;
 use crate::json::Value;
 use crate::tags::Fit;
 
-/// So many lines may say nothing; then the stream is of no agent that is known, for good.
+/// After this many lines that decide nothing, the agent of the stream stays unknown.
 const UNDECIDED: u8 = 64;
 
-/// What is known about the agent that writes the stream.
+/// What is known so far about which agent writes a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dialect {
     decided: Decided,
-    /// Whose it may be, unless there are lines of somebody else.
+    /// The likely agent, as long as no line is foreign.
     likely: Option<Agent>,
-    /// There were lines that none of the known agents writes.
+    /// Whether there were lines that no known agent writes.
     foreign: bool,
-    /// Lines that did not decide it.
+    /// How many lines decided nothing.
     undecided: u8,
 }
 
@@ -27,17 +27,17 @@ enum Decided {
     #[default]
     NotYet,
     Agent(Agent),
-    /// No known agent, for good.
+    /// Not a known agent. No later line changes that.
     Unknown,
 }
 
 impl Dialect {
-    /// The stream of a given agent: no line changes that.
+    /// Returns the dialect of this agent, which no line changes. With `None`, the lines decide.
     pub fn of(agent: Option<Agent>) -> Self {
         Self { decided: agent.map_or(Decided::NotYet, Decided::Agent), ..Self::default() }
     }
 
-    /// The stream's agent, if it is known: decided by a line, or likely from the lines so far.
+    /// Returns the stream's agent, if a line decided it or the lines so far make it likely.
     pub fn agent(self) -> Option<Agent> {
         match self.decided {
             Decided::Agent(agent) => Some(agent),
@@ -46,17 +46,17 @@ impl Dialect {
         }
     }
 
-    /// Whether lines may still decide whose stream it is.
+    /// Returns whether a later line can still decide the agent.
     pub fn is_open(self) -> bool {
         self.decided == Decided::NotYet
     }
 
-    /// Whether there were lines that no agent writes which is known here.
+    /// Returns whether there were lines that no known agent writes.
     pub fn is_foreign(self) -> bool {
         self.foreign || self.decided == Decided::Unknown
     }
 
-    /// Reads an object with a type.
+    /// Reads an object that has a `type`.
     pub(crate) fn read(&mut self, kind: &str, subtype: Option<&str>, value: Value<'_>) -> Event {
         let event = match self.decided {
             Decided::Agent(agent) => read(agent, kind, subtype, value).map(|(event, _)| event),
@@ -78,7 +78,7 @@ impl Dialect {
                     self.decided = Decided::Agent(*agent);
                     return Some(event);
                 }
-                // Among lines of somebody else, one that only may be this agent's is not read as such.
+                // In a stream with foreign lines, a line that is only likely to be this agent's is not read as one.
                 Fit::Likely if !self.foreign => {
                     self.likely = self.likely.or(Some(*agent));
                     open = Some(event);
@@ -87,13 +87,13 @@ impl Dialect {
                 Fit::Likely | Fit::Open | Fit::Not => {}
             }
         }
-        // A new `system` event is as likely a known agent's as not.
+        // An unknown `system` event may well be a new one of a known agent.
         self.foreign |= open.is_none() && kind != "system";
         self.pass();
         open
     }
 
-    /// A line that decides nothing.
+    /// Counts a line that decides nothing.
     pub(crate) fn pass(&mut self) {
         if self.decided == Decided::NotYet {
             self.undecided += 1;
@@ -103,13 +103,13 @@ impl Dialect {
         }
     }
 
-    /// An object that none of the known agents writes.
+    /// Counts an object that no known agent writes.
     pub(crate) fn pass_foreign(&mut self) {
         self.foreign = true;
         self.pass();
     }
 
-    /// Reads a whole document without a type.
+    /// Reads a whole document without a `type`.
     pub(crate) fn read_untyped_document(&mut self, value: Value<'_>) -> Option<Event> {
         let (agent, event) = read_untyped_document(value)?;
         if self.decided == Decided::NotYet {

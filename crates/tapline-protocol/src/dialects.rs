@@ -1,4 +1,4 @@
-//! How each agent's lines are read: one row an agent. Everything else about a wire is in the agent's folder.
+//! How each agent's lines are read: one row per agent. Everything else about an agent's format is in its folder.
 
 use crate::agent::Agent;
 use crate::event::Event;
@@ -6,7 +6,7 @@ use crate::json::Value;
 use crate::tags::{Fit, Wire};
 use crate::{claude, codex};
 
-/// The same for each agent: `$wire` is the type of its events, `$event` makes them events of a stream.
+/// Runs the same code for each agent: `$wire` is the agent's event type, and `$event` wraps it in [`Event`].
 macro_rules! of {
     ($agent:expr, |$wire:ident| $result:expr) => {
         of!($agent, |$wire, _event| $result)
@@ -24,7 +24,7 @@ macro_rules! of {
     }};
 }
 
-/// Reads an object as one of this agent's.
+/// Reads an object as an event of this agent.
 pub(crate) fn read(agent: Agent, kind: &str, subtype: Option<&str>, value: Value<'_>) -> Option<(Event, Fit)> {
     of!(agent, |Line, event| {
         let reading = Line::read_line(kind, subtype, value)?;
@@ -37,7 +37,7 @@ pub(crate) fn read(agent: Agent, kind: &str, subtype: Option<&str>, value: Value
     })
 }
 
-/// Reads a whole document without a type, and tells whose it is.
+/// Reads a whole document without a `type`, and returns its agent.
 pub(crate) fn read_untyped_document(value: Value<'_>) -> Option<(Agent, Event)> {
     Agent::ALL.iter().find_map(|agent| {
         let event = of!(*agent, |Line, event| Line::read_untyped_document(value).map(event));
@@ -45,7 +45,7 @@ pub(crate) fn read_untyped_document(value: Value<'_>) -> Option<(Agent, Event)> 
     })
 }
 
-/// The one copy of a known `type`.
+/// Returns a static copy of a known `type`, which needs no allocation.
 pub(crate) fn known_kind(kind: &str) -> Option<&'static str> {
     if kind == "system" {
         return Some("system");
@@ -53,17 +53,17 @@ pub(crate) fn known_kind(kind: &str) -> Option<&'static str> {
     Agent::ALL.iter().find_map(|agent| of!(*agent, |Line| Line::known_tag(kind)))
 }
 
-/// The keys that an agent's events of this tag are known to have.
+/// Returns the known keys of an agent's events with this tag.
 pub(crate) fn known_keys(agent: Agent, tag: &str) -> Option<Vec<&'static str>> {
     of!(agent, |Line| Line::known_keys(tag).map(Iterator::collect))
 }
 
-/// Whose line this is, and what to say of it, if a version wrote it that is too old to be read.
+/// If the line is from a version that is too old to read: returns its agent and what to tell the user.
 pub(crate) fn too_old(value: Value<'_>) -> Option<(Agent, &'static str)> {
     Agent::ALL.iter().find_map(|agent| Some((*agent, of!(*agent, |Line| Line::too_old(value))?)))
 }
 
-/// What to say of a line of a session file that an agent keeps for itself.
+/// If the line is from a session file that an agent keeps for itself: returns what to tell the user.
 pub(crate) fn in_transcript(value: Value<'_>) -> Option<&'static str> {
     Agent::ALL.iter().find_map(|agent| of!(*agent, |Line| Line::in_transcript(value)))
 }

@@ -28,14 +28,14 @@ pub enum Event {
     Claude(claude::Event),
     /// Codex wrote it.
     Codex(codex::Event),
-    /// A known type with another shape: `event` has what could be read.
+    /// A known type with an unexpected shape. `event` has what could be read.
     Invalid {
         /// What could be read.
         event: Box<Event>,
-        /// What is not as it was.
+        /// How the shape differs.
         error: String,
     },
-    /// An object of a type that this version does not know, or that the stream's agent does not write.
+    /// An object of a type that this version does not know, or that this stream's agent does not write.
     Unknown {
         /// `type`, or `system/<subtype>`.
         kind: String,
@@ -53,7 +53,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// The kind of the line.
+    /// Returns the kind of the line.
     pub fn line_kind(&self) -> LineKind {
         match self {
             Self::NotObject => LineKind::NotObject,
@@ -64,7 +64,7 @@ impl Event {
         }
     }
 
-    /// The agent as whose event it was read.
+    /// Returns the agent as whose event the line was read.
     pub fn agent(&self) -> Option<Agent> {
         match self {
             Self::Claude(_) => Some(Agent::Claude),
@@ -74,7 +74,7 @@ impl Event {
         }
     }
 
-    /// What could be read of it.
+    /// Returns the event without [`Self::Invalid`] around it.
     fn as_read(&self) -> &Self {
         if let Self::Invalid { event, .. } = self { event } else { self }
     }

@@ -1,4 +1,4 @@
-//! Records from any format of input: lines, or one whole `--output-format json` document. The format is detected.
+//! Reads records from input in any format: lines, or one whole `--output-format json` document. The format is detected.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Cursor, Read as _};
@@ -38,14 +38,14 @@ pub struct Input<R> {
     lines: Option<Reader<Chained<R>>>,
     elements: VecDeque<Record>,
     shape: Shape,
-    /// Where nobody said what the input is: how many lines it has that say something, and whether the first is a result.
+    /// With [`InputFormat::Auto`]: how many lines were not blank, and whether the first was a result.
     auto: Option<(u64, bool)>,
 }
 
 type Chained<R> = io::Chain<Cursor<Vec<u8>>, R>;
 
 impl<R: BufRead> Input<R> {
-    /// Reads only as much as needed to detect the format: lines are passed on as they arrive.
+    /// Opens the input. It reads only as much as it needs to detect the format; lines are passed on as they arrive.
     pub fn open(mut source: R, format: InputFormat, mut decoder: Decoder) -> io::Result<Self> {
         let mut head = Vec::new();
         let whole = match format {
@@ -69,12 +69,12 @@ impl<R: BufRead> Input<R> {
         })
     }
 
-    /// The format of the input. Whether a single result is a document is known only at the end.
+    /// Returns the format of the input. Whether a single result is a document is known only at the end.
     pub fn shape(&self) -> Shape {
         if self.auto == Some((1, true)) { Shape::Document } else { self.shape }
     }
 
-    /// Whether the next record is available without blocking.
+    /// Returns whether the next record is available without blocking.
     pub fn is_ready(&self) -> bool {
         self.lines.as_ref().is_none_or(Reader::is_ready)
     }
@@ -96,8 +96,8 @@ impl<R: BufRead> Iterator for Input<R> {
     }
 }
 
-/// Reads on while the input may still be one pretty-printed, arrayed or untyped document. `true` when it has ended
-/// as one.
+/// Reads on while the input may still be one document: pretty-printed, an array, or without a `type`. Returns `true` if
+/// the input ended as one.
 fn looks_like_document<R: BufRead>(source: &mut R, head: &mut Vec<u8>) -> io::Result<bool> {
     let mut start = None;
     let mut line_ended = false;
@@ -106,7 +106,7 @@ fn looks_like_document<R: BufRead>(source: &mut R, head: &mut Vec<u8>) -> io::Re
     loop {
         let known = head.len();
         let ended = more(source, head)?;
-        // Only what is new is looked at.
+        // Look only at the new bytes.
         let from = if known == 0 && head.starts_with(b"\xEF\xBB\xBF") { 3 } else { known };
         start = start.or_else(|| head[from..].iter().position(|byte| !byte.is_ascii_whitespace()).map(|at| from + at));
         let Some(start) = start else {
@@ -118,23 +118,24 @@ fn looks_like_document<R: BufRead>(source: &mut R, head: &mut Vec<u8>) -> io::Re
         if !matches!(head[start], b'{' | b'[') {
             return Ok(false);
         }
-        // Nothing is sure before the first line ends.
+        // Nothing is certain before the first line ends.
         line_ended |= head[known.max(start)..].contains(&b'\n');
         if !ended && !line_ended {
             continue;
         }
         let text = trim(&head[start..], false);
-        // Something follows a value that was whole: lines.
+        // Something follows a complete value, so the input is lines.
         if whole_value.is_some_and(|length| text.len() > length) {
             return Ok(false);
         }
-        // The whole of it is read again only when it has doubled, or ended.
+        // Parse it again only when it has doubled in size, or ended.
         if !ended && head.len() < check_at {
             continue;
         }
         check_at = head.len() * 2;
         match Tape::default().parse(&lossy(text)) {
-            // The first line of a stream: it is handed on at once. A result that stays alone is known at the end.
+            // This is the first line of a stream, and is passed on at once. Whether a result stays the only line is
+            // known at the end.
             Ok(value) if value.kind() == Kind::Object && !is_untyped_document(value) => {
                 return Ok(text.contains(&b'\n') && ended);
             }
@@ -146,13 +147,13 @@ fn looks_like_document<R: BufRead>(source: &mut R, head: &mut Vec<u8>) -> io::Re
     }
 }
 
-/// Whether an object may be the older document, which has no type.
+/// Returns whether an object may be the older kind of document, which has no `type`.
 fn is_untyped_document(value: Value<'_>) -> bool {
     let typed = value.get("type").is_some_and(|kind| kind.kind() == Kind::String);
     !typed && ["messages", "result", "is_error", "session_id"].iter().any(|key| value.get(key).is_some())
 }
 
-/// Reads what is there; `true` at the end.
+/// Reads the bytes that are available. Returns `true` at the end.
 fn more<R: BufRead>(source: &mut R, head: &mut Vec<u8>) -> io::Result<bool> {
     loop {
         match source.fill_buf() {
@@ -168,8 +169,8 @@ fn more<R: BufRead>(source: &mut R, head: &mut Vec<u8>) -> io::Result<bool> {
     }
 }
 
-/// The records of a whole document: a result, or an array of events. Where nobody said that it is one, it must
-/// look like one.
+/// Returns the records of a whole document: a result, or an array of events. With [`InputFormat::Auto`] it must look
+/// like one.
 fn document(bytes: &[u8], format: InputFormat, decoder: &mut Decoder) -> Option<(Shape, VecDeque<Record>)> {
     let text = lossy(trim(bytes, true));
     let mut tape = Tape::default();
@@ -185,7 +186,7 @@ fn document(bytes: &[u8], format: InputFormat, decoder: &mut Decoder) -> Option<
     Some((Shape::VerboseDocument, (1..).zip(items).map(record).collect()))
 }
 
-/// A pretty-printed value as the line of a stream: blanks outside of strings go.
+/// Puts a pretty-printed value on one line, by dropping the whitespace outside of strings.
 fn on_one_line(raw: &str) -> String {
     if !raw.contains('\n') {
         return raw.to_owned();

@@ -1,6 +1,6 @@
-//! A JSON reader that cannot be broken: RFC 8259 to the letter, but any depth, any number, repeated and
-//! escaped keys, lone surrogates. One pass checks the text and writes down where each value stands; views
-//! ([`Value`]) then read what they need. No general JSON crate keeps all of this (see ARCHITECTURE.md).
+//! A strict but robust JSON reader: RFC 8259 to the letter, with any depth, any number, repeated and escaped keys, and
+//! lone surrogates. One pass checks the text and indexes its values; views ([`Value`]) then read what they need. No
+//! general JSON crate handles all of this (see ARCHITECTURE.md).
 
 mod fingerprint;
 mod fragment;
@@ -14,7 +14,7 @@ pub use walk::{Token, Walk};
 
 use std::fmt;
 
-/// Where one value stands in the text. `next` is the node behind this value and all it holds.
+/// The position of one value in the text. `next` is the index of the node after this value and everything in it.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     start: u32,
@@ -31,9 +31,9 @@ pub enum SyntaxError {
     Incomplete,
     /// This byte is not allowed here.
     At {
-        /// The byte's place in the text.
+        /// The byte's offset in the text.
         offset: usize,
-        /// What was looked for.
+        /// What was expected instead.
         expected: &'static str,
     },
     /// The text is larger than 4 GiB.
@@ -54,13 +54,13 @@ impl fmt::Display for SyntaxError {
 
 impl std::error::Error for SyntaxError {}
 
-/// The nodes of one text, reusable for many texts.
+/// An index of the values of one text. It can be reused for many texts.
 #[derive(Debug, Default)]
 pub struct Tape {
     nodes: Vec<Node>,
 }
 
-/// Above this many nodes the memory of one odd line is given back.
+/// Above this many nodes, the memory that one unusual line took is freed.
 const KEEP_NODES: usize = 1 << 16;
 
 impl Tape {
@@ -84,11 +84,11 @@ struct Parser<'t> {
     nodes: &'t mut Vec<Node>,
 }
 
-/// No container is open: what `next` holds of an outermost container while it is read.
+/// The `next` of an outermost container while it is being read: it has no parent.
 const OUTSIDE: u32 = u32::MAX;
 
 impl Parser<'_> {
-    /// Reads without recursion: an open container's `next` holds its parent until it is closed.
+    /// Reads without recursion. While a container is open, its `next` holds its parent.
     fn document(&mut self) -> Result<(), SyntaxError> {
         let mut open = OUTSIDE;
         self.blanks();
@@ -115,7 +115,7 @@ impl Parser<'_> {
                 }
                 _ => self.scalar()?,
             }
-            // Behind a value: close containers until one goes on.
+            // After a value: close containers until one continues.
             loop {
                 self.blanks();
                 if open == OUTSIDE {
@@ -218,7 +218,7 @@ impl Parser<'_> {
         } else if word.as_bytes().starts_with(rest) {
             Err(SyntaxError::Incomplete)
         } else {
-            // Whatever begins with that letter: what was meant, nobody knows.
+            // Any word that starts with that letter: there is no way to tell which value was meant.
             self.wrong("a value")
         }
     }
@@ -302,20 +302,20 @@ impl Parser<'_> {
     }
 }
 
-/// A byte's low bit, eight times.
+/// The lowest bit of each of eight bytes.
 const LOW: u64 = 0x0101_0101_0101_0101;
-/// A byte's high bit, eight times.
+/// The highest bit of each of eight bytes.
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
-/// The high bit of every byte of the word that is this byte. Borrows can only set bits above a true one, so the
-/// lowest is exact.
+/// Sets the high bit of every byte of `word` that equals `byte`. Borrows only set bits above a true match, so the
+/// lowest set bit is exact.
 #[inline]
 fn bytes_that_are(word: u64, byte: u8) -> u64 {
     let zero = word ^ (LOW * u64::from(byte));
     zero.wrapping_sub(LOW) & !zero & HIGH
 }
 
-/// How many bytes from here on are neither a quote, a backslash nor a control character, eight at a time.
+/// Counts the bytes before the first quote, backslash or control character, eight at a time.
 #[inline]
 fn plain_run(bytes: &[u8]) -> usize {
     let mut at = 0;
@@ -335,8 +335,8 @@ fn plain_run(bytes: &[u8]) -> usize {
     at + rest.iter().position(stops).unwrap_or(rest.len())
 }
 
-/// Where the next backslash stands. Escapes stand close together in code: a call to a general search costs more
-/// than it saves.
+/// Finds the next backslash. Escapes are close together in code, so a call to a general search would cost more than it
+/// saves.
 #[inline]
 fn next_escape(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;

@@ -1,9 +1,8 @@
 //! Decodes the streams of Claude Code (`--output-format stream-json`) and Codex (`exec --json`): bytes to lines to
 //! events.
 //!
-//! Decoding never fails and nothing is lost: a [`Record`] has a line's exact bytes, and its [`Event`] is the decoded
-//! line. New event types, fields and values appear every week; they become [`Event::Unknown`] or are ignored,
-//! and their text is kept.
+//! Decoding never fails and nothing is lost: a [`Record`] has a line's exact bytes and its decoded [`Event`]. New event
+//! types, fields and values appear every week; they become [`Event::Unknown`] or are ignored, and their text is kept.
 //!
 //! ```
 //! use tapline_protocol::{Event, Reader, claude};
@@ -42,15 +41,16 @@ mod stop;
 mod tags;
 mod wire;
 
-/// What an agent and the program that runs it say to each other besides the conversation: requests, questions, answers. One agent
-/// has such a protocol so far.
+/// The control protocol: the requests, questions and answers that an agent and its host exchange alongside the
+/// conversation. So far, one agent has such a protocol.
 pub mod control {
     pub use crate::claude::content::{Block, Content};
     pub use crate::claude::control::*;
     pub use crate::claude::system::Hook;
 }
 
-/// What a turn took and why it failed, in the shapes that every report has. They are one agent's, and lent to the others.
+/// What a turn used and why it failed, in the types that every report uses. They are one agent's types; the others use
+/// them too.
 pub mod totals {
     pub use crate::claude::message::{RawUsage, Usage};
     pub use crate::claude::result::{Cost, Errors, ModelUsages};
@@ -69,7 +69,7 @@ pub use record::{Envelope, Record};
 pub use stop::StopReason;
 pub use wire::{Field, Frame, Nullable, Read, Shape, Tokens};
 
-/// The README's example compiles.
+/// Checks that the README's example compiles.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,5 +1,5 @@
-//! Bytes to lines. Splits only on 0x0A, and drops nothing: the pieces joined are the
-//! input. A line above the limit is returned in pieces, so memory stays bounded and reading continues after it.
+//! Splits bytes into lines. It splits only on 0x0A and drops nothing: the pieces joined are the input. A line above the
+//! limit is returned in pieces, so memory stays bounded and reading continues after it.
 
 /// The default line limit: 64 MiB.
 pub const DEFAULT_LINE_LIMIT: usize = 64 << 20;
@@ -7,7 +7,7 @@ pub const DEFAULT_LINE_LIMIT: usize = 64 << 20;
 /// The byte order mark that some programs write first.
 pub(crate) const BOM: &[u8] = b"\xEF\xBB\xBF";
 
-/// What a piece of the input is.
+/// The kind of a piece of input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
     /// A line, with its terminator if it had one.
@@ -23,15 +23,15 @@ pub enum Piece {
 /// A piece of the input: its bytes and the number of its line, from 1.
 #[derive(Debug)]
 pub struct Line<'b> {
-    /// What it is.
+    /// The kind of piece.
     pub piece: Piece,
-    /// The number of its line, from 1; blank lines count.
+    /// The line number, from 1. Blank lines count.
     pub number: u64,
     /// The exact bytes.
     pub bytes: std::borrow::Cow<'b, [u8]>,
 }
 
-/// Cuts a byte stream into lines.
+/// Splits a byte stream into lines.
 #[derive(Debug)]
 pub struct Splitter {
     limit: usize,
@@ -47,7 +47,7 @@ impl Default for Splitter {
 }
 
 impl Splitter {
-    /// A splitter with another limit, in bytes without the terminator (at least 1).
+    /// Creates a splitter with this line limit, in bytes without the terminator (at least 1).
     pub fn with_limit(limit: usize) -> Self {
         Self { limit: limit.max(1), pending: Vec::new(), overlong: false, number: 1 }
     }
@@ -72,10 +72,10 @@ impl Splitter {
         }
     }
 
-    /// The input has ended: passes on an unterminated last line.
+    /// Ends the input and passes an unterminated last line to `each`.
     pub fn finish(&mut self, mut each: impl FnMut(Line<'_>)) {
         if self.number == 1 && self.pending == BOM {
-            // A byte order mark alone is no line: it belongs to none.
+            // A byte order mark alone is not a line, and belongs to none.
             let bytes = std::mem::take(&mut self.pending).into();
             each(Line { piece: Piece::Rest, number: 0, bytes });
         } else if !self.pending.is_empty() {
@@ -84,7 +84,7 @@ impl Splitter {
         }
     }
 
-    /// Hands out what is above the limit; `terminator` bytes at the end do not count.
+    /// Passes on what is above the limit. The last `terminator` bytes do not count.
     fn cut(&mut self, terminator: usize, each: &mut impl FnMut(Line<'_>)) {
         let mut from = 0;
         while self.pending.len() - from - terminator > self.limit {
@@ -106,7 +106,7 @@ impl Splitter {
     }
 }
 
-/// A whole line; a run of NULs in front of an object becomes a piece of its own.
+/// Passes on a whole line. A run of NULs before an object becomes a piece of its own.
 fn emit(bytes: std::borrow::Cow<'_, [u8]>, number: u64, each: &mut impl FnMut(Line<'_>)) {
     let nuls = bytes.iter().take_while(|&&byte| byte == 0).count();
     if nuls > 1 && bytes.get(nuls) == Some(&b'{') {

@@ -1,32 +1,32 @@
-//! A moment: when something arrived. It is a value that comes with a record; nothing in this crate asks a clock.
+//! A point in time at which something arrived. It comes with a record; nothing in this crate reads a clock.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A moment, in whole milliseconds since 1970 (UTC).
+/// A point in time, in whole milliseconds since 1970 (UTC).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Moment(u64);
 
 impl Moment {
-    /// The moment this many milliseconds after the start of 1970.
+    /// Creates the moment this many milliseconds after the start of 1970.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis)
     }
 
-    /// Milliseconds since the start of 1970.
+    /// Returns the milliseconds since the start of 1970.
     pub const fn as_millis(self) -> u64 {
         self.0
     }
 
-    /// The moment this much later.
+    /// Returns the moment this much later.
     #[must_use]
     pub fn after(self, time: Duration) -> Self {
         Self(self.0.saturating_add(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)))
     }
 
-    /// The milliseconds since an earlier moment; `None` if that moment is later.
+    /// Returns the milliseconds since an earlier moment, or `None` if that moment is later.
     ///
     /// ```
     /// use tapline_protocol::Moment;

@@ -1,4 +1,4 @@
-//! Records from anything that can be read.
+//! Reads records from any [`Read`](std::io::Read) source.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, ErrorKind};
@@ -6,7 +6,7 @@ use std::io::{self, BufRead, ErrorKind};
 use crate::decode::Decoder;
 use crate::record::Record;
 
-/// An iterator of the records in a stream. Only reading can fail; decoding never does.
+/// An iterator over the records of a stream. Only reading can fail; decoding never does.
 ///
 /// ```
 /// use tapline_protocol::Reader;
@@ -36,7 +36,7 @@ impl<R: BufRead> Reader<R> {
         Self { source, decoder, queue: VecDeque::new(), ended: false }
     }
 
-    /// Whether the next record is available without blocking.
+    /// Returns whether the next record is available without blocking.
     pub fn is_ready(&self) -> bool {
         !self.queue.is_empty()
     }

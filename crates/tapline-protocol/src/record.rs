@@ -1,4 +1,4 @@
-//! A record: the exact bytes of a line, and the decoded event.
+//! A record: the exact bytes of a line and its decoded event.
 
 use std::borrow::Cow;
 
@@ -22,18 +22,18 @@ pub struct Envelope {
     pub session_id: Option<String>,
     /// `uuid`
     pub uuid: Option<String>,
-    /// `parent_tool_use_id`: the call that started the sub-agent, if it is a non-empty string.
+    /// `parent_tool_use_id`, if it is a non-empty string: the tool call that started the sub-agent.
     pub parent: Option<String>,
     /// `timestamp`
     pub timestamp: Option<String>,
 }
 
-/// One line: its number, its exact bytes with their terminator, and the decoded event.
+/// One line: its number, its exact bytes including the terminator, and its decoded event.
 ///
 /// The bytes of all records of a stream, joined, are the stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
-    /// The line's number, from 1; blank lines count.
+    /// The line number, from 1. Blank lines count.
     pub line: u64,
     /// The exact bytes.
     pub bytes: Vec<u8>,
@@ -41,50 +41,50 @@ pub struct Record {
     pub envelope: Envelope,
     /// The decoded event.
     pub event: Event,
-    /// The stream's agent, as far as the lines up to this one tell.
+    /// What the lines up to this one say about the stream's agent.
     pub dialect: Dialect,
-    /// When the line's last byte arrived. The decoder does not know; whoever reads the stream may.
+    /// When the line's last byte arrived. The decoder leaves it empty; the code that reads the stream may set it.
     pub arrived: Option<Moment>,
 }
 
 impl Record {
-    /// The line's bytes without its terminator, whitespace and byte order mark.
+    /// Returns the line's bytes without terminator, surrounding whitespace and byte order mark.
     pub fn trimmed(&self) -> &[u8] {
         trim(&self.bytes, self.line == 1)
     }
 
-    /// The line's text without its terminator and whitespace; invalid UTF-8 becomes U+FFFD.
+    /// Returns the line's text without terminator and surrounding whitespace. Invalid UTF-8 becomes U+FFFD.
     pub fn text(&self) -> Cow<'_, str> {
         lossy(self.trimmed())
     }
 
-    /// A top-level field, unchanged, for fields that no type keeps.
+    /// Returns a top-level field unchanged, for fields that no type has.
     pub fn field(&self, key: &str) -> Option<Json> {
         self.with(|value| value.get(key).and_then(Json::read)).flatten()
     }
 
-    /// Parses the line again and passes its value to `read`, unless the line is not JSON.
+    /// Parses the line again and passes its value to `read`. Returns `None` if the line is not JSON.
     pub fn with<T>(&self, read: impl FnOnce(Value<'_>) -> T) -> Option<T> {
         Tape::default().parse(&self.text()).ok().map(read)
     }
 
-    /// The tag of this event: a type, or `system/<subtype>`.
+    /// Returns the event's tag: a type, or `system/<subtype>`.
     pub fn tag(&self) -> Option<String> {
         let kind = self.envelope.kind.as_deref()?;
         if kind != "system" {
-            // A type that only looks like a tag is not the event of that tag.
+            // A `type` that is literally `system/init` is not the tag `system/init`.
             return (!kind.starts_with("system/")).then(|| kind.to_owned());
         }
         Some(format!("system/{}", self.envelope.subtype.as_deref().unwrap_or_default()))
     }
 
-    /// Whose line it is, and what to say of it, if a version wrote it that is too old to be read.
+    /// If a version wrote this line that is too old to read: returns its agent and what to tell the user.
     pub fn too_old(&self) -> Option<(Agent, &'static str)> {
         if self.envelope.kind.is_some() { None } else { self.with(too_old)? }
     }
 
-    /// If it is a line of a session file that an agent keeps for itself: what that is, where it is kept, what reads it, and what to
-    /// use instead. Such files look much like streams, but have no end and no totals.
+    /// If this line is from a session file that an agent keeps for itself: returns what the file is, where it is kept,
+    /// what reads it, and what to use instead. Such files look much like streams, but have no result and no totals.
     ///
     /// ```
     /// let line = br#"{"parentUuid":null,"sessionId":"s","type":"user","message":{"role":"user","content":"hi"}}"#;
@@ -95,7 +95,7 @@ impl Record {
         self.with(in_transcript)?
     }
 
-    /// The top-level keys that this version does not know for this tag: the drift.
+    /// Returns the top-level keys that this version does not know for this tag.
     pub fn unknown_keys(&self) -> Vec<String> {
         let Some(tag) = self.tag() else {
             return Vec::new();
@@ -111,13 +111,13 @@ impl Record {
     }
 }
 
-/// The text of these bytes; invalid UTF-8 becomes U+FFFD. The standard library reads byte by byte: only the few lines that need it
-/// take that way.
+/// Converts bytes to text. Invalid UTF-8 becomes U+FFFD. The standard library's lossy conversion is slow, so only the
+/// few lines that need it use it.
 pub(crate) fn lossy(bytes: &[u8]) -> Cow<'_, str> {
     simdutf8::basic::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
 
-/// Strips ASCII blanks and carriage returns at the ends, and the byte order mark at the start of a stream.
+/// Strips ASCII whitespace at both ends, and the byte order mark at the start of a stream.
 pub(crate) fn trim(bytes: &[u8], first: bool) -> &[u8] {
     let bytes = if first { bytes.strip_prefix(BOM).unwrap_or(bytes) } else { bytes };
     let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');

@@ -1,5 +1,5 @@
-//! Why a run was stopped before it ended by itself: one enum for the runner, which decides it, the recording, which keeps it, and
-//! the verdict, which weighs it.
+//! Why a run was stopped before it ended by itself: one enum for the runner, which decides it, the recording, which
+//! keeps it, and the verdict, which uses it.
 
 /// Why a run was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,16 +10,16 @@ pub enum StopReason {
     Idle,
     /// The agent kept running after its final result.
     Linger,
-    /// A person interrupted it.
+    /// A person interrupted the run.
     Interrupted,
-    /// The program that ran it received SIGTERM or similar.
+    /// The program that ran the agent received SIGTERM or a similar signal.
     Terminated,
-    /// The program that ran it stopped it: it needed no more of it, or the run broke a rule.
+    /// The program that ran the agent stopped it: it had what it needed, or the run broke a rule.
     Stopped,
 }
 
 impl StopReason {
-    /// Whether it took too long, or was silent too long: then the run has failed.
+    /// Returns whether the run took too long or was silent for too long, which makes it a failure.
     pub fn is_timeout(self) -> bool {
         match self {
             Self::Timeout | Self::Idle => true,
@@ -27,7 +27,7 @@ impl StopReason {
         }
     }
 
-    /// Whether a person or a program stopped it.
+    /// Returns whether a person or a program stopped the run.
     pub fn is_interrupt(self) -> bool {
         match self {
             Self::Interrupted | Self::Terminated | Self::Stopped => true,
@@ -35,7 +35,7 @@ impl StopReason {
         }
     }
 
-    /// The name of the clock that stopped it, if one did.
+    /// Returns the name of the clock that stopped the run, if one did.
     pub fn clock(self) -> Option<&'static str> {
         match self {
             Self::Timeout => Some("timeout"),

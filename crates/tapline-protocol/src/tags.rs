@@ -1,27 +1,27 @@
-//! How an agent's events are told apart: one row a `type` in a table of its own, because agents use the same names for other things.
+//! Each agent's events by their `type`. Every agent has a table of its own, because agents use the same names for
+//! different things.
 
 use crate::json::{Kind, Value};
 
-/// What an agent's folder knows of its lines: its events implement it.
+/// What an agent's folder knows about its lines. The agent's event type implements it.
 pub(crate) trait Wire: Sized {
-    /// Reads an object, unless it is of a type that the agent is not known to write.
+    /// Reads an object, unless the agent is not known to write its type.
     fn read_line(kind: &str, subtype: Option<&str>, value: Value<'_>) -> Option<Reading<Self>>;
 
-    /// How well a line fits that was read like this. Agents borrow names from each other: a line counts only where its shape is
-    /// this agent's, too.
+    /// Returns how well a line fits this agent. Agents share names, so a line counts only if its shape fits, too.
     fn fit(reading: &Reading<Self>) -> Fit;
 
-    /// Reads a whole document without a type, if the agent writes such.
+    /// Reads a whole document without a `type`, if the agent writes such documents.
     fn read_untyped_document(_value: Value<'_>) -> Option<Self> {
         None
     }
 
-    /// What to say of a line that a version wrote which is too old to be read.
+    /// If the line is from a version that is too old to read: returns what to tell the user.
     fn too_old(_value: Value<'_>) -> Option<&'static str> {
         None
     }
 
-    /// What to say of a line of a session file that the agent keeps for itself.
+    /// If the line is from a session file that the agent keeps for itself: returns what to tell the user.
     fn in_transcript(_value: Value<'_>) -> Option<&'static str> {
         None
     }
@@ -32,31 +32,31 @@ pub(crate) trait Wire: Sized {
 pub(crate) enum Fit {
     /// Only this agent writes such lines.
     Sure,
-    /// This agent writes such lines, and others may.
+    /// This agent writes such lines, and others may, too.
     Likely,
-    /// It can be read so, which says nothing.
+    /// The line can be read as this agent's, but that proves nothing.
     Open,
-    /// It only looks like one of this agent's.
+    /// The line only looks like one of this agent's.
     Not,
 }
 
-/// An event that was read.
+/// A line that was read.
 pub(crate) struct Reading<E> {
     /// What could be read.
     pub(crate) event: E,
-    /// What is not as it was, where its shape has changed.
+    /// How the shape differs from the expected one.
     pub(crate) error: Option<String>,
 }
 
-/// Keys that any event may carry (read into [`Envelope`](crate::Envelope)).
+/// Keys that any event may have. They are read into [`Envelope`](crate::Envelope).
 pub(crate) const COMMON: &[&str] = &["type", "subtype", "uuid", "session_id", "parent_tool_use_id", "timestamp"];
 
-/// Defines an agent's events: `"type" => Variant(Shape);`, with `core "key": Kind` for what must be there; then, behind
-/// `beyond`, those that no tag names.
+/// Defines an agent's events: `"type" => Variant(Shape);`, with `core "key": Kind` for a required field. After `beyond`
+/// come the events that have no tag.
 macro_rules! tag_table {
     ($( $tag:literal => $variant:ident($shape:ty) $(core $core:literal: $kind:ident)? ; )+
      beyond $( $(#[$meta:meta])* $other:ident($other_shape:ty); )*) => {
-        /// What one line says. It is matched exhaustively in the session's fold, and nowhere else.
+        /// The decoded content of one line. Only the session's fold matches it, exhaustively.
         #[derive(Clone, Debug, PartialEq)]
         pub enum Event {
             $( #[doc = concat!("`", $tag, "`")] $variant(Box<$shape>), )+
@@ -64,10 +64,10 @@ macro_rules! tag_table {
         }
 
         impl Event {
-            /// Every tag this version models: a type, or `system/<subtype>`.
+            /// Every tag that this version models: a type, or `system/<subtype>`.
             pub const TAGS: &'static [&'static str] = &[$($tag),+];
 
-            /// The one copy of a known tag: most lines need none of their own.
+            /// Returns a static copy of a known tag, which needs no allocation.
             pub(crate) fn known_tag(tag: &str) -> Option<&'static str> {
                 match tag {
                     $( $tag => Some($tag), )+
@@ -75,7 +75,7 @@ macro_rules! tag_table {
                 }
             }
 
-            /// Reads the event of a tag.
+            /// Reads the event with this tag.
             fn read(tag: &str, value: $crate::json::Value<'_>) -> Option<$crate::tags::Reading<Self>> {
                 match tag {
                     $( $tag => Some($crate::tags::Reading {
@@ -86,7 +86,7 @@ macro_rules! tag_table {
                 }
             }
 
-            /// The keys that events of this tag are known to have, beside those that all have.
+            /// Returns the known keys of events with this tag, including those that all events have.
             pub fn known_keys(tag: &str) -> Option<impl Iterator<Item = &'static str>> {
                 let keys: &'static [&'static str] = match tag {
                     $( $tag => <$shape as $crate::wire::Shape>::KEYS, )+
@@ -99,7 +99,7 @@ macro_rules! tag_table {
 }
 pub(crate) use tag_table;
 
-/// What is wrong with a core field.
+/// Says what is wrong with a required field.
 pub(crate) fn misshapen(value: Value<'_>, key: &str, kind: Kind) -> Option<String> {
     match value.get(key).map(Value::kind) {
         Some(found) if found == kind => None,

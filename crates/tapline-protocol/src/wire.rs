@@ -1,6 +1,6 @@
-//! How a typed shape is read from and written to the wire: one macro row per field, lenient both ways.
-//! A field of the wrong type is absent; of a repeated key the last one counts; unknown keys are passed over
-//! (the record's text still has them).
+//! Reads typed shapes from the wire and writes them: one macro row per field, lenient in both directions. A field of
+//! the wrong type is absent, the last of a repeated key counts, and unknown keys are skipped (the record's text still
+//! has them).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,9 +9,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::json::{Json, Kind, Number, Value};
 
-/// A value that can be read where the JSON has the right type.
+/// A type that can be read from a JSON value of the right kind.
 pub trait Read: Sized {
-    /// Reads the value, or `None` where it is of another type.
+    /// Reads the value, or returns `None` if it is of another kind.
     fn read(value: Value<'_>) -> Option<Self>;
 }
 
@@ -45,7 +45,7 @@ impl Read for Number {
     }
 }
 
-/// Any value but `null`.
+/// Reads any value but `null`.
 impl Read for Json {
     fn read(value: Value<'_>) -> Option<Self> {
         (value.kind() != Kind::Null).then(|| value.to_json())
@@ -58,14 +58,14 @@ impl<T: Read> Read for Vec<T> {
     }
 }
 
-/// In order of appearance; of a repeated key the last value counts.
+/// If a key is repeated, the last value counts.
 impl<T: Read> Read for BTreeMap<String, T> {
     fn read(value: Value<'_>) -> Option<Self> {
         Some(value.entries()?.filter_map(|(key, value)| Some((key.into_owned(), T::read(value)?))).collect())
     }
 }
 
-/// An object's entries as they came, each key once: of a repeated one the last value, at its first place.
+/// Returns an object's entries in order, each key once. A repeated key has its last value, in its first position.
 pub(crate) fn last_entries(value: Value<'_>) -> Option<Vec<(String, Json)>> {
     let mut places = HashMap::new();
     let mut entries: Vec<(String, Json)> = Vec::new();
@@ -79,7 +79,7 @@ pub(crate) fn last_entries(value: Value<'_>) -> Option<Vec<(String, Json)>> {
     Some(entries)
 }
 
-/// A count of tokens: absent and unusable is 0; floats and numeric strings are accepted.
+/// A token count. A missing or unusable value is 0; floats and numeric strings are accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
 pub struct Tokens(pub u64);
@@ -101,13 +101,13 @@ impl Read for Tokens {
     }
 }
 
-/// Reads back what was written: from `serde_json` alone, because its text is read as a line of the wire is.
+/// Reads back what was written. Works only with `serde_json`, because it needs the JSON text.
 pub(crate) fn from_text<'de, T: Read, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
     let json = Json::deserialize(deserializer)?;
     json.with(T::read).flatten().ok_or_else(|| serde::de::Error::custom(format_args!("unexpected value: {json}")))
 }
 
-/// Types of the wire that can be read back.
+/// Implements `Deserialize` for types of the wire.
 macro_rules! read_back {
     ($($name:ty),+ $(,)?) => { $(
         impl<'de> serde::Deserialize<'de> for $name {
@@ -121,11 +121,11 @@ pub(crate) use read_back;
 
 read_back!(Number, Tokens);
 
-/// A struct's field: what is there when the key is not.
+/// A field of a struct, with a value for when the key is missing.
 pub trait Field: Sized {
-    /// Reads the field from its value.
+    /// Reads the field from the value at its key.
     fn field(value: Value<'_>) -> Self;
-    /// Whether there is something to write.
+    /// Returns whether there is something to write.
     fn present(&self) -> bool;
 }
 
@@ -156,7 +156,7 @@ impl<T: Read> Field for BTreeMap<String, T> {
     }
 }
 
-/// A field that is written even when there is nothing: `null` says something.
+/// A field that is written even if it is empty, because `null` has a meaning.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Nullable<T>(pub Option<T>);
@@ -170,7 +170,7 @@ impl<T: Read> Field for Nullable<T> {
     }
 }
 
-/// A flag counts only where it is literally `true`.
+/// A flag is set only if the value is literally `true`.
 impl Field for bool {
     fn field(value: Value<'_>) -> Self {
         value.kind() == Kind::True
@@ -189,19 +189,19 @@ impl Field for Tokens {
     }
 }
 
-/// A shape of the wire and its keys, for the drift report.
+/// A shape of the wire and its known keys, for the drift report.
 pub trait Shape: Read {
-    /// Every key this version knows, read or not.
+    /// Every key that this version knows, whether it is read or not.
     const KEYS: &'static [&'static str];
 }
 
-/// A shape that is also written: into a map of its own, or into one that has a tag already.
+/// A shape that is also written, either as an object of its own or into one that already has a tag.
 pub trait Frame: Shape {
-    /// Writes the fields that are there into an open map.
+    /// Writes the non-empty fields into an open map.
     fn write_fields<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error>;
 }
 
-/// Writes a frame as an object that starts with a tag.
+/// Writes a frame as an object that begins with a tag.
 pub(crate) fn tagged<S: serde::Serializer>(
     serializer: S,
     key: &'static str,
@@ -214,8 +214,8 @@ pub(crate) fn tagged<S: serde::Serializer>(
     map.end()
 }
 
-/// Defines shapes that are read: `Name { field: Type = "wireKey", … }`, then `also "key", …` for keys that are
-/// known but not kept (the record's text has them).
+/// Defines shapes that are read: `Name { field: Type = "wireKey", … }`. Keys after `also` are known but not kept; the
+/// record's text has them.
 macro_rules! wire {
     ($( $(#[$meta:meta])* $name:ident {
         $( $field:ident : $ty:ty = $key:literal ),* $(,)?
@@ -225,7 +225,7 @@ macro_rules! wire {
         $(#[$meta])*
         #[derive(Clone, Debug, Default, PartialEq)]
         pub struct $name { $( #[doc = concat!("`", $key, "`")] pub $field: $ty, )*
-            $( /// The same for two objects that are the same JSON value, however they are written.
+            $( /// A hash that is equal for equal JSON values.
             pub $print: u64, )?
         }
 

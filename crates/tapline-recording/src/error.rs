@@ -1,9 +1,9 @@
-//! Errors of recordings, with the path.
+//! Errors of recordings. Each names the path.
 
 use std::io;
 use std::path::PathBuf;
 
-/// An error of a recording.
+/// An error while writing or reading a recording.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
     /// The path already exists.
@@ -12,9 +12,9 @@ pub enum RecordingError {
     /// A folder or file could not be created.
     #[error("cannot write the recording {path}")]
     Create {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         error: io::Error,
     },
@@ -24,18 +24,18 @@ pub enum RecordingError {
     /// A file could not be read.
     #[error("cannot read {path}")]
     Read {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         error: io::Error,
     },
-    /// The end could not be written: the recording opens, but is reported as incomplete.
+    /// The end could not be written. The recording can be opened, but is reported as incomplete.
     #[error("cannot write the end of the recording {path}")]
     Finish {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         error: io::Error,
     },

@@ -1,4 +1,5 @@
-//! A recording is a folder of plain files, private to its owner, that can be opened whatever happened to its writer.
+//! A recording is a folder of plain files, private to its owner. It can be opened whatever happened to the program that
+//! wrote it.
 //!
 //! ```text
 //! meta.json   what was started: agent, arguments (redacted), names of environment variables, time (`started_ms`: in
@@ -30,7 +31,7 @@
 
 #![forbid(unsafe_code)]
 
-// Every crate that does more than read streams depends on this one, so the sentence stands here once.
+// Every crate that does more than read streams depends on this one, so the check is here, once.
 #[cfg(not(unix))]
 compile_error!(
     "tapline does not support Windows yet: it needs Unix processes, signals and file permissions. Use Linux, macOS or WSL."
@@ -53,7 +54,7 @@ pub use store::{FindError, Store, attempt_folder, recording_name};
 pub use times::{Arrivals, Piece};
 pub use writing::{End, Loss, Meta, Recorder, Stop, Stream, Sync, create_private_folder};
 
-/// The README's example compiles.
+/// Checks that the README's example compiles.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

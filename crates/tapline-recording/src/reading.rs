@@ -1,4 +1,4 @@
-//! Reads a recording, complete or not.
+//! Reads a recording, whether it is complete or not.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -12,18 +12,18 @@ use crate::sent::SentPieces;
 use crate::times::{Arrivals, Piece, piece};
 use crate::writing::{DECISIONS, End, Loss, Meta, Stop, Stream};
 
-/// A recording that was opened.
+/// An opened recording.
 #[derive(Clone, Debug)]
 pub struct Recording {
     folder: PathBuf,
-    /// What was started.
+    /// How the run was started.
     pub meta: Meta,
-    /// How it ended; `None` if the writer was killed or is still running.
+    /// How the run ended. `None` if the writer was killed or is still running.
     pub end: Option<End>,
 }
 
 impl Recording {
-    /// Whether a path looks like a recording.
+    /// Returns whether a path looks like a recording.
     pub fn is_one(path: &Path) -> bool {
         path.join(Stream::Stdout.file_name()).is_file() && path.join("meta.json").is_file()
     }
@@ -39,17 +39,17 @@ impl Recording {
         Ok(Self { folder: folder.to_owned(), meta, end })
     }
 
-    /// The file with the agent's exact output.
+    /// Returns the file with the agent's exact output.
     pub fn stdout(&self) -> PathBuf {
         self.file(Stream::Stdout)
     }
 
-    /// The file with the exact bytes of a stream.
+    /// Returns the file with the exact bytes of a stream.
     pub fn file(&self, stream: Stream) -> PathBuf {
         self.folder.join(stream.file_name())
     }
 
-    /// Where it is incomplete or was edited, in words.
+    /// Lists where the recording is incomplete or was edited, in words.
     pub fn flaws(&self) -> Vec<String> {
         let is_json = |name: &str| std::fs::read_to_string(self.folder.join(name)).is_ok_and(|text| Json::parse(&text).is_ok());
         let mut flaws = Vec::new();
@@ -82,14 +82,14 @@ impl Recording {
         flaws
     }
 
-    /// What the agent wrote to stderr; invalid UTF-8 becomes U+FFFD.
+    /// Reads what the agent wrote to stderr. Invalid UTF-8 becomes U+FFFD.
     pub fn stderr(&self) -> Result<String, RecordingError> {
         let path = self.file(Stream::Stderr);
         let bytes = std::fs::read(&path).map_err(|error| RecordingError::Read { path, error })?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// The first `limit` bytes of stderr, which is all that a verdict uses.
+    /// Reads the first `limit` bytes of stderr. A verdict uses no more.
     pub fn stderr_head(&self, limit: u64) -> Result<String, RecordingError> {
         let path = self.file(Stream::Stderr);
         let mut bytes = Vec::new();
@@ -98,22 +98,24 @@ impl Recording {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// What was sent to the agent, and when; `None` if that cannot be read.
+    /// Returns what was sent to the agent, and when. `None` if it cannot be read.
     pub fn sent(&self) -> Option<SentPieces> {
         SentPieces::open(&self.folder, self.started()).ok()
     }
 
-    /// When the run started. A recording that does not say counts from 1970: its times still tell how long things took.
+    /// Returns when the run started. If the recording does not say, it is the start of 1970, and durations are still
+    /// right.
     pub fn started(&self) -> Moment {
         let stamp = || self.meta.started_at.as_ref()?.parse::<Timestamp>().ok()?.as_millisecond().try_into().ok();
         self.meta.started_ms.or_else(|| stamp().map(Moment::from_millis)).unwrap_or(Moment::from_millis(0))
     }
 
-    /// When the agent's output arrived; `None` if `times` is missing, or if `stdout` was edited, so that they do not fit.
+    /// Returns when the agent's output arrived. `None` if `times` is missing, or does not match because `stdout` was
+    /// edited.
     pub fn arrivals(&self) -> Option<Arrivals> {
         let mut times = File::open(self.folder.join(TIMES)).ok()?;
         let length = std::fs::metadata(self.stdout()).ok()?.len();
-        // Of a recording that has no end, one of the two files may be ahead of the other.
+        // In a recording without an end, one of the two files may be ahead of the other.
         if self.end.as_ref().is_some_and(|end| end.lost.is_empty()) && last_end(&mut times).is_some_and(|end| end != length) {
             return None;
         }
@@ -121,21 +123,21 @@ impl Recording {
         Some(Arrivals::new(times, self.started()))
     }
 
-    /// Whether the agent was sent messages, one per line, and not a prompt as plain text.
+    /// Returns whether the agent was sent messages, one per line, and not a prompt as plain text.
     pub fn takes_messages(&self) -> bool {
         let args = &self.meta.argv;
         args.iter().any(|arg| arg == "--input-format=stream-json")
             || args.windows(2).any(|pair| pair[0] == "--input-format" && pair[1] == "stream-json")
     }
 
-    /// Whether the agent was told to write JSON lines; otherwise it may have written one document.
+    /// Returns whether the agent was told to write JSON lines. Otherwise it may have written one document.
     pub fn writes_lines(&self) -> bool {
         let args = &self.meta.argv;
         args.iter().any(|arg| ["--output-format=stream-json", "--json", "--experimental-json"].contains(&arg.as_str()))
             || args.windows(2).any(|pair| pair[0] == "--output-format" && pair[1] == "stream-json")
     }
 
-    /// Writes the end again, with facts that only the caller knows once all attempts are over.
+    /// Rewrites the end with facts that the caller knows only after all attempts.
     pub fn amend(&mut self, end: End) -> Result<(), RecordingError> {
         let path = self.folder.join("end.json");
         crate::writing::replace_end(&self.folder, &end).map_err(|error| RecordingError::Finish { path, error })?;
@@ -143,17 +145,17 @@ impl Recording {
         Ok(())
     }
 
-    /// How permission questions were decided, one object each; empty if there were none. Incomplete lines are skipped.
+    /// Returns how permission requests were decided, one object each. Incomplete lines are skipped.
     pub fn decisions(&self) -> Vec<Json> {
         let text = std::fs::read_to_string(self.folder.join(DECISIONS)).unwrap_or_default();
         text.lines().filter_map(|line| Json::parse(line).ok()).collect()
     }
 
-    /// The pieces in order of arrival. Incomplete or wrong lines of `times` are skipped.
+    /// Returns the pieces in order of arrival. Incomplete or invalid lines of `times` are skipped.
     pub fn pieces(&self) -> Result<Vec<Piece>, RecordingError> {
         let path = self.folder.join(TIMES);
         let bytes = std::fs::read(&path).map_err(|error| RecordingError::Read { path, error })?;
-        // There may be millions: a line has some twenty bytes.
+        // There may be millions. A line has about twenty bytes.
         let mut pieces = Vec::with_capacity(bytes.len() / 20);
         pieces.extend(bytes.split_inclusive(|byte| *byte == b'\n').filter_map(piece));
         Ok(pieces)
@@ -161,16 +163,16 @@ impl Recording {
 }
 
 const TIMES: &str = "times";
-/// The last piece of the output stands among the last so many bytes of `times`, or it is not looked for.
+/// The last piece of the output is searched for only in this many bytes at the end of `times`.
 const TAIL: u64 = 64 << 10;
 
-/// Where the last piece of the output ends.
+/// Returns where the last piece of the output ends.
 fn last_end(times: &mut File) -> Option<u64> {
     let start = times.metadata().ok()?.len().saturating_sub(TAIL);
     times.seek(SeekFrom::Start(start)).ok()?;
     let mut tail = Vec::new();
     times.take(TAIL).read_to_end(&mut tail).ok()?;
-    // The first line may be cut.
+    // The first line may be cut off.
     let pieces = tail.split_inclusive(|byte| *byte == b'\n').skip(usize::from(start > 0)).filter_map(piece);
     pieces.filter(|piece| piece.stream == Stream::Stdout).last().map(|piece| piece.end)
 }
@@ -203,7 +205,7 @@ fn read_meta(value: Value<'_>) -> Meta {
     }
 }
 
-/// Where several flags are set (recordings of earlier versions), the strongest counts.
+/// If earlier versions set several flags, a timeout counts before an interrupt, and that before lingering.
 fn read_stop(value: Value<'_>) -> Option<Stop> {
     let clock = value.get("clock");
     let named = |reason: &StopReason| clock.and_then(|clock| text(clock, "name")).as_deref() == reason.clock();

@@ -1,6 +1,6 @@
-//! Takes secrets out of text: keys and tokens by their shape, values behind a name like `password`, private keys, passwords
-//! in addresses. Looks at decoded strings, replaces only the secret, and takes time linear in the text.
-//! docs/REDACT.md says what is found.
+//! Removes secrets from text: keys and tokens with a known shape, values after a name like `password`, private keys,
+//! and passwords in URLs. It looks at decoded strings, replaces only the secret, and takes time linear in the text.
+//! docs/REDACT.md says what it finds.
 
 mod alike;
 mod announced;
@@ -36,13 +36,13 @@ pub use pieces::PieceRedactor;
 pub use stream::StreamRedactor;
 pub use table::{SHAPES, Shape};
 
-/// What stands where a secret stood.
+/// The text that replaces a secret.
 pub const REDACTED: &str = "[redacted]";
 
-/// Values of variables that are shorter stand for too much else to be hidden.
+/// Shorter values of variables are not hidden, because they also occur as ordinary text.
 pub const SHORTEST_VALUE: usize = 6;
 
-/// Finds secrets and replaces them. Built once, cheap to copy and to share.
+/// Finds secrets and replaces them. It is built once, and is cheap to clone and share.
 ///
 /// ```
 /// use tapline_recording::Redactor;
@@ -57,7 +57,7 @@ pub const SHORTEST_VALUE: usize = 6;
 pub struct Redactor(Arc<Rules>);
 
 impl Default for Redactor {
-    /// With the table alone.
+    /// Uses only the built-in table.
     fn default() -> Self {
         static TABLE: LazyLock<Redactor> = LazyLock::new(|| Redactor(Arc::new(Rules::new(Vec::new(), Vec::new()))));
         TABLE.clone()
@@ -68,7 +68,7 @@ impl Default for Redactor {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the pattern `{pattern}` {why}")]
 pub struct BadPattern {
-    /// Its place in the list.
+    /// Its index in the list.
     pub index: usize,
     /// The pattern.
     pub pattern: String,
@@ -77,13 +77,16 @@ pub struct BadPattern {
 }
 
 impl Redactor {
-    /// With the table, patterns of your own (regular expressions of the crate `regex-lite` that match no empty text; the first group is
-    /// hidden, or all of it) and values that are hidden wherever they stand. Values shorter than [`SHORTEST_VALUE`] are passed over.
+    /// Creates a redactor with the built-in table, your own patterns and your own values.
+    ///
+    /// Patterns are regular expressions of the crate `regex-lite` that do not match empty text. Their first group is
+    /// hidden, or the whole match if they have none. Values are hidden wherever they occur; those shorter than
+    /// [`SHORTEST_VALUE`] are skipped.
     pub fn with(patterns: &[String], values: impl IntoIterator<Item = String>) -> Result<Self, BadPattern> {
         let read = |(index, pattern): (usize, &String)| {
             let bad = |why: String| BadPattern { index, pattern: pattern.clone(), why };
             let read = regex_lite::Regex::new(pattern).map_err(|error| bad(format!("cannot be read: {error}")))?;
-            // One that can match nothing does so at some place of this.
+            // A pattern that can match empty text does so somewhere in this one.
             if read.find_iter("a1 -_").any(|found| found.is_empty()) {
                 return Err(bad("matches empty text: require at least one character, as in `[0-9]{4,}`".to_owned()));
             }
@@ -95,7 +98,7 @@ impl Redactor {
         Ok(Self(Arc::new(Rules::new(patterns, values.collect()))))
     }
 
-    /// The text without its secrets.
+    /// Returns the text without its secrets.
     pub fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let spans = peel::find(&self.0, text, false).spans;
         if spans.is_empty() {
@@ -105,29 +108,29 @@ impl Redactor {
         Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// A line without its secrets; JSON stays JSON, and the line's end stays.
+    /// Returns a line without its secrets. JSON stays JSON, and the line ending stays.
     pub fn line<'b>(&self, bytes: &'b [u8]) -> Cow<'b, [u8]> {
         Lines::default().line(&self.0, bytes)
     }
 
-    /// For a whole stream, line by line: also private keys that go over many lines of text, and what is cut in pieces by partial
-    /// messages.
+    /// Returns a redactor for a whole stream, line by line. It also finds private keys that span many lines of text,
+    /// and secrets that partial messages cut into pieces.
     pub fn stream(&self) -> StreamRedactor {
         StreamRedactor::new(self.clone())
     }
 
-    /// For bytes of such a stream, or of any other, that come in pieces.
+    /// Returns a redactor for the bytes of a stream, or of any other text, that arrive in pieces.
     pub fn pieces(&self) -> PieceRedactor {
         PieceRedactor::new(self.stream())
     }
 }
 
-/// The nearest place from here back where a character begins.
+/// Returns the nearest character boundary at or before this position.
 fn floor(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
-/// Puts other text in place of these spans.
+/// Replaces each span with its text.
 fn splice<'r>(bytes: &[u8], edits: impl Iterator<Item = (Range<usize>, &'r str)>) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
     let mut kept = 0;

@@ -1,5 +1,5 @@
-//! What was sent to the agent, piece by piece, and after how much of its output, so that both sides of a recording
-//! can be read as one conversation.
+//! What was sent to the agent, piece by piece, and after how much of its output, so that both sides of a recording can
+//! be read as one conversation.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -10,24 +10,24 @@ use tapline_protocol::Moment;
 use crate::times::piece;
 use crate::writing::Stream;
 
-/// Something that was sent, or the end of the input.
+/// A piece that was sent, or the end of the input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
     /// How many bytes of the agent's output came before it.
     pub after: u64,
-    /// What was sent; empty if stdin was closed.
+    /// The bytes; empty if stdin was closed.
     pub bytes: Vec<u8>,
-    /// When; `None` if `times` does not say.
+    /// When it was sent. `None` if `times` does not say.
     pub at: Option<Moment>,
 }
 
-/// What was sent, in order. Without `times`, all of it counts as sent first.
+/// An iterator over what was sent, in order. Without `times`, all of it counts as sent first.
 #[derive(Debug)]
 pub struct SentPieces {
     stdin: File,
     times: Option<BufReader<File>>,
     started: Moment,
-    /// How much of stdout had come, and how much of stdin was given out.
+    /// How much of stdout had arrived, and how much of stdin was returned.
     after: u64,
     given: u64,
     ended: bool,
@@ -40,7 +40,7 @@ impl SentPieces {
         Ok(Self { stdin, times, started, after: 0, given: 0, ended: false })
     }
 
-    /// The next piece that `times` tells of.
+    /// Returns the next piece that `times` lists.
     fn told(&mut self) -> Option<Sent> {
         let times = self.times.as_mut()?;
         let mut line = Vec::new();
@@ -74,7 +74,7 @@ impl Iterator for SentPieces {
         if let Some(sent) = self.told() {
             return Some(sent);
         }
-        // What `times` does not tell of: it is cut, or not there.
+        // The rest is not in `times`, which is cut off or missing.
         self.ended = true;
         let mut bytes = Vec::new();
         self.stdin.read_to_end(&mut bytes).ok()?;

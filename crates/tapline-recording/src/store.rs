@@ -1,4 +1,4 @@
-//! The store: where recordings are kept, what they are called, and how one is found again.
+//! The store: where recordings are kept, how they are named, and how one is found again.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -10,16 +10,16 @@ use tapline_protocol::{Json, Read as _};
 
 use crate::reading::Recording;
 
-/// The name of the newest recording, for [`Store::find`].
+/// The name for the newest recording in [`Store::find`].
 const LAST: &str = "last";
-/// Shorter beginnings of an id fit too many.
+/// The shortest prefix of an id. Shorter ones match too many.
 const SHORTEST_ID: usize = 4;
-/// A session's id is in the first line that the agent writes; no more of the recording is read to find it.
+/// How much of a recording is read to find the session id, which is in the agent's first line.
 const LOOKED_AT: u64 = 64 << 10;
-/// So many names are listed in an error.
+/// How many names an error lists.
 const NAMED: usize = 5;
 
-/// The folder in which recordings are kept.
+/// A folder of recordings.
 ///
 /// ```no_run
 /// use tapline_recording::{Recording, Store};
@@ -37,67 +37,67 @@ pub struct Store {
 /// Why a recording was not found.
 #[derive(Debug, thiserror::Error)]
 pub enum FindError {
-    /// There is none yet.
+    /// The store is empty.
     #[error("there is no recording in {0} yet")]
     Empty(PathBuf),
-    /// None has this id.
+    /// No recording has this id.
     #[error("no recording in {folder} has a name or session id that starts with `{id}`")]
     Unknown {
-        /// What was looked for.
+        /// The id.
         id: String,
-        /// Where.
+        /// The folder.
         folder: PathBuf,
     },
-    /// Several have it.
+    /// Several recordings have this id.
     #[error("`{id}` is the start of several recordings: {}", .names.join(", "))]
     Ambiguous {
-        /// What was looked for.
+        /// The id.
         id: String,
-        /// The newest of them, by name.
+        /// The names of the newest of them.
         names: Vec<String>,
     },
     /// The folder cannot be read.
     #[error("cannot list the recordings in {folder}")]
     List {
-        /// Which.
+        /// The folder.
         folder: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         error: io::Error,
     },
 }
 
 impl Store {
-    /// The user's store: in `TAPLINE_HOME`, else in the data folder of the XDG standard. `None` if there is no home folder.
+    /// Returns the user's store: in `TAPLINE_HOME`, or else in the XDG data folder. `None` if there is no home folder.
     pub fn of_user() -> Option<Self> {
         let given = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        // A relative XDG path is to be ignored, says the standard.
+        // The standard says to ignore a relative path.
         let data = || given("XDG_DATA_HOME").filter(|path| path.is_absolute());
         let data = || data().or_else(|| Some(given("HOME")?.join(".local/share")));
         given("TAPLINE_HOME").or_else(|| Some(data()?.join("tapline"))).map(Self::at)
     }
 
-    /// The store under this folder.
+    /// Returns the store in this folder.
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
-    /// The folder that everything is kept under.
+    /// Returns the folder of the store.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The folder with the recordings.
+    /// Returns the folder with the recordings.
     pub fn folder(&self) -> PathBuf {
         self.root.join("recordings")
     }
 
-    /// A folder for a new recording. It does not exist yet.
+    /// Returns a folder for a new recording. It does not exist yet.
     pub fn new_recording(&self) -> PathBuf {
         self.folder().join(recording_name())
     }
 
-    /// The folders of all recordings, the newest first.
+    /// Lists the folders of all recordings, newest first.
     pub fn list(&self) -> Result<Vec<PathBuf>, FindError> {
         let folder = self.folder();
         let entries = match std::fs::read_dir(&folder) {
@@ -110,8 +110,8 @@ impl Store {
         Ok(found)
     }
 
-    /// The recording that is meant: `last` for the newest, or the start of its name, of what follows the time in its name, or of the
-    /// session's id. Where several attempts or runs belong together, it is the newest of them.
+    /// Finds a recording: `last` is the newest; otherwise `id` is the start of its name, of the part of its name after
+    /// the time, or of its session id. If several attempts or runs belong together, it returns the newest.
     pub fn find(&self, id: &str) -> Result<PathBuf, FindError> {
         let all = self.list()?;
         if id == LAST {
@@ -135,7 +135,7 @@ impl Store {
     }
 }
 
-/// The newest of those that belong together, unless there are others.
+/// Returns the newest recording of a group, unless others match, too.
 fn one_of(id: &str, found: &[&PathBuf], group: impl Fn(&PathBuf) -> Option<String>) -> Result<PathBuf, FindError> {
     let newest = found[0];
     if found.iter().all(|path| group(path) == group(newest)) {
@@ -149,19 +149,20 @@ fn name_of(path: &Path) -> Option<&str> {
     path.file_name()?.to_str()
 }
 
-/// A name without the number of the attempt: `2026-11-16T06-46-57Z-0a1b2c3d4e-2` is an attempt of `2026-11-16T06-46-57Z-0a1b2c3d4e`.
+/// Strips the number of the attempt from a name: `2026-11-16T06-46-57Z-0a1b2c3d4e-2` is an attempt of
+/// `2026-11-16T06-46-57Z-0a1b2c3d4e`.
 fn run_of(name: &str) -> &str {
     let numbered =
         name.rsplit_once('-').filter(|(run, number)| run.contains("Z-") && number.parse::<u64>().is_ok_and(|n| n < 1_000));
     numbered.map_or(name, |(run, _)| run)
 }
 
-/// What follows the time in a name.
+/// Returns the part of a name after the time.
 fn unique(name: &str) -> &str {
     name.split_once("Z-").map_or(name, |(_, unique)| unique)
 }
 
-/// The session's id, as the agent's first lines tell it.
+/// Reads the session id from the agent's first lines.
 fn session_of(path: &Path) -> Option<String> {
     let mut head = Vec::new();
     let stdout = Recording::open(path).ok()?.stdout();
@@ -175,14 +176,14 @@ fn session_of(path: &Path) -> Option<String> {
     text.lines().take(20).find_map(id)
 }
 
-/// A name for a new recording: names sort by time, and no two are the same.
+/// Makes a name for a new recording. Names sort by time, and are unique.
 pub fn recording_name() -> String {
     let now = Timestamp::now();
     let moment = now.strftime("%Y-%m-%dT%H-%M-%SZ");
     format!("{moment}-{:06x}{:04x}", now.subsec_nanosecond() >> 6, std::process::id() & 0xffff)
 }
 
-/// Where a further attempt of a run is recorded: next to the first.
+/// Returns where a further attempt of a run is recorded: next to the first.
 pub fn attempt_folder(first: PathBuf, attempt: u64) -> PathBuf {
     if attempt <= 1 {
         return first;

@@ -1,5 +1,5 @@
-//! Once a second, what all recordings of the process have written is put on the disk. A disk that does not answer holds up the
-//! thread that waits for it, and no other: whatever still waits a second later gets another thread.
+//! Once a second, flushes what all recordings of the process have written to the disk. A disk that hangs blocks only
+//! the thread that waits for it: other files get another thread a second later.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
@@ -8,37 +8,37 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-/// A file or folder that is put on the disk when it has changed.
+/// A file or folder that is flushed to the disk after it changed.
 #[derive(Debug)]
 pub(crate) struct Synced {
     pub(crate) file: File,
-    /// The disk it is on.
+    /// The disk that it is on.
     disk: u64,
     changed: AtomicBool,
-    /// It waits for a thread, or has one.
+    /// Whether it waits for a thread or has one.
     waits: AtomicBool,
-    /// How much was written, and how much of it is on the disk.
+    /// How many bytes were written, and how many of them are on the disk.
     written: AtomicU64,
     synced: AtomicU64,
     syncing: Mutex<()>,
-    /// The first failure, until it is told: from which byte on, and why.
+    /// The first failure that was not reported yet: from which byte on, and the cause.
     failed: Mutex<Option<(u64, io::Error)>>,
 }
 
 static FILES: LazyLock<Mutex<Vec<Weak<Synced>>>> = LazyLock::new(|| {
-    // Without the thread a power loss may cost more than a second: nothing else depends on it.
+    // Without the thread, a power failure may cost more than a second. Nothing else depends on it.
     let _ = start(run);
     Mutex::new(Vec::new())
 });
 
-/// So many threads may wait for one disk. More would not make it answer.
+/// How many threads may wait for one disk. More would not make it faster.
 const THREADS: usize = 4;
 
-/// What is to be put on disks, in order.
+/// Files that wait to be flushed, in order.
 #[derive(Debug, Default)]
 struct Queue {
     files: VecDeque<Arc<Synced>>,
-    /// How many threads are busy with each disk.
+    /// How many threads each disk keeps busy.
     busy: HashMap<u64, usize>,
 }
 
@@ -61,7 +61,7 @@ impl Queue {
 }
 
 impl Synced {
-    /// Takes care of a file.
+    /// Registers a file.
     pub(crate) fn new(file: File) -> Arc<Self> {
         let (written, synced) = (AtomicU64::new(0), AtomicU64::new(0));
         let synced = Arc::new(Self {
@@ -78,15 +78,15 @@ impl Synced {
         synced
     }
 
-    /// It has changed, and is so long now.
+    /// Notes that the file has changed, and its new length.
     pub(crate) fn changed(&self, written: u64) {
         self.written.store(written, Ordering::Release);
         self.changed.store(true, Ordering::Release);
     }
 
-    /// Puts it on the disk now, if it has changed.
+    /// Flushes the file now, if it has changed.
     pub(crate) fn sync(&self) {
-        // Who finds it unchanged waits for whoever is just putting it there.
+        // If another thread is flushing it right now, wait for that.
         let _one = lock(&self.syncing);
         if !self.changed.swap(false, Ordering::AcqRel) {
             return;
@@ -101,13 +101,13 @@ impl Synced {
         }
     }
 
-    /// A failure that was not told yet.
+    /// Takes a failure that was not reported yet.
     pub(crate) fn failure(&self) -> Option<(u64, io::Error)> {
         lock(&self.failed).take()
     }
 }
 
-/// Once a second, starts a thread for whatever has changed.
+/// Once a second, starts threads for the files that have changed.
 fn run() {
     loop {
         std::thread::sleep(Duration::from_secs(1));
@@ -120,7 +120,7 @@ fn run() {
         }
         if let Some(first) = queue.take() {
             drop(queue);
-            // Where no thread can be started, this one does it.
+            // If no thread can be started, do it here.
             let again = Arc::clone(&first);
             if start(move || work(first)).is_err() {
                 work(again);
@@ -129,7 +129,7 @@ fn run() {
     }
 }
 
-/// Puts on the disk what waits for that, until nothing does.
+/// Flushes the waiting files until there are none.
 fn work(first: Arc<Synced>) {
     let mut next = Some(first);
     while let Some(file) = next {
@@ -161,11 +161,11 @@ mod tests {
     fn a_file_whose_disk_does_not_answer_keeps_no_other_file_from_the_disk() {
         let file = || Synced::new(File::open("/dev/null").unwrap());
         let (stalled, other) = (file(), file());
-        // Whoever is in the middle of putting it there holds this.
+        // The thread that flushes a file holds this lock.
         let held = lock(&stalled.syncing);
         stalled.changed(1);
         let until = std::time::Instant::now() + Duration::from_secs(120);
-        // One second after the other: the thread of the first is held up by then.
+        // One second after the other: by then, the first thread is blocked.
         for written in 1..=3 {
             other.changed(written);
             while other.changed.load(Ordering::Acquire) {

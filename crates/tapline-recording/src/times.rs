@@ -1,5 +1,5 @@
-//! When each piece of a recording arrived: one line of `times` each. A line of the agent's output arrived with the piece that
-//! has its last byte.
+//! When each piece of a recording arrived: one line of `times` each. A line of output arrived with the piece that has
+//! its last byte.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -9,23 +9,23 @@ use tapline_protocol::Moment;
 
 use crate::writing::Stream;
 
-/// A piece of a stream: where it ends, and when it arrived.
+/// A piece of a stream: where it ends and when it arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Which stream.
+    /// The stream.
     pub stream: Stream,
-    /// Where it ends, in bytes from the stream's start.
+    /// Where the piece ends, in bytes from the start of the stream.
     pub end: u64,
-    /// When, from the start of the run.
+    /// When it arrived, from the start of the run.
     pub at: Duration,
 }
 
-/// When the agent's output arrived, place by place.
+/// When each part of the agent's output arrived.
 #[derive(Debug)]
 pub struct Arrivals {
     times: BufReader<File>,
     started: Moment,
-    /// The piece that was read last: where it ends, and when it arrived. There is none behind the last.
+    /// The last piece that was read: where it ends and when it arrived. `None` after the last one.
     piece: Option<(u64, Moment)>,
     line: Vec<u8>,
 }
@@ -35,7 +35,8 @@ impl Arrivals {
         Self { times: BufReader::new(times), started, piece: Some((0, started)), line: Vec::new() }
     }
 
-    /// When the output up to this byte had arrived; `None` if `times` does not say. Ask for places in their order.
+    /// Returns when the output up to this byte had arrived, or `None` if `times` does not say. Positions must not
+    /// decrease from call to call.
     pub fn at(&mut self, end: u64) -> Option<Moment> {
         while self.piece?.0 < end {
             self.piece = self.next();
@@ -43,7 +44,7 @@ impl Arrivals {
         self.piece.map(|(_, at)| at)
     }
 
-    /// The next piece of the output.
+    /// Returns the next piece of the output.
     fn next(&mut self) -> Option<(u64, Moment)> {
         loop {
             self.line.clear();
@@ -57,7 +58,7 @@ impl Arrivals {
     }
 }
 
-/// A line of `times`, whole: `o 5321 1045123`.
+/// Parses a whole line of `times`: `o 5321 1045123`.
 pub(crate) fn piece(line: &[u8]) -> Option<Piece> {
     let (letter, rest) = line.strip_suffix(b"\n")?.split_first()?;
     let stream = Stream::ALL.into_iter().find(|stream| stream.letter() == char::from(*letter))?;

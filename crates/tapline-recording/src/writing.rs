@@ -1,4 +1,4 @@
-//! Writes a recording during the run. Every piece is handed to the kernel before the call returns, so a killed
+//! Writes a recording during the run. Every piece is passed to the kernel before the call returns, so killing the
 //! writer loses nothing. If the disk fails, the rest of that file is lost, and the recording says so.
 
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -28,7 +28,7 @@ pub enum Stream {
 impl Stream {
     pub(crate) const ALL: [Self; 3] = [Self::Stdout, Self::Stderr, Self::Stdin];
 
-    /// The file's name.
+    /// Returns the file name.
     pub fn file_name(self) -> &'static str {
         match self {
             Self::Stdout => "stdout",
@@ -37,7 +37,7 @@ impl Stream {
         }
     }
 
-    /// The letter in `times`.
+    /// Returns the letter in `times`.
     pub(crate) fn letter(self) -> char {
         match self {
             Self::Stdout => 'o',
@@ -47,7 +47,7 @@ impl Stream {
     }
 }
 
-/// When to flush data to the disk.
+/// When data is flushed to the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sync {
     /// Once a second: a power failure costs at most one second.
@@ -57,7 +57,7 @@ pub enum Sync {
     Always,
 }
 
-/// What was started. The caller redacts secrets.
+/// How the run was started. The caller removes secrets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "each is what its name says")]
 pub struct Meta {
@@ -77,22 +77,22 @@ pub struct Meta {
     pub no_background_tasks: bool,
 }
 
-/// How it ended.
+/// How the run ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct End {
     /// The exit code.
     pub exit_code: Option<i32>,
-    /// The signal, by name.
+    /// The name of the signal.
     pub signal: Option<String>,
-    /// Why it was stopped, if it was.
+    /// Why the run was stopped, if it was.
     #[serde(flatten, serialize_with = "stop_on_disk")]
     pub stop: Option<Stop>,
-    /// The rule that it broke and was stopped for.
+    /// The rule that the run broke and was stopped for.
     pub violated: Option<String>,
-    /// How many processes could not be stopped; 0 if they could not be counted.
+    /// How many processes could not be stopped. 0 if they could not be counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left: Option<usize>,
-    /// How long it took.
+    /// How long the run took.
     pub duration_ms: Option<u64>,
     /// The verdict, as in the report.
     pub verdict: Option<tapline_protocol::Json>,
@@ -112,13 +112,13 @@ pub struct End {
 /// Why a run was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stop {
-    /// Why.
+    /// The reason.
     pub reason: StopReason,
-    /// The setting of the clock that stopped it, if one did, in milliseconds.
+    /// The limit of the clock that stopped it, if one did, in milliseconds.
     pub limit_ms: Option<u64>,
 }
 
-/// On disk it is three flags, and the clock: `"clock":{"name":"idle-timeout","ms":5000}`.
+/// Writes three flags and the clock: `"clock":{"name":"idle-timeout","ms":5000}`.
 #[expect(clippy::ref_option, reason = "serde gives the field so")]
 fn stop_on_disk<S: serde::Serializer>(stop: &Option<Stop>, serializer: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
@@ -138,14 +138,14 @@ fn stop_on_disk<S: serde::Serializer>(stop: &Option<Stop>, serializer: S) -> Res
     map.end()
 }
 
-/// A file that could not be written further.
+/// A file that could not be written to the end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Loss {
-    /// Which.
+    /// The file.
     pub file: String,
-    /// From which byte on.
+    /// The first byte that is missing.
     pub from: u64,
-    /// Why.
+    /// The cause.
     pub error: String,
 }
 
@@ -162,17 +162,16 @@ pub struct Recorder {
     folder: PathBuf,
     streams: [Track; 3],
     times: Track,
-    /// How permission questions were settled; made with the first.
+    /// The file of permission decisions. It is created with the first one.
     decisions: Option<Result<Track, Loss>>,
-    /// Where the end will stand: its room is taken from the start, so that a disk that is full then cannot keep us from saying
-    /// so.
+    /// The file for the end. Its space is reserved from the start, so the end can be written even if the disk is full.
     end: File,
-    /// What was started, the folder, and the one it is in: put on the disk like the rest.
+    /// `meta.json`, the folder and its parent, which are flushed like the rest.
     entries: Vec<Arc<Synced>>,
     sync: Sync,
 }
 
-/// The file of what was decided.
+/// The file of permission decisions.
 pub(crate) const DECISIONS: &str = "decisions";
 
 #[derive(Serialize)]
@@ -182,7 +181,7 @@ struct At<'a, T> {
     decision: &'a T,
 }
 
-/// So much room is taken for the end.
+/// How much space is reserved for the end.
 const END_ROOM: usize = 8 << 10;
 
 /// A file that grows.
@@ -191,7 +190,7 @@ struct Track {
     name: &'static str,
     file: Arc<Synced>,
     written: u64,
-    /// It can be written no more.
+    /// Whether writing has failed.
     stopped: bool,
     lost: Option<Loss>,
 }
@@ -202,7 +201,7 @@ impl Track {
         Ok(Self { name, file, written: 0, stopped: false, lost: None })
     }
 
-    /// Appends; after a failure nothing more, so that the file has no hole. Returns what is lost, the first time.
+    /// Appends bytes. After a failure nothing more is written, so the file has no gap. Returns the loss once.
     fn append(&mut self, bytes: &[u8], sync: Sync) -> Option<Loss> {
         let mut rest = bytes;
         while !rest.is_empty() && !self.stopped {
@@ -228,7 +227,7 @@ impl Track {
         self.lose(self.written, error)
     }
 
-    /// What may not be on the disk, as the disk says.
+    /// Returns what may not be on the disk, if flushing failed.
     fn not_synced(&mut self) -> Option<Loss> {
         let (from, error) = self.file.failure()?;
         self.lose(from, &error)
@@ -244,7 +243,7 @@ impl Track {
 }
 
 impl Recorder {
-    /// Creates the folder, which must not exist, and its files, private to their owner.
+    /// Creates the folder, which must not exist, and its files, all private to their owner.
     pub fn create(folder: &Path, meta: &Meta, sync: Sync) -> Result<Self, RecordingError> {
         let fail = |error| RecordingError::Create { path: folder.to_owned(), error };
         if let Some(above) = folder.parent() {
@@ -256,7 +255,7 @@ impl Recorder {
             }
             made => made.map_err(fail)?,
         }
-        // A recording that cannot be begun is not there at all.
+        // If a recording cannot be started, nothing of it remains.
         Self::begin(folder, meta, sync).map_err(|error| {
             let _ = std::fs::remove_dir_all(folder);
             fail(error)
@@ -285,12 +284,12 @@ impl Recorder {
         Ok(Self { folder: folder.to_owned(), streams, times, decisions: None, end, entries, sync })
     }
 
-    /// The folder.
+    /// Returns the folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Appends a piece that arrived at this time of the run. Returns a loss the first time something is lost.
+    /// Appends a piece that arrived at this time of the run. Returns each loss once.
     pub fn write_at(&mut self, stream: Stream, bytes: &[u8], at: Duration) -> Vec<Loss> {
         if bytes.is_empty() {
             return Vec::new();
@@ -298,12 +297,12 @@ impl Recorder {
         let track = &mut self.streams[stream as usize];
         let before = track.written;
         let lost = track.append(bytes, self.sync);
-        // A piece with nothing in it would say that the stream was closed.
+        // An empty piece would mean that the stream was closed.
         let grown = track.written > before;
         lost.into_iter().chain(grown.then(|| self.note(stream, at)).flatten()).collect()
     }
 
-    /// Notes that a stream was closed at this time of the run: an empty piece.
+    /// Notes that a stream was closed at this time of the run, as an empty piece.
     pub fn close_at(&mut self, stream: Stream, at: Duration) -> Vec<Loss> {
         self.note(stream, at).into_iter().collect()
     }
@@ -313,7 +312,7 @@ impl Recorder {
         self.times.append(line.as_bytes(), self.sync)
     }
 
-    /// Appends how a question of the agent was decided at this time of the run, one JSON object per line.
+    /// Appends how a permission request was decided at this time of the run, as one JSON object per line.
     pub fn decide_at(&mut self, decision: &impl Serialize, at: Duration) -> Vec<Loss> {
         if self.decisions.is_none() {
             let lost = |error: io::Error| Loss { file: DECISIONS.to_owned(), from: 0, error: error.to_string() };
@@ -325,7 +324,7 @@ impl Recorder {
             }
         }
         let at_us = u64::try_from(at.as_micros()).unwrap_or(u64::MAX);
-        // A decision is a struct of texts, which JSON can hold.
+        // A decision is a struct of texts, which JSON can represent.
         let line = serde_json::to_string(&At { at_us, decision }).unwrap_or_default() + "\n";
         let track = self.decisions.as_mut().and_then(|track| track.as_mut().ok());
         let lost = track.and_then(|track| track.append(line.as_bytes(), self.sync));
@@ -342,7 +341,7 @@ impl Recorder {
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 
-    /// Where it is incomplete so far.
+    /// Lists where the recording is incomplete so far.
     pub fn losses(&self) -> Vec<Loss> {
         let decisions = self
             .decisions
@@ -360,7 +359,7 @@ impl Recorder {
             losses.extend(track.not_synced());
         }
         let end = End { lost: self.losses(), ..end.clone() };
-        // Where there is no room for all of it, what matters still fits.
+        // If there is no space for all of it, write the essential part.
         let written = self.write_end(&end).or_else(|_| self.write_end(&End { verdict: None, ..end }));
         written.map_err(|error| RecordingError::Finish { path: self.folder.clone(), error }).map(|()| losses)
     }
@@ -380,7 +379,7 @@ impl Recorder {
     }
 }
 
-/// Writes how a recording ended, in the place of what was written.
+/// Replaces the end that was written.
 pub(crate) fn replace_end(folder: &Path, end: &End) -> io::Result<()> {
     let part = folder.join(END_PART);
     let mut options = OpenOptions::new();
@@ -392,10 +391,10 @@ pub(crate) fn replace_end(folder: &Path, end: &End) -> io::Result<()> {
     std::fs::rename(part, folder.join("end.json"))
 }
 
-/// The end before it is known.
+/// The file of the end before the end is known.
 const END_PART: &str = "end.json.part";
 
-/// Creates a folder and its parents, private to their owner; an existing folder stays unchanged.
+/// Creates a folder and its parents, private to their owner. An existing folder is not changed.
 pub fn create_private_folder(path: &Path) -> io::Result<()> {
     private_folders().recursive(true).create(path)
 }

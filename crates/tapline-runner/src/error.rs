@@ -6,8 +6,11 @@ use std::path::PathBuf;
 use tapline_recording::RecordingError;
 use tapline_session::exit;
 
+use crate::refusal::Refusal;
+
 /// Why an agent did not start.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StartError {
     /// The program was not found. The message is the same as in the report.
     #[error("{agent}: not found: {path}")]
@@ -29,8 +32,17 @@ pub enum StartError {
         error: io::Error,
     },
     /// An option that the agent does not have, or that would break the stream.
-    #[error("{0}")]
-    Refused(String),
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// All options together are longer than the system allows.
+    #[error("the options are too long for {agent}")]
+    TooLong {
+        /// The agent's name.
+        agent: &'static str,
+        /// Why.
+        #[source]
+        error: io::Error,
+    },
     /// The working directory does not exist or cannot be used.
     #[error("cannot use the folder {path}")]
     Cwd {
@@ -60,7 +72,7 @@ impl StartError {
         match self {
             Self::NotFound { .. } => exit::NOT_FOUND,
             Self::NotExecutable { .. } | Self::System { .. } => exit::NOT_EXECUTABLE,
-            Self::Refused(_) | Self::Cwd { .. } | Self::Recording(_) => exit::USAGE,
+            Self::Refused(_) | Self::TooLong { .. } | Self::Cwd { .. } | Self::Recording(_) => exit::USAGE,
         }
     }
 }

@@ -11,6 +11,7 @@ use std::ffi::OsStr;
 use tapline_protocol::Agent as Kind;
 
 use crate::error::StartError;
+use crate::refusal::{Refusal, RunOption};
 pub(crate) use help::names;
 pub(crate) use invocation::{Harness, Invocation, Wanted};
 
@@ -45,7 +46,7 @@ pub(crate) fn is_of_another(name: &OsStr) -> bool {
 /// What the program is to be started with, or why it cannot be.
 pub(crate) fn invocation(kind: Kind, wanted: &Wanted<'_>) -> Result<Invocation, StartError> {
     if let Some(id) = wanted.options.resume.as_ref().filter(|id| id.is_empty() || id.starts_with('-')) {
-        return Err(StartError::Refused(format!("--resume: `{id}` is not a session id")));
+        return Err(Refusal::new(RunOption::Resume, format!("`{id}` is not a session id")).into());
     }
     (of(kind).invocation)(wanted)
 }

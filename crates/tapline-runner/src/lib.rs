@@ -29,6 +29,7 @@ mod epoch;
 mod error;
 mod marker;
 mod message;
+mod refusal;
 mod schema;
 mod spec;
 // What it tells:
@@ -84,6 +85,7 @@ pub use locate::{locate, locate_other};
 pub use marker::VARIABLE as RUN_VARIABLE;
 pub use message::{Message, Priority};
 pub use process::Process;
+pub use refusal::{Instead, Refusal, RunOption};
 pub use running::{Running, report, report_not_started};
 pub use session::{RunningTurn, Session};
 pub use settled::{Settled, SettledBy};

@@ -21,7 +21,6 @@ use crate::control::Control;
 use crate::dialogue::{Dialogue, Patience};
 use crate::driver::{Driver, Wires};
 use crate::epoch::Epoch;
-use crate::error::StartError;
 use crate::harness::Invocation;
 use crate::journal::Journal;
 use crate::spec::Input;
@@ -29,7 +28,6 @@ use crate::stopper::Stopper;
 use crate::transport::{Killer, Transport};
 use crate::update::{Conclusion, Update};
 use opening::Opening;
-use tapline_session::text::with_causes;
 
 /// So many readings may wait to be taken; then the agent waits.
 const WAITING: usize = 4;
@@ -255,9 +253,9 @@ pub fn report(collector: Collector, conclusion: &Conclusion, run: Run) -> Report
     collector.report(summary, format, run, &conclusion.ending)
 }
 
-/// The report of a run that never started.
-pub fn report_not_started(kind: Kind, error: &StartError, run: Run) -> Report {
-    let ending = Ending { not_started: Some(with_causes(error)), ..Ending::default() };
+/// The report of a run that never started, and why.
+pub fn report_not_started(kind: Kind, why: String, run: Run) -> Report {
+    let ending = Ending { not_started: Some(why), ..Ending::default() };
     let summary = Fold::for_agent(Some(kind)).finish(&ending);
     let conclusion = Conclusion { summary, ending, duration: Duration::ZERO };
     report(Collector::default(), &conclusion, run)

@@ -7,13 +7,14 @@ use tapline_protocol::{Json, Kind};
 
 use crate::error::StartError;
 use crate::marker;
+use crate::refusal::{Refusal, RunOption};
 
 /// What a schema may call a type.
 const TYPES: &[&str] = &["null", "boolean", "object", "array", "number", "string", "integer"];
 
 /// The schema, if it can be one: an object of JSON whose types are types.
-pub(crate) fn checked(text: &str) -> Result<&str, StartError> {
-    let wrong = |why: String| StartError::Refused(format!("--json-schema: {why}"));
+pub(crate) fn checked(text: &str) -> Result<&str, Refusal> {
+    let wrong = |why: String| Refusal::new(RunOption::JsonSchema, why);
     let json = Json::parse(text).map_err(|error| wrong(format!("this is not JSON: {error}")))?;
     let fault = json.with(|value| {
         if value.kind() != Kind::Object {

@@ -15,6 +15,7 @@ use crate::ask::Failure;
 use crate::control::{Control, Sent, SessionError};
 use crate::error::StartError;
 use crate::message::Message;
+use crate::refusal::{Refusal, RunOption};
 use crate::running::Running;
 use crate::spec::Input;
 use crate::stopper::Stopper;
@@ -55,9 +56,8 @@ impl Agent {
     pub async fn session(mut self) -> Result<Session, Failure> {
         self.converses = true;
         if !matches!(self.input, Input::Nothing) {
-            return Err(
-                StartError::Refused("a session gets its prompts from its turns: leave the prompt out".to_owned()).into()
-            );
+            let why = "a session gets its prompts from its turns; leave it out";
+            return Err(StartError::from(Refusal::new(RunOption::Prompt, why)).into());
         }
         Session::begun(self.start().await?).await
     }

@@ -14,6 +14,7 @@ use crate::guard::Guard;
 use crate::harness::{self, Harness, Invocation, Wanted};
 use crate::locate::locate;
 use crate::marker;
+use crate::refusal::{Refusal, RunOption};
 use crate::running::{Begun, Running};
 use crate::spawn::{Group, spawn};
 use crate::spec::Input;
@@ -25,8 +26,8 @@ impl Agent {
     pub async fn start(mut self) -> Result<Running, StartError> {
         let (epoch, kind) = (Epoch::now(), self.kind);
         if self.is_dialogue() && matches!(self.input, Input::Messages { .. }) {
-            let why = "your own messages and callbacks cannot be combined: the program that sends the messages also answers the questions";
-            return Err(StartError::Refused(why.to_owned()));
+            let why = "they cannot be combined with callbacks: the program that sends the messages also answers the questions";
+            return Err(Refusal::new(RunOption::Messages, why).into());
         }
         let harness = harness::of(kind);
         let mut invocation = harness::invocation(kind, &wanted(&self))?;

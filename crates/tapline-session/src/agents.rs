@@ -1,4 +1,4 @@
-//! The agents that are known here, one row each, and what is known of them beside their lines: formats and tools.
+//! The known agents, one row each, and what is known about them apart from their lines: formats and tools.
 
 mod claude;
 mod codex;
@@ -8,7 +8,7 @@ use tapline_protocol::{Agent, InputShape};
 use crate::format::Format;
 use crate::step::Turn;
 
-/// What is known of this agent.
+/// Returns what is known about this agent.
 pub(crate) fn profile(agent: Agent) -> &'static Profile {
     match agent {
         Agent::Claude => &claude::PROFILE,
@@ -16,18 +16,18 @@ pub(crate) fn profile(agent: Agent) -> &'static Profile {
     }
 }
 
-/// What is known of all of them.
+/// Returns what is known about all agents.
 pub(crate) fn profiles() -> impl Iterator<Item = &'static Profile> {
     Agent::ALL.iter().map(|agent| profile(*agent))
 }
 
-/// Whether this is a tool by which a model asks a person.
+/// Returns whether the model asks a person with this tool.
 pub(crate) fn asks_a_person(tool: &str) -> bool {
     profiles().any(|profile| profile.asks.contains(&tool))
 }
 
 impl Format {
-    /// The format of an input of this shape from this agent.
+    /// Returns the format of input with this shape from this agent.
     pub fn of(shape: InputShape, agent: Option<Agent>) -> Self {
         match (shape, agent) {
             (_, None) => Self::Unknown,
@@ -37,59 +37,60 @@ impl Format {
         }
     }
 
-    /// The agent that is meant where somebody names only the format of its lines.
+    /// Returns the agent that is meant if only the format of its lines is given.
     pub fn agent(self) -> Option<Agent> {
         Agent::ALL.iter().copied().find(|agent| profile(*agent).lines == self)
     }
 }
 
-/// What is known of an agent.
+/// What is known about an agent.
 pub(crate) struct Profile {
-    /// What its lines are called in a report.
+    /// The name of its line format in a report.
     pub(crate) lines: Format,
-    /// What it prints as plain text when a turn has ended; the last turn, and the answer. None if that is nothing.
+    /// The plain text that the agent prints at the end of a turn, from the last turn and the answer. `None` if it
+    /// prints nothing.
     pub(crate) text: fn(&Turn, Option<&str>) -> Option<String>,
-    /// Whether it can print its result as one JSON document, too.
+    /// Whether it can also print its result as one JSON document.
     pub(crate) has_documents: bool,
-    /// Its tools, in a person's words.
+    /// Its tools, as they are shown to people.
     pub(crate) tools: &'static [Tool],
     /// Its tools, as rules see them.
     pub(crate) kinds: ToolKinds,
-    /// Its tools by which the model asks a person.
+    /// Its tools with which the model asks a person.
     pub(crate) asks: &'static [&'static str],
-    /// What its own JSON calls a value, and where a report has it.
+    /// The names of values in the agent's own JSON, and where they are in a report.
     pub(crate) names: &'static [(&'static str, &'static str)],
 }
 
 /// Tools by what they do, for rules and policies.
 pub(crate) struct ToolKinds {
-    /// They run a shell's commands. A rule for one is for all, whichever agent's.
+    /// Tools that run shell commands. A rule for one applies to all of them, whichever agent has them.
     pub(crate) shells: &'static [&'static str],
-    /// They only look.
+    /// Tools that only read.
     pub(crate) reading: &'static [&'static str],
-    /// They are known to write.
+    /// Tools that are known to write.
     pub(crate) writing: &'static [&'static str],
-    /// Rules look at nothing but their names.
+    /// Tools of which rules see only the name.
     pub(crate) named_only: &'static [&'static str],
-    /// Names of one tool, old and new.
+    /// Old and new names of the same tool.
     pub(crate) same: &'static [&'static [&'static str]],
 }
 
-/// A text with a line end, as programs print it.
+/// Ends a text with a newline, as programs print it.
 pub(crate) fn line(text: &str) -> String {
     if text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") }
 }
 
-/// A tool: its name, its verb in both tenses, and what of its input says what a call is about.
+/// A tool: its name, its verb in both tenses, and which part of its input describes a call.
 pub(crate) struct Tool(pub(crate) &'static str, pub(crate) &'static str, pub(crate) &'static str, pub(crate) Key);
 
-/// What of a call's input says what it is about.
+/// Which part of a call's input describes it.
 pub(crate) enum Key {
-    /// In backticks: commands, paths, patterns.
+    /// Shown in backticks: commands, paths, patterns.
     Code(&'static [&'static str]),
-    /// As it is: descriptions, questions, queries.
+    /// Shown as plain text: descriptions, questions, queries.
     Plain(&'static [&'static str]),
-    /// A list of tasks: how many are done.
+    /// A list of tasks, shown as how many are done.
     Todos(&'static str),
     /// The first of a list of questions.
     Questions,

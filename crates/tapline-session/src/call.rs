@@ -1,28 +1,28 @@
-//! Tool calls in a person's words: a verb and the input that matters, for every tool this version knows.
+//! Describes tool calls to people: a verb and the input that matters, for every tool this version knows.
 
 use tapline_protocol::{Json, Kind, Value};
 
 use crate::agents::{Key, Tool, profiles};
 use crate::text::{fit, one_line};
 
-/// A tool's verb, in both tenses, and its title.
+/// A tool's verb in both tenses, and the title of the call.
 pub(crate) struct Described {
     pub(crate) doing: &'static str,
     pub(crate) done: &'static str,
     pub(crate) title: String,
 }
 
-/// The tools of all agents. A tool that is not there is shown by its name and its first text.
+/// Returns the tools of all agents. An unknown tool is shown by its name and its first text.
 fn tools() -> impl Iterator<Item = &'static Tool> {
     profiles().flat_map(|profile| profile.tools)
 }
 
-/// The names of all tools that are known.
+/// Returns the names of all known tools.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     tools().map(|tool| tool.0)
 }
 
-/// No title is longer: it stands on one line.
+/// The longest title, which is on one line.
 const TITLE_COLUMNS: usize = 200;
 
 /// Describes a call of this tool with this input.
@@ -47,20 +47,20 @@ pub(crate) fn describe(name: &str, input: Option<&Json>) -> Described {
     Described { doing, done, title: title.unwrap_or_else(|| name.to_owned()) }
 }
 
-/// The first of these keys that holds a text, on one line.
+/// Returns the text at the first of these keys that has one, on one line.
 fn first_text(value: Value<'_>, keys: &[&str]) -> Option<String> {
     let text = keys.iter().find_map(|key| value.get(key)?.as_str().filter(|text| !text.trim().is_empty()))?;
     Some(fit(&one_line(&text), TITLE_COLUMNS).into_owned())
 }
 
-/// The same for code: where a line ended is shown, because it matters there.
+/// Returns the code at the first of these keys that has some. Line breaks are shown, because they matter in code.
 fn first_code(value: Value<'_>, keys: &[&str]) -> Option<String> {
     let text = keys.iter().find_map(|key| value.get(key)?.as_str().filter(|text| !text.trim().is_empty()))?;
     let lines: Vec<_> = text.trim().lines().map(one_line).filter(|line| !line.is_empty()).collect();
     Some(fit(&lines.join(" ⏎ "), TITLE_COLUMNS).into_owned())
 }
 
-/// A call's input as a person reads it: a command, an edit as a difference, else JSON.
+/// Shows a call's input to people: a command, an edit as a diff, or else JSON.
 pub(crate) fn input_text(name: &str, input: &Json) -> String {
     let text = |key| input.text_of(key);
     let signed = |sign: &str, text: &str| {
@@ -79,14 +79,14 @@ pub(crate) fn input_text(name: &str, input: &Json) -> String {
     read.unwrap_or_else(|| input.as_str().to_owned())
 }
 
-/// The first text of an input that is not known better.
+/// Returns the first text of an input of an unknown tool.
 fn any_text(value: Value<'_>) -> Option<String> {
     let (_, text) = value.entries()?.find(|(_, value)| value.kind() == Kind::String)?;
     let text = one_line(&text.as_str()?);
     (!text.is_empty()).then(|| fit(&text, TITLE_COLUMNS / 2).into_owned())
 }
 
-/// `2/5 done`
+/// Returns how many tasks are done, as in `2/5 done`.
 fn todos(value: Value<'_>) -> Option<String> {
     let items = value.items()?;
     let is_done = |item: &Value<'_>| {

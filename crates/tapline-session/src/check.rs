@@ -1,5 +1,5 @@
-//! Finds problems in a stream: lines that cannot be read, events that this version does not know, results
-//! without calls, missing results, partial messages that differ from the complete ones.
+//! Finds problems in a stream: lines that cannot be read, unknown events, tool results without calls, missing results,
+//! and partial messages that differ from the complete ones.
 
 mod deltas;
 mod splice;
@@ -22,43 +22,43 @@ pub struct Finding {
     pub code: Cow<'static, str>,
     /// The message.
     pub message: String,
-    /// The line, if one caused it.
+    /// The line that caused it, if one did.
     pub line: Option<u64>,
 }
 
-/// What an event contains that this version does not know.
+/// Something in an event that this version does not know.
 #[derive(Clone, Debug, Serialize)]
 pub struct Drift {
-    /// The agent's version, from its last init.
+    /// The agent's version, from its last `init`.
     pub cli_version: Option<String>,
     /// The event: a type, or `system/<subtype>`.
     pub event: String,
     /// Whether the event itself is unknown.
     pub unknown_type: bool,
-    /// Its unknown top-level keys.
+    /// The unknown top-level keys.
     pub unknown_keys: Vec<String>,
     /// The number of such lines.
     pub count: u64,
-    /// The first of them.
+    /// The first such line.
     pub line: u64,
 }
 
 /// The result of a check.
 #[derive(Debug, Serialize)]
 pub struct CheckReport {
-    /// Whether nothing was found that counts.
+    /// Whether nothing was found that makes the check fail.
     pub ok: bool,
-    /// Lines read.
+    /// The number of lines.
     pub lines: u64,
     /// The problems.
     pub findings: Vec<Finding>,
-    /// The drift.
+    /// What this version does not know.
     pub drift: Vec<Drift>,
-    /// The broken rules of the policy.
+    /// The rules of the policy that were broken.
     pub violations: Vec<Violation>,
 }
 
-/// Warnings of the verdict that are about the stream, not about the run.
+/// Warnings of the verdict that are about the stream and not about the run.
 const ABOUT_THE_STREAM: &[&str] = &[
     "no-result",
     "orphan-result",
@@ -70,10 +70,10 @@ const ABOUT_THE_STREAM: &[&str] = &[
     "dropped-events",
 ];
 
-/// No more unknown keys of one event are listed.
+/// How many unknown keys of one event are listed.
 const KEYS: usize = 256;
 
-/// No more findings of one code are listed; the rest is counted.
+/// How many findings with one code are listed. The rest are counted.
 const PER_CODE: usize = 1_000;
 
 /// Checks a stream while it is read.
@@ -141,7 +141,7 @@ impl Checker {
         }
     }
 
-    /// Returns everything that was found. With `strict`, findings make the check fail.
+    /// Returns all findings. With `strict`, they make the check fail.
     pub fn finish(mut self, summary: &Summary, violations: Vec<Violation>, strict: bool) -> CheckReport {
         for (code, message) in self.deltas.finish() {
             self.add(code, None, message);

@@ -1,11 +1,12 @@
-//! The exit codes of `tapline`: one table. A verdict has one of them ([`Verdict::exit_code`](crate::Verdict::exit_code)).
+//! The exit codes of `tapline`, in one table. A verdict has one of them
+//! ([`Verdict::exit_code`](crate::Verdict::exit_code)).
 
-/// Defines the codes: one row each, with its meaning in a few words.
+/// Defines the codes: one row each, with a short meaning.
 macro_rules! table {
     ($( $name:ident = $code:literal, $meaning:literal; )+) => {
         $( #[doc = concat!($meaning, ".")] pub const $name: u8 = $code; )+
 
-        /// Every code and its meaning, in order.
+        /// Every code with its meaning, in order.
         pub const TABLE: &[(u8, &str)] = &[$( ($code, $meaning) ),+];
     };
 }

@@ -1,5 +1,5 @@
-//! The one fold: records in, steps out. This is the only place outside the decoder where [`Event`] is matched;
-//! a new event is handled here, once. Memory is bounded: what grows with the stream is the collector's.
+//! The fold: records in, steps out. This is the only place outside the decoder that matches [`Event`], so a new event
+//! is handled here, once. Memory is bounded: the collector holds what grows with the stream.
 
 mod claude;
 mod codex;
@@ -41,80 +41,80 @@ use threads::{Calls, Messages};
 #[serde(default)]
 #[non_exhaustive]
 pub struct LineCounts {
-    /// All of them.
+    /// All lines.
     pub total: u64,
     /// JSON objects.
     pub objects: u64,
     /// Not JSON, or too long.
     pub malformed: u64,
-    /// JSON, but no object.
+    /// JSON, but not an object.
     pub non_object: u64,
-    /// Blanks alone.
+    /// Only whitespace.
     pub blank: u64,
-    /// Of the objects: those without a type.
+    /// Objects without a type.
     pub untyped: u64,
 }
 
-/// What the stream itself was like.
+/// Facts about the stream itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct StreamStats {
     /// Lines by kind.
     pub lines: LineCounts,
-    /// The lines that were malformed, from 1 (at most a million are listed).
+    /// The numbers of the malformed lines, from 1 (at most a million are listed).
     pub malformed_at: Vec<u64>,
     /// Events by `type`.
     pub types: BTreeMap<String, u64>,
-    /// Types, and `system/<subtype>`, that this version does not model.
+    /// Types, and `system/<subtype>`, that this version does not know.
     pub unknown_types: BTreeSet<String>,
-    /// Bytes.
+    /// The number of bytes.
     pub bytes: u64,
-    /// Lines that are events of a known agent.
+    /// The number of lines that are events of a known agent.
     #[serde(skip)]
     pub known: Unwritten<u64>,
 }
 
 const MALFORMED_LISTED: usize = 1_000_000;
-/// No more types are listed.
+/// How many types are listed.
 const TYPES_LISTED: usize = 4_096;
-/// So many characters of a line that is not JSON are told.
+/// How many characters of a line that is not JSON are shown.
 const EXCERPT: usize = 120;
 
-/// What a run was, without its texts: all that a verdict line needs.
+/// A run without its texts: everything that a verdict line needs.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// Whose stream it is; `None` for one of no agent that we know.
+    /// The agent that wrote the stream. `None` if it is not a known one.
     pub agent: Option<Agent>,
     /// The session.
     pub session: SessionFacts,
-    /// What became of it.
+    /// The verdict.
     pub verdict: Verdict,
-    /// What it cost.
+    /// What the run used and cost.
     pub ledger: Ledger,
-    /// What the agent finally said.
+    /// The final answer.
     pub answer: Option<String>,
     /// The last text that is not empty.
     pub last_text: String,
     /// How many turns ended.
     pub turns: usize,
-    /// The last of them.
+    /// The last turn.
     pub last_turn: Option<Turn>,
     /// The time of all turns.
     pub duration_ms: Option<f64>,
-    /// Requests to the model, as the agent counts them, over all turns.
+    /// The number of requests to the model in all turns, as the agent counts them.
     pub num_turns: u64,
-    /// Calls that start a task in the background.
+    /// The number of calls that start a background task.
     pub background_launches: u64,
-    /// Calls that were not permitted.
+    /// The number of tool calls that were denied.
     pub denials: u64,
-    /// Those among them that no step has told of: the agent logged them on stderr, and nobody heard it in time.
+    /// The denied calls that no step reported: the agent logged them on stderr, which was not read in time.
     pub rejected: Vec<Rejected>,
-    /// What the stream was like.
+    /// Facts about the stream.
     pub stream: StreamStats,
 }
 
-/// Folds records into steps and remembers, in bounded memory, what a verdict needs.
+/// Folds records into steps, and remembers in bounded memory what a verdict needs.
 ///
 /// ```
 /// use tapline_protocol::Reader;
@@ -134,7 +134,7 @@ pub struct Summary {
 /// ```
 #[derive(Debug, Default)]
 pub struct Fold {
-    /// Whose stream it is, as somebody said or the lines so far tell.
+    /// Which agent writes the stream, as given or as the lines so far show.
     dialect: Dialect,
     session: SessionFacts,
     /// Every `session_id`.
@@ -148,43 +148,43 @@ pub struct Fold {
     prompts: Prompts,
     spoken: Spoken,
     turns: Turns,
-    /// Each with its start.
+    /// The tasks, each with its start.
     tasks: BTreeMap<String, (Task, Option<Moment>)>,
     launched: BTreeSet<String>,
     denied: Recent,
-    /// Calls that were not permitted.
+    /// The number of tool calls that were denied.
     denials: u64,
     limit_resets_at: Option<String>,
-    /// Text that is being written and has not come whole, by thread.
+    /// The unfinished text of each thread.
     typing: BTreeMap<Option<String>, String>,
     sides: Sides,
     in_document: bool,
-    /// A version wrote this that is too old to be read: what is said of that.
+    /// If the stream is from a version that is too old to read: what to tell the user.
     too_old: Option<&'static str>,
-    /// Lines of types that are not known.
+    /// The number of lines of unknown types.
     unknown: u64,
 }
 
 /// The turns so far.
 #[derive(Debug, Default)]
 struct Turns {
-    /// The last result has nothing of this agent's.
+    /// Whether the last result had nothing that this agent's results have.
     foreign_end: bool,
-    /// One has begun and not ended, as far as the agent says when one begins.
+    /// Whether a turn has begun and not ended, for agents that say when a turn begins.
     open: bool,
-    /// An error came, and the turn was completed all the same.
+    /// Whether a turn was completed despite an error.
     recovered: bool,
     count: usize,
     failed: usize,
     last: Option<Turn>,
     answer: Option<String>,
-    /// The result named no answer: it is the last of so many texts.
+    /// If the result had no answer: the answer is the last of this many texts.
     answered_by: Option<u64>,
     failure: Option<(crate::verdict::Category, String)>,
     num_turns: Option<u64>,
     all_num_turns: u64,
     stop_reason: Option<String>,
-    /// The last one of the turn under way.
+    /// The last stop reason of the current turn.
     this_stop: Option<String>,
     duration_ms: Option<f64>,
     result_index: Option<u64>,
@@ -193,22 +193,23 @@ struct Turns {
 }
 
 impl Fold {
-    /// A fold for a stream of a known agent; its records come from a [`Decoder::for_agent`](tapline_protocol::Decoder::for_agent).
+    /// Creates a fold for a stream of a known agent. Its records come from a
+    /// [`Decoder::for_agent`](tapline_protocol::Decoder::for_agent).
     pub fn for_agent(agent: Option<Agent>) -> Self {
         Self { dialect: Dialect::of(agent), ..Self::default() }
     }
 
-    /// The agent, as far as it is known.
+    /// Returns the agent, if it is known.
     pub fn agent(&self) -> Option<Agent> {
         self.dialect.agent()
     }
 
-    /// The ledger so far.
+    /// Returns the ledger so far.
     pub fn ledger(&self) -> Ledger {
         self.ledger.ledger()
     }
 
-    /// Takes the next record and returns what happened.
+    /// Takes the next record and returns its steps.
     pub fn apply(&mut self, record: &Record) -> Vec<Step> {
         self.count(record);
         let depth = self.calls.depth_in(record.envelope.parent.as_deref());
@@ -273,7 +274,7 @@ impl Fold {
         out.push(What::Odd(Odd { code: "untyped".into(), message, unknown: None, text }));
     }
 
-    /// The line itself, while it is not known which agent writes.
+    /// Returns the text of the line, as long as the agent is not known.
     fn as_it_is(&self, out: &Steps<'_>) -> Option<String> {
         self.agent().is_none().then(|| out.record.text().into_owned())
     }
@@ -281,7 +282,7 @@ impl Fold {
     fn changed_shape(&mut self, event: &Event, error: &str, out: &mut Steps<'_>) {
         out.odd("changed-shape", format!("{}: {error}", out.kind()));
         self.event(event, out);
-        // Somebody else's `result` says nothing about how it ended, whatever agent the stream is said to be of.
+        // Another agent's `result` does not say how this run ended, even if the caller named the agent.
         self.turns.foreign_end |= out.kind() == "result";
     }
 
@@ -293,7 +294,7 @@ impl Fold {
             Malformed::Syntax(error) => {
                 let text = one_line(head(&out.record.text(), EXCERPT).0);
                 match error {
-                    // It does not even begin like JSON: text of some program.
+                    // It does not even begin like JSON, so it is text of some program.
                     SyntaxError::At { offset: 0, .. } => format!("not JSON: {text}"),
                     SyntaxError::At { offset, expected } => {
                         format!("not JSON (column {} must be {expected}): {text}", offset + 1)
@@ -325,13 +326,13 @@ impl Fold {
         out.push(What::Odd(Odd { code: "unknown-type".into(), message, unknown: Some(kind.to_owned()), text }));
     }
 
-    /// Takes whole lines that the agent wrote to stderr: some tell of calls that they rejected there alone. Steps tell of them when
-    /// the turn ends.
+    /// Takes whole lines that the agent wrote to stderr. Some agents report rejected calls only there; steps report
+    /// them when the turn ends.
     pub fn hear_stderr(&mut self, lines: &str) {
         self.sides.hear_stderr(lines);
     }
 
-    /// What a message that was never finished has said so far: for those who show a stream that was cut.
+    /// Returns the text so far of messages that were never finished, to show a stream that was cut off.
     pub fn unfinished(&self) -> Vec<Step> {
         let said = |(parent, text): (&Option<String>, &String)| {
             let said = Said { text: text.clone(), message_id: None, uuid: None, aborted: true };
@@ -350,19 +351,19 @@ impl Fold {
         self.typing.iter().filter(|(_, text)| !text.trim().is_empty()).map(said).collect()
     }
 
-    /// Whether something went wrong, even if the last turn did not.
+    /// Returns whether something went wrong, even if the last turn succeeded.
     fn is_blemished(&self) -> bool {
         self.turns.failed > 0 || self.denials > 0 || self.turns.recovered
     }
 
-    /// Everything that is known at the end.
+    /// Ends the stream and returns everything that is known.
     pub fn finish(self, ending: &Ending) -> Summary {
         let (agent, blemished) = (self.agent(), self.is_blemished());
         let Self { mut warnings, turns, spoken, mut session, mut sides, tasks, launched, calls, .. } = self;
         let side = sides.of(agent);
         let texts = TextFacts { last_of_main: spoken.ends_with(), waiting: spoken.is_waiting(), ..self.asked };
         if agent.is_none() && self.unknown > 0 {
-            // Where nothing is known, a list of it says no more than one sentence does.
+            // If nothing is known, one sentence says as much as a list.
             let (lines, types) = (self.unknown, self.stats.unknown_types.len());
             let lines = count_of(usize::try_from(lines).unwrap_or(usize::MAX), "line");
             let message = format!("{lines} of {} that tapline does not know; the text is kept", count_of(types, "type"));
@@ -433,7 +434,7 @@ impl Fold {
     }
 }
 
-/// The steps of one record, while they are made.
+/// The steps of one record while they are made.
 pub(crate) struct Steps<'r> {
     pub(crate) record: &'r Record,
     depth: usize,
@@ -470,7 +471,7 @@ impl Steps<'_> {
         self.record.envelope.parent.is_none()
     }
 
-    /// The event's type, or `system/<subtype>`.
+    /// Returns the event's type, or `system/<subtype>`.
     fn kind(&self) -> String {
         self.record.tag().unwrap_or_default()
     }
@@ -484,7 +485,7 @@ impl Steps<'_> {
         self.push(What::Notice(Notice { level, kind, text }));
     }
 
-    /// A notice, if there is something to say.
+    /// Adds a notice, if there is something to say.
     fn say(&mut self, level: Level, text: Option<&str>) {
         match text.filter(|text| !text.trim().is_empty()) {
             Some(text) => self.notice(level, text.to_owned()),

@@ -1,9 +1,9 @@
-//! The formats in which agents write.
+//! The output formats of agents.
 
 use crate::words::words;
 
 words! {
-    /// Which shape of output a stream is.
+    /// The format of a stream.
     pub enum Format {
         /// `claude --output-format stream-json`
         StreamJson = "stream-json",
@@ -13,7 +13,7 @@ words! {
         JsonVerbose = "json-verbose",
         /// `codex exec --json`
         ExecJson = "exec-json",
-        /// None that we know.
+        /// Not a known format.
         Unknown = "unknown",
     } else Unknown
 }

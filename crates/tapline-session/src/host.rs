@@ -5,18 +5,18 @@ use tapline_protocol::{Decoder, Moment, Record};
 use crate::fold::Fold;
 use crate::step::Step;
 
-/// What stands around an earlier run that is put before a prompt.
+/// The tags around an earlier run that comes before a prompt.
 const EARLIER_RUN: (&str, &str) = ("<earlier-run>\n", "\n</earlier-run>\n\n");
 
-/// What was said in an earlier run, to be put before a prompt.
+/// Wraps the conversation of an earlier run, to put it before a prompt.
 pub fn earlier_run(told: &str) -> String {
     let (open, close) = EARLIER_RUN;
-    // It ends where we say it ends.
+    // The text must not be able to end the section early.
     let told = told.trim().replace("</earlier-run", "<\\/earlier-run");
     format!("{open}{told}{close}")
 }
 
-/// How many lines of an earlier run stand before a prompt, and the prompt itself: what people look for.
+/// Returns how many lines of an earlier run come before a prompt, and the prompt itself.
 pub(crate) fn without_earlier_run(prompt: &str) -> (usize, &str) {
     let (open, close) = EARLIER_RUN;
     let parts = prompt.strip_prefix(open).and_then(|rest| rest.split_once(close));
@@ -25,24 +25,24 @@ pub(crate) fn without_earlier_run(prompt: &str) -> (usize, &str) {
         .map_or((0, prompt), |(told, prompt)| (told.lines().count(), prompt.trim()))
 }
 
-/// Reads what is sent to an agent and folds it into the conversation, live or from a recording.
+/// Folds what is sent to an agent into the conversation, live or from a recording.
 #[derive(Debug)]
 pub struct Host {
-    /// Where it sends messages, one a line.
+    /// If messages are sent, one per line: their decoder.
     messages: Option<Decoder>,
-    /// Where it sends text: all of it is one prompt.
+    /// If text is sent: all of it, as one prompt.
     text: Vec<u8>,
-    /// When it sent something last.
+    /// When something was last sent.
     last: Option<Moment>,
 }
 
 impl Host {
-    /// The input consists of messages, one JSON object per line (`--input-format stream-json`).
+    /// Reads messages, one JSON object per line (`--input-format stream-json`).
     pub fn with_messages() -> Self {
         Self { messages: Some(Decoder::default()), text: Vec::new(), last: None }
     }
 
-    /// The input is text: all of it is one prompt.
+    /// Reads plain text, all of which is one prompt.
     pub fn with_text() -> Self {
         Self { messages: None, text: Vec::new(), last: None }
     }
@@ -60,7 +60,7 @@ impl Host {
         decoder.push(bytes).into_iter().flat_map(|record| fold.sent(&Record { arrived: at, ..record })).collect()
     }
 
-    /// The input has ended.
+    /// Ends the input and returns the prompts that this completes.
     pub fn close(&mut self, fold: &mut Fold) -> Vec<Step> {
         if let Some(decoder) = &mut self.messages {
             let (records, arrived) = (decoder.finish().into_iter(), self.last);

@@ -1,5 +1,5 @@
-//! What a run used and cost. Cumulative totals are turned into differences, repeated messages count once, and placeholders
-//! are never summed; `exact` says whether the numbers are complete.
+//! What a run used and cost. Cumulative totals become differences, repeated messages count once, and placeholders are
+//! never added; `exact` says whether the numbers are complete.
 
 mod builder;
 
@@ -17,27 +17,27 @@ use crate::words::words;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TokenCounts {
-    /// Input that was not cached.
+    /// Input tokens that were not cached.
     pub input: u64,
-    /// Output, including reasoning.
+    /// Output tokens, including reasoning.
     pub output: u64,
-    /// Read from the cache.
+    /// Tokens read from the cache.
     pub cache_read: u64,
-    /// Written to the cache.
+    /// Tokens written to the cache.
     pub cache_write: u64,
-    /// The part of the output that was spent on thinking.
+    /// The output tokens that were spent on thinking.
     pub reasoning: u64,
 }
 
 impl TokenCounts {
-    /// The sum of input, output and cached tokens.
+    /// Returns the sum of input, output and cached tokens.
     pub fn total(&self) -> u64 {
         self.input.saturating_add(self.output).saturating_add(self.cache_read).saturating_add(self.cache_write)
     }
 }
 
 impl TokenCounts {
-    /// What is left without these.
+    /// Subtracts other counts.
     fn without(self, other: Self) -> Self {
         Self {
             input: self.input.saturating_sub(other.input),
@@ -71,10 +71,10 @@ impl Add for TokenCounts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModelTotals {
-    /// Its tokens.
+    /// The tokens.
     #[serde(flatten)]
     pub tokens: TokenCounts,
-    /// Its cost, if the stream says.
+    /// The cost, if the stream has it.
     pub cost_usd: Option<f64>,
 }
 
@@ -86,16 +86,16 @@ impl AddAssign for ModelTotals {
 }
 
 words! {
-    /// The source of the counts.
+    /// Where the counts come from.
     #[derive(PartialOrd, Ord)]
     pub enum Basis {
-        /// Nothing in the stream counts tokens.
+        /// The stream has no token counts.
         None = "none",
-        /// Messages only: the input of each, counted once. The output is not known.
+        /// From messages: the input of each, counted once. The output is not known.
         Messages = "messages",
-        /// Partial messages: exact for what the stream contains.
+        /// From partial messages: exact for what the stream contains.
         Deltas = "deltas",
-        /// The agent's own results.
+        /// From the agent's own results.
         Results = "results",
     } else None
 }
@@ -105,23 +105,23 @@ words! {
 #[serde(from = "Written")]
 #[non_exhaustive]
 pub struct Ledger {
-    /// Dollars; `None` if the stream does not say.
+    /// The cost in dollars. `None` if the stream does not have it.
     pub cost_usd: Option<f64>,
     /// Tokens.
     pub tokens: TokenCounts,
-    /// Web searches that the API ran.
+    /// The number of web searches that the API ran.
     pub web_searches: u64,
     /// Whether nothing is missing or estimated.
     pub exact: bool,
     /// The totals for each model.
     pub by_model: BTreeMap<String, ModelTotals>,
-    /// The source of the counts.
+    /// Where the counts come from.
     pub basis: Basis,
     /// Whether nothing is known, not even that the agent used nothing, because no known agent wrote the stream.
     pub unreported: bool,
 }
 
-/// The kinds of tokens, by their keys.
+/// The keys of the token counts.
 const KINDS: [&str; 5] = ["input", "output", "cache_read", "cache_write", "reasoning"];
 
 impl Serialize for Ledger {
@@ -142,7 +142,7 @@ impl Serialize for Ledger {
     }
 }
 
-/// What is read back: tokens that are null say that nothing is known.
+/// The ledger as it is read back. Null tokens mean that nothing is known.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Written {
@@ -165,7 +165,7 @@ impl From<Written> for Ledger {
     }
 }
 
-/// Two runs together are exact if both are.
+/// Adds two runs. The sum is exact if both are.
 impl AddAssign<&Ledger> for Ledger {
     fn add_assign(&mut self, other: &Ledger) {
         self.exact = match (self.basis, other.basis) {
@@ -190,7 +190,8 @@ fn add_costs(one: Option<f64>, other: Option<f64>) -> Option<f64> {
     }
 }
 
-/// Dollars without the noise that binary fractions add: no price is finer than 1e-10 dollars a token. Always finite, as JSON needs it.
+/// Rounds off the noise of binary fractions: no price is finer than 1e-10 dollars per token. The result is always
+/// finite, as JSON requires.
 pub(crate) fn exact_dollars(usd: f64) -> f64 {
     let usd = usd.clamp(f64::MIN, f64::MAX);
     let rounded = (usd * 1e10).round() / 1e10;

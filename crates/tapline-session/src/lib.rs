@@ -1,8 +1,8 @@
-//! What happened in an agent's run, and how it looks: events to steps to a report.
+//! What happened in an agent's run, and how it is shown: events to steps to a report.
 //!
-//! [`Fold`] turns records into [`Step`]s, one thing that happened each, in bounded memory; it is the one place
-//! where events are interpreted. A [`Collector`] adds steps up to a [`Report`]; renderers show them; checks
-//! judge them. Nothing here reads files, clocks or terminals.
+//! [`Fold`] turns records into [`Step`]s in bounded memory; each step is one thing that happened. It is the only place
+//! that interprets events. A [`Collector`] adds steps up to a [`Report`], renderers show them, and checks judge them.
+//! Nothing here reads files, clocks or terminals.
 //!
 //! ```
 //! use tapline_protocol::Reader;
@@ -67,7 +67,7 @@ pub use unwritten::Unwritten;
 pub use verdict::{Advice, Category, Ending, Exit, ExitClass, Outcome, Retry, UNCLEAN_CODES, Verdict, WARNING_CODES, Warning};
 pub use words::UnknownWord;
 
-/// The README's example compiles.
+/// Checks that the README's example compiles.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

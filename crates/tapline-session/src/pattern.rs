@@ -1,4 +1,4 @@
-//! Names with `*`, and ranges of versions.
+//! Names with `*`, and version ranges.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,22 +6,22 @@ use std::str::FromStr;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 
-/// A list of names; `*` stands for any characters. One name may be given without a list.
+/// A list of names in which `*` stands for any characters. A single name may be given without a list.
 #[derive(Clone, Debug, Default)]
 pub struct Patterns(Vec<String>);
 
 impl Patterns {
-    /// Whether there are none.
+    /// Returns whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Each of them.
+    /// Returns the patterns.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str)
     }
 
-    /// Each as what is made of it, if something is.
+    /// Replaces each pattern for which `to` returns another.
     pub(crate) fn change(&mut self, to: impl Fn(&str) -> Option<String>) {
         for pattern in &mut self.0 {
             if let Some(other) = to(pattern) {
@@ -30,19 +30,19 @@ impl Patterns {
         }
     }
 
-    /// With each of them what is made of it.
+    /// Adds the patterns that `also` returns for the existing ones.
     pub(crate) fn extend_with(&mut self, also: impl Fn(&str) -> Option<String>) {
         let more: Vec<_> = self.0.iter().filter_map(|pattern| also(pattern)).collect();
         self.0.extend(more);
     }
 
-    /// Whether any of them matches.
+    /// Returns whether any pattern matches.
     pub fn match_any(&self, name: &str) -> bool {
         self.0.iter().any(|pattern| matches(pattern, name))
     }
 }
 
-/// Whether a name is meant by a pattern.
+/// Returns whether a pattern matches a name.
 pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
@@ -84,7 +84,7 @@ impl<'de> Deserialize<'de> for Patterns {
     }
 }
 
-/// A range of versions: `>=2.1.0, <3`, or `2.1` for all that start so.
+/// A version range: `>=2.1.0, <3`, or `2.1` for all versions that start with it.
 #[derive(Clone, Debug)]
 pub struct VersionRange {
     text: String,
@@ -100,7 +100,7 @@ enum Bound {
     StartsWith,
 }
 
-/// A part of a range that is no version.
+/// A part of a range that is not a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrongRange(String);
 
@@ -137,7 +137,7 @@ impl FromStr for VersionRange {
 }
 
 impl VersionRange {
-    /// Whether a version lies in the range; what follows its numbers (`-beta`) is not looked at.
+    /// Returns whether a version is in the range. A suffix such as `-beta` is ignored.
     pub fn contains(&self, version: &str) -> bool {
         let digits = version.split(|c: char| c != '.' && !c.is_ascii_digit()).next().unwrap_or_default();
         let Some(version) = numbers(digits) else { return false };
@@ -154,7 +154,7 @@ impl VersionRange {
     }
 }
 
-/// Missing numbers are 0: 2.1 is 2.1.0.
+/// Compares versions. Missing numbers are 0: 2.1 is 2.1.0.
 fn compare(one: &[u64], other: &[u64]) -> std::cmp::Ordering {
     let at = |version: &[u64], place: usize| version.get(place).copied().unwrap_or(0);
     let places = one.len().max(other.len());

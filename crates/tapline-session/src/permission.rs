@@ -1,4 +1,4 @@
-//! Permission rules: what an agent may do unasked, what never, and what only if somebody says so. Read from TOML;
+//! Permission rules: what an agent may do without asking, never, or only after asking. They are read from TOML;
 //! docs/PERMISSIONS.md describes them.
 
 mod call;
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::pattern::Patterns;
 use crate::rulefile;
-pub use crate::rulefile::WrongRules;
+pub use crate::rulefile::{RuleFile, WrongRules};
 use crate::step::{Step, What};
 pub use call::Call;
 use covers::Covering;
@@ -27,19 +27,19 @@ use shell::Unreadable;
 pub use suggest::{NoRule, Suggestion};
 pub use unasked::runs_code_unasked;
 
-/// Rules. A call that none is for is asked about.
+/// Permission rules. A call that no rule matches needs permission.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Permissions {
-    /// What may be done unasked.
+    /// What the agent may do without asking.
     pub allow: Vec<Rule>,
-    /// What may never be done, whatever else says so.
+    /// What the agent may never do. These rules take precedence.
     pub deny: Vec<Rule>,
-    /// What is asked about, even if it is allowed.
+    /// What needs permission even if it is allowed.
     pub ask: Vec<Rule>,
 }
 
-/// From TOML; what is wrong is said with its line.
+/// Reads rules from TOML. An error names its line.
 impl std::str::FromStr for Permissions {
     type Err = WrongRules;
 
@@ -48,45 +48,47 @@ impl std::str::FromStr for Permissions {
     }
 }
 
-/// Which calls a rule is for. All that is given must hold.
+/// The calls that a rule applies to. All given conditions must hold.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "read::Written")]
 pub struct Rule {
-    /// The tool; `*` stands for any characters.
+    /// The tool. `*` stands for any characters.
     pub tool: Patterns,
     /// The command, for tools that run one.
     pub command: Option<Patterns>,
-    /// The file or folder, for tools that have one: `*` stops at a slash, `**` does not; `~/` is the home of whoever runs the agent.
+    /// The file or folder, for tools that have one. `*` stops at a slash, `**` does not, and `~/` is the home of the
+    /// user who runs the agent.
     pub path: Option<Patterns>,
-    /// Why; the agent is told, if it is denied.
+    /// The reason. The agent is told it if the call is denied.
     pub reason: Option<String>,
 }
 
-/// What is decided.
+/// A decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ruling {
-    /// It may be done.
+    /// The call is allowed.
     Allow,
-    /// It may not.
+    /// The call is denied.
     Deny,
-    /// Somebody is to say; where nobody is there, it may not.
+    /// The call needs permission. If nobody can be asked, it is denied.
     Ask,
 }
 
-/// What is decided of a call, and by which rule.
+/// The decision about a call, and the rule that made it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Decision {
-    /// What.
+    /// The decision.
     pub ruling: Ruling,
-    /// The rule: `deny[0]`; none if there is none for it.
+    /// The rule, such as `deny[0]`. `None` if no rule matched.
     pub rule: Option<String>,
-    /// Why, as the rule says.
+    /// The reason, as the rule gives it.
     pub reason: Option<String>,
 }
 
 impl Permissions {
-    /// What is decided of a call: deny wins over ask, ask over allow; what no rule is for is asked about.
+    /// Decides about a call: deny takes precedence over ask, and ask over allow. A call that no rule matches needs
+    /// permission.
     pub fn decide(&self, call: &Call) -> Decision {
         let runs = match &call.command {
             _ if call.lost_command => Err(Unreadable),
@@ -99,7 +101,7 @@ impl Permissions {
                 return Decision { ruling, rule: Some(format!("{name}[{at}]")), reason: rule.reason.clone() };
             }
         }
-        // What it runs may be what is denied.
+        // The command may run something that is denied.
         if runs.as_ref().is_ok_and(|runs| runs.unknown) {
             let about = |rule: &Rule| rule.command.is_some() && rule.is_of(call, false);
             for (name, rules, _) in held {
@@ -113,7 +115,7 @@ impl Permissions {
         self.allows(call, runs.as_ref().ok())
     }
 
-    /// What is allowed; what is not is asked about.
+    /// Decides whether a call is allowed. If not, it needs permission.
     fn allows(&self, call: &Call, runs: Option<&Runs>) -> Decision {
         let open = |reason: Option<&str>| Decision { ruling: Ruling::Ask, rule: None, reason: reason.map(str::to_owned) };
         let Some(runs) = runs else { return open(Some("the command cannot be read")) };
@@ -134,7 +136,7 @@ impl Permissions {
         Decision { ruling: Ruling::Allow, rule: Some(names.join(", ")), reason }
     }
 
-    /// The same with `~/` in its paths as this folder.
+    /// Replaces `~/` in paths with this folder.
     #[must_use]
     pub fn with_home(mut self, home: &str) -> Self {
         for rule in self.allow.iter_mut().chain(&mut self.deny).chain(&mut self.ask) {
@@ -145,8 +147,8 @@ impl Permissions {
         self
     }
 
-    /// The same with what is denied or asked about under a link's name denied behind it, too. What is allowed is not: a link
-    /// may be the agent's.
+    /// Applies deny and ask rules for the path of a link also to its target. Allow rules are not extended, because the
+    /// agent may have made the link.
     #[must_use]
     pub fn behind_links(mut self, cwd: Option<&str>, real: impl Fn(&str) -> String) -> Self {
         for rule in self.deny.iter_mut().chain(&mut self.ask) {
@@ -159,45 +161,48 @@ impl Permissions {
 }
 
 impl Rule {
-    /// Whether it is for this tool. A rule about commands is held against every tool that runs one.
+    /// Returns whether the rule applies to this tool. A deny or ask rule about commands applies to every tool that runs
+    /// one.
     fn is_of(&self, call: &Call, allows: bool) -> bool {
         let runs_one = call.command.is_some() || call.lost_command;
         tools::names(&call.tool).any(|name| self.tool.match_any(name))
             || (!allows && runs_one && self.command.is_some() && tools::of_commands().any(|name| self.tool.match_any(name)))
     }
 
-    /// Whether what it denies, or wants asked, is in the call.
+    /// Returns whether a deny or ask rule matches the call.
     fn holds(&self, call: &Call, runs: &Result<Runs, Unreadable>) -> bool {
         self.is_of(call, false) && self.holds_command(call, runs) && self.holds_path(call)
     }
 
-    /// Found in any part of a command, and behind what runs it.
+    /// Returns whether the rule matches any part of a command, including what it runs in turn.
     fn holds_command(&self, call: &Call, runs: &Result<Runs, Unreadable>) -> bool {
         let Some(patterns) = &self.command else { return true };
-        // What cannot be read may be what is denied; of a tool that the rule does not name, it may be no shell's command at all.
+        // A command that cannot be read may be what is denied. For a tool that the rule does not name, it may not be a
+        // shell command at all.
         let Ok(runs) = runs else { return tools::names(&call.tool).any(|name| self.tool.match_any(name)) };
         let Some(command) = &call.command else { return false };
-        // A pattern for a command with more words is for the command without, too.
+        // A pattern for a command with arguments also matches the command without any.
         let is_for = |text: &str| patterns.match_any(text) || patterns.match_any(&format!("{text} "));
         is_for(command.trim())
             || runs.written.iter().any(|text| is_for(text))
             || runs.commands.iter().any(|words| names(words, patterns).iter().any(|name| is_for(&with_name(name, words))))
     }
 
-    /// Whether it is about any path of the call.
+    /// Returns whether the rule matches any path of the call.
     fn holds_path(&self, call: &Call) -> bool {
         let Some(patterns) = &self.path else { return true };
         let fits = |path: &String| patterns.iter().any(|pattern| path::matches(pattern, path, call.home.as_deref()));
         call.lost_path || call.paths.iter().chain(&call.aliases).any(fits)
     }
 
-    /// Whether it allows every path of the call. What runs code unasked is allowed only by its name.
+    /// Returns whether the rule allows every path of the call. A file that runs code by itself is allowed only if the
+    /// rule names it.
     fn allows_path(&self, call: &Call) -> bool {
         let Some(patterns) = &self.path else {
             let unnamed = |path: &String| unasked::is_unnamed(path, "", call.home.as_deref());
             return tools::only_reads(&call.tool) || !call.paths.iter().any(unnamed);
         };
-        // A command may go anywhere: a path alone allows none.
+        // A command can access any path, so a rule with only a path allows none.
         if self.command.is_none() && (call.command.is_some() || call.lost_command) {
             return false;
         }
@@ -208,7 +213,8 @@ impl Rule {
     }
 }
 
-/// The names that a command may go by: as written, its file's, in small letters (as some file systems see it), what a pattern of files may be.
+/// Returns the names that a command may have: as written, its file name, in lower case (as some file systems compare
+/// names), and the names that a file pattern may match.
 fn names(words: &[String], patterns: &Patterns) -> Vec<String> {
     let Some(name) = words.first() else { return Vec::new() };
     let file = name.rsplit('/').next().unwrap_or_default();
@@ -223,38 +229,38 @@ fn with_name(name: &str, words: &[String]) -> String {
     [name].into_iter().chain(words.iter().skip(1).map(String::as_str)).collect::<Vec<_>>().join(" ")
 }
 
-/// What the rules would have decided of a call that was made.
+/// What the rules would have decided about a call in a finished run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Decided {
-    /// Where the call stands in the stream.
+    /// The line of the call in the stream.
     pub line: u64,
-    /// The call.
+    /// The id of the call.
     pub id: Option<String>,
     /// The tool.
     pub tool: String,
-    /// Its key input, on one line.
+    /// The input that describes the call, on one line.
     pub title: String,
-    /// What is decided.
+    /// The decision.
     #[serde(flatten)]
     pub decision: Decision,
 }
 
-/// Holds rules against a run that was made.
+/// Checks rules against a finished run.
 #[derive(Clone, Debug)]
 pub struct PermissionChecker {
     permissions: Permissions,
-    /// Where the agent was started, and where it is.
+    /// Where the agent was started, and where it is now.
     home: Option<String>,
     cwd: Option<String>,
 }
 
 impl PermissionChecker {
-    /// A checker for one run.
+    /// Creates a checker for one run.
     pub fn new(permissions: Permissions) -> Self {
         Self { permissions, home: None, cwd: None }
     }
 
-    /// Takes the next step; a call is decided.
+    /// Takes the next step. If it is a call, returns the decision.
     pub fn accept(&mut self, step: &Step) -> Option<Decided> {
         if let What::Session(info) = &step.what {
             self.cwd.clone_from(&info.setup.cwd);
@@ -263,7 +269,7 @@ impl PermissionChecker {
         let What::Call(call) = &step.what else { return None };
         let asked = Call::of(&call.name, call.input.as_ref(), self.cwd.as_deref()).at_home(self.home.as_deref());
         let decision = self.permissions.decide(&asked);
-        // The agent's shell stays where a command has gone; how far it got, the stream does not say.
+        // The agent's shell stays in the folder that a command has changed to. The stream does not say which that is.
         if asked.tool == "Bash" && asked.command.as_deref().is_some_and(|command| runs::leaves(command, self.cwd.as_deref())) {
             self.cwd = None;
         }

@@ -1,5 +1,5 @@
-//! A policy: what a run may have, do and cost. Read from TOML by the caller; docs/POLICY.md describes it.
-//! Checked step by step, so that a live run can be stopped at the first violation.
+//! A policy: what a run may have, do and cost. The caller reads it from TOML; docs/POLICY.md describes it. It is
+//! checked step by step, so that a live run can be stopped at the first violation.
 
 mod read;
 
@@ -16,31 +16,31 @@ use crate::text::dollars;
 use crate::time::duration;
 pub use read::unknown_mode;
 
-/// What a run must keep to. Everything is optional; what is not named is not checked.
+/// The limits of a run. Everything is optional, and what is not given is not checked.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Policy {
-    /// Tools, offered and called.
+    /// Tools that are offered or called.
     pub tools: ToolRules,
-    /// Tools, as far as they are called.
+    /// Tools that are called.
     pub calls: CallRules,
     /// MCP servers.
     pub mcp: McpRules,
-    /// What the session is started with.
+    /// The start of the session.
     pub session: SessionRules,
-    /// Ceilings.
+    /// Upper limits.
     pub limits: Limits,
 }
 
-/// Rules about the tools a session has. They hold for calls too.
+/// Rules about the tools of a session. They also apply to calls.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ToolRules {
-    /// No others.
+    /// Only these.
     pub allow: Option<Patterns>,
     /// None of these.
     pub forbid: Patterns,
-    /// All of these: of each, at least one.
+    /// For each of these, at least one tool.
     pub require: Patterns,
 }
 
@@ -48,7 +48,7 @@ pub struct ToolRules {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CallRules {
-    /// No others.
+    /// Only these.
     pub allow: Option<Patterns>,
     /// None of these.
     pub forbid: Patterns,
@@ -58,70 +58,70 @@ pub struct CallRules {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct McpRules {
-    /// These must be there and connected: of each, at least one.
+    /// For each of these, at least one server must exist and be connected.
     pub connected: Patterns,
-    /// All that are there must be connected.
+    /// Every server must be connected.
     pub all_connected: bool,
-    /// No others may be there.
+    /// Only these servers.
     pub allow: Option<Patterns>,
 }
 
-/// Rules about how a session is started.
+/// Rules about the start of a session.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SessionRules {
-    /// The model is one of these.
+    /// The allowed models.
     pub model: Option<Patterns>,
-    /// The agent's version is in this range.
+    /// The allowed versions of the agent.
     pub cli_version: Option<VersionRange>,
-    /// The permission mode is one of these.
+    /// The allowed permission modes.
     pub permission_mode: Option<Patterns>,
-    /// The key's source is one of these.
+    /// The allowed sources of the API key.
     pub key_source: Option<Patterns>,
-    /// No kinds of sub-agent but these.
+    /// The allowed kinds of sub-agents.
     pub agents: Option<Patterns>,
-    /// No skills but these.
+    /// The allowed skills.
     pub skills: Option<Patterns>,
-    /// No plugins but these.
+    /// The allowed plugins.
     pub plugins: Option<Patterns>,
 }
 
-/// Ceilings over the whole run.
+/// Upper limits for the whole run.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// Dollars.
+    /// The cost in dollars.
     pub cost_usd: Option<f64>,
-    /// Requests to the model, as the agent counts them.
+    /// The number of requests to the model, as the agent counts them.
     pub turns: Option<u64>,
-    /// The turns' time, in seconds.
+    /// The time of all turns, in seconds.
     pub seconds: Option<f64>,
-    /// Tool calls.
+    /// The number of tool calls.
     pub calls: Option<u64>,
-    /// Calls that were not permitted; 0 forbids them.
+    /// The number of denied calls. 0 means that none may be denied.
     pub denials: Option<u64>,
 }
 
-/// The one rule that needs a clock.
+/// The only rule that needs a clock.
 pub const LIMIT_OF_TIME: &str = "limits.seconds";
 
-/// A rule that was not kept.
+/// A broken rule.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Violation {
     /// The rule: `tools.forbid`, `limits.cost_usd`, …
     pub rule: &'static str,
     /// What was found.
     pub message: String,
-    /// The line it was read from.
+    /// The line that broke it.
     pub line: Option<u64>,
 }
 
-/// Checks a policy while a run goes by.
+/// Checks a policy during a run.
 #[derive(Clone, Debug)]
 pub struct PolicyChecker {
     policy: Policy,
     started: bool,
-    /// The tools that the session has and the policy names: how many others there are is up to the agent.
+    /// The tools of the session that the policy names. The agent decides which others there are.
     offered: BTreeSet<String>,
     doubted: bool,
     cost: f64,
@@ -131,14 +131,14 @@ pub struct PolicyChecker {
     denials: u64,
     told: Vec<&'static str>,
     told_of_start: BTreeSet<(&'static str, String)>,
-    /// A turn ended; some turn said what it cost, and how long it took.
+    /// Whether a turn ended, and whether any turn had a cost and a duration.
     ended: bool,
     cost_known: bool,
     time_known: bool,
 }
 
 impl PolicyChecker {
-    /// A checker for one run.
+    /// Creates a checker for one run.
     pub fn new(policy: Policy) -> Self {
         Self {
             policy,
@@ -158,20 +158,21 @@ impl PolicyChecker {
         }
     }
 
-    /// How long a run may take, for those who have a clock.
+    /// Returns how long a run may take, for callers with a clock.
     pub fn seconds(&self) -> Option<f64> {
         self.policy.limits.seconds
     }
 
-    /// What of the policy is most likely not meant so, now that it is known which tools the session has; told once.
+    /// Lists what is most likely a mistake in the policy, now that the tools of the session are known. The list is
+    /// returned once.
     pub fn doubts(&mut self) -> Vec<String> {
         if std::mem::replace(&mut self.doubted, true) { Vec::new() } else { self.policy.doubts(&self.offered) }
     }
 
-    /// Takes the next step and returns the rules it breaks.
+    /// Takes the next step and returns the rules that it breaks.
     pub fn accept(&mut self, step: &Step) -> Vec<Violation> {
         let mut found = self.broken_by(step);
-        // A session that starts again breaks the same rules again: told once.
+        // A session that starts again breaks the same rules again. They are reported once.
         if matches!(step.what, What::Session(_)) {
             found.retain(|violation| self.told_of_start.insert((violation.rule, violation.message.clone())));
         }
@@ -202,7 +203,7 @@ impl PolicyChecker {
         found.list
     }
 
-    /// The run has ended, and these calls were denied without a step.
+    /// Takes the calls that were denied without a step, after the run has ended.
     pub fn rejected(&mut self, calls: &[Rejected]) -> Vec<Violation> {
         let mut found = Vec::new();
         for call in calls {
@@ -214,14 +215,14 @@ impl PolicyChecker {
         found
     }
 
-    /// The run takes longer than it may.
+    /// Returns the violation for a run that takes too long.
     pub fn too_long(&self) -> Option<Violation> {
         let limit = duration(self.policy.limits.seconds? * 1_000.0);
         Some(Violation { rule: LIMIT_OF_TIME, message: format!("the run takes longer than {limit}"), line: None })
     }
 
-    /// A run has ended, after this long: the rules that no step could break, unless some are broken already. What the stream never
-    /// said counts only against a run that went well: one that failed has a better reason.
+    /// Returns the violations that show only at the end of a run that took this long, unless rules are already broken.
+    /// Missing facts count only against a successful run: a failed one has a better explanation.
     pub fn conclude(&self, broken: bool, succeeded: bool, took: Option<Duration>) -> Vec<Violation> {
         if broken {
             return Vec::new();
@@ -233,8 +234,8 @@ impl PolicyChecker {
         unknown.into_iter().filter(|unknown| took.is_none() || unknown.rule != LIMIT_OF_TIME).collect()
     }
 
-    /// A stream has ended: what a rule needs and the stream does not say is a violation too. A budget that cannot be seen is not
-    /// kept.
+    /// Returns a violation for each rule that needs a fact which the stream does not contain. A budget that cannot be
+    /// checked is not kept.
     pub fn finish(&self) -> Vec<Violation> {
         let Policy { session, mcp, tools, limits, .. } = &self.policy;
         let SessionRules { model, cli_version, permission_mode, key_source, agents, skills, plugins } = session;
@@ -347,7 +348,7 @@ impl PolicyChecker {
         }
     }
 
-    /// A ceiling is told once, where it is crossed.
+    /// Reports a crossed limit once.
     fn ceiling(&mut self, rule: &'static str, message: String, found: &mut Found) {
         if !self.told.contains(&rule) {
             self.told.push(rule);
@@ -362,7 +363,7 @@ struct Found {
 }
 
 impl Found {
-    /// Adds what an allow-list lacks and a list of the forbidden has.
+    /// Reports what is not in an allow list, or is in a forbid list.
     fn unless_permitted(
         &mut self,
         rules: [&'static str; 2],

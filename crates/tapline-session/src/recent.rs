@@ -1,4 +1,4 @@
-//! A set that remembers the last so many things: repeats are noticed, memory stays bounded.
+//! A set that remembers a limited number of recent things: it notices repeats, and memory stays bounded.
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::{BuildHasher as _, Hash};
@@ -8,7 +8,7 @@ use foldhash::{fast, quality};
 /// How many things are remembered.
 const CAPACITY: usize = 1 << 16;
 
-/// The last things seen, by a 64-bit hash.
+/// The most recent things, by a 64-bit hash.
 #[derive(Debug, Default)]
 pub(crate) struct Recent {
     set: HashSet<u64, fast::RandomState>,
@@ -20,7 +20,7 @@ pub(crate) fn hash(key: impl Hash) -> u64 {
 }
 
 impl Recent {
-    /// Remembers it; `false` if it was there already.
+    /// Remembers something. Returns `false` if it was already there.
     pub(crate) fn insert(&mut self, key: impl Hash) -> bool {
         let key = hash(key);
         if !self.set.insert(key) {

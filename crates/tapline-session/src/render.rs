@@ -1,5 +1,6 @@
-//! Renderers: steps in, text out. Pure: no terminal, no clock, no configuration but what they are given.
-//! To add one: a file in `render/` and a variant of [`Format`]; the snapshots of fixtures × formats pick it up.
+//! Renderers: steps in, text out. They are pure: no terminal, no clock, and no configuration other than their
+//! arguments. To add one: a file in `render/` and a variant of [`Format`]; the snapshots of fixtures × formats pick it
+//! up.
 
 mod column;
 mod digest;
@@ -31,51 +32,51 @@ pub use terminal::TerminalOptions;
 use crate::fold::Summary;
 use crate::step::Step;
 
-/// Shows steps as they come.
+/// Shows steps as they arrive.
 pub trait Render {
-    /// What to show of a step. May be nothing.
+    /// Returns what to show for a step, which may be nothing.
     fn step(&mut self, step: &Step) -> String;
-    /// The terminal has this many columns and rows now.
+    /// Sets the size of the terminal.
     fn resize(&mut self, _columns: usize, _rows: usize) {}
-    /// What the run is doing, on a line that is drawn over; none takes the line away.
+    /// Sets the status line, which is drawn over. `None` removes it.
     fn status(&mut self, _line: Option<String>) -> String {
         String::new()
     }
-    /// Whether a line of text is being typed.
+    /// Returns whether a line of text is being typed.
     fn is_mid_line(&self) -> bool {
         false
     }
-    /// What makes room for a line that somebody else writes to the same terminal.
+    /// Makes room for a line that somebody else writes to the same terminal.
     fn pause(&mut self) -> String {
         String::new()
     }
-    /// What brings back what made room.
+    /// Draws again what made room.
     fn resume(&mut self) -> String {
         String::new()
     }
-    /// What to show at the end.
+    /// Returns what to show at the end.
     fn finish(&mut self, summary: &Summary) -> String;
 }
 
-/// A format that steps are shown in.
+/// A format for steps.
 #[derive(Clone, Copy, Debug)]
 pub enum Format {
     /// For a person at a terminal, or reading a log.
     Terminal(TerminalOptions),
-    /// One line a step, for a log; of the options, style, thinking and CI log count.
+    /// One line per step, for a log. Of the options, only style, thinking and CI log apply.
     Lines(TerminalOptions),
     /// A transcript.
     Markdown,
     /// A transcript as one page.
     Html,
-    /// What was said, called and answered, for another agent to read.
+    /// What was said and called, with the results, for another agent to read.
     Transcript,
-    /// Every step, one JSON object a line.
+    /// Every step, as one JSON object per line.
     Steps,
 }
 
 impl Format {
-    /// A renderer for one stream.
+    /// Creates a renderer for one stream.
     pub fn renderer(self) -> Box<dyn Render> {
         match self {
             Self::Terminal(options) => Box::new(terminal::Terminal::new(options)),

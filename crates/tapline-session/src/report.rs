@@ -1,4 +1,4 @@
-//! The report: what tapline says about one stream. A public interface, described in docs/REPORT.md; keys are
+//! The report: what tapline says about one stream. It is a public interface, described in docs/REPORT.md; keys are
 //! never removed or renamed within a `schema` number.
 
 mod collector;
@@ -55,7 +55,7 @@ pub struct Report {
     pub stream: StreamStats,
 }
 
-/// An agent's name, or `unknown`.
+/// Returns an agent's name, or `unknown`.
 pub(crate) fn name_of(agent: Option<Agent>) -> &'static str {
     agent.map_or("unknown", Agent::name)
 }
@@ -66,7 +66,7 @@ fn agent_name<S: serde::Serializer>(agent: &Option<Agent>, serializer: S) -> Res
 }
 
 impl Report {
-    /// The report as JSON, on one line.
+    /// Returns the report as JSON on one line.
     pub fn to_json(&self) -> String {
         let text = serde_json::to_string(self).unwrap_or_default();
         match without_lone_surrogates(&text) {
@@ -76,17 +76,17 @@ impl Report {
     }
 }
 
-/// Facts that only the program that ran the agent knows, and fills in.
+/// Facts that only the program that ran the agent knows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Run {
-    /// When it started, RFC 3339.
+    /// When the run started (RFC 3339).
     pub started_at: Option<String>,
-    /// How long it took.
+    /// How long the run took.
     pub duration_ms: Option<u64>,
     /// The number of attempts.
     pub attempts: u64,
-    /// The caller's name for it.
+    /// The caller's label for the run.
     pub label: Option<String>,
     /// The path of the recording.
     pub recording: Option<String>,
@@ -111,7 +111,7 @@ pub struct Session {
     pub setup: Setup,
 }
 
-/// Calls and results.
+/// Tool calls and results.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -123,7 +123,7 @@ pub struct Tools {
     pub server_results: Vec<ServerAnswer>,
 }
 
-/// One call.
+/// One tool call.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -140,7 +140,7 @@ pub struct CallEntry {
     pub duration_ms: Option<u64>,
 }
 
-/// Its result.
+/// The result of a call.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -182,7 +182,7 @@ pub struct TaskEntry {
     pub duration_ms: Option<u64>,
 }
 
-/// The sum of the partial messages.
+/// The text of the partial messages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]

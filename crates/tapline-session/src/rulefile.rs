@@ -1,5 +1,5 @@
-//! Files of rules (policies, permission rules): which keys there are and what they hold. What is wrong is said with its line, its key,
-//! what was given and what is expected, because whoever wrote it knows TOML at best, and never our types.
+//! Files of rules (policies, permission rules): their keys and values. An error names the line, the key, what was given
+//! and what is expected, because people who write such files know TOML at best, and never our types.
 
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
@@ -8,50 +8,77 @@ use crate::text::nearest;
 
 /// Why rules could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WrongRules(String);
+pub struct WrongRules {
+    said: String,
+    belongs_in: Option<RuleFile>,
+}
+
+impl WrongRules {
+    /// The other kind of file, if the rules are rules of that kind.
+    pub fn belongs_in(&self) -> Option<RuleFile> {
+        self.belongs_in
+    }
+}
 
 impl std::fmt::Display for WrongRules {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.said)
     }
 }
 
 impl std::error::Error for WrongRules {}
 
-/// A kind of file.
-pub(crate) struct File {
-    /// What it is called: `a policy`.
-    pub(crate) name: &'static str,
-    pub(crate) keys: &'static [Key],
-    /// How it is written.
-    pub(crate) example: &'static str,
-    /// The other kind, which it may be taken for: its keys, and where they belong.
-    pub(crate) other: (&'static [&'static str], &'static str),
+/// A kind of file with rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RuleFile {
+    /// A [policy](crate::policy::Policy).
+    Policy,
+    /// [Permission rules](crate::permission::Permissions).
+    Permissions,
 }
 
-/// A key, and an example of it.
+impl std::fmt::Display for RuleFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Policy => "a policy",
+            Self::Permissions => "a permission file",
+        })
+    }
+}
+
+/// What a kind of file may hold.
+pub(crate) struct File {
+    pub(crate) kind: RuleFile,
+    pub(crate) keys: &'static [Key],
+    /// An example.
+    pub(crate) example: &'static str,
+    /// The keys of the other kind, which it may be taken for.
+    pub(crate) other: (&'static [&'static str], RuleFile),
+}
+
+/// A key, its kind of value, and an example.
 pub(crate) struct Key(pub(crate) &'static str, pub(crate) Holds, pub(crate) &'static str);
 
-/// Why a text is wrong, if it is.
+/// Says why a text is wrong, if it is.
 type Wrong = fn(&str) -> Option<String>;
 
-/// What a key holds.
+/// The kind of value of a key.
 #[derive(Clone, Copy)]
 pub(crate) enum Holds {
     /// A name or a list of names.
     Names(Wrong),
-    /// The same, at least one.
+    /// A name or a list of names, at least one.
     SomeNames(Wrong),
     Text(Wrong),
     Flag,
-    /// A whole number from 0 up.
+    /// A whole number, 0 or greater.
     Count,
-    /// A number from 0 up.
+    /// A number, 0 or greater.
     Amount,
-    /// A number above 0.
+    /// A number greater than 0.
     SomeAmount,
     Table(&'static [Key]),
-    /// A list of tables, each with the first of these keys.
+    /// A list of tables. The first of these keys is required.
     Rules(&'static [Key]),
 }
 
@@ -59,46 +86,47 @@ pub(crate) enum Holds {
 pub(crate) fn read<T: serde::de::DeserializeOwned>(text: &str, file: &File) -> Result<T, WrongRules> {
     let at = |place: usize, why: &str| {
         let line = text.bytes().take(place).filter(|byte| *byte == b'\n').count() + 1;
-        WrongRules(format!("line {line}: {why}"))
+        WrongRules { said: format!("line {line}: {why}"), belongs_in: None }
     };
     let of_error = |error: &toml::de::Error, why: &str| match error.span() {
         Some(span) => at(span.start, why),
-        None => WrongRules(why.to_owned()),
+        None => WrongRules { said: why.to_owned(), belongs_in: None },
     };
     let table = DeTable::parse(text).map_err(|error| {
         let place = error.span().map_or(0, |span| span.start).min(text.len());
         let start = text.as_bytes()[..place].iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let line = text.get(start..).and_then(|rest| rest.lines().next()).unwrap_or_default();
-        // What a parser expects is of use to people where it is a sign.
+        // What the parser expects helps people only if it is a character.
         let why = error.message().split(", expected ").next().unwrap_or_default();
         let sign = error.message().strip_prefix(why).filter(|rest| rest.contains('`')).unwrap_or_default();
         of_error(&error, &format!("`{}` is not TOML: {why}{sign}; it is written like {}", line.trim(), file.example))
     })?;
+    let (others, kind) = file.other;
+    if let Some(key) = table.get_ref().keys().find(|key| others.contains(&key.get_ref().as_ref())) {
+        let why = format!("`{}` does not belong in {}, but in {kind}. {}", key.get_ref(), file.kind, known(file.keys));
+        return Err(WrongRules { belongs_in: Some(kind), ..at(key.span().start, &why) });
+    }
     match top(table.get_ref(), file) {
         Err((place, why)) => Err(at(place, &why)),
         Ok(()) => toml::from_str(text).map_err(|error| of_error(&error, error.message())),
     }
 }
 
-/// Where something is wrong, and what.
+/// The position of a mistake, and a description.
 type Checked = Result<(), (usize, String)>;
 
 fn top(table: &DeTable<'_>, file: &File) -> Checked {
-    let (others, place) = file.other;
     for key in table.keys() {
         let (name, at) = (key.get_ref().as_ref(), key.span().start);
-        if others.contains(&name) {
-            return Err((at, format!("`{name}` does not belong in {}, but in {place}. {}", file.name, known(file.keys))));
-        }
         let within = |Key(_, holds, _): &&Key| matches!(holds, Holds::Table(keys) if keys.iter().any(|key| key.0 == name));
         if let Some(Key(of, ..)) = file.keys.iter().find(within).filter(|_| !file.keys.iter().any(|key| key.0 == name)) {
             return Err((at, format!("`{name}` belongs below [{of}]: write that on a line of its own before it")));
         }
     }
-    keys_of(table, file.keys, "", file.name)
+    keys_of(table, file.keys, "", &file.kind.to_string())
 }
 
-/// Which keys there are.
+/// Lists the known keys.
 fn known(keys: &[Key]) -> String {
     let names: Vec<_> = keys.iter().map(|Key(name, ..)| format!("`{name}`")).collect();
     format!("Allowed here: {}", names.join(", "))
@@ -172,12 +200,12 @@ fn value_of(value: &Spanned<DeValue<'_>>, holds: Holds, path: &str, example: &st
     }
 }
 
-/// A whole number, however it is written: `255`, `0xFF`, `0o377`, `0b1111_1111`.
+/// Returns a whole number in any notation: `255`, `0xFF`, `0o377`, `0b1111_1111`.
 fn whole(number: &DeInteger<'_>) -> Option<i64> {
     i64::from_str_radix(number.as_str(), number.radix()).ok()
 }
 
-/// A number, if it is one that can be counted with.
+/// Returns a number, if it is finite.
 fn amount(value: &DeValue<'_>) -> Option<f64> {
     #[expect(clippy::cast_precision_loss, reason = "no ceiling needs more than 52 bits")]
     let number = match value {
@@ -188,7 +216,7 @@ fn amount(value: &DeValue<'_>) -> Option<f64> {
     Some(number).filter(|number| number.is_finite())
 }
 
-/// What was given, in words.
+/// Describes the given value.
 fn given(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => format!("the text {text:?}"),
@@ -202,12 +230,12 @@ fn given(value: &DeValue<'_>) -> String {
     }
 }
 
-/// Any text will do.
+/// Accepts any text.
 pub(crate) fn any(_: &str) -> Option<String> {
     None
 }
 
-/// Any but an empty one.
+/// Accepts any text that is not empty.
 pub(crate) fn filled(text: &str) -> Option<String> {
     text.trim().is_empty().then(|| "an empty name is for nothing: leave it out".to_owned())
 }

@@ -1,5 +1,5 @@
-//! A step: one thing that happened, in terms that people use. Renderers, the report and the checks see only steps,
-//! so no two of them can disagree. `convert --to steps` writes them; docs/STEPS.md describes them.
+//! A step: one thing that happened, in terms that people use. Renderers, the report and the checks see only steps, so
+//! they cannot disagree. `convert --to steps` writes them; docs/STEPS.md describes them.
 
 mod message;
 pub(crate) mod pairs;
@@ -28,7 +28,7 @@ pub struct Step {
     /// The agent's own timestamp.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
-    /// When the line arrived, in milliseconds since 1970: by the clock of the run, by its recording, or as a transcript says.
+    /// When the line arrived, in milliseconds since 1970: from the clock of the run, its recording, or the transcript.
     #[serde(rename = "arrived_ms", skip_serializing_if = "Option::is_none")]
     pub arrived: Option<Moment>,
     /// The call that started the sub-agent; absent for the main thread.
@@ -52,22 +52,22 @@ pub struct Step {
 #[serde(tag = "step", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum What {
-    /// A session (or a thread, as some agents call it) or another turn of it started.
+    /// A session (some agents call it a thread) or another turn of it started.
     Session(Box<SessionInfo>),
     /// A person or program sent the agent a prompt.
     Prompt {
-        /// What.
+        /// The prompt.
         text: String,
     },
-    /// The agent wrote something.
+    /// The agent wrote text.
     Text(Said),
-    /// The agent thought something.
+    /// The agent had a thought.
     Thinking(Said),
     /// A tool was called.
     Call(Call),
     /// A call has a result.
     Answer(Answer),
-    /// A result came for a call that was never seen.
+    /// A result arrived for a call that was never seen.
     Orphan(Answer),
     /// The API itself ran a tool.
     ServerCall(ServerCall),
@@ -75,16 +75,16 @@ pub enum What {
     ServerAnswer(ServerAnswer),
     /// A part of a message that is still being written.
     Partial(Partial),
-    /// The agent withdrew earlier messages.
+    /// The agent retracted earlier messages.
     Retracted {
-        /// Their uuids.
+        /// The uuids of the messages.
         uuids: Vec<String>,
     },
     /// A turn ended. The run may continue.
     Turn(Box<Turn>),
     /// The agent retries a request to the model.
     Retry(Retry),
-    /// How much of a subscription's limit is used up.
+    /// How much of a subscription's limit is used.
     RateLimit(RateLimit),
     /// A background task started, changed or ended.
     Task(Task),
@@ -92,24 +92,24 @@ pub enum What {
     Hook(Hook),
     /// A call was denied.
     Denied(Denied),
-    /// The agent asks the program that started it, and waits.
+    /// The agent asks its host something and waits for the answer.
     Question(Question),
     /// A tool is still running.
     Progress(Progress),
-    /// An item of an agent that tells of its work in items, unchanged.
+    /// An item, unchanged, from an agent that reports its work in items.
     Item(Item),
-    /// An error of the agent or the model that does not end the turn by itself.
+    /// An error of the agent or the model that does not by itself end the turn.
     Error {
-        /// What the agent calls it, or says of it.
+        /// The name or text of the error.
         text: String,
     },
-    /// Something a person may want to know.
+    /// Something that people may want to know.
     Notice(Notice),
-    /// Something that a person need not see: states, acknowledgements and similar.
+    /// Something that people need not see: states, acknowledgements and the like.
     Quiet {
         /// The event's type, or `system/<subtype>`.
         kind: String,
-        /// Its state or detail, in a word.
+        /// The state or detail, in one word.
         #[serde(skip_serializing_if = "Option::is_none")]
         detail: Option<String>,
     },
@@ -122,10 +122,10 @@ pub enum What {
 #[serde(default)]
 #[non_exhaustive]
 pub struct SessionInfo {
-    /// Whose session it is.
+    /// The agent.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "reading::agent_named")]
     pub agent: Option<Agent>,
-    /// The id with which it can be resumed.
+    /// The id to resume the session with.
     pub id: Option<String>,
     /// Whether this is the first start in the stream and not another turn.
     pub first: bool,
@@ -145,19 +145,19 @@ pub struct Setup {
     pub cwd: Option<String>,
     /// The agent's version.
     pub cli_version: Option<String>,
-    /// What it may do without asking.
+    /// What the agent may do without asking.
     pub permission_mode: Option<String>,
-    /// The source of its API key: a label, not a secret.
+    /// The source of the API key: a label, not a secret.
     pub api_key_source: Option<String>,
-    /// Its tools.
+    /// The tools.
     pub tools: Vec<String>,
-    /// Its MCP servers.
+    /// The MCP servers.
     pub mcp_servers: Vec<McpServer>,
-    /// Its kinds of sub-agent.
+    /// The kinds of sub-agents.
     pub agents: Vec<String>,
-    /// Its skills.
+    /// The skills.
     pub skills: Vec<String>,
-    /// Its plugins.
+    /// The plugins.
     pub plugins: Vec<Plugin>,
     /// The output style.
     pub output_style: Option<String>,
@@ -170,9 +170,9 @@ pub struct Setup {
 #[serde(default)]
 #[non_exhaustive]
 pub struct McpServer {
-    /// Its name.
+    /// The name.
     pub name: Option<String>,
-    /// `connected`, or why not.
+    /// `connected`, or the reason why not.
     pub status: Option<String>,
 }
 
@@ -181,9 +181,9 @@ pub struct McpServer {
 #[serde(default)]
 #[non_exhaustive]
 pub struct Plugin {
-    /// Its name.
+    /// The name.
     pub name: Option<String>,
-    /// Its version.
+    /// The version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
 }
@@ -195,10 +195,10 @@ pub struct Plugin {
 pub struct Said {
     /// The text.
     pub text: String,
-    /// The message it belongs to.
+    /// The id of the message that it belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message_id: Option<String>,
-    /// The uuid of its event, by which it can be withdrawn.
+    /// The uuid of its event, which a retraction refers to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
     /// Whether an interrupt cut it short.
@@ -215,15 +215,15 @@ pub struct Call {
     pub id: Option<String>,
     /// The tool.
     pub name: String,
-    /// What it does, as a verb: running, reading, …
+    /// What the call does, as a verb: running, reading, …
     pub doing: Cow<'static, str>,
-    /// The same in the past tense: ran, read, …
+    /// The same verb in the past tense: ran, read, …
     pub done: Cow<'static, str>,
-    /// Its main input, on one line.
+    /// The main input, on one line.
     pub title: String,
-    /// Its input, if that is an object.
+    /// The input, if it is an object.
     pub input: Option<Json>,
-    /// The message it belongs to.
+    /// The id of the message that it belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message_id: Option<String>,
 }
@@ -244,20 +244,20 @@ pub struct Answer {
     /// What the call did: ran, read, …
     #[serde(skip_serializing_if = "Option::is_none")]
     pub done: Option<Cow<'static, str>>,
-    /// How it ended.
+    /// How the call ended.
     pub status: CallStatus,
     /// The result, as text.
     pub text: String,
     /// Whether `is_error` was literally true.
     pub is_error: bool,
-    /// Its index in the event.
+    /// The index in the event.
     pub block: usize,
-    /// The time from the call to this result, including what it waited for (a permission, for example).
+    /// The time from the call to this result, including any wait, such as for a permission.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
 }
 
-/// A call that the API ran.
+/// A tool call that the API ran.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -266,7 +266,7 @@ pub struct ServerCall {
     pub id: Option<String>,
     /// The tool.
     pub name: Option<String>,
-    /// Its input.
+    /// The input.
     pub input: Option<Json>,
 }
 
@@ -288,56 +288,56 @@ pub struct ServerAnswer {
 pub enum Partial {
     /// A message starts.
     MessageStart {
-        /// Its id.
+        /// The id of the message.
         message_id: Option<String>,
     },
     /// A block starts.
     BlockStart {
-        /// Its place in the message.
+        /// The index of the block in the message.
         #[serde(default)]
         index: u64,
         /// `text`, `thinking`, `tool_use`, …
         #[serde(default)]
         kind: String,
-        /// The tool, where it is a call.
+        /// The tool, if it is a call.
         #[serde(skip_serializing_if = "Option::is_none")]
         name: Option<String>,
     },
     /// Text is added to a block.
     Delta {
-        /// The block's place in the message.
+        /// The index of the block in the message.
         #[serde(default)]
         index: u64,
-        /// What is added to.
+        /// The kind of delta.
         #[serde(default)]
         kind: DeltaKind,
-        /// What is added.
+        /// The added text.
         #[serde(default)]
         text: String,
     },
     /// A block ends.
     BlockStop {
-        /// Its place in the message.
+        /// The index of the block in the message.
         #[serde(default)]
         index: u64,
     },
-    /// The reason why the message ends, and its usage.
+    /// Why the message ends, and its usage.
     MessageDelta {
-        /// Why it ended.
+        /// Why the message ended.
         stop_reason: Option<String>,
-        /// The tokens it took.
+        /// The output tokens.
         output_tokens: Option<u64>,
     },
     /// The message ends.
     MessageStop,
 }
 
-/// A turn that has ended, from its `result`. An entry of the report's `turns[]`.
+/// A turn that has ended, from its `result`. It is an entry of the report's `turns[]`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Turn {
-    /// Its index among the turns, from 0.
+    /// The index among the turns, from 0.
     pub index: usize,
     /// `success`, `error_max_turns`, … (other agents: `completed`, `failed`)
     pub subtype: Option<String>,
@@ -353,7 +353,7 @@ pub struct Turn {
     pub terminal_reason: Option<String>,
     /// The API's HTTP status.
     pub api_error_status: Option<Number>,
-    /// Requests to the model, as the agent counts them.
+    /// The number of requests to the model, as the agent counts them.
     pub num_turns: Option<Number>,
     /// The duration of the turn.
     pub duration_ms: Option<Number>,
@@ -373,15 +373,15 @@ pub struct Turn {
     pub error: Option<Json>,
     /// Whether the turn failed.
     pub failed: bool,
-    /// The tokens of this turn's main thread; further keys are unchanged.
+    /// The tokens of this turn's main thread. Other keys are unchanged.
     pub usage: RawUsage,
-    /// The total the agent reported.
+    /// The total cost that the agent reported.
     pub total_cost_usd: Option<Cost>,
     /// What the agent reported for each model.
     pub model_usage: Option<ModelUsages>,
     /// What this turn cost.
     pub cost_usd: Option<f64>,
-    /// The time from the turn's prompt or first event to its end, as it arrived; `duration_ms` is the agent's own count.
+    /// The time from the turn's prompt or first event to its end, by arrival. `duration_ms` is the agent's own figure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub elapsed_ms: Option<u64>,
     /// The error message for people.
@@ -390,45 +390,45 @@ pub struct Turn {
     /// Whether the result repeats the last text of the main thread.
     #[serde(skip)]
     pub repeats_text: Unwritten<bool>,
-    /// Why it failed.
+    /// Why the turn failed.
     #[serde(skip)]
     pub category: Unwritten<Option<Category>>,
-    /// The sum of all turns up to this one.
+    /// The totals of all turns up to this one.
     #[serde(skip)]
     pub so_far: Unwritten<SoFar>,
-    /// What the turn's thread has used so far, unchanged, where the agent counts by thread.
+    /// What the turn's thread has used so far, unchanged, if the agent counts by thread.
     #[serde(skip)]
     pub thread_usage: Unwritten<Option<Json>>,
 }
 
-/// The sum of all turns up to one.
+/// The totals of all turns up to one.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct SoFar {
-    /// Requests to the model, as the agent counts them; else turns.
+    /// The number of requests to the model, as the agent counts them, or else of turns.
     pub turns: u64,
-    /// Their duration.
+    /// The duration.
     pub duration_ms: Option<f64>,
-    /// Their cost, without the list of models.
+    /// The usage and cost, without the list of models.
     pub ledger: Ledger,
-    /// Denied calls.
+    /// The number of denied calls.
     pub denials: u64,
     /// Whether something went wrong on the way: see [`Verdict::clean`](crate::Verdict).
     pub blemished: bool,
 }
 
 impl Turn {
-    /// Whether it failed because it was interrupted.
+    /// Returns whether the turn failed because it was interrupted.
     pub fn is_aborted(&self) -> bool {
         self.failed && self.terminal_reason.as_deref().is_some_and(|reason| reason.starts_with("aborted_"))
     }
 
-    /// The agent's answer: the text of the result, or else `said`.
+    /// Returns the agent's answer: the text of the result, or else `said`.
     pub fn answer_or(&self, said: Option<String>) -> String {
         self.result.clone().filter(|text| !text.is_empty()).or(said).unwrap_or_default()
     }
 
-    /// The text of the result, unless it repeats an earlier text.
+    /// Returns the text of the result, unless it repeats an earlier text.
     pub fn news(&self) -> Option<&str> {
         self.result.as_deref().map(str::trim).filter(|text| !text.is_empty() && !*self.repeats_text && !self.failed)
     }
@@ -443,7 +443,7 @@ pub struct Retry {
     pub attempt: Option<Number>,
     /// The maximum number of attempts.
     pub max: Option<Number>,
-    /// The wait before it.
+    /// The wait before the attempt.
     pub delay_ms: Option<Number>,
     /// The HTTP status.
     pub status: Option<Number>,
@@ -458,39 +458,39 @@ pub struct Retry {
 pub struct RateLimit {
     /// `allowed`, `allowed_warning`, `rejected`
     pub status: Option<String>,
-    /// Which limit.
+    /// The kind of limit.
     pub limit_type: Option<String>,
-    /// When it resets, RFC 3339.
+    /// When the limit resets (RFC 3339).
     pub resets_at: Option<String>,
-    /// How much is used, 0 to 1.
+    /// How much of it is used, 0 to 1.
     pub utilization: Option<f64>,
-    /// The unchanged `rate_limit_info`.
+    /// The `rate_limit_info`, unchanged.
     pub info: Option<Json>,
 }
 
-/// A task: a sub-agent or a command in the background.
+/// A task: a sub-agent or a background command.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Task {
-    /// Its id.
+    /// The id.
     pub id: String,
     /// running, pending, paused, completed, failed, stopped, killed, …
     pub status: String,
-    /// Whether it has ended.
+    /// Whether the task has ended.
     pub terminal: bool,
-    /// Its description.
+    /// The description.
     pub description: Option<String>,
-    /// Its type.
+    /// The type.
     #[serde(rename = "type")]
     pub kind: Option<String>,
     /// The call that started it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_use_id: Option<String>,
-    /// What it is doing, or has done.
+    /// What the task is doing or has done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
-    /// How long it took, once it has ended.
+    /// How long the task took, once it has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
 }
@@ -503,13 +503,13 @@ pub struct Hook {
     /// The id that its end refers to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Its name.
+    /// The name.
     pub name: Option<String>,
     /// The event that triggered it.
     pub event: Option<String>,
-    /// How it ended; `None` while it runs.
+    /// How it ended. `None` while it runs.
     pub outcome: Option<String>,
-    /// Its exit code.
+    /// The exit code.
     pub exit_code: Option<Number>,
 }
 
@@ -518,30 +518,30 @@ pub struct Hook {
 #[serde(default)]
 #[non_exhaustive]
 pub struct Denied {
-    /// The call.
+    /// The id of the call.
     pub id: Option<String>,
     /// The tool.
     pub name: Option<String>,
-    /// Its main input, on one line.
+    /// The main input, on one line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Why.
+    /// The reason.
     pub message: Option<String>,
     /// Whether a result with the denial follows.
     #[serde(skip)]
     pub answer_follows: Unwritten<bool>,
 }
 
-/// Something that the agent asks the program that started it.
+/// A request of the agent to its host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Question {
-    /// The request's id.
+    /// The id of the request.
     pub request_id: Option<String>,
     /// `can_use_tool`, `hook_callback`, …
     pub kind: String,
-    /// What it asks about, on one line.
+    /// What it is about, on one line.
     pub about: Option<String>,
 }
 
@@ -550,11 +550,11 @@ pub struct Question {
 #[serde(default)]
 #[non_exhaustive]
 pub struct Progress {
-    /// The call.
+    /// The id of the call.
     pub id: Option<String>,
     /// The tool.
     pub name: Option<String>,
-    /// For how long, in seconds.
+    /// For how long it has been running, in seconds.
     pub elapsed: Option<f64>,
 }
 
@@ -563,22 +563,22 @@ pub struct Progress {
 #[serde(default)]
 #[non_exhaustive]
 pub struct Item {
-    /// How far it is.
+    /// The phase.
     pub phase: Phase,
-    /// Whether a new process numbers its items anew from here.
+    /// How many times a thread had started. Each process numbers its items anew.
     #[serde(skip)]
     pub thread: Unwritten<usize>,
-    /// Its fields.
+    /// The fields.
     #[serde(serialize_with = "pairs::write", deserialize_with = "pairs::read")]
     pub item: Vec<(String, Json)>,
 }
 
-/// Something a person may want to know.
+/// Something that people may want to know.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Notice {
-    /// Its importance.
+    /// The importance.
     pub level: Level,
     /// The event's type, or `system/<subtype>`.
     pub kind: String,

@@ -1,11 +1,11 @@
-//! Agent text is hostile. Only `visible` may bring it to a terminal.
+//! Agent text is hostile. Only `visible` may pass it to a terminal.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use unicode_width::UnicodeWidthChar;
 
-/// Whether a character could steer a terminal, or make text look like what it is not.
+/// Returns whether a character could control a terminal, or make text look like something else.
 fn steers(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
@@ -23,15 +23,15 @@ fn steers(c: char) -> bool {
         | '\u{feff}'
         | '\u{fff9}'..='\u{fffb}'
         | '\u{e0000}'..='\u{e007f}' => {
-            // A zero-width joiner builds emoji and scripts; it neither moves nor hides anything.
+            // Zero-width joiners are part of emoji and scripts. They neither move nor hide anything.
             c != '\u{200d}' && c != '\u{200c}'
         }
         c => c.is_control(),
     }
 }
 
-/// The text with every control, escape and bidirectional character shown instead of obeyed.
-/// Newlines stay; a carriage return before one is removed.
+/// Makes every control, escape and bidirectional character visible instead of effective. Newlines stay; a carriage
+/// return before one is removed.
 pub fn visible(text: &str) -> Cow<'_, str> {
     if !text.contains(steers) {
         return Cow::Borrowed(text);
@@ -52,7 +52,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The text made visible on one line: newlines and tabs become spaces.
+/// Makes the text visible on one line: newlines and tabs become spaces.
 pub fn one_line(text: &str) -> String {
     let text = visible(text.trim());
     let mut out = String::with_capacity(text.len());
@@ -65,9 +65,10 @@ pub fn one_line(text: &str) -> String {
     out
 }
 
-/// In a CI log, `::error` at the start of a line and `##[error]` anywhere are commands: a space breaks them up.
+/// Breaks up workflow commands with a space: in a CI log, `::error` at the start of a line and `##[error]` anywhere are
+/// commands.
 pub fn without_commands(text: &str) -> String {
-    // Some readers of logs end a line at a lone CR, too.
+    // Some log readers end a line at a lone CR, too.
     let lines = text.split_inclusive(['\n', '\r']).map(|line| {
         let blanks = line.len() - line.trim_start().len();
         let line = line.replace("##[", "## [");
@@ -76,17 +77,17 @@ pub fn without_commands(text: &str) -> String {
     lines.collect()
 }
 
-/// How many columns a text takes.
+/// Returns how many columns a text takes.
 pub fn width(text: &str) -> usize {
     text.chars().map(char_width).sum()
 }
 
-/// How many columns a character takes.
+/// Returns how many columns a character takes.
 pub(crate) fn char_width(c: char) -> usize {
     c.width().unwrap_or(0)
 }
 
-/// The text shortened to this many columns, with `…` where something is missing.
+/// Shortens a text to this many columns, with `…` where something is missing.
 pub fn fit(text: &str, columns: usize) -> Cow<'_, str> {
     if width(text) <= columns {
         return Cow::Borrowed(text);
@@ -103,10 +104,10 @@ pub fn fit(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}…", &text[..kept.unwrap_or(text.len())]))
 }
 
-/// A line split between words, so that each part takes at most this many columns; longer words are not split.
+/// Splits a line between words, so that each part takes at most this many columns. Longer words are not split.
 pub fn wrap(line: &str, columns: usize) -> Vec<&str> {
     let mut parts = Vec::new();
-    // Where the part starts, how wide it is, and its last blank, with the width up to there.
+    // Where the part starts, its width, and its last space with the width up to it.
     let (mut start, mut used, mut blank) = (0, 0, None);
     let mut in_indent = true;
     for (at, c) in line.char_indices() {
@@ -127,12 +128,12 @@ pub fn wrap(line: &str, columns: usize) -> Vec<&str> {
     parts
 }
 
-/// The blanks in front of a sub-agent's lines; those that are deeper than anybody can follow stand no further in.
+/// Returns the indentation of a sub-agent's lines. It does not grow beyond a depth that people can follow.
 pub(crate) fn indent(depth: usize) -> String {
     "  ".repeat(depth.min(12))
 }
 
-/// The first so many characters, and whether there were more.
+/// Returns the first characters, and whether there were more.
 pub(crate) fn head(text: &str, characters: usize) -> (&str, bool) {
     match text.char_indices().nth(characters) {
         Some((at, _)) => (&text[..at], true),
@@ -140,7 +141,7 @@ pub(crate) fn head(text: &str, characters: usize) -> (&str, bool) {
     }
 }
 
-/// A count with thousands separators: `1,234,567`.
+/// Formats a count with thousands separators: `1,234,567`.
 pub fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut out = String::with_capacity(digits.len() * 4 / 3);
@@ -153,7 +154,7 @@ pub fn grouped(count: u64) -> String {
     out
 }
 
-/// A count as people say it: `950`, `12.3k`, `4.5M`.
+/// Formats a count for people: `950`, `12.3k`, `4.5M`.
 pub fn short_count(count: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     let value = count as f64;
@@ -164,20 +165,20 @@ pub fn short_count(count: u64) -> String {
     }
 }
 
-/// Dollars as people read them: four places below ten cents, else two.
+/// Formats dollars for people: four places below ten cents, otherwise two.
 pub fn dollars(usd: f64) -> String {
     let sign = if usd < 0.0 { "-" } else { "" };
     let usd = usd.abs();
     if usd < 0.1 { format!("{sign}${usd:.4}") } else { format!("{sign}${usd:.2}") }
 }
 
-/// `1 tool`, `2 tools`
+/// Formats a count with a noun: `1 tool`, `2 tools`.
 pub fn count_of(count: usize, noun: &str) -> String {
     let plural = if noun.ends_with("ch") { "es" } else { "s" };
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}{plural}") }
 }
 
-/// How many characters differ: put in, left out, changed, or two that changed places.
+/// Counts how many characters differ: inserted, deleted, changed, or two that are swapped.
 pub(crate) fn distance(one: &str, other: &str) -> usize {
     let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
     let mut rows = vec![(0..=other.len()).collect::<Vec<usize>>()];
@@ -195,13 +196,13 @@ pub(crate) fn distance(one: &str, other: &str) -> usize {
     rows[one.len()][other.len()]
 }
 
-/// The word that was probably meant: the most similar one.
+/// Returns the word that was probably meant: the most similar one.
 pub fn nearest<'w>(text: &str, words: impl Iterator<Item = &'w str>) -> Option<&'w str> {
     let near = words.map(|word| (distance(word, text), word)).min()?;
     Some(near.1).filter(|_| near.0 <= (text.chars().count() / 3).max(1))
 }
 
-/// An error and what caused it, on one line.
+/// Formats an error and its causes on one line.
 pub fn with_causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))

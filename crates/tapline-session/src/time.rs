@@ -1,9 +1,9 @@
-//! Moments and lengths of time, written for people and for machines.
+//! Points in time and durations, formatted for people and for machines.
 
 use jiff::Timestamp;
 use tapline_protocol::Moment;
 
-/// Seconds since 1970 as RFC 3339, in UTC; `None` for what no calendar has.
+/// Formats seconds since 1970 as RFC 3339, in UTC. Returns `None` if the time is out of range.
 pub fn rfc3339(seconds: f64) -> Option<String> {
     // Years 1970 to 9999.
     if !(0.0..253_402_300_800.0).contains(&seconds) {
@@ -14,17 +14,18 @@ pub fn rfc3339(seconds: f64) -> Option<String> {
     Timestamp::from_second(seconds).ok().map(|moment| moment.to_string())
 }
 
-/// Seconds since 1970 of a moment in RFC 3339.
+/// Parses an RFC 3339 timestamp to seconds since 1970.
 pub fn parse_rfc3339(text: &str) -> Option<i64> {
     text.parse::<Timestamp>().ok().map(Timestamp::as_second)
 }
 
-/// The moment of a timestamp in RFC 3339.
+/// Parses an RFC 3339 timestamp.
 pub fn parse_moment(text: &str) -> Option<Moment> {
     u64::try_from(text.parse::<Timestamp>().ok()?.as_millisecond()).ok().map(Moment::from_millis)
 }
 
-/// Milliseconds in one word, to the tenth of a second: `0.4s`, `12.4s`, `4m05.1s`; from an hour on to the second: `2h03m05s`.
+/// Formats milliseconds in one word, to a tenth of a second: `0.4s`, `12.4s`, `4m05.1s`; from an hour on to the second:
+/// `2h03m05s`.
 pub fn short_duration(ms: u64) -> String {
     let tenths = ms.saturating_add(50) / 100;
     let (minutes, seconds, tenth) = (tenths / 600, tenths / 10 % 60, tenths % 10);
@@ -35,7 +36,7 @@ pub fn short_duration(ms: u64) -> String {
     }
 }
 
-/// Milliseconds as people say them: `850 ms`, `3.2 s`, `4m 05s`, `2h 03m`.
+/// Formats milliseconds for people: `850 ms`, `3.2 s`, `4m 05s`, `2h 03m`.
 pub fn duration(ms: f64) -> String {
     if !ms.is_finite() {
         return "unknown time".to_owned();

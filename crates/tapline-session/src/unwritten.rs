@@ -1,9 +1,9 @@
-//! Facts that a value has only in the program that made it: its JSON does not have them.
+//! Facts that a value has only in the program that made it, and that are not in its JSON.
 
 use std::ops::{Deref, DerefMut};
 
-/// A fact beside a value, for those who show it. It is not part of what the value says: it is not written, it is the default
-/// where the value was read back, and two values that differ in nothing else are equal.
+/// A fact about a value, for those who show it. It is not part of the value: it is not written, it is the default in a
+/// value that was read back, and values that differ only in it are equal.
 ///
 /// ```
 /// use tapline_session::Verdict;

@@ -1,4 +1,4 @@
-//! One honest verdict from everything that is known: the stream, the exit status, the signal, stderr.
+//! One honest verdict from everything that is known: the stream, the exit status, the signal, and stderr.
 
 mod category;
 mod heuristics;
@@ -24,57 +24,58 @@ use crate::words::words;
 pub struct Ending {
     /// The exit code, if it is known.
     pub exit_code: Option<i32>,
-    /// The signal that ended the process, by name (`SIGTERM`).
+    /// The name of the signal that ended the process (`SIGTERM`).
     pub signal: Option<String>,
     /// What the agent wrote to stderr.
     pub stderr: Option<String>,
-    /// Why the run was stopped, if it was. A process that was stopped because it kept running after its final result counts as what it said.
+    /// Why the run was stopped, if it was. A process that was stopped because it kept running after its final result is
+    /// judged by that result.
     pub stopped: Option<StopReason>,
     /// The rule that the run broke.
     pub violated: Option<String>,
-    /// The agent could not be started, and why.
+    /// Why the agent could not be started, if it could not.
     pub not_started: Option<String>,
     /// Codex's `--output-last-message` file.
     pub last_message: Option<String>,
     /// Turns off the advisory categories.
     pub no_heuristics: bool,
-    /// The agent was told to run no background tasks.
+    /// Whether the agent was told to run no background tasks.
     pub no_background_tasks: bool,
 }
 
 words! {
     /// How a run ended.
     pub enum Outcome {
-        /// The agent says that it succeeded.
+        /// The agent reports success.
         Success = "success",
-        /// It failed.
+        /// The run failed.
         Failure = "failure",
-        /// A person or program stopped it.
+        /// A person or program stopped the run.
         Interrupted = "interrupted",
         /// There is no result.
         Incomplete = "incomplete",
     } else Incomplete
 }
 
-/// Whether trying again can help.
+/// Whether a retry can help.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Retry {
-    /// When.
+    /// The advice.
     pub advice: Advice,
-    /// The earliest time, RFC 3339, if the stream says.
+    /// The earliest time (RFC 3339), if the stream has it.
     pub at: Option<String>,
 }
 
 words! {
-    /// When trying again can help.
+    /// When a retry can help.
     pub enum Advice {
-        /// It cannot.
+        /// A retry cannot help.
         No = "no",
-        /// At once.
+        /// Immediately.
         Now = "now",
-        /// After a while.
+        /// After some time.
         Later = "later",
     } else No
 }
@@ -119,12 +120,12 @@ pub struct Warning {
     pub code: Cow<'static, str>,
     /// The message.
     pub message: String,
-    /// The line, if one caused it.
+    /// The line that caused it, if one did.
     pub line: Option<u64>,
 }
 
 impl Warning {
-    /// A warning that no line caused.
+    /// Creates a warning without a line.
     pub fn new(code: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
         Self { code: code.into(), message: message.into(), line: None }
     }
@@ -143,7 +144,7 @@ words! {
         Interrupted = "interrupted",
         /// Another code or signal.
         Other = "other",
-        /// Neither is known.
+        /// Neither code nor signal is known.
         Unknown = "unknown",
     } else Unknown
 }
@@ -155,9 +156,9 @@ words! {
 pub struct Exit {
     /// The exit code.
     pub code: Option<i32>,
-    /// The signal, by name.
+    /// The name of the signal.
     pub signal: Option<String>,
-    /// What that means, roughly.
+    /// What it means, roughly.
     pub class: ExitClass,
 }
 
@@ -166,38 +167,38 @@ pub struct Exit {
 #[serde(default)]
 #[non_exhaustive]
 pub struct Verdict {
-    /// How it ended.
+    /// How the run ended.
     pub outcome: Outcome,
-    /// Why, if there is a reason.
+    /// The reason, if there is one.
     pub category: Option<Category>,
-    /// The message for people; at most 4096 characters, then ` ... (truncated)`.
+    /// The error message for people: at most 4096 characters, then ` ... (truncated)`.
     pub error: Option<String>,
-    /// Success, and no category, no failed turn, no denied call, no error on the way.
+    /// Whether the run succeeded with no category, no failed turn, no denied call, and no error on the way.
     pub clean: bool,
-    /// Whether trying again can help.
+    /// Whether a retry can help.
     pub retry: Retry,
     /// Everything that deserves attention.
     pub warnings: Vec<Warning>,
     /// How the process ended.
     pub exit: Exit,
-    /// Which clock ended the run, in words for people; the report only says `timeout`.
+    /// The clock that ended the run, in words for people. The report only says `timeout`.
     #[serde(skip)]
     pub clock: Unwritten<Option<String>>,
 }
 
 impl Verdict {
-    /// The error in words for people: of a timeout also which clock it was, if that is known.
+    /// Returns the error message for people. For a timeout it also names the clock, if it is known.
     pub fn error_for_people(&self) -> Option<&str> {
         let clock = self.clock.as_deref().filter(|_| self.category == Some(Category::Timeout));
         clock.or(self.error.as_deref())
     }
 
-    /// The verdict as in the report.
+    /// Returns the verdict as in the report.
     pub fn to_json(&self) -> Option<tapline_protocol::Json> {
         serde_json::to_string(self).ok().and_then(|text| tapline_protocol::Json::parse(&text).ok())
     }
 
-    /// Turns the verdict into a failure, for a reason outside of the stream.
+    /// Turns the verdict into a failure, for a reason outside the stream.
     pub fn fail(&mut self, category: Category, error: String) {
         self.outcome = Outcome::Failure;
         self.category = Some(category);
@@ -206,7 +207,7 @@ impl Verdict {
         self.retry = Retry { advice: Advice::No, at: None };
     }
 
-    /// The exit code that tapline uses for this verdict.
+    /// Returns tapline's exit code for this verdict.
     pub fn exit_code(&self) -> u8 {
         match (self.outcome, self.category) {
             (Outcome::Success, _) => exit::SUCCESS,
@@ -222,7 +223,7 @@ impl Verdict {
     }
 }
 
-/// Warnings, as many as a person could read: of each code the first thousand, the rest counted.
+/// Warnings, limited to what people can read: the first thousand with each code, and a count of the rest.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Warnings {
     list: Vec<Warning>,
@@ -240,7 +241,7 @@ impl Warnings {
         }
     }
 
-    /// Says in one warning, in the place of the first, what all of this code say.
+    /// Replaces all warnings with this code by one, in the place of the first.
     pub(crate) fn join(&mut self, code: &'static str, message: String) {
         let first = self.list.iter().position(|warning| warning.code == code);
         let Some(first) = first else { return };

@@ -1,7 +1,7 @@
-//! Enums that are written as words: the word, `Display`, `FromStr` and both ways of serde from one table. Reading back is
-//! lenient, because another version may have more words.
+//! Enums that are written as words: the word, `Display`, `FromStr` and serde from one table. Reading back is lenient,
+//! because another version may have more words.
 
-/// A word that is not one of an enum's.
+/// A word that an enum does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownWord {
     pub(crate) word: String,
@@ -23,7 +23,7 @@ impl std::fmt::Display for UnknownWord {
 
 impl std::error::Error for UnknownWord {}
 
-/// Defines an enum of words. What is missing, or a word of another version, is read as the one behind `else`.
+/// Defines an enum of words. A missing word, or one of another version, is read as the variant after `else`.
 macro_rules! words {
     ($(#[$meta:meta])* pub enum $name:ident { $( $(#[$about:meta])* $variant:ident = $word:literal ),+ $(,)? } else $other:ident) => {
         $(#[$meta])*
@@ -31,7 +31,7 @@ macro_rules! words {
         pub enum $name { $( $(#[$about])* $variant, )+ }
 
         impl $name {
-            /// The word that JSON has for it.
+            /// Returns the word in JSON.
             pub fn word(self) -> &'static str {
                 match self { $( Self::$variant => $word, )+ }
             }

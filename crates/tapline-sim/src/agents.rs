@@ -1,4 +1,4 @@
-//! What the scripted model must know of the agents that ask it, one row each.
+//! What the scripted model must know about each agent that uses it.
 
 mod claude;
 mod codex;
@@ -7,27 +7,27 @@ use std::net::SocketAddr;
 
 use tapline_protocol::Agent;
 
-/// Nobody's key.
+/// A dummy key.
 const KEY: &str = "sk-tapline-sim-not-a-key";
 
-/// A text that names the model's address.
+/// Makes a text that contains the model's address.
 type ForAddress = fn(SocketAddr) -> String;
 
-/// An agent that is a guest here.
+/// An agent that uses the scripted model.
 pub(crate) struct Guest {
-    /// Variables by which it might find somebody's account, or another model.
+    /// Variables through which it might find a real account or another model.
     logins: &'static [&'static str],
-    /// The variables that it needs to ask the model at this address.
+    /// The variables that it needs to use the model at this address.
     pub(crate) variables: fn(SocketAddr) -> Vec<(&'static str, String)>,
-    /// The variable that names its folder, and that folder under HOME.
+    /// The variable for its folder, and that folder under HOME.
     pub(crate) folder: (&'static str, &'static str),
-    /// What must stand in its folder: the file's name, and its text for the model at this address.
+    /// The file that it needs in its folder: the name, and the text for the model at this address.
     pub(crate) config: Option<(&'static str, ForAddress)>,
-    /// The header by which a sub-agent's request is known.
+    /// The header that marks a sub-agent's request.
     pub(crate) of_sub_agents: &'static str,
-    /// What the name of its program begins with, if what it asks without tools is beside its conversations.
+    /// The prefix of its program's name, if its requests without tools are not part of a conversation.
     pub(crate) asks_aside: Option<&'static str>,
-    /// The key of its version in its stream.
+    /// The key of the agent's version in its stream.
     pub(crate) version: Option<&'static str>,
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn guests() -> impl Iterator<Item = &'static Guest> {
     Agent::ALL.iter().map(|agent| guest(*agent))
 }
 
-/// The logins of all of them.
+/// The login variables of all agents.
 pub(crate) const LOGINS: &[&str] = &logins::<{ count() }>();
 
 const fn count() -> usize {

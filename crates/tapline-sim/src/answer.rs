@@ -1,31 +1,31 @@
-//! An answer of the model's in the words of an API: events of a stream, or one document.
+//! An answer of the model in the format of an API: events of a stream, or one document.
 
 use serde_json::{Value, json};
 
 use crate::asked::Api;
 use crate::scenario::{Block, Text, Turn, Usage};
 
-/// What is sent back.
+/// The body of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
     /// One document.
     Document(String),
-    /// Server-sent events, each whole.
+    /// Server-sent events.
     Events(Vec<String>),
 }
 
-/// An answer before it is put into words.
+/// An answer before it is formatted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer<'t> {
     pub(crate) turn: &'t Turn,
     pub(crate) model: &'t str,
     pub(crate) usage: Usage,
-    /// Tells it from other answers.
+    /// The id, which differs from that of other answers.
     pub(crate) id: &'t str,
 }
 
 impl Answer<'_> {
-    /// The id of a call: its own, or one made of its place.
+    /// Returns the id of a call: the given one, or one made from its position.
     pub(crate) fn call_id(self, prefix: &str, given: Option<&str>, at: usize) -> String {
         given.map_or_else(|| format!("{prefix}_{}_{at}", self.id), str::to_owned)
     }
@@ -35,12 +35,12 @@ impl Answer<'_> {
     }
 }
 
-/// An event as the wire has it.
+/// Formats a server-sent event.
 pub(crate) fn event(name: &str, data: &str) -> String {
     format!("event: {name}\ndata: {data}\n\n")
 }
 
-/// An error as the API has it.
+/// Formats an error of the API.
 pub(crate) fn error_document(api: Api, kind: &str, message: &str) -> Value {
     match api {
         Api::Messages => json!({ "type": "error", "error": { "type": kind, "message": message } }),
@@ -48,7 +48,7 @@ pub(crate) fn error_document(api: Api, kind: &str, message: &str) -> Value {
     }
 }
 
-/// An error in mid-stream.
+/// Formats an error in the middle of a stream.
 pub(crate) fn error_event(api: Api, kind: &str, message: &str) -> String {
     match api {
         Api::Messages => event("error", &error_document(api, kind, message).to_string()),
@@ -59,7 +59,7 @@ pub(crate) fn error_event(api: Api, kind: &str, message: &str) -> String {
     }
 }
 
-/// A turn that is one short text.
+/// Makes a block of one short text.
 pub(crate) fn short(text: &str) -> Block {
     Block::Text(Text::plain(text))
 }

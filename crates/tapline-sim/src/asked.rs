@@ -1,4 +1,4 @@
-//! What a request asks, read leniently from either API.
+//! Reads leniently what a request of either API asks.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -7,7 +7,7 @@ use tapline_protocol::{Json, Kind, Value};
 use crate::agents::{Guest, guests};
 use crate::scenario::{Facts, Lane};
 
-/// Which API is asked.
+/// The API of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Api {
     /// The Messages API: `POST /v1/messages`.
@@ -24,8 +24,8 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Reads a request. `given` are the prompts that sub-agents were started with: older programs name no agent in their requests, but a
-    /// conversation that begins with one of these is a sub-agent's.
+    /// Reads a request. `given` holds the prompts that sub-agents were started with: requests of older programs do not
+    /// name an agent, but a conversation that starts with one of these prompts is a sub-agent's.
     pub(crate) fn of(api: Api, headers: &BTreeMap<String, String>, body: &Json, given: &HashSet<String>) -> Option<Self> {
         body.with(|body| {
             if body.kind() != Kind::Object {
@@ -62,12 +62,12 @@ fn is(value: Value<'_>, key: &str, word: &str) -> bool {
     value.get(key).and_then(Value::as_str).as_deref() == Some(word)
 }
 
-/// The texts in a content: a string, or blocks with `text`, or results of tools with such a content.
+/// Collects the texts of a content: a string, blocks with `text`, or tool results with such a content.
 fn texts(content: Option<Value<'_>>, out: &mut Vec<String>) {
     texts_within(content, out, 0);
 }
 
-/// Nothing that says something is nested deeper.
+/// Nothing relevant is nested deeper.
 const DEEP: usize = 16;
 
 fn texts_within(content: Option<Value<'_>>, out: &mut Vec<String>, depth: usize) {
@@ -84,12 +84,12 @@ fn texts_within(content: Option<Value<'_>>, out: &mut Vec<String>, depth: usize)
     }
 }
 
-/// What a message says itself: what the program wraps around it is left out.
+/// Returns what a message says, without what the program wraps around it.
 fn said(content: Option<Value<'_>>) -> String {
     let mut all = Vec::new();
     texts(content, &mut all);
     let said: Vec<&str> = all.iter().filter(|text| !is_wrapping(text)).map(String::as_str).collect();
-    // What a program says by itself is all there is, sometimes.
+    // Sometimes the message has only what the program adds.
     if said.is_empty() { all.join("\n") } else { said.join("\n") }
 }
 
@@ -97,7 +97,7 @@ fn is_wrapping(text: &str) -> bool {
     WRAPPINGS.iter().any(|tag| text.trim_start().starts_with(tag))
 }
 
-/// What programs put around what people say.
+/// Tags that programs wrap around what people say.
 const WRAPPINGS: &[&str] = &[
     "<system-reminder>",
     "<session-start-hook>",
@@ -162,7 +162,7 @@ fn of_responses(body: Value<'_>) -> Facts {
     }
 }
 
-/// The tools in `tools`, those in a namespace too.
+/// Collects the names of the tools in `tools`, including those in a namespace.
 fn tool_names(holder: Value<'_>, out: &mut Vec<String>, depth: usize) {
     for tool in holder.get("tools").filter(|_| depth < DEEP).and_then(Value::items).into_iter().flatten() {
         let name = text(tool.get("name"));

@@ -1,4 +1,4 @@
-//! Errors, and what to do about them.
+//! Errors of scenarios, sims and replays.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,7 +19,7 @@ pub struct ScenarioError {
     pub reason: String,
 }
 
-/// A sim or a replay that cannot be started.
+/// Why a sim or a replay cannot be started.
 #[derive(Debug, Error)]
 pub enum SimError {
     /// The scenario has an error.
@@ -28,31 +28,31 @@ pub enum SimError {
     /// The address is not available.
     #[error("cannot listen on {address}")]
     Listen {
-        /// Which.
+        /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         #[source]
         error: io::Error,
     },
     /// The log cannot be written.
     #[error("cannot write the log {}", path.display())]
     Log {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         error: io::Error,
     },
     /// A folder or file could not be created.
     #[error("cannot create {}", path.display())]
     Make {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         error: io::Error,
     },
-    /// A HOME with settings that tapline did not write.
+    /// The HOME has settings that tapline did not write.
     #[error("{} was not created by tapline and would be overwritten: use another folder as HOME", .0.display())]
     NotOurs(PathBuf),
     /// The recording cannot be opened.

@@ -1,5 +1,5 @@
-//! A fake agent for tests: a program that any host can start, played by the test itself. A shell script passes its streams
-//! through named pipes, so nothing needs to be installed.
+//! A fake agent for tests: a program that any host can start and that the test itself plays. A shell script passes its
+//! streams through named pipes, so nothing needs to be installed.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -33,14 +33,14 @@ pub struct FakeAgent {
 }
 
 impl FakeAgent {
-    /// A program that plays this recording.
+    /// Creates a program that plays this recording.
     pub fn replaying(recording: impl AsRef<Path>, mut options: ReplayOptions) -> Result<Self, SimError> {
         let recording = Recording::open(recording.as_ref())?;
         let folder = temporary("tapline-fake").map_err(|(path, error)| SimError::Make { path, error })?;
-        // What a recording says it is may be anything.
+        // The agent in a recording's metadata may be any text.
         let name = recording.meta.agent.as_deref().and_then(Agent::named).unwrap_or_default().name();
         let program = folder.join(name);
-        // Each agent is let go when it is dropped, and no other with it.
+        // Each agent is released when it is dropped, and only that one.
         options.released = Arc::default();
         let agent = Self { program, stopped: Arc::clone(&options.released), played: Arc::default(), folder };
         let calls = agent.folder.join("calls");
@@ -51,7 +51,7 @@ impl FakeAgent {
         if !made.success() {
             return Err(fail(std::io::Error::other("mkfifo failed")));
         }
-        // Open both ways, so that it never ends.
+        // Opened for reading and writing, so that it never ends.
         let open = OpenOptions::new().read(true).write(true).open(&calls).map_err(fail)?;
         let shared = Shared { recording, options, played: Arc::clone(&agent.played) };
         let named = std::thread::Builder::new().name("tapline-fake".to_owned());
@@ -59,12 +59,12 @@ impl FakeAgent {
         Ok(agent)
     }
 
-    /// How each replay so far ended.
+    /// Returns how each replay so far ended.
     pub fn played(&self) -> Vec<Played> {
         self.played.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The path of the program, for a host to start.
+    /// Returns the path of the program, for a host to start.
     pub fn program(&self) -> &Path {
         &self.program
     }
@@ -82,7 +82,7 @@ impl Drop for FakeAgent {
     }
 }
 
-/// What every call of the program needs.
+/// What every call of the program shares.
 struct Shared {
     recording: Recording,
     options: ReplayOptions,
@@ -95,12 +95,12 @@ fn serve(calls: File, shared: &Arc<Shared>) {
             return;
         }
         let shared = Arc::clone(shared);
-        // One that cannot be played ends with the test that waits for it.
+        // If it cannot be played, it ends with the test that waits for it.
         let _ = std::thread::Builder::new().name("tapline-fake".to_owned()).spawn(move || play(Path::new(&call), &shared));
     }
 }
 
-/// Plays to the host behind these pipes, and says how it ended.
+/// Plays to the host behind these pipes, and writes down how it ended.
 fn play(call: &Path, shared: &Shared) -> Option<()> {
     let write = |name: &str| OpenOptions::new().write(true).open(call.join(name)).ok();
     let stdin = File::open(call.join("in")).ok()?;

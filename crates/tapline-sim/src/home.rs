@@ -1,4 +1,4 @@
-//! What an agent finds around it: a HOME of its own, a key that is none, and the scripted model as the only one it knows.
+//! The environment of an agent: its own HOME, a dummy key, and the scripted model as the only one it knows.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -10,19 +10,19 @@ use uuid::Uuid;
 use crate::agents::{Guest, guests};
 use crate::error::SimError;
 
-/// What alone is passed on.
+/// The only variables that are passed on.
 const PASSED_ON: &[&str] = &["PATH", "TERM", "LANG"];
 
 /// A HOME for agents.
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
-    /// It is ours, and goes with us.
+    /// Whether it was created here, and is removed at the end.
     fresh: bool,
 }
 
 impl Folder {
-    /// Makes a fresh one, or furnishes the one that is given.
+    /// Creates a HOME, or uses the given one, and writes what agents need in it.
     pub(crate) fn make(given: Option<PathBuf>, address: SocketAddr) -> Result<Self, SimError> {
         let fresh = given.is_none();
         let path =
@@ -43,7 +43,7 @@ impl Folder {
         let path = self.path.join(guest.folder.1);
         create_private_folder(&path).map_err(|error| SimError::Make { path: path.clone(), error })?;
         let path = path.join(file);
-        // A HOME that is given may be somebody's.
+        // A given HOME may be a person's own.
         if std::fs::read(&path).is_ok_and(|text| !text.starts_with(WRITTEN.as_bytes())) {
             return Err(SimError::NotOurs(path));
         }
@@ -64,7 +64,8 @@ impl Drop for Folder {
     }
 }
 
-/// Removes a folder of ours. What an agent left running may still write there: it is tried again.
+/// Removes a folder that was created here. A process that an agent left running may still write to it, so it tries
+/// several times.
 pub(crate) fn remove(path: &Path) {
     for _ in 0..5 {
         if std::fs::remove_dir_all(path).is_ok() || !path.exists() {
@@ -74,23 +75,23 @@ pub(crate) fn remove(path: &Path) {
     }
 }
 
-/// A private folder with a name that nobody else has.
+/// Creates a private folder with a unique name.
 pub(crate) fn temporary(prefix: &str) -> Result<PathBuf, (PathBuf, std::io::Error)> {
     let path = std::env::temp_dir().join(format!("{prefix}-{}", Uuid::new_v4().simple()));
     create_private_folder(&path).map_err(|error| (path.clone(), error))?;
     Ok(path)
 }
 
-/// By this line a configuration of ours is known.
+/// The first line of a configuration that tapline wrote.
 const WRITTEN: &str = "# Written by tapline sim.\n";
 
-/// What agents need to ask the model at this address.
+/// Returns the variables that agents need to use the model at this address.
 pub(crate) fn variables(address: SocketAddr) -> Vec<(String, OsString)> {
     let pairs = guests().flat_map(|guest| (guest.variables)(address));
     pairs.map(|(name, value)| (name.to_owned(), value.into())).collect()
 }
 
-/// The folders of agents under this HOME, by the variables that name them.
+/// Returns the folders of agents under this HOME, with the variables that name them.
 pub(crate) fn folders(home: &Path) -> impl Iterator<Item = (String, OsString)> {
     guests().map(|guest| folder(guest, home))
 }
@@ -100,12 +101,12 @@ fn folder(guest: &Guest, home: &Path) -> (String, OsString) {
     (name.to_owned(), home.join(folder).into_os_string())
 }
 
-/// The whole environment.
+/// Returns the whole environment.
 pub(crate) fn environment(address: SocketAddr, home: &Path) -> Vec<(String, OsString)> {
     let passed_on = PASSED_ON.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var_os(name)?)));
     let own = [("HOME", home.to_owned()), ("TMPDIR", home.join("tmp"))];
     let own = own.into_iter().map(|(name, path)| (name.to_owned(), path.into_os_string()));
-    // Who finds a configuration of ours is told where.
+    // Only agents with a configuration of ours need to know where it is.
     let configured = guests().filter(|guest| guest.config.is_some()).map(|guest| folder(guest, home));
     passed_on.chain(own).chain(configured).chain(variables(address)).collect()
 }

@@ -1,4 +1,4 @@
-//! What was asked and answered so far: the script's place, the requests, the tokens.
+//! What was asked and answered so far: the position in the script, the requests, the tokens.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,24 +14,24 @@ use crate::asked::{Api, Asked};
 use crate::scenario::{Facts, Lane, Scenario, Usage};
 use crate::script::{Choice, Script};
 
-/// A request, and what became of it.
+/// A request and its outcome.
 #[derive(Clone, Debug)]
 pub struct Logged {
-    /// When it came, in milliseconds from the start.
+    /// When it arrived, in milliseconds from the start.
     pub at_ms: u64,
-    /// Its method.
+    /// The method.
     pub method: String,
-    /// Its path and query.
+    /// The path and query.
     pub path: String,
-    /// Its headers; keys are left out.
+    /// The headers, without keys.
     pub headers: BTreeMap<String, String>,
-    /// Its body.
+    /// The body.
     pub body: String,
-    /// What it asks, if it asks the model.
+    /// What it asks, if it is a request to the model.
     pub facts: Option<Facts>,
-    /// The turn that answered, from 1 on.
+    /// The turn that answered it, from 1.
     pub turn: Option<usize>,
-    /// What went wrong, if something was to.
+    /// The fault that was used, if any.
     pub fault: Option<&'static str>,
     /// The status of the answer.
     pub status: u16,
@@ -39,7 +39,7 @@ pub struct Logged {
     pub failure: Option<String>,
 }
 
-/// What the names of headers that hold a key have in them.
+/// Parts of the names of headers that hold a key.
 const SECRET: &[&str] = &["auth", "key", "token", "cookie", "secret"];
 
 impl Logged {
@@ -52,7 +52,7 @@ impl Logged {
         Self { at_ms, method, path, headers, body, facts: None, turn: None, fault: None, status: 0, failure: None }
     }
 
-    /// As one line of JSON.
+    /// Formats it as one line of JSON.
     pub fn to_line(&self) -> String {
         let facts = self.facts.as_ref();
         let head = json!({
@@ -60,7 +60,7 @@ impl Logged {
             "count": facts.map(|facts| facts.count), "model": facts.map(|facts| &facts.model), "last": facts.map(|facts| &facts.last),
             "turn": self.turn, "fault": self.fault, "status": self.status, "failure": self.failure, "headers": self.headers,
         });
-        // What a client sent may be more than serde_json can hold: it is passed on as it came.
+        // A client may send more than serde_json can represent, so the body is written unchanged.
         let body = Json::parse(&self.body).map_or_else(|_| json!(self.body).to_string(), |json| json.as_str().to_owned());
         let mut line = head.to_string();
         line.pop();
@@ -83,15 +83,15 @@ pub(crate) struct Journal {
 #[derive(Debug)]
 struct State {
     script: Script,
-    /// Where requests are written, and who takes secrets out of them.
+    /// Where requests are logged, and the redactor for them.
     log: Option<(File, Redactor)>,
     log_failed: Option<io::Error>,
     kept: Vec<Logged>,
     failures: Vec<String>,
     notes: Vec<String>,
-    /// The model was asked.
+    /// Whether any request to the model arrived.
     asked: bool,
-    /// By who asked.
+    /// The tokens of each lane.
     tokens: BTreeMap<Lane, Usage>,
     answers: u64,
 }
@@ -117,19 +117,19 @@ impl Journal {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a request asks.
+    /// Reads what a request asks.
     pub(crate) fn read(&self, api: Api, headers: &BTreeMap<String, String>, body: &Json) -> Option<Asked> {
         Asked::of(api, headers, body, self.state().script.given())
     }
 
-    /// The answer to a request, and its number.
+    /// Returns the answer to a request, and its number.
     pub(crate) fn choose(&self, facts: &Facts) -> (Choice, u64) {
         let mut state = self.state();
         state.answers += 1;
         (state.script.choose(facts), state.answers)
     }
 
-    /// How long it serves.
+    /// Returns how long it has been serving.
     pub(crate) fn elapsed_ms(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
@@ -140,7 +140,7 @@ impl Journal {
         }
         let mut state = self.state();
         state.asked |= logged.facts.is_some();
-        // A program may ask again in other words: once is enough.
+        // A program may try again with other words. One failure is enough.
         if let Some(failure) = logged.failure.as_ref().filter(|failure| state.failures.last() != Some(failure)) {
             state.failures.push(failure.clone());
         }
@@ -155,7 +155,7 @@ impl Journal {
         }
     }
 
-    /// An answer was given whole.
+    /// Counts an answer that was sent completely.
     pub(crate) fn count(&self, lane: Lane, usage: Usage) {
         *self.state().tokens.entry(lane).or_insert(Usage::NONE) += usage;
     }
@@ -176,7 +176,7 @@ impl Journal {
         self.state().tokens.clone()
     }
 
-    /// Something that may be a slip.
+    /// Notes a possible mistake.
     pub(crate) fn note(&self, note: String) {
         let mut state = self.state();
         if !state.notes.contains(&note) {
@@ -190,7 +190,7 @@ impl Journal {
         state.notes.iter().cloned().chain(unasked).collect()
     }
 
-    /// What was not as the scenario says, so far and, if all is over, in whole.
+    /// Returns what differs from the scenario, so far or, once all is over, in total.
     pub(crate) fn failures(&self) -> Vec<String> {
         let state = self.state();
         let log = state.log_failed.iter().map(|error| format!("the log could not be written: {error}"));

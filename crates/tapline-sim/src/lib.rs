@@ -46,7 +46,7 @@ pub use scenario::{
 };
 pub use sim::{Sim, SimOptions};
 
-/// The README's example compiles.
+/// Checks that the README's example compiles.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

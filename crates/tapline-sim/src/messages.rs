@@ -1,17 +1,17 @@
-//! An answer as the Messages API gives it, which Claude Code asks.
+//! An answer in the format of the Messages API, which Claude Code uses.
 
 use serde_json::Value;
 
 use crate::answer::{Answer, event};
 use crate::scenario::Block;
 
-/// The tool that Claude Code offers for answers that must fit a schema.
+/// The tool that Claude Code offers for answers that must match a schema.
 const STRUCTURED: &str = "StructuredOutput";
-/// What is signed in a thought; nobody checks it here.
+/// The signature of a thought. Nobody checks it here.
 const SIGNATURE: &str = "c2ltdWxhdGVk";
 
 pub(crate) fn events(answer: Answer<'_>) -> Vec<String> {
-    // As in life: what the output will be is not known yet.
+    // As in the real API, the number of output tokens is not known yet.
     let message = message(answer, "", None, 1);
     let start = event("message_start", &format!(r#"{{"type":"message_start","message":{message}}}"#));
     let mut out = vec![start, event("ping", r#"{"type":"ping"}"#)];
@@ -39,7 +39,7 @@ pub(crate) fn document(answer: Answer<'_>) -> String {
     message(answer, &blocks.join(","), Some(stop_reason(answer)), answer.usage.output_tokens)
 }
 
-/// Written as it is, not built: a block may hold what is no value of Rust's (half an emoji).
+/// The text is written directly, because a block may hold what a Rust string cannot: half an emoji.
 fn message(answer: Answer<'_>, content: &str, stop_reason: Option<&str>, output: u64) -> String {
     let (id, model, reason, usage) = (answer.id, Value::from(answer.model), Value::from(stop_reason), usage(answer, output));
     format!(
@@ -60,7 +60,7 @@ fn stop_reason(answer: Answer<'_>) -> &str {
     answer.turn.stop_reason.as_deref().unwrap_or(usual)
 }
 
-/// How a block begins, and the deltas that fill it.
+/// Returns how a block begins, and the deltas that fill it.
 fn parts(answer: Answer<'_>, index: usize, block: &Block) -> (String, Vec<String>) {
     let chunk = answer.turn.pace.chunk.get();
     let call = |name: &str, id: Option<&str>, input: &Value| {
@@ -90,7 +90,7 @@ fn tool_use(id: &str, name: &str, input: &str) -> String {
     format!(r#"{{"type":"tool_use","id":{},"name":{},"input":{input}}}"#, Value::from(id), Value::from(name))
 }
 
-/// A block all at once.
+/// Returns a whole block.
 fn whole(answer: Answer<'_>, index: usize, block: &Block) -> String {
     let call =
         |name: &str, id: Option<&str>, input: &Value| tool_use(&answer.call_id("toolu", id, index), name, &input.to_string());

@@ -1,5 +1,5 @@
-//! An agent that plays a recording to any host: the same bytes, the same end, at any speed, with faults on demand.
-//! It waits for the host's input where the agent waited, and uses the host's own ids in its answers.
+//! An agent that plays a recording to any host: the same bytes and the same end, at any speed, with faults on demand.
+//! It waits for the host's input where the recorded agent waited, and uses the host's own ids in its answers.
 
 mod frame;
 mod host;
@@ -24,7 +24,7 @@ use order::{Inputs, Next, Sent};
 /// How to play a recording.
 #[derive(Clone, Debug, Default)]
 pub struct ReplayOptions {
-    /// How fast.
+    /// The speed.
     pub speed: Speed,
     /// The maximum number of bytes per write.
     pub chunks: Option<NonZeroUsize>,
@@ -34,9 +34,9 @@ pub struct ReplayOptions {
     pub hang_at: Option<u64>,
     /// Leave out the lines that end a turn.
     pub drop_result: bool,
-    /// End where the host does not follow the recording.
+    /// End if the host does not follow the recording.
     pub strict: bool,
-    /// When set, a replay that hangs continues: for replays in the same process.
+    /// Once set, a replay that hangs continues. It is for replays in the same process.
     pub released: Arc<AtomicBool>,
 }
 
@@ -52,7 +52,7 @@ pub enum Speed {
 
 /// The host's ends of the streams.
 pub struct HostEnds {
-    /// What the host sends; `None` if there is no stdin.
+    /// What the host sends. `None` if there is no stdin.
     pub stdin: Option<Box<dyn Read + Send>>,
     /// The host's end of stdout.
     pub stdout: Box<dyn Write + Send>,
@@ -71,19 +71,19 @@ impl std::fmt::Debug for HostEnds {
 pub enum Played {
     /// With the recorded exit code.
     Exit(i32),
-    /// With the recorded signal, by name.
+    /// With the recorded signal.
     Signal(String),
-    /// The recording does not say how.
+    /// The recording does not say how the run ended.
     NoEnd,
-    /// The host did not follow the recording: where.
+    /// The host did not follow the recording. The text says where.
     Departed(String),
     /// The host stopped reading.
     Unread,
 }
 
-/// A host that is held to what was recorded is given so long to close its end.
+/// In strict mode, how long the host has to close its end.
 const SETTLE: Duration = Duration::from_millis(500);
-/// So much is read at once.
+/// How much is read at once.
 const PIECE: usize = 256 << 10;
 
 /// Plays a recording.
@@ -137,7 +137,7 @@ pub fn replay(recording: &Recording, options: &ReplayOptions, host: HostEnds) ->
     })
 }
 
-/// The answers to the host's requests, by the recorded ids.
+/// Reads the answers to the host's requests, by their recorded ids.
 fn answers(stdout: &Path) -> io::Result<HashMap<String, Vec<u8>>> {
     let mut reader = BufReader::with_capacity(PIECE, File::open(stdout)?);
     let (mut answers, mut line) = (HashMap::new(), Vec::new());
@@ -156,34 +156,34 @@ struct Player<'o> {
     out: Box<dyn Write + Send>,
     err: Box<dyn Write + Send>,
     files: [Option<File>; 2],
-    /// How far each is played.
+    /// How far each file was played.
     played: [u64; 2],
     stdout: PathBuf,
-    /// The answers to the host's requests, by the recorded ids, once one is wanted before its time;
+    /// The answers to the host's requests, by their recorded ids. Read once one is needed early.
     answers: Option<HashMap<String, Vec<u8>>>,
-    /// it was looked for these;
+    /// The ids for which an early answer was looked up.
     tried: HashSet<String>,
-    /// and these were given.
+    /// The ids that were answered early.
     ahead: HashSet<String>,
-    /// Whether lines must be looked at.
+    /// Whether lines must be inspected.
     by_line: bool,
-    /// The line that is not whole yet.
+    /// The incomplete line.
     pending: Vec<u8>,
-    /// Half of a line was written: the rest is not looked at.
+    /// Whether half of a line was written, so the rest of it is not inspected.
     torn: bool,
-    /// What is to be written, at the latest before anything is waited for.
+    /// What is to be written, at the latest before waiting for anything.
     ready: Vec<u8>,
     lines: u64,
-    /// What happened last: when it was, and when it is.
+    /// The last event: its recorded time, and its time now.
     last: (Duration, Instant),
     buffer: Vec<u8>,
     told: bool,
 }
 
-/// Whether the playing goes on.
+/// `Some` if the replay has ended.
 type Flow = io::Result<Option<Played>>;
 
-/// Goes on, or ends what calls.
+/// Returns from the function if the replay has ended.
 macro_rules! go_on {
     ($flow:expr) => {
         if let Some(ended) = $flow? {
@@ -209,14 +209,14 @@ impl Player<'_> {
                 }
             }
         }
-        // Half a line at the end is played too.
+        // An incomplete line at the end is played, too.
         let rest = std::mem::take(&mut self.pending);
         if !rest.is_empty() && !self.is_stopped() {
             self.line(&rest)?;
         }
         self.flush()?;
         if self.options.strict {
-            // What the host sends last may still be on its way.
+            // The host's last input may still be on its way.
             self.host.settle(SETTLE);
         }
         match self.host.urgent() {
@@ -229,12 +229,12 @@ impl Player<'_> {
         self.options.stop_after.is_some_and(|most| self.lines >= most)
     }
 
-    /// Waits as long as the agent took.
+    /// Waits as long as the recorded agent took.
     fn pause(&mut self, at: Duration) -> Flow {
         let Speed::Times(factor) = self.options.speed else { return Ok(None) };
         let gap = at.saturating_sub(self.last.0).as_secs_f64() / factor;
         let due = Duration::try_from_secs_f64(gap).ok().and_then(|gap| self.last.1.checked_add(gap));
-        // What lies beyond all time is not waited for.
+        // A time that cannot be represented is not waited for.
         let due = due.unwrap_or(self.last.1);
         if due > Instant::now() {
             self.flush()?;
@@ -252,7 +252,7 @@ impl Player<'_> {
     fn wait(&mut self, sent: Sent, at: Duration) -> Flow {
         self.flush()?;
         if !self.pending.is_empty() && !self.host.comes_soon(sent) {
-            // The host may wait for just this half of a line.
+            // The host may wait for exactly this half of a line.
             let half = std::mem::take(&mut self.pending);
             write_in(&mut self.out, &half, self.options.chunks)?;
             self.torn = true;
@@ -268,7 +268,7 @@ impl Player<'_> {
         Ok(None)
     }
 
-    /// Does what the host wants first.
+    /// Does what the host needs first.
     fn heed(&mut self, urgent: Woken) -> Flow {
         match urgent {
             Woken::Ready => {}
@@ -298,7 +298,7 @@ impl Player<'_> {
         Ok(None)
     }
 
-    /// Plays a stream on to this byte.
+    /// Plays a stream up to this byte.
     fn advance(&mut self, stream: Stream, end: u64) -> Flow {
         let which = usize::from(stream == Stream::Stderr);
         while self.played[which] < end {
@@ -317,7 +317,7 @@ impl Player<'_> {
             };
             self.buffer = buffer;
             go_on!(flow);
-            // The file ends before its time.
+            // The file is shorter than `times` says.
             if count == 0 || self.is_stopped() {
                 return Ok(None);
             }
@@ -337,7 +337,7 @@ impl Player<'_> {
             self.count()?;
             return self.lines_of(&bytes[end..]);
         }
-        // The line that is under way first.
+        // The incomplete line comes first.
         let under_way =
             if self.pending.is_empty() { 0 } else { memchr::memchr(b'\n', bytes).map_or(bytes.len(), |end| end + 1) };
         let (head, mut rest) = bytes.split_at(under_way);
@@ -349,7 +349,7 @@ impl Player<'_> {
         let counts = self.options.stop_after.is_some() || self.options.hang_at.is_some() || self.options.drop_result;
         let whole = memchr::memrchr(b'\n', rest).map_or(0, |end| end + 1);
         if !counts && !self.host.maps_messages() && !may_answer(&rest[..whole]) {
-            // Most of what is said needs no look: no line of it answers the host.
+            // Most output need not be inspected: no line of it answers the host.
             self.flush()?;
             write_in(&mut self.out, &rest[..whole], self.options.chunks)?;
             rest = &rest[whole..];
@@ -384,7 +384,7 @@ impl Player<'_> {
         Ok(())
     }
 
-    /// One more line is said.
+    /// Counts a line of output.
     fn count(&mut self) -> io::Result<()> {
         self.lines += 1;
         if self.options.hang_at == Some(self.lines) {
@@ -396,7 +396,7 @@ impl Player<'_> {
 
     fn flush(&mut self) -> io::Result<()> {
         if self.torn {
-            // Nothing may stand in the middle of a line.
+            // Nothing may be written in the middle of a line.
             return Ok(());
         }
         let ready = std::mem::take(&mut self.ready);
@@ -406,7 +406,7 @@ impl Player<'_> {
         Ok(())
     }
 
-    /// Stays, until somebody ends this process, or the test that has it is over.
+    /// Hangs until the process is killed, or the test that owns it ends.
     fn hang(&self) {
         while !self.options.released.load(Ordering::Acquire) {
             std::thread::park_timeout(Duration::from_millis(50));
@@ -422,7 +422,7 @@ fn write_in(to: &mut dyn Write, bytes: &[u8], chunks: Option<NonZeroUsize>) -> i
     Ok(())
 }
 
-/// The recorded agent's version.
+/// Returns the recorded agent's version.
 pub fn recorded_version(recording: &Recording) -> Option<String> {
     let mut head = vec![0; 1 << 20];
     let mut file = File::open(recording.stdout()).ok()?;

@@ -1,4 +1,4 @@
-//! An answer as the Responses API gives it, which Codex asks.
+//! An answer in the format of the Responses API, which Codex uses.
 
 use serde_json::{Value, json};
 
@@ -61,7 +61,7 @@ fn response(answer: Answer<'_>, status: &str, output: &str, used: bool) -> Strin
     )
 }
 
-/// This API counts what was cached among the input.
+/// In this API, the input tokens include the cached ones.
 fn usage(answer: Answer<'_>) -> Value {
     let usage = answer.usage;
     let parts = [usage.input_tokens, usage.cache_read_input_tokens, usage.cache_creation_input_tokens];
@@ -75,7 +75,7 @@ fn usage(answer: Answer<'_>) -> Value {
     })
 }
 
-/// A block all at once.
+/// Returns a whole block.
 fn item(answer: Answer<'_>, index: usize, block: &Block) -> String {
     let message = |text: &Text| {
         let id = format!("msg_{}_{index}", answer.id);

@@ -1,5 +1,5 @@
-//! A scenario: the model's answers, turn by turn, and faults on the way. Read from TOML or JSON; an error
-//! has a line and a reason. docs/SIM.md describes it, `tapline sim --example` prints one.
+//! A scenario: the model's answers, turn by turn, and faults. It is read from TOML or JSON; an error has a line and a
+//! reason. docs/SIM.md describes it, and `tapline sim --example` prints one.
 
 mod fault;
 mod pattern;
@@ -25,11 +25,11 @@ pub const EXAMPLE: &str = include_str!("scenario/example.toml");
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Scenario {
-    /// The model name in the answers; by default the one in the request.
+    /// The model name in the answers. The default is the one in the request.
     pub model: Option<String>,
     /// The usage of turns without their own.
     pub usage: Usage,
-    /// The answer to requests outside the conversation (a title, a summary) that no turn matches.
+    /// The answer to requests outside the conversation (such as a title or a summary) that no turn matches.
     pub side: Option<String>,
     /// Expectations at the end.
     pub expect: Whole,
@@ -48,7 +48,7 @@ pub struct Whole {
     pub all_turns: bool,
 }
 
-/// How often.
+/// How often something happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Times {
     /// This many times.
@@ -58,7 +58,7 @@ pub enum Times {
 }
 
 impl Scenario {
-    /// Reads a scenario: JSON if it starts with `{`, else TOML.
+    /// Parses a scenario: as JSON if it starts with `{`, otherwise as TOML.
     pub fn parse(text: &str) -> Result<Self, ScenarioError> {
         let text = text.trim_start_matches('\u{feff}');
         if text.trim_start().starts_with('{') {
@@ -109,7 +109,7 @@ impl<'de> Deserialize<'de> for Times {
     }
 }
 
-/// Refuses headers that cannot be sent.
+/// Rejects headers that cannot be sent.
 fn check_headers(headers: &BTreeMap<String, String>) -> Result<(), String> {
     for (name, value) in headers {
         let fine = HeaderName::from_bytes(name.as_bytes()).is_ok() && HeaderValue::from_str(value).is_ok();

@@ -1,20 +1,20 @@
-//! Which turn answers a request: the first in the scenario that is for it and not used up.
+//! Chooses the turn that answers a request: the first one in the scenario that matches and is not used up.
 
 use std::collections::HashSet;
 
 use crate::scenario::{Block, Facts, Fault, Lane, Scenario, Times, Turn};
 
-/// A scenario and how far it is.
+/// A scenario and its progress.
 #[derive(Debug)]
 pub(crate) struct Script {
     scenario: Scenario,
     used: Vec<Used>,
     requests: u64,
-    /// What sub-agents were started with.
+    /// The prompts that sub-agents were started with.
     given: HashSet<String>,
 }
 
-/// How far a turn is.
+/// The progress of a turn.
 #[derive(Clone, Debug, Default)]
 struct Used {
     answers: u64,
@@ -22,18 +22,18 @@ struct Used {
     faults: Vec<u64>,
 }
 
-/// What a request is answered with.
+/// The answer to a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Choice {
-    /// A turn, its place in the scenario, and how often it answered before.
+    /// A turn, its index in the scenario, and how often it has answered before.
     Turn { at: usize, turn: Turn, before: u64 },
-    /// Something that goes wrong instead of, or in the middle of, a turn.
+    /// A fault, instead of a turn or in the middle of it.
     Fault { at: usize, turn: Turn, before: u64, fault: Fault },
-    /// The short text for what is asked beside the conversation.
+    /// The short text for a request outside the conversation.
     Side(String),
-    /// There is no turn for it: why.
+    /// No turn answers it. The text says why.
     Nothing(String),
-    /// The request is not what the turn expects: why.
+    /// The request is not what the turn expects. The text says why.
     Departs { at: usize, why: String },
 }
 
@@ -56,12 +56,12 @@ impl Script {
         &self.scenario
     }
 
-    /// What sub-agents were started with so far.
+    /// Returns the prompts that sub-agents were started with so far.
     pub(crate) fn given(&self) -> &HashSet<String> {
         &self.given
     }
 
-    /// The answer to a request. A fault is used up by it, a turn too.
+    /// Chooses the answer to a request. It uses up a fault or a turn.
     pub(crate) fn choose(&mut self, facts: &Facts) -> Choice {
         let is_for = |turn: &Turn| turn.when.departure(facts).is_none() && turn.when.agent.unwrap_or_default() == facts.lane;
         let turns = self.scenario.turns.iter().zip(&mut self.used).enumerate();
@@ -107,7 +107,7 @@ impl Script {
         )
     }
 
-    /// What does not hold now that all is over.
+    /// Returns the expectations that are not met at the end.
     pub(crate) fn unmet(&self) -> Vec<String> {
         let expect = &self.scenario.expect;
         let requests = expect.requests.filter(|requests| *requests != self.requests);
@@ -126,7 +126,7 @@ impl Script {
     }
 }
 
-/// The prompt of a sub-agent that a block starts.
+/// Returns the prompt of the sub-agent that a block starts.
 fn given_by(block: &Block) -> Option<String> {
     match block {
         Block::Tool(tool) if matches!(tool.name.as_str(), "Task" | "Agent") => tool.input["prompt"].as_str().map(str::to_owned),
@@ -135,7 +135,7 @@ fn given_by(block: &Block) -> Option<String> {
 }
 
 impl Turn {
-    /// What messages call it.
+    /// Returns the turn's name in messages.
     pub(crate) fn called(&self, at: usize) -> String {
         match &self.name {
             Some(name) => format!("turn {} ({name})", at + 1),

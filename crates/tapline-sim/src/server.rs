@@ -1,5 +1,5 @@
-//! The scripted model's server: reads a request, has the script choose, and sends the answer at its pace, with what is to go
-//! wrong on the way.
+//! The server of the scripted model: reads a request, lets the script choose, and sends the answer at its pace and with
+//! its faults.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,16 +26,16 @@ use crate::scenario::{Block, Fault, Kind, Lane, Pace, Turn, Usage};
 use crate::script::Choice;
 use crate::{messages, responses};
 
-/// No request is longer.
+/// The longest request.
 const LONGEST: usize = 256 << 20;
-/// What was sent before a connection is cut is given this long to leave.
+/// How long data that was sent has to leave before the connection is cut.
 const FLUSH: Duration = Duration::from_millis(30);
 
 /// Serves until it is dropped.
 pub(crate) async fn serve(listener: TcpListener, journal: Arc<Journal>) {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            // Out of descriptors, say: it is tried again.
+            // For example, there are no file descriptors left. Try again.
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
@@ -47,17 +47,17 @@ async fn connection(stream: TcpStream, journal: Arc<Journal>) {
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request| {
         let journal = Arc::clone(&journal);
-        // Without an answer the connection is cut.
+        // Without an answer, the connection is cut.
         async move { respond(request, &journal).await.ok_or(io::Error::from(io::ErrorKind::ConnectionReset)) }
     });
-    // A client that leaves in the middle is no failure.
+    // It is not a failure if a client disconnects early.
     let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
-/// What is sent back.
+/// The body that is sent.
 enum Sent {
     Whole(Option<Bytes>),
-    /// Piece by piece; an error cuts the connection.
+    /// In pieces. An error cuts the connection.
     Pieces(Receiver<io::Result<Bytes>>),
 }
 
@@ -97,7 +97,7 @@ async fn respond(request: Request<Incoming>, journal: &Arc<Journal>) -> Option<R
     }
 }
 
-/// The answer to what is no question to the model.
+/// Answers a request that is not for the model.
 fn beside(method: &Method, path: &str, logged: Logged, journal: &Journal) -> Response<Sent> {
     let (status, value) = match (method, path) {
         (&Method::POST, path) if path.ends_with("/messages/count_tokens") => {
@@ -121,7 +121,7 @@ fn plain(journal: &Journal, logged: Logged, status: StatusCode, value: &Value) -
     document(status, &value.to_string())
 }
 
-/// The answer; none where there is to be none.
+/// Answers a request. Returns `None` if there is to be no answer.
 async fn answer(api: Api, mut logged: Logged, journal: &Arc<Journal>) -> Option<Response<Sent>> {
     let refuse = |logged: Logged, message: &str| {
         let error = error_document(api, "invalid_request_error", &format!("tapline sim: {message}"));
@@ -152,7 +152,7 @@ async fn answer(api: Api, mut logged: Logged, journal: &Arc<Journal>) -> Option<
             (turn, id_of(at, before), Some(fault))
         }
     };
-    // What goes wrong instead of an answer.
+    // Faults instead of an answer.
     match &fault {
         Some(Fault { kind: Kind::Error { status, kind, message, headers }, after, .. }) if after.is_none() || !asked.stream => {
             let status = StatusCode::from_u16(*status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -186,7 +186,7 @@ async fn answer(api: Api, mut logged: Logged, journal: &Arc<Journal>) -> Option<
     Some(response)
 }
 
-/// An answer in the words of an API.
+/// Formats an answer for an API.
 fn worded(answer: Answer<'_>, api: Api, stream: bool) -> Body {
     match (api, stream) {
         (Api::Messages, true) => Body::Events(messages::events(answer)),
@@ -201,7 +201,7 @@ fn id_of(at: usize, before: u64) -> String {
     if before == 0 { format!("sim_{turn}") } else { format!("sim_{turn}_{}", before + 1) }
 }
 
-/// An answer under way.
+/// An answer that is being sent.
 struct Sending {
     api: Api,
     pace: Pace,
@@ -211,7 +211,7 @@ struct Sending {
     journal: Arc<Journal>,
 }
 
-/// Sends an answer. Nobody waits for it: the client may leave at any time.
+/// Sends an answer. The client may disconnect at any time.
 async fn send(sending: Sending, body: Body, sender: Sender<io::Result<Bytes>>) {
     let pieces = match (body, sending.fault.as_ref().map(|fault| &fault.kind)) {
         (Body::Events(events), _) => events,
@@ -219,7 +219,7 @@ async fn send(sending: Sending, body: Body, sender: Sender<io::Result<Bytes>>) {
             let _ = write(&sender, data, None).await;
             return;
         }
-        // A document has no events: what goes wrong goes wrong in its middle.
+        // A document has no events, so the fault happens in its middle.
         (Body::Document(text), _) => {
             let middle = (0..=text.len() / 2).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
             let (head, tail) = text.split_at(middle);
@@ -249,7 +249,7 @@ async fn send(sending: Sending, body: Body, sender: Sender<io::Result<Bytes>>) {
             tokio::time::sleep(sending.pace.between).await;
         }
         if at + 1 == pieces.len() {
-            // Before it has all of it: whoever has the answer finds it counted.
+            // Count before the last piece is sent, so that whoever has the answer finds it counted.
             sending.journal.count(sending.lane, sending.usage);
         }
         if write(&sender, piece, sending.pace.split.map(std::num::NonZeroUsize::get)).await.is_none() {
@@ -258,7 +258,7 @@ async fn send(sending: Sending, body: Body, sender: Sender<io::Result<Bytes>>) {
     }
 }
 
-/// Whether an event is a piece of text that comes bit by bit.
+/// Returns whether an event is a delta of a block.
 fn is_delta(event: &str) -> bool {
     event.lines().next().is_some_and(|name| name.ends_with("delta") && !name.ends_with("message_delta"))
 }

@@ -36,7 +36,7 @@ pub struct Sim {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Options of a sim.
+/// The options of a sim.
 #[derive(Clone, Debug)]
 pub struct SimOptions {
     /// The address. Port 0 picks a free port.
@@ -49,7 +49,7 @@ pub struct SimOptions {
     pub redactor: Redactor,
     /// Called with every request.
     pub on_request: Option<fn(&Logged)>,
-    /// The HOME to use; by default a fresh one, which is removed with the sim.
+    /// The HOME to use. The default is a new one, which is removed with the sim.
     pub home: Option<PathBuf>,
 }
 
@@ -90,69 +90,70 @@ impl Sim {
                     _ = stopped => {}
                 }
             });
-            // What still hangs is not waited for.
+            // Connections that still hang are not waited for.
             runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new().name("tapline-sim".to_owned()).spawn(run).map_err(SimError::Thread)?;
         Ok(Self { address, journal, home, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// The address that it listens on.
+    /// Returns the address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Its URL, for `ANTHROPIC_BASE_URL`.
+    /// Returns its URL, for `ANTHROPIC_BASE_URL`.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// A command that uses only this model and inherits only PATH, TERM and LANG.
+    /// Returns a command that uses only this model and inherits only PATH, TERM and LANG.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.env_clear().envs(self.environment());
         command
     }
 
-    /// The whole environment of an agent that uses only this model: its own HOME, a dummy key,
-    /// PATH, TERM and LANG of this process, and nothing else.
+    /// Returns the whole environment of an agent that uses only this model: its own HOME, a dummy key, PATH, TERM and
+    /// LANG of this process, and nothing else.
     pub fn environment(&self) -> Vec<(String, OsString)> {
         home::environment(self.address, self.home.path())
     }
 
-    /// The variables that an agent in another environment needs to use this model. Remove [`Sim::LOGINS`] from that environment.
+    /// Returns the variables that an agent in another environment needs to use this model. Remove [`Sim::LOGINS`] from
+    /// that environment.
     pub fn variables(&self) -> Vec<(String, OsString)> {
         home::variables(self.address).into_iter().chain(home::folders(self.home.path())).collect()
     }
 
-    /// The HOME of its agents. It is removed with the sim.
+    /// Returns the HOME of its agents. It is removed with the sim, unless it was given.
     pub fn home(&self) -> &Path {
         self.home.path()
     }
 
-    /// The requests so far.
+    /// Returns the requests so far.
     pub fn requests(&self) -> Vec<Logged> {
         self.journal.kept()
     }
 
-    /// The tokens of all complete answers.
+    /// Returns the tokens of all complete answers.
     pub fn tokens(&self) -> Usage {
         let mut sum = Usage::NONE;
         self.journal.tokens().into_values().for_each(|usage| sum += usage);
         sum
     }
 
-    /// The tokens of the answers to one kind of agent.
+    /// Returns the tokens of the answers to one kind of agent.
     pub fn tokens_of(&self, lane: Lane) -> Usage {
         self.journal.tokens().remove(&lane).unwrap_or(Usage::NONE)
     }
 
-    /// Possible mistakes in the scenario that are not failures.
+    /// Returns possible mistakes in the scenario that are not failures.
     pub fn notes(&self) -> Vec<String> {
         self.journal.notes()
     }
 
-    /// Failures: requests without a turn, and unmet expectations.
+    /// Returns the failures: requests without a turn, and unmet expectations.
     pub fn failures(&self) -> Vec<String> {
         self.journal.failures()
     }

@@ -11,7 +11,7 @@
 //! # }
 //! ```
 //!
-//! A conversation: each turn returns a value, and a callback answers the agent's permission questions.
+//! A conversation: each turn returns a value, and a callback answers the agent's permission requests.
 //!
 //! ```no_run
 //! # #[cfg(feature = "run")]
@@ -44,13 +44,13 @@
 //! # }
 //! ```
 //!
-//! * [`Agent`]: what to start, and its limits. `start` returns a run with one verdict, `session` a conversation. However it ends,
-//!   no process is left behind.
-//! * [`Session`], [`Control`]: turns and control requests. [`Permissions`], [`Permission`], [`HookEvent`], [`Tool`]: answers to what
-//!   the agent asks. [`Conversation`]: the same for Codex, with one run per turn.
+//! * [`Agent`]: what to start, and its limits. `start` returns a run with one verdict, and `session` a conversation.
+//!   However it ends, no process is left behind.
+//! * [`Session`], [`Control`]: turns and control requests. [`Permissions`], [`Permission`], [`HookEvent`], [`Tool`]:
+//!   answers to the agent's requests. [`Conversation`]: the same for Codex, with one run per turn.
 //! * [`Reader`], [`Decoder`], [`Input`]: turn bytes into [`Record`]s. Decoding never fails; a record keeps its exact bytes.
 //! * [`Fold`]: turns records into [`Step`]s, live and in bounded memory.
-//! * [`Collector`], [`Report`]: the sum of all steps: [`Verdict`], [`Ledger`], answer, calls.
+//! * [`Collector`], [`Report`]: the sum of all steps: [`Verdict`], [`Ledger`], answer, tool calls.
 
 #![forbid(unsafe_code)]
 
@@ -74,9 +74,9 @@ pub use tapline_protocol::{
 };
 #[cfg(feature = "run")]
 pub use tapline_runner::{
-    Agent, Answer, Answers, Control, Conversation, Delivery, ElicitationReply, Failure, HookEvent, HookQuestion, Message, Over,
-    Permission, PermissionQuestion, Priority, Running, RunningTurn, Sent, Session, SessionError, Settled, SettledBy,
-    StartError, Stopper, Tool, ToolResult, ToolServer, TurnReport, Update, ask,
+    Agent, Answer, Answers, Control, Conversation, Delivery, ElicitationReply, Failure, HookEvent, HookQuestion, Instead,
+    Message, Over, Permission, PermissionQuestion, Priority, Refusal, RunOption, Running, RunningTurn, Sent, Session,
+    SessionError, Settled, SettledBy, StartError, Stopper, Tool, ToolResult, ToolServer, TurnReport, Update, ask,
 };
 pub use tapline_session::{
     Advice, Category, Collector, Ending, Fold, Format, Ledger, Outcome, Report, Run, Step, Summary, TokenCounts, Verdict,
@@ -85,7 +85,7 @@ pub use tapline_session::{
 
 pub use tapline_session::permission::{Permissions, Rule, Ruling};
 
-/// Reads a whole stream, of either agent and in any format, and returns its report. Needs no feature.
+/// Reads a whole stream of any known agent and format, and returns its report. It needs no feature.
 ///
 /// ```
 /// use std::io::BufReader;
@@ -112,7 +112,7 @@ pub fn read_report(source: impl BufRead, ending: &Ending) -> io::Result<Report> 
     Ok(collector.report(summary, format, Run::default(), ending))
 }
 
-/// The examples of the READMEs compile.
+/// Checks that the examples in the READMEs compile.
 #[cfg(all(doctest, feature = "run"))]
 mod readme {
     #[doc = include_str!("../README.md")]

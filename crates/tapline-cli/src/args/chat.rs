@@ -10,20 +10,21 @@ use super::run::{AgentOptions, Kept, Whose};
 
 /// Talk with an agent, and answer its questions with a key
 ///
-/// At a terminal you type. If stdin is piped, or with --script, every line is a prompt, all in one conversation.
+/// At a terminal, you type the prompts. With --script, or if stdin is a pipe, every line is a prompt in one conversation.
 #[derive(Debug, Args)]
 #[command(after_long_help = KEYS)]
 pub(crate) struct Chat {
     /// The first prompt
     #[arg(value_name = "PROMPT")]
     pub(crate) prompt: Option<String>,
-    /// Read prompts from this file, one per line (a line that ends with `\` continues on the next); `-` is stdin
+    /// Read prompts from this file, one per line (a line that ends with `\` continues on the next line); `-` reads stdin
     #[arg(long, value_name = "FILE", conflicts_with = "prompt")]
     pub(crate) script: Option<PathBuf>,
     /// With a script: continue after a failed turn
     #[arg(long)]
     pub(crate) keep_going: bool,
-    /// Exit 1 for a success with one of these warnings, separated by commas: denied, max-tokens, … (`tapline help report` lists them)
+    /// Exit with 1 if a successful chat has one of these warnings, separated by commas: denied, max-tokens, … (`tapline help report`
+    /// lists them)
     #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = super::warning_code)]
     pub(crate) fail_on: Vec<&'static str>,
     /// With a script: what to print
@@ -37,8 +38,9 @@ pub(crate) struct Chat {
     /// Do not read or write the history of prompts
     #[arg(long)]
     pub(crate) no_history: bool,
-    /// Replace secrets (keys, tokens, passwords) in what is shown and recorded (`tapline help redact`). What you are asked to permit, and the history of
-    /// what you type, stay as they are
+    /// Replace secrets (keys, tokens, passwords) in the output and in the recording (`tapline help redact`)
+    ///
+    /// Permission questions, and the history of your prompts, are not changed.
     #[arg(long)]
     pub(crate) redact: bool,
     #[command(flatten)]
@@ -55,7 +57,7 @@ pub(crate) struct Chat {
 /// What a script prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ScriptFormat {
-    /// What happens, as `view` shows it
+    /// The steps, as `tapline view` shows them
     View,
     /// Only the answers, with an empty line between them
     Text,
@@ -64,11 +66,11 @@ pub(crate) enum ScriptFormat {
 }
 
 const KEYS: &str = "\
-Keys: Enter sends (while the agent works too: it reads the prompt as soon as it can), Alt-Enter or
-Ctrl-J starts a new line, Up and Down go through earlier prompts, Ctrl-C interrupts the turn (twice:
-ends the chat), Ctrl-D at an empty prompt ends the chat.
-Questions: y once, a always (in this chat), n no, w no and say why.
-Commands: /help /model /mode /cost /context /quit; all others go to the agent.
+Keys: Enter sends the prompt (while the agent works, the agent reads it as soon as it can).
+Alt-Enter or Ctrl-J starts a new line. Up and Down go through earlier prompts. Ctrl-C interrupts
+the turn; a second Ctrl-C ends the chat. Ctrl-D at an empty prompt ends the chat.
+Permission questions: y once, a always (in this chat), n no, w no and say why.
+Commands: /help /model /mode /cost /context /quit. All others go to the agent.
 
 Examples:
   tapline chat

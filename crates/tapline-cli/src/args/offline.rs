@@ -15,19 +15,21 @@ use crate::agents;
 
 /// Run an agent against a scripted model: offline, deterministic, free
 ///
-/// The scenario (TOML or JSON; `tapline help scenarios` describes it) lists the model's answers, turn by turn. The command after `--` runs
-/// with a fresh HOME, inherits only PATH, TERM and LANG, and is set up to use the scripted model only. The exit code is the
-/// command's, or 3 if that is 0 but the scenario's expectations were not met.
+/// The scenario (TOML or JSON; `tapline help scenarios`) lists the model's answers, turn by turn. The command after `--` runs with a
+/// fresh HOME, inherits only PATH, TERM and LANG, and can use only the scripted model. tapline exits with the command's exit code, or
+/// with 3 if the command succeeded but the scenario's expectations were not met.
 #[derive(Debug, Args)]
 #[command(after_long_help = SIM_EXAMPLES)]
 pub(crate) struct Sim {
     /// The scenario file; `-` reads stdin
     #[arg(value_name = "SCENARIO", required_unless_present = "example")]
     pub(crate) scenario: Option<PathBuf>,
-    /// Print a scenario to start from
+    /// Print an example scenario
     #[arg(long, conflicts_with_all = ["scenario", "listen", "log", "home", "env", "command"])]
     pub(crate) example: bool,
-    /// Serve on this address, like 127.0.0.1:8123, and print the variables to export; port 0 picks a free port. Without a command, serve until Ctrl-C
+    /// Serve on this address, such as 127.0.0.1:8123, and print the variables to export
+    ///
+    /// Port 0 picks a free port. Without a command, tapline serves until Ctrl-C.
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
     /// Append every request to this file, one JSON object per line
@@ -67,15 +69,15 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     found.ok_or_else(|| "write it like 127.0.0.1:8123; port 0 picks a free port".to_owned())
 }
 
-/// Record what a program (the host) and the agent that it starts exchange
+/// Record what an agent and the program that starts it (the host) send each other
 ///
-/// The host is the program that talks to the agent: an SDK, a bot, an editor. It starts `tapline tee` in place of the agent; tee starts the real
-/// agent and passes everything on unchanged, in both directions. Arguments after `--` go to the agent. A link to tapline named `claude` or `codex`
-/// does the same; `tapline shim` creates one.
+/// The host is the program that talks to the agent: an SDK, a bot, an editor. It starts `tapline tee` in place of the agent. tee starts
+/// the real agent and passes everything on unchanged, in both directions. Arguments after `--` go to the agent. A link to tapline named
+/// `claude` or `codex` does the same; `tapline shim` creates one.
 #[derive(Debug, Args)]
 #[command(after_long_help = TEE_EXAMPLES)]
 pub(crate) struct Tee {
-    /// The agent to start [default: by the program's name, else claude]
+    /// The agent to start [default: the one that the program is named after, else claude]
     #[arg(long, value_parser = agents::named())]
     pub(crate) agent: Option<Agent>,
     /// The agent's program [default: $TAPLINE_CLAUDE_BIN or $TAPLINE_CODEX_BIN, else on PATH]
@@ -109,8 +111,8 @@ impl Tee {
 
 /// Create a program named `claude` or `codex` that records the real agent, or replays a recording
 ///
-/// Let a host (the program that starts the agent: an SDK, a bot, an editor) start this stand-in: put the folder first in PATH, or give the
-/// host the stand-in's path (cli_path, pathToClaudeCodeExecutable).
+/// The host (the program that starts the agent: an SDK, a bot, an editor) then starts this stand-in. Put its folder first in PATH, or
+/// give the host the path of the stand-in (cli_path, pathToClaudeCodeExecutable).
 #[derive(Debug, Args)]
 #[command(after_long_help = SHIM_EXAMPLES)]
 pub(crate) struct Shim {
@@ -126,7 +128,7 @@ pub(crate) struct Shim {
     /// Record under this folder
     #[arg(long, value_name = "FOLDER", conflicts_with = "replay")]
     pub(crate) record_in: Option<PathBuf>,
-    /// Play this recording instead of starting the agent; in a folder of recordings, the one with the same arguments
+    /// Play this recording instead of starting the agent; in a folder of recordings, play the one with the same arguments
     #[arg(long, value_name = "RECORDING")]
     pub(crate) replay: Option<PathBuf>,
     /// With --replay: more arguments for `tapline replay`, after `--`
@@ -150,10 +152,10 @@ puts them.";
 #[derive(Debug, Args)]
 #[command(after_long_help = REPLAY_EXAMPLES)]
 pub(crate) struct Replay {
-    /// A recording, or a folder of recordings: then the one that was made with the same ARGS
+    /// A recording; or a folder of recordings, to play the one that was made with the same ARGS
     #[arg(value_name = "RECORDING")]
     pub(crate) recording: PathBuf,
-    /// How fast: real, a factor like 10, or instant
+    /// Set the speed: real, a factor such as 10, or instant
     #[arg(long, value_name = "SPEED", default_value = "real", value_parser = speed)]
     pub(crate) speed: Speed,
     /// Write at most this many bytes at a time

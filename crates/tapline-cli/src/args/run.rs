@@ -12,17 +12,18 @@ use tapline_session::Category;
 use super::Look;
 use crate::{agents, exit};
 
-/// Run an agent headless: live progress, one honest verdict, everything recorded, no process left behind
+/// Run an agent headless: show its progress, report how it ended, record everything, leave no process behind
 ///
-/// The prompt is PROMPT, `-` (stdin) or --prompt-file; without any of them it is read from stdin if stdin is a pipe or file. If there is a
-/// prompt, a pipe or file on stdin is added after it, as the agent itself does. Arguments after `--` go to the agent unchanged.
+/// Give the prompt as PROMPT, with --prompt-file, or on stdin (`-`). Without any of these, tapline reads the prompt from stdin if stdin
+/// is a pipe or a file. If there is a prompt, tapline adds a pipe or file on stdin after it, as the agents do. Arguments after `--` go
+/// to the agent unchanged.
 #[derive(Debug, Args)]
 #[command(after_help = exit::codes(), after_long_help = format!("{EXAMPLES}{}", exit::codes()))]
 pub(crate) struct Run {
     /// What to ask the agent, in quotes; `-` reads it from stdin
     #[arg(value_name = "PROMPT")]
     pub(crate) prompt: Option<String>,
-    /// The prompt, if it starts with `-`
+    /// The prompt; use this if it starts with `-`
     #[arg(long = "prompt", short = 'p', value_name = "PROMPT", conflicts_with = "prompt", allow_hyphen_values = true)]
     pub(crate) any_prompt: Option<String>,
     /// Read the prompt from a file
@@ -34,7 +35,7 @@ pub(crate) struct Run {
     /// Pass messages (one JSON object per line) from stdin to the agent as they arrive
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub(crate) input: Option<InputKind>,
-    /// Do not read stdin (by default, a pipe or file on stdin is added after the prompt)
+    /// Do not read stdin (by default, tapline adds a pipe or file on stdin after the prompt)
     #[arg(long, conflicts_with_all = ["input", "stdin_wait"])]
     pub(crate) no_stdin: bool,
     /// Wait this long for the first byte on stdin, then continue without it
@@ -96,22 +97,26 @@ pub(crate) struct AgentOptions {
     /// Continue in a copy; the original session stays unchanged
     #[arg(long)]
     pub(crate) fork: bool,
-    /// Tools that run without asking, separated by commas; can be repeated
+    /// Tools that the agent may use without asking, separated by commas; can be repeated
     #[arg(long, value_name = "TOOLS")]
     pub(crate) allowed_tools: Vec<String>,
     /// Tools that the agent may not use, separated by commas; can be repeated
     #[arg(long, value_name = "TOOLS")]
     pub(crate) disallowed_tools: Vec<String>,
-    /// What the agent may do without asking: default, acceptEdits, plan, dontAsk, auto, manual or bypassPermissions, if the agent's version has it
+    /// What the agent may do without asking: default, acceptEdits, plan, dontAsk, auto, manual or bypassPermissions (not every version
+    /// of the agent has all of these)
     #[arg(long, value_name = "MODE")]
     pub(crate) permission_mode: Option<String>,
-    /// Rules for what the agent may do (TOML; `tapline help permissions`). If no rule matches a call, the agent's own settings decide; if the agent asks, `run` denies the call and `chat` asks you
+    /// Let the rules in this file decide which tool calls the agent may make (TOML; `tapline help permissions`)
+    ///
+    /// If no rule matches a call, the agent's own settings decide. If the agent then asks for permission, `run` denies the call, and
+    /// `chat` asks you.
     #[arg(long, value_name = "FILE")]
     pub(crate) permissions: Option<PathBuf>,
     /// Stop after at most N requests to the model
     #[arg(long, value_name = "N")]
     pub(crate) max_turns: Option<u64>,
-    /// Stop once the run has cost this many dollars (the agent checks between requests, so it can cost slightly more)
+    /// Stop once the run has cost this many dollars (the agent checks between requests, so the run can cost slightly more)
     #[arg(long, value_name = "USD")]
     pub(crate) max_budget_usd: Option<f64>,
     /// Make the answer follow this JSON schema: a file, or the schema itself
@@ -135,10 +140,10 @@ pub(crate) struct AgentOptions {
     /// Add this file to the system prompt
     #[arg(long, value_name = "FILE", conflicts_with = "append_system_prompt")]
     pub(crate) append_system_prompt_file: Option<PathBuf>,
-    /// Request partial messages (on by default with the format live on a terminal)
+    /// Ask the agent for partial messages (the default for the format live on a terminal)
     #[arg(long)]
     pub(crate) partial: bool,
-    /// Set an environment variable (NAME=VALUE) or, with --clean-env, keep one (NAME); can be repeated
+    /// Set an environment variable of the agent (NAME=VALUE) or, with --clean-env, keep one (NAME); can be repeated
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub(crate) env: Vec<String>,
     /// Keep only the environment variables that every program needs (PATH, HOME, TERM, LANG …)
@@ -153,9 +158,10 @@ pub(crate) struct Shown {
     /// What to print [default: live on a terminal, else lines]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) format: Option<Format>,
-    /// Print only one value of the report: session.id, answer, ledger.cost_usd; repeat for more, each starts on its own line.
-    /// In GitHub Actions, text that the runner would take for a command is changed (`::error::` becomes `: :error::`); a script that
-    /// needs the exact value can use `x=$(GITHUB_ACTIONS= tapline …)`
+    /// Print one value of the report, such as session.id, answer or ledger.cost_usd; can be repeated
+    ///
+    /// Each value starts on its own line. In GitHub Actions, tapline changes text that the runner would take for a command
+    /// (`::error::` becomes `: :error::`). A script that needs the exact value can use `x=$(GITHUB_ACTIONS= tapline …)`.
     #[arg(long, value_name = "PATH", conflicts_with = "format")]
     pub(crate) get: Vec<String>,
     /// Pass on only these, separated by commas: types of lines (assistant, result, system/init; the format is stream-json), or
@@ -171,8 +177,9 @@ pub(crate) struct Shown {
     /// A name for this run in messages, the report and the recording
     #[arg(long, value_name = "NAME")]
     pub(crate) label: Option<String>,
-    /// Replace secrets (keys, tokens, passwords) in all output and in the recording (`tapline help redact`).
-    /// If CI or GITHUB_ACTIONS is set, stderr, summaries and the formats live, lines and text are always redacted
+    /// Replace secrets (keys, tokens, passwords) in all output and in the recording (`tapline help redact`)
+    ///
+    /// If CI or GITHUB_ACTIONS is set, tapline always replaces secrets on stderr, in summaries and in the formats live, lines and text.
     #[arg(long)]
     pub(crate) redact: bool,
     /// Write a summary in Markdown to this file
@@ -188,7 +195,7 @@ pub(crate) struct Shown {
 /// What is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// What happens, as `view` shows it, with a status line
+    /// The steps, as `tapline view` shows them, with a status line
     Live,
     /// One line per step, each with its time
     Lines,
@@ -219,16 +226,16 @@ pub(crate) struct Ending {
     /// Stop the run after this long: 90s, 10m, 1h30m
     #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub(crate) timeout: Option<Duration>,
-    /// Stop the run after this long without any output
+    /// Stop the run if the agent writes nothing for this long
     #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub(crate) idle_timeout: Option<Duration>,
-    /// Stop the agent if it is still running this long after its final result (10 minutes while its background tasks run)
+    /// Stop the agent if it still runs this long after its final result (10 minutes while its background tasks run)
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
     pub(crate) linger: Duration,
     /// How long to wait for the agent to stop before SIGTERM, and again before SIGKILL
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
     pub(crate) grace: Duration,
-    /// Retry up to N times if that can help, in the same session; after a rate limit, wait until it resets
+    /// Retry up to N times if that can help, in the same session; after a rate limit, wait until the limit resets
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) retry: u32,
     /// Wait this long before the first retry, and twice as long before each next one [default: 1s; 30s if the model is overloaded
@@ -239,10 +246,11 @@ pub(crate) struct Ending {
     /// no_result]
     #[arg(long, value_name = "CATEGORY", value_delimiter = ',', value_parser = super::category, requires = "retry")]
     pub(crate) retry_on: Vec<Category>,
-    /// Rules for the run; it is stopped when the first one is broken (`tapline help policy`)
+    /// Check the run against the rules in this file (TOML; `tapline help policy`); stop it when it breaks one
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
-    /// Exit with 1 for a success with one of these warnings, separated by commas: denied, max-tokens, … (`tapline help report` lists them)
+    /// Exit with 1 if a successful run has one of these warnings, separated by commas: denied, max-tokens, … (`tapline help report`
+    /// lists them)
     #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = super::warning_code)]
     pub(crate) fail_on: Vec<&'static str>,
     /// Exit with 1 for a success that is not clean: short for --fail-on with every code that makes it so
@@ -263,7 +271,7 @@ pub(crate) struct Kept {
     /// Do not record
     #[arg(long)]
     pub(crate) no_record: bool,
-    /// How often to flush the recording to disk, which protects it against a power failure
+    /// How often to flush the recording to disk, to protect it against a power failure
     #[arg(long, value_enum, default_value_t = SyncWhen::Second, value_name = "WHEN")]
     pub(crate) sync: SyncWhen,
 }
@@ -271,9 +279,9 @@ pub(crate) struct Kept {
 /// When a recording is put on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SyncWhen {
-    /// Once a second: at most the last second is lost
+    /// Once a second: a power failure costs at most the last second
     Second,
-    /// After every piece of output: nothing is lost, but every piece waits for the disk
+    /// After every piece of output: a power failure costs nothing, but every piece waits for the disk
     Always,
 }
 

@@ -1,7 +1,7 @@
 //! `tapline check`: what is odd about a stream, and whether it keeps a policy and permission rules.
 
+mod clean;
 mod held;
-mod told;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,8 +20,8 @@ use tapline_session::text::{count_of, one_line};
 use crate::args::{Check, Facts};
 use crate::source::Source;
 use crate::{ci, exit, output, secrets, store};
+use clean::CleanCheck;
 use held::Held;
-use told::CleanReading;
 
 pub(crate) fn run(args: &Check) -> Result<u8> {
     let redactor = if args.redact { Some(secrets::redactor()?) } else { None };
@@ -34,8 +34,9 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
     let file = args.stream.file.as_deref().map(store::meant).transpose()?;
     let mut held = Held::of(file.as_deref().filter(|_| rules.is_some()));
     let mut source = Source::open(file.as_ref(), &args.facts)?;
-    // Rules look at what was really done; what is told of it has no secrets.
-    let mut told = redactor.clone().map(|redactor| CleanReading::new(redactor, source.agent()));
+    // Rules look at what was really done; what is told of it, and what annotations tell in any case, has no secrets.
+    let public = redactor.clone().or_else(|| ci::is_job().then(|| ci::redactor().clone()));
+    let mut told = public.map(|redactor| CleanCheck::new(redactor, source.agent()));
     // Whether the run kept this policy is judged here, not taken from the run.
     let stopped_for = source.take_violation().filter(|_| policy.is_some());
     let took = source.took();
@@ -85,8 +86,10 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
     }
     if let Some(told) = &mut told {
         told.rest();
-        told.violations(&mut violations);
-        held.clean(told);
+        if args.redact {
+            told.violations(&mut violations);
+            held.clean(told);
+        }
     }
     violations.extend(held.violations());
     if summary.agent.is_none() && (policy.is_some() || rules.is_some()) {
@@ -94,9 +97,13 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
         violations.push(Violation { rule: "stream", message, line: None });
     }
     let mut report = checker.finish(&summary, violations, args.strict);
-    if let Some(told) = told {
-        told.report(&mut report, &ending);
-    }
+    let annotated = match told {
+        Some(told) if args.redact => {
+            told.report(&mut report, &ending);
+            None
+        }
+        told => told,
+    };
     if is_transcript {
         // It differs from a stream in every line, and was called by its name.
         report.drift.clear();
@@ -123,11 +130,18 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
         out.write_all(text.as_bytes())?;
     }
     out.flush()?;
-    for violation in report.violations.iter().take(SHOWN) {
+    let mut violations = report.violations;
+    if let Some(told) = annotated {
+        // A title may be cut out of a secret.
+        held.clean(&told);
+        violations.retain(|violation| violation.rule != held::DENIED);
+        violations.extend(held.violations());
+    }
+    for violation in violations.iter().take(SHOWN) {
         let what = if violation.rule == held::DENIED { "rule broken" } else { "policy violated" };
         ci::annotate(&format!("{what}: {}: {}", violation.rule, violation.message));
     }
-    if !report.ok && report.violations.is_empty() {
+    if !report.ok && violations.is_empty() {
         ci::annotate("something is odd about the stream (check --strict)");
     }
     Ok(if report.ok { 0 } else { exit::VIOLATED })

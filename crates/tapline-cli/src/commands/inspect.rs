@@ -13,7 +13,13 @@ use crate::{ci, exit, output, values};
 pub(crate) fn run(args: &Inspect) -> Result<u8> {
     values::check(&args.get)?;
     let source = Source::open(args.stream.file.as_ref(), &args.facts)?;
-    let mut source = if args.redact { source.redacted()? } else { source };
+    // What counts as a failure is asked for to have it in the exit code.
+    let judged = args.exit_status || !args.fail_on.is_empty();
+    let mut source = match args.redact {
+        true => source.redacted()?,
+        false if judged => source.annotated(),
+        false => source,
+    };
     let mut collector = match args.get.as_slice() {
         [] => Collector::default(),
         paths => Collector::for_paths(paths.iter().map(String::as_str)),
@@ -23,15 +29,13 @@ pub(crate) fn run(args: &Inspect) -> Result<u8> {
             collector.accept(step);
         }
     }
-    let (summary, format, ending, run) = source.finish();
+    let (summary, told, format, ending, run) = source.finish_annotated();
     let report = collector.report(summary.clone(), format, run, &ending);
-    // What counts as a failure is asked for to have it in the exit code.
-    let judged = args.exit_status || args.require_clean || !args.fail_on.is_empty();
     let mut code = if judged { report.verdict.exit_code() } else { 0 };
-    if let Some(why) = exit::failure(&report.verdict).filter(|_| code != 0) {
+    if let Some(why) = exit::failure(&told).filter(|_| code != 0) {
         ci::annotate(&why);
     }
-    if let Some(warning) = exit::warning(&report.verdict, &args.fail_on, args.require_clean).filter(|_| code == 0) {
+    if let Some(warning) = exit::warning(&told, &args.fail_on, args.require_clean).filter(|_| code == 0) {
         let why = exit::warned(&warning);
         // The summary itself shows the warning.
         let shown = args.get.is_empty() && !args.json;

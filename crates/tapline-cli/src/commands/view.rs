@@ -34,7 +34,11 @@ pub(crate) fn run(args: &View) -> Result<u8> {
         };
         match source {
             Ok(source) => {
-                let source = if args.redact { source.redacted()? } else { source };
+                let source = match args.redact {
+                    true => source.redacted()?,
+                    false if args.exit_status => source.annotated(),
+                    false => source,
+                };
                 let since = source.started().map_or(Times::SinceFirst, Times::Since);
                 let times = if args.times { since } else { Times::Hidden };
                 let verdict = show(source, TerminalOptions { times, ..options })?;
@@ -68,7 +72,7 @@ pub(crate) fn options(look: Look) -> TerminalOptions {
     }
 }
 
-/// Shows a stream as it comes, and returns its verdict.
+/// Shows a stream as it comes, and returns its verdict as annotations tell it.
 pub(crate) fn show(mut source: Source, options: TerminalOptions) -> Result<Verdict> {
     let mut renderer = Format::Terminal(options).renderer();
     let mut out = output::stdout();
@@ -100,8 +104,8 @@ pub(crate) fn show(mut source: Source, options: TerminalOptions) -> Result<Verdi
             out.write_all(renderer.step(&step).as_bytes())?;
         }
     }
-    let (summary, ..) = source.finish();
+    let (summary, told, ..) = source.finish_annotated();
     out.write_all(renderer.finish(&summary).as_bytes())?;
     out.flush()?;
-    Ok(summary.verdict)
+    Ok(told)
 }

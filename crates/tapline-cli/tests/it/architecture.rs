@@ -1,6 +1,7 @@
 //! The laws of ARCHITECTURE.md that a machine can hold.
 
 mod circles;
+mod flags;
 mod names;
 
 use std::path::{Path, PathBuf};

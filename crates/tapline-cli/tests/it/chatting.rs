@@ -67,6 +67,39 @@ fn ran_of(args: &[&str], lines: &str) -> Ran {
 }
 
 #[test]
+fn what_an_agent_refuses_is_told_with_our_flags() {
+    let codex = ["--agent", "codex"];
+    for (args, said) in [
+        (&["--fork"][..], "--fork: it needs a session to copy; use --resume ID or --continue"),
+        (&["--resume", "-x"], "--resume: `-x` is not a session id"),
+        (&["--json-schema", "[]"], "--json-schema: a schema must be an object"),
+        (
+            &["--", "--output-format=text"],
+            "--output-format after `--`: tapline reads stream-json; --format chooses what you see",
+        ),
+        (
+            &["--", "--replay-user-messages"],
+            "--replay-user-messages after `--`: without messages on its stdin the agent exits; use --input stream-json",
+        ),
+        (&[&codex[..], &["--fork"]].concat(), "--fork: it needs a session to copy; use --resume ID"),
+        (
+            &[&codex[..], &["--fork", "--continue"]].concat(),
+            "--fork: codex copies a session by its id, not the last one; use --resume ID",
+        ),
+        (&[&codex[..], &["--max-turns", "3"]].concat(), "--max-turns: codex has no such option; use --timeout"),
+        (&[&codex[..], &["--system-prompt", "x"]].concat(), "--system-prompt: codex has no such option; use --agent claude"),
+        (
+            &[&codex[..], &["--allowed-tools", "Read"]].concat(),
+            "--allowed-tools: codex has no such option, but a sandbox; use `-- -s read-only`",
+        ),
+        (&[&codex[..], &["--input", "stream-json"]].concat(), "--input stream-json: codex takes only one prompt"),
+    ] {
+        let ran = tapline(&[&["run", "go", "--no-record", "--bin", &fake()], args].concat());
+        assert_eq!((ran.code, ran.err.as_str()), (2, &*format!("tapline: {said}\n")), "{args:?}");
+    }
+}
+
+#[test]
 fn what_goes_with_what() {
     let folder = Folder::new("chat-usage");
     let rules = folder.file("rules.toml", "allow = [{ tool = \"Read\" }]\n");
@@ -78,7 +111,8 @@ fn what_goes_with_what() {
     assert_eq!(chat(SESSION, &["--permission-mode", "bypassPermissions"], "one\n").code, 0);
     let ran = tapline(&["run", "go", "--no-record", "--agent", "codex", "--bin", &fake(), "--permissions", &rules]);
     assert!(ran.code == 2 && ran.err.contains("--permissions: codex asks nobody"), "{}", ran.err);
-    assert!(ran.err.contains("-- -s read-only"), "what to use instead: {}", ran.err);
+    let instead = "use `-- -s read-only` or `-- -s workspace-write` (tapline check --permissions shows afterwards";
+    assert!(ran.err.contains(instead), "what to use instead: {}", ran.err);
     let ran = tapline(&["run", "go", "--no-record", "--input", "stream-json", "--bin", &fake(), "--permissions", &rules]);
     assert!(ran.code == 2 && ran.err.contains("the program that sends the messages"), "{}", ran.err);
     let wrong = folder.file("wrong.toml", "deny = [{ tool = [] }]\n");

@@ -226,7 +226,7 @@ fn a_policy_with_a_tool_that_nobody_knows_is_doubted_by_check_and_by_run() {
     assert_eq!((own.code, own.err.as_str()), (0, ""), "the session has such a tool");
     for (text, said) in [
         ("[calls]\nforbid = [\"bash\"]\n", "line 2: `calls.forbid`: no tool is called `bash`: did you mean `Bash`?"),
-        ("[[deny]]\ntool = \"Bash\"\n", "a permission file, which is given with --permissions"),
+        ("[[deny]]\ntool = \"Bash\"\n", "a permission file is given with --permissions"),
     ] {
         let policy = folder.file("wrong.toml", text);
         let checked = tapline(&["check", "--policy", &policy, &tools()]);
@@ -236,5 +236,5 @@ fn a_policy_with_a_tool_that_nobody_knows_is_doubted_by_check_and_by_run() {
     }
     let policy = folder.file("limits.toml", "[limits]\nturns = 5\n");
     let told = tapline(&["check", "--permissions", &policy, &tools()]);
-    assert!(told.code == 2 && told.err.contains("a policy, which is given with --policy"), "{}", told.err);
+    assert!(told.code == 2 && told.err.contains("a policy is given with --policy"), "{}", told.err);
 }

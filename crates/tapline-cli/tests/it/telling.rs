@@ -92,6 +92,62 @@ fn check_redact_tells_no_part_of_a_secret_that_a_title_or_a_message_cuts() {
     }
 }
 
+/// A session in which a title, an excerpt and an error are cut in the middle of this key, with the end of its last line.
+fn cut_in_the_middle_of(key: &str, ending: &str) -> String {
+    let long = |before: usize| format!("{} {key} behind", "y".repeat(before));
+    let denied =
+        json!({"type": "system", "subtype": "permission_denied", "tool_name": "Bash", "tool_use_id": "t0", "message": "no"});
+    let stream = commands(&[&format!("curl {}", long(170))]).replacen('\n', &format!("\n{}\n", long(100)), 1);
+    let (start, _) = stream.trim_end().rsplit_once('\n').unwrap();
+    let result = json!({"type": "result", "subtype": ending, "is_error": ending != "success", "result": long(4075), "num_turns": 1, "session_id": "s"});
+    format!("{start}\n{denied}\n{result}\n")
+}
+
+#[test]
+fn the_log_of_a_job_shows_no_part_of_a_secret_that_a_title_or_a_message_cuts() {
+    let folder = Folder::new("told-job");
+    let (key, seen) = (github(), "0123456789");
+    let rules = folder.file("rules.toml", "[[deny]]\ntool = \"Bash\"\ncommand = \"curl *\"\n");
+    let program = |name: &str, script: &str| {
+        let path = folder.file(name, &format!("#!/bin/sh\n{script}"));
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    };
+    let prompts = folder.file("prompts", "go\n");
+    for ending in ["success", "error_during_execution"] {
+        let stream = folder.file("stream.jsonl", &cut_in_the_middle_of(&key, ending));
+        // Denied in the stream, but not to `check`, which is to find that it ran.
+        let ran_it = std::fs::read_to_string(&stream).unwrap().replace("permission_denied", "status");
+        let ran_it = folder.file("ran.jsonl", &ran_it);
+        let agent = program("agent", &format!("cat '{stream}'\n"));
+        let listens = program(
+            "listens",
+            &format!(
+                "read -r line; id=${{line#*'\"request_id\":\"'}}; id=${{id%%'\"'*}}\nprintf '%s\\n' '{{\"type\":\"control_response\",\"response\":{{\"subtype\":\"success\",\"request_id\":\"'\"$id\"'\",\"response\":{{}}}}}}'\nread -r prompt\ncat '{stream}'\ncat >/dev/null\n"
+            ),
+        );
+        let run = ["run", "go", "--no-record", "--bin", &agent, "--fail-on", "denied"];
+        let chat = ["chat", "--script", &prompts, "--no-record", "--bin", &listens, "--fail-on", "denied"];
+        let mut all: Vec<Vec<&str>> = vec![
+            [&run[..], &["--get", "session.id"]].concat(),
+            vec!["inspect", "--exit-status", "--fail-on", "denied", "--get", "session.id", &stream],
+            vec!["view", "--exit-status", &stream],
+            vec!["check", "--permissions", &rules, &ran_it],
+        ];
+        for format in ["text", "json", "stream-json", "report"] {
+            all.push([&run[..], &["--format", format]].concat());
+        }
+        all.extend(["text", "stream-json"].map(|format| [&chat[..], &["--format", format]].concat()));
+        for args in all {
+            let Ran { code, out, err } = ran(command(&args).env("GITHUB_ACTIONS", "true").output().unwrap());
+            assert!(!err.contains(seen), "{args:?}: {err}");
+            assert!(err.contains("yyyyyyyy") || code == 0, "the rest is told: {args:?}: {err}");
+            assert!(err.contains("::error ") || code == 0, "{args:?}: {err}");
+            assert!(out.contains(&key) || !args.contains(&"stream-json"), "what a program reads is as it was: {args:?}: {out}");
+        }
+    }
+}
+
 /// A chat and a run with an agent that asks for this command and is denied.
 fn denied(folder: &Folder, input: &str, more: &[&str]) -> [Ran; 2] {
     let agent = agent(folder, &[("Bash", input), ("Bash", r#"{"command":"git status"}"#)]);

@@ -1,4 +1,4 @@
-//! Content blocks: what a message is made of.
+//! Content blocks: the parts of a message.
 
 use crate::json::{Json, Value};
 use crate::wire::{Read, frame, tagged};
@@ -11,12 +11,12 @@ pub enum Content {
     Absent,
     /// A plain string.
     Text(String),
-    /// A list of blocks; items that are no objects are kept as [`Block::NotObject`].
+    /// A list of blocks. Items that are not objects are kept as [`Block::NotObject`].
     Blocks(Vec<Block>),
 }
 
 impl Content {
-    /// The blocks, if content is a list.
+    /// Returns the blocks, if the content is a list.
     pub fn blocks(&self) -> &[Block] {
         match self {
             Self::Blocks(blocks) => blocks,
@@ -24,7 +24,7 @@ impl Content {
         }
     }
 
-    /// The text of a tool result: the string, or the non-empty texts of the list joined with newlines.
+    /// Returns the text of a tool result: the string, or the non-empty texts of the list joined with newlines.
     pub fn joined_text(&self) -> String {
         match self {
             Self::Absent => String::new(),
@@ -37,7 +37,7 @@ impl Content {
     }
 }
 
-/// Content within content is read to this depth.
+/// How deep nested content is read.
 const DEEPEST: u32 = 64;
 
 impl Read for Content {
@@ -45,7 +45,8 @@ impl Read for Content {
         if let Some(text) = value.as_str() {
             return Some(Self::Text(text.into_owned()));
         }
-        // Results hold content, which holds results: deeper than any agent nests them nothing is read.
+        // Tool results hold content, and content holds tool results. Anything nested deeper than an agent would write
+        // is not read.
         if value.depth() > DEEPEST {
             return None;
         }
@@ -72,7 +73,7 @@ impl serde::Serialize for Content {
     }
 }
 
-/// One content block. The set is open: a new kind is [`Block::Other`], with its text.
+/// One content block. The set is open: a block of a new kind is kept as [`Block::Other`], with its text.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Block {
     /// `text`
@@ -85,25 +86,25 @@ pub enum Block {
     ToolUse(ToolUse),
     /// `tool_result`
     ToolResult(ToolResult),
-    /// `server_tool_use`, `mcp_tool_use`: run by the API, not by the agent.
+    /// `server_tool_use`, `mcp_tool_use`: a call that the API runs, not the agent.
     ServerToolUse(ServerToolUse),
-    /// `web_search_tool_result` and every other `…_tool_result`.
+    /// `web_search_tool_result` and any other `…_tool_result`.
     ServerToolResult(ServerToolResult),
     /// `image`
     Image(Media),
     /// `document`
     Document(Media),
-    /// A block known by name alone, or of a kind this version does not know.
+    /// A block known only by its name, or of a kind this version does not know.
     Other(Other),
-    /// An item of the list that is no object.
+    /// An item of the list that is not an object.
     NotObject(Json),
 }
 
-/// Blocks that are known but have nothing to say to a reader of the stream.
+/// Blocks that are known but tell a reader of the stream nothing.
 const KNOWN_BY_NAME: &[&str] = &["container_upload", "search_result", "tool_reference", "compaction", "fallback"];
 
 impl Block {
-    /// A block to be written as it stands.
+    /// Wraps JSON that is written unchanged.
     pub fn raw(json: Json) -> Self {
         Self::Other(Other { name: json.text_of("type"), known: false, json })
     }
@@ -134,7 +135,7 @@ impl Block {
         }
     }
 
-    /// The text of a text block.
+    /// Returns the text of a text block.
     pub fn as_text(&self) -> Option<&str> {
         if let Self::Text(block) = self { Some(block.text.as_deref().unwrap_or_default()) } else { None }
     }
@@ -158,25 +159,25 @@ impl serde::Serialize for Block {
     }
 }
 
-/// A block that is passed on as it came.
+/// A block that is passed on unchanged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Other {
-    /// Its `type`, if it has one.
+    /// The block's `type`, if it has one.
     pub name: Option<String>,
     /// Whether this version knows the name.
     pub known: bool,
-    /// Its text.
+    /// The block's JSON text.
     pub json: Json,
 }
 
 frame! {
-    /// Something said.
+    /// A text.
     Text { text: Option<String> = "text"; also "type", "citations", "cache_control" }
 
-    /// Something thought.
+    /// A thought.
     Thinking { thinking: Option<String> = "thinking", signature: Option<String> = "signature"; also "type" }
 
-    /// Something thought that is not shown.
+    /// A thought whose text is hidden.
     RedactedThinking { data: Option<String> = "data"; also "type" }
 
     /// A tool call.
@@ -188,7 +189,7 @@ frame! {
         also "type", "cache_control"
     }
 
-    /// The answer to a tool call.
+    /// The result of a tool call.
     ToolResult {
         tool_use_id: Option<String> = "tool_use_id",
         content: Content = "content",
@@ -196,7 +197,7 @@ frame! {
         also "type", "cache_control"
     }
 
-    /// A call that the API itself runs.
+    /// A tool call that the API runs itself.
     ServerToolUse {
         kind: Option<String> = "type",
         id: Option<String> = "id",
@@ -205,7 +206,7 @@ frame! {
         server_name: Option<String> = "server_name",
     }
 
-    /// The answer to a call that the API itself ran.
+    /// The result of a tool call that the API ran itself.
     ServerToolResult {
         kind: Option<String> = "type",
         tool_use_id: Option<String> = "tool_use_id",

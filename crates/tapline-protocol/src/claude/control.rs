@@ -1,4 +1,4 @@
-//! The control protocol: requests and answers that share the stream with the conversation, in both directions.
+//! The control protocol: requests and responses in both directions, on the same stream as the conversation.
 
 mod reply;
 mod request;
@@ -10,13 +10,13 @@ use crate::json::Json;
 use crate::wire::{Read, frame};
 
 frame! {
-    /// `control_request`: either side asks; the other answers with the same id.
+    /// `control_request`: either side asks, and the other answers with the same id.
     ControlRequest { request_id: Option<String> = "request_id", request: Option<Request> = "request" }
 
     /// `control_response`
     ControlResponse { response: Option<Response> = "response" }
 
-    /// An answer: `success` with a payload, or `error` with a text.
+    /// A response: `success` with a payload, or `error` with a message.
     Response {
         subtype: Option<String> = "subtype",
         request_id: Option<String> = "request_id",
@@ -27,22 +27,22 @@ frame! {
         pending_elicitation_requests: Vec<Json> = "pending_elicitation_requests",
     }
 
-    /// `control_cancel_request`: the asker no longer wants an answer.
+    /// `control_cancel_request`: the side that asked no longer wants an answer.
     ControlCancelRequest { request_id: Option<String> = "request_id" }
 }
 
 impl Response {
-    /// The payload, read as what the request asked for.
+    /// Reads the payload as the type that answers the request.
     pub fn payload<T: Read>(&self) -> Option<T> {
         self.response.as_ref()?.with(T::read).flatten()
     }
 }
 
-/// Frames as lines, ready to be written to an agent's standard input.
+/// Adds `to_line` to frames, to write them to an agent's standard input.
 macro_rules! lines {
     ($($tag:literal => $frame:ty),+ $(,)?) => { $(
         impl $frame {
-            #[doc = concat!("The frame as a line: `{\"type\":\"", $tag, "\", …}` and a line end.")]
+            #[doc = concat!("Writes the frame as a line: `{\"type\":\"", $tag, "\", …}` and a newline.")]
             pub fn to_line(&self) -> String {
                 let mut line = Vec::new();
                 // Writing to memory cannot fail, and every key is a string.

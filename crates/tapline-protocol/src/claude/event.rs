@@ -1,4 +1,4 @@
-//! The events that Claude Code writes: one row each in the tag table below.
+//! The events that Claude Code writes: one row for each in the tag table below.
 
 use super::content::{ToolResult, ToolUse};
 use super::control::{ControlCancelRequest, ControlRequest, ControlResponse};
@@ -63,9 +63,9 @@ tag_table! {
     "tool_result" => ToolResult(ToolResult);
     "error" => Error(StreamError);
     beyond
-    /// A `system` event that is known by name alone.
+    /// A `system` event known only by its name.
     Notice(SystemNotice);
-    /// A whole `--output-format json` document of the older, untyped shape.
+    /// A whole `--output-format json` document in the older shape without `type`.
     Document(TurnResult);
 }
 
@@ -74,7 +74,7 @@ impl Wire for Event {
         if kind == "system" {
             return read_system(subtype, value);
         }
-        // The type is compared whole: one that is written like `system/init` is none that is known.
+        // A `type` that is literally `system/init` is not the tag `system/init`.
         let reading = Self::read(kind, value).filter(|_| !kind.starts_with("system/"))?;
         if kind == "result" && !is_like_a_result(value) {
             return Some(Reading { error: Some("it has none of the keys of Claude's `result`".to_owned()), ..reading });
@@ -115,12 +115,13 @@ fn read_system(subtype: Option<&str>, value: Value<'_>) -> Option<Reading<Event>
     Event::read(&format!("system/{subtype}"), value).or_else(|| notice(None).filter(|_| NOTICES.contains(&subtype)))
 }
 
-/// An `init` that names what only Claude's has.
+/// Returns whether an `init` has fields that only Claude Code writes.
 fn is_claudes(init: &Init) -> bool {
     init.permission_mode.is_some() || init.api_key_source.is_some() || init.claude_code_version.is_some()
 }
 
-/// Whether a `result` says anything that Claude's says. Gemini and Copilot end their streams with a `result` of their own.
+/// Returns whether a `result` has any of the keys of Claude's. Gemini and Copilot end their streams with a `result` of
+/// their own.
 fn is_like_a_result(value: Value<'_>) -> bool {
     const KEYS: &[&str] = &[
         "subtype",
@@ -140,7 +141,7 @@ fn is_like_a_result(value: Value<'_>) -> bool {
     entries.any(|(key, value)| KEYS.contains(&&*key) || key == "usage" && counts(value))
 }
 
-/// `system` subtypes that are known by name alone: hosted lanes, labels in the binary, an older seed's.
+/// `system` subtypes known only by name: from hosted sessions, strings in the binary, or older documentation.
 pub const NOTICES: &[&str] = &[
     "cloud_session_delta",
     "code_change_published",

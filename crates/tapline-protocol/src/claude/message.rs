@@ -1,11 +1,11 @@
-//! `assistant` and `user`, and what a message says about tokens.
+//! `assistant` and `user` events, and the token counts of a message.
 
 use super::content::Content;
 use crate::json::{Json, Value};
 use crate::wire::{Field, Read, Tokens, last_entries, read_back, wire};
 
 wire! {
-    /// `assistant`: one content block of one message of the model (several events share a `message.id`).
+    /// `assistant`: one content block of a message from the model. Several events share a `message.id`.
     Assistant {
         message: Option<Message> = "message",
         error: Option<String> = "error",
@@ -29,7 +29,7 @@ wire! {
         also "context_usage", "usage_report", "tool_use_meta"
     }
 
-    /// `user`: a prompt, or the results of tools.
+    /// `user`: a prompt, or tool results.
     User {
         message: Option<Message> = "message",
         is_synthetic: bool = "isSynthetic",
@@ -46,14 +46,14 @@ wire! {
         also "tool_use_result", "pasted_content", "inline_pastes", "file_attachments"
     }
 
-    /// What became of one tool call.
+    /// The outcome of one tool call.
     ToolResultMeta {
         id: Option<String> = "id",
         non_execution_kind: Option<String> = "non_execution_kind",
         permission_decision: Option<PermissionDecision> = "permission_decision",
     }
 
-    /// Who allowed or refused a tool call.
+    /// Who allowed or denied a tool call.
     PermissionDecision {
         decision: Option<String> = "decision",
         source: Option<String> = "source",
@@ -72,7 +72,7 @@ wire! {
         also "type", "container", "context_management", "diagnostics", "stop_details"
     }
 
-    /// Tokens as the Messages API counts them. On an `assistant` event the output count is a placeholder.
+    /// Token counts of the Messages API. On an `assistant` event the output count is only a placeholder.
     Usage {
         input_tokens: Tokens = "input_tokens",
         output_tokens: Tokens = "output_tokens",
@@ -87,7 +87,7 @@ wire! {
     /// What the output tokens were spent on.
     OutputDetails { thinking_tokens: Tokens = "thinking_tokens" }
 
-    /// Calls that the API ran itself.
+    /// How many calls the API ran itself.
     ServerToolCounts {
         web_search_requests: Tokens = "web_search_requests",
         web_fetch_requests: Tokens = "web_fetch_requests",
@@ -95,35 +95,35 @@ wire! {
 }
 
 impl Assistant {
-    /// The model, wherever this shape has it.
+    /// Returns the model, which is in `message` or at the top level.
     pub fn model(&self) -> Option<&String> {
         self.message.as_ref().and_then(|message| message.model.as_ref()).or(self.model.as_ref())
     }
 
-    /// The blocks, wherever this shape has them.
+    /// Returns the content, which is in `message` or at the top level.
     pub fn body(&self) -> &Content {
         self.message.as_ref().map_or(&self.content, |message| &message.content)
     }
 }
 
 impl User {
-    /// The content, wherever this shape has it.
+    /// Returns the content, which is in `message` or at the top level.
     pub fn body(&self) -> &Content {
         self.message.as_ref().map_or(&self.content, |message| &message.content)
     }
 }
 
-/// A usage object with its counts read; its other keys are kept.
+/// A usage object: its counts are parsed, its other keys are kept unchanged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RawUsage {
     /// The counts.
     pub counts: Usage,
-    /// Every other key as it came: [`Self::COUNTED`] are not among them.
+    /// Every key that is not in [`Self::COUNTED`], unchanged.
     pub others: Vec<(String, Json)>,
 }
 
 impl RawUsage {
-    /// The keys that are always written, as numbers, however they came.
+    /// The keys that are always written, and always as numbers.
     pub const COUNTED: [&'static str; 4] =
         ["input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"];
 }

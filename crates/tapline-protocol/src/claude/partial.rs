@@ -1,4 +1,4 @@
-//! `stream_event`: a message while it is written (`--include-partial-messages`).
+//! `stream_event`: a message while it is being written (`--include-partial-messages`).
 
 use super::message::{Message, Usage};
 use crate::json::Value;
@@ -19,7 +19,7 @@ wire! {
     /// `content_block_start`
     BlockStart { index: Option<u64> = "index", content_block: Option<PartialBlock> = "content_block"; also "type" }
 
-    /// The block that begins: its kind, and for a tool call its id and name.
+    /// The start of a block: its kind, and the id and name of a tool call.
     PartialBlock {
         kind: Option<String> = "type",
         id: Option<String> = "id",
@@ -31,7 +31,7 @@ wire! {
     /// `content_block_delta`
     BlockDelta { index: Option<u64> = "index", delta: Option<Delta> = "delta"; also "type" }
 
-    /// What is added to a block.
+    /// The text that is added to a block.
     Delta {
         text: Option<String> = "text",
         thinking: Option<String> = "thinking",
@@ -50,7 +50,7 @@ wire! {
     MessageEnd { stop_reason: Option<String> = "stop_reason", stop_sequence: Option<String> = "stop_sequence"; also "container" }
 }
 
-/// One event of the Messages API's own stream.
+/// One event of the Messages API stream.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Partial {
     /// `message_start`

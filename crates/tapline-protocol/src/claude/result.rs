@@ -1,4 +1,4 @@
-//! `result`: one turn has ended.
+//! `result`: the end of a turn.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ wire! {
         fingerprint fingerprint
     }
 
-    /// What one model used, cumulative over the process.
+    /// What one model used. The counts are cumulative over the process.
     ModelUsage {
         input_tokens: Tokens = "inputTokens",
         output_tokens: Tokens = "outputTokens",
@@ -68,7 +68,7 @@ wire! {
         also "cacheCreationEphemeral5mInputTokens", "cacheCreationEphemeral1hInputTokens"
     }
 
-    /// A tool call that was not permitted.
+    /// A tool call that was denied.
     PermissionDenial {
         tool_name: Option<String> = "tool_name",
         tool_use_id: Option<String> = "tool_use_id",
@@ -77,12 +77,12 @@ wire! {
 }
 
 impl TurnResult {
-    /// The total so far, under any of the names it has had.
+    /// Returns the total cost so far, under any of the names it has had.
     pub fn total_cost(&self) -> Option<&Cost> {
         self.total_cost_usd.as_ref().or(self.cost_usd.as_ref()).or(self.cost.as_ref())
     }
 
-    /// The calls that were not permitted.
+    /// Returns the tool calls that were denied.
     pub fn denials(&self) -> impl Iterator<Item = PermissionDenial> {
         self.permission_denials.iter().filter_map(|denial| denial.with(PermissionDenial::read).flatten())
     }
@@ -90,11 +90,11 @@ impl TurnResult {
 
 read_back!(Cost, ModelUsages);
 
-/// Dollars: the digits as they came, and their value. Not finite, or no number, is absent.
+/// An amount in dollars: the exact digits and their value. A value that is not a finite number counts as absent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost {
     digits: Number,
-    /// The value.
+    /// The amount as a float.
     pub usd: f64,
 }
 
@@ -116,14 +116,14 @@ impl serde::Serialize for Cost {
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(untagged)]
 pub enum Errors {
-    /// As it should be.
+    /// A list, as documented.
     List(Vec<String>),
-    /// A bare string counts as one.
+    /// A bare string, which counts as a list of one.
     One(String),
 }
 
 impl Errors {
-    /// The texts.
+    /// Returns the texts.
     pub fn texts(&self) -> &[String] {
         match self {
             Self::List(texts) => texts,
@@ -138,12 +138,12 @@ impl Read for Errors {
     }
 }
 
-/// `modelUsage` as it came, and its counts by model.
+/// `modelUsage`: its exact JSON, and the counts of each model.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelUsages {
-    /// As it came.
+    /// The exact JSON.
     pub json: Option<Json>,
-    /// The counts.
+    /// The counts of each model.
     pub by_model: BTreeMap<String, ModelUsage>,
 }
 

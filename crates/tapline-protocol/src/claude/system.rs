@@ -1,10 +1,10 @@
-//! `system/*` and the other events around the conversation.
+//! `system/*` events and the other events around the conversation.
 
 use crate::json::{Json, Number, Value};
 use crate::wire::{Read, wire};
 
 wire! {
-    /// `system/init`: what the session has. Written once a turn, and not always first.
+    /// `system/init`: the session's settings. It is written once per turn, and is not always the first line.
     Init {
         cwd: Option<String> = "cwd",
         model: Option<String> = "model",
@@ -28,7 +28,7 @@ wire! {
         "product_feedback_disabled", "ultrathink_available", "ultrathink_typed_raises", "user_message_uuids"
     }
 
-    /// An MCP server and its state.
+    /// An MCP server and its status.
     McpServer { name: Option<String> = "name", status: Option<String> = "status", source: Option<String> = "source" }
 
     /// `system/compact_boundary`
@@ -165,10 +165,10 @@ wire! {
         also "resource_links", "skip_transcript", "ambient"
     }
 
-    /// `system/background_tasks_changed`: the whole set, anew.
+    /// `system/background_tasks_changed`: the full list, each time.
     BackgroundTasksChanged { tasks: Vec<BackgroundTask> = "tasks" }
 
-    /// A task in the background.
+    /// A background task.
     BackgroundTask {
         task_id: Option<String> = "task_id",
         task_type: Option<String> = "task_type",
@@ -184,7 +184,7 @@ wire! {
         also "user_message_uuid"
     }
 
-    /// `system/session_state_changed`: `idle` is the one sure sign that a turn is over.
+    /// `system/session_state_changed`: `idle` is the only sure sign that a turn is over.
     SessionStateChanged { state: Option<String> = "state", sdk_host_only: bool = "sdk_host_only" }
 
     /// `system/worker_shutting_down`
@@ -240,7 +240,7 @@ wire! {
         transcript_session_ids: Vec<String> = "transcript_session_ids",
     }
 
-    /// `tool_progress`: a tool is still at work; a sign of life.
+    /// `tool_progress`: a tool is still running.
     ToolProgress {
         tool_use_id: Option<String> = "tool_use_id",
         tool_name: Option<String> = "tool_name",
@@ -261,7 +261,7 @@ wire! {
     /// `tool_use_summary`
     ToolUseSummary { summary: Option<String> = "summary", preceding_tool_use_ids: Vec<String> = "preceding_tool_use_ids" }
 
-    /// `rate_limit_event`: for subscriptions alone.
+    /// `rate_limit_event`: only sent for subscriptions.
     RateLimitEvent { rate_limit_info: Option<RateLimitInfo> = "rate_limit_info"; also "header_utilization" }
 
     /// `prompt_suggestion`
@@ -277,7 +277,7 @@ wire! {
     /// `active_goal`
     ActiveGoal { value: Option<Json> = "value" }
 
-    /// `command_lifecycle`: what becomes of a prompt that was sent with a uuid.
+    /// `command_lifecycle`: what happens to a prompt that was sent with a uuid.
     CommandLifecycle {
         command_uuid: Option<String> = "command_uuid",
         state: Option<String> = "state",
@@ -292,14 +292,14 @@ wire! {
     /// `keep_alive`
     KeepAlive {; also "startup_mark" }
 
-    /// A `system` event that is known by its name alone.
+    /// A `system` event known only by its name.
     SystemNotice { content: Option<String> = "content" }
 
     /// A top-level `error`.
     StreamError { message: Option<String> = "message", error: Option<Json> = "error" }
 }
 
-/// A plugin; a bare string is its name.
+/// A plugin. A bare string is read as its name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plugin {
     /// `name`
@@ -321,10 +321,10 @@ impl Read for Plugin {
     }
 }
 
-/// `rate_limit_info` as it came, and the parts that decide something.
+/// `rate_limit_info`: its exact JSON, and the fields that tapline uses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RateLimitInfo {
-    /// As it came.
+    /// The exact JSON.
     pub json: Json,
     /// `status`: allowed, `allowed_warning`, rejected, …
     pub status: Option<String>,

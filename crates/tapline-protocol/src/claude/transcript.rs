@@ -1,17 +1,17 @@
-//! The session files that Claude Code keeps for itself, recognised by their lines, so that tapline can say what they are.
+//! Recognises the session files that Claude Code keeps for itself, so that tapline can say what they are.
 
 use crate::json::Value;
 use crate::wire::Read as _;
 
-/// What it is, where it is kept, what reads it, and what to use instead.
+/// Describes the file: what it is, where it is kept, what reads it, and what to use instead.
 pub(super) const ABOUT: &str = "a transcript that Claude Code keeps of a session (~/.claude/projects), not a stream: `claude --resume ID` reads it, \
     tapline does not yet, and it has no result. A stream comes from `tapline run`, or from `claude -p --output-format stream-json --verbose`";
 
-/// Types of lines between the messages, and often first.
+/// Types of the lines between the messages. Often the first line has one of them.
 const BETWEEN: [&str; 8] =
     ["queue-operation", "last-prompt", "mode", "permission-mode", "custom-title", "ai-title", "agent-name", "atis-latch"];
 
-/// Whether it is a line of one, and not of a stream. Seen with 1.0.128 and 2.1.325.
+/// Returns whether a line is from such a file and not from a stream. Checked against 1.0.128 and 2.1.325.
 pub(super) fn is_line(line: Value<'_>) -> bool {
     let text = |key: &str| line.get(key).and_then(String::read);
     let kind = text("type").unwrap_or_default();

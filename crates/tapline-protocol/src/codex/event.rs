@@ -1,4 +1,4 @@
-//! The events that Codex writes: one row each in the tag table below.
+//! The events that Codex writes: one row for each in the tag table below.
 
 use super::{ItemEvent, StreamError, ThreadStarted, TurnCompleted, TurnFailed, TurnStarted, transcript};
 use crate::json::{Kind, Value};
@@ -16,7 +16,7 @@ tag_table! {
     beyond
 }
 
-/// What is said of the lines of old versions: they have no type, and nothing in them says how a turn ended.
+/// The message for output of old versions: its lines have no `type`, and none of them says how a turn ended.
 const BEFORE_0_44: &str = "this is the output of Codex before 0.44, which tapline does not read: use Codex 0.44 or newer";
 
 impl Wire for Event {
@@ -25,14 +25,14 @@ impl Wire for Event {
     }
 
     fn fit(reading: &Reading<Self>) -> Fit {
-        // Others write an `error` with a message, too.
+        // Other agents write an `error` with a message, too.
         if let Self::Error(error) = &reading.event {
             return if error.message.is_some() { Fit::Likely } else { Fit::Open };
         }
         if reading.error.is_some() { Fit::Likely } else { Fit::Sure }
     }
 
-    /// Codex before 0.44 wrote `{"id":"0","msg":{"type":…}}`.
+    /// Recognises `{"id":"0","msg":{"type":…}}`, which Codex wrote before 0.44.
     fn too_old(value: Value<'_>) -> Option<&'static str> {
         let kind = value.get("msg").and_then(|message| message.get("type")).map(Value::kind);
         (value.get("id").is_some() && kind == Some(Kind::String)).then_some(BEFORE_0_44)

@@ -1,17 +1,17 @@
-//! The session files (rollouts) that Codex keeps for itself, recognised by their lines, so that tapline can say what they are.
+//! Recognises the session files (rollouts) that Codex keeps for itself, so that tapline can say what they are.
 
 use crate::json::{Kind, Value};
 use crate::wire::Read as _;
 
-/// What it is, where it is kept, what reads it, and what to use instead.
+/// Describes the file: what it is, where it is kept, what reads it, and what to use instead.
 pub(super) const ABOUT: &str = "a rollout that Codex keeps of a session (~/.codex/sessions), not a stream: `codex resume ID` reads it, tapline does \
     not yet, and it has no result. A stream comes from `tapline run --agent codex`, or from `codex exec --json`";
 
-/// The types of its lines; older ones among them.
+/// The types of its lines, including older ones.
 const ROLLOUT: [&str; 7] =
     ["session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state", "token_usage_record"];
 
-/// Whether it is a line of one, and not of a stream. Seen with 0.166.0.
+/// Returns whether a line is from such a file and not from a stream. Checked against 0.166.0.
 pub(super) fn is_line(line: Value<'_>) -> bool {
     let text = |key: &str| line.get(key).and_then(String::read);
     let kind = text("type").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Accessors for callers that need one kind of event alone. They find it also where its shape changed.
+//! Accessors for callers that need only one kind of event. They also find events with an unexpected shape.
 
 use super::Event;
 use crate::claude;

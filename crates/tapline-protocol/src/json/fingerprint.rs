@@ -1,4 +1,4 @@
-//! When two texts are the same JSON: blanks, the order of keys, escapes and the way a number is written do not count.
+//! Compares JSON by value: whitespace, key order, escapes and number notation do not matter.
 
 use std::borrow::Cow;
 use std::hash::{BuildHasher as _, Hash as _, Hasher};
@@ -7,17 +7,18 @@ use foldhash::quality::FixedState;
 
 use super::{Kind, Value};
 
-/// Deeper values are compared by their text, so that no nesting is too deep.
+/// Values deeper than this are compared by their text, so nesting cannot overflow the stack.
 const DEPTH: u32 = 128;
 
-/// The same for two texts that are the same JSON value; of a repeated key the last counts.
+/// Returns a hash that is equal for equal JSON values. If a key is repeated, the last value counts.
 pub(crate) fn fingerprint(value: Value<'_>) -> u64 {
     let mut hasher = FixedState::default().build_hasher();
     feed(value, &mut hasher);
     hasher.finish()
 }
 
-/// Each value begins with its kind; arrays and objects also end with it: no two values write the same.
+/// Every value starts with its kind, and arrays and objects also end with it, so different values never feed the same
+/// bytes.
 fn feed(value: Value<'_>, hasher: &mut impl Hasher) {
     if value.depth() > DEPTH {
         return value.raw().hash(hasher);
@@ -49,7 +50,7 @@ fn feed(value: Value<'_>, hasher: &mut impl Hasher) {
     }
 }
 
-/// A number as it would be written most plainly: `1`, not `1.0` or `10e-1`.
+/// Writes a number in its plainest form: `1`, not `1.0` or `10e-1`.
 fn plain(digits: &str) -> Cow<'_, str> {
     if !digits.contains(['.', 'e', 'E']) {
         return if digits == "-0" { "0".into() } else { digits.into() };

@@ -1,4 +1,4 @@
-//! JSON that outlives its line: fragments kept and passed on exactly as they came.
+//! JSON that outlives its line: fragments that are kept and passed on unchanged.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -34,22 +34,22 @@ impl fmt::Display for JsonError {
 impl std::error::Error for JsonError {}
 
 impl Json {
-    /// Checks a text; blanks around the value are dropped.
+    /// Checks a text. Whitespace around the value is dropped.
     pub fn parse(text: &str) -> Result<Self, SyntaxError> {
         Tape::default().parse(text).map(Value::to_json)
     }
 
-    /// JSON's `null`.
+    /// Returns JSON's `null`.
     pub fn null() -> Self {
         Self("null".into())
     }
 
-    /// A value written as JSON; `null` for what JSON cannot hold (a map whose keys are no strings).
+    /// Writes a value as JSON. Returns `null` for what JSON cannot represent, such as a map whose keys are not strings.
     pub fn of(value: &impl Serialize) -> Self {
         serde_json::to_string(value).map_or_else(|_| Self::null(), |text| Self(text.into()))
     }
 
-    /// Reads the value into a type of yours; half a surrogate pair becomes U+FFFD. The error says what does not fit.
+    /// Deserializes the value into your own type. Lone surrogates become U+FFFD. The error says what does not fit.
     pub fn to<T: serde::de::DeserializeOwned>(&self) -> Result<T, JsonError> {
         serde_json::from_str(&without_lone_surrogates(&self.0)).map_err(JsonError)
     }
@@ -58,28 +58,28 @@ impl Json {
         Self(raw.into())
     }
 
-    /// The text as it came.
+    /// Returns the exact text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Reads the value: `read` gets the view.
+    /// Passes a view of the value to `read` and returns its result.
     pub fn with<T>(&self, read: impl FnOnce(Value<'_>) -> T) -> Option<T> {
         Tape::default().parse(&self.0).ok().map(read)
     }
 
-    /// The string at this key, if the value is an object that has one there.
+    /// Returns the string at this key, if the value is an object that has one there.
     pub fn text_of(&self, key: &str) -> Option<String> {
         self.with(|value| Some(value.get(key)?.as_str()?.into_owned())).flatten()
     }
 
-    /// The value at this key, if the value is an object that has it.
+    /// Returns the value at this key, if the value is an object that has it.
     pub fn get(&self, key: &str) -> Option<Self> {
         self.with(|value| value.get(key).map(Value::to_json)).flatten()
     }
 }
 
-/// From `serde_json` alone: a text (as it stands there), a reader or a `Value`.
+/// Works only with `serde_json`: from text (which is kept exactly), from a reader, or from a `Value`.
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Box::<RawValue>::deserialize(deserializer).map(|raw| Self(raw.into()))
@@ -111,9 +111,9 @@ impl Serialize for Json {
     }
 }
 
-/// JSON that any reader takes: half a surrogate pair, escaped, becomes `\ufffd`.
+/// Makes JSON readable for any parser: an escaped lone surrogate becomes `\ufffd`.
 ///
-/// Fragments are passed on as they came; what is written for others to read goes through this.
+/// Fragments are passed on unchanged; use this for what other programs will read.
 pub fn without_lone_surrogates(text: &str) -> Cow<'_, str> {
     let mut out = String::new();
     let mut kept = 0;
@@ -139,13 +139,13 @@ pub fn without_lone_surrogates(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The surrogate that is escaped here, if one is.
+/// Returns the escaped surrogate at this position, if there is one.
 fn surrogate(text: &str, at: usize) -> Option<u32> {
     let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
     u32::from_str_radix(digits, 16).ok().filter(|unit| (0xD800..0xE000).contains(unit))
 }
 
-/// A number with its exact digits: `9007199254740993` stays what it is.
+/// A number with its exact digits: `9007199254740993` is not rounded.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Number(Json);
 
@@ -154,17 +154,17 @@ impl Number {
         value.as_number().map(|_| Self(value.to_json()))
     }
 
-    /// The nearest float.
+    /// Returns the nearest float.
     pub fn as_f64(&self) -> f64 {
         self.0.as_str().parse().unwrap_or(f64::NAN)
     }
 
-    /// The integer, if it is written as one and fits.
+    /// Returns the integer, if it is written as one and fits.
     pub fn as_u64(&self) -> Option<u64> {
         self.0.as_str().parse().ok()
     }
 
-    /// The whole number, however it is written: `529`, `529.0`, `5.29e2`.
+    /// Returns the whole number, in any notation: `529`, `529.0`, `5.29e2`.
     pub fn as_whole(&self) -> Option<u64> {
         let float = self.as_f64();
         #[expect(

@@ -1,10 +1,10 @@
-//! A view of one checked value. Reading is lenient: a value of another type is `None`, never an error.
+//! A view of one value in a checked text. Reading is lenient: a value of another type is `None`, never an error.
 
 use std::borrow::Cow;
 
 use super::{Json, Node, Walk, next_escape};
 
-/// What kind of value stands here.
+/// The kind of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "JSON's own words")]
 pub enum Kind {
@@ -17,7 +17,7 @@ pub enum Kind {
     Object,
 }
 
-/// One value of a checked text.
+/// One value in a checked text.
 #[derive(Clone, Copy, Debug)]
 pub struct Value<'t> {
     text: &'t str,
@@ -36,35 +36,35 @@ impl<'t> Value<'t> {
         self.nodes[self.at as usize]
     }
 
-    /// What kind of value this is.
+    /// Returns the kind of the value.
     #[inline]
     pub fn kind(self) -> Kind {
         self.node().kind
     }
 
-    /// The value's own text.
+    /// Returns the value's own text.
     #[inline]
     pub fn raw(self) -> &'t str {
         let node = self.node();
         &self.text[node.start as usize..node.end as usize]
     }
 
-    /// How many containers it stands in. Whoever reads shapes that hold themselves looks here, and stops.
+    /// Returns how many containers the value is nested in. Code that reads recursive shapes uses it to stop.
     pub fn depth(self) -> u32 {
         self.depth
     }
 
-    /// Everything in it, itself included, in the order of the text and without recursion.
+    /// Returns the value and everything in it, in text order and without recursion.
     pub fn walk(self) -> Walk<'t> {
         Walk::new(self.text, self.nodes, self.at)
     }
 
-    /// A copy that stands on its own.
+    /// Copies the value out of its text.
     pub fn to_json(self) -> Json {
         Json::checked(self.raw())
     }
 
-    /// A string's characters; half a surrogate pair becomes U+FFFD.
+    /// Returns a string's characters. Lone surrogates become U+FFFD.
     #[inline]
     pub fn as_str(self) -> Option<Cow<'t, str>> {
         let node = self.node();
@@ -74,7 +74,7 @@ impl<'t> Value<'t> {
         })
     }
 
-    /// `true` or `false`, literally.
+    /// Returns a literal `true` or `false`.
     pub fn as_bool(self) -> Option<bool> {
         match self.kind() {
             Kind::True => Some(true),
@@ -83,18 +83,18 @@ impl<'t> Value<'t> {
         }
     }
 
-    /// A number's digits.
+    /// Returns a number's digits.
     pub fn as_number(self) -> Option<&'t str> {
         (self.kind() == Kind::Number).then(|| self.raw())
     }
 
-    /// The entries of an object, in order, repeated keys included.
+    /// Returns the entries of an object in order, including repeated keys.
     #[inline]
     pub fn entries(self) -> Option<Entries<'t>> {
         (self.kind() == Kind::Object).then(|| Entries(self.children()))
     }
 
-    /// The items of an array.
+    /// Returns the items of an array.
     pub fn items(self) -> Option<Items<'t>> {
         (self.kind() == Kind::Array).then(|| self.children())
     }
@@ -103,13 +103,13 @@ impl<'t> Value<'t> {
         Items { text: self.text, nodes: self.nodes, at: self.at + 1, end: self.node().next, depth: self.depth + 1 }
     }
 
-    /// The entry of an object with this key; the last one where it is repeated.
+    /// Returns the value at a key of an object. If the key is repeated, the last value counts.
     pub fn get(self, key: &str) -> Option<Value<'t>> {
         self.entries()?.filter(|(name, _)| name == key).last().map(|(_, value)| value)
     }
 }
 
-/// The values in an array.
+/// An iterator over the items of an array.
 #[derive(Clone, Debug)]
 pub struct Items<'t> {
     text: &'t str,
@@ -132,7 +132,7 @@ impl<'t> Iterator for Items<'t> {
     }
 }
 
-/// The keys and values of an object.
+/// An iterator over the keys and values of an object.
 #[derive(Clone, Debug)]
 pub struct Entries<'t>(Items<'t>);
 
@@ -183,7 +183,7 @@ fn unescape(body: &str) -> String {
     out
 }
 
-/// Four hex digits and what follows them.
+/// Splits four hex digits off the front of a text.
 fn unit(text: &str) -> (u32, &str) {
     let (digits, rest) = text.split_at(4);
     (u32::from_str_radix(digits, 16).unwrap_or(0xFFFD), rest)

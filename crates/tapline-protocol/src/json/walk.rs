@@ -1,33 +1,33 @@
-//! Everything that stands in a value, in the order of its text: for those who look at every string, keys included, and
-//! must know where it stands. It does not recurse, so that no depth can break it.
+//! Walks over everything in a value in text order, for readers that look at every string and key and need its position.
+//! It does not recurse, so no depth can break it.
 
 use std::ops::Range;
 
 use super::{Kind, Node};
 
-/// A key or a value, and where it stands in the text.
+/// A key or a value, and its position in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// What kind of value it is.
+    /// The kind of the value.
     pub kind: Kind,
-    /// Where its text stands, quotes and brackets included.
+    /// The position of its text, including quotes and brackets.
     pub place: Range<usize>,
-    /// It is the key of an object's entry; the next token of this depth is its value.
+    /// Whether this is a key of an object. The next token at this depth is its value.
     pub is_key: bool,
-    /// A string with escapes in it.
+    /// Whether this is a string with escapes.
     pub is_escaped: bool,
-    /// How many containers it stands in.
+    /// How many containers the token is nested in.
     pub depth: usize,
 }
 
-/// The tokens of a value.
+/// An iterator over the tokens of a value.
 #[derive(Clone, Debug)]
 pub struct Walk<'t> {
     text: &'t str,
     nodes: &'t [Node],
     at: u32,
     end: u32,
-    /// The containers that are open: where each ends, and whether a key comes next; none for an array.
+    /// The open containers: where each one ends, and for objects whether a key comes next.
     open: Vec<(u32, Option<bool>)>,
 }
 
@@ -36,7 +36,7 @@ impl<'t> Walk<'t> {
         Self { text, nodes, at, end: nodes[at as usize].next, open: Vec::new() }
     }
 
-    /// The text that the places of the tokens are in.
+    /// Returns the text that the tokens' positions refer to.
     pub fn text(&self) -> &'t str {
         self.text
     }

@@ -1,21 +1,22 @@
-//! The pieces of a message come in lines that differ in their text and their `uuid` alone. The last such line is remembered: one
-//! that is like it need not be read as JSON to know which block it adds to, and only its text can hold a secret.
+//! Recognises lines of partial messages that differ only in their text and `uuid`. Only the text of such a line can
+//! hold a secret, and its block is known, so it need not be parsed as JSON.
 
 use std::ops::Range;
 
-/// What a line is compared with.
+/// The last line, to compare the next one with.
 #[derive(Debug)]
 pub(super) struct Alike {
-    /// Up to the quote that opens the text.
+    /// The bytes up to and including the quote that opens the text.
     head: Vec<u8>,
-    /// From the quote that closes it.
+    /// The bytes from the quote that closes the text.
     tail: Vec<u8>,
-    /// Where the `uuid` stands in the tail.
+    /// The position of the `uuid` in `tail`.
     id: Range<usize>,
 }
 
 impl Alike {
-    /// Remembers a line by where its text stands, with the quotes. A line without a `uuid` behind it is not like any other.
+    /// Remembers a line and the position of its text, including the quotes. Returns `None` if no `uuid` follows the
+    /// text.
     pub(super) fn new(line: &[u8], text: &Range<usize>) -> Option<Self> {
         let tail = &line[text.end - 1..];
         let begin = memchr::memmem::find(tail, KEY)? + KEY.len();
@@ -24,7 +25,7 @@ impl Alike {
         is_one.then(|| Self { head: line[..=text.start].to_vec(), tail: tail.to_vec(), id })
     }
 
-    /// Where the text of this line stands, with the quotes, if the line is like the one that is remembered.
+    /// Returns the position of this line's text, including the quotes, if the line is like the remembered one.
     pub(super) fn text(&self, line: &[u8]) -> Option<Range<usize>> {
         let rest = line.strip_prefix(&*self.head)?;
         let (text, tail) = rest.split_at_checked(rest.len().checked_sub(self.tail.len())?)?;
@@ -39,7 +40,7 @@ impl Alike {
 const KEY: &[u8] = b"\"uuid\":\"";
 const LENGTH: usize = 36;
 
-/// Whether it is written like `123e4567-e89b-12d3-a456-426614174000`. No secret is.
+/// Returns whether this looks like `123e4567-e89b-12d3-a456-426614174000`. No secret does.
 fn is_uuid(id: &[u8]) -> bool {
     id.iter().enumerate().all(|(at, byte)| match at {
         8 | 13 | 18 | 23 => *byte == b'-',
@@ -47,7 +48,7 @@ fn is_uuid(id: &[u8]) -> bool {
     })
 }
 
-/// Whether this can stand between the quotes of a JSON string. Escapes by number are left to the JSON reader.
+/// Returns whether this is the content of a JSON string. Numeric escapes are left to the JSON reader.
 fn is_string(text: &[u8]) -> bool {
     let mut at = 0;
     while let Some(byte) = text.get(at) {

@@ -1,35 +1,35 @@
-//! What text says of a secret that follows: found by the sieve and by the automaton, checked by the scan.
+//! Text that announces a secret. The sieve and the automaton find it, and the scan checks it.
 
 use super::programs::Command;
 use super::table::Shape;
 
-/// What a piece of text announces.
+/// What an announcement says about the text that follows.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Announced {
     /// A secret of this shape.
     Shape(&'static Shape),
-    /// The last word of a name; its value may follow.
+    /// The last word of a name. Its value may follow.
     Name,
-    /// A name that is too short to be looked for alone, with the sign behind it.
+    /// A name that is too short to search for on its own, with the sign after it.
     ShortName,
     /// A private key.
     Key,
-    /// An address; a password may be in it.
+    /// A URL, which may contain a password.
     Address,
-    /// A token behind `Bearer`.
+    /// A token after `Bearer`.
     Bearer,
     /// `-u USER:PASSWORD`
     User,
     /// `-p PASSWORD`
     Password,
-    /// A program some of whose flags take a password.
+    /// A program with flags that take a password.
     Command(&'static Command),
     /// `--from-literal=NAME=VALUE`
     Literal,
-    /// A manifest of Kubernetes that holds secrets.
+    /// A Kubernetes manifest with secrets.
     Manifest,
-    /// A signature in an address.
+    /// A signature in a URL.
     Signature,
-    /// A value that is to be hidden wherever it stands.
+    /// A value that is hidden wherever it occurs.
     Value,
 }

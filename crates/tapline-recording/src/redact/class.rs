@@ -1,4 +1,4 @@
-//! Sets of characters that secrets are made of, as bits, so that a run of any of them is one loop over a table.
+//! Sets of characters that secrets consist of, as bits, so a run of any set is one loop over a table.
 
 use std::fmt::Write as _;
 
@@ -23,7 +23,7 @@ pub(super) const WORD: Class = Class(ALNUM.0 | UNDERSCORE);
 pub(super) const TOKEN: Class = Class(WORD.0 | Class::DASH);
 pub(super) const DOTTED: Class = Class(TOKEN.0 | DOT | TILDE);
 pub(super) const BASE64: Class = Class(ALNUM.0 | PLUS_SLASH | Class::EQUALS);
-/// What stands behind `Bearer`.
+/// The characters of a token after `Bearer`.
 pub(super) const BEARER: Class = Class(DOTTED.0 | BASE64.0);
 
 impl Class {
@@ -35,7 +35,7 @@ impl Class {
         SETS[byte as usize] & self.0 != 0
     }
 
-    /// The set as people write it: `A-Z a-z 0-9 _`.
+    /// Writes the set as people do: `A-Z a-z 0-9 _`.
     pub(super) fn words(self) -> String {
         let has = |bits: u16| self.0 & bits == bits;
         let mut text = String::new();
@@ -59,7 +59,7 @@ impl Class {
     }
 }
 
-/// The sets that each byte is in.
+/// The sets that each byte belongs to.
 static SETS: [u16; 256] = sets();
 
 const fn sets() -> [u16; 256] {

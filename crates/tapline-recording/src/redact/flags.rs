@@ -1,20 +1,21 @@
-//! Passwords that stand behind a program's flag, or in a `--from-literal`.
+//! Passwords after a program's flag, or in a `--from-literal`.
 
 use super::programs::Command;
 use super::scan::Scan;
 
-/// A command's flags stand no further behind its name.
+/// How far after its name a command's flags may be.
 const REACH: usize = 256;
 
 impl Scan<'_> {
-    /// `redis-cli -h HOST -a PASSWORD`. Returns from where on more text could change that.
+    /// Hides the password in `redis-cli -h HOST -a PASSWORD`. Returns the position from which more text could change
+    /// the decision.
     pub(super) fn command(&mut self, command: &Command, end: usize) -> usize {
         let bytes = self.bytes;
         let (mut at, mut words, mut is_called) = (end, 0, false);
-        // A sentence about a program has no flags near its name.
+        // A sentence that mentions a program has no flags near its name.
         while at < bytes.len().min(end + REACH) && (is_called || words < 2) {
             let blanks = bytes[at..].iter().take(REACH).take_while(|byte| matches!(byte, b' ' | b'\t' | b'\\')).count();
-            // A line goes on behind a backslash.
+            // A backslash continues the line.
             let goes_on = bytes[at..at + blanks].ends_with(b"\\") && bytes.get(at + blanks) == Some(&b'\n');
             at += blanks + usize::from(goes_on);
             let length = bytes[at..].iter().take(REACH).take_while(|byte| !byte.is_ascii_whitespace()).count();
@@ -37,7 +38,7 @@ impl Scan<'_> {
         end
     }
 
-    /// `kubectl create secret generic db --from-literal=pw=PASSWORD`
+    /// Hides the values in `kubectl create secret generic db --from-literal=pw=PASSWORD`.
     pub(super) fn literal(&mut self, start: usize, end: usize) -> usize {
         let is_secret = |place: usize| self.text[place..].starts_with("secret");
         if !self.literals.before(self.bytes, start).is_some_and(is_secret) {

@@ -1,5 +1,5 @@
-//! A first look at a line as it stands, not decoded: most lines hold nothing that could be a secret, and need no second. It may
-//! say yes too often, never no where there is one: escapes that could hide a letter always say yes.
+//! A first look at a raw line, before it is decoded. Most lines cannot hold a secret and need no second look. It may
+//! say yes too often, but never no if there is a secret: an escape that could hide a letter always means yes.
 
 use super::announced::Announced;
 use super::class::BEARER;
@@ -9,10 +9,10 @@ use super::rules::Rules;
 use super::sieve::Passed;
 use super::table::Part;
 
-/// How far it looks from what announces a secret.
+/// How far from an announcement it looks.
 const FAR: usize = 512;
 
-/// Names that stand in nearly every line of an agent's, and say nothing about a secret.
+/// Names that occur in nearly every line of an agent and do not name a secret.
 const HARMLESS: &[&str] = &[
     "input_tokens",
     "output_tokens",
@@ -47,20 +47,20 @@ const HARMLESS: &[&str] = &[
     "author",
 ];
 
-/// Whether there may be a secret in a line that is not decoded.
+/// Returns whether a raw line may hold a secret.
 pub(super) fn may_hold(rules: &Rules, line: &[u8]) -> bool {
-    // An escape that ends the line is too short for the sieve.
+    // An escape at the end of the line is too short for the sieve.
     let ends_in_escape =
         line.ends_with(b"\\/") || line.get(line.len().saturating_sub(3)..).is_some_and(|end| end.starts_with(b"\\/"));
     rules.is_blind() || ends_in_escape || Glance::new(line, true).may_hold(rules)
 }
 
-/// Whether there may be a secret in text that holds no escapes, or whose escapes are looked at elsewhere.
+/// Returns whether a text may hold a secret. The text has no escapes, or they are checked elsewhere.
 pub(super) fn may_hold_as_it_is(rules: &Rules, text: &[u8]) -> bool {
     rules.is_blind() || Glance::new(text, false).may_hold(rules)
 }
 
-/// Whether something in the text from here on announces a secret, or begins to.
+/// Returns whether something in the text from `from` on announces a secret, or begins to.
 pub(super) fn announces(rules: &Rules, text: &str, from: usize) -> bool {
     let is_one = |passed: Passed| matches!(passed, Passed::Announced(..));
     rules.is_blind() || rules.sieve.any(text.as_bytes(), from, true, is_one)
@@ -69,15 +69,15 @@ pub(super) fn announces(rules: &Rules, text: &str, from: usize) -> bool {
 struct Glance<'l> {
     line: &'l [u8],
     is_raw: bool,
-    /// The name that was looked at last ends here.
+    /// Where the name that was checked last ends.
     last_name: usize,
-    /// What it said.
+    /// What that name says about its value.
     known: LastName,
     /// The last program before a `-u`.
     users: Programs,
-    /// The same before a `-p`.
+    /// The last program before a `-p`.
     passwords: Programs,
-    /// The next `@`, and the next byte that ends an address; what stands before them was looked at.
+    /// The next `@` and the next byte that ends a URL, so each byte is searched only once.
     next_at: Option<usize>,
     next_end: Option<usize>,
 }
@@ -124,7 +124,7 @@ impl<'l> Glance<'l> {
         let Some(place) = name_around(line, end) else { return self.is_raw && is_key(line, end) };
         self.last_name = place.end;
         let (start, to) = (place.start, place.end);
-        // A string of its own, with none behind that it could be the name of.
+        // A string value that no value follows, so it is not a name.
         if start > 0 && line[start - 1] == b'"' && matches!(line[to..], [b'"', b',' | b'}', ..]) {
             return false;
         }
@@ -137,12 +137,12 @@ impl<'l> Glance<'l> {
         if !self.known.is(line, &place) && HARMLESS.iter().any(|name| *name.as_bytes() == line[place.clone()]) {
             return self.is_raw && !(start > 0 && line[start - 1] == b'"') && is_key(line, end);
         }
-        // `\u000aname`: where the name begins is not seen.
+        // `\u000aname`: the start of the name is not visible.
         let is_escaped = self.is_raw && start > 0 && line[start - 1] == b'\\';
         is_escaped || self.known.name(line, place).is_some() || self.is_raw && is_key(line, end)
     }
 
-    /// Whether an `@` stands in this address.
+    /// Returns whether this URL contains an `@`.
     fn address(&mut self, from: usize) -> bool {
         let line = self.line;
         let next = |known: Option<usize>, found: &dyn Fn(&[u8]) -> Option<usize>| match known.filter(|known| *known >= from) {
@@ -156,12 +156,12 @@ impl<'l> Glance<'l> {
         }
         let end = next(self.next_end, &|rest| rest.iter().position(|byte| ends_address(*byte)));
         self.next_end = Some(end);
-        // An escape may stand for a letter.
+        // An escape may be a letter.
         at < end || self.is_raw && matches!(line[end..], [b'\\', b'u' | b'x' | b'/', ..])
     }
 }
 
-/// Whether a word that ends here is in an entry's key, and that key as a whole (`api key`) names a secret.
+/// Returns whether a word that ends here is part of a key that names a secret as a whole (`api key`).
 fn is_key(line: &[u8], end: usize) -> bool {
     let behind = &line[end..line.len().min(end + names::LONGEST)];
     let Some(close) = memchr::memchr(b'"', behind) else { return false };
@@ -169,7 +169,7 @@ fn is_key(line: &[u8], end: usize) -> bool {
     let is_followed = line[end + close + 1..].iter().take(FAR).find(|byte| !byte.is_ascii_whitespace()) == Some(&b':');
     let open = memchr::memrchr(b'"', before).filter(|_| is_followed);
     let key = open.map(|open| &line[end - before.len() + open + 1..end + close]);
-    // What an escape stands for is not known here.
+    // The character behind an escape is not known here.
     let is_one = |key: &str| key.contains('\\') || names::name(key).is_some();
     key.is_some_and(|key| std::str::from_utf8(key).is_ok_and(is_one))
 }
@@ -178,8 +178,8 @@ pub(super) fn ends_address(byte: u8) -> bool {
     byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'<' | b'>' | b'`' | b'\\')
 }
 
-/// Whether the escape here could stand for something that is looked for. Line ends, quotes and backslashes are no part of it,
-/// nor is what is no ASCII.
+/// Returns whether an escape could be a character of something that is searched for. Line ends, quotes, backslashes and
+/// non-ASCII characters are not.
 fn hides_letter(escape: &[u8]) -> bool {
     let digits = match escape[1] {
         b'u' => escape.get(2..6),

@@ -1,31 +1,32 @@
-//! The lines below `-----BEGIN … PRIVATE KEY-----`, one after the other, where the end is missing or has not come: which of them
-//! are the key. A text may only speak of keys, and what follows is no part of one.
+//! Decides which lines after `-----BEGIN … PRIVATE KEY-----` belong to the key, if its end is missing or has not
+//! arrived yet. A text may only mention keys, and then the lines that follow are not one.
 
 use std::ops::Range;
 
 use super::class::BASE64;
 
-/// So many headers and blank lines stand before a key at most.
+/// The most header and blank lines before a key.
 const HEADERS: usize = 8;
-/// Lines of a key are as long at least; the last is shorter.
+/// The shortest line of a key. Only the last line is shorter.
 const SHORTEST: usize = 32;
-/// A first line that was cut off must be as long at least.
+/// The shortest first line of a key, if that line was cut off.
 const SHORTEST_CUT: usize = 16;
-/// The name of a header is no longer.
+/// The longest name of a header.
 const HEADER_NAME: usize = 32;
 
-/// What was seen of a key.
+/// The state while the lines of a key are read.
 #[derive(Debug, Default)]
 pub(super) struct KeyLines {
     headers: usize,
-    /// How long its lines are, when one was seen.
+    /// The length of the key's lines, once one was seen.
     length: Option<usize>,
-    /// The last one, which is shorter, was seen.
+    /// Whether the last line, which is shorter, was seen.
     is_over: bool,
 }
 
 impl KeyLines {
-    /// Which part of the next line is the key's: none of a header. `None`: the line does not belong to it, and no line behind it.
+    /// Returns the part of the next line that belongs to the key; a header has an empty part. Returns `None` if neither
+    /// this line nor any later one belongs to it.
     pub(super) fn take(&mut self, line: &[u8]) -> Option<Range<usize>> {
         let (lead, body) = key_line(line);
         let text = &line[lead..lead + body];
@@ -46,25 +47,26 @@ impl KeyLines {
     }
 }
 
-/// `Proc-Type: …`. The beginning of the next key is none: each line is looked at for one key only.
+/// Returns whether this is a header such as `Proc-Type: …`. The first line of another key is not: each line is checked
+/// for one key only.
 fn is_header(line: &[u8]) -> bool {
     let name = memchr::memmem::find(&line[..line.len().min(HEADER_NAME)], b": ");
     name.is_some() && memchr::memmem::find(line, b"-----").is_none()
 }
 
-/// How keys begin, or what no word is like.
+/// Returns whether a text begins like a key or is a mix of characters that no word has.
 fn is_mixed(text: &[u8]) -> bool {
     let begins = [&b"MI"[..], b"b3Bl"].iter().any(|start| text.starts_with(start));
     begins || [u8::is_ascii_digit, u8::is_ascii_lowercase, u8::is_ascii_uppercase].iter().all(|is| text.iter().any(is))
 }
 
-/// What of a line can be a key's: where it begins, behind a number or a sign of quoting, and how long it is; 0 if there is more in
-/// the line than a key.
+/// Returns where the key's part of a line starts, after a line number or quote marks, and its length. The length is 0
+/// if the line contains anything else.
 fn key_line(line: &[u8]) -> (usize, usize) {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let is_lead = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'>' | b'|' | b'"' | b'\'' | b'#' | b'*' | b',');
     let mut lead = line.iter().take_while(|byte| is_lead(byte)).count();
-    // `   12→`, `12\t`: as files are shown.
+    // `   12→`, `12\t`: line numbers in the output of tools.
     let digits = line[lead..].iter().take_while(|byte| byte.is_ascii_digit()).count();
     let behind = &line[lead + digits..];
     if digits > 0

@@ -1,5 +1,5 @@
-//! Lines without their secrets. A line of JSON is looked at string by string, decoded, and only the secrets' own bytes are
-//! replaced: every other byte stays, and JSON stays JSON. Any other line is text; a private key may go over many of those.
+//! Removes secrets from lines. In a line of JSON, each string is decoded, and only the bytes of the secrets are
+//! replaced, so JSON stays JSON. Any other line is text; a private key may span many of those.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -15,10 +15,10 @@ use super::spans::merge;
 use super::values::is_likely;
 use super::{REDACTED, splice};
 
-/// Shorter strings hold no secret.
+/// Shorter strings cannot hold a secret.
 const SHORTEST: usize = 6;
 
-/// The part of a line between its mark of order and its end, and how long that mark is.
+/// Returns a line without its byte order mark and line ending, and the length of the mark.
 pub(super) fn trimmed(bytes: &[u8]) -> (usize, &[u8]) {
     let mark = if bytes.starts_with("\u{feff}".as_bytes()) { 3 } else { 0 };
     let line = &bytes[mark..];
@@ -26,16 +26,16 @@ pub(super) fn trimmed(bytes: &[u8]) -> (usize, &[u8]) {
     (mark, line.strip_suffix(b"\r").unwrap_or(line))
 }
 
-/// Lines, one after the other.
+/// Redacts lines, one after the other.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     pub(super) tape: Tape,
-    /// The private key that the lines are in.
+    /// The private key that the current lines are part of.
     key: Option<KeyLines>,
 }
 
 impl Lines {
-    /// A line without its secrets; its end stays.
+    /// Returns a line without its secrets. The line ending stays.
     pub(super) fn line<'b>(&mut self, rules: &Rules, bytes: &'b [u8]) -> Cow<'b, [u8]> {
         let (mark, line) = trimmed(bytes);
         if self.key.is_none() && !may_hold(rules, line) {
@@ -65,7 +65,7 @@ impl Lines {
         self.text(rules, text)
     }
 
-    /// A line of text: one that goes on with a private key is hidden whole.
+    /// Finds the secrets in a line of text. A line that continues a private key is hidden as a whole.
     fn text(&mut self, rules: &Rules, text: &str) -> Vec<Range<usize>> {
         let mut spans = find(rules, text, false).spans;
         if let Some(key) = &mut self.key {
@@ -92,12 +92,12 @@ impl Lines {
     }
 }
 
-/// The secrets in a value's strings, keys included; `except` is looked at elsewhere.
+/// Finds the secrets in a value's strings and keys. The string at `except` is checked elsewhere.
 pub(super) fn json(rules: &Rules, value: Value<'_>, except: Option<&Range<usize>>) -> Vec<Range<usize>> {
     let walk = value.walk();
     let text = walk.text();
     let mut spans = Vec::new();
-    // The name of the value that comes next, and the depth in which the strings of a list have a secret's name.
+    // `under`: the name of the next value. `list`: the depth of a list whose strings have a secret's name.
     let mut under: Option<Name> = None;
     let mut list: Option<(usize, Name)> = None;
     for token in walk {
@@ -118,7 +118,7 @@ pub(super) fn json(rules: &Rules, value: Value<'_>, except: Option<&Range<usize>
     spans
 }
 
-/// What an entry's key says about its value. Most keys are told by their last letters.
+/// Returns what a key says about its value. For most keys, the last letters decide.
 fn json_name(key: &str) -> Option<Name> {
     match names::name(key) {
         Some(Name::Likely) if key.eq_ignore_ascii_case("token") => Some(Name::Secret),

@@ -1,19 +1,20 @@
-//! A `Secret` of Kubernetes, as `kubectl get secret` prints it: all that stands under `data` is one, whatever it is called. What
-//! says that it is a `Secret` may stand behind the data.
+//! A Kubernetes `Secret`, as `kubectl get secret` prints it. Everything under `data` is secret, whatever its name. The
+//! line that says it is a `Secret` may come after the data.
 
 use std::ops::Range;
 
 use super::names::is_placeholder;
 use super::scan::Scan;
 
-/// A manifest goes no further than this to either side of its `kind`.
+/// How far a manifest may extend before and after its `kind`.
 const FAR: usize = 16 << 10;
 
 impl Scan<'_> {
-    /// `kind: Secret` stands here: hides the data of that manifest.
+    /// Hides the data of the manifest whose `kind: Secret` is here.
     pub(super) fn manifest(&mut self, start: usize, end: usize) -> usize {
         let text = self.text;
-        // What belongs to the one before was looked at, and what follows belongs to the next: each byte is looked at twice.
+        // Earlier text was checked with the manifest before, and later text belongs to the next, so each byte is read
+        // at most twice.
         let from = super::floor(text, start.saturating_sub(FAR)).max(self.last_manifest);
         let to = super::floor(text, end + FAR);
         let to = end + memchr::memmem::find(&self.bytes[end..to], b"kind").unwrap_or(to - end);
@@ -40,7 +41,7 @@ impl Scan<'_> {
     }
 }
 
-/// The values of an object that stands in one line, without blanks.
+/// Hides the values of an object that is on one line, without spaces.
 fn in_one_line(line: &str, name: &str, hide: &mut impl FnMut(Range<usize>)) {
     let Some(from) = line.find(name).map(|at| at + name.len()) else { return };
     let data = line[from..].find('}').map_or(&line[from..], |length| &line[from..from + length]);
@@ -54,7 +55,7 @@ fn in_one_line(line: &str, name: &str, hide: &mut impl FnMut(Range<usize>)) {
     }
 }
 
-/// The value of a line `name: value` or `"name": "value",`; all of a line that is no such entry.
+/// Returns the value of a line `name: value` or `"name": "value",`, or the whole line if it is not such an entry.
 fn value(line: &str) -> Option<Range<usize>> {
     let from = line.find(": ").map_or(line.len() - line.trim_start().len(), |colon| colon + 2);
     let value = line[from..].trim_end().trim_end_matches(',');

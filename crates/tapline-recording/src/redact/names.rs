@@ -1,11 +1,11 @@
-//! Names whose value is a secret whatever it looks like, and values that are none although they stand behind such a name.
+//! Names whose value is a secret whatever it looks like, and values after such a name that are not secrets.
 
 use std::ops::Range;
 
-/// A name goes back no further than this.
+/// How far back a name may extend.
 pub(super) const NAME: usize = 64;
 
-/// The words that such names end with, or are about; each is looked for as it is, Capitalised and in CAPITALS.
+/// The words that such names end with or contain. Each is searched for in lower case, Capitalised and in CAPITALS.
 pub(super) const KEYWORDS: &[&str] = &[
     "password",
     "passwd",
@@ -24,20 +24,20 @@ pub(super) const KEYWORDS: &[&str] = &[
     "signature",
 ];
 
-/// How sure it is that a name's value is a secret.
+/// How certain it is that a name's value is a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Name {
-    /// Whatever it is: `password`, `GITHUB_TOKEN`, `api_key`.
+    /// Any value is: `password`, `GITHUB_TOKEN`, `api_key`.
     Secret,
-    /// If it looks like one: `token`, `pass`, `auth`.
+    /// A value that looks like a secret is: `token`, `pass`, `auth`.
     Likely,
-    /// `Authorization`: a scheme and a secret, up to the line's end.
+    /// `Authorization`: a scheme and a secret, up to the end of the line.
     Authorization,
-    /// `Cookie`, `Set-Cookie`: up to the line's end.
+    /// `Cookie`, `Set-Cookie`: up to the end of the line.
     Cookie,
 }
 
-/// Words before `token` that make it none of our business: places in a list, parts of a grammar.
+/// Words before `token` that make it harmless: page tokens, tokens of a grammar.
 const OTHER_TOKENS: &[&str] = &[
     "page",
     "next",
@@ -84,7 +84,7 @@ const OTHER_TOKENS: &[&str] = &[
     "type",
 ];
 
-/// Words before `key` that make it a secret, however it is written.
+/// Words before `key` that make it a secret, in any spelling.
 const SECRET_KEYS: &[&str] = &[
     "api",
     "secret",
@@ -124,7 +124,7 @@ const SECRET_KEYS: &[&str] = &[
     "preshared",
 ];
 
-/// Words before `KEY` that make it none, even in capitals.
+/// Words before `KEY` that make it harmless, even in capitals.
 const OTHER_KEYS: &[&str] = &[
     "public",
     "pub",
@@ -190,15 +190,15 @@ const OTHER_KEYS: &[&str] = &[
     "alt",
 ];
 
-/// Who has a `pass`, however it is written: `db_pass`, `smtpPass`, `DBPASS`.
+/// Words before `pass` that make it a password, in any spelling: `db_pass`, `smtpPass`, `DBPASS`.
 const OWNERS: &str = "db database smtp imap mail email mysql pg postgres sql mongo redis ldap bind ftp sftp ssh http proxy vpn wifi \
     mqtt amqp rabbitmq kafka jdbc admin root sudo user login account service svc keystore truststore";
 
-/// Whose a personal access token is: `GITHUB_PAT`.
+/// Words before `PAT` that make it a personal access token: `GITHUB_PAT`.
 const HOSTS: &str = "github gh ghcr gitlab gl git gitea azure azdo ado devops jira atlassian bitbucket docker dockerhub databricks \
     snowflake airtable my user bot ci admin deploy release";
 
-/// Words at a password's name that say it is about one and holds none.
+/// Words in a password's name which show that the value only describes a password.
 const ABOUT: &[&str] = &[
     "file",
     "path",
@@ -268,7 +268,7 @@ const ABOUT: &[&str] = &[
     "visible",
 ];
 
-/// What may stand behind a name's last word: `API_KEY_2`, `TOKEN_PROD`.
+/// Words that may follow a name's last word: `API_KEY_2`, `TOKEN_PROD`.
 const AFTER: &[&str] = &[
     "prod",
     "production",
@@ -286,10 +286,10 @@ const AFTER: &[&str] = &[
     "base",
 ];
 
-/// Longer names are none.
+/// Longer names are not names of secrets.
 pub(super) const LONGEST: usize = 136;
 
-/// What a name says about its value.
+/// Returns what a name says about its value.
 pub(super) fn name(name: &str) -> Option<Name> {
     let mut buffer = [0; 2 * LONGEST];
     let words = words(name, &mut buffer)?;
@@ -301,7 +301,7 @@ pub(super) fn name(name: &str) -> Option<Name> {
     }
     let before = words.clone().next_back();
     let is_about = |list: &[&str]| before.is_some_and(|word| list.contains(&word));
-    // Only what has a word before it, or stands in capitals as variables do, is sure.
+    // It is certain only after another word, or in capitals, as variables are written.
     let sure = |sure: bool| Some(if sure { Name::Secret } else { Name::Likely });
     match last {
         "password" | "passwords" | "passwd" | "passphrase" | "passwort" | "secret" | "secrets" | "credential"
@@ -324,7 +324,7 @@ pub(super) fn name(name: &str) -> Option<Name> {
         "authorization" => Some(Name::Authorization),
         "cookie" if before.is_none_or(|word| word == "set") => Some(Name::Cookie),
         "signature" if is_about(&["amz", "goog", "access"]) => Some(Name::Secret),
-        // Names that are written without a break: `PGPASSWORD`, `MYTOKEN`.
+        // Names without a break between their words: `PGPASSWORD`, `MYTOKEN`.
         last if ["password", "passwd", "apikey", "authtoken", "accesstoken"].iter().any(|word| last.ends_with(word)) => {
             Some(Name::Secret)
         }
@@ -337,7 +337,7 @@ pub(super) fn name(name: &str) -> Option<Name> {
     }
 }
 
-/// What the last name says: the same one often comes again.
+/// What the last name says. The same name often repeats.
 #[derive(Debug, Default)]
 pub(super) struct LastName {
     place: Range<usize>,
@@ -345,12 +345,12 @@ pub(super) struct LastName {
 }
 
 impl LastName {
-    /// Whether this is the one that was looked at last.
+    /// Returns whether this is the name that was checked last.
     pub(super) fn is(&self, text: &[u8], place: &Range<usize>) -> bool {
         text[self.place.clone()] == text[place.clone()]
     }
 
-    /// What the name at this place of the text says about its value.
+    /// Returns what the name at this position says about its value.
     pub(super) fn name(&mut self, text: &[u8], place: Range<usize>) -> Option<Name> {
         if !self.is(text, &place) {
             self.says = std::str::from_utf8(&text[place.clone()]).ok().and_then(name);
@@ -360,7 +360,8 @@ impl LastName {
     }
 }
 
-/// The name's words in small letters, with blanks between: `dbPassword`, `DB_PASSWORD` and `db.password` are one.
+/// Returns the name's words in lower case, with spaces between: `dbPassword`, `DB_PASSWORD` and `db.password` give the
+/// same.
 fn words<'b>(name: &str, buffer: &'b mut [u8; 2 * LONGEST]) -> Option<&'b str> {
     let bytes = name.as_bytes();
     if bytes.len() > LONGEST {
@@ -393,7 +394,8 @@ fn is_number(word: &str) -> bool {
     word.strip_prefix('v').unwrap_or(word).bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Whether a value only stands for one: `$TOKEN`, `${TOKEN}`, `<your key>`, `***`, `null`, or what is hidden already.
+/// Returns whether a value is only a placeholder: `$TOKEN`, `${TOKEN}`, `<your key>`, `***`, `null`, or text that is
+/// already hidden.
 pub(super) fn is_placeholder(value: &str) -> bool {
     let value = value.trim();
     let bytes = value.as_bytes();
@@ -422,14 +424,14 @@ pub(super) fn is_placeholder(value: &str) -> bool {
         || WORDS.iter().any(|known| value.eq_ignore_ascii_case(known))
 }
 
-/// Where the value stands that a shell takes if a variable is not set: `hunter2` in `${PASSWORD:-hunter2}`, or in `${A:-${B:-hunter2}}`.
-/// Spring writes `${PASSWORD:hunter2}`.
+/// Returns the position of a default value that a shell uses if the variable is not set: `hunter2` in
+/// `${PASSWORD:-hunter2}` or `${A:-${B:-hunter2}}`. Spring writes `${PASSWORD:hunter2}`.
 pub(super) fn default(value: &str) -> Option<Range<usize>> {
     let (mut from, mut to) = (0, value.len());
     while let Some(inner) = value[from..to].strip_prefix("${").and_then(|rest| rest.strip_suffix('}')) {
         let name = inner.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').count();
         let is_variable = !inner[..name].bytes().any(|byte| byte.is_ascii_lowercase());
-        // A part of a variable: `${TOKEN:0:4}`.
+        // A substring of a variable: `${TOKEN:0:4}`.
         let is_number = inner[name..].bytes().all(|byte| byte.is_ascii_digit() || b": -".contains(&byte));
         let operator = match &inner.as_bytes()[name..] {
             [b':', b'-' | b'=', ..] => 2,
@@ -448,7 +450,7 @@ pub(super) fn default(value: &str) -> Option<Range<usize>> {
     (from > 0 && !value[from..to].starts_with('$') && !is_placeholder(&value[from..to])).then_some(from..to)
 }
 
-/// Words that say what a value is, or that there is none.
+/// Words that describe a value, or say that there is none.
 const WORDS: &[&str] = &[
     "null",
     "none",
@@ -476,20 +478,20 @@ const WORDS: &[&str] = &[
     "[redacted]",
     "n/a",
     "...",
-    // What a browser's `fetch` takes as `credentials`.
+    // The values of `credentials` in a browser's `fetch`.
     "include",
     "omit",
     "same-origin",
 ];
 
-/// Whether a value is one in a program's text, and no secret itself: a path of names that speaks of one.
+/// Returns whether a value is code and not a secret: a path of identifiers that mentions one.
 pub(super) fn is_code(value: &str) -> bool {
     let plain = value.bytes().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'.'));
     plain && speaks_of_secret(value) || ["::", "->", "=>"].iter().any(|sign| value.contains(sign)) || is_use(value)
 }
 
-/// Whether it is a call or an entry of a list (`get(1)`, `args[1].trim()`), as far as it goes. A password may hold brackets, too:
-/// then other signs stand before them, or a word behind them.
+/// Returns whether this is a call or an index (`get(1)`, `args[1].trim()`), as far as the text goes. A password may
+/// contain brackets, too, but then other signs come before them or a word follows.
 fn is_use(value: &str) -> bool {
     let Some(open) = value.find(['(', '[', '{']) else { return false };
     let is_path = value[..open].bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.$@&*!?".contains(&byte));
@@ -497,22 +499,22 @@ fn is_use(value: &str) -> bool {
     is_path && !behind.starts_with(|c: char| c.is_ascii_alphanumeric())
 }
 
-/// Whether a word that names of secrets are made of stands in it.
+/// Returns whether a value contains one of the [`KEYWORDS`].
 pub(super) fn speaks_of_secret(value: &str) -> bool {
     KEYWORDS.iter().any(|word| find_ignoring_case(value, word))
 }
 
-/// Whether this is `key` alone, which names nothing by itself.
+/// Returns whether a name is just `key`, which means nothing by itself.
 pub(super) fn is_bare_key(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"key") || name.eq_ignore_ascii_case(b"keys")
 }
 
-/// Whether a word stands before a `key` or `token` that makes it one of the secret ones: `api key`, `access token`.
+/// Returns whether the word before a `key` or `token` makes it a secret: `api key`, `access token`.
 pub(super) fn is_one_with(before: &[u8]) -> bool {
     let Some(words) = before.strip_suffix(b" ") else { return false };
     let length = words.iter().rev().take(NAME).take_while(|byte| byte.is_ascii_alphanumeric()).count();
     let (before, word) = words.split_at(words.len() - length);
-    // The letter of an escape is no part of it.
+    // The letter of an escape is not part of the word.
     let behind_escape = if before.ends_with(b"\\") { word.get(1..).unwrap_or_default() } else { word };
     SECRET_KEYS.iter().any(|known| [word, behind_escape].iter().any(|word| word.eq_ignore_ascii_case(known.as_bytes())))
 }
@@ -521,14 +523,14 @@ pub(super) fn find_ignoring_case(text: &str, word: &str) -> bool {
     text.as_bytes().windows(word.len()).any(|part| part.eq_ignore_ascii_case(word.as_bytes()))
 }
 
-/// Words that follow a flag's name in a sentence, and are no value.
+/// Words that follow a flag's name in a sentence and are not its value.
 pub(super) const PROSE: &[&str] = &[
     "to", "is", "and", "or", "flag", "option", "in", "for", "from", "with", "as", "if", "the", "argument", "value", "on",
     "must", "can", "was", "which", "that", "when", "not", "needs", "requires", "takes", "instead", "here", "to,", "are",
     "will", "should",
 ];
 
-/// Whether a word is one of a sentence about passwords rather than of a password.
+/// Returns whether a word belongs to a sentence about passwords and is not a password.
 pub(super) fn is_prose(word: &str) -> bool {
     const MORE: &str = "a an at be been by of it its this your you my has have had no does do did than least most only cannot may \
         please use used using set enter type change changed reset too short long weak strong minimum maximum min max \
@@ -541,16 +543,16 @@ pub(super) fn is_prose(word: &str) -> bool {
         || KEYWORDS.iter().any(|known| small.contains(known))
 }
 
-/// Where the name stands whose last word ends here, if something may be joined to it.
+/// Returns the position of the name whose last word ends here, if a value may follow it.
 pub(super) fn name_around(bytes: &[u8], end: usize) -> Option<Range<usize>> {
     let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     let to = end + bytes[end..].iter().take(NAME).take_while(|byte| is_name(byte) && **byte != b'-').count();
-    // Most words are followed by nothing that joins a value to them.
+    // Most words are followed by nothing that could join a value to them.
     if !bytes.get(to).is_none_or(|byte| b"=:\"'` \t\\]><*\n\r".contains(byte)) {
         return None;
     }
     let from = end - bytes[..end].iter().rev().take(NAME).take_while(|byte| is_name(byte)).count();
-    // The letter of an escape is no part of the name, nor are the dashes of a flag.
+    // Neither the letter of an escape nor the dashes of a flag are part of the name.
     let is_escape = from > 0 && bytes[from - 1] == b'\\' && matches!(bytes[from], b'n' | b'r' | b't');
     let from = if is_escape && from + 1 < end { from + 1 } else { from };
     Some((from..end).find(|at| bytes[*at] != b'-').unwrap_or(end)..to)

@@ -1,22 +1,22 @@
-//! Text within text: a string of JSON that holds JSON that holds JSON. Each layer of escapes is taken off, and what is
-//! found beneath is told in places of the text above, so that only those bytes are replaced.
+//! Text within text: a JSON string that holds JSON that holds JSON. Each layer of escapes is removed, and positions
+//! found below are mapped back to the text above, so only those bytes are replaced.
 
 use super::rules::Rules;
 use super::scan::{Found, scan};
 use super::spans::merge;
 
-/// A text without one layer of escapes.
+/// A text with one layer of escapes removed.
 #[derive(Debug, Default)]
 pub(super) struct Peeled {
     pub(super) text: String,
-    /// Behind each escape: the place in this text, and in the one above.
+    /// After each escape: the position in this text and in the text above.
     marks: Vec<(usize, usize)>,
-    /// Where an escape begins that the end of the text cuts off, in the text above.
+    /// The position in the text above of an escape that is cut off at the end.
     cut: Option<usize>,
 }
 
 impl Peeled {
-    /// The place in the text above.
+    /// Maps a position to the text above.
     pub(super) fn above(&self, at: usize) -> usize {
         match self.marks.partition_point(|(inner, _)| *inner <= at).checked_sub(1) {
             Some(mark) => self.marks[mark].1 + (at - self.marks[mark].0),
@@ -30,16 +30,16 @@ impl Peeled {
     }
 }
 
-/// No text is nested deeper: a quote has 65535 backslashes there.
+/// The deepest nesting. A quote has 65535 backslashes there.
 const LAYERS: usize = 16;
 
-/// The secrets in a text, and in what is escaped in it.
+/// Finds the secrets in a text, including those that are escaped in it.
 pub(super) fn find(rules: &Rules, text: &str, more: bool) -> Found {
     let mut found = scan(rules, text, more);
     let mut layers: Vec<Peeled> = Vec::new();
     while layers.len() < LAYERS && is_worth_it(layers.last().map_or(text, |layer| &layer.text)) {
         let layer = peel(layers.last().map_or(text, |layer| &layer.text), Escapes::Any);
-        // What looks like an escape and is none stays as it is, for ever.
+        // Nothing was unescaped: what looks like an escape is not one.
         if layer.marks.is_empty() && layer.cut.is_none() {
             break;
         }
@@ -64,27 +64,27 @@ pub(super) fn find(rules: &Rules, text: &str, more: bool) -> Found {
     found
 }
 
-/// Whether a letter in it is escaped: that could hide a secret. Line ends and quotes are seen through without peeling.
+/// Returns whether an escaped letter could hide a secret. Line ends and quotes are handled without removing escapes.
 fn is_worth_it(text: &str) -> bool {
     let bytes = text.as_bytes();
     memchr::memchr_iter(b'\\', bytes).any(|at| match bytes.get(at + 1) {
         Some(b'u' | b'x') => bytes.get(at + 2).is_none_or(u8::is_ascii_hexdigit),
-        // A value may hold a backslash of its own.
+        // A value may contain a backslash of its own.
         Some(b'/' | b'\\') | None => true,
         Some(_) => false,
     })
 }
 
-/// Which escapes are taken off.
+/// The kinds of escapes that are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Escapes {
-    /// Those of a string of JSON that was checked.
+    /// Escapes of a JSON string that was checked.
     Json,
-    /// Those that any language has; what is none stays.
+    /// Escapes of any language. Anything else is left as it is.
     Any,
 }
 
-/// Takes off one layer of escapes.
+/// Removes one layer of escapes.
 pub(super) fn peel(text: &str, escapes: Escapes) -> Peeled {
     let bytes = text.as_bytes();
     let mut peeled = Peeled { text: String::with_capacity(text.len()), ..Peeled::default() };
@@ -125,7 +125,7 @@ fn hex(bytes: &[u8], from: usize, length: usize) -> Option<u32> {
     digits.iter().try_fold(0, |value, digit| Some(value * 16 + char::from(*digit).to_digit(16)?))
 }
 
-/// A character by its number, two of them where it takes two; half of one is U+FFFD.
+/// Decodes a `\u` escape, or two of them for a surrogate pair. A lone surrogate is U+FFFD.
 fn unicode(bytes: &[u8], escape: usize) -> (char, usize) {
     let first = hex(bytes, escape + 2, 4).unwrap_or(0xFFFD);
     let second = || bytes.get(escape + 6..escape + 8).filter(|next| *next == b"\\u").and_then(|_| hex(bytes, escape + 8, 4));
@@ -138,7 +138,7 @@ fn unicode(bytes: &[u8], escape: usize) -> (char, usize) {
     }
 }
 
-/// Bytes as text: what is no text becomes U+FFFD, and places can be told in the bytes.
+/// Converts bytes to text and keeps their positions. Invalid UTF-8 becomes U+FFFD.
 pub(super) fn text_of(bytes: &[u8]) -> Peeled {
     let mut peeled = Peeled { text: String::with_capacity(bytes.len()), ..Peeled::default() };
     let mut at = 0;

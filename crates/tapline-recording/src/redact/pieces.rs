@@ -1,13 +1,13 @@
-//! A stream without its secrets, as it comes: in pieces that end anywhere.
+//! Removes secrets from a stream that arrives in pieces of any size.
 
 use std::borrow::Cow;
 
 use super::stream::StreamRedactor;
 
-/// A line that is longer is looked at in parts.
+/// A longer line is checked in parts.
 const LONGEST: usize = 64 << 20;
 
-/// Takes secrets out of bytes that come in pieces. What it gives back ends with a line, until the end.
+/// Removes secrets from bytes that arrive in pieces. Until the end, it returns only whole lines.
 #[derive(Debug)]
 pub struct PieceRedactor {
     stream: StreamRedactor,
@@ -19,7 +19,7 @@ impl PieceRedactor {
         Self { stream, line: Vec::new() }
     }
 
-    /// Takes the next piece, and returns what can be passed on.
+    /// Takes the next piece and returns what can be passed on.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len());
         let mut rest = bytes;
@@ -45,7 +45,7 @@ impl PieceRedactor {
         self.stream.pass(Cow::Owned(line), |line| out.extend_from_slice(&line));
     }
 
-    /// The stream has ended: returns the rest.
+    /// Ends the stream and returns the rest.
     pub fn finish(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
         if !self.line.is_empty() {

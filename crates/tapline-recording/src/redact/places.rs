@@ -1,4 +1,4 @@
-//! Secrets that are told by where they stand: private keys, passwords in addresses, tokens behind `Bearer`, signatures.
+//! Secrets that are recognised by their place: private keys, passwords in URLs, tokens after `Bearer`, signatures.
 
 use super::class::{BASE64, BEARER, TOKEN};
 use super::floor;
@@ -8,21 +8,21 @@ use super::names;
 use super::scan::Scan;
 use super::values::is_likely;
 
-/// What is between `-----BEGIN` and `PRIVATE KEY-----` is no longer.
+/// The longest text between `-----BEGIN` and `PRIVATE KEY-----`.
 const TITLE: usize = 80;
-/// A private key is no longer.
+/// The longest private key.
 const KEY: usize = 64 << 10;
-/// Nor is a line of one.
+/// The longest line of a private key.
 const LINE: usize = 4 << 10;
-/// What stands before the host of an address is no longer, where it is not plain.
+/// The longest text before the host of a URL, if it is not plain.
 const USER: usize = 512;
-/// Places whose next one is remembered.
+/// Indexes into `next_place`.
 const HOST_END: usize = 0;
 const ADDRESS_END: usize = 1;
 const AT_SIGN: usize = 2;
 
 impl Scan<'_> {
-    /// A private key: to its end, or as far as what follows looks like one.
+    /// Hides a private key, to its end or as far as the text looks like a key.
     pub(super) fn private_key(&mut self, start: usize, end: usize) -> usize {
         let Some(body) = self.title(end) else { return start };
         let bytes = self.bytes;
@@ -48,7 +48,7 @@ impl Scan<'_> {
         start
     }
 
-    /// Where `-----BEGIN … PRIVATE KEY-----` ends.
+    /// Returns where `-----BEGIN … PRIVATE KEY-----` ends.
     fn title(&mut self, from: usize) -> Option<usize> {
         let rest = &self.bytes[from..self.bytes.len().min(from + TITLE)];
         let dashes = memchr::memmem::find(rest, b"-----");
@@ -58,7 +58,7 @@ impl Scan<'_> {
         (is_key && !title.contains(&b'\n')).then_some(from + title.len() + 5)
     }
 
-    /// The password in `scheme://user:password@host`.
+    /// Hides the password in `scheme://user:password@host`.
     pub(super) fn address(&mut self, from: usize) -> usize {
         let bytes = self.bytes;
         let rest = &bytes[from..bytes.len().min(from + USER)];
@@ -75,7 +75,7 @@ impl Scan<'_> {
         let is_port = |colon: usize| rest[colon + 1..host].iter().all(u8::is_ascii_digit);
         let at = match (memchr::memrchr(b'@', &rest[..host]), colon) {
             (Some(at), _) => at,
-            // A password with a sign in it that ends the host of others.
+            // The password contains a character that would end the host.
             (None, Some(colon)) if !is_port(colon) && matches!(rest.get(host), Some(b'/' | b'?' | b'#')) => {
                 self.touched |= from + whole == self.bytes.len();
                 if next_at >= whole {
@@ -97,7 +97,8 @@ impl Scan<'_> {
         begin
     }
 
-    /// The next place from here on that is looked for, remembered: what stands before it is looked at once.
+    /// Returns the next position of something from here on. It is remembered, so the text before it is searched only
+    /// once.
     fn next(&mut self, what: usize, from: usize, find: impl FnOnce(&[u8]) -> Option<usize>) -> usize {
         let (looked, found) = self.next_place[what];
         if !(looked..=found).contains(&from) {
@@ -119,7 +120,7 @@ impl Scan<'_> {
         end
     }
 
-    /// `curl -u USER:PASSWORD`
+    /// Hides the password in `curl -u USER:PASSWORD`.
     pub(super) fn user_and_password(&mut self, start: usize, end: usize) -> usize {
         let from = end + self.bytes[end..].iter().take(4).take_while(|byte| matches!(byte, b' ' | b'=' | b'"' | b'\'')).count();
         let quote = self.bytes[from - 1];
@@ -131,7 +132,7 @@ impl Scan<'_> {
         let length = rest.iter().position(ends).unwrap_or(rest.len());
         let is_open = from + length == self.bytes.len();
         let colon = memchr::memchr(b':', &rest[..length]);
-        // Most are followed by no password, and stand behind no program that takes one.
+        // Most `-u` flags have no password, or their program takes none.
         if colon.is_none() && !is_open || self.users.before_in_line(self.bytes, start).is_none() {
             return end;
         }
@@ -145,7 +146,7 @@ impl Scan<'_> {
         from
     }
 
-    /// `?sig=…`, `&sig=…`: an address that opens doors.
+    /// Hides the signature in `?sig=…` or `&sig=…`: whoever has such a URL has access.
     pub(super) fn signature(&mut self, start: usize, end: usize) -> usize {
         if matches!(self.bytes[..start].last(), Some(b'?' | b'&' | b';')) {
             let is_part = |byte: &u8| TOKEN.has(*byte) || BASE64.has(*byte) || *byte == b'%';
@@ -159,7 +160,7 @@ impl Scan<'_> {
     }
 }
 
-/// How much of this looks like the lines of a key that was not closed.
+/// Returns how much of this looks like the lines of a key without an end.
 fn key_lines(bytes: &[u8]) -> usize {
     let (mut at, mut taken, mut key) = (0, 0, KeyLines::default());
     let end = bytes.len().min(KEY);
@@ -177,12 +178,12 @@ fn key_lines(bytes: &[u8]) -> usize {
     taken
 }
 
-/// Where this line ends: with a line end, or with an escaped one.
+/// Returns where this line ends: at a newline or an escaped one.
 fn line_end(bytes: &[u8]) -> Option<usize> {
     memchr::memchr2(b'\n', b'\\', bytes)
 }
 
-/// How long the line end here is.
+/// Returns the length of the line ending here.
 fn end_length(bytes: &[u8]) -> usize {
     let slashes = bytes.iter().take_while(|byte| **byte == b'\\').count();
     match bytes.get(slashes) {

@@ -1,27 +1,27 @@
-//! Programs that take a password behind a short flag. Common flags are looked for, and then whether such a program stands before
-//! one, where each byte is looked at once; of programs with rarer names the flags are looked for behind the name.
+//! Programs that take a password after a short flag. Common flags are searched for first, and then such a program
+//! before them, reading each byte once. For programs with rarer names, the flags are searched for after the name.
 
-/// A program stands no further before its flag.
+/// How far before its flag a program may be.
 const FAR: usize = 512;
-/// No name of one is longer.
+/// The longest name of a program.
 const NAME: usize = 16;
 
-/// Those that take `-u USER:PASSWORD`.
+/// Programs that take `-u USER:PASSWORD`.
 pub(super) const USERS: &[&str] = &["curl", "wget", "http"];
-/// Those that take `-p PASSWORD`.
+/// Programs that take `-p PASSWORD`.
 pub(super) const PASSWORDS: &[&str] = &["sshpass", "mysql", "mariadb", "docker login", "podman login", "registry login"];
 
-/// What `--from-literal` belongs to: only a secret's values are secrets.
+/// The subcommands that take `--from-literal`. Only the values of a secret are secrets.
 pub(super) const LITERALS: &[&str] = &["secret generic", "configmap", "create cm"];
 
-/// A program that takes a password behind a flag which others use for something else.
+/// A program that takes a password after a flag that other programs use for something else.
 #[derive(Debug)]
 pub(super) struct Command {
     pub(super) name: &'static str,
     pub(super) flags: &'static [&'static str],
 }
 
-/// Those that are looked for by their own names, because their flags are too common.
+/// Programs that are searched for by name, because their flags are too common.
 pub(super) const COMMANDS: &[Command] = &[
     Command { name: "redis-cli", flags: &["-a", "--pass"] },
     Command { name: "valkey-cli", flags: &["-a", "--pass"] },
@@ -34,7 +34,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command { name: "mosquitto_sub", flags: &["-P"] },
 ];
 
-/// The last of some programs that was seen.
+/// The last of these programs that was seen.
 #[derive(Debug)]
 pub(super) struct Programs {
     names: &'static [&'static str],
@@ -47,7 +47,7 @@ impl Programs {
         Self { names, looked: 0, last: None }
     }
 
-    /// Where the last one before this place stands.
+    /// Returns the position of the last program before this position.
     pub(super) fn before(&mut self, text: &[u8], at: usize) -> Option<usize> {
         if let Some(new) = text.get(self.looked.saturating_sub(NAME).max(at.saturating_sub(FAR))..at) {
             let found = self.names.iter().filter_map(|name| memchr::memmem::rfind(new, name.as_bytes())).max();
@@ -57,7 +57,7 @@ impl Programs {
         self.last.filter(|last| (*last..=last + FAR).contains(&at))
     }
 
-    /// The same, in the same line.
+    /// Returns the position of the last program before this position on the same line.
     pub(super) fn before_in_line(&mut self, text: &[u8], at: usize) -> Option<usize> {
         self.before(text, at).filter(|last| memchr::memchr(b'\n', &text[*last..at]).is_none())
     }

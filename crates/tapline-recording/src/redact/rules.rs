@@ -1,4 +1,4 @@
-//! What is looked for, put together once: the table, the names, and what a user adds. Cheap to share.
+//! Everything that is searched for, built once: the table, the names, and what a user adds.
 
 use aho_corasick::automaton::Automaton as _;
 use aho_corasick::dfa::DFA;
@@ -39,22 +39,22 @@ const PLACES: &[(&str, Announced)] = &[
     ("PW=", Announced::ShortName),
 ];
 
-/// What is looked for.
+/// Everything that is searched for.
 #[derive(Debug)]
 pub(super) struct Rules {
     pub(super) sieve: Sieve,
-    /// The table itself, not the crate's choice of one: behind that every letter is a call.
+    /// The DFA itself, not the type that lets the crate choose: that costs a call per byte.
     automaton: Option<DFA>,
     announced: Vec<Announced>,
-    /// Everything that a secret can begin with and that is no announcement yet.
+    /// The starts of secrets, to find one that is only begun.
     begun: Begun,
     patterns: Vec<Regex>,
-    /// A user has added something.
+    /// Whether a user has added patterns or values.
     pub(super) has_own: bool,
 }
 
 impl Rules {
-    /// The table, and what a user adds.
+    /// Builds the rules from the table and what a user adds.
     pub(super) fn new(patterns: Vec<Regex>, values: Vec<String>) -> Self {
         let has_own = !patterns.is_empty() || !values.is_empty();
         let mut found: Vec<(String, Announced)> = Vec::new();
@@ -75,32 +75,32 @@ impl Rules {
         Self { sieve, automaton, announced, begun: Begun::new(&starts), patterns, has_own }
     }
 
-    /// Everything in the text that announces a secret, in the order of its end.
+    /// Returns everything in the text that announces a secret, ordered by its end.
     pub(super) fn announcements(&self, text: &(impl AsRef<[u8]> + ?Sized)) -> impl Iterator<Item = (Announced, usize, usize)> {
         let text = text.as_ref();
         let found = self.automaton.as_ref().and_then(|automaton| automaton.try_find_overlapping_iter(Input::new(text)).ok());
         let found = found.into_iter().flatten();
         let found = found.map(|found| (self.announced[found.pattern().as_usize()], found.start(), found.end()));
-        // Whoever cannot look hides everything.
+        // Without the automaton nothing can be found, so hide everything.
         found.chain(self.automaton.is_none().then_some((Announced::Value, 0, text.len())))
     }
 
-    /// Whether secrets can only be found by the long way: a user's patterns may find anything.
+    /// Returns whether only the full search can find all secrets: a user's patterns may match anything.
     pub(super) fn is_blind(&self) -> bool {
         !self.patterns.is_empty() || self.automaton.is_none() || self.sieve.is_blind
     }
 
-    /// Where the text's end may be the beginning of a secret.
+    /// Returns the position at the end of the text where a secret may begin.
     pub(super) fn may_begin(&self, text: &str) -> usize {
         let bytes = text.as_bytes();
         let begun = self.begun.at_end(bytes).unwrap_or(bytes.len()).min(first_half(bytes));
-        // What a user's pattern begins with is not known: the last word waits.
+        // How a match of a user's pattern begins is not known, so the last word waits.
         let word = || bytes.len() - bytes.iter().rev().take(WORD).take_while(|byte| !byte.is_ascii_whitespace()).count();
         let from = if self.patterns.is_empty() { begun } else { begun.min(word()) };
         (from..=bytes.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(bytes.len())
     }
 
-    /// What the user's patterns find: their first group, or all of it.
+    /// Finds matches of the user's patterns: their first group, or the whole match.
     pub(super) fn patterns(&self, text: &str, spans: &mut Vec<Range<usize>>) {
         for pattern in &self.patterns {
             let found = pattern.captures_iter(text).filter_map(|found| found.get(1).or_else(|| found.get(0)));
@@ -112,8 +112,8 @@ impl Rules {
     }
 }
 
-/// Where the first half of a secret that is told by its middle (`…-us1`) may begin, at the end of a text: what is too long for a
-/// word, and not too long for such a half.
+/// Returns where the first half of a secret that is recognised by its middle (`…-us1`) may begin at the end of a text.
+/// It is longer than a word, and not longer than such a half.
 fn first_half(bytes: &[u8]) -> usize {
     let length = bytes.iter().rev().take(HALF.end).take_while(|byte| DOTTED.has(**byte)).count();
     let half = &bytes[bytes.len() - length..];
@@ -121,20 +121,21 @@ fn first_half(bytes: &[u8]) -> usize {
     if is_one { bytes.len() - length } else { bytes.len() }
 }
 
-/// How long the first half of a secret is.
+/// The length of the first half of such a secret.
 const HALF: Range<usize> = 8..60;
 
-/// A word is no longer.
+/// The longest word.
 const WORD: usize = 256;
 
-/// The beginnings of what secrets begin with, to tell whether a text ends with one.
+/// All prefixes of the texts that secrets start with, to tell whether a text ends with one.
 #[derive(Debug)]
 struct Begun {
     beginnings: HashSet<Vec<u8>>,
     longest: usize,
-    /// The pairs of bytes that one begins with, a bit each: most ends of texts are told by these alone.
+    /// The pairs of bytes that a prefix begins with, one bit each. They rule out most texts.
     pairs: Vec<u64>,
-    /// How long those are that end with a byte, a bit each; the last bit stands for all that are longer.
+    /// For each last byte, the lengths of the prefixes that end with it, one bit each. The last bit means any greater
+    /// length.
     lengths: [u64; 256],
 }
 
@@ -154,17 +155,17 @@ impl Begun {
         Self { beginnings, ..begun }
     }
 
-    /// Where the longest that the text ends with begins.
+    /// Returns where the longest prefix at the end of the text begins.
     fn at_end(&self, bytes: &[u8]) -> Option<usize> {
         let lengths = self.lengths[usize::from(*bytes.last()?)];
-        // Longer ones are rare: only values of a user's.
+        // Only a user's values are longer.
         let longest = if lengths >> 63 == 1 { self.longest } else { 63 - (lengths | 1).leading_zeros() as usize };
         let from = bytes.len().saturating_sub(longest);
         let may_be = |from: &usize| lengths >> (bytes.len() - from).min(63) & 1 == 1;
         (from..bytes.len()).filter(may_be).find(|from| match bytes[*from..] {
             [one, other, ref rest @ ..] => {
                 let pair = pair(one, other);
-                // One or two letters within a word begin nothing that anybody would miss.
+                // One or two letters inside a word are not enough for a prefix.
                 let within = rest.is_empty() && *from > 0 && ALNUM.has(bytes[from - 1]);
                 self.pairs[pair / 64] >> (pair % 64) & 1 == 1 && !within && self.beginnings.contains(&bytes[*from..])
             }

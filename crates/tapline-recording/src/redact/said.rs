@@ -1,23 +1,23 @@
-//! Secrets that a sentence tells: `my password is …`, `the API key for staging is …`, `set the password to …`, and names in
-//! capitals with nothing but a blank before the value. Sentences speak of passwords more often than they tell one, so the value
-//! itself must look like a secret here.
+//! Secrets that a sentence reveals: `my password is …`, `the API key for staging is …`, `set the password to …`, and
+//! names in capitals with only a space before the value. Most sentences about passwords do not contain one, so here the
+//! value itself must look like a secret.
 
 use super::names::{self, Name};
 use super::scan::Scan;
 use super::values::is_random;
 
-/// From the name to its value it is no further.
+/// The greatest distance from the name to its value.
 const FAR: usize = 80;
-/// Nor are there more words between.
+/// The most words between them.
 const WORDS: usize = 8;
-/// So much of a value is looked at.
+/// How much of a value is checked.
 const HEAD: usize = 256;
 
-/// What a name is said to be stands behind one of these.
+/// Words that come before the value of a name.
 const IS: &[&str] = &["is", "was", "are", "be", "ist", "is:", "was:", "are:", "be:"];
-/// What may stand before them, behind the name: `the password for the staging database is …`.
+/// Words that may come between the name and `is`: `the password for the staging database is …`.
 const OF: &[&str] = &["for", "of", "to", "on", "in", "at", "as", "should", "must", "will", "you", "we", "für"];
-/// Behind these, `to` and `as` announce the value of a password: `set the password to …`.
+/// Verbs after which `to` and `as` announce a password: `set the password to …`.
 const SETS: &[&str] = &[
     "set",
     "sets",
@@ -36,14 +36,15 @@ const SETS: &[&str] = &[
     "setze",
     "ändere",
 ];
-/// Between them and the password there are no more words than these: `set the new admin user's password to …`.
+/// The most words between the verb and the password: `set the new admin user's password to …`.
 const SET_WORDS: usize = 5;
-/// What goes on a sentence behind a value. Any other word shows that the value only describes: `k8s-native objects`.
+/// Words that continue a sentence after a value. Any other word shows that the value is a description: `k8s-native
+/// objects`.
 const GOES_ON: &[&str] = &[
     "and", "or", "but", "until", "for", "on", "in", "at", "with", "thanks", "please", "so", "if", "when", "then", "not", "ok",
     "now", "as", "by", "from", "the", "since", "while", "because", "again", "here", "today",
 ];
-/// What follows the name of a thing: `the password "field1" is missing`.
+/// Words that follow the name of a thing: `the password "field1" is missing`.
 const OF_A_THING: &[&str] = &[
     "is",
     "was",
@@ -78,7 +79,7 @@ const OF_A_THING: &[&str] = &[
     "labeled",
     "not",
 ];
-/// What is counted: `the password is 12chars`.
+/// Units: `the password is 12chars`.
 const UNITS: &[&str] = &[
     "char",
     "chars",
@@ -116,26 +117,26 @@ const UNITS: &[&str] = &[
     "week",
     "weeks",
 ];
-/// What may stand behind them.
+/// Words that may follow `is`.
 const NOW: &[&str] = &["now", "just", "still", "currently", "simply", "actually"];
 
-/// What begins the names of encodings, algorithms, standards and versions, with a number behind it.
+/// Prefixes of encodings, algorithms, standards and versions, which a number follows.
 const TECHNICAL: &[&str] = &[
     "base", "sha", "md", "argon", "pbkdf", "utf", "aes", "rsa", "ed", "oauth", "rfc", "hs", "rs", "es", "ascii", "http",
     "scram", "blake", "chacha", "x", "v", "version", "python", "iso", "hmac", "jwt", "tls", "ipv", "p", "secp", "des", "crc",
     "pkcs", "uuid", "uuidv", "ecma", "json", "php", "java", "node", "ripemd", "gpt", "win", "hkdf", "kdf",
 ];
 
-/// How names of files and hosts end.
+/// Endings of file and host names.
 const ENDINGS: &[&str] = &[
     "txt", "json", "yaml", "yml", "toml", "env", "md", "rs", "py", "js", "ts", "go", "sh", "conf", "cfg", "ini", "com", "org",
     "net", "io", "dev", "html", "pem", "key", "xml", "log", "local", "lock", "java", "rb", "kt", "c", "h", "cpp", "tf", "csv",
 ];
 
-/// How a value is said to be one.
+/// How a sentence announces a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Said {
-    /// It follows, and nothing says so.
+    /// With no word: the value just follows.
     Nothing,
     /// `is VALUE`
     Is,
@@ -144,7 +145,8 @@ enum Said {
 }
 
 impl Scan<'_> {
-    /// A name that nothing joins to a value but the words of a sentence. Returns from where on more text could change that.
+    /// Hides a value that only the words of a sentence join to a name. Returns the position from which more text could
+    /// change the decision.
     pub(super) fn said(&mut self, name: Name, start: usize, to: usize) -> usize {
         if !matches!(name, Name::Secret | Name::Likely) {
             return to;
@@ -164,7 +166,7 @@ impl Scan<'_> {
         let is_meant = match said {
             Said::Is => true,
             Said::To => set.is_some() && (is_short_password(name) || is_random(value)),
-            // Without a word between, only a name in capitals is meant, or a value in quotes.
+            // Without a word between, it must be a name in capitals or a value in quotes.
             Said::Nothing if is_quoted => !self.is_followed_by(end, |word| OF_A_THING.contains(&word)),
             Said::Nothing => is_capital && is_sure && (is_password(name) || is_long_mix(value)),
         };
@@ -174,8 +176,8 @@ impl Scan<'_> {
         set.unwrap_or(to)
     }
 
-    /// Whether a compound (`k8s-native`, `app-config-v2`) is no password: a secret is often called so, and a word behind it shows
-    /// that it only describes.
+    /// Returns whether a compound (`k8s-native`, `app-config-v2`) is not a password: secrets often have such names, and
+    /// a word after it shows that it is a description.
     fn only_describes(&mut self, name: &str, said: Said, is_quoted: bool, from: usize, end: usize) -> bool {
         said != Said::To
             && is_password(name)
@@ -185,7 +187,7 @@ impl Scan<'_> {
                     && (is_adjective(&self.text[from..end]) || self.is_followed_by(end, |word| !GOES_ON.contains(&word))))
     }
 
-    /// Whether such a word in small letters stands behind the value that ends here, and nothing but a blank before it.
+    /// Returns whether a lower-case word that satisfies `is_such` follows the value, after only a space.
     fn is_followed_by(&mut self, end: usize, is_such: impl Fn(&str) -> bool) -> bool {
         let rest = &self.text[end..];
         let word = rest.trim_start_matches(['"', '\'', '`', '*']);
@@ -198,7 +200,8 @@ impl Scan<'_> {
         length > 0 && !word[length..].starts_with(|c: char| c.is_ascii_alphanumeric()) && is_such(&word[..length])
     }
 
-    /// `api key: VALUE`, `access key = VALUE`: two words that are one name. Returns from where on more text could change that.
+    /// Hides the value in `api key: VALUE` or `access key = VALUE`, where two words are the name. Returns the position
+    /// from which more text could change the decision.
     pub(super) fn named_by_two_words(&mut self, start: usize, to: usize) -> usize {
         if !names::is_bare_key(&self.bytes[start..to]) || !names::is_one_with(&self.bytes[..start]) {
             return usize::MAX;
@@ -213,7 +216,7 @@ impl Scan<'_> {
         self.said(Name::Secret, start, to)
     }
 
-    /// Where a value may begin that words behind the name announce, and how they say that it is the value.
+    /// Returns where the value may begin that the words after the name announce, and how they announce it.
     fn told(&mut self, name: &str, to: usize) -> Option<(usize, Said)> {
         let quote = usize::from(matches!(self.byte(to), Some(b'"' | b'\'' | b'`')));
         let (mut at, mut is_first, mut second, mut goes_on) = (to + quote, true, None, false);
@@ -238,7 +241,7 @@ impl Scan<'_> {
                         value += now.len() + 1;
                     }
                 }
-                // It may be one of these, not yet whole.
+                // It may be one of these words, cut off.
                 self.touched |= self.bytes.len() - value < 12;
                 return Some((value, Said::Is));
             }
@@ -262,14 +265,14 @@ impl Scan<'_> {
         second.filter(|(at, _)| *at < self.bytes.len())
     }
 
-    /// Where the value that begins here begins and ends without its quotes.
+    /// Returns where the value here begins and ends, without its quotes.
     fn said_value(&mut self, at: usize) -> (usize, usize) {
         let from = at + self.bytes[at..].iter().take(3).take_while(|byte| matches!(byte, b'"' | b'\'' | b'`' | b'*')).count();
         let end = self.end_of_bare(from, HEAD);
-        // The full stop of a sentence is no part of it, at the end of the text either.
+        // The full stop of a sentence is not part of the value, not even at the end of the text.
         let value = self.text[from..end].trim_end_matches(['*', '`', '"', '\'']).trim_end_matches(['.', ',']);
         let end = from + value.len();
-        // A long one goes to its end.
+        // A long value extends to its own end.
         if end - from >= HEAD { (from, self.end_of_bare(from, usize::MAX)) } else { (from, end) }
     }
 }
@@ -278,7 +281,7 @@ fn is_one_of(words: &[&str], word: &str) -> bool {
     words.iter().any(|known| known.eq_ignore_ascii_case(word))
 }
 
-/// Where it begins that somebody sets what is named behind this text.
+/// Returns the position of a verb that sets what is named after this text.
 fn setting(before: &str) -> Option<usize> {
     let mut head = before.len().saturating_sub(FAR);
     while !before.is_char_boundary(head) {
@@ -292,7 +295,7 @@ fn setting(before: &str) -> Option<usize> {
             return None;
         }
         end = head + words.len() - word.len();
-        // The letter of an escape is no part of it.
+        // The letter of an escape is not part of the word.
         let behind_escape = if before[..end].ends_with('\\') { word.get(1..).unwrap_or_default() } else { word };
         if is_one_of(SETS, word) || is_one_of(SETS, behind_escape) {
             return Some(end);
@@ -301,12 +304,12 @@ fn setting(before: &str) -> Option<usize> {
     None
 }
 
-/// Whether the name is one of a password proper: what it is set to is told as it is.
+/// Returns whether a name is that of a password in the narrow sense. Any value it is set to counts.
 fn is_short_password(name: &str) -> bool {
     ["pass", "pwd"].iter().any(|word| names::find_ignoring_case(name, word))
 }
 
-/// Whether the name is one of a password, which may be short.
+/// Returns whether a name is that of a password, which may be short.
 fn is_password(name: &str) -> bool {
     ["pass", "pwd", "secret", "cred"].iter().any(|word| names::find_ignoring_case(name, word))
 }
@@ -315,13 +318,13 @@ fn has(value: &str, is: fn(&u8) -> bool) -> bool {
     value.as_bytes().iter().any(is)
 }
 
-/// Whether it is long, of capitals, small letters and digits.
+/// Returns whether a value is long and mixes capitals, lower case and digits.
 fn is_long_mix(value: &str) -> bool {
     let is_mixed = has(value, u8::is_ascii_digit) && has(value, u8::is_ascii_lowercase) && has(value, u8::is_ascii_uppercase);
     value.len() >= 16 && is_mixed || is_random(value)
 }
 
-/// Whether a word of a sentence looks like a secret of this name.
+/// Returns whether a word of a sentence looks like a secret of this name.
 fn looks_secret(name: &str, is_sure: bool, value: &str) -> bool {
     let is_other = value.starts_with(['(', '[', '{', '<', '-', '/', '.', '~', '#', '%']) || value.contains("://");
     if value.len() < 6 || is_other || names::is_placeholder(value) || names::is_code(value) {
@@ -347,32 +350,32 @@ fn looks_secret(name: &str, is_sure: bool, value: &str) -> bool {
     if is_password(name) { digits || has_sign } else { value.len() >= 8 && digits && !is_compound(value) }
 }
 
-/// `$ecret99`, `@dmin123`: no variable, and nobody's name.
+/// Returns whether a sign replaces a letter, as in `$ecret99` or `@dmin123`, which are not a variable and a user name.
 fn is_sign_for_letter(value: &str) -> bool {
     let digits = value.bytes().filter(u8::is_ascii_digit).count();
     value.len() >= 8 && digits > 1 && !value.contains(['/', '.', '_']) && !names::speaks_of_secret(value)
 }
 
-/// Whether a part of a compound is a word or a number.
+/// Returns whether a part of a compound is a word or a number.
 fn is_plain(part: &str) -> bool {
     let is = |is: fn(&u8) -> bool| part.as_bytes().iter().all(is);
     part.len() <= 3 && is(u8::is_ascii_alphanumeric) || is(u8::is_ascii_digit) || is(u8::is_ascii_alphabetic)
 }
 
-/// Whether all of its parts are words or numbers: `claude-3-5-sonnet`.
+/// Returns whether all parts are words or numbers: `claude-3-5-sonnet`.
 fn is_compound(value: &str) -> bool {
     value.contains(['-', '_', '.', '/']) && value.split(['-', '_', '.', '/', ':']).all(is_plain)
 }
 
-/// Whether a compound is of words and one short name with a number in it: `k8s-managed`, not `winter-2025`.
+/// Returns whether a compound consists of words and one short name with a number: `k8s-managed`, not `winter-2025`.
 fn is_adjective(value: &str) -> bool {
     let is_word = |part: &&str| part.len() > 2 && part.bytes().all(|byte| byte.is_ascii_alphabetic());
     let (words, others): (Vec<&str>, Vec<&str>) = value.split(['-', '_']).partition(is_word);
     !words.is_empty() && matches!(others[..], [one] if one.starts_with(|c: char| c.is_ascii_alphabetic()))
 }
 
-/// Whether it is one of the names that begin so, with its number and what belongs to it: `sha256`, `base64url`, `UTF16LE`.
-/// `v2` is one; `v2secret` and `x1234567` are none.
+/// Returns whether this is a technical prefix with its number and suffix: `sha256`, `base64url`, `UTF16LE`. `v2` is
+/// one; `v2secret` and `x1234567` are not.
 fn is_technical_word(part: &str) -> bool {
     let letters = part.bytes().take_while(u8::is_ascii_alphabetic).count();
     let digits = part[letters..].bytes().take_while(u8::is_ascii_digit).count();
@@ -383,7 +386,8 @@ fn is_technical_word(part: &str) -> bool {
         && (rest.iter().all(u8::is_ascii_lowercase) || rest.iter().all(u8::is_ascii_uppercase))
 }
 
-/// Whether it is a name of that kind alone, or with others behind it: `PBKDF2-HMAC-SHA256`, `UTF-16LE`, `base64-encoded`.
+/// Returns whether this is such a word alone, or with others after it: `PBKDF2-HMAC-SHA256`, `UTF-16LE`,
+/// `base64-encoded`.
 fn is_technical_name(value: &str) -> bool {
     let mut parts = value.split(['-', '_', '.', '/', '+']);
     let first = parts.next().unwrap_or_default();
@@ -395,7 +399,7 @@ fn is_technical_name(value: &str) -> bool {
         && parts.all(|part| is_plain(part) || is_technical_word(part) || is_of_number(part))
 }
 
-/// Whether it names something of a program or of the world: `base64-encoded`, `16-character`, `file2.txt`, `2026-11-16T10:00:00Z`,
+/// Returns whether this names an ordinary thing: `base64-encoded`, `16-character`, `file2.txt`, `2026-11-16T10:00:00Z`,
 /// `me2@example.com`, `old_password2`, `src/auth2`.
 fn is_technical(value: &str) -> bool {
     let digits = value.bytes().take_while(u8::is_ascii_digit).count();

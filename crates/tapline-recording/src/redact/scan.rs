@@ -1,6 +1,6 @@
-//! Finds the secrets in one text. One automaton looks for everything that can announce a secret; what it finds is then
-//! checked exactly. Every check looks a bounded way ahead or remembers how far a run of characters goes, so that the time
-//! is linear in the text, whatever it says.
+//! Finds the secrets in one text. One automaton finds everything that can announce a secret, and each finding is then
+//! checked exactly. Every check looks a bounded way ahead or remembers how far a run of characters extends, so the time
+//! is linear in any text.
 
 use std::ops::Range;
 
@@ -16,40 +16,40 @@ use super::table::{Part, Shape, Stands};
 /// What was found in a text.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// Where the secrets are, in order and apart from each other.
+    /// The positions of the secrets, in order and not overlapping.
     pub(super) spans: Vec<Range<usize>>,
-    /// From here on the decision may change when more text comes.
+    /// The position from which more text could change the decisions.
     pub(super) undecided: usize,
 }
 
-/// How many sets of characters there are at most; of each the last run is remembered.
+/// The most sets of characters. The last run of each is remembered.
 const REMEMBERED: usize = 24;
 
 pub(super) struct Scan<'a> {
     pub(super) text: &'a str,
     pub(super) bytes: &'a [u8],
     pub(super) spans: Vec<Range<usize>>,
-    /// Up to here all is decided.
+    /// Everything before this position is decided.
     pub(super) covered: usize,
-    /// The end of the text was seen: what comes behind it may matter.
+    /// Whether a check reached the end of the text, so more text may change its result.
     pub(super) touched: bool,
-    /// The name that was looked at last ends here.
+    /// Where the name that was checked last ends.
     pub(super) last_name: usize,
-    /// What it said.
+    /// What that name says about its value.
     pub(super) known: LastName,
     /// The last program before a `-u`.
     pub(super) users: Programs,
-    /// The same before a `-p`.
+    /// The last program before a `-p`.
     pub(super) passwords: Programs,
-    /// What stands before a `--from-literal`.
+    /// The last command before a `--from-literal`.
     pub(super) literals: Programs,
-    /// The last `kind` of a manifest ends here.
+    /// Where the last `kind` of a manifest ends.
     pub(super) last_manifest: usize,
-    /// Where the next `-----END` is: looked for from the first, found at the second.
+    /// The next `-----END`: where the search began, and where it was found.
     pub(super) next_end: Option<(usize, Option<usize>)>,
-    /// The header that was looked at last.
+    /// The header that was checked last.
     pub(super) last_header: Option<(usize, usize)>,
-    /// Where the next ones of some places are: from the first on there is none before the second.
+    /// For some kinds of positions: where the search began, and the next one found.
     pub(super) next_place: [(usize, usize); 3],
     runs: [(u16, usize, usize); REMEMBERED],
     more: bool,
@@ -79,7 +79,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Where the run of such characters that goes through here ends.
+    /// Returns where the run of such characters at this position ends.
     pub(super) fn run(&mut self, class: Class, from: usize) -> usize {
         if let Some(run) = self.runs.iter().find(|(of, start, end)| *of == class.0 && (*start..*end).contains(&from)) {
             self.touched |= run.2 == self.bytes.len();
@@ -87,21 +87,21 @@ impl<'a> Scan<'a> {
         }
         let rest = &self.bytes[from..];
         let end = from + rest.iter().position(|byte| !class.has(*byte)).unwrap_or(rest.len());
-        // One of each set: a long run of one must not be forgotten for short ones of others.
+        // Keep one run per set: short runs of other sets must not displace a long one.
         let place = self.runs.iter().position(|(of, ..)| *of == class.0 || *of == 0).unwrap_or(0);
         self.runs[place] = (class.0, from, end);
         self.touched |= end == self.bytes.len();
         end
     }
 
-    /// The byte here; at the end of the text it is noted that one was wanted.
+    /// Returns the byte here, and notes if the text ends before it.
     pub(super) fn byte(&mut self, at: usize) -> Option<u8> {
         let byte = self.bytes.get(at).copied();
         self.touched |= byte.is_none();
         byte
     }
 
-    /// Whether a word may begin here: behind an escape (`\n`, `\u000a`) one does.
+    /// Returns whether a word may begin here. One begins after an escape (`\n`, `\u000a`).
     pub(super) fn is_word_start(&self, at: usize) -> bool {
         let before = &self.bytes[..at];
         match before {
@@ -113,7 +113,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// A secret stands here.
+    /// Hides a secret.
     pub(super) fn hide(&mut self, span: Range<usize>) {
         let start = span.start.max(self.covered);
         if start < span.end {
@@ -122,7 +122,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Runs a check of what was announced; what it says may change when more text comes if it saw the end.
+    /// Checks an announcement. If the check reaches the end of the text, more text may change its result.
     fn check(&mut self, from: usize, check: impl FnOnce(&mut Self) -> usize) {
         self.touched = false;
         let from = from.min(check(self));
@@ -175,7 +175,7 @@ impl<'a> Scan<'a> {
         if shape.stands == Stands::AsWord && behind.is_some_and(|byte| ALNUM.has(*byte) || part_of_more(*byte)) {
             return None;
         }
-        // The full stop of a sentence is no part of it.
+        // The full stop of a sentence is not part of the secret.
         while at > end && matches!(self.bytes[at - 1], b'.' | b'-') && !self.touched {
             at -= 1;
         }
@@ -204,7 +204,7 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// The secrets in a text. With `more`, text may follow.
+/// Finds the secrets in a text. `more` says whether text may follow.
 pub(super) fn scan(rules: &Rules, text: &str, more: bool) -> Found {
     let is_quiet = if more { !announces(rules, text, 0) } else { !may_hold_as_it_is(rules, text.as_bytes()) };
     if is_quiet {
@@ -219,7 +219,7 @@ pub(super) fn scan(rules: &Rules, text: &str, more: bool) -> Found {
         undecided = undecided.min(rules.may_begin(text));
     }
     let mut spans = scan.spans;
-    // What a manifest hides may stand before what was found last.
+    // A manifest may hide text before the last finding.
     if scan.last_manifest > 0 {
         merge(&mut spans);
     }

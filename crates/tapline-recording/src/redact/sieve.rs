@@ -1,49 +1,50 @@
-//! A first pass over bytes that tells in about a nanosecond a byte where something that announces a secret may stand. Four
-//! bytes at a time are looked up, each in its own table; a bit is one group of announcements. What passes is compared in full.
+//! A fast first pass, about a nanosecond per byte, that finds where something may announce a secret. It looks up four
+//! bytes at a time, each in its own table; each bit is a group of announcements. What passes is then compared in full.
 
 use super::announced::Announced;
 use super::class::{ALNUM, Class};
 use super::names::KEYWORDS;
 use super::table::Part;
 
-/// So many bytes of what is looked for are in the tables.
+/// How many bytes of an announcement are in the tables.
 const WINDOW: usize = 4;
-/// What is new in a text may be announced by so many bytes before it.
+/// How many bytes before new text an announcement in it may begin.
 pub(super) const OVERLAP: usize = WINDOW - 1;
-/// So many places are looked at between two branches.
+/// How many positions are checked between two branches.
 const STEP: usize = 16;
 /// The group of escapes that can hide a letter.
 const ESCAPES: usize = 63;
-/// Groups that are made from the front; those behind are for short announcements, one each while there are any.
+/// The first group for short announcements, which have one group each while there are any left. The groups before it
+/// are for the others.
 const FIRST_SHORT: usize = 38;
 
-/// What is looked for, as tables.
+/// Everything that is searched for, as tables.
 #[derive(Debug)]
 pub(super) struct Sieve {
     tables: Box<[[u64; 256]; WINDOW]>,
     groups: Vec<Vec<Needle>>,
-    /// Something is looked for that the tables cannot find.
+    /// Whether something is searched for that the tables cannot find.
     pub(super) is_blind: bool,
 }
 
-/// What is looked for, and how far into it the window is that the tables know.
+/// An announcement, and the offset of the part of it that is in the tables.
 #[derive(Debug)]
 struct Needle {
     text: Box<[u8]>,
     offset: usize,
     announced: Announced,
-    /// Most that share a group are told apart by the window, as a number.
+    /// That part as a number, which distinguishes most announcements of a group.
     window: u32,
     mask: u32,
-    /// In a line of JSON it may be written otherwise: the window alone must do.
+    /// Whether a line of JSON may spell it differently, so only the part in the tables is compared.
     is_loose: bool,
 }
 
-/// What was found at a place.
+/// What was found at a position.
 pub(super) enum Passed {
     /// An escape.
     Escape(usize),
-    /// An announcement, from here to there.
+    /// An announcement, with its start and end.
     Announced(Announced, usize, usize),
 }
 
@@ -74,12 +75,12 @@ impl Sieve {
         let mut sets = [const { Vec::new() }; WINDOW];
         let mut offset = 0;
         let group = if text.len() < WINDOW {
-            // What follows it is in the window as well.
+            // The window includes what follows.
             let follows = follows(announced);
             for (at, set) in sets.iter_mut().enumerate() {
                 *set = text.get(at).map_or_else(|| follows.clone(), |byte| vec![*byte]);
             }
-            // Those that only differ in their letters share a group.
+            // Announcements that differ only in case share a group.
             let same = |needle: &Needle| needle.text.len() == text.len() && needle.text[0].eq_ignore_ascii_case(&text[0]);
             let known = (FIRST_SHORT..*short).find(|group| self.groups[*group].iter().any(same));
             let group = known.unwrap_or((*short).min(ESCAPES - 1));
@@ -87,7 +88,7 @@ impl Sieve {
             group
         } else {
             let windows = text.windows(WINDOW).enumerate().filter(|(_, window)| window.iter().all(is_plain));
-            // The rarest, and of those the first.
+            // Take the rarest window, and the first of those.
             let Some((at, window)) = windows.min_by_key(|(_, window)| window.iter().map(|byte| commonness(*byte)).sum::<u32>())
             else {
                 self.is_blind = true;
@@ -109,8 +110,8 @@ impl Sieve {
         self.groups[group].push(Needle { text: text.into(), offset, announced, window, mask, is_loose });
     }
 
-    /// Calls `check` with what passes from here on, in order, until it says yes; whether it did. Of what the end of the text
-    /// may cut off the beginning is enough if `cut`.
+    /// Calls `check` with everything that passes from here on, in order, until it returns true. Returns whether it did.
+    /// If `cut`, the beginning of an announcement at the end of the text is enough.
     pub(super) fn any(&self, text: &[u8], from: usize, cut: bool, mut check: impl FnMut(Passed) -> bool) -> bool {
         let [one, two, three, four] = &*self.tables;
         let look = |a: u8, b: u8, c: u8, d: u8| {
@@ -137,7 +138,7 @@ impl Sieve {
             let groups = look(window[0], window[1], window[2], window[3]);
             groups != 0 && self.passes(groups, text, at + place, cut, &mut check)
         });
-        // What is shorter than a window may end the text.
+        // An announcement shorter than a window may end the text.
         let mut ends = from.max((text.len() + 1).saturating_sub(WINDOW))..text.len().saturating_sub(1);
         found
             || cut
@@ -176,7 +177,7 @@ impl Sieve {
     }
 }
 
-/// The first bytes as a number.
+/// Returns the first bytes as a number.
 fn number(bytes: &[u8]) -> u32 {
     let mut window = [0; WINDOW];
     match bytes.first_chunk() {
@@ -186,7 +187,7 @@ fn number(bytes: &[u8]) -> u32 {
     u32::from_le_bytes(window)
 }
 
-/// What can follow a short announcement.
+/// Returns the bytes that can follow a short announcement.
 fn follows(announced: Announced) -> Vec<u8> {
     let of = |class: Class| (0..=255).filter(|byte| class.has(*byte)).collect();
     match announced {
@@ -199,7 +200,7 @@ fn follows(announced: Announced) -> Vec<u8> {
     }
 }
 
-/// How often a byte stands in what agents write, roughly.
+/// Returns roughly how often a byte occurs in agents' output.
 fn commonness(byte: u8) -> u32 {
     match byte {
         b'e' | b't' | b'a' | b'o' | b'i' | b'n' | b's' | b'r' | b' ' => 6,
@@ -210,12 +211,12 @@ fn commonness(byte: u8) -> u32 {
     }
 }
 
-/// The three ways a word is written.
+/// Returns a word in lower case, in CAPITALS and Capitalised.
 pub(super) fn ways(word: &str) -> [String; 3] {
     [word.to_owned(), word.to_ascii_uppercase(), word[..1].to_ascii_uppercase() + &word[1..]]
 }
 
-/// Every word that names end with, in every way.
+/// Returns every keyword in each of those spellings.
 pub(super) fn keywords() -> impl Iterator<Item = String> {
     KEYWORDS.iter().flat_map(|word| ways(word))
 }

@@ -1,8 +1,8 @@
-//! Places in a text that are to be replaced.
+//! Spans of a text that will be replaced.
 
 use std::ops::Range;
 
-/// Puts spans in order, and those that touch or overlap together.
+/// Sorts spans, and joins those that touch or overlap.
 pub(super) fn merge(spans: &mut Vec<Range<usize>>) {
     spans.sort_unstable_by_key(|span| span.start);
     spans.dedup_by(|next, kept| {

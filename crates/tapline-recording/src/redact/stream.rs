@@ -1,5 +1,6 @@
-//! A whole stream without its secrets. A secret may be cut in pieces by partial messages: the pieces of a block are looked at
-//! together. A line waits only while its end could be the beginning of a secret; no line is lost, added or moved.
+//! Removes secrets from a whole stream. Partial messages may cut a secret into pieces, so the pieces of a block are
+//! checked together. A line waits only while its end could be the beginning of a secret. No line is lost, added or
+//! moved.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
@@ -17,32 +18,32 @@ use super::scan::Found;
 use super::sieve::OVERLAP;
 use super::{REDACTED, Redactor, floor, splice};
 
-/// So much of what is decided is kept, because names stand before their values.
+/// How much decided text is kept, because names come before their values.
 const CONTEXT: usize = 192;
-/// So much of a block may be undecided; more than this is hidden.
+/// How much of a block may be undecided. Beyond that, it is hidden.
 const UNDECIDED: usize = 16 << 10;
-/// So many bytes and lines may wait.
+/// How many bytes and lines may wait.
 const WAITING: (usize, usize) = (1 << 20, 1 << 10);
 
-/// So many blocks may be open. Each agent writes one at a time.
+/// How many blocks may be open. Each agent writes one at a time.
 const OPEN: usize = 64;
 
-/// Takes secrets out of an agent's stream, line by line.
+/// Removes secrets from an agent's stream, line by line.
 #[derive(Debug)]
 pub struct StreamRedactor {
     redactor: Redactor,
     lines: Lines,
-    /// At most [`OPEN`].
+    /// The open blocks, at most [`OPEN`].
     blocks: HashMap<Arc<Key>, Block>,
-    /// How many pieces came.
+    /// How many pieces have arrived.
     pieces: u64,
-    /// The last line that added to a block, and to which.
+    /// The last line that added to a block, and that block.
     alike: Option<(Alike, Arc<Key>)>,
     waiting: VecDeque<Waiting>,
     bytes: usize,
 }
 
-/// A block that is being written: whose, which, and which of its texts.
+/// A block that is being written: the sub-agent's call, the block's index, and which of its texts.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Key {
     parent: String,
@@ -50,49 +51,49 @@ struct Key {
     field: &'static str,
 }
 
-/// What is known of a block's text. Places are counted from the block's beginning.
+/// The text of a block. Positions count from the start of the block.
 #[derive(Debug, Default)]
 struct Block {
-    /// What is undecided, and some of what stood before it.
+    /// The undecided text, and some of the text before it.
     text: String,
-    /// Where that begins.
+    /// The position where `text` begins.
     base: usize,
     decided: usize,
-    /// A secret that was too long to wait for goes on.
+    /// Whether the rest of a secret that was too long to wait for is being hidden.
     swallows: bool,
-    /// Up to here it was looked whether something announces a secret.
+    /// How far the text was searched for announcements.
     looked: usize,
-    /// When that was so for the last time, the text ended here.
+    /// Where the text ended when an announcement was last found.
     stirred: usize,
-    /// Which piece came last.
+    /// The number of the last piece.
     last: u64,
 }
 
-/// A line that is not out yet.
+/// A line that was not passed on yet.
 #[derive(Debug)]
 struct Waiting {
     bytes: Vec<u8>,
     edits: Vec<(Range<usize>, &'static str)>,
-    /// What it adds to a block, until that is decided.
+    /// The piece of a block in this line, until it is decided.
     piece: Option<Piece>,
 }
 
 #[derive(Debug)]
 struct Piece {
     key: Arc<Key>,
-    /// Where it stands in the block.
+    /// The position of the piece in the block.
     from: usize,
     to: usize,
-    /// Where it stands in the line.
+    /// The position of the piece in the line.
     place: usize,
     peeled: Option<Peeled>,
 }
 
-/// What a line says about blocks.
+/// What a line does to blocks.
 enum Says {
-    /// It adds to one: this string.
+    /// Adds this string to a block.
     Adds(Arc<Key>, Range<usize>),
-    /// One has ended, or all of somebody's.
+    /// Ends a block, or all blocks of one agent.
     Ends(String, Option<String>),
     Nothing,
 }
@@ -103,12 +104,12 @@ impl StreamRedactor {
         Self { redactor, lines, blocks, pieces: 0, alike: None, waiting, bytes: 0 }
     }
 
-    /// Takes the next line, with its end, and hands out those that are ready, in order.
+    /// Takes the next line, including its line ending, and passes on the lines that are ready, in order.
     pub fn line(&mut self, bytes: Vec<u8>, mut each: impl FnMut(Vec<u8>)) {
         self.pass(Cow::Owned(bytes), |line| each(line.into_owned()));
     }
 
-    /// The same; a line that stays as it is and need not wait is not copied.
+    /// Takes the next line. A line that is unchanged and need not wait is not copied.
     pub(super) fn pass<'b>(&mut self, bytes: Cow<'b, [u8]>, mut each: impl FnMut(Cow<'b, [u8]>)) {
         let alike = self.alike.as_ref().and_then(|(alike, key)| Some((alike.text(trimmed(&bytes).1)?, key)));
         let is_alike = alike.is_some();
@@ -143,14 +144,14 @@ impl StreamRedactor {
         self.release(&mut each);
     }
 
-    /// Whether a line may speak of blocks: most streams have none.
+    /// Returns whether a line may affect blocks. Most streams have none.
     fn may_speak(&self, bytes: &[u8]) -> bool {
         !self.blocks.is_empty()
             || memchr::memmem::find(bytes, b"stream_event").is_some()
             || memchr::memmem::find_iter(bytes, b"\\u00").any(|at| matches!(bytes.get(at + 4), Some(b'2'..=b'7')))
     }
 
-    /// The stream has ended: hands out what still waits.
+    /// Ends the stream and passes on the lines that still wait.
     pub fn finish(&mut self, mut each: impl FnMut(Vec<u8>)) {
         self.end(|_| true);
         self.release(&mut |line| each(line.into_owned()));
@@ -161,12 +162,12 @@ impl StreamRedactor {
         self.waiting.push_back(line);
     }
 
-    /// A piece of a block's text came. Returns the line if nothing waits, and it need not either.
+    /// Adds a piece to a block. Returns the line if neither it nor any other line needs to wait.
     fn add<'b>(&mut self, key: &Arc<Key>, place: Range<usize>, is_alike: bool, bytes: Cow<'b, [u8]>) -> Option<Cow<'b, [u8]>> {
         let (mark, line) = trimmed(&bytes);
         let rules = &self.redactor.0;
         let raw = std::str::from_utf8(&line[place.start + 1..place.end - 1]).unwrap_or_default();
-        // The piece itself is looked at with its block.
+        // The piece itself is checked as part of its block.
         let mut others = Vec::new();
         if !is_alike {
             let holds = may_hold(rules, &line[..place.start]) || may_hold(rules, &line[place.end..]);
@@ -175,7 +176,7 @@ impl StreamRedactor {
             {
                 others = json(rules, value, Some(&place));
             }
-            // What a user adds may hide anything, a `uuid` too.
+            // A user's rules may hide anything, even a `uuid`.
             let alike = if holds || rules.has_own { None } else { Alike::new(line, &place) };
             self.alike = alike.map(|alike| (alike, Arc::clone(key)));
         }
@@ -201,7 +202,7 @@ impl StreamRedactor {
         None
     }
 
-    /// These blocks have ended: all of them is decided.
+    /// Ends these blocks, which decides all of their text.
     fn end(&mut self, which: impl Fn(&Key) -> bool) {
         let ended: Vec<Arc<Key>> = self.blocks.keys().filter(|key| which(key)).cloned().collect();
         for key in ended {
@@ -212,8 +213,8 @@ impl StreamRedactor {
         }
     }
 
-    /// Too many blocks are open: forgets the one that nothing was added to for the longest, rather one that is decided. What is
-    /// undecided is hidden.
+    /// Too many blocks are open: drops the one that has been idle longest, preferably a decided one. Undecided text is
+    /// hidden.
     fn drop_one(&mut self) {
         let oldest = self.blocks.iter().min_by_key(|(_, block)| (block.is_undecided(), block.last));
         let Some(key) = oldest.map(|(key, _)| Arc::clone(key)) else { return };
@@ -223,7 +224,7 @@ impl StreamRedactor {
         }
     }
 
-    /// Too much waits: what is undecided is hidden.
+    /// Too much is waiting: hides all undecided text.
     fn give_up(&mut self) {
         let keys: Vec<Arc<Key>> = self.blocks.keys().cloned().collect();
         for key in keys {
@@ -234,7 +235,7 @@ impl StreamRedactor {
         }
     }
 
-    /// Tells the lines of a block what was found in it.
+    /// Applies what was found in a block to its lines.
     fn settle(&mut self, key: &Key, found: &[Range<usize>]) {
         let decided = self.blocks.get(key).map_or(usize::MAX, |block| block.decided);
         for line in &mut self.waiting {
@@ -244,7 +245,7 @@ impl StreamRedactor {
                     let at = at.clamp(piece.from, piece.to) - piece.from;
                     piece.place + piece.peeled.as_ref().map_or(at, |peeled| peeled.above(at))
                 };
-                // It stands where it begins; the rest of it is gone.
+                // The replacement is shown where the secret begins; the rest of it is removed.
                 let shown = if span.start >= piece.from { REDACTED } else { "" };
                 line.edits.push((place(span.start)..place(span.end), shown));
             }
@@ -266,7 +267,7 @@ impl StreamRedactor {
 }
 
 impl Block {
-    /// Decides as much as can be, and says what was newly found.
+    /// Decides as much as possible and returns what was newly found.
     fn decide(&mut self, redactor: &Redactor, more: bool) -> Vec<Range<usize>> {
         let mut found = Vec::new();
         if self.swallows {
@@ -303,7 +304,7 @@ impl Block {
         found
     }
 
-    /// Whether nothing in the text that is kept can matter. Looks at what is new alone.
+    /// Returns whether nothing in the kept text can matter. It searches only the new text.
     fn is_quiet(&mut self, rules: &Rules) -> bool {
         let new = self.looked.max(self.base) - self.base;
         let end = self.base + self.text.len();
@@ -315,12 +316,12 @@ impl Block {
         self.stirred <= self.base
     }
 
-    /// Whether what is added next may belong to a secret that has begun.
+    /// Returns whether the next piece may continue a secret that has begun.
     fn is_undecided(&self) -> bool {
         self.swallows || self.base + self.text.len() > self.decided
     }
 
-    /// Hides what is undecided, and what it goes on with.
+    /// Hides the undecided text and its continuation.
     fn give_up(&mut self) -> Vec<Range<usize>> {
         let end = self.base + self.text.len();
         let hidden = self.decided..end;
@@ -329,7 +330,7 @@ impl Block {
         if hidden.is_empty() { Vec::new() } else { vec![hidden] }
     }
 
-    /// Drops what no decision needs any more.
+    /// Drops text that no decision needs any more.
     fn forget(&mut self) {
         let keep = (self.decided - self.base).saturating_sub(CONTEXT);
         if keep > CONTEXT / 2 {
@@ -340,7 +341,7 @@ impl Block {
     }
 }
 
-/// What a line says about blocks.
+/// Returns what a line does to blocks.
 fn says(tape: &mut Tape, bytes: &[u8]) -> Says {
     let (_, line) = trimmed(bytes);
     let Ok(text) = std::str::from_utf8(line) else { return Says::Nothing };
@@ -358,7 +359,7 @@ fn read(value: Value<'_>, text: &str) -> Option<Says> {
     let kind = kind?.as_str()?;
     let parent = parent.and_then(Value::as_str).unwrap_or_default().into_owned();
     if kind != "stream_event" {
-        // A whole message says again what its pieces said.
+        // A whole message repeats what its pieces said.
         return matches!(&*kind, "assistant" | "user" | "result").then_some(Says::Ends(parent, None));
     }
     let [kind, index, delta] = fields(event?, |name| match name {
@@ -389,7 +390,8 @@ fn read(value: Value<'_>, text: &str) -> Option<Says> {
     }
 }
 
-/// Entries of an object, found in one go, each where `place` puts its key; the last where one is repeated.
+/// Finds entries of an object in one pass and puts each at the index that `place` returns. If a key is repeated, the
+/// last value counts.
 fn fields(value: Value<'_>, place: impl Fn(&str) -> Option<usize>) -> Option<[Option<Value<'_>>; 3]> {
     let mut found = [None; 3];
     for (name, value) in value.entries()? {

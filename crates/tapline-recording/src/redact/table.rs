@@ -1,38 +1,38 @@
-//! The table of secrets that have a shape: what each begins with, of which characters the rest is, and how many there
-//! must be. Facts only (prefix, alphabet, length), as the makers and gitleaks' public rules give them; docs/REDACT.md is
-//! the same table for people, and a test holds the two equal.
+//! The table of secrets with a known shape: what each starts with, and how many of which characters follow. It holds
+//! only facts (prefix, alphabet, length) from the vendors and gitleaks' public rules. docs/REDACT.md has the same table
+//! for people, and a test keeps the two equal.
 
 use super::class::{ALNUM, BASE64, BEARER, Class, DIGIT, DOTTED, HEX, LOWER, TOKEN, UPPER, WORD};
 
-/// A kind of secret, told by its shape.
+/// A kind of secret with a known shape.
 #[derive(Debug)]
 pub struct Shape {
-    /// Whose it is.
+    /// The vendor.
     pub name: &'static str,
-    /// What it begins with (what stands in its middle, if something stands before): one of these.
+    /// The texts that it starts with, or has in its middle if something comes before them.
     pub starts: &'static [&'static str],
     pub(super) before: Option<(Class, usize, usize)>,
     pub(super) body: &'static [Part],
     pub(super) stands: Stands,
 }
 
-/// What follows.
+/// A part of the rest.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Part {
-    /// At least so many of these characters, and all that follow.
+    /// At least this many of these characters, and all that follow.
     Of(Class, usize),
-    /// This very text.
+    /// Exactly this text.
     Is(&'static str),
 }
 
-/// What may stand around it.
+/// Which characters may surround it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stands {
-    /// Anything: nothing else looks like it.
+    /// Any: nothing else looks like it.
     Anywhere,
     /// No letter or digit before it.
     AtWord,
-    /// No letter or digit before or behind it, nor `+` or `/`: it is no part of a longer word or of encoded bytes.
+    /// No letter, digit, `+` or `/` before or after it, so that it is not part of a longer word or of encoded bytes.
     AsWord,
 }
 
@@ -53,7 +53,7 @@ impl Shape {
         Self { name, starts, before: Some(before), body, stands: AtWord }
     }
 
-    /// What the rest looks like, in words: `20 or more of A-Z a-z 0-9 _ -`.
+    /// Describes the rest in words: `20 or more of A-Z a-z 0-9 _ -`.
     pub fn rest(&self) -> String {
         let part = |part: &Part| match part {
             Of(class, least) => format!("{least} or more of {}", class.words()),
@@ -67,7 +67,8 @@ impl Shape {
         }
     }
 
-    /// One that is as short as it can be, made for tests and documentation: with one character less it is none.
+    /// Makes the shortest possible example, for tests and documentation. With `short`, one character is missing, and it
+    /// is not a secret.
     pub fn example(&self, start: &str, short: bool) -> String {
         let of = |class: &Class, count: usize| {
             let all: Vec<char> = (33..127u8).filter(|byte| class.has(*byte)).map(char::from).collect();
@@ -92,7 +93,7 @@ impl Shape {
     }
 }
 
-/// Every kind that is known.
+/// Every known kind.
 pub static SHAPES: &[Shape] = &[
     Shape::new("Anthropic", &["sk-ant-"], &[Of(TOKEN, 8)], Anywhere),
     Shape::new("OpenAI", &["sk-proj-", "sk-svcacct-", "sk-admin-", "sk-None-"], &[Of(TOKEN, 8)], Anywhere),

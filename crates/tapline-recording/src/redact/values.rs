@@ -1,5 +1,5 @@
-//! What stands behind a name, to its real end: in a shell, in YAML, TOML and INI, in JSON within text, in a program, in a
-//! header, in `.netrc`, behind a flag.
+//! Finds where the value after a name really ends: in a shell, YAML, TOML, INI, JSON within text, source code, a
+//! header, `.netrc`, or after a flag.
 
 use std::ops::Range;
 
@@ -7,14 +7,14 @@ use super::floor;
 use super::names::{self, NAME, Name, PROSE, name_around};
 use super::scan::Scan;
 
-/// So much of a value is looked at to tell whether it is one.
+/// How much of a value is checked to decide whether it is a secret.
 const HEAD: usize = 256;
-/// A value in quotes, and a header, is no longer.
+/// The longest value in quotes or in a header.
 const QUOTED: usize = 16 << 10;
 
-/// What stands before a name whose value stands behind a blank: `--password VALUE`, `setx PASSWORD VALUE`.
+/// Texts before a name whose value follows after a space: `--password VALUE`, `setx PASSWORD VALUE`.
 const FLAGS: &[&str] = &["--", " -", "setx ", "setenv ", "set -x ", "set -gx ", "configure set ", "config set "];
-/// Those of openssl whose value says where the password comes from: `-passin pass:VALUE`.
+/// The flags of openssl whose value says where the password comes from: `-passin pass:VALUE`.
 const OPENSSL: &[&str] = &["-pass ", "-passin ", "-passout "];
 
 /// How name and value are joined.
@@ -39,7 +39,8 @@ enum Joint {
 }
 
 impl Scan<'_> {
-    /// A name ends here: hides its value, if it is one. Returns from where on more text could change that.
+    /// Hides the value of the name that ends here, if it is a secret. Returns the position from which more text could
+    /// change the decision.
     pub(super) fn named(&mut self, end: usize) -> usize {
         let Some(place) = name_around(self.bytes, end) else { return usize::MAX };
         let Range { start, end: to } = place;
@@ -47,7 +48,7 @@ impl Scan<'_> {
         self.last_name = to;
         let text = self.text;
         let Some(name) = self.known.name(self.bytes, start..to) else { return self.named_by_two_words(start, to) };
-        // `${PASSWORD:-…}`, wherever it stands.
+        // `${PASSWORD:-…}`, anywhere.
         if let Some(from) = start.checked_sub(2).filter(|from| self.bytes[*from..].starts_with(b"${")) {
             let end = self.end_of_expansion(from);
             if let Some(default) = names::default(&text[from..end]).filter(|_| name == Name::Secret) {
@@ -63,7 +64,7 @@ impl Scan<'_> {
             Name::Authorization => self.authorization(at),
             Name::Cookie => self.cookie(at),
             Name::Secret | Name::Likely => {
-                // In an address nothing else is called so.
+                // In a URL nothing else has such a name.
                 let in_address = joint == Joint::Equals && matches!(self.bytes[..start].last(), Some(b'?' | b'&'));
                 let is_sure = name == Name::Secret || in_address;
                 let phrase = if is_sure && joint == Joint::Colon { self.end_of_phrase(start..to, at) } else { None };
@@ -76,7 +77,7 @@ impl Scan<'_> {
         at
     }
 
-    /// `-passin pass:VALUE`: hides the value. Whether all is said with that.
+    /// Hides the value in `-passin pass:VALUE`. Returns whether that settles it.
     fn pass_of_openssl(&mut self, start: usize, joint: Joint, at: usize) -> bool {
         let text = self.text;
         let rest = text[at..].trim_start_matches(['"', '\'']);
@@ -98,20 +99,20 @@ impl Scan<'_> {
         true
     }
 
-    /// Where the value begins that `:` or `=` joins to the name.
+    /// Returns where a value begins that `:` or `=` joins to the name.
     pub(super) fn joined(&mut self, start: usize, to: usize) -> Option<usize> {
         let joint = self.joint(start, to);
         joint.filter(|(joint, _)| matches!(joint, Joint::Colon | Joint::Equals | Joint::SpacedEquals)).map(|(_, at)| at)
     }
 
-    /// The value of a flag that takes nothing but a password.
+    /// Hides the value of a flag that only takes a password.
     pub(super) fn flag_value(&mut self, at: usize) {
         if let Some(span) = self.value("password", true, Joint::Flag, at) {
             self.hide(span);
         }
     }
 
-    /// How a value is joined to the name, and where it begins.
+    /// Returns how a value is joined to the name, and where it begins.
     fn joint(&mut self, start: usize, to: usize) -> Option<(Joint, usize)> {
         let mut at = to;
         let escaped = |scan: &Self, at: usize| scan.bytes[at..].iter().take(HEAD).take_while(|byte| **byte == b'\\').count();
@@ -152,7 +153,7 @@ impl Scan<'_> {
             [b'=', b'>', ..] | [b':', b'=', ..] => (Joint::SpacedEquals, 2),
             [b'=', ..] if spaced => (Joint::SpacedEquals, 1),
             [b'=', ..] => (Joint::Equals, 1),
-            // No JSON has such quotes: it is a sentence.
+            // JSON has no such quotes, so this is a sentence.
             [b':', ..] if is_quoted && quote != Some(b'`') => (Joint::Json, 1),
             [b':', ..] => (Joint::Colon, 1),
             [] => {
@@ -182,7 +183,7 @@ impl Scan<'_> {
         count
     }
 
-    /// Whether `login NAME` stands before `password`.
+    /// Returns whether `login NAME` comes before `password`.
     fn is_netrc(&self, start: usize) -> bool {
         let before = &self.bytes[start.saturating_sub(HEAD)..start];
         let mut words = before.rsplit(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
@@ -190,7 +191,7 @@ impl Scan<'_> {
         is_apart && words.next().is_some() && matches!(words.next(), Some(b"login" | b"account" | b"user"))
     }
 
-    /// The value that begins here, if it is a secret.
+    /// Returns the value that begins here, if it is a secret.
     fn value(&mut self, name: &str, is_sure: bool, joint: Joint, from: usize) -> Option<Range<usize>> {
         let mut at = from;
         // `$password = ConvertTo-SecureString "…"`
@@ -211,7 +212,7 @@ impl Scan<'_> {
                 return is_sure.then(|| begin + default.start..begin + default.end);
             }
             let is_one = !names::is_placeholder(value) && (is_sure || is_likely(value));
-            // A sign or two are the end of a string that speaks of a password.
+            // One or two signs are the end of a string that mentions a password.
             let is_rest = value.len() < 3 && !value.bytes().any(|byte| byte.is_ascii_alphanumeric());
             return (is_one && !is_rest).then_some(begin..end);
         }
@@ -229,7 +230,7 @@ impl Scan<'_> {
             let end = self.end_of_expansion(at);
             return names::default(&self.text[at..end]).map(|default| at + default.start..at + default.end);
         }
-        // A program's, whatever follows: `password=(…`.
+        // Code, whatever follows: `password=(…`.
         let never: &[u8] = if is_sure && is_variable(name, joint) { b"(<" } else { b"([{<&|=!,;)}]>" };
         if self.bytes.get(at).is_some_and(|byte| never.contains(byte)) {
             return None;
@@ -241,11 +242,12 @@ impl Scan<'_> {
         Some(at..self.end_of_bare(at, usize::MAX))
     }
 
-    /// `sshpass -p VALUE`, `docker login -p VALUE`, `mysql -pVALUE`. Returns from where on more text could change that.
+    /// Hides the value in `sshpass -p VALUE`, `docker login -p VALUE` or `mysql -pVALUE`. Returns the position from
+    /// which more text could change the decision.
     pub(super) fn short_flag(&mut self, start: usize, end: usize) -> usize {
         let at = end + self.blanks(end);
         let Some(program) = self.passwords.before_in_line(self.bytes, start) else { return end };
-        // With a blank these ask for the password; what follows is the name of a database.
+        // With a space, these programs ask for the password, and the next word is the name of a database.
         let is_client = ["mysql", "mariadb"].iter().any(|client| self.text[program..].starts_with(client));
         if is_client && at > end {
             return end;
@@ -257,7 +259,7 @@ impl Scan<'_> {
         at
     }
 
-    /// The lines below `name: |`, as far as they are indented like the first.
+    /// Returns the lines below `name: |` that are indented like the first.
     fn block(&mut self, at: usize) -> Option<Range<usize>> {
         let bytes = &self.bytes[..self.bytes.len().min(at + QUOTED)];
         let first = at + memchr::memchr(b'\n', &bytes[at..bytes.len().min(at + 4)])? + 1;
@@ -271,7 +273,7 @@ impl Scan<'_> {
         (!names::is_placeholder(value)).then(|| first + indent..first + indent + value.len())
     }
 
-    /// Where a value in quotes ends: at the next quote with as many backslashes, or where the line does.
+    /// Returns where a value in quotes ends: at the next quote with as many backslashes, or at the end of the line.
     pub(super) fn closing(&mut self, begin: usize, quote: u8, slashes: usize) -> usize {
         let bytes = self.bytes;
         let limit = bytes.len().min(begin + QUOTED);
@@ -283,7 +285,7 @@ impl Scan<'_> {
         let (mut next, mut touched) = (0, false);
         let found = quotes.find_map(|at| {
             let end = closes(at).filter(|_| at >= next)?;
-            // `'it''s'` in YAML and SQL, `'it'\''s'` in a shell: the value goes on.
+            // `'it''s'` in YAML and SQL, `'it'\''s'` in a shell: the value continues.
             let behind = &bytes[at + 1..];
             let more = match behind {
                 [b'\'', letter, ..] if letter.is_ascii_alphanumeric() => 1,
@@ -299,7 +301,7 @@ impl Scan<'_> {
         let line = memchr::memchr(b'\n', &bytes[begin..found.map_or(limit, |(at, _)| at)]).map(|at| begin + at);
         match (found, line) {
             (Some((_, end)), None) => end,
-            // Over lines it goes only where nothing but its end can be meant.
+            // The value spans lines only if the quote can be nothing but its end.
             (Some((at, end)), Some(_))
                 if bytes.get(at + 1).is_none_or(|byte| byte.is_ascii_whitespace() || b",;)}]".contains(byte)) =>
             {
@@ -315,7 +317,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Where `${…}` ends.
+    /// Returns where `${…}` ends.
     fn end_of_expansion(&mut self, from: usize) -> usize {
         let mut depth = 0;
         let head = &self.bytes[from..self.bytes.len().min(from + HEAD)];
@@ -332,7 +334,8 @@ impl Scan<'_> {
         end.map_or(from, |end| from + end + usize::from(head[end] == b'}'))
     }
 
-    /// Where a password of several words ends, as YAML may hold one: with its line. A sentence about passwords is none.
+    /// Returns where a password of several words ends, as YAML allows: at the end of its line. A sentence about
+    /// passwords is not one.
     fn end_of_phrase(&mut self, name: Range<usize>, from: usize) -> Option<usize> {
         let start = name.start;
         if !["pass", "pwd"].iter().any(|word| names::find_ignoring_case(&self.text[name.clone()], word)) {
@@ -350,7 +353,7 @@ impl Scan<'_> {
         if value.starts_with(['$', '|', '>', '[', '{', '<', '&', '!', '-']) || names::is_placeholder(value) {
             return None;
         }
-        // `Name of the user`: a sentence begins so.
+        // A sentence starts like this: `Name of the user`.
         let is_sentence = value.starts_with(|c: char| c.is_ascii_uppercase())
             && !value[1..].bytes().any(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());
         let (mut words, mut mixed) = (0, false);
@@ -366,8 +369,8 @@ impl Scan<'_> {
         (words >= 4 || words > 1 && mixed).then_some(from + value.len())
     }
 
-    /// Where a value without quotes ends, looked for no further than `most`: at a blank, or at a sign that something else
-    /// follows.
+    /// Returns where a value without quotes ends, at most `most` bytes on: at whitespace, or at a sign that something
+    /// else follows.
     pub(super) fn end_of_bare(&mut self, from: usize, most: usize) -> usize {
         let bytes = self.bytes;
         let limit = from.saturating_add(most).min(bytes.len());
@@ -389,14 +392,14 @@ impl Scan<'_> {
         }
         self.touched |= at == bytes.len();
         let mut end = (at..=bytes.len()).find(|at| self.text.is_char_boundary(*at)).unwrap_or(bytes.len());
-        // A sentence's signs are no part of it.
+        // The punctuation of a sentence is not part of the value.
         while end > from + 1 && end < bytes.len() && matches!(bytes[end - 1], b'.' | b',' | b':' | b'!' | b'?' | b';') {
             end -= 1;
         }
         end
     }
 
-    /// Whether what follows the sign here is another entry: a blank, the same sign, or `name=`.
+    /// Returns whether another entry follows the sign here: a space, the same sign, or `name=`.
     fn is_next_entry(&mut self, at: usize) -> bool {
         let rest = &self.bytes[at + 1..];
         let word = rest
@@ -412,11 +415,11 @@ impl Scan<'_> {
         }
     }
 
-    /// Whether a value without quotes is a secret, and no word of a sentence or a program.
+    /// Returns whether a value without quotes is a secret, and not a word of a sentence or of code.
     fn is_bare_secret(&mut self, name: &str, is_sure: bool, joint: Joint, from: usize, end: usize) -> bool {
         let value = &self.text[from..end];
         let is_word = value.bytes().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'.' | b'-' | b'\''));
-        // A word in a sentence, a type in a program: only one that ends its line can be meant.
+        // It may be a word in a sentence or a type in code. Only a word that ends its line can be a value.
         if is_word && matches!(joint, Joint::Colon | Joint::SpacedEquals) {
             let behind = self.bytes[end..].iter().take(HEAD).find(|byte| !matches!(byte, b' ' | b'\t'));
             if value.len() < 3 || !matches!(behind, None | Some(b'\n' | b'\r' | b'#' | b'\\' | b'"' | b'\'' | b'`')) {
@@ -430,12 +433,12 @@ impl Scan<'_> {
         if is_number {
             let is_password = name.to_ascii_lowercase().contains("pass");
             let is_long = value.len() >= if is_password { 6 } else { 8 };
-            // A date or a version has signs in it.
+            // A date or a version contains other signs.
             let is_other = !is_password && !value.bytes().all(|byte| byte.is_ascii_digit());
             return (is_password || is_sure) && is_long && !is_other && joint != Joint::Json;
         }
         if joint == Joint::Json {
-            // Not a string: JSON would break.
+            // It is not a string, and replacing it would break the JSON.
             return false;
         }
         if is_sure && is_variable(name, joint) {
@@ -458,7 +461,7 @@ impl Scan<'_> {
         }
     }
 
-    /// `Authorization: Bearer …`: the scheme stays.
+    /// Hides the credentials in `Authorization: Bearer …` and keeps the scheme.
     fn authorization(&mut self, from: usize) {
         let from = from + usize::from(matches!(self.bytes.get(from), Some(b'"' | b'\'')));
         let end = self.end_of_header(from);
@@ -500,7 +503,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Where a header's value ends: with its line, or at the quote around it.
+    /// Returns where a header's value ends: at the end of its line, or at the quote around it.
     fn end_of_header(&mut self, from: usize) -> usize {
         if let Some((_, end)) = self.last_header.filter(|(start, end)| (*start..*end).contains(&from)) {
             self.touched |= end == self.bytes.len();
@@ -521,12 +524,12 @@ impl Scan<'_> {
     }
 }
 
-/// Whether it is set as variables of a shell are: `NAME=value`.
+/// Returns whether this is set like a shell variable: `NAME=value`.
 fn is_variable(name: &str, joint: Joint) -> bool {
     joint == Joint::Equals && !name.bytes().any(|byte| byte.is_ascii_lowercase())
 }
 
-/// Whether it looks like nothing but a secret: no name in a program, no name of a test.
+/// Returns whether this looks like nothing but a secret, and not like an identifier or the name of a test.
 pub(super) fn is_random(value: &str) -> bool {
     let kind = |byte: u8| match byte {
         b'0'..=b'9' => 1,
@@ -534,14 +537,14 @@ pub(super) fn is_random(value: &str) -> bool {
         b'A'..=b'Z' => 3,
         _ => 0,
     };
-    // `Word` is one change, not two.
+    // `Word` counts as one change, not two.
     let changes = |pair: &[u8]| matches!((kind(pair[0]), kind(pair[1])), (1, 2 | 3) | (2, 1 | 3) | (3, 1));
     let count = value.as_bytes().windows(2).filter(|pair| changes(pair)).count();
     let is_hex = value.len() >= 32 && value.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
     is_likely(value) && value.len() >= 16 && (10 * count >= 3 * value.len() || is_hex)
 }
 
-/// Whether it looks like a secret by itself: long, without blanks, and no word.
+/// Returns whether this looks like a secret by itself: long, without spaces, and not a word.
 pub(super) fn is_likely(value: &str) -> bool {
     let digits = value.bytes().any(|byte| byte.is_ascii_digit());
     let letters = value.bytes().any(|byte| byte.is_ascii_alphabetic());

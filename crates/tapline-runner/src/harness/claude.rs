@@ -5,6 +5,7 @@ use std::ffi::OsString;
 
 use super::invocation::{Harness, Invocation, Wanted, flag_of};
 use crate::error::StartError;
+use crate::refusal::{Refusal, RunOption};
 use crate::schema;
 use crate::spec::Options;
 
@@ -25,7 +26,7 @@ pub(super) const HARNESS: Harness = Harness {
 
 /// What tapline sets itself, or what takes the stream away: not to be given behind `--`.
 const RESERVED: &[(&str, &str)] = &[
-    ("--output-format", "tapline reads stream-json: use --format for what you want to see"),
+    ("--output-format", "tapline reads stream-json"),
     ("--bg", "the agent would run in the background, where tapline cannot read its stream"),
     ("--background", "the agent would run in the background, where tapline cannot read its stream"),
     ("--sdk-url", "tapline would not get the stream"),
@@ -42,7 +43,8 @@ fn invocation(wanted: &Wanted<'_>) -> Result<Invocation, StartError> {
 fn arguments(options: &Options, messages: bool) -> Result<Vec<OsString>, StartError> {
     let extra = checked_extra(&options.extra, messages)?;
     if options.fork && options.resume.is_none() && !options.continue_last {
-        return Err(StartError::Refused("--fork: give the session to copy with --resume ID or --continue".to_owned()));
+        let refusal = Refusal::new(RunOption::Fork, "it needs a session to copy");
+        return Err(refusal.instead(RunOption::Resume).instead(RunOption::ContinueLast).into());
     }
     let mut args: Vec<OsString> = vec!["-p".into(), "--output-format=stream-json".into(), "--verbose".into()];
     if messages {
@@ -111,24 +113,21 @@ fn arguments(options: &Options, messages: bool) -> Result<Vec<OsString>, StartEr
 fn answering(wanted: &Wanted<'_>, args: &mut Vec<OsString>) -> Result<(), StartError> {
     let options = wanted.options;
     if wanted.rules {
-        let flags = options.extra.iter().filter_map(|arg| arg.to_str()).map(flag_of);
-        let elsewhere = ["--permission-prompt-tool", "--permission-prompts", "--dangerously-skip-permissions", "--bare"];
-        let mine = options.extra.iter().filter_map(|arg| arg.to_str()).any(|arg| flag_of(arg) == "--settings");
-        if mine {
+        let flags = || options.extra.iter().filter_map(|arg| arg.to_str()).map(flag_of);
+        if flags().any(|flag| flag == "--settings") {
             let why = "it could remove the hook of the permission rules; put it into one of the agent's settings files";
-            return Err(StartError::Refused(format!("--settings after `--`: {why}")));
+            return Err(Refusal::argument("--settings", why).into());
         }
         // A setting of this name would do so, too.
         args.push(r#"--settings={"env":{"CLAUDE_CODE_SIMPLE":""}}"#.into());
-        let unasked = match options.permission_mode.as_deref() {
-            Some("bypassPermissions") => Some("--permission-mode bypassPermissions"),
-            // The agent denies what it would ask about, also what a rule allows (tried with 2.1.325).
-            Some("dontAsk") => Some("--permission-mode dontAsk"),
-            _ => None,
-        };
-        if let Some(flag) = flags.into_iter().find(|flag| elsewhere.contains(flag)).or(unasked) {
-            let why = "the agent would not ask for permission; leave out this flag, or the permission rules";
-            return Err(StartError::Refused(format!("{flag}: {why}")));
+        let elsewhere = ["--permission-prompt-tool", "--permission-prompts", "--dangerously-skip-permissions", "--bare"];
+        let why = "the agent would not ask for permission; leave it out, or the permission rules";
+        if let Some(flag) = flags().find(|flag| elsewhere.contains(flag)) {
+            return Err(Refusal::argument(flag, why).into());
+        }
+        // With `dontAsk` the agent denies what it would ask about, also what a rule allows (tried with 2.1.325).
+        if let Some(mode @ ("bypassPermissions" | "dontAsk")) = options.permission_mode.as_deref() {
+            return Err(Refusal::new(RunOption::PermissionMode, format!("with `{mode}` {why}")).into());
         }
     }
     if wanted.asks {
@@ -141,18 +140,17 @@ fn answering(wanted: &Wanted<'_>, args: &mut Vec<OsString>) -> Result<(), StartE
 }
 
 /// What the caller gave behind `--`, if it leaves the stream whole. What tapline sets itself is left out.
-fn checked_extra(extra: &[OsString], messages: bool) -> Result<Vec<OsString>, StartError> {
-    let refused = |flag: &str, why: &str| Err(StartError::Refused(format!("{flag} after `--`: {why}")));
+fn checked_extra(extra: &[OsString], messages: bool) -> Result<Vec<OsString>, Refusal> {
     let mut kept = Vec::new();
     let mut args = extra.iter();
     while let Some(arg) = args.next() {
         let text = arg.to_str().unwrap_or_default();
         let flag = flag_of(text);
         if let Some((flag, why)) = RESERVED.iter().find(|(reserved, _)| flag == *reserved) {
-            return refused(flag, why);
+            return Err(Refusal::argument(flag, *why));
         }
         if flag == "--replay-user-messages" && !messages {
-            return refused(flag, "it needs --input stream-json; without it the agent exits");
+            return Err(Refusal::argument(flag, "without messages on its stdin the agent exits").instead(RunOption::Messages));
         }
         if flag != "--input-format" {
             kept.push(arg.clone());
@@ -161,7 +159,7 @@ fn checked_extra(extra: &[OsString], messages: bool) -> Result<Vec<OsString>, St
         let value = text.split_once('=').map(|(_, value)| value);
         let value = value.or_else(|| args.next().and_then(|next| next.to_str()));
         if !messages || value != Some("stream-json") {
-            return refused(flag, "use --input stream-json, which also passes on the messages");
+            return Err(Refusal::argument(flag, "tapline sets it where there are messages").instead(RunOption::Messages));
         }
     }
     Ok(kept)

@@ -3,8 +3,11 @@
 
 use std::ffi::OsString;
 
-use super::invocation::{Harness, Invocation, Wanted, flag_of, refuse};
+use tapline_protocol::Agent as Kind;
+
+use super::invocation::{Harness, Invocation, Wanted, flag_of};
 use crate::error::StartError;
+use crate::refusal::{Refusal, RunOption};
 use crate::schema::{self, SchemaFile};
 
 pub(super) const HARNESS: Harness = Harness {
@@ -19,45 +22,8 @@ pub(super) const HARNESS: Harness = Harness {
 
 fn invocation(wanted: &Wanted<'_>) -> Result<Invocation, StartError> {
     let options = wanted.options;
-    if wanted.rules {
-        let why = "--permissions: codex asks nobody before it runs a command, so rules cannot hold it; its sandbox decides: \
-                   -- -s read-only or -- -s workspace-write (tapline check --permissions shows afterwards what rules \
-                   would have decided)";
-        return Err(StartError::Refused(why.to_owned()));
-    }
-    if wanted.dialogue {
-        let why = "codex exec takes one prompt and asks nothing: it has no messages, permission questions, hooks, tools of yours or \
-                   control requests (a chat, or a Conversation in Rust, starts one run per turn); use claude";
-        return Err(StartError::Refused(why.to_owned()));
-    }
-    let sandbox = "use its sandbox instead: `-- -s read-only`";
-    let none = "leave it out, or use --agent claude";
-    refuse(
-        "codex",
-        &[
-            ("--allowed-tools", !options.allowed_tools.is_empty(), sandbox),
-            ("--disallowed-tools", !options.disallowed_tools.is_empty(), sandbox),
-            ("--permission-mode", options.permission_mode.is_some(), sandbox),
-            ("--max-turns", options.max_turns.is_some(), "use --timeout"),
-            ("--max-budget-usd", options.max_budget_usd.is_some(), "use --timeout"),
-            (
-                "--mcp-config",
-                !options.mcp_config.is_empty(),
-                "set its servers in its configuration: `-- -c mcp_servers.NAME.command=…`",
-            ),
-            ("--system-prompt", options.system_prompt.is_some(), none),
-            ("--append-system-prompt", options.append_system_prompt.is_some(), none),
-            ("--system-prompt-file", options.system_prompt_file.is_some(), none),
-            ("--append-system-prompt-file", options.append_system_prompt_file.is_some(), none),
-            ("--partial", options.partial, "it writes only complete messages"),
-            ("--input stream-json", wanted.messages, "it takes only one prompt"),
-        ],
-    )?;
-    for arg in options.extra.iter().filter_map(|arg| arg.to_str()) {
-        let flag = flag_of(arg);
-        if ["--json", "--experimental-json"].contains(&flag) {
-            return Err(StartError::Refused(format!("{flag} after `--`: tapline already sets it")));
-        }
+    if let Some(refusal) = refused(wanted) {
+        return Err(refusal.into());
     }
     let mut args: Vec<OsString> = vec!["exec".into()];
     args.extend(options.extra.iter().cloned());
@@ -81,11 +47,62 @@ fn invocation(wanted: &Wanted<'_>) -> Result<Invocation, StartError> {
         (Some(id), _, false) => args.extend(["resume".into(), id.into()]),
         (None, true, false) => args.extend(["resume".into(), "--last".into()]),
         (None, true, true) => {
-            return Err(StartError::Refused("--fork --continue: codex forks only by id; use --resume ID".to_owned()));
+            let why = "codex copies a session by its id, not the last one";
+            return Err(Refusal::new(RunOption::Fork, why).instead(RunOption::Resume).into());
         }
-        (None, false, true) => return Err(StartError::Refused("--fork: give the session to copy with --resume ID".to_owned())),
+        (None, false, true) => {
+            return Err(Refusal::new(RunOption::Fork, "it needs a session to copy").instead(RunOption::Resume).into());
+        }
         (None, false, false) => {}
     }
     args.push("-".into());
     Ok(Invocation { args, _schema: schema })
+}
+
+/// The first of the options that Codex does not have.
+fn refused(wanted: &Wanted<'_>) -> Option<Refusal> {
+    use RunOption as O;
+
+    let options = wanted.options;
+    let sandboxed = |mode: &'static str| O::Argument(mode.into());
+    if wanted.rules {
+        let why = "codex asks nobody before it runs a command, so rules cannot hold it; its sandbox decides";
+        let refusal = Refusal::new(O::Permissions, why);
+        return Some(refusal.instead(sandboxed("-s read-only")).instead(sandboxed("-s workspace-write")));
+    }
+    if wanted.dialogue {
+        let why = "codex takes one prompt and asks nothing: it has no messages, permission questions, hooks, tools of yours or \
+                   control requests (a `Conversation` starts one run per turn)";
+        return Some(Refusal::new(O::Dialogue, why).instead_agent(Kind::Claude));
+    }
+    if wanted.messages {
+        return Some(Refusal::new(O::Messages, "codex takes only one prompt"));
+    }
+    let json = |arg: &&str| ["--json", "--experimental-json"].contains(arg);
+    if let Some(flag) = options.extra.iter().filter_map(|arg| arg.to_str()).map(flag_of).find(json) {
+        return Some(Refusal::argument(flag, "tapline already sets it"));
+    }
+    let none = "codex has no such option";
+    let sandbox = |option| Refusal::new(option, "codex has no such option, but a sandbox").instead(sandboxed("-s read-only"));
+    let time = |option| Refusal::new(option, none).instead(O::Timeout);
+    let other = |option| Refusal::new(option, none).instead_agent(Kind::Claude);
+    let servers = |option| {
+        let why = "codex has no such option: its servers are in its configuration";
+        Refusal::new(option, why).instead(O::Argument("-c mcp_servers.NAME.command=…".into()))
+    };
+    let whole = |option| Refusal::new(option, "codex writes only complete messages");
+    let given: [(bool, O, &dyn Fn(O) -> Refusal); 11] = [
+        (!options.allowed_tools.is_empty(), O::AllowedTools, &sandbox),
+        (!options.disallowed_tools.is_empty(), O::DisallowedTools, &sandbox),
+        (options.permission_mode.is_some(), O::PermissionMode, &sandbox),
+        (options.max_turns.is_some(), O::MaxTurns, &time),
+        (options.max_budget_usd.is_some(), O::MaxBudgetUsd, &time),
+        (!options.mcp_config.is_empty(), O::McpConfig, &servers),
+        (options.system_prompt.is_some(), O::SystemPrompt, &other),
+        (options.append_system_prompt.is_some(), O::AppendSystemPrompt, &other),
+        (options.system_prompt_file.is_some(), O::SystemPromptFile, &other),
+        (options.append_system_prompt_file.is_some(), O::AppendSystemPromptFile, &other),
+        (options.partial, O::Partial, &whole),
+    ];
+    given.into_iter().find(|(given, ..)| *given).map(|(_, option, refused)| refused(option))
 }

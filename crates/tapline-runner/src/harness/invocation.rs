@@ -49,14 +49,6 @@ pub(crate) struct Invocation {
     pub(crate) _schema: Option<SchemaFile>,
 }
 
-/// Refuses the first of these that was given.
-pub(super) fn refuse(agent: &str, flags: &[(&str, bool, &str)]) -> Result<(), StartError> {
-    match flags.iter().find(|(_, given, _)| *given) {
-        Some((flag, _, instead)) => Err(StartError::Refused(format!("{flag}: {agent} has no such option; {instead}"))),
-        None => Ok(()),
-    }
-}
-
 /// The flag of an argument: what stands before its value.
 pub(super) fn flag_of(arg: &str) -> &str {
     arg.split('=').next().unwrap_or(arg)

@@ -86,7 +86,7 @@ pub(super) fn not_started(kind: Kind, path: PathBuf, error: std::io::Error) -> S
             StartError::NotExecutable { agent, path, error }
         }
         PermissionDenied => StartError::NotExecutable { agent, path, error },
-        ArgumentListTooLong => StartError::Refused(format!("the options are too long for {agent}: {error}")),
+        ArgumentListTooLong => StartError::TooLong { agent, error },
         _ => StartError::System { agent, error },
     }
 }

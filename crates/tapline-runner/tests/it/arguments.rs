@@ -1,6 +1,7 @@
-//! Options to arguments, and what is refused by name.
+//! Options to arguments, and what is refused by its name in the library.
 
-use tapline_runner::{Agent, Input};
+use tapline_runner::{Agent, Input, Instead, Refusal, RunOption, StartError, ToolServer};
+use tapline_session::permission::Permissions;
 
 use crate::fake::{fake, program};
 
@@ -9,10 +10,11 @@ async fn args(agent: Agent) -> String {
     said.strip_prefix("args: ").unwrap().split(" stdin: ").next().unwrap().to_owned()
 }
 
-async fn refused(agent: Agent) -> String {
+async fn refused(agent: Agent) -> Refusal {
     let error = agent.bin(program()).env("FAKE", "echo").start().await.unwrap_err();
     assert_eq!(error.exit_code(), 2);
-    error.to_string()
+    let StartError::Refused(refusal) = error else { panic!("{error}") };
+    refusal
 }
 
 #[tokio::test]
@@ -69,43 +71,65 @@ async fn args_of_codex(agent: Agent) -> String {
 #[tokio::test]
 async fn what_codex_lacks_is_refused_by_name() {
     let codex = || Agent::codex().prompt("p");
-    for (agent, flag) in [
-        (codex().allowed_tools(["Read"]), "--allowed-tools"),
-        (codex().disallowed_tools(["Read"]), "--disallowed-tools"),
-        (codex().permission_mode("plan"), "--permission-mode"),
-        (codex().max_turns(1_u64), "--max-turns"),
-        (codex().max_budget_usd(1.0), "--max-budget-usd"),
-        (codex().mcp_config("x"), "--mcp-config"),
-        (codex().system_prompt("x"), "--system-prompt"),
-        (codex().append_system_prompt("x"), "--append-system-prompt"),
-        (codex().partial(), "--partial"),
-        (codex().arg("--json"), "--json"),
-        (codex().fork(), "--fork"),
-        (codex().continue_last().fork(), "--fork --continue"),
+    for (agent, option) in [
+        (codex().allowed_tools(["Read"]), "allowed_tools"),
+        (codex().disallowed_tools(["Read"]), "disallowed_tools"),
+        (codex().permission_mode("plan"), "permission_mode"),
+        (codex().max_turns(1_u64), "max_turns"),
+        (codex().max_budget_usd(1.0), "max_budget_usd"),
+        (codex().mcp_config("x"), "mcp_config"),
+        (codex().system_prompt("x"), "system_prompt"),
+        (codex().append_system_prompt("x"), "append_system_prompt"),
+        (codex().partial(), "partial"),
+        (codex().arg("--json"), "the argument `--json`"),
+        (codex().fork(), "fork"),
+        (codex().continue_last().fork(), "fork"),
+        (codex().permissions(Permissions::default()), "permissions"),
+        (codex().tools(ToolServer::new("calc")), "dialogue"),
     ] {
-        let said = refused(agent).await;
-        assert!(said.starts_with(flag), "{said}");
+        let said = refused(agent).await.to_string();
+        assert!(said.starts_with(&format!("{option}: ")), "{said}");
     }
+}
+
+#[tokio::test]
+async fn a_refusal_says_which_option_why_and_what_to_use_instead() {
+    let refusal = refused(fake("ok").fork()).await;
+    assert_eq!(refusal.option, RunOption::Fork);
+    assert_eq!(refusal.instead, [Instead::Option(RunOption::Resume), Instead::Option(RunOption::ContinueLast)]);
+    assert_eq!(refusal.to_string(), "fork: it needs a session to copy; use resume or continue_last");
+    let flags = refusal.with_names(|option| format!("--{}", option.name()), |_| "another".to_owned());
+    assert_eq!(flags, "--fork: it needs a session to copy; use another or another");
+    let codex = |agent: Agent| async { refused(agent.prompt("p")).await.to_string() };
+    assert_eq!(codex(Agent::codex().max_turns(1_u64)).await, "max_turns: codex has no such option; use timeout");
+    assert_eq!(codex(Agent::codex().system_prompt("x")).await, "system_prompt: codex has no such option; use claude");
+    let said = "allowed_tools: codex has no such option, but a sandbox; use the argument `-s read-only`";
+    assert_eq!(codex(Agent::codex().allowed_tools(["Read"])).await, said);
+    let long = fake("ok").arg("x".repeat(200_000)).start().await.unwrap_err();
+    assert!(matches!(long, StartError::TooLong { agent: "claude", .. }) && long.exit_code() == 2, "{long}");
 }
 
 #[tokio::test]
 async fn what_would_break_the_stream_is_refused_by_name() {
     for arg in ["--output-format", "--output-format=text", "--input-format=stream-json", "--replay-user-messages", "--bg"] {
-        let said = refused(fake("echo").arg(arg)).await;
-        assert!(said.starts_with(arg.split('=').next().unwrap()), "{said}");
+        let refusal = refused(fake("echo").arg(arg)).await;
+        let flag = arg.split('=').next().unwrap();
+        assert_eq!(refusal.option, RunOption::Argument(flag.into()));
+        assert!(refusal.to_string().starts_with(&format!("the argument `{flag}`: ")), "{refusal}");
     }
     let mut paired = fake("messages").arg("--input-format").arg("stream-json").arg("--replay-user-messages");
     paired.input = Input::Messages { prompt: None, lines: Box::pin(tokio::io::empty()) };
     paired.start().await.unwrap().finish().await;
-    for (agent, flag) in [
-        (fake("ok").fork(), "--fork"),
-        (fake("ok").resume("-x"), "--resume"),
-        (fake("ok").resume(""), "--resume"),
-        (fake("ok").json_schema("{"), "--json-schema"),
-        (fake("ok").json_schema("[]"), "--json-schema"),
-        (fake("ok").json_schema(r#"{"type":"thing"}"#), "--json-schema"),
+    for (agent, option) in [
+        (fake("ok").resume("-x"), RunOption::Resume),
+        (fake("ok").resume(""), RunOption::Resume),
+        (fake("ok").json_schema("{"), RunOption::JsonSchema),
+        (fake("ok").json_schema("[]"), RunOption::JsonSchema),
+        (fake("ok").json_schema(r#"{"type":"thing"}"#), RunOption::JsonSchema),
+        (fake("ok").permissions(Permissions::default()).permission_mode("dontAsk"), RunOption::PermissionMode),
+        (fake("ok").permissions(Permissions::default()).arg("--bare"), RunOption::Argument("--bare".into())),
+        (fake("ok").permissions(Permissions::default()).arg("--settings={}"), RunOption::Argument("--settings".into())),
     ] {
-        let said = refused(agent).await;
-        assert!(said.starts_with(flag), "{said}");
+        assert_eq!(refused(agent).await.option, option);
     }
 }

@@ -1,4 +1,4 @@
-//! What is known of Claude Code beside its lines.
+//! What is known about Claude Code apart from its lines.
 
 use super::{Key, Profile, Tool, ToolKinds, line};
 use crate::format::Format;
@@ -14,7 +14,7 @@ pub(super) const PROFILE: Profile = Profile {
     names: NAMES,
 };
 
-/// What `--output-format text` prints.
+/// Returns what `--output-format text` prints.
 #[expect(clippy::unnecessary_wraps, reason = "an agent may print nothing")]
 fn text(turn: &Turn, _answer: Option<&str>) -> Option<String> {
     let number = || {

@@ -1,4 +1,4 @@
-//! What is known of Codex beside its lines.
+//! What is known about Codex apart from its lines.
 
 use super::{Key, Profile, Tool, ToolKinds, line};
 use crate::format::Format;
@@ -7,7 +7,7 @@ use crate::step::Turn;
 pub(super) const PROFILE: Profile =
     Profile { lines: Format::ExecJson, text, has_documents: false, tools: TOOLS, kinds: KINDS, asks: &[], names: NAMES };
 
-/// What `codex exec` prints to stdout.
+/// Returns what `codex exec` prints to stdout.
 fn text(turn: &Turn, answer: Option<&str>) -> Option<String> {
     answer.or(turn.message.as_deref()).map(line)
 }

@@ -1,4 +1,5 @@
-//! Partial messages against the whole ones: every delta has a start and a stop, and adds up to what is said.
+//! Compares partial messages with complete ones: every delta has a start and a stop, and they add up to the complete
+//! text.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use crate::step::{DeltaKind, Partial, Step, What};
 
 type Odd = (&'static str, String);
 
-/// The messages being written, by thread.
+/// The unfinished message of each thread.
 #[derive(Debug, Default)]
 pub(super) struct Deltas {
     threads: BTreeMap<Option<String>, Message>,
@@ -127,7 +128,7 @@ impl Message {
         }
     }
 
-    /// The next block of this kind must have become what was said.
+    /// Checks that the deltas of the next block of this kind add up to the complete block.
     fn compare(&mut self, kind: DeltaKind, id: Option<&String>, same: impl Fn(&str) -> bool, odd: &mut Vec<Odd>) {
         if self.id.as_ref() != id {
             return;
@@ -142,7 +143,8 @@ impl Message {
     }
 }
 
-/// Whether the deltas of a call's input are in that input: the agent adds defaults of its own (`replace_all: false`).
+/// Returns whether a call's input contains the input in its deltas. The agent adds defaults of its own (`replace_all:
+/// false`).
 fn same_json(deltas: &str, input: Option<&Json>) -> bool {
     let deltas = if deltas.trim().is_empty() { "{}" } else { deltas };
     let Some(input) = input else { return true };
@@ -153,7 +155,7 @@ fn same_json(deltas: &str, input: Option<&Json>) -> bool {
     deltas.with(|one| input.with(|other| within(one, other))).flatten().flatten().is_some()
 }
 
-/// Deeper than this nothing is compared.
+/// Anything deeper is not compared.
 const DEEPEST: usize = 64;
 
 fn same(one: Value<'_>, other: Value<'_>, depth: usize) -> bool {

@@ -1,11 +1,11 @@
-//! Lines that two writers wrote into, or that lost their line end: an object starts in the middle.
+//! Lines that two programs wrote into, or that lost their newline: an object starts in the middle.
 
 use tapline_protocol::{Kind, SyntaxError, check_text};
 
-/// No more starts are tried: each try reads the rest of the line.
+/// How many starts are tried. Each try reads the rest of the line.
 const TRIES: usize = 64;
 
-/// What a malformed line looks like, if it holds the start or the end of another.
+/// Says what happened to a malformed line, if it contains the start or the end of another.
 pub(super) fn diagnose(line: &str) -> Option<String> {
     if let Err(SyntaxError::At { offset, .. }) = check_text(line)
         && line.is_char_boundary(offset)

@@ -15,7 +15,7 @@ use crate::step::{Level, What};
 use around::HookPhase;
 use failure::TurnFacts;
 
-/// What the stream said so far that only this file needs.
+/// State that only this file needs.
 #[derive(Debug, Default)]
 pub(super) struct State {
     facts: TurnFacts,
@@ -32,7 +32,7 @@ impl Fold {
             Event::ToolUse(block) => self.call(block, None, out),
             Event::ToolResult(block) => self.answer(block, 0, out),
             Event::StreamEvent(event) => self.partial(event, out),
-            // A result with its conversation, as `convert --to json --messages` writes it, is a document too.
+            // A result with its conversation, as `convert --to json --messages` writes it, is a document, too.
             Event::Result(turn) if !turn.messages.is_empty() => self.document(turn, out),
             Event::Result(turn) => self.result(turn, out),
 

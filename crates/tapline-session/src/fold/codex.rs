@@ -28,7 +28,7 @@ use crate::verdict::{Category, Ending, Warnings};
 use item::{answer_text, call_of, dropped_events, is_ok, merge};
 use log::Log;
 
-/// Codex counts cached tokens as input too: they are taken out.
+/// Codex counts cached tokens as input, too. They are subtracted.
 impl From<&CodexUsage> for TokenCounts {
     fn from(usage: &CodexUsage) -> Self {
         Self {
@@ -41,26 +41,26 @@ impl From<&CodexUsage> for TokenCounts {
     }
 }
 
-/// What Codex's stream said so far that a verdict needs.
+/// State of a Codex stream that a verdict needs.
 #[derive(Debug, Default)]
 pub(super) struct State {
     thread: Option<String>,
     threads: usize,
-    /// Every thread's id.
+    /// The id of every thread.
     ids: Ids,
-    /// What stderr told of.
+    /// The rejected calls on stderr.
     log: Log,
     final_answer: Option<String>,
     plain_answer: Option<String>,
-    /// The first failure that no completed turn has made good.
+    /// The first failure since the last completed turn.
     failure: Option<String>,
-    /// Errors that came beside the turns since the last of them ended.
+    /// Errors outside a turn since the last turn ended.
     errors: Vec<(u64, String)>,
-    /// Calls by item id, with the fields merged so far.
+    /// Open calls by item id, with the fields merged so far.
     open: HashMap<String, WireItem>,
 }
 
-/// No more errors of one turn are told.
+/// How many errors of one turn are reported.
 const ERRORS: usize = 1_000;
 
 impl Side for State {
@@ -68,7 +68,7 @@ impl Side for State {
         self.log.hear(lines);
     }
 
-    /// It has no name for a session but its thread's.
+    /// Codex has no session ids. Its thread ids are used.
     fn session_ids(&self) -> Option<Vec<String>> {
         Some(self.ids.list.clone())
     }
@@ -81,7 +81,7 @@ impl Side for State {
         std::mem::take(&mut self.log).finish(stderr)
     }
 
-    /// Where the stream has no answer, that of the file that Codex was told to write.
+    /// If the stream has no answer, uses the file that Codex was told to write.
     fn answer(&self, _turns: &Turns, last: &str, ending: &Ending, warnings: &mut Warnings) -> (Option<String>, String) {
         let answer = self.final_answer.as_ref().or(self.plain_answer.as_ref());
         if answer.is_none_or(|answer| answer.trim().is_empty())
@@ -144,7 +144,7 @@ impl Fold {
     }
 
     pub(super) fn turn_completed(&mut self, event: &TurnCompleted, out: &mut Steps<'_>) {
-        // What went wrong on the way did not stop it.
+        // The errors on the way did not stop the turn.
         self.sides.codex.failure = None;
         for (line, text) in std::mem::take(&mut self.sides.codex.errors) {
             self.turns.recovered = true;
@@ -164,7 +164,7 @@ impl Fold {
     }
 
     pub(super) fn turn_failed(&mut self, event: &TurnFailed, out: &mut Steps<'_>) {
-        // A fatal error is written twice: by itself, then as the turn's.
+        // A fatal error is written twice: on its own, then as the turn's.
         let told = !std::mem::take(&mut self.sides.codex.errors).is_empty();
         self.fail(event.error.as_ref().and_then(words_of));
         self.end_turn(Turn { error: event.error.clone(), repeats_text: told.into(), ..self.turn("failed") }, out);
@@ -179,7 +179,7 @@ impl Fold {
         text
     }
 
-    /// A turn as it stands.
+    /// Returns the current turn.
     fn turn(&self, subtype: &str) -> Turn {
         let failed = self.sides.codex.failure.is_some();
         let answer = self.sides.codex.final_answer.as_ref().or(self.sides.codex.plain_answer.as_ref());
@@ -255,7 +255,7 @@ impl Fold {
                 }
             }
             "" | "agent_message" | "reasoning" => {}
-            // One that has only started is not an error yet.
+            // An item that has only started is not an error yet.
             "error" => {
                 if let Some(message) = item.text("message").filter(|_| completed) {
                     self.item_error(message, out);
@@ -278,7 +278,7 @@ impl Fold {
         }
     }
 
-    /// Errors of items are advisory: warnings, deprecations, events that were dropped.
+    /// Errors of items are advisory: warnings, deprecations, dropped events.
     fn item_error(&mut self, message: String, out: &mut Steps<'_>) {
         let line = Some(out.record.line);
         if dropped_events(&message).is_some() {
@@ -289,7 +289,7 @@ impl Fold {
         out.notice(Level::Warning, message);
     }
 
-    /// A command, a change of files, an MCP call or a search: a call that starts with the item and ends with it.
+    /// Handles a command, a file change, an MCP call or a search: a tool call that starts and ends with its item.
     fn item_call(&mut self, kind: &str, item: &WireItem, completed: bool, out: &mut Steps<'_>) {
         let id = item.text("id");
         let merged = match &id {
@@ -300,7 +300,7 @@ impl Fold {
             }
             None => item.clone(),
         };
-        // Item ids start anew in every process: the thread's number tells them apart.
+        // Item ids start anew in every process. The number of the thread distinguishes them.
         let key =
             id.clone().map(|id| if self.sides.codex.threads > 1 { format!("{id}#{}", self.sides.codex.threads) } else { id });
         let (name, input) = call_of(kind, &merged);
@@ -353,7 +353,7 @@ fn said(text: String) -> Said {
     Said { text, message_id: None, uuid: None, aborted: false }
 }
 
-/// `Reconnecting... 2/5`
+/// Reads `Reconnecting... 2/5`.
 fn reconnecting(message: &str) -> Option<(u64, u64)> {
     let (attempt, rest) = message.strip_prefix("Reconnecting... ")?.split_once('/')?;
     let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();

@@ -1,4 +1,4 @@
-//! Prompts come from two sides: from the host that sends them, and from an agent that says them again. Each is told once.
+//! Prompts come from two sides: the host sends them, and some agents repeat them. Each is shown once.
 
 use std::collections::VecDeque;
 
@@ -8,10 +8,10 @@ use super::Fold;
 use crate::recent::hash;
 use crate::step::{Step, What};
 
-/// So many prompts may wait for the other side.
+/// How many prompts may wait for the other side.
 const WAITING: usize = 4_096;
 
-/// Prompts that one side has told and the other has not, by their hash.
+/// Prompts that only one side has reported, by their hash.
 #[derive(Debug, Default)]
 pub(super) struct Prompts {
     sent: VecDeque<u64>,
@@ -19,12 +19,12 @@ pub(super) struct Prompts {
 }
 
 impl Prompts {
-    /// The agent says a prompt again: `false` if the host's was told.
+    /// Notes that the agent repeats a prompt. Returns `false` if the host's was already shown.
     pub(super) fn replay(&mut self, text: &str) -> bool {
         meet(&mut self.sent, &mut self.replayed, text)
     }
 
-    /// The host sends a prompt: `false` if the agent's was told.
+    /// Notes that the host sends a prompt. Returns `false` if the agent's was already shown.
     fn send(&mut self, text: &str) -> bool {
         meet(&mut self.replayed, &mut self.sent, text)
     }
@@ -44,12 +44,13 @@ fn meet(others: &mut VecDeque<u64>, own: &mut VecDeque<u64>, text: &str) -> bool
 }
 
 impl Fold {
-    /// Something of a prompt was sent at this moment.
+    /// Notes that part of a prompt was sent at this moment.
     pub(crate) fn sends(&mut self, at: Option<Moment>) {
         self.turns.elapsed.sent(at);
     }
 
-    /// Takes a prompt that the host sent to the agent at this moment; none if the agent has said it already.
+    /// Takes a prompt that the host sent to the agent at this moment. Returns `None` if the agent has already reported
+    /// it.
     pub fn prompt(&mut self, text: &str, arrived: Option<Moment>) -> Option<Step> {
         self.sends(arrived);
         let what = || What::Prompt { text: text.to_owned() };

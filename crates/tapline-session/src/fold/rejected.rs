@@ -1,13 +1,13 @@
-//! What an agent was not allowed to do and tells of on stderr alone.
+//! Calls that an agent rejected and reports only on stderr.
 
 use serde::Serialize;
 
-/// A call that the agent itself rejected.
+/// A tool call that the agent itself rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Rejected {
     /// `a patch` or `a command`.
     pub what: &'static str,
-    /// Why, in the agent's words.
+    /// The reason, in the agent's words.
     pub why: String,
 }
 

@@ -1,23 +1,23 @@
-//! The sessions of a stream: their ids, and what the first of them was started with.
+//! The sessions of a stream: their ids, and how the first one was started.
 
 use foldhash::fast::RandomState;
 
 use crate::step::SessionInfo;
 
-/// What is known of the session.
+/// What is known about the session.
 #[derive(Clone, Debug, Default)]
 pub struct SessionFacts {
     /// Every id, in order of appearance (at most 65,536).
     pub ids: Vec<String>,
-    /// The one that started last.
+    /// The session that started last.
     pub current: Option<String>,
-    /// How often it started.
+    /// How often a session started.
     pub inits: u64,
-    /// What the first start said.
+    /// What the first start reported.
     pub info: SessionInfo,
 }
 
-/// Ids in order of appearance, each once.
+/// Unique ids in order of appearance.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ids {
     pub(super) list: Vec<String>,
@@ -27,17 +27,17 @@ pub(super) struct Ids {
 }
 
 impl Ids {
-    /// No more ids are listed.
+    /// How many ids are listed.
     const LISTED: usize = 1 << 16;
 
-    /// The newest id, if no step has named it yet.
+    /// Returns the newest id, if no step has named it yet.
     pub(super) fn news(&mut self) -> Option<String> {
         let is_new = self.named < self.list.len();
         self.named = self.list.len();
         self.list.last().filter(|_| is_new).cloned()
     }
 
-    /// An id appeared.
+    /// Notes an id.
     pub(super) fn see(&mut self, id: &str) {
         if self.list.last().is_some_and(|last| last == id) || self.list.len() >= Self::LISTED {
             return;

@@ -1,4 +1,5 @@
-//! Each agent's side of the fold, one row an agent: its events go to its file, and what only it tells is asked there.
+//! Each agent's side of the fold, one row per agent: events go to the agent's file, which also answers the questions in
+//! [`Side`].
 
 use tapline_protocol::{Agent, Event};
 
@@ -6,7 +7,7 @@ use super::side::Side;
 use super::{Fold, Steps, claude, codex};
 use crate::step::Step;
 
-/// One that remembers nothing of its own: that of a stream of no known agent.
+/// The side of a stream without a known agent, which has no state.
 #[derive(Debug, Default)]
 struct Nobody;
 
@@ -21,7 +22,7 @@ pub(super) struct Sides {
 }
 
 impl Sides {
-    /// That of the stream's agent.
+    /// Returns the side of the stream's agent.
     pub(super) fn of(&mut self, agent: Option<Agent>) -> &mut dyn Side {
         match agent {
             Some(Agent::Claude) => &mut self.claude,
@@ -30,7 +31,7 @@ impl Sides {
         }
     }
 
-    /// Whoever writes it: that may show only later.
+    /// Passes stderr to all sides, because the agent may become known only later.
     pub(super) fn hear_stderr(&mut self, lines: &str) {
         for agent in Agent::ALL {
             self.of(Some(*agent)).hear_stderr(lines);
@@ -53,7 +54,7 @@ impl Fold {
     }
 }
 
-/// Collects what only one agent has in a report: a field for each agent that has such.
+/// Collects what only one agent has in a report, with a field for each such agent.
 #[derive(Debug, Default)]
 pub(crate) struct Extensions {
     codex: codex::Collected,
@@ -67,7 +68,7 @@ impl Extensions {
         }
     }
 
-    /// What this agent has to tell.
+    /// Returns what this agent adds to the report.
     pub(crate) fn finish(self, agent: Option<Agent>) -> Option<codex::CodexPart> {
         (agent == Some(Agent::Codex)).then(|| self.codex.finish())
     }

@@ -1,22 +1,22 @@
-//! The last words: many, because some may be withdrawn. The answer and the heuristics look at what is left.
+//! The last texts. Many are kept, because some may be retracted. The answer and the heuristics use what is left.
 
 use std::collections::{HashSet, VecDeque};
 
 use crate::verdict::says_waiting;
 
-/// So many texts can still be withdrawn.
+/// How many texts can still be retracted.
 const KEPT: usize = 1_024;
 
-/// So many bytes of them are kept, and two texts at least: memory stays bounded, however long they are.
+/// How many bytes of texts are kept, and at least two texts. Memory stays bounded, however long the texts are.
 const BYTES: usize = 16 << 20;
 
-/// What was said, in the order in which it was said.
+/// The texts, in order.
 #[derive(Debug, Default)]
 pub(super) struct Spoken {
     words: VecDeque<Words>,
     bytes: usize,
     count: u64,
-    /// One that is no longer kept said that work goes on.
+    /// Whether a text that is no longer kept said that work continues.
     waiting: bool,
 }
 
@@ -27,13 +27,13 @@ struct Words {
     text: String,
     uuid: Option<String>,
     main: bool,
-    /// The last character that is no blank.
+    /// The last character that is not whitespace.
     last: Option<char>,
     waiting: bool,
 }
 
 impl Spoken {
-    /// Something was said.
+    /// Adds a text.
     pub(super) fn add(&mut self, text: &str, uuid: Option<&String>, main: bool) {
         if text.is_empty() {
             return;
@@ -49,7 +49,7 @@ impl Spoken {
             waiting: says_waiting(text),
         });
         while self.words.len() > KEPT || self.bytes > BYTES && self.words.len() > 2 {
-            // The last of the main thread stays, however much its sub-agents say.
+            // The last text of the main thread stays, however much its sub-agents say.
             let last_main = self.words.iter().rposition(|words| words.main);
             let Some(oldest) = self.words.remove(usize::from(last_main == Some(0))) else { break };
             self.bytes -= oldest.text.len();
@@ -57,7 +57,7 @@ impl Spoken {
         }
     }
 
-    /// These no longer count. Returns the number of the first that was still known.
+    /// Retracts these texts. Returns the number of the first one that was still kept.
     pub(super) fn retract(&mut self, uuids: &[String]) -> Option<u64> {
         let uuids: HashSet<&String> = uuids.iter().collect();
         let mut first = None;
@@ -72,33 +72,34 @@ impl Spoken {
         first
     }
 
-    /// How much was said so far.
+    /// Returns how many texts there were so far.
     pub(super) fn count(&self) -> u64 {
         self.count
     }
 
-    /// The last text of all.
+    /// Returns the last text of all.
     pub(super) fn last(&self) -> &str {
         self.words.back().map_or("", |words| &words.text)
     }
 
-    /// The last text of the main thread.
+    /// Returns the last text of the main thread.
     pub(super) fn last_of_main(&self) -> Option<&str> {
         self.words.iter().rev().find(|words| words.main).map(|words| words.text.as_str())
     }
 
-    /// The answer of a turn that names none: the last of the first `count` texts, the main thread's before a sub-agent's.
+    /// Returns the answer of a turn whose result has none: the last of the first `count` texts, preferably the main
+    /// thread's.
     pub(super) fn answer(&self, count: u64) -> Option<&str> {
         let said = || self.words.iter().rev().filter(|words| words.number <= count);
         said().find(|words| words.main).or_else(|| said().next()).map(|words| words.text.as_str())
     }
 
-    /// The last character of what the main thread said that is no blank.
+    /// Returns the last character of the main thread's texts that is not whitespace.
     pub(super) fn ends_with(&self) -> Option<char> {
         self.words.iter().rev().filter(|words| words.main).find_map(|words| words.last)
     }
 
-    /// Whether something that was said says that work goes on.
+    /// Returns whether a text says that work continues.
     pub(super) fn is_waiting(&self) -> bool {
         self.waiting || self.words.iter().any(|words| words.waiting)
     }

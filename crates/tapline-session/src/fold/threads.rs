@@ -1,4 +1,5 @@
-//! Calls and messages in flight: which answer belongs to which call, who speaks for whom, what was said already.
+//! Open calls and messages: which result belongs to which call, which thread a line belongs to, and what was already
+//! said.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -7,16 +8,16 @@ use tapline_protocol::{Moment, Record};
 
 use crate::step::{Answer, Call};
 
-/// How many calls are remembered after their answer: sub-agents in the background go on speaking.
+/// How many calls are remembered after their result, because background sub-agents keep talking.
 const REMEMBERED: usize = 1 << 14;
 
-/// How many answers without a call are remembered.
+/// How many results without a call are remembered.
 const ORPHANS: usize = 1 << 10;
 
-/// How many bytes of them.
+/// How many bytes of them are remembered.
 const ORPHAN_BYTES: usize = 8 << 20;
 
-/// A call that was seen.
+/// A tool call.
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
     pub(crate) name: String,
@@ -29,13 +30,13 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// The time from the call to what came in this record; unknown where both came in one.
+    /// Returns the time from the call to this record. It is unknown if both were in the same record.
     pub(crate) fn took(&self, end: &Record) -> Option<u64> {
         end.arrived?.millis_since(self.began.filter(|_| self.line != end.line)?)
     }
 }
 
-/// An answer whose call has not come.
+/// A result that came before its call.
 #[derive(Debug)]
 pub(crate) struct Early {
     pub(crate) answer: Answer,
@@ -48,20 +49,20 @@ pub(crate) struct Early {
 pub(crate) struct Calls {
     seen: HashMap<String, Seen>,
     order: VecDeque<String>,
-    /// Answers whose call has not come, the newest last.
+    /// Results without a call, the newest last.
     orphans: VecDeque<Early>,
     orphan_bytes: usize,
-    /// Answers without a call that are no longer remembered.
+    /// How many results without a call are no longer remembered.
     pub(crate) forgotten: usize,
 }
 
 impl Calls {
-    /// How deep a thread is: one deeper than the call it serves.
+    /// Returns the depth of a thread: one more than that of the call that started it.
     pub(crate) fn depth_in(&self, parent: Option<&str>) -> usize {
         parent.map_or(0, |id| self.seen.get(id).map_or(0, |call| call.depth) + 1)
     }
 
-    /// Remembers a call; `false` if it was there already.
+    /// Remembers a call. Returns `false` if it was already known.
     pub(crate) fn start(&mut self, call: &Call, record: &Record, depth: usize) -> bool {
         let Some(id) = &call.id else { return true };
         if self.seen.contains_key(id) {
@@ -77,23 +78,23 @@ impl Calls {
         true
     }
 
-    /// A call that was seen.
+    /// Returns a known call.
     pub(crate) fn get(&self, id: &str) -> Option<&Seen> {
         self.seen.get(id)
     }
 
-    /// Finds the call that this answers; `again` tells whether it was answered before.
+    /// Finds the call that this result belongs to, and whether it already had a result.
     pub(crate) fn answer(&mut self, id: Option<&String>) -> Option<(Seen, bool)> {
         let seen = self.seen.get_mut(id?)?;
         let again = std::mem::replace(&mut seen.answered, true);
         Some((seen.clone(), again))
     }
 
-    /// Remembers an answer whose call may still come.
+    /// Remembers a result whose call may still come.
     pub(crate) fn keep_orphan(&mut self, answer: &Answer, record: &Record) {
         self.orphans.push_back(Early { answer: answer.clone(), line: record.line, arrived: record.arrived });
         self.orphan_bytes += answer.text.len();
-        // The oldest lose their text first: that they came is still told.
+        // The oldest are dropped first, but they still count.
         while self.orphan_bytes > ORPHAN_BYTES || self.orphans.len() > ORPHANS {
             let Some(oldest) = self.orphans.pop_front() else { break };
             self.orphan_bytes -= oldest.answer.text.len();
@@ -101,7 +102,7 @@ impl Calls {
         }
     }
 
-    /// The answer that came before this call.
+    /// Takes the result that came before this call.
     pub(crate) fn take_orphan(&mut self, id: Option<&String>) -> Option<Early> {
         let at = self.orphans.iter().position(|early| id.is_some() && early.answer.id.as_ref() == id)?;
         let orphan = self.orphans.remove(at)?;
@@ -109,24 +110,24 @@ impl Calls {
         Some(orphan)
     }
 
-    /// The answers whose call never came.
+    /// Returns the results whose call never came.
     pub(crate) fn orphans(&self) -> impl Iterator<Item = (&str, u64)> {
         self.orphans.iter().map(|early| (early.answer.id.as_deref().unwrap_or("(none)"), early.line))
     }
 
-    /// Whether this call waits for its answer.
+    /// Returns whether this call waits for its result.
     pub(crate) fn is_pending(&self, id: Option<&String>) -> bool {
         id.and_then(|id| self.seen.get(id)).is_some_and(|call| !call.answered)
     }
 
-    /// The calls that were never answered, in order.
+    /// Returns the calls that never got a result, in order.
     pub(crate) fn pending(&self) -> impl Iterator<Item = (&str, &Seen)> {
         self.order.iter().filter_map(|id| Some((id.as_str(), self.seen.get(id).filter(|call| !call.answered)?)))
     }
 
     fn forget(&mut self) {
         if self.order.len() > REMEMBERED {
-            // The oldest that was answered, else the oldest.
+            // Forget the oldest call with a result, or else the oldest.
             let at = self.order.iter().take(64).position(|id| self.seen.get(id).is_none_or(|call| call.answered));
             if let Some(id) = self.order.remove(at.unwrap_or(0)) {
                 self.seen.remove(&id);
@@ -135,17 +136,18 @@ impl Calls {
     }
 }
 
-/// The blocks of the message each thread is at, so that a message that is sent again, grown, says nothing twice.
+/// The blocks of each thread's current message. If a message is sent again with more blocks, its first ones are not
+/// repeated.
 #[derive(Debug, Default)]
 pub(crate) struct Messages {
     threads: BTreeMap<Option<String>, (String, Vec<u64>)>,
 }
 
-/// More threads than this never speak at once.
+/// More threads than this are never active at once.
 const THREADS: usize = 1 << 10;
 
 impl Messages {
-    /// How many of these blocks were said already under this message's id.
+    /// Returns how many of these blocks were already said under this message id.
     pub(crate) fn said_already(
         &mut self,
         thread: Option<&String>,
@@ -164,7 +166,7 @@ impl Messages {
         }
         let grown = !said.is_empty() && blocks.len() > 1 && blocks.len() >= said.len();
         let repeated = if grown && blocks.starts_with(said) { said.len() } else { 0 };
-        // Without a uuid nothing tells a block that is sent again from one that is said again.
+        // Without a uuid, a block that is sent twice looks the same as one that is said twice.
         let again = matches!(blocks, [block] if !has_uuid && said.contains(block));
         let repeated = if again { 1 } else { repeated };
         if said.len() > THREADS {

@@ -1,4 +1,4 @@
-//! What happens in the turns of every agent: something is said, a call is denied, the turn ends.
+//! What happens in the turns of every agent: a text, a denied call, the end of the turn.
 
 use tapline_protocol::{Json, Read as _};
 
@@ -7,22 +7,22 @@ use crate::agents::asks_a_person;
 use crate::call::describe;
 use crate::step::{Denied, SoFar, Turn, What};
 
-/// What stands where a failure has no words.
+/// The text of a failure without one.
 pub(super) const NO_DETAIL: &str = "API error (no detail)";
 
-/// An error's words: a string, or an object's `message`.
+/// Returns the text of an error: a string, or an object's `message`.
 pub(super) fn words_of(error: &Json) -> Option<String> {
     error.with(String::read).flatten().or_else(|| error.text_of("message"))
 }
 
 impl Fold {
-    /// Something was said: remembered as the last words.
+    /// Remembers a text as the last one.
     pub(super) fn say(&mut self, text: &str, out: &Steps<'_>) {
         self.typing.remove(&out.record.envelope.parent);
         self.spoken.add(text, out.record.envelope.uuid.as_ref(), out.is_main());
     }
 
-    /// Each refusal is told once, whoever tells it.
+    /// Reports a denial once, whichever event reports it.
     pub(super) fn deny(
         &mut self,
         id: Option<String>,
@@ -51,7 +51,7 @@ impl Fold {
         out.push(What::Denied(Denied { id, name, title, message, answer_follows: answer_follows.into() }));
     }
 
-    /// Tells of a turn's end, with what all of them add up to.
+    /// Reports the end of a turn, with the totals of all turns.
     pub(super) fn push_turn(&mut self, mut turn: Turn, out: &mut Steps<'_>) {
         let blemished = self.is_blemished();
         let turns = &mut self.turns;
@@ -60,7 +60,7 @@ impl Fold {
         *turn.so_far = SoFar {
             turns: count,
             duration_ms: turns.duration_ms,
-            // A list of models in every turn would take memory without bound.
+            // A list of models in every turn would take unbounded memory.
             ledger: self.ledger.totals(),
             denials: self.denials,
             blemished,

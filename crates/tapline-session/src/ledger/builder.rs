@@ -6,78 +6,78 @@ use std::ops::Add;
 use super::{Basis, Ledger, ModelTotals, TokenCounts, exact_dollars};
 use crate::recent::Recent;
 
-/// What a message says that it took.
+/// The usage of a message.
 pub(crate) struct MessageUsage<'m> {
     pub(crate) id: Option<&'m str>,
     pub(crate) model: Option<&'m str>,
     pub(crate) counts: Option<TokenCounts>,
 }
 
-/// What a result says that its turn, and its process so far, took.
+/// The usage of a turn, and of its process so far, from its result.
 pub(crate) struct ResultUsage {
-    /// Dollars of the process.
+    /// The cost of the process so far, in dollars.
     pub(crate) total_usd: Option<f64>,
-    /// Tokens and web searches of the turn.
+    /// The tokens and web searches of the turn.
     pub(crate) turn: Option<(TokenCounts, u64)>,
-    /// What the models took, over the process.
+    /// What each model used in the process so far.
     pub(crate) models: Option<BTreeMap<String, ModelTotals>>,
-    /// Their web searches.
+    /// The web searches of the models.
     pub(crate) searches_of_models: u64,
-    /// The process goes on with a session that had another id.
+    /// Whether the process continues a session that had another id.
     pub(crate) is_resumed: bool,
 }
 
-/// Model names that stand for no model.
+/// A model name that does not stand for a model.
 const SYNTHETIC: &str = "<synthetic>";
 
-/// Where the agent names no model.
+/// The name if the agent names no model.
 const UNNAMED: &str = "unknown";
 
 #[derive(Debug, Default)]
 pub(crate) struct LedgerBuilder {
-    /// Processes that have ended, where streams were joined.
+    /// Processes that have ended, in joined streams.
     past: Ledger,
-    /// The processes by session, or by thread: totals are cumulative in each.
+    /// The processes by session or thread. Totals are cumulative in each.
     processes: BTreeMap<Option<String>, Process>,
     session: Option<String>,
-    /// What all of them add up to, those that have ended too.
+    /// The totals of all processes, including those that have ended.
     totals: Totals,
     results: bool,
     /// Whether any result counted tokens.
     counted: bool,
-    /// Something was used since the last result.
+    /// Whether anything was used since the last result.
     since_result: bool,
-    /// A change of session id that is no new process.
+    /// Whether the next change of the session id is not a new process.
     explained: bool,
     messages: Recent,
     streamed: Recent,
-    /// Messages being written, by the thread that writes them.
+    /// The unfinished message of each thread.
     open: BTreeMap<Option<String>, Open>,
     from_deltas: BTreeMap<String, TokenCounts>,
     from_messages: BTreeMap<String, TokenCounts>,
     deltas: bool,
-    /// A message ended whose start, and so its input, was never seen.
+    /// Whether a message ended without a start, so that its input is unknown.
     unstarted: bool,
-    /// The agent counts its own tokens, but not those of the agents that it started.
+    /// Whether the agent started sub-agents whose tokens it does not count.
     sub_agents: bool,
 }
 
-/// One process of the agent: its totals are cumulative.
+/// One process of the agent. Its totals are cumulative.
 #[derive(Debug, Default)]
 struct Process {
     ended_a_turn: bool,
     total: Option<f64>,
-    /// The total by model, where a result had one.
+    /// The totals by model, if a result had them.
     models: BTreeMap<String, ModelTotals>,
-    /// What the models used; where none is named, what the turns did.
+    /// What the models used, or the turns if no model is named.
     tokens: TokenCounts,
     web_searches: u64,
-    /// What was counted is all that was used: it is the total by model, or nothing was used.
+    /// Whether the counts are complete: they are the totals by model, or nothing was used.
     whole: bool,
 }
 
 impl Process {
-    /// Counts what one turn used.
+    /// Adds what one turn used.
     fn add_turn(&mut self, tokens: TokenCounts, web_searches: u64) {
         if self.models.is_empty() {
             self.tokens += tokens;
@@ -85,7 +85,7 @@ impl Process {
         }
     }
 
-    /// Takes the total by model in place of what the turns used.
+    /// Replaces what the turns used with the totals by model.
     fn set_models(&mut self, models: BTreeMap<String, ModelTotals>, web_searches: u64) {
         self.tokens = models.values().map(|totals| totals.tokens).fold(TokenCounts::default(), Add::add);
         self.models = models;
@@ -105,7 +105,8 @@ impl Process {
     }
 }
 
-/// Sums that are kept up to date, process by process: a turn asks for them, and there may be as many processes as turns.
+/// Sums over all processes that are kept up to date, because every turn needs them and there may be as many processes
+/// as turns.
 #[derive(Debug, Default)]
 struct Totals {
     processes: usize,
@@ -126,7 +127,7 @@ impl Totals {
         self.web_searches = self.web_searches.saturating_add(process.web_searches);
     }
 
-    /// Takes out a process that was added before.
+    /// Subtracts a process that was added before.
     fn remove(&mut self, process: &Process) {
         self.processes -= 1;
         self.with_cost -= usize::from(process.total.is_some());
@@ -147,7 +148,7 @@ impl Totals {
     }
 }
 
-/// A message while it is written.
+/// An unfinished message.
 #[derive(Debug)]
 struct Open {
     model: String,
@@ -157,7 +158,7 @@ struct Open {
 }
 
 impl LedgerBuilder {
-    /// The conversation continues under another id, in the same process.
+    /// Notes that the conversation continues under another id in the same process.
     pub(crate) fn expect_new_session_id(&mut self) {
         self.explained = true;
     }
@@ -174,7 +175,7 @@ impl LedgerBuilder {
         if let Some(session) = session
             && self.session.as_deref() != Some(session)
         {
-            // The first id, or one that goes on under another name, is the same process.
+            // The first id, or a new id that was announced, belongs to the same process.
             let before = self.session.replace(session.to_owned());
             if (explained || before.is_none())
                 && let Some(process) = self.processes.remove(&before)
@@ -198,7 +199,7 @@ impl LedgerBuilder {
             self.counted = true;
             process.add_turn(tokens, web_searches);
         }
-        // A total by model that has no model is whole where the turn used nothing.
+        // Empty totals by model are complete if the turn used nothing.
         let idle = used.turn.is_none_or(|(tokens, _)| tokens.total() == 0);
         let was_whole = process.whole || !process.ended_a_turn;
         process.ended_a_turn = true;
@@ -213,11 +214,11 @@ impl LedgerBuilder {
         total.map(|total| exact_dollars(total - before))
     }
 
-    /// A whole message: its input counts once, its output never.
+    /// Counts a complete message: its input once, its output never.
     pub(crate) fn message(&mut self, message: &MessageUsage<'_>) {
         let Some(counts) = message.counts else { return };
         let model = message.model.unwrap_or(UNNAMED);
-        // A message without an id is its own.
+        // Messages without an id are never the same.
         let id = message.id.unwrap_or_default();
         if model == SYNTHETIC || !id.is_empty() && !self.messages.insert(id) {
             return;
@@ -229,7 +230,7 @@ impl LedgerBuilder {
         }
     }
 
-    /// A message begins to be written.
+    /// Starts an unfinished message.
     pub(crate) fn message_start(&mut self, thread: Option<&String>, message: &MessageUsage<'_>) {
         self.message_stop(thread);
         self.since_result = true;
@@ -241,7 +242,7 @@ impl LedgerBuilder {
         self.open.insert(thread.cloned(), Open { model, counts, started: true, ended: false });
     }
 
-    /// What a message that is being written took in the end.
+    /// Notes the final counts of an unfinished message.
     pub(crate) fn message_delta(&mut self, thread: Option<&String>, last: TokenCounts) {
         self.deltas = true;
         let fresh = || Open { model: UNNAMED.to_owned(), counts: TokenCounts::default(), started: false, ended: false };
@@ -254,7 +255,7 @@ impl LedgerBuilder {
         open.counts.cache_write = open.counts.cache_write.max(last.cache_write);
     }
 
-    /// A message is written, or the next of its thread begins.
+    /// Ends an unfinished message, or drops it because the next one of its thread begins.
     pub(crate) fn message_stop(&mut self, thread: Option<&String>) {
         if let Some(open) = self.open.remove(&thread.cloned()) {
             self.unstarted |= !open.started;
@@ -263,17 +264,17 @@ impl LedgerBuilder {
         }
     }
 
-    /// A turn began: until it is completed, what it uses is not known.
+    /// Notes that a turn began. What it uses is not known until it is completed.
     pub(crate) fn turn_started(&mut self) {
         self.since_result = true;
     }
 
-    /// The agent started agents whose tokens it does not count.
+    /// Notes that the agent started sub-agents whose tokens it does not count.
     pub(crate) fn has_sub_agents(&mut self) {
         self.sub_agents = true;
     }
 
-    /// A turn ended in a thread that has used so much by now, where that is told. Returns what the turn used.
+    /// Ends a turn in a thread, with the thread's total so far if it is known. Returns what the turn used.
     pub(crate) fn thread_turn(&mut self, thread: Option<&str>, used: Option<TokenCounts>) -> TokenCounts {
         self.results = true;
         let Some(now) = used else {
@@ -292,7 +293,7 @@ impl LedgerBuilder {
         now.without(before)
     }
 
-    /// The ledger so far without the list of models, in a time that does not grow with the stream.
+    /// Returns the ledger so far without the list of models, in constant time.
     pub(crate) fn totals(&self) -> Ledger {
         if !self.results {
             return Ledger { by_model: BTreeMap::new(), ..self.ledger() };
@@ -300,7 +301,7 @@ impl LedgerBuilder {
         self.told_by_results(self.totals.ledger())
     }
 
-    /// The ledger so far.
+    /// Returns the ledger so far.
     pub(crate) fn ledger(&self) -> Ledger {
         if self.results {
             let mut ledger = self.past.clone();
@@ -328,7 +329,8 @@ impl LedgerBuilder {
         ledger
     }
 
-    /// Results count what was used until the last of them, and those of some agents not what their sub-agents used.
+    /// Completes a ledger from results. They count everything up to the last result, but some agents' results leave out
+    /// sub-agents.
     fn told_by_results(&self, mut ledger: Ledger) -> Ledger {
         ledger.basis = Basis::Results;
         ledger.exact &= self.counted && !self.since_result && !self.sub_agents;

@@ -1,4 +1,4 @@
-//! A call that is asked about: the tool, and what of its input rules look at.
+//! A call that needs a decision: the tool, and the parts of its input that rules look at.
 
 use std::borrow::Cow;
 
@@ -7,33 +7,33 @@ use tapline_protocol::{Json, Kind, Value};
 use super::path::resolve;
 use super::tools;
 
-/// A call that is asked about.
+/// A call that needs a decision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Call {
     /// The tool.
     pub tool: String,
     /// The command that it would run.
     pub command: Option<String>,
-    /// The paths that it would touch, resolved: absolute, without `.`, `..` or links, as far as the caller knows.
+    /// The paths that it would access, resolved: absolute, and without `.`, `..` or links, as far as the caller knows.
     pub paths: Vec<String>,
-    /// The same as they were written, absolute, with `..` and all.
+    /// The same paths as written, but absolute. They may contain `..`.
     pub written: Vec<String>,
-    /// Other names of these paths, by links: what is denied under one of them is denied.
+    /// Other names of these paths, through links. A deny rule for one of them applies.
     pub aliases: Vec<String>,
-    /// It names a path that cannot be resolved.
+    /// Whether it names a path that cannot be resolved.
     pub lost_path: bool,
-    /// It has a command that is no text, or more than one.
+    /// Whether its command is not a text, or there is more than one.
     pub lost_command: bool,
-    /// The folder that the paths of rules are resolved from: where the agent was started, wherever it has gone since.
+    /// The folder that paths in rules are relative to: where the agent was started, wherever it is now.
     pub home: Option<String>,
-    /// Where the agent is now: a command is run there.
+    /// The agent's current folder, in which a command runs.
     pub cwd: Option<String>,
 }
 
-/// Where a call's input has its path, and its command.
+/// The keys of paths and commands in a call's input.
 const PATHS: &[&str] = &["file_path", "notebook_path", "path"];
 const COMMANDS: &[&str] = &["command", "cmd"];
-/// Tools whose paths are where they are looked for.
+/// Tools whose paths are all at those keys.
 const KNOWN: &[&str] = &[
     "Bash",
     "Monitor",
@@ -53,17 +53,17 @@ const KNOWN: &[&str] = &[
     "Task",
 ];
 
-/// Nobody nests a path deeper.
+/// How deep a path may be nested in the input.
 const DEEPEST: usize = 32;
-/// No system takes a longer one.
+/// The longest path that any system accepts.
 const LONGEST: usize = 4096;
 
-/// The texts of a tool that nobody here knows.
+/// The texts in the input of an unknown tool.
 #[derive(Default)]
 struct Texts {
-    /// Those that look like a path; none for one that cannot be told.
+    /// Texts that look like a path. `None` for one that cannot be determined.
     paths: Vec<Option<String>>,
-    /// Those of one word: a file, perhaps.
+    /// Single words, which may be files.
     words: Vec<String>,
 }
 
@@ -76,7 +76,7 @@ impl Texts {
         } else {
             value.items().into_iter().flatten().for_each(|item| self.read(item, depth + 1));
             for (key, value) in value.entries().into_iter().flatten() {
-                // A command is looked at as one.
+                // A command is checked as a command.
                 if depth > 0 || !COMMANDS.contains(&&*key) {
                     self.text(&key);
                     self.read(value, depth + 1);
@@ -96,7 +96,7 @@ impl Texts {
         match scheme.filter(|scheme| is_scheme(scheme)) {
             Some(scheme) if scheme == "file" => {
                 let path = text[5..].strip_prefix("//").map_or(&text[5..], |path| path.trim_start_matches("localhost"));
-                // What is written in another way, nobody here reads.
+                // Any other notation cannot be read here.
                 self.paths.push((!path.contains('%') && path.starts_with('/')).then(|| path.to_owned()));
             }
             Some(scheme) if text[scheme.len() + 1..].starts_with("//") => {}
@@ -108,19 +108,19 @@ impl Texts {
     }
 }
 
-/// `~`, `~/x`, `~name`.
+/// Returns whether this is `~`, `~/x` or `~name`.
 fn is_a_home(text: &str) -> bool {
     let name = text.strip_prefix('~').map(|rest| rest.split('/').next().unwrap_or_default());
     name.is_some_and(|name| name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c)))
 }
 
-/// Tools that look at the folder they are in where they name none.
+/// Tools that use the current folder if none is given.
 const AT_HOME: &[&str] = &["Glob", "Grep", "LS"];
 
 impl Call {
-    /// What a call's input says. Paths are resolved by their words alone; who can see the files resolves links, too.
+    /// Reads a call's input. Paths are resolved by their text; a caller that can see the files resolves links, too.
     pub fn of(tool: &str, input: Option<&Json>, cwd: Option<&str>) -> Self {
-        // Every one of them: a tool may go by another than the first.
+        // Collect all of them: a tool may use another than the first.
         let read = |keys: &[&str]| {
             let all = |value: Value<'_>| {
                 let given = keys.iter().filter_map(|key| value.get(key)).filter(|value| value.kind() != Kind::Null);
@@ -129,7 +129,7 @@ impl Call {
             input.and_then(|input| input.with(all)).unwrap_or_default()
         };
         let mut written = read(PATHS);
-        // Of a tool that nobody here knows, whatever looks like a path may be one; and any word may be what is denied.
+        // For an unknown tool, everything that looks like a path may be one, and any word may be a file that is denied.
         let mut words = Vec::new();
         if !KNOWN.contains(&tool) {
             let mut texts = Texts::default();
@@ -142,7 +142,7 @@ impl Call {
             "Grep" => read(&["glob"]),
             _ => Vec::new(),
         };
-        // What is looked for says where, unless a folder is named.
+        // The pattern itself may say where to search. If not, it is the current folder.
         if written.is_empty()
             && AT_HOME.contains(&tool)
             && !(tool == "Glob" && looked_for.iter().flatten().any(|text| text.contains('/')))
@@ -150,7 +150,7 @@ impl Call {
             written.extend(cwd.map(|cwd| Some(cwd.to_owned())));
         }
         let mut resolved: Vec<_> = written.iter().map(|path| resolve(path.as_deref()?, cwd)).collect();
-        // What is looked for may lead elsewhere: `/etc/**`, `../*`; where it goes up behind a `*`, nobody knows where.
+        // The pattern may lead elsewhere: `/etc/**`, `../*`. If `..` comes after a `*`, the place is unknown.
         if let Some(Some(pattern)) = looked_for.first() {
             let fixed = pattern.split(['*', '?', '[', '{']).next().unwrap_or_default();
             let from = resolved.first().cloned().flatten();
@@ -162,7 +162,7 @@ impl Call {
         Self {
             tool: tool.to_owned(),
             lost_path: resolved.iter().any(Option::is_none),
-            // Which of two would run, nobody knows.
+            // If there are two commands, it is unknown which one would run.
             lost_command: commands.len() > 1 || commands.iter().any(Option::is_none),
             command: commands.into_iter().flatten().next(),
             paths: resolved.into_iter().flatten().collect(),
@@ -173,21 +173,22 @@ impl Call {
         }
     }
 
-    /// It does not say what it would run, or which file it is about: a rule for its tool alone would allow everything.
+    /// Returns whether the call names neither its command nor its file, so that a rule for its tool would allow
+    /// everything.
     pub(super) fn is_bare(&self) -> bool {
         let names_none = tools::names_files(&self.tool) && self.paths.is_empty();
         self.command.is_none() && (tools::runs_commands(&self.tool) || names_none)
     }
 
-    /// The same with the paths of rules resolved from here.
+    /// Resolves the paths of rules relative to this folder.
     #[must_use]
     pub fn at_home(mut self, home: Option<&str>) -> Self {
         self.home = home.map(str::to_owned).or(self.home);
         self
     }
 
-    /// The same with its paths as they are behind all links, by who can see the files: behind `link/..` is not where the words
-    /// lead.
+    /// Replaces paths with their real ones behind all links, for a caller that can see the files. The text alone is not
+    /// enough: `link/..` is elsewhere.
     #[must_use]
     pub fn behind_links(mut self, real: impl Fn(&str) -> String) -> Self {
         let mut behind: Vec<_> = self.paths.iter().chain(&self.written).map(|path| real(path)).collect();

@@ -1,12 +1,12 @@
-//! What rules allow: a command of which every part is covered by a pattern, read as every shell reads it. What is not plainly that is
-//! not covered, so that nothing does more than its rule says.
+//! Decides what rules allow: a command all of whose parts are covered by a pattern, and that every shell reads the
+//! same. Anything doubtful is not covered, so no command does more than its rule says.
 
 use super::runs::{self, ByOption, Inner, SHELLS};
 use super::shell::{self, Node, Piece, Redirect, Script, Simple, Word};
 use crate::pattern::{Patterns, matches};
 
-/// What bash and zsh have built in and `*` does not cover: it evaluates what it is given, or changes what runs later. Others (`echo`,
-/// `pwd`, `cd`, `kill`, `true`) do no more than any program.
+/// Builtins of bash and zsh that `*` does not cover, because they evaluate their arguments or change what runs later.
+/// Other builtins (`echo`, `pwd`, `cd`, `kill`, `true`) do no more than any program.
 pub(super) const BUILTINS: &str = "- . [ [[ alias autoload bg bind bindkey break builtin caller chdir command compadd compctl compgen complete compopt \
     continue coproc declare disable disown echotc emulate enable eval exec exit export fc fg float function functions \
     getln getopts hash help history integer jobs let limit local log logout mapfile nocorrect noglob print printf pushln r \
@@ -14,32 +14,32 @@ pub(super) const BUILTINS: &str = "- . [ [[ alias autoload bg bind bindkey break
     syswrite test time trap ttyctl typeset ulimit unalias unfunction unhash unlimit unset unsetopt vared wait whence where \
     which zcompile zformat zle zmodload zparseopts zpty zregexparse zselect zsocket zstat zstyle zsystem ztcp";
 
-/// Shells in shells, wrappers in wrappers.
+/// How deep shells in shells and wrappers in wrappers are followed.
 const NESTED: usize = 8;
 
-/// The rules that may cover a command: each with its number.
+/// The rules that may cover a command, each with its index.
 pub(super) struct Covering<'a> {
     pub(super) rules: Vec<(usize, &'a Patterns)>,
-    /// The call is where the agent was started.
+    /// Whether the call runs in the folder where the agent was started.
     pub(super) at_home: bool,
 }
 
-/// How a simple command stands in the whole.
+/// The place of a simple command in the whole command.
 #[derive(Clone, Copy)]
 struct Place {
-    /// It is the only one.
+    /// Whether it is the only one.
     alone: bool,
-    /// It is in the folder where the agent was started.
+    /// Whether it runs in the folder where the agent was started.
     at_home: bool,
-    /// Another command feeds it.
+    /// Whether another command is piped into it.
     fed: bool,
-    /// Another runs it.
+    /// Whether another command runs it.
     wrapped: bool,
     depth: usize,
 }
 
 impl Covering<'_> {
-    /// The rules that cover every part of a command, if they do.
+    /// Returns the rules that together cover every part of a command, if they do.
     pub(super) fn cover(&self, command: &str) -> Option<Vec<usize>> {
         let mut used = Vec::new();
         self.text(command, self.at_home, 0, &mut used)?;
@@ -48,7 +48,7 @@ impl Covering<'_> {
         Some(used)
     }
 
-    /// The same for a command that is no shell's: nothing but words.
+    /// Returns the rules that cover a command of another shell, which may have nothing but plain words.
     pub(super) fn cover_words(&self, command: &str) -> Option<Vec<usize>> {
         let plain = |c: char| c.is_ascii_alphanumeric() || " -_=:,".contains(c);
         let rule = self.rules.iter().find(|(_, patterns)| patterns.match_any(command.trim()));
@@ -56,7 +56,7 @@ impl Covering<'_> {
     }
 
     fn text(&self, text: &str, at_home: bool, depth: usize, used: &mut Vec<usize>) -> Option<()> {
-        // Lines that go on are joined before they are read; what else is not seen is not allowed.
+        // Continued lines are joined before they are read. Other characters that people cannot see are not allowed.
         if depth > NESTED || text.contains("\\\n") || text.chars().any(|c| c.is_control() && c != '\n' && c != '\t') {
             return None;
         }
@@ -92,7 +92,7 @@ impl Covering<'_> {
         let plain = words.as_ref().filter(clear).map(|words| words.join(" "));
         let covers = |pattern: &str, exact: bool| {
             let literal = pattern.split('*').next().unwrap_or_default();
-            // What is set for it changes what runs: no `*` covers that.
+            // Variables that are set for a command change what runs, so `*` does not cover them.
             let is_for = |text: &str| {
                 let text = format!("{settings}{text}");
                 if exact {
@@ -111,13 +111,13 @@ impl Covering<'_> {
             return None;
         }
         let relative = |path: &str| path.contains('/') && !path.starts_with('/');
-        // What runs it may go elsewhere first.
+        // A wrapper may change the folder first.
         let here = place.at_home && !place.wrapped;
         if relative(&name) && !here {
             return None;
         }
         used.push(exact.or_else(|| rule(false))?.0);
-        // Without its words nobody knows what it runs.
+        // If its words are not known, neither is what it runs.
         if words.is_none() && (runs::runs_others(file) || runs::runs_by_option(file)) {
             return exact.map(|_| ());
         }
@@ -131,7 +131,7 @@ impl Covering<'_> {
         Some(())
     }
 
-    /// Whether what a program runs by an option is covered: by itself, or by a rule for these very words.
+    /// Returns whether the command in a program's option is covered, by itself or by a rule with exactly these words.
     pub(super) fn covers_option(&self, ByOption { words, inner }: &ByOption, moved: bool) -> bool {
         let says = |pattern: &str| literals(pattern).is_some_and(|literals| literals == **words);
         let exact = self.rules.iter().any(|(_, patterns)| patterns.iter().any(says));
@@ -141,7 +141,8 @@ impl Covering<'_> {
         is_known && self.inner(inner.clone(), exact, place, &mut Vec::new()).is_some()
     }
 
-    /// What another command runs is covered by itself, unless that is what the rule says, to the letter.
+    /// Checks a command that another runs. It must be covered by itself, unless a rule names the whole command
+    /// literally.
     fn inner(&self, inner: Inner, exact: bool, place: Place, used: &mut Vec<usize>) -> Option<()> {
         let place = Place { wrapped: true, depth: place.depth + 1, ..place };
         let relative = |path: &str| path.contains('/') && !path.starts_with('/');
@@ -151,7 +152,7 @@ impl Covering<'_> {
             }
             Inner::Words(words) => self.words(words, false, place, used),
             Inner::InputWords(mut words, mark) => {
-                // What stands for the input may be anything: `xargs -I git git`, `find -exec git {} +`.
+                // The part that stands for the input may be anything: `xargs -I git git`, `find -exec git {} +`.
                 let fixed =
                     words.iter().position(|word| word.contains('{') || mark.as_ref().is_some_and(|mark| word.contains(mark)));
                 words.truncate(fixed.unwrap_or(words.len()));
@@ -160,10 +161,11 @@ impl Covering<'_> {
             Inner::Text(_, _) if exact => place.at_home.then_some(()),
             Inner::Text(text, args) if args.is_empty() => self.text(&text, false, place.depth, used),
             Inner::Text(..) => None,
-            // A script from somewhere: a file of the folder where the agent was started, never what another command writes.
+            // A script may be a file in the folder where the agent was started, but never the output of another
+            // command.
             Inner::Input(None) => (!place.fed).then_some(()),
             Inner::Input(Some(file)) => {
-                // A bare name may also be found among the programs: `*` does not cover that.
+                // A bare name may also be a program in the PATH, which `*` does not cover.
                 let is_file = !file.starts_with("/dev/") && !file.starts_with("/proc/") && (exact || file.contains('/'));
                 (place.at_home && is_file).then_some(())
             }
@@ -185,7 +187,7 @@ impl Covering<'_> {
     }
 }
 
-/// A pattern for each part of a command that a rule would have to name; none where no rule allows it.
+/// Returns a pattern for each part of a command that a rule would have to name, or `None` if no rule can allow it.
 pub(super) fn parts(command: &str) -> Option<Vec<String>> {
     let script = shell::read(command).ok()?;
     if let [Node::Simple(simple)] = script.nodes.as_slice()
@@ -204,8 +206,8 @@ pub(super) fn parts(command: &str) -> Option<Vec<String>> {
     Some(parts)
 }
 
-/// The simple commands of a list of commands and pipes, and of what is expanded in them; each with whether another feeds it. None if there
-/// is anything else.
+/// Collects the simple commands of lists and pipes, and of what is expanded in them, each with whether another command
+/// is piped into it. Returns `None` if there is anything else.
 fn commands<'a>(script: &'a Script, found: &mut Vec<(&'a Simple, bool)>) -> Option<()> {
     for node in &script.nodes {
         let stages = match node {
@@ -225,12 +227,13 @@ fn commands<'a>(script: &'a Script, found: &mut Vec<(&'a Simple, bool)>) -> Opti
     Some(())
 }
 
-/// The name of a command, if that is written plainly.
+/// Returns the name of a command, if it is written plainly.
 pub(super) fn name(simple: &Simple) -> Option<String> {
     simple.words.first()?.literal().filter(|name| !name.is_empty() && !name.contains(char::is_whitespace))
 }
 
-/// Codex gives every command to a shell: `/bin/bash -lc 'ls'` is `ls`. A shell that lies elsewhere is another program.
+/// Unwraps a command that Codex passes to a shell: `/bin/bash -lc 'ls'` is `ls`. A shell at another path is a different
+/// program.
 pub(super) fn given_to_a_shell(simple: &Simple) -> Option<String> {
     let plain = simple.assigns.is_empty() && simple.redirects.is_empty();
     let [shell, option, text] = simple.words.as_slice() else { return None };
@@ -240,13 +243,13 @@ pub(super) fn given_to_a_shell(simple: &Simple) -> Option<String> {
     text.literal().filter(|_| runs)
 }
 
-/// Whether a word is made of nothing but text, plain variables and the output of commands.
+/// Returns whether a word consists only of text, plain variables and the output of commands.
 pub(super) fn is_plain(word: &Word) -> bool {
     let mut after_variable = false;
     word.pieces.iter().all(|piece| {
         let index_follows = std::mem::take(&mut after_variable);
         match piece {
-            // What zsh takes as an index is evaluated.
+            // zsh evaluates an index.
             Piece::Text { text, .. } => !(index_follows && text.starts_with('[')),
             Piece::Variable { index, operator, .. } => {
                 after_variable = true;
@@ -258,7 +261,7 @@ pub(super) fn is_plain(word: &Word) -> bool {
     })
 }
 
-/// The words of a command that is nothing but words.
+/// Returns the words of a command that has nothing but plain words.
 fn literals(command: &str) -> Option<Vec<String>> {
     match shell::read(command).ok()?.nodes.as_slice() {
         [Node::Simple(simple)] if simple.assigns.is_empty() && simple.redirects.is_empty() => {
@@ -268,7 +271,7 @@ fn literals(command: &str) -> Option<Vec<String>> {
     }
 }
 
-/// Nothing is written or read by it.
+/// Returns whether a redirection neither writes nor reads a file.
 pub(super) fn is_harmless(redirect: &Redirect) -> bool {
     let target = redirect.target.literal().unwrap_or_default();
     match redirect.operator {

@@ -1,24 +1,24 @@
-//! Names of tools as people write them, in permission rules and in policies: which can never be meant, and which nobody knows.
+//! Names of tools in permission rules and policies: which ones are certainly wrong, and which ones are unknown.
 
 use super::tools;
 use crate::pattern::matches;
 use crate::text::nearest;
 
-/// Why no tool is ever called so.
+/// Why no tool can have this name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WrongName {
-    /// A rule as the agent writes its own: `Bash(git log:*)`. The tool, and the same as it is written here.
+    /// The agent's own notation for rules: `Bash(git log:*)`. With the tool, and the rule in our notation.
     OfAgent { tool: String, rule: String },
-    /// Several, or with blanks around it: what they are.
+    /// Several names, or spaces around a name. With the names.
     Several(String),
-    /// An MCP server.
+    /// The name of an MCP server.
     Server,
-    /// In other letters.
+    /// The wrong case.
     Letters { meant: &'static str },
 }
 
 impl WrongName {
-    /// What is wrong with a name, if anything is.
+    /// Returns what is wrong with a name, if anything is.
     pub(crate) fn of(name: &str) -> Option<Self> {
         if let Some((tool, rest)) = name.split_once('(') {
             let tool = tools::known().find(|known| known.eq_ignore_ascii_case(tool.trim())).unwrap_or(tool.trim());
@@ -40,7 +40,7 @@ impl WrongName {
         Some(Self::Letters { meant })
     }
 
-    /// The same in words; `write` is what stands before a name where it is written.
+    /// Says what is wrong. `write` is the text in front of a name where it is written.
     pub(crate) fn told(&self, name: &str, write: &str) -> String {
         match self {
             Self::OfAgent { rule, .. } => {
@@ -55,7 +55,7 @@ impl WrongName {
     }
 }
 
-/// A rule of the agent's own (`Bash(git log:*)`) as it is written here.
+/// Converts a rule in the agent's own notation (`Bash(git log:*)`) to ours.
 fn translated(tool: &str, inside: &str) -> String {
     if inside.is_empty() || inside == "*" {
         format!("tool = {tool:?}")
@@ -70,7 +70,7 @@ fn translated(tool: &str, inside: &str) -> String {
     }
 }
 
-/// Why a name is most likely a mistake: nobody knows a tool of that name. One with `*` may be for tools that are yet to come.
+/// Says why a name is most likely a mistake: no known tool has it. A name with `*` may be for future tools.
 pub(crate) fn unknown(name: &str) -> Option<String> {
     if name.contains('*') || name.starts_with("mcp__") || tools::known().any(|known| known == name) {
         return None;

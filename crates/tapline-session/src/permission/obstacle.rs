@@ -1,12 +1,12 @@
-//! Why no rule can allow a call, in words: whoever is told so knows what to change, or that somebody has to be asked.
-//! `covers.rs` decides; this only explains.
+//! Says why no rule can allow a call, so that people know what to change, or that they must be asked. `covers.rs`
+//! decides; this file only explains.
 
 use super::covers::{BUILTINS, given_to_a_shell, is_harmless, is_plain, name};
 use super::naming::WrongName;
 use super::shell::{self, Node, Piece, Redirect, Script, Simple, Word};
 use super::{Call, tools};
 
-/// Why no rule can allow this call; `rule` is the one that holds it back, if one does.
+/// Says why no rule can allow this call. `rule` is the rule that prevents it, if one does.
 pub(super) fn of(call: &Call, rule: Option<&str>) -> String {
     if let Some(why) = in_name(&call.tool) {
         return why;
@@ -43,7 +43,7 @@ pub(super) fn of(call: &Call, rule: Option<&str>) -> String {
     })
 }
 
-/// Why no rule can be for a tool of this name.
+/// Says why no rule can name this tool.
 fn in_name(tool: &str) -> Option<String> {
     let read_as = match WrongName::of(tool) {
         _ if tool.trim().is_empty() => return Some("its tool has no name".to_owned()),
@@ -87,7 +87,7 @@ fn in_text(text: &str, at_home: bool) -> Option<String> {
     of_simple.or_else(|| Some(format!("it has {}", script.odd?)))
 }
 
-/// The simple commands of a script, or what else is in it.
+/// Collects the simple commands of a script, or says what else it contains.
 fn simple_commands<'a>(script: &'a Script, found: &mut Vec<&'a Simple>) -> Option<String> {
     let only = "a rule allows lists and pipes of plain commands";
     for node in &script.nodes {

@@ -2,13 +2,13 @@
 
 use crate::pattern::matches as name_matches;
 
-/// A path without `.` and `..`, absolute; none if it is relative and nobody says to what.
+/// Returns an absolute path without `.` and `..`, or `None` if it is relative and `cwd` is not known.
 pub fn resolve(path: &str, cwd: Option<&str>) -> Option<String> {
     let path = path.trim();
     if path.len() > 4096 {
         return None;
     }
-    // Whose home it is, the words do not say.
+    // The text does not say whose home it is.
     if path.starts_with('~') {
         return None;
     }
@@ -25,7 +25,7 @@ pub fn resolve(path: &str, cwd: Option<&str>) -> Option<String> {
     Some(format!("/{}", folders.join("/")))
 }
 
-/// The pattern with the folders before its first `*` as they are behind all links, if that is elsewhere.
+/// Resolves the links in the folders before the first `*` of a pattern. Returns `None` if that changes nothing.
 pub(super) fn behind_links(pattern: &str, cwd: Option<&str>, real: impl Fn(&str) -> String) -> Option<String> {
     let whole = resolve(pattern, cwd)?;
     let fixed = whole.split('*').next().unwrap_or_default();
@@ -36,14 +36,15 @@ pub(super) fn behind_links(pattern: &str, cwd: Option<&str>, real: impl Fn(&str)
     (elsewhere != whole).then_some(elsewhere)
 }
 
-/// Whether a resolved path is meant by a pattern: `*` stands for part of a name, `**` for any number of folders.
+/// Returns whether a pattern matches a resolved path: `*` stands for part of a name, `**` for any number of folders.
 pub(super) fn matches(pattern: &str, path: &str, cwd: Option<&str>) -> bool {
     let Some(pattern) = resolve(pattern, cwd) else { return false };
     let parts = |text: &'_ str| text.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect::<Vec<_>>();
     folders_match(&parts(&pattern), &parts(path))
 }
 
-/// Only the last `**` takes more when a name does not fit: earlier ones need not, and it takes no longer than both multiplied.
+/// On a mismatch only the last `**` takes another folder; earlier ones need not. The time is at most the product of
+/// both lengths.
 fn folders_match(pattern: &[String], path: &[String]) -> bool {
     let (mut part, mut at, mut last) = (0, 0, None);
     while at < path.len() {

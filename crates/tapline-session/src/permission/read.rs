@@ -1,5 +1,5 @@
-//! Reads rules from TOML, and says in plain words what is wrong with them: a rule that is never for anything is a mistake, and where it
-//! was to deny something, a hole.
+//! Reads rules from TOML, and says plainly what is wrong with them. A rule that can never match is a mistake; if it was
+//! to deny something, it is a security hole.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
@@ -7,18 +7,18 @@ use serde::de::{Deserializer, Error as _};
 use super::naming::{self, WrongName};
 use super::{Permissions, Rule, covers, tools};
 use crate::pattern::Patterns;
-use crate::rulefile::{File, Holds, Key, any, filled};
+use crate::rulefile::{File, Holds, Key, RuleFile, any, filled};
 
-/// What a file of permission rules may hold.
+/// The keys of a permission file.
 pub(super) const FILE: File = File {
-    name: "a permission file",
+    kind: RuleFile::Permissions,
     keys: &[
         Key("allow", Holds::Rules(RULE), RULES),
         Key("deny", Holds::Rules(RULE), RULES),
         Key("ask", Holds::Rules(RULE), RULES),
     ],
     example: "tool = \"Bash\", below a line with [[allow]]",
-    other: (&["tools", "calls", "mcp", "session", "limits"], "a policy, which is given with --policy"),
+    other: (&["tools", "calls", "mcp", "session", "limits"], RuleFile::Policy),
 };
 
 const RULES: &str = r#"[[allow]] with tool = "Bash" and command = "git status" on lines below it"#;
@@ -30,7 +30,7 @@ const RULE: &[Key] = &[
     Key("reason", Holds::Text(any), r#"reason = "nothing is removed here""#),
 ];
 
-/// A rule as it is written.
+/// A rule as it is written in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Written {
@@ -53,7 +53,7 @@ impl TryFrom<Written> for Rule {
     }
 }
 
-/// Patterns, at least one: a rule for nothing is a mistake.
+/// Reads at least one pattern. A rule for nothing is a mistake.
 fn some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Patterns, D::Error> {
     let patterns = Patterns::deserialize(deserializer)?;
     let nothing = patterns.is_empty() || patterns.iter().any(str::is_empty);
@@ -79,7 +79,7 @@ fn some_paths<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Patte
 }
 
 impl Rule {
-    /// Why it is never for a tool that it names, a sentence for each.
+    /// Says why the rule never matches a tool that it names, with a sentence for each.
     fn never(&self) -> impl Iterator<Item = String> {
         self.tool.iter().filter_map(|name| {
             let files = tools::names_files(name);
@@ -101,7 +101,7 @@ impl Rule {
         })
     }
 
-    /// What of it is most likely not meant so.
+    /// Lists what is most likely a mistake in the rule.
     fn doubts(&self, allows: bool) -> Vec<String> {
         let mut doubts: Vec<_> = self.never().collect();
         doubts.extend(self.tool.iter().filter_map(naming::unknown));
@@ -134,7 +134,7 @@ impl Rule {
 }
 
 impl Permissions {
-    /// What of the rules is most likely not meant so, each with its rule.
+    /// Lists what is most likely a mistake in the rules, each with its rule.
     pub fn doubts(&self) -> Vec<String> {
         let lists = [("allow", &self.allow), ("deny", &self.deny), ("ask", &self.ask)];
         let of_list = |(name, rules): (&'static str, &Vec<Rule>)| {

@@ -1,6 +1,6 @@
-//! What a command may run: every simple command in it, in whatever position, and what those run in turn. It follows what a shell would
-//! do as far as the words say (variables, functions, aliases, text given to shells) and leans to too much: this is what is denied or asked
-//! about, never what is allowed.
+//! Finds what a command may run: every simple command in it, and what those run in turn. It follows what a shell would
+//! do as far as the text shows (variables, functions, aliases, text passed to shells), and rather finds too much: it is
+//! used to deny or ask, never to allow.
 
 mod expand;
 mod options;
@@ -16,30 +16,30 @@ pub(super) use expand::{could_be, literal_name};
 pub(super) use options::{by_option, runs_by_option};
 pub(super) use wrappers::{Inner, SHELLS, inner, runs_others};
 
-/// Commands that run others in more steps are too much to follow.
+/// The most steps that are followed.
 const STEPS: usize = 50_000;
-/// Shells in shells, functions in functions, brackets in brackets, all together: a walk that recurses needs a floor.
+/// The deepest nesting of shells, functions and brackets together. A recursive walk needs a limit.
 const NESTED: usize = 160;
-/// Values of a variable that are told apart.
+/// How many values of a variable are distinguished.
 const VALUES: usize = 6;
 
 /// What a command may run.
 #[derive(Debug, Default)]
 pub(super) struct Runs {
-    /// The words of each command, without their quotes; the first may hold marks of a pattern (`could_be`).
+    /// The words of each command, without quotes. The first one may contain pattern marks (see `could_be`).
     pub(super) commands: Vec<Vec<String>>,
-    /// The same as they are written.
+    /// The commands as they are written.
     pub(super) written: Vec<String>,
-    /// Some of what it runs cannot be known from its words: `$CMD x`, `curl … | sh`.
+    /// Whether some of what it runs cannot be known from the text: `$CMD x`, `curl … | sh`.
     pub(super) unknown: bool,
-    /// What programs run that are there for other things.
+    /// What programs run through an option.
     pub(super) by_option: Vec<ByOption>,
 }
 
-/// A program with its words, and what it runs by an option, or a word, of its own: `git bisect run ls`.
+/// A program with its words, and what it runs because of an option or word of its own: `git bisect run ls`.
 #[derive(Debug)]
 pub(super) struct ByOption {
-    /// Shared: one program may have thousands of them.
+    /// Shared, because one program may have thousands of them.
     pub(super) words: Rc<Vec<String>>,
     pub(super) inner: Inner,
 }
@@ -48,7 +48,7 @@ pub(super) struct ByOption {
 pub(super) fn runs(text: &str) -> Result<Runs, Unreadable> {
     let mut walk = Walk::default();
     walk.text(text)?;
-    // A shell joins lines before it reads them, also within `$(`.
+    // A shell joins continued lines before it reads them, even inside `$(`.
     let joined = joined_lines(text);
     if joined != text {
         walk.text(&joined)?;
@@ -61,7 +61,7 @@ pub(super) fn runs(text: &str) -> Result<Runs, Unreadable> {
     Ok(walk.found)
 }
 
-/// Whether a shell may be elsewhere behind a command.
+/// Returns whether a shell may be in another folder after a command.
 pub(super) fn leaves(text: &str, cwd: Option<&str>) -> bool {
     let goes = |words: &Vec<String>| match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["cd", folder] => cwd.is_none() || super::resolve(folder, cwd).as_deref() != cwd,
@@ -71,8 +71,11 @@ pub(super) fn leaves(text: &str, cwd: Option<&str>) -> bool {
     runs(text).map_or(true, |runs| runs.unknown || runs.commands.iter().any(goes))
 }
 
-/// The same as dash reads it, where that is not how bash does: `ls &>f rm x` is `ls & >f rm x`, `[[ a || rm x ]]` and `((a || rm x))` are
-/// commands, and `$'a\'` ends there.
+/// Reads a command as dash does, if bash reads it differently: `ls &>f rm x` is `ls & >f rm x`, `[[ a
+///
+/// rm x ]]` and `((a
+///
+/// rm x))` are commands, and `$'a\'` ends there.
 fn in_dash(text: &str) -> Option<Script> {
     let other = text.replace("&>", "& >").replace("((", "( (").replace("$( (", "$((").replace("[[", "[").replace("$'", "'");
     if other == text { None } else { shell::read(&other).ok() }
@@ -92,7 +95,7 @@ fn joined_lines(text: &str) -> String {
     joined
 }
 
-/// What stands on a command's standard input.
+/// The standard input of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Input {
     Inherited,
@@ -100,7 +103,7 @@ enum Input {
     Unknown,
 }
 
-/// Values that a variable may have: each a list, as of an array.
+/// The values that a variable may have. Each is a list, as in an array.
 type Values = Vec<Vec<String>>;
 
 #[derive(Default)]
@@ -109,13 +112,13 @@ struct Walk {
     variables: HashMap<String, Values>,
     functions: HashMap<String, Rc<Node>>,
     aliases: HashMap<String, String>,
-    /// `declare -n`: names that stand for others.
+    /// Names that refer to others, from `declare -n`.
     references: HashMap<String, String>,
-    /// What `<(…)` gives, as far as it is known.
+    /// The output of each `<(…)`, if it is known.
     processes: Vec<Option<String>>,
     steps: usize,
     depth: usize,
-    /// In a function that nobody has called yet: its parameters are not known, and need not be.
+    /// Whether this is a function that has not been called, so its parameters are unknown.
     uncalled: bool,
 }
 
@@ -126,7 +129,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Follows commands; what they write, if that is known.
+    /// Follows commands, and returns what they write, if it is known.
     fn script(&mut self, script: &Script, input: &Input) -> Result<Option<String>, Unreadable> {
         let mut written = Some(String::new());
         for node in &script.nodes {
@@ -174,7 +177,7 @@ impl Walk {
                 }
                 let input = self.redirected(redirects, input)?;
                 let mut written = Some(String::new());
-                // What is set in a loop is there when it runs again.
+                // A variable that is set in a loop is set when the loop runs again.
                 for _ in 0..=usize::from(*again) {
                     for script in body {
                         let output = self.script(script, &input)?;
@@ -237,7 +240,7 @@ impl Walk {
         for word in &simple.words {
             let fields = self.fields(word)?;
             if fields.len() > 1 && all.len() * fields.len() <= 16 {
-                // Each with each, as long as these are few.
+                // Combine each with each, as long as there are few.
                 all = all.iter().flat_map(|one| fields.iter().map(|other| [one.as_slice(), other].concat())).collect();
             } else if !fields.is_empty() {
                 all.iter_mut().enumerate().for_each(|(at, one)| one.extend_from_slice(&fields[at % fields.len()]));
@@ -254,7 +257,7 @@ impl Walk {
         Ok(if simple.words.is_empty() { Some(String::new()) } else { written })
     }
 
-    /// Runs a command; what it writes, if that is known.
+    /// Runs a command, and returns what it writes, if it is known.
     fn run(&mut self, fields: &[String], input: &Input) -> Result<Option<String>, Unreadable> {
         self.step(fields.iter().map(String::len).sum())?;
         let Some(name) = fields.first().cloned() else { return Ok(None) };
@@ -266,7 +269,7 @@ impl Walk {
         if name.contains(UNKNOWN) {
             let file = name.rsplit('/').next().unwrap_or_default();
             self.found.unknown |= file.contains(UNKNOWN) && !self.uncalled;
-            // A variable that nobody set is empty.
+            // A variable that is not set is empty.
             let rest = name.replace(UNKNOWN, "");
             let without = [rest].into_iter().filter(|name| !name.is_empty()).chain(args).collect::<Vec<_>>();
             self.depth += 1;
@@ -274,7 +277,7 @@ impl Walk {
             self.depth -= 1;
             return output.map(|_| None);
         }
-        // Names of files may be what is run, or evaluated: `env *`, `test *`.
+        // File names may be run or evaluated: `env *`, `test *`.
         let (first, rest) = match &fields[1..] {
             [first, rest @ ..] => (is_pattern(first), rest.iter().any(|field| is_pattern(field))),
             [] => (false, false),
@@ -311,7 +314,7 @@ impl Walk {
         let words = Rc::new([std::slice::from_ref(&name), args].concat());
         let options = by_option(file, args).runs.into_iter().map(|inner| ByOption { words: Rc::clone(&words), inner });
         self.found.by_option.extend(options);
-        // What is only a guess leaves nothing open.
+        // A guess does not make anything unknown.
         let unknown = self.found.unknown;
         let mut perhaps = by_option(file, args).runs;
         perhaps.extend(options::in_code(file, args));
@@ -325,7 +328,7 @@ impl Walk {
         Ok(output::of(file, args, input))
     }
 
-    /// What a builtin, or a copy, makes of names.
+    /// Follows builtins that change names, and copies of programs.
     fn remember(&mut self, name: &str, args: &[String], input: &Input) {
         let operands = || args.iter().filter(|arg| !arg.starts_with('-'));
         match name.rsplit('/').next().unwrap_or_default() {
@@ -341,7 +344,7 @@ impl Walk {
                     }
                 }
             }
-            // A copy of a program is the program.
+            // A copy of a program is the same program.
             "cp" | "ln" | "mv" | "install" | "link" => {
                 if let [from, to] = operands().collect::<Vec<_>>().as_slice() {
                     let file = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
@@ -414,7 +417,7 @@ impl Walk {
             }
             Inner::Text(text, args) => self.given(&text, args, input)?,
             Inner::Input(file) => {
-                // A file that a shell is given is run as if by its name.
+                // A file that is passed to a shell counts as run by its name.
                 self.found.commands.extend(file.clone().map(|file| vec![file]));
                 let known = match file.as_deref() {
                     None | Some("/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0" | "-") => match input {
@@ -436,17 +439,17 @@ impl Walk {
         Ok(())
     }
 
-    /// A text that is given to a shell.
+    /// Follows a text that is passed to a shell.
     fn given(&mut self, text: &str, args: Vec<String>, input: &Input) -> Result<(), Unreadable> {
         self.step(text.len())?;
         if text.trim_matches([UNKNOWN, ' ', '\n', '"']).is_empty() && text.contains(UNKNOWN) {
             self.found.unknown |= !self.uncalled;
             return Ok(());
         }
-        // What is not known stands in it like a variable that is not.
+        // An unknown part acts like an unknown variable.
         let text = text.replace(UNKNOWN, "${_}");
         let Ok(script) = shell::read(&text) else {
-            // It may be no shell's text at all; or one that cannot be read here.
+            // The text may not be for a shell, or cannot be read here.
             self.found.unknown |= !self.uncalled;
             return Ok(());
         };
@@ -480,13 +483,13 @@ impl Walk {
         if !values.contains(&value) {
             values.push(value);
         }
-        // The last ones are the likeliest.
+        // The most recent values are the most likely.
         if values.len() > VALUES {
             values.remove(0);
         }
     }
 
-    /// Follows what is redirected; what then stands on standard input.
+    /// Follows redirections, and returns the resulting standard input.
     fn redirected(&mut self, redirects: &[Redirect], input: &Input) -> Result<Input, Unreadable> {
         let mut input = input.clone();
         for redirect in redirects {
@@ -507,7 +510,7 @@ impl Walk {
         Ok(input)
     }
 
-    /// A word that is expanded, and evaluated then: an index, arithmetic, a test.
+    /// Follows a word that is expanded and then evaluated: an index, arithmetic, a test.
     fn expanded_again(&mut self, word: &Word) -> Result<(), Unreadable> {
         for text in self.texts(word)? {
             self.expanded_text(&unmarked(&text))?;
@@ -524,7 +527,7 @@ impl Walk {
             return Err(Unreadable);
         }
         self.depth += 1;
-        // A text that only looks so is nothing.
+        // A text that only looks like an expansion does nothing.
         let result = match shell::read_quoted(&text.replace(UNKNOWN, "${_}")) {
             Ok(word) => self.pieces(&word.pieces).map(drop),
             Err(Unreadable) => Ok(()),
@@ -546,10 +549,10 @@ impl Walk {
     }
 }
 
-/// How a shell calls what `<(…)` gives.
+/// The name that a shell gives to a `<(…)`.
 const PROCESS: &str = "/dev/fd/63-";
 
-/// Variables whose text somebody runs.
+/// Variables whose text some program runs.
 const RUN_BY_NAME: &[&str] = &[
     "PROMPT_COMMAND",
     "EDITOR",

@@ -1,5 +1,6 @@
-//! What a shell would read in a command: bash's grammar, as a tree. Why it is our own is said in ARCHITECTURE.md. It reads
-//! within bounds, without recovery: what it does not understand to the end is `Unreadable`, and then nothing is allowed.
+//! Parses a command by bash's grammar into a tree. ARCHITECTURE.md says why this is our own parser. It has limits and
+//! does not recover from errors: a command that it does not fully understand is `Unreadable`, and then nothing is
+//! allowed.
 
 mod reader;
 mod word;
@@ -7,24 +8,24 @@ mod word;
 use std::cell::OnceCell;
 use std::rc::Rc;
 
-/// A longer command is not read.
+/// Longer commands are not read.
 const LONGEST: usize = 64 * 1024;
-/// Nor is one that nests deeper: a reader that recurses needs a floor.
+/// Deeper commands are not read. A recursive parser needs a limit.
 const DEEPEST: usize = 64;
-/// Characters that stand for something else while words are expanded (`runs`); no command has them.
+/// Characters that stand for something else while words are expanded (see `runs`). A command with them is not read.
 pub(super) const RESERVED: std::ops::RangeInclusive<char> = '\u{fdd0}'..='\u{fdef}';
 
-/// The command cannot be read: its syntax is wrong or not known here, or it is too long or too deep.
+/// The command cannot be read: its syntax is wrong or unknown here, or it is too long or too deep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unreadable;
 
 type Read<T> = Result<T, Unreadable>;
 
-/// Commands one after another.
+/// A list of commands.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Script {
     pub(super) nodes: Vec<Node>,
-    /// What is in it that shells read in different ways, or that outlives it: nothing that is allowed has that.
+    /// Something in it that shells read differently, or that has lasting effects. No allowed command has that.
     pub(super) odd: Option<&'static str>,
 }
 
@@ -33,15 +34,16 @@ pub(super) enum Node {
     Simple(Simple),
     /// `a | b | c`
     Pipe(Vec<Node>),
-    /// Everything else that holds commands: brackets, braces, `if`, loops, the branches of a `case`, `coproc`, `time`, `!`.
+    /// Anything else that contains commands: brackets, braces, `if`, loops, the branches of a `case`, `coproc`, `time`,
+    /// `!`.
     Group {
         body: Vec<Script>,
-        /// Words that are expanded on the way: of `case`, `[[ ]]`, `(( ))`.
+        /// Words that are expanded: of `case`, `[[ ]]`, `(( ))`.
         words: Vec<Word>,
-        /// What `for` and `select` set.
+        /// The variable that `for` or `select` sets, and its values.
         names: Option<(String, Vec<Word>)>,
         redirects: Vec<Redirect>,
-        /// It may run more than once.
+        /// Whether it may run more than once.
         again: bool,
     },
     Function {
@@ -50,7 +52,7 @@ pub(super) enum Node {
     },
 }
 
-/// A command with its words.
+/// A simple command.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Simple {
     pub(super) assigns: Vec<Assign>,
@@ -62,7 +64,7 @@ pub(super) struct Simple {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Assign {
     pub(super) name: String,
-    /// What stands in its brackets is evaluated.
+    /// The index in brackets, which is evaluated.
     pub(super) index: Option<Word>,
     pub(super) values: Vec<Word>,
     pub(super) raw: String,
@@ -73,11 +75,11 @@ pub(super) struct Redirect {
     /// `<`, `>`, `>>`, `>&`, `<<`, `<<<` …
     pub(super) operator: &'static str,
     pub(super) target: Word,
-    /// The text of a here-document, which stands on later lines.
+    /// The text of a here-document, which comes on later lines.
     pub(super) document: Option<Rc<OnceCell<Word>>>,
 }
 
-/// A word as it is written, and what it is made of.
+/// A word as it is written, and its pieces.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Word {
     pub(super) raw: String,
@@ -90,7 +92,7 @@ pub(super) enum Piece {
         text: String,
         quoted: bool,
     },
-    /// `$x`, `${x}`, `${x[1]}`, `${x:-word}`: the name, what is in brackets, what stands behind it.
+    /// `$x`, `${x}`, `${x[1]}`, `${x:-word}`: the name, the index, and what follows it.
     Variable {
         name: String,
         index: Option<Box<Word>>,
@@ -105,14 +107,14 @@ pub(super) enum Piece {
     },
     /// `<(…)`, `>(…)`
     Process(Script),
-    /// `$((…))`, `$[…]`: only what is expanded in it.
+    /// `$((…))`, `$[…]`: only the expansions in it.
     Arithmetic(Vec<Piece>),
-    /// `@(a|b)`: a pattern; its words.
+    /// `@(a|b)`: the words of a pattern.
     Pattern(Vec<Piece>),
 }
 
 impl Word {
-    /// Its text, if nothing in it is expanded or matched.
+    /// Returns the text of the word, if nothing in it is expanded or matched.
     pub(super) fn literal(&self) -> Option<String> {
         let (mut whole, mut unquoted) = (String::new(), String::new());
         for piece in &self.pieces {
@@ -128,7 +130,7 @@ impl Word {
                 | Piece::Pattern(_) => return None,
             }
         }
-        // `{}` alone is no list.
+        // `{}` alone is not a list.
         let list = unquoted.contains('{') && (unquoted.contains(',') || unquoted.contains(".."));
         (!list && !unquoted.contains(['*', '?', '[', '~'])).then_some(whole)
     }
@@ -139,7 +141,7 @@ pub(super) fn read(text: &str) -> Read<Script> {
     read_at(text, 0)
 }
 
-/// The same within something that is as deep already.
+/// Reads a command at this depth.
 fn read_at(text: &str, depth: usize) -> Read<Script> {
     if text.len() > LONGEST || text.contains(|c| RESERVED.contains(&c)) {
         return Err(Unreadable);
@@ -147,7 +149,7 @@ fn read_at(text: &str, depth: usize) -> Read<Script> {
     reader::Reader::new(text, depth).whole()
 }
 
-/// Reads text as it is read within double quotes: what is expanded in it.
+/// Reads text as inside double quotes, for its expansions.
 pub(super) fn read_quoted(text: &str) -> Read<Word> {
     if text.len() > LONGEST || text.contains(|c| RESERVED.contains(&c)) {
         return Err(Unreadable);

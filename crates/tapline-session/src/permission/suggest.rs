@@ -1,23 +1,23 @@
-//! The narrowest rule that would allow a call: what a person is told after it was denied.
+//! Suggests the narrowest rule that would allow a call, to show after it was denied.
 
 use std::fmt::{self, Write as _};
 
 use super::{Call, Permissions, Rule, Ruling, covers, obstacle, tools};
 use crate::text::visible;
 
-/// A rule that would allow a call. Nothing is suggested that was not tried.
+/// A rule that would allow a call. Each one is tested before it is suggested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suggestion {
     /// The tool.
     pub tool: String,
-    /// Its commands, for a tool that runs one.
+    /// The commands, for a tool that runs one.
     pub commands: Vec<String>,
-    /// Its files, for a tool that names some.
+    /// The files, for a tool that names some.
     pub paths: Vec<String>,
 }
 
 impl Suggestion {
-    /// Takes in what another is for, if both are about the same of the same tool.
+    /// Adds what another suggestion allows, if both are for the same kind of input of the same tool.
     pub fn join(&mut self, other: &Self) -> bool {
         let same = |one: &[String], other: &[String]| one.is_empty() == other.is_empty();
         let joins = self.tool == other.tool && same(&self.commands, &other.commands) && same(&self.paths, &other.paths);
@@ -29,7 +29,7 @@ impl Suggestion {
         joins
     }
 
-    /// Its lines in TOML: `tool = "Bash"`, `command = "git status"`.
+    /// Returns the rule as lines of TOML: `tool = "Bash"`, `command = "git status"`.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = vec![format!("tool = {}", quoted(&self.tool))];
         for (key, texts) in [("command", &self.commands), ("path", &self.paths)] {
@@ -43,7 +43,7 @@ impl Suggestion {
     }
 
     fn rule(&self) -> Option<Rule> {
-        // In a rule `*` stands for anything: the rule would allow more than this call.
+        // In a rule, `*` stands for anything, so the rule would allow more than this call.
         let more = [&self.tool].into_iter().chain(&self.commands).chain(&self.paths).any(|text| text.contains('*'));
         if more {
             return None;
@@ -52,7 +52,7 @@ impl Suggestion {
     }
 }
 
-/// A string of TOML on one line that looks the same wherever it is shown.
+/// Formats a TOML string on one line that looks the same wherever it is shown.
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
@@ -69,7 +69,7 @@ fn quoted(text: &str) -> String {
     out + "\""
 }
 
-/// Why no rule can allow just this call, in words.
+/// Why no rule can allow exactly this call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoRule(String);
 
@@ -82,7 +82,7 @@ impl fmt::Display for NoRule {
 impl std::error::Error for NoRule {}
 
 impl Permissions {
-    /// The narrowest rule that would allow a call beside these; where no such rule can, why.
+    /// Suggests the narrowest additional rule that would allow a call, or says why no rule can.
     pub fn suggest(&self, call: &Call) -> Result<Suggestion, NoRule> {
         self.narrowest(call).ok_or_else(|| {
             let decision = self.decide(call);
@@ -103,7 +103,7 @@ impl Permissions {
         let parts = if tools::is_powershell(&call.tool) { vec![command.trim().to_owned()] } else { covers::parts(command)? };
         let open =
             |part: &&String| self.decide(&Call { command: Some((*part).clone()), ..call.clone() }).ruling != Ruling::Allow;
-        // What is allowed already need not be said again, unless it is another thing in this place.
+        // What is already allowed need not be repeated, unless it means something else in this place.
         let narrow = own(parts.iter().filter(open).cloned().collect());
         let whole = own(parts);
         [narrow, whole].into_iter().find(|rule| !rule.commands.is_empty() && self.allows_with(rule, call))
@@ -117,7 +117,8 @@ impl Permissions {
     }
 }
 
-/// A path as a rule names it: from the folder where the agent was started, if it is below that and does not read as a home there.
+/// Returns a path as a rule names it: relative to the folder where the agent was started, if it is below that and would
+/// not read as a home.
 fn from_home(path: &str, call: &Call) -> String {
     let below = call.home.as_ref().and_then(|home| path.strip_prefix(home.trim_end_matches('/'))?.strip_prefix('/'));
     below.filter(|below| !below.is_empty() && !below.starts_with('~')).unwrap_or(path).to_owned()

@@ -1,8 +1,8 @@
-//! Names of tools: which mean the same, and what they do. The agents' profiles say it.
+//! Names of tools: which ones mean the same, and what they do, from the agents' profiles.
 
 use crate::agents::{ToolKinds, profiles};
 
-/// Whether one of these lists has the tool.
+/// Returns whether one of these lists has the tool.
 fn is(tool: &str, list: fn(&ToolKinds) -> &'static [&'static str]) -> bool {
     profiles().any(|profile| list(&profile.kinds).contains(&tool))
 }
@@ -11,12 +11,12 @@ fn is_shell(tool: &str) -> bool {
     is(tool, |kinds| kinds.shells)
 }
 
-/// The names that a rule about commands may call any tool by that runs one.
+/// Returns the names that a rule about commands may use for any tool that runs one.
 pub(super) fn of_commands() -> impl Iterator<Item = &'static str> {
     profiles().flat_map(|profile| profile.kinds.shells).copied()
 }
 
-/// All names of a tool.
+/// Returns all names of a tool.
 pub(super) fn names<'t>(tool: &'t str) -> impl Iterator<Item = &'t str> {
     let same = profiles().flat_map(|profile| profile.kinds.same).find(|names| names.contains(&tool));
     let shells = of_commands().filter(move |_| is_shell(tool));
@@ -24,18 +24,18 @@ pub(super) fn names<'t>(tool: &'t str) -> impl Iterator<Item = &'t str> {
     [tool].into_iter().chain(others.map(|name| -> &'t str { name }))
 }
 
-/// All tools that are known here, under all their names.
+/// Returns all known tools, under all their names.
 pub(super) fn known() -> impl Iterator<Item = &'static str> {
     let same = profiles().flat_map(|profile| profile.kinds.same.iter().copied().flatten().copied());
     crate::call::names().chain(same).chain(of_commands())
 }
 
-/// It runs commands, of whatever shell.
+/// Returns whether a tool runs commands of any shell.
 pub(super) fn runs_commands(tool: &str) -> bool {
     is_shell(tool) || is_powershell(tool)
 }
 
-/// It names its files, and runs no command.
+/// Returns whether a tool names its files and runs no command.
 pub(super) fn names_files(tool: &str) -> bool {
     !has_neither(tool) && (only_reads(tool) || is(tool, |kinds| kinds.writing))
 }
@@ -48,7 +48,7 @@ pub(super) fn only_reads(tool: &str) -> bool {
     is(tool, |kinds| kinds.reading)
 }
 
-/// It runs commands that are no shell's.
+/// Returns whether a tool runs commands that are not in the language of a Unix shell.
 pub(super) fn is_powershell(tool: &str) -> bool {
     tool == "PowerShell"
 }

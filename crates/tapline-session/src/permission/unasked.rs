@@ -1,9 +1,9 @@
-//! Files that run code unasked: merely to look at a folder with git, a shell, an editor or an agent runs what stands in them. A rule
-//! allows to write one only if it names it.
+//! Files that run code by themselves: git, a shell, an editor or an agent runs what is in them as soon as it opens
+//! their folder. A rule allows writing such a file only if it names it.
 
-/// Names of files and folders, in small letters; one with a slash is both, one behind the other.
+/// Names of files and folders in lower case. A name with a slash is a path of several.
 pub(super) const UNASKED: &[&str] = &[
-    // git and others: configuration and hooks.
+    // git and other version control: configuration and hooks.
     ".git",
     ".gitconfig",
     ".gitmodules",
@@ -69,7 +69,7 @@ pub(super) const UNASKED: &[&str] = &[
     ".emacs",
     ".emacs.d",
     ".dir-locals.el",
-    // What a package manager or compiler reads before anything else.
+    // Files that a package manager or compiler reads first.
     ".npmrc",
     ".yarnrc",
     ".yarnrc.yml",
@@ -87,7 +87,7 @@ pub(super) const UNASKED: &[&str] = &[
     ".yarn/releases",
     ".yarn/plugins",
     ".config/gdb",
-    // Keys, sessions.
+    // Keys and sessions.
     ".ssh",
     ".gnupg",
     ".pam_environment",
@@ -100,12 +100,12 @@ pub(super) const UNASKED: &[&str] = &[
     ".local/bin",
 ];
 
-/// Characters that a Mac's file system does not see in names.
+/// Returns whether the file systems of a Mac ignore this character in names.
 fn is_unseen(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{ad}')
 }
 
-/// A name as file systems compare it that do not look at every letter: `.GIT`, `.git.`, `.git::$DATA` and `GIT~1` are `.git`.
+/// Returns a name as lenient file systems compare it: `.GIT`, `.git.`, `.git::$DATA` and `GIT~1` are `.git`.
 fn folded(name: &str) -> String {
     let name: String = name.chars().filter(|c| !is_unseen(*c)).flat_map(char::to_lowercase).collect();
     let name = name.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']);
@@ -115,20 +115,21 @@ fn folded(name: &str) -> String {
     name.to_owned()
 }
 
-/// Whether what is written to this file or folder may run without anybody being asked: `.git/config`, `.bashrc` …
+/// Returns whether what is written to this file or folder may run without a permission request: `.git/config`,
+/// `.bashrc` and the like.
 pub fn runs_code_unasked(path: &str, home: Option<&str>) -> bool {
     is_unnamed(path, "", home)
 }
 
-/// Whether a path holds one of them that the pattern does not name. Where the agent was started is the user's choice: what stands above
-/// counts only for what lies elsewhere.
+/// Returns whether a path contains such a name that the pattern does not. The folder where the agent was started is the
+/// user's choice, so its own parents do not count.
 pub(super) fn is_unnamed(path: &str, pattern: &str, home: Option<&str>) -> bool {
     let below = |text: &str| {
         let inner = home.and_then(|home| text.strip_prefix(home)).filter(|rest| rest.starts_with('/'));
         inner.unwrap_or(text).split('/').map(folded).filter(|part| !part.is_empty()).collect::<Vec<_>>()
     };
     let (path, pattern) = (below(path), below(pattern));
-    // git takes a folder with a file of this name for a repository, and runs what its `config` says.
+    // git treats a folder with a file of this name as a repository, and runs what its `config` says.
     let is_head = |parts: &[String]| parts.last().is_some_and(|name| name == "head");
     let unnamed = |name: &&str| {
         let name: Vec<_> = name.split('/').collect();

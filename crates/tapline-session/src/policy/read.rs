@@ -1,16 +1,17 @@
-//! Reads a policy from TOML. What can never hold is refused, and what is most likely a mistake is doubted: a rule that nothing can break is a hole.
+//! Reads a policy from TOML. It rejects what can never hold, and warns about what is most likely a mistake: a rule that
+//! nothing can break is a security hole.
 
 use std::collections::BTreeSet;
 
 use super::Policy;
 use crate::pattern::{Patterns, VersionRange};
 use crate::permission::naming::{self, WrongName};
-use crate::rulefile::{self, File, Holds, Key, WrongRules, filled};
+use crate::rulefile::{self, File, Holds, Key, RuleFile, WrongRules, filled};
 use crate::text::nearest;
 
-/// What a policy may hold.
+/// The keys of a policy.
 const FILE: File = File {
-    name: "a policy",
+    kind: RuleFile::Policy,
     keys: &[
         Key("tools", Holds::Table(TOOLS), r#"[tools] with forbid = ["WebFetch"] below it"#),
         Key("calls", Holds::Table(CALLS), r#"[calls] with forbid = ["WebFetch"] below it"#),
@@ -19,7 +20,7 @@ const FILE: File = File {
         Key("limits", Holds::Table(LIMITS), "[limits] with cost_usd = 0.50 below it"),
     ],
     example: "forbid = [\"WebFetch\"], below a line with [calls]",
-    other: (&["allow", "deny", "ask"], "a permission file, which is given with --permissions"),
+    other: (&["allow", "deny", "ask"], RuleFile::Permissions),
 };
 
 const TOOLS: &[Key] = &[
@@ -57,10 +58,10 @@ const LIMITS: &[Key] = &[
     Key("denials", Holds::Count, "denials = 0"),
 ];
 
-/// The modes that Claude Code can be in, of all versions that were tried: not every version has them all.
+/// The permission modes of Claude Code in all versions that were tried. Not every version has all of them.
 const MODES: &[&str] = &["default", "acceptEdits", "plan", "dontAsk", "auto", "manual", "bypassPermissions"];
 
-/// Why a permission mode is most likely a mistake: none of that name is known.
+/// Says why a permission mode is most likely a mistake: no mode with this name is known.
 pub fn unknown_mode(name: &str) -> Option<String> {
     if MODES.contains(&name) {
         return None;
@@ -71,7 +72,7 @@ pub fn unknown_mode(name: &str) -> Option<String> {
     Some(format!("no mode of the name `{name}` is known{meant} (there are {})", MODES.join(", ")))
 }
 
-/// From TOML; what is wrong is said with its line.
+/// Reads a policy from TOML. An error names its line.
 impl std::str::FromStr for Policy {
     type Err = WrongRules;
 
@@ -80,13 +81,13 @@ impl std::str::FromStr for Policy {
     }
 }
 
-/// Why no tool is called so.
+/// Says why no tool can have this name.
 fn tool(name: &str) -> Option<String> {
     let wrong = WrongName::of(name);
     if let Some(WrongName::OfAgent { tool, rule }) = &wrong {
         return Some(format!(
             "`{name}` is a permission rule, and a policy names tools: write {tool:?} for every call of it; to hold back some of \
-             them, give --permissions a file with {rule}"
+             them, put {rule} into a permission file"
         ));
     }
     wrong.map(|wrong| wrong.told(name, "")).or_else(|| filled(name))
@@ -97,7 +98,8 @@ fn version(text: &str) -> Option<String> {
 }
 
 impl Policy {
-    /// What of it is most likely not meant so, each with its key. `offered` are the tools that the session has, as far as they are known.
+    /// Lists what is most likely a mistake, each with its key. `offered` is the tools of the session, as far as they
+    /// are known.
     pub fn doubts(&self, offered: &BTreeSet<String>) -> Vec<String> {
         let mut doubts = Vec::new();
         let Self { tools, calls, mcp, session, .. } = self;

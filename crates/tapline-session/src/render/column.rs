@@ -1,4 +1,4 @@
-//! The column of times at the left of a view: how long after the start each step arrived. A time that repeats is left out.
+//! The column of times at the left of a view: how long after the start each step arrived. A repeated time is left out.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::time::short_duration;
 /// Which times a view shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Times {
-    /// None.
+    /// No times.
     #[default]
     Hidden,
     /// Times since this moment.
@@ -24,9 +24,9 @@ const DIGITS: usize = 8;
 
 pub(super) struct Column {
     times: Times,
-    /// A step had a time: until then there is no column.
+    /// Whether a step had a time. Before that, there is no column.
     begun: bool,
-    /// What the next line says, and what was said last.
+    /// The text of the next line, and the last text shown.
     next: String,
     last: String,
     /// Whether the next character starts a line.
@@ -38,12 +38,12 @@ impl Column {
         Self { times, begun: false, next: String::new(), last: String::new(), at_start: true }
     }
 
-    /// How wide it is.
+    /// Returns the width.
     pub(super) fn width(&self) -> usize {
         if self.begun { DIGITS + 2 } else { 0 }
     }
 
-    /// A step comes, which arrived then.
+    /// Notes when the next step arrived.
     pub(super) fn step(&mut self, arrived: Option<Moment>) {
         self.next.clear();
         let (Some(arrived), true) = (arrived, self.times != Times::Hidden) else { return };
@@ -79,7 +79,7 @@ impl Column {
         out
     }
 
-    /// How long something took, if times are shown.
+    /// Returns how long something took, if times are shown.
     pub(super) fn took(&self, ms: Option<u64>) -> Option<String> {
         ms.filter(|_| self.begun).map(short_duration)
     }

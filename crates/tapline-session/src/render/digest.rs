@@ -1,4 +1,4 @@
-//! A run in a page of Markdown: for the summary of a CI job, or to send to somebody.
+//! A run as a page of Markdown: for the summary of a CI job, or to send to somebody.
 
 use std::fmt::Write as _;
 
@@ -9,13 +9,13 @@ use crate::text::{count_of, dollars, grouped, head};
 use crate::time::duration;
 use crate::verdict::Outcome;
 
-/// No more calls and warnings are listed.
+/// How many calls and warnings are listed.
 const LISTED: usize = 20;
-/// No more characters of the answer are told.
+/// How many characters of the answer are shown.
 const ANSWER: usize = 20_000;
 
-/// What became of a run, in Markdown: with the calls that were denied, and what would have allowed them. Nothing the agent wrote can
-/// become more than text in it.
+/// Summarises a run in Markdown, with the denied calls and what would have allowed them. The agent's text stays plain
+/// text in it.
 pub fn digest(report: &Report, denied: &[String], advice: &[String]) -> String {
     let verdict = &report.verdict;
     let mark = match verdict.outcome {

@@ -1,5 +1,5 @@
-//! A transcript as one self-contained page. The agent's text is escaped, never interpreted; the content policy
-//! allows the page's own style and nothing else: no script, no image, no request.
+//! A transcript as one self-contained page. The agent's text is escaped, never interpreted. The content policy allows
+//! only the page's own style: no script, no image, no request.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -13,27 +13,27 @@ use crate::time::short_duration;
 
 const STYLE: &str = include_str!("html/style.css");
 
-/// The page's content policy. The hash is that of its style; a test holds them together.
+/// The page's content policy. It has the hash of the page's style; a test keeps them equal.
 pub const CONTENT_POLICY: &str =
     "default-src 'none'; style-src 'sha256-Tgufhg2ht1H8wRM1IbHv/g0rqEhWZ3Z0eO6EJnaJ8CA='; base-uri 'none'; form-action 'none'";
 
-/// No more characters of a call's output are put on the page.
+/// How many characters of a call's output are put on the page.
 const OUTPUT_LIMIT: usize = 100_000;
-/// No more lines that could not be read are put on the page one by one: each takes many times the room that it had.
+/// How many unreadable lines are put on the page one by one. Each takes many times its own size.
 const ODD_LIMIT: usize = 1_000;
-/// Sub-agents deeper than this stand beside each other.
+/// Sub-agents deeper than this are not nested further.
 const DEEPEST: usize = 24;
 
-/// The page, as a tree: sub-agents stand under the call that started them.
+/// The page as a tree: sub-agents are under the call that started them.
 #[derive(Default)]
 pub(super) struct Html {
     session: Option<SessionInfo>,
     nodes: Vec<Node>,
     roots: Vec<usize>,
     calls: HashMap<String, usize>,
-    /// Texts by the event they came in, which may be withdrawn.
+    /// Texts by their event, so that they can be retracted.
     texts: HashMap<String, Vec<usize>>,
-    /// How many odd lines there were.
+    /// The number of unreadable lines.
     odd: usize,
 }
 
@@ -48,7 +48,7 @@ enum Body {
     Call(Box<(Call, Option<Answer>)>),
 }
 
-/// Text as text: controls visible, markup escaped.
+/// Shows text as text: control characters visible, markup escaped.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in visible(text).chars() {
@@ -81,7 +81,7 @@ impl Html {
         self.place(step.parent.as_ref(), Body::Markup(markup));
     }
 
-    /// Text that was withdrawn is no longer on the page; that it was is.
+    /// Removes retracted text from the page, and says that it was retracted.
     fn retract(&mut self, uuids: &[String]) {
         for at in uuids.iter().filter_map(|uuid| self.texts.remove(uuid)).flatten() {
             self.nodes[at].body =
@@ -195,7 +195,7 @@ impl Html {
     }
 }
 
-/// How long something took, if that is known: small and quiet.
+/// Returns how long something took, if it is known, in small type.
 fn took(ms: Option<u64>) -> String {
     ms.map(|ms| format!(" <small class=quiet>{}</small>", short_duration(ms))).unwrap_or_default()
 }
@@ -208,7 +208,7 @@ fn limited(text: &str) -> String {
 }
 
 impl Render for Html {
-    /// The page is written at the end: sub-agents speak between the lines of others.
+    /// Returns nothing: the page is written at the end, because sub-agents' steps are mixed with others.
     fn step(&mut self, step: &Step) -> String {
         self.accept(step);
         String::new()

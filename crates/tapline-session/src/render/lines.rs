@@ -1,4 +1,4 @@
-//! One line a step, for logs: nothing is drawn over, nothing is cut. Who writes them puts the time before each.
+//! One line per step, for logs: nothing is drawn over and nothing is cut. The caller puts the time before each line.
 
 use super::marks::{Mood, Shown, session_lines, show};
 use super::summary::{turn_line, verdict_line, verdict_lines};
@@ -10,7 +10,7 @@ use crate::text::{count_of, indent, one_line, without_commands};
 /// The renderer of lines.
 pub(super) struct Lines {
     options: TerminalOptions,
-    /// The line that told of the last turn's end, if nothing followed.
+    /// The line for the end of the last turn, if nothing followed.
     told: Option<String>,
 }
 
@@ -72,7 +72,7 @@ impl Lines {
     }
 }
 
-/// What became of a call; of one that failed, what it gave back.
+/// Describes the outcome of a call, with the output of a failed one.
 fn told(answer: &Answer) -> String {
     let title = answer.title.as_deref().or(answer.name.as_deref()).unwrap_or("a call");
     match answer.status {

@@ -6,25 +6,26 @@ use super::Style;
 use crate::step::Call;
 use crate::text::{fit, indent, width};
 
-/// No more running calls than this are shown.
+/// How many running calls are shown.
 const SHOWN: usize = 8;
-/// No more running calls than this are remembered.
+/// How many running calls are remembered.
 const TRACKED: usize = 1_024;
 
-/// Calls that are running, as lines that can be erased.
+/// Running calls, as lines that can be erased.
 #[derive(Debug, Default)]
 pub(super) struct Live {
     running: Vec<(Option<String>, usize, String)>,
-    /// What the run is doing, below them.
+    /// The status line below them.
     status: Option<String>,
-    /// The columns at the left that are somebody else's.
+    /// The columns at the left that are used for something else.
     pub(super) margin: usize,
-    /// The columns that each drawn line takes.
+    /// The width of each drawn line.
     drawn: Vec<usize>,
 }
 
 impl Live {
-    /// Remembers a running call. One without an id cannot end, and nobody watches thousands: `false`.
+    /// Remembers a running call. Returns `false` for a call without an id, whose end could not be noticed, and when
+    /// there are too many.
     pub(super) fn start(&mut self, call: &Call, depth: usize) -> bool {
         let tracked = call.id.is_some() && self.running.len() < TRACKED;
         if tracked {
@@ -33,36 +34,38 @@ impl Live {
         tracked
     }
 
-    /// Takes a call out; `true` if it was running.
+    /// Removes a call. Returns `true` if it was running.
     pub(super) fn end(&mut self, id: Option<&String>) -> bool {
         let at = self.running.iter().position(|(known, ..)| known.as_ref() == id && id.is_some());
         at.map(|at| self.running.remove(at)).is_some()
     }
 
-    /// What the run is doing.
+    /// Sets the status line.
     pub(super) fn set_status(&mut self, status: Option<String>) {
         self.status = status;
     }
 
-    /// The calls that never ended.
+    /// Removes and returns the calls that never ended.
     pub(super) fn drain(&mut self) -> Vec<(usize, String)> {
         self.running.drain(..).map(|(_, depth, text)| (depth, text)).collect()
     }
 
-    /// The agent's own calls that have not ended; those of sub-agents may go on in the background.
+    /// Removes and returns the agent's own calls that have not ended. Those of sub-agents may continue in the
+    /// background.
     pub(super) fn drain_own(&mut self) -> Vec<String> {
         self.running.extract_if(.., |(_, depth, _)| *depth == 0).map(|(.., text)| text).collect()
     }
 
-    /// Erases what was drawn: the cursor stands behind it, at the start of a line. Where the terminal has become
-    /// narrower since, a line takes several rows.
+    /// Erases what was drawn. The cursor is below it, at the start of a line. If the terminal has become narrower, a
+    /// line takes several rows.
     pub(super) fn erase(&mut self, columns: usize) -> String {
         let rows: usize = self.drawn.drain(..).map(|width| width.div_ceil(columns.max(1)).max(1)).sum();
-        // The column may not be the first: a terminal shows `^C` where it was typed.
+        // The cursor may not be in the first column: a terminal shows `^C` where it was typed.
         if rows == 0 { String::new() } else { format!("\r\x1b[{rows}A\x1b[J") }
     }
 
-    /// Draws a line that is still being typed and the running calls; each is cut to the width, so that the rows can be counted.
+    /// Draws a line that is still being typed and the running calls. Each is cut to the width, so that the rows can be
+    /// counted.
     pub(super) fn draw(&mut self, typed: &str, style: Style, columns: usize, rows: usize) -> String {
         let mut out = String::new();
         if !typed.is_empty() {
@@ -90,7 +93,7 @@ impl Live {
     }
 }
 
-/// The columns of a line that is being typed: the time before it may be dim.
+/// Returns the width of a line that is being typed. The time before it may be dimmed.
 fn width_without_style(line: &str, style: Style) -> usize {
     width(line).saturating_sub([style.dim, style.reset].into_iter().filter(|code| line.contains(code)).map(width).sum())
 }

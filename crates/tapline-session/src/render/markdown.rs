@@ -1,4 +1,4 @@
-//! A transcript in Markdown, written as it comes, in bounded memory.
+//! A transcript in Markdown, written as it arrives, in bounded memory.
 
 mod escape;
 
@@ -16,29 +16,29 @@ pub(super) use escape::{code_block, inline, prose};
 /// The Markdown renderer.
 #[derive(Default)]
 pub(super) struct Markdown {
-    /// Calls that wait for their answer: a list item is written when it is known how it ended.
+    /// Calls that wait for their result. A list item is written once it is known how the call ended.
     running: Vec<(Option<String>, usize, String)>,
-    /// The last thing written was a list item.
+    /// Whether the last thing written was a list item.
     in_list: bool,
-    /// The heading, or something else that needs none, was written.
+    /// Whether the heading, or something that needs none, was written.
     begun: bool,
-    /// Prompts that came before the session began: they stand below its heading.
+    /// Prompts from before the session began. They come below its heading.
     held: String,
 }
 
-/// No more running calls than this are remembered.
+/// How many running calls are remembered.
 const TRACKED: usize = 1_024;
-/// No more lines of a failed call's output are shown.
+/// How many lines of a failed call's output are shown.
 const OUTPUT_LINES: usize = 20;
 
 impl Markdown {
-    /// A block of its own, quoted as deep as its thread.
+    /// Writes a block, quoted as deep as its thread.
     fn block(&mut self, depth: usize, text: &str) -> String {
         let gap = if std::mem::take(&mut self.in_list) { "\n" } else { "" };
         format!("{gap}{}\n\n", quoted(depth, text)).trim_end_matches('\n').to_owned() + "\n\n"
     }
 
-    /// A list item, quoted as deep as its thread.
+    /// Writes a list item, quoted as deep as its thread.
     fn item(&mut self, depth: usize, text: &str) -> String {
         self.in_list = true;
         format!("{}\n", quoted(depth, &format!("- {text}")))
@@ -89,12 +89,12 @@ impl Markdown {
     }
 }
 
-/// How long something took, if that is known.
+/// Returns how long something took, if it is known.
 fn took(ms: Option<u64>) -> String {
     ms.map(|ms| format!(" · {}", short_duration(ms))).unwrap_or_default()
 }
 
-/// The first lines of what a failed call gave back, as part of its list item.
+/// Returns the first lines of a failed call's output, as part of its list item.
 fn excerpt(text: &str) -> String {
     let text = text.trim();
     if text.is_empty() {
@@ -110,7 +110,7 @@ fn excerpt(text: &str) -> String {
     format!("\n\n  {indented}\n")
 }
 
-/// Every line behind as many `>` as the thread is deep.
+/// Puts a `>` before every line for each level of the thread.
 fn quoted(depth: usize, text: &str) -> String {
     if depth == 0 {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! What a step says in a few words, the same in every format: the terminal and the transcripts share it.
+//! Describes a step in a few words. The terminal and the transcripts share it.
 
 use tapline_protocol::{Agent, Number};
 
@@ -8,7 +8,7 @@ use crate::step::{
 use crate::text::count_of;
 use crate::time::duration;
 
-/// How a line is meant.
+/// The tone of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mood {
     Good,
@@ -31,7 +31,7 @@ fn remark(mood: Mood, mark: &'static str, text: String) -> Option<Remark> {
     Some(Remark { mood, mark, text, took: None })
 }
 
-/// What of a step is shown, in any format.
+/// What is shown of a step, in any format.
 pub(super) enum Shown<'s> {
     Session(&'s SessionInfo),
     Prompt(&'s str),
@@ -75,7 +75,7 @@ pub(super) fn show(step: &Step) -> Shown<'_> {
     }
 }
 
-/// What to say of a step that a line is enough for.
+/// Returns the line for a step that needs only one.
 fn remark_on(what: &What, line: u64) -> Option<Remark> {
     match what {
         What::Retry(retry) => remark(Mood::Warn, "↻", retry_text(retry)),
@@ -120,12 +120,12 @@ fn remark_on(what: &What, line: u64) -> Option<Remark> {
     }
 }
 
-/// What an agent says of an API's error in one word, as people say it.
+/// Rewords an agent's one-word name of an API error.
 fn api_error(said: &str) -> String {
     if said == "unknown" { "API error".to_owned() } else { said.to_owned() }
 }
 
-/// What is said of an earlier run that was put before a prompt.
+/// Describes an earlier run that was put before a prompt.
 pub(super) fn behind_earlier_run(lines: usize) -> String {
     format!("(after {} of an earlier run, from --context)", count_of(lines, "line"))
 }
@@ -187,7 +187,7 @@ fn question_text(question: &Question) -> String {
     }
 }
 
-/// The lines that tell of a session's start.
+/// The lines about the start of a session.
 pub(super) struct SessionLines {
     pub(super) id: String,
     pub(super) about: String,

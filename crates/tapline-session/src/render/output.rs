@@ -38,14 +38,14 @@ impl std::error::Error for OutputError {}
 
 const NO_RESULT: &str = "the run did not end, or its last lines are missing";
 
-/// Keys that a `result` has in stream-json alone.
+/// Keys of a `result` that only stream-json has.
 const STREAM_ONLY: &[&str] = &["model_usage_since_last_result"];
 
-/// Events that exist in stream-json alone.
+/// Events that only stream-json has.
 const STREAM_ONLY_EVENTS: &[&str] =
     &["stream_event", "control_request", "control_response", "control_cancel_request", "keep_alive"];
 
-/// Keeps what the other modes print: the last result, and the messages if they are wanted.
+/// Keeps what the other modes print: the last result, and the messages if wanted.
 #[derive(Debug, Default)]
 pub struct Outputs {
     result: Option<(String, Turn)>,
@@ -53,7 +53,7 @@ pub struct Outputs {
 }
 
 impl Outputs {
-    /// With the conversation as `messages`.
+    /// Also keeps the messages, for a document with `messages`.
     pub fn with_messages() -> Self {
         Self { result: None, messages: Some(Messages::default()) }
     }
@@ -74,15 +74,15 @@ impl Outputs {
         }
     }
 
-    /// What the agent prints as text, to the byte.
+    /// Returns exactly what the agent prints as text.
     pub fn text(&self, agent: Option<Agent>, answer: Option<&str>) -> Result<String, OutputError> {
         let Some((_, turn)) = &self.result else { return Err(OutputError::NoResult) };
-        // Of a stream that no known agent wrote, the result is shown as most write it.
+        // If no known agent wrote the stream, the result is shown as most agents write it.
         let text = profile(agent.unwrap_or_default()).text;
         text(turn, answer).ok_or(OutputError::NoResult)
     }
 
-    /// What the agent prints as one JSON document.
+    /// Returns what the agent prints as one JSON document.
     pub fn json(&self, agent: Option<Agent>) -> Result<String, OutputError> {
         has_documents(agent)?;
         let (line, _) = self.result.as_ref().ok_or(OutputError::NoResult)?;
@@ -180,7 +180,7 @@ impl<'r> Document<'r> {
     }
 }
 
-/// Whether the agent prints JSON documents, too.
+/// Returns an error if the agent does not print JSON documents.
 pub fn has_documents(agent: Option<Agent>) -> Result<(), OutputError> {
     match agent.filter(|agent| !profile(*agent).has_documents) {
         Some(agent) => Err(OutputError::NoSuchMode(agent)),
@@ -188,7 +188,7 @@ pub fn has_documents(agent: Option<Agent>) -> Result<(), OutputError> {
     }
 }
 
-/// An event as it stands in the array of `--output-format json --verbose`, or nothing if it does not.
+/// Returns an event as an item of `--output-format json --verbose`, or `None` if it is not part of that.
 pub fn verbose_item(record: &Record) -> Option<String> {
     let kind = record.envelope.kind.as_deref()?;
     if STREAM_ONLY_EVENTS.contains(&kind) {
@@ -198,7 +198,8 @@ pub fn verbose_item(record: &Record) -> Option<String> {
     Some(if kind == "result" { without_stream_keys(&text, None, None) } else { text.into_owned() })
 }
 
-/// A result as the document modes print it: the same entries in the same order but for those of the stream.
+/// Returns a result as the document modes print it: the same entries in the same order, without those that only the
+/// stream has.
 fn without_stream_keys(line: &str, messages: Option<&Messages>, failure: Option<Failure>) -> String {
     let failure = failure.and_then(|failure| serde_json::to_value(failure).ok());
     let failure = failure.as_ref().and_then(serde_json::Value::as_object);

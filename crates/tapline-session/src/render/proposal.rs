@@ -1,4 +1,4 @@
-//! What a tool would do, for the person who is asked whether it may: the command, or a diff of the edit.
+//! Shows what a tool would do, to the person who is asked for permission: the command, or a diff of the edit.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use tapline_protocol::{Json, Value};
 use super::Style;
 use crate::text::{count_of, fit, one_line, visible, width, wrap};
 
-/// So many lines around a change are shown.
+/// How many lines around a change are shown.
 const AROUND: usize = 2;
 /// Texts that differ in more lines are not compared line by line.
 const COMPARED: usize = 2_000;
@@ -19,38 +19,38 @@ const COMPARED: usize = 2_000;
 pub struct Proposal<'a> {
     /// The tool.
     pub tool: &'a str,
-    /// What it would be called with.
+    /// The input.
     pub input: &'a Json,
-    /// The file as it is, where the tool would write one.
+    /// The current file, if the tool would write one.
     pub file: Current<'a>,
-    /// Why it is asked.
+    /// Why permission is needed.
     pub reason: Option<&'a str>,
-    /// No more lines of a command, a text or a diff are shown; what is left out is said.
+    /// How many lines of a command, a text or a diff are shown. The rest is summarised.
     pub most: usize,
 }
 
-/// A file as it is.
+/// The current state of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Current<'a> {
-    /// It is not there.
+    /// The file does not exist.
     Absent,
-    /// It is there, and this is in it.
+    /// The file has this text.
     Text(&'a str),
-    /// It is there, and cannot be shown: it is too large, or no text.
+    /// The file exists, but cannot be shown: it is too large, or not text.
     NotShown,
 }
 
-/// Tools that run a command, and nothing else.
+/// Tools that only run a command.
 const SHELLS: &[&str] = &["Bash", "PowerShell"];
 
 impl Proposal<'_> {
-    /// The file that it would write, if that is what it would do.
+    /// Returns the file that a tool would write, if any.
     pub fn writes(tool: &str, input: &Json) -> Option<String> {
         let key = if tool == "NotebookEdit" { "notebook_path" } else { "file_path" };
         ["Write", "Edit", "MultiEdit", "NotebookEdit"].contains(&tool).then(|| input.text_of(key)).flatten()
     }
 
-    /// As lines, for so many columns.
+    /// Renders it as lines of this width.
     pub fn render(&self, style: Style, columns: usize) -> String {
         let Style { yellow, bold, dim, reset, .. } = style;
         let (verb, object) = self.words();
@@ -64,7 +64,7 @@ impl Proposal<'_> {
         out
     }
 
-    /// Whether what is shown of it is there, and text.
+    /// Returns whether the input that is shown exists and is text.
     fn is_readable(&self) -> bool {
         let needed: &[&str] = match self.tool {
             tool if SHELLS.contains(&tool) => &["command"],
@@ -76,7 +76,7 @@ impl Proposal<'_> {
         needed.iter().all(|key| self.input.text_of(key).is_some())
     }
 
-    /// What else it would be called with: a flag may matter more than the command.
+    /// Shows the rest of the input: a flag may matter more than the command.
     fn rest(&self, style: Style, columns: usize) -> String {
         let told: &[&str] = match self.tool {
             _ if !self.is_readable() => return String::new(),
@@ -88,10 +88,10 @@ impl Proposal<'_> {
             "ExitPlanMode" => &["plan"],
             "Read" => &["file_path"],
             "WebFetch" => &["url"],
-            // All of it is shown.
+            // All of it is already shown.
             _ => return String::new(),
         };
-        // What is told is text, or it is not told.
+        // Only text counts as shown.
         let is_text = |key: &str| key != "edits" && self.input.text_of(key).is_some();
         let is_told = |key: &str| told.contains(&key) && (is_text(key) || self.has_edits(key));
         let lines = pairs(self.input, |key| !is_told(key));
@@ -161,7 +161,8 @@ impl Proposal<'_> {
     }
 }
 
-/// Keys and values; a value of several lines stands below its key, marked, so that none of them looks like another key.
+/// Lists keys and values. A value of several lines comes below its key, marked, so that none of its lines looks like
+/// another key.
 fn pairs(input: &Json, wanted: impl Fn(&str) -> bool) -> Vec<String> {
     let lines = |(key, value): (Cow<'_, str>, Value<'_>)| {
         let value = value.as_str().map_or_else(|| value.raw().to_owned(), Cow::into_owned);
@@ -175,14 +176,14 @@ fn pairs(input: &Json, wanted: impl Fn(&str) -> bool) -> Vec<String> {
     input.with(|input| Some(input.entries()?.flat_map(lines).collect())).flatten().unwrap_or_default()
 }
 
-/// Lines of text, each made safe and cut into what fits.
+/// Returns lines of text, each made safe and wrapped.
 fn plain(text: &str, style: Style, columns: usize, most: usize) -> String {
     let text = visible(text.trim_end()).replace('\r', "␍");
     let lines: Vec<_> = text.lines().flat_map(|line| rows(line, columns)).collect();
     shown(lines.into_iter().map(|line| ("", " ", line)).collect(), style, most)
 }
 
-/// A line in rows; a word that is too long for one is cut, because all of it is to be seen.
+/// Splits a line into rows. A word that is too long is cut, because all of it must be visible.
 fn rows(line: &str, columns: usize) -> Vec<String> {
     let mut rows = Vec::new();
     for part in wrap(line, columns) {
@@ -201,7 +202,7 @@ fn rows(line: &str, columns: usize) -> Vec<String> {
     rows
 }
 
-/// A line of a file with what cannot be seen of it: blanks at its end, and how it ends.
+/// Shows what is invisible in a line of a file: spaces at its end, and its line ending.
 fn exact(line: &str) -> String {
     let (line, end) = match line.strip_suffix('\n') {
         Some(line) => line.strip_suffix('\r').map_or((line, ""), |line| (line, "␍")),
@@ -212,7 +213,7 @@ fn exact(line: &str) -> String {
     format!("{}{blanks}{end}", visible(text))
 }
 
-/// What changes from one text to the other, with a few lines around each change.
+/// Shows what changes from one text to the other, with a few lines around each change.
 fn diff(old: &str, new: &str, style: Style, columns: usize, most: usize) -> String {
     let lines_of = |text| -> Vec<&str> { str::split_inclusive(text, '\n').collect() };
     let (old, new) = (lines_of(old), lines_of(new));
@@ -224,7 +225,8 @@ fn diff(old: &str, new: &str, style: Style, columns: usize, most: usize) -> Stri
         DiffTag::Equal => (&old[..0], &new[..0]),
         DiffTag::Delete | DiffTag::Insert | DiffTag::Replace => (&old[op.old_range()], &new[op.new_range()]),
     };
-    // A text without an end of its last line is no file: only where it makes a difference is it said.
+    // A text without a final newline may not be a whole file. The missing newline is shown only if it makes a
+    // difference.
     let ends = |lines: &[&str]| lines.iter().any(|line| line.ends_with('\n'));
     let matters = places.iter().flatten().map(changed).any(|(gone, come)| ends(gone) || ends(come));
     let said = |line: &&str| {
@@ -252,8 +254,8 @@ fn diff(old: &str, new: &str, style: Style, columns: usize, most: usize) -> Stri
     shown(lines, style, most)
 }
 
-/// The places that differ, each with what stands around it. Texts that differ in very many lines differ in one place: what the
-/// smallest difference is would take long to find, and nobody could read it.
+/// Returns the places that differ, each with its context. Texts that differ in very many lines count as one place: the
+/// smallest difference would take long to find, and nobody could read it.
 fn changes(old: &[&str], new: &[&str]) -> Vec<Vec<DiffOp>> {
     let same = |(one, other): &(&&str, &&str)| one == other;
     let before = old.iter().zip(new).take_while(same).count();
@@ -270,7 +272,7 @@ fn changes(old: &[&str], new: &[&str]) -> Vec<Vec<DiffOp>> {
     group_diff_ops(ops, AROUND)
 }
 
-/// The first lines and the last, so that what is left out is said and stands in the middle.
+/// Keeps the first and the last lines, and says in the middle how many are left out.
 fn shown(lines: Vec<(&str, &str, String)>, style: Style, most: usize) -> String {
     let hidden = lines.len().saturating_sub(most);
     let mut out = String::new();

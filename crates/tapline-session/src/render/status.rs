@@ -1,4 +1,5 @@
-//! The status line of a run under way: how long, doing what, at what cost. It is told steps and times, and knows no clock.
+//! The status line of a run: how long it has been running, what it is doing, and the cost. It takes steps and times,
+//! and has no clock.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -7,20 +8,20 @@ use crate::ledger::Ledger;
 use crate::step::{Partial, Step, What};
 use crate::text::{dollars, one_line, short_count};
 
-/// So many calls are remembered. An agent that runs more at once is told of as one that runs so many.
+/// How many calls are remembered. If more run at once, this many are shown.
 const MOST: usize = 256;
 
 /// What a run is doing.
 #[derive(Debug, Default)]
 pub struct Status {
-    /// The calls that have no answer yet, the newest last: no more than [`MOST`].
+    /// The calls without a result, the newest last: at most [`MOST`].
     running: VecDeque<(Option<String>, String)>,
     ledger: Ledger,
-    /// Tokens written since the last turn ended.
+    /// The output tokens since the last turn ended.
     written: u64,
     thinking: bool,
     retries: usize,
-    /// The agent waits before it asks its model again: until then, from the run's start.
+    /// Until when the agent waits before it retries a request, from the start of the run.
     waits_until: Option<Duration>,
 }
 
@@ -55,7 +56,8 @@ impl Status {
         }
     }
 
-    /// The line, this long after the start: `0:42 · running: cargo test · 12.3k in · 640 out · $0.0413 · 2 retries`.
+    /// Returns the line, this long after the start: `0:42 · running: cargo test · 12.3k in · 640 out · $0.0413 · 2
+    /// retries`.
     pub fn line(&self, elapsed: Duration) -> String {
         let mut parts = vec![clock(elapsed)];
         match (self.waits_until.and_then(|until| until.checked_sub(elapsed)), self.running.back()) {
@@ -81,7 +83,7 @@ impl Status {
     }
 }
 
-/// `0:42`, `12:05`, `1:02:03`.
+/// Formats a time as `0:42`, `12:05` or `1:02:03`.
 pub fn clock(time: Duration) -> String {
     let seconds = time.as_secs();
     let (hours, minutes, seconds) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);

@@ -1,4 +1,4 @@
-//! Every step, one JSON object a line.
+//! Every step, as one JSON object per line.
 
 use tapline_protocol::without_lone_surrogates;
 

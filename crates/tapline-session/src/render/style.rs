@@ -1,6 +1,6 @@
-//! Colour as a value.
+//! Colours as a value.
 
-/// The sequences that colour text; all empty in the plain style.
+/// The escape sequences that colour text. All are empty in the plain style.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each is what its name says")]
 pub struct Style {
@@ -14,7 +14,7 @@ pub struct Style {
 }
 
 impl Style {
-    /// For terminals: the sixteen colours that every theme defines.
+    /// Returns the style for terminals: the sixteen colours that every theme defines.
     pub const fn ansi() -> Self {
         Self {
             bold: "\x1b[1m",
@@ -27,7 +27,7 @@ impl Style {
         }
     }
 
-    /// For everything else.
+    /// Returns the style for everything else.
     pub const fn plain() -> Self {
         Self { bold: "", dim: "", red: "", green: "", yellow: "", cyan: "", reset: "" }
     }

@@ -1,4 +1,4 @@
-//! A run at a glance: the verdict line that ends a view, and the summary of `inspect`.
+//! A run at a glance: the verdict line at the end of a view, and the summary of `inspect`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use crate::text::{count_of, dollars, fit, grouped, one_line, short_count};
 use crate::time::duration;
 use crate::verdict::{Advice, Outcome, Verdict};
 
-/// What a turn's end says of the run so far: the line that ends a view, unless something follows.
+/// Returns the line for the end of a turn, with the totals so far. It ends a view, unless something follows.
 pub(super) fn turn_line(turn: &Turn, style: Style) -> String {
     let (colour, mark, word) = match turn.failed {
         true if turn.is_aborted() => (style.yellow, "!", "interrupted"),
@@ -28,7 +28,7 @@ pub(super) fn turn_line(turn: &Turn, style: Style) -> String {
     format!("{colour}{mark}{} {judged} {}\n", style.reset, figures(*denials, *turns, *duration_ms, ledger))
 }
 
-/// `2 calls denied · 5 turns · 3.2 s · 48 in · 160 out · $0.0123`
+/// Formats the totals: `2 calls denied · 5 turns · 3.2 s · 48 in · 160 out · $0.0123`.
 fn figures(denials: u64, turns: u64, duration_ms: Option<f64>, ledger: &Ledger) -> String {
     let count = |count, what| count_of(usize::try_from(count).unwrap_or(usize::MAX), what);
     let mut parts: Vec<_> = (denials > 0).then(|| count(denials, "call") + " denied").into_iter().collect();
@@ -39,7 +39,7 @@ fn figures(denials: u64, turns: u64, duration_ms: Option<f64>, ledger: &Ledger) 
     parts.join(" · ")
 }
 
-/// One line of verdict, turns, time, tokens, cost.
+/// Returns one line with verdict, turns, time, tokens and cost.
 pub(super) fn verdict_line(summary: &Summary, style: Style) -> String {
     let verdict = &summary.verdict;
     let turns = if summary.num_turns > 0 { summary.num_turns } else { summary.turns as u64 };
@@ -47,7 +47,7 @@ pub(super) fn verdict_line(summary: &Summary, style: Style) -> String {
     format!("{} {} {figures}\n", mark(verdict, style), judged(verdict, style))
 }
 
-/// What went wrong and whether trying again can help, where there is something to say.
+/// Says what went wrong and whether a retry can help, if there is something to say.
 fn reason_lines(summary: &Summary, style: Style, width: Option<usize>) -> String {
     let (verdict, mut out) = (&summary.verdict, String::new());
     if let Some(error) = verdict.error_for_people().filter(|_| verdict.outcome != Outcome::Interrupted) {
@@ -61,14 +61,14 @@ fn reason_lines(summary: &Summary, style: Style, width: Option<usize>) -> String
     out
 }
 
-/// The last words of a transcript: what went wrong, if no turn has told it, then the verdict.
+/// Returns the end of a transcript: what went wrong, if no turn has said so, and the verdict.
 pub(super) fn verdict_lines(summary: &Summary, style: Style, width: Option<usize>) -> String {
     let told = summary.last_turn.as_ref().is_some_and(|turn| turn.message.is_some());
     let reason = if told { String::new() } else { reason_lines(summary, style, width) };
     rejected_lines(summary, style, width) + &reason + &verdict_line(summary, style)
 }
 
-/// What the stream has not told of: no step could show it.
+/// Lists the rejected calls that are not in the stream and that no step could show.
 fn rejected_lines(summary: &Summary, style: Style, width: Option<usize>) -> String {
     let mut out = String::new();
     for call in summary.rejected.iter().take(WARNINGS) {
@@ -88,16 +88,16 @@ fn mark(verdict: &Verdict, style: Style) -> String {
     format!("{colour}{mark}{}", style.reset)
 }
 
-/// `failure (rate_limit) ·`
+/// Formats the outcome: `failure (rate_limit) ·`.
 fn judged(verdict: &Verdict, style: Style) -> String {
     let category = verdict.category.map(|category| format!(" ({})", category.word())).filter(|_| {
-        // `interrupted (interrupted)` says nothing more.
+        // `interrupted (interrupted)` would say nothing more.
         verdict.outcome != Outcome::Interrupted
     });
     format!("{}{}{}{} ·", style.bold, verdict.outcome.word(), style.reset, category.unwrap_or_default())
 }
 
-/// `48 in · 160 out · 8.0k cached`, with `~` where it is not exact.
+/// Formats `48 in · 160 out · 8.0k cached`, with `~` if it is not exact.
 fn tokens(ledger: &Ledger) -> Vec<String> {
     let counts = &ledger.tokens;
     if counts.total() == 0 {
@@ -112,7 +112,7 @@ fn tokens(ledger: &Ledger) -> Vec<String> {
     parts
 }
 
-/// The summary of `inspect`: what a person wants to know of a run, aligned.
+/// Returns the summary of `inspect`: what people want to know about a run, aligned.
 pub fn render_summary(report: &Report, summary: &Summary, style: Style, width: Option<usize>) -> String {
     let Style { dim, reset, .. } = style;
     let mut out = verdict_line(summary, style) + &reason_lines(summary, style, width);
@@ -206,7 +206,7 @@ pub fn render_summary(report: &Report, summary: &Summary, style: Style, width: O
     out
 }
 
-/// The first prompt at a glance, and how many there are.
+/// Shows the first prompt, and how many there are.
 fn prompt_rows(prompts: &[String]) -> Vec<String> {
     let Some(first) = prompts.iter().find(|prompt| !prompt.trim().is_empty()) else { return Vec::new() };
     let (earlier, first) = without_earlier_run(first.trim());
@@ -222,14 +222,14 @@ fn prompt_rows(prompts: &[String]) -> Vec<String> {
     rows
 }
 
-/// No more of a prompt is shown at a glance, in characters.
+/// How many characters of a prompt are shown.
 const PROMPT_CHARACTERS: usize = 200;
-/// No more warnings are shown at a glance.
+/// How many warnings are shown.
 const WARNINGS: usize = 10;
-/// No more lines of the answer are shown at a glance.
+/// How many lines of the answer are shown.
 const ANSWER_LINES: usize = 12;
 
-/// `7: Bash 4, Read 3 · 1 failed · 1 denied`
+/// Formats the calls: `7: Bash 4, Read 3 · 1 failed · 1 denied`.
 fn calls(report: &Report) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for call in &report.tools.calls {

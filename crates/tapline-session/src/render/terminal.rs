@@ -12,34 +12,34 @@ use crate::host::without_earlier_run;
 use crate::step::{Answer, Call, CallStatus, DeltaKind, Partial, Said, SessionInfo, Step, Turn};
 use crate::text::{count_of, fit, indent, one_line, visible, width, without_commands, wrap};
 
-/// How it may look.
+/// How the output looks.
 #[derive(Clone, Copy, Debug)]
 pub struct TerminalOptions {
     /// Colours.
     pub style: Style,
-    /// The terminal's columns; nothing is cut where there is none.
+    /// The columns of the terminal. With `None`, nothing is cut.
     pub width: Option<usize>,
-    /// The terminal's rows: no more is drawn than it can show.
+    /// The rows of the terminal. No more than that is drawn.
     pub rows: usize,
-    /// Running calls are drawn over in place; otherwise they are written out when they start and when they end.
+    /// Whether running calls are drawn over in place. Otherwise they are written when they start and when they end.
     pub live: bool,
-    /// Thoughts are shown whole.
+    /// Whether thoughts are shown in full.
     pub thinking: bool,
-    /// Text is typed as it comes.
+    /// Whether text is shown while it is being written.
     pub partial: bool,
-    /// The output is a CI log: no line may start a workflow command.
+    /// Whether the output is a CI log, in which no line may start a workflow command.
     pub ci_log: bool,
-    /// When each step arrived, and how long calls took.
+    /// Whether to show when each step arrived and how long calls took.
     pub times: Times,
 }
 
-/// No more lines of a failed call's output are shown.
+/// How many lines of a failed call's output are shown.
 const OUTPUT_LINES: usize = 6;
-/// So many of them are its first.
+/// How many of these lines are its first.
 const FIRST_LINES: usize = 2;
-/// No more lines of a prompt are shown.
+/// How many lines of a prompt are shown.
 const PROMPT_LINES: usize = 4;
-/// Durations end in this column, or at the edge of a narrower terminal.
+/// The column in which durations end, unless the terminal is narrower.
 const DURATIONS: usize = 80;
 
 /// The terminal renderer.
@@ -47,18 +47,19 @@ pub(super) struct Terminal {
     options: TerminalOptions,
     live: Live,
     typing: Typing,
-    /// The line that told of the last turn's end, if nothing was shown since.
+    /// The line for the end of the last turn, if nothing was shown since.
     told: Option<String>,
-    /// Something was written since the last empty line.
+    /// Whether something was written since the last empty line.
     dirty: bool,
-    /// Live: the line that is still being typed, drawn over until it is whole, so that what is below it stays.
+    /// In live mode: the line that is still being typed. It is drawn over until it is complete, so that what is below
+    /// it stays.
     open_line: String,
     column: Column,
 }
 
 impl Terminal {
     pub(super) fn new(options: TerminalOptions) -> Self {
-        // Typed in pieces, a command could hide between two of them.
+        // If text is typed in pieces, a workflow command could hide between two of them.
         let options = TerminalOptions { partial: options.partial && !options.ci_log, ..options };
         Self {
             options,
@@ -75,12 +76,12 @@ impl Terminal {
         self.options.width.unwrap_or(80)
     }
 
-    /// The columns of the terminal that are left beside the times.
+    /// Returns the columns that are left beside the times.
     fn width(&self) -> Option<usize> {
         self.options.width.map(|width| width.saturating_sub(self.column.width()))
     }
 
-    /// The columns that typed text may take.
+    /// Returns the columns for typed text.
     fn typing_columns(&self) -> usize {
         self.width().unwrap_or(usize::MAX)
     }
@@ -98,12 +99,12 @@ impl Terminal {
         }
     }
 
-    /// A line with a mark: `✓ ran: …`
+    /// Writes a line with a mark: `✓ ran: …`.
     fn marked(&mut self, depth: usize, colour: &str, mark: &str, text: &str) -> String {
         self.marked_end(depth, colour, mark, text, None)
     }
 
-    /// The same for the end of something that took a while: `✓ ran: …   12.4s`
+    /// Writes a line with a mark and a duration: `✓ ran: …   12.4s`.
     fn marked_end(&mut self, depth: usize, colour: &str, mark: &str, text: &str, ms: Option<u64>) -> String {
         let (indent, Style { dim, reset, .. }) = (indent(depth), self.style());
         self.dirty = true;
@@ -123,7 +124,7 @@ impl Terminal {
         }
     }
 
-    /// Several lines of the agent's text, each made safe.
+    /// Writes several lines of the agent's text, each made safe.
     fn block(&mut self, depth: usize, colour: &str, text: &str) -> String {
         let indent = indent(depth);
         let mut out = String::new();
@@ -137,7 +138,7 @@ impl Terminal {
         out
     }
 
-    /// An empty line, unless there is one already.
+    /// Returns an empty line, unless there already is one.
     fn gap(&mut self) -> &'static str {
         if std::mem::take(&mut self.dirty) { "\n" } else { "" }
     }
@@ -178,7 +179,7 @@ impl Terminal {
 
     fn text(&mut self, said: &Said, step: &Step) -> String {
         if let Some(typed) = self.typed(said, step) {
-            // What the deltas left out.
+            // The part that the deltas left out.
             let rest = self.typing.write(&visible(&said.text[typed..]), self.typing_columns());
             return rest + &self.end_line();
         }
@@ -197,10 +198,10 @@ impl Terminal {
         out
     }
 
-    /// How much of this text was typed already.
+    /// Returns how much of this text was already typed.
     fn typed(&mut self, said: &Said, step: &Step) -> Option<usize> {
         let here = step.parent.is_none() && self.options.partial && said.message_id == self.typing.message_id;
-        // The block that this is the whole of; an empty one was never typed.
+        // Find the block that this text completes. An empty one was never typed.
         let at = self.typing.blocks.iter().position(|(_, typed)| said.text.starts_with(typed.as_str()));
         at.filter(|_| here).and_then(|at| self.typing.blocks.remove(at)).map(|(_, typed)| typed.len())
     }
@@ -273,7 +274,7 @@ impl Terminal {
         }
     }
 
-    /// The ends of what a failed call gave back.
+    /// Returns the first and last lines of a failed call's output.
     fn excerpt(&mut self, answer: &Answer, depth: usize) -> String {
         let text = visible(answer.text.trim());
         let lines: Vec<_> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
@@ -281,7 +282,7 @@ impl Terminal {
         let mut out = String::new();
         let hidden = lines.len().saturating_sub(OUTPUT_LINES);
         for (at, line) in lines.iter().enumerate() {
-            // What it was about stands first, what went wrong last.
+            // The subject comes first, and what went wrong last.
             if hidden > 0 && (FIRST_LINES..FIRST_LINES + hidden).contains(&at) {
                 if at == FIRST_LINES {
                     out += &self.block(depth + 2, dim, &format!("… {}", count_of(hidden, "line")));
@@ -297,14 +298,14 @@ impl Terminal {
     fn turn(&mut self, turn: &Turn) -> String {
         let mut out = self.end_line();
         if turn.is_aborted() {
-            // What ran in it runs no more.
+            // Its running calls have ended with it.
             self.live.drain();
         }
-        // A turn that has ended waits for no call of its own: told here, so that its verdict stands last.
+        // A turn that has ended waits for none of its calls. They are reported here, so that the verdict comes last.
         for text in self.live.drain_own() {
             out += &self.marked(0, self.style().yellow, "?", &format!("unanswered: {text}"));
         }
-        // Of a turn that was cut short the agent's own diagnostics say nothing to anybody.
+        // The agent's own diagnostics about an aborted turn help nobody.
         let noise = |message: &String| turn.is_aborted() && message.starts_with("[ede_diagnostic]");
         if let Some(message) = turn.message.as_ref().filter(|message| !*turn.repeats_text && !noise(message)) {
             let red = self.style().red;
@@ -323,7 +324,7 @@ impl Terminal {
     }
 
     fn permanent(&mut self, shown: Shown<'_>, step: &Step) -> String {
-        // Whatever is shown starts a line of its own, but for text that is being typed and its whole.
+        // Everything starts on a new line, except text that is being typed and its completion.
         let typed_on = matches!(shown, Shown::Partial(_) | Shown::Text(_) | Shown::Nothing);
         let hidden = self.options.live && matches!(shown, Shown::Call(_));
         let end = if typed_on || hidden { String::new() } else { self.end_line() };

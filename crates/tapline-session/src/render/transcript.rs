@@ -1,4 +1,4 @@
-//! A run as another agent should read it: what was said, called and answered, in plain text.
+//! A run in plain text for another agent to read: what was said and called, with the results.
 
 use super::Render;
 use super::marks::{Shown, show};
@@ -6,14 +6,14 @@ use crate::fold::Summary;
 use crate::step::{Answer, Step, What};
 use crate::text::{head, one_line, visible};
 
-/// So many characters of an answer to a call are told.
+/// How many characters of a tool result are included.
 const ANSWER: usize = 4_000;
 
 /// The renderer of transcripts.
 #[derive(Default)]
 pub(super) struct Transcript;
 
-/// Text as the other agent may read it: nothing hidden in it, and no line that looks like one of our headings.
+/// Makes text safe for the other agent: nothing is hidden in it, and no line looks like one of our headings.
 fn safe(text: &str) -> String {
     let text = visible(text.trim());
     let lines = text.split('\n').map(|line| if line.starts_with("## ") { format!(" {line}") } else { line.to_owned() });

@@ -1,5 +1,5 @@
-//! Text that is typed as it comes: word by word, so that no word is broken at the edge of the terminal, and so that the whole
-//! message that follows is not shown again.
+//! Text that is shown while it is being written: word by word, so that no word is broken at the edge of the terminal,
+//! and the complete message is not shown again.
 
 use std::collections::VecDeque;
 
@@ -9,19 +9,19 @@ use crate::text::char_width;
 #[derive(Default)]
 pub(super) struct Typing {
     pub(super) message_id: Option<String>,
-    /// What was typed of each block that is still to come whole.
+    /// The typed text of each block that is not complete yet.
     pub(super) blocks: VecDeque<(u64, String)>,
-    /// Where the cursor stands in its line.
+    /// The column of the cursor.
     column: usize,
-    /// A word that may go on, and its columns.
+    /// A word that may continue, and its width.
     word: String,
     word_width: usize,
-    /// Blanks that are shown if a word follows on the same line.
+    /// Spaces that are shown if a word follows on the same line.
     blanks: usize,
 }
 
 impl Typing {
-    /// Whether the cursor stands in the middle of a line.
+    /// Returns whether the cursor is in the middle of a line.
     pub(super) fn is_mid_line(&self) -> bool {
         self.column > 0 || !self.word.is_empty()
     }
@@ -70,7 +70,7 @@ impl Typing {
         self.word.clear();
     }
 
-    /// Ends the line that is being typed, if one is.
+    /// Ends the line that is being typed, if there is one.
     pub(super) fn end_line(&mut self, columns: usize) -> String {
         let mut out = String::new();
         self.end_word(columns, &mut out);

@@ -1,4 +1,4 @@
-//! Collects what grows with a stream: texts, calls, turns. Together with the fold's summary it makes the report.
+//! Collects what grows with a stream: texts, calls, turns. With the fold's summary it becomes the report.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,14 +13,14 @@ use crate::verdict::Ending;
 /// Collects steps for a report.
 #[derive(Debug, Default)]
 pub struct Collector {
-    /// The parts of the report that are wanted, if not all of it.
+    /// The parts of the report that are wanted. With `None`, all of it.
     only: Option<Vec<String>>,
     texts: Vec<Passage>,
     thinking: Vec<Passage>,
     prompts: Vec<String>,
     tools: Tools,
     calls: HashMap<String, usize>,
-    /// Calls that were not permitted before they were seen.
+    /// Calls that were denied before they appeared.
     denied: HashSet<String>,
     turns: Vec<Turn>,
     retries: Vec<Retry>,
@@ -36,7 +36,7 @@ pub struct Collector {
     extensions: Extensions,
 }
 
-/// How a hook's end finds its start: its id, or its name and event.
+/// The key that connects the end of a hook with its start: its id, or its name and event.
 type HookKey = (Option<String>, Option<String>, Option<String>);
 
 #[derive(Debug)]
@@ -47,13 +47,13 @@ struct Passage {
 }
 
 impl Collector {
-    /// Collects only what the value at this path needs (see [`get`](super::get)), so that one value of a huge
-    /// stream takes little memory.
+    /// Collects only what the value at this path needs (see [`get`](super::get)), so that one value of a huge stream
+    /// takes little memory.
     pub fn for_path(path: &str) -> Self {
         Self::for_paths([path])
     }
 
-    /// The same for several paths.
+    /// Collects only what the values at these paths need.
     pub fn for_paths<'p>(paths: impl IntoIterator<Item = &'p str>) -> Self {
         let root = |path: &str| path.trim_start_matches('.').split(['.', '[']).next().unwrap_or_default().to_owned();
         Self { only: Some(paths.into_iter().map(root).collect()), ..Self::default() }
@@ -159,7 +159,7 @@ impl Collector {
     fn call(&mut self, call: &Call, step: &Step) {
         if let Some(id) = &call.id {
             self.calls.insert(id.clone(), self.tools.calls.len());
-            // Its answer came first, and is told again now.
+            // Its result came first, and is repeated now.
             if self.orphans.remove(id)
                 && let Some(at) = self.tools.orphan_results.iter().position(|orphan| orphan.tool_use_id.as_ref() == Some(id))
             {
@@ -184,7 +184,7 @@ impl Collector {
             return;
         };
         let call = &mut self.tools.calls[*at];
-        // What was not permitted stays so, whatever is answered.
+        // A denied call stays denied, whatever its result says.
         if call.status != CallStatus::Denied {
             call.status = answer.status;
         }
@@ -202,7 +202,7 @@ impl Collector {
         }
     }
 
-    /// A hook's end belongs to the start of the same id; without ids, to one of the same name and event.
+    /// Adds a hook. Its end belongs to the start with the same id, or, without ids, with the same name and event.
     fn hook(&mut self, hook: &Hook) {
         let key = match &hook.id {
             Some(id) => (Some(id.clone()), None, None),
@@ -226,7 +226,7 @@ impl Collector {
         };
         let (mut text, mut main_text) =
             (join(&mut self.texts.iter()), join(&mut self.texts.iter().filter(|passage| passage.main)));
-        // The agent said nothing, and its last text is what it wrote to a file.
+        // The agent wrote no text, and its last text is from a file that it wrote.
         let written = ending.last_message.as_ref().filter(|last| **last == summary.last_text);
         if let Some(written) = written.filter(|_| text.trim().is_empty() && self.wants("text")) {
             text.clone_from(written);
@@ -234,7 +234,7 @@ impl Collector {
         }
         let part = self.extensions.finish(summary.agent);
         if part.is_some() {
-            // It tells of them in its own part.
+            // The agent's own part has them.
             self.assistant_errors.clear();
             self.retries.clear();
         }

@@ -1,4 +1,4 @@
-//! `--get PATH`: one value of a report.
+//! One value of a report, for `--get PATH`.
 
 use std::fmt;
 
@@ -13,25 +13,25 @@ pub enum GetError {
     Nothing,
     /// The value is null or an empty string.
     Empty,
-    /// There is no such key; the known keys.
+    /// There is no such key.
     NoKey {
         /// The key.
         key: String,
-        /// What stands beside it.
+        /// The known keys in its place.
         known: Vec<String>,
         /// The path that was probably meant.
         meant: Option<String>,
     },
-    /// The value is a list: the path to its items.
+    /// The value is a list.
     List {
-        /// Where the list stands.
+        /// The path of the list.
         path: String,
         /// The path for every item.
         meant: String,
     },
     /// The value is not a list.
     NoList {
-        /// Where.
+        /// The path.
         path: String,
     },
 }
@@ -135,7 +135,7 @@ fn follow(value: Value<'_>, path: &[Part<'_>], found: &mut Vec<String>) -> Resul
         Part::At(index) => value.items().and_then(|mut items| items.nth(*index)),
         Part::FromEnd(index) => item(*index),
         Part::Each => {
-            // Items differ: a key that none of them has is a mistake, one that some lack is not.
+            // Items differ. A key that no item has is a mistake; a key that some lack is not.
             let outcomes: Vec<_> = value.items().into_iter().flatten().map(|item| follow(item, rest, found)).collect();
             let is_there = |outcome: &Result<(), GetError>| matches!(outcome, Ok(()) | Err(GetError::Empty));
             let any = outcomes.is_empty() || outcomes.iter().any(is_there);

@@ -1,5 +1,5 @@
-//! Every path that a report can have, so that a mistake in one is found before a run is paid for. A test holds it to what
-//! reports are made of.
+//! Every path that a report can have, so that a mistake is found before a run is paid for. A test keeps it equal to
+//! actual reports.
 
 use tapline_protocol::{Json, Kind, Value};
 
@@ -7,7 +7,7 @@ use super::path::{GetError, Part, parse};
 use crate::agents::profiles;
 use crate::text::distance;
 
-/// A report with every key. `"*"` is a value of the agent's, with whatever it has; a list shows one item.
+/// A report with every key. `"*"` is a value from the agent, with any content; a list has one item.
 const SHAPE: &str = r#"{
 "schema": 1, "agent": "", "format": "",
 "run": {"started_at": "", "duration_ms": 0, "attempts": 0, "label": "", "recording": ""},
@@ -36,8 +36,8 @@ const SHAPE: &str = r#"{
   "types": "*", "unknown_types": [""], "bytes": 0}
 }"#;
 
-/// Whether a report can have a value at this path. What the agent gives (inputs, structured output, usage) may hold anything, and
-/// is not checked.
+/// Checks whether a report can have a value at this path. Values from the agent (inputs, structured output, usage) may
+/// contain anything and are not checked.
 ///
 /// ```
 /// assert!(tapline_session::check_path("session.id").is_ok());
@@ -77,7 +77,7 @@ fn follow(mut value: Value<'_>, parts: &[Part<'_>]) -> Result<(), GetError> {
     Ok(())
 }
 
-/// Parts as a path.
+/// Formats a path.
 fn written(parts: &[Part<'_>]) -> String {
     let mut out = String::new();
     for part in parts {
@@ -94,8 +94,8 @@ fn written(parts: &[Part<'_>]) -> String {
     out
 }
 
-/// The path that was probably meant: what the agent calls by another name; the same with a key or two that differ by little; one
-/// that differs by little as a whole; or else the shortest that has the last word.
+/// Suggests the path that was probably meant: the agent's own name for a value; the same path with one or two similar
+/// keys; a similar path; or else the shortest path with the same last key.
 fn meant(parts: &[Part<'_>]) -> Option<String> {
     let keys = || parts.iter().filter_map(|part| if let Part::Key(key) = part { Some(*key) } else { None });
     let named = keys().collect::<Vec<_>>().join(".");
@@ -107,7 +107,7 @@ fn meant(parts: &[Part<'_>]) -> Option<String> {
     if let Some(path) = mended(parts) {
         return Some(path);
     }
-    // What it has below that is not known.
+    // What the value contains is not known.
     if let Some((first, path)) = keys().next().and_then(|first| Some((first, of_the_agent(first)?)))
         && first != named
     {
@@ -130,7 +130,7 @@ fn meant(parts: &[Part<'_>]) -> Option<String> {
     found.min_by_key(|known| (known.matches("[]").count(), known.len())).cloned()
 }
 
-/// The path with each key that is not there replaced by the one that differs by little from it.
+/// Replaces each unknown key of a path with a similar one.
 fn mended(parts: &[Part<'_>]) -> Option<String> {
     let shape = Json::parse(SHAPE).ok()?;
     let keys = shape.with(|mut value| {
@@ -206,7 +206,7 @@ mod tests {
             ("cost", "did you mean `ledger.cost_usd`?"),
             ("verdict.outcom", "did you mean `verdict.outcome`?"),
             ("turns[-1].reslut", "did you mean `turns[-1].result`?"),
-            // What the agent's own JSON calls it.
+            // The agent's own names.
             ("result", "did you mean `answer`?"),
             (".result", "did you mean `answer`?"),
             ("total_cost_usd", "did you mean `ledger.cost_usd`?"),
@@ -216,7 +216,7 @@ mod tests {
             ("modelUsage", "did you mean `ledger.by_model`?"),
             ("structured_output", "did you mean `structured`?"),
             ("thread_id", "did you mean `session.id`?"),
-            // Small mistakes, with all that stands around them.
+            // Small mistakes within a longer path.
             ("strctured.verdict", "did you mean `structured.verdict`?"),
             ("tools.call[0].name", "did you mean `tools.calls[0].name`?"),
             ("tool.calls[].nme", "did you mean `tools.calls[].name`?"),

@@ -1,4 +1,4 @@
-//! An agent's object as pairs of key and value, in its order.
+//! An agent's object as key and value pairs, in its order.
 
 use serde::{Deserialize as _, Deserializer, Serializer};
 use tapline_protocol::Json;
@@ -8,7 +8,7 @@ pub(crate) fn write<S: Serializer>(pairs: &[(String, Json)], serializer: S) -> R
     serializer.collect_map(pairs.iter().map(|(key, value)| (key, value)))
 }
 
-/// Reads them back, in their order.
+/// Reads key and value pairs back, in order.
 pub(crate) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(String, Json)>, D::Error> {
     let object = Json::deserialize(deserializer)?;
     let read = object.with(|value| Some(value.entries()?.map(|(key, value)| (key.into_owned(), value.to_json())).collect()));

@@ -1,5 +1,5 @@
-//! Reads steps back, as `convert --to steps` writes them. By hand, because serde's flattened and tagged types pass through a
-//! buffer that changes the agent's own JSON.
+//! Reads steps back, as `convert --to steps` writes them. It is written by hand, because serde's flattened and tagged
+//! types go through a buffer that changes the agent's JSON.
 
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
@@ -7,7 +7,7 @@ use tapline_protocol::{Agent, Json, Moment};
 
 use super::{MessageInfo, Step, What};
 
-/// What every step has. What does not say its kind is no step.
+/// The fields of every step. Without a kind, it is not a step.
 #[derive(Deserialize)]
 struct Place {
     #[serde(default)]
@@ -22,7 +22,7 @@ struct Place {
     step: String,
 }
 
-/// What steps without a type of their own have.
+/// The fields of steps without a type of their own.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Plain {
@@ -32,7 +32,7 @@ struct Plain {
     detail: Option<String>,
 }
 
-/// From `serde_json` alone. A kind of step that this version does not know is read as a quiet one of that kind.
+/// Works only with `serde_json`. A kind of step that this version does not know is read as a quiet step of that kind.
 impl<'de> Deserialize<'de> for Step {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let json = Json::deserialize(deserializer)?;
@@ -49,7 +49,7 @@ impl<'de> Deserialize<'de> for Step {
     }
 }
 
-/// An agent by its name; none that this version does not know.
+/// Reads an agent by its name. An unknown name is `None`.
 pub(crate) fn agent_named<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Agent>, D::Error> {
     Ok(Agent::named(&String::deserialize(deserializer)?))
 }

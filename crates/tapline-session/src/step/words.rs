@@ -1,4 +1,4 @@
-//! The words in steps: a call's status, the kind of a delta, the level of a notice, the phase of an item.
+//! The fixed words in steps: a call's status, the kind of a delta, the level of a notice, the phase of an item.
 
 use super::What;
 use crate::words::words;
@@ -42,7 +42,7 @@ words! {
 }
 
 words! {
-    /// How far a Codex item is.
+    /// The phase of a Codex item.
     pub enum Phase {
         /// It has started.
         Started = "started",

@@ -1,9 +1,9 @@
-//! Why a turn failed: what the stream says outright, then its words.
+//! Why a turn failed: from what the stream says explicitly, then from the error text.
 
 use crate::words::words;
 
 words! {
-    /// Why a run ended as it did. The set is open.
+    /// Why a run ended the way it did. The set is open.
     #[non_exhaustive]
     #[expect(missing_docs, reason = "docs/REPORT.md describes each")]
     pub enum Category {
@@ -25,14 +25,14 @@ words! {
         Startup = "startup",
         Timeout = "timeout",
         Interrupted = "interrupted",
-        /// It broke a rule, and was stopped for it.
+        /// The run broke a rule and was stopped.
         Policy = "policy",
         Killed = "killed",
         Exit = "exit",
         NoResult = "no_result",
         Interactive = "interactive",
         BackgroundTask = "background_task",
-        /// One that only another version of tapline knows.
+        /// A category that only another version of tapline knows.
         Other = "other",
     } else Other
 }
@@ -52,7 +52,7 @@ impl Category {
         })
     }
 
-    /// An error's name, as the API or the agent gives it.
+    /// Returns the category of an error's name in the API or the agent.
     pub(crate) fn of_name(name: &str) -> Option<Self> {
         Some(match name {
             "permission_error" | "oauth_org_not_allowed" | "verification_required" | "cloud_credential_error" => Self::Auth,
@@ -69,7 +69,7 @@ impl Category {
     }
 }
 
-/// Words of those who did not reach the model.
+/// Phrases in the errors of programs that did not reach the model.
 pub(crate) const CONNECTION: &[&str] = &[
     "connection error",
     "connection refused",
@@ -86,7 +86,7 @@ pub(crate) const CONNECTION: &[&str] = &[
     "network error",
 ];
 
-/// What the words of an error say, whichever version says it. The first row that fits counts.
+/// What phrases in an error mean, in any version. The first row that matches counts.
 const WORDS: &[(&[&str], Category)] = &[
     (&["429", "rate limit", "rate-limit"], Category::RateLimit),
     (&["529", "overloaded", "high demand"], Category::Overloaded),
@@ -115,7 +115,8 @@ pub(crate) fn of_words(error: &str) -> Option<Category> {
     WORDS.iter().find(|(words, _)| words.iter().any(|words| error.contains(words))).map(|(_, category)| *category)
 }
 
-/// The name that the API gave an error, where its answer stands in the text: `{"type":"error","error":{"type":"billing_error",…`
+/// Returns the category of the API's error, if its response is in the text:
+/// `{"type":"error","error":{"type":"billing_error",…`
 pub(crate) fn named_in(error: &str) -> Option<Category> {
     let (_, behind) = error.split_once("\"error\":")?;
     let (_, name) = behind.split_once("\"type\":")?;

@@ -1,37 +1,37 @@
-//! Advisory signs that a run only looks like a success: it asked a question, or left work in the background.
-//! Both are judged from facts kept while the text goes by.
+//! Advisory signs that a run only looks successful: it asked a question, or left work in the background. Both are
+//! judged from facts that are kept while the text is read.
 
-/// What a run says to the heuristics.
+/// The facts for the heuristics.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TextFacts {
-    /// The last character of the main thread's text that is no blank.
+    /// The last character of the main thread's text that is not whitespace.
     pub(crate) last_of_main: Option<char>,
-    /// A phrase that says work goes on.
+    /// Whether a phrase says that work continues.
     pub(crate) waiting: bool,
-    /// `AskUserQuestion` was called.
+    /// Whether `AskUserQuestion` was called.
     pub(crate) asked: bool,
-    /// `AskUserQuestion` was called, and not permitted: nobody was there to answer.
+    /// Whether `AskUserQuestion` was called and denied, because nobody could answer.
     pub(crate) refused: bool,
-    /// Calls that start a task in the background.
+    /// The number of calls that start a background task.
     pub(crate) launches: u64,
 }
 
 const WAITING: &[&str] = &["waiting on", "still waiting", "continuing", "in progress", "in the background"];
 
 impl TextFacts {
-    /// One turn that ended by asking something, or any that ended with a question that nobody could answer.
+    /// Returns whether a single turn ended by asking something, or any turn with a question that nobody could answer.
     pub(crate) fn interactive(&self, num_turns: Option<u64>, stop_reason: Option<&str>) -> bool {
         let asked = self.refused || num_turns == Some(1) && (self.asked || self.last_of_main == Some('?'));
         asked && stop_reason == Some("end_turn")
     }
 
-    /// Tasks in the background that nobody waited for.
+    /// Returns whether there are background tasks that nobody waited for.
     pub(crate) fn background(&self, num_turns: Option<u64>) -> bool {
         self.launches > 0 && (self.waiting || num_turns.is_some_and(|turns| turns < self.launches + 2))
     }
 }
 
-/// Whether one of the phrases stands in the text, in any case, between word boundaries. Looks at each byte once.
+/// Returns whether the text contains one of the phrases, in any case, between word boundaries. It reads each byte once.
 pub(crate) fn says_waiting(text: &str) -> bool {
     let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     let bytes = text.as_bytes();

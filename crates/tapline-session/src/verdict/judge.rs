@@ -9,33 +9,34 @@ use crate::text::head;
 /// What the stream says.
 #[derive(Debug, Default)]
 pub(crate) struct Evidence<'f> {
-    /// It is the stream of an agent that we know.
+    /// Whether a known agent wrote the stream.
     pub(crate) known: bool,
-    /// Any object was read.
+    /// Whether any object was read.
     pub(crate) objects: bool,
-    /// Any result (Codex: any ended turn) was seen.
+    /// Whether there was any result (for Codex, any ended turn).
     pub(crate) result: bool,
-    /// The last turn failed: why and with which words.
+    /// Why the last turn failed, if it did, and the error text.
     pub(crate) failure: Option<(Category, String)>,
-    /// The last turn failed because it was aborted.
+    /// Whether the last turn failed because it was aborted.
     pub(crate) aborted: bool,
-    /// Something else went wrong: an earlier turn failed, a call was denied, an error came before the turn was completed.
+    /// Whether something else went wrong: an earlier turn failed, a call was denied, or an error came before the turn
+    /// was completed.
     pub(crate) blemished: bool,
     pub(crate) texts: TextFacts,
     pub(crate) num_turns: Option<u64>,
     pub(crate) stop_reason: Option<&'f str>,
-    /// Every task that was launched in the background has ended.
+    /// Whether every background task has ended.
     pub(crate) tasks_ended: bool,
-    /// When a limit that was hit starts anew.
+    /// When a limit that was hit resets.
     pub(crate) resets_at: Option<String>,
-    /// The stream cannot be read, and why: trying again does not help.
+    /// Why the stream cannot be read, if it cannot. A retry does not help.
     pub(crate) unsupported: Option<&'f str>,
 }
 
-/// No error text is longer, in characters.
+/// The longest error text, in characters.
 pub(crate) const ERROR_LIMIT: usize = 4096;
 
-/// The text a person should read, cut.
+/// Shortens the text for people.
 pub(crate) fn cut(text: &str) -> String {
     match head(text, ERROR_LIMIT) {
         (head, true) => format!("{head} ... (truncated)"),
@@ -85,7 +86,7 @@ pub(crate) fn judge(evidence: &Evidence<'_>, ending: &Ending, mut warnings: Warn
 fn weigh(evidence: &Evidence<'_>, ending: &Ending, stderr: Option<&str>) -> (Outcome, Option<Category>, Option<String>) {
     let failed = |category, text: Option<String>| (Outcome::Failure, Some(category), text);
     let exit = ending.exit_code.filter(|code| *code != 0);
-    // What another agent means by its exit codes is not known: 128 + n may be one of them.
+    // The exit codes of an unknown agent have no known meaning: 128 + n may be one of its own.
     let signal = if evidence.known { signal(ending) } else { ending.signal.clone() };
     let lingered = ending.stopped == Some(StopReason::Linger);
     let signal = signal.filter(|_| !lingered);
@@ -126,7 +127,7 @@ fn weigh(evidence: &Evidence<'_>, ending: &Ending, stderr: Option<&str>) -> (Out
     }
 }
 
-/// The signal that ended the process: known, or told by an exit code of 128 + n.
+/// Returns the signal that ended the process: as reported, or from an exit code of 128 + n.
 fn signal(ending: &Ending) -> Option<String> {
     if let Some(name) = &ending.signal {
         return Some(name.clone());

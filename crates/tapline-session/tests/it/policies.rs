@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tapline_session::permission::Permissions;
+use tapline_session::permission::{Permissions, RuleFile};
 use tapline_session::policy::Policy;
 
 fn wrong(text: &str) -> String {
@@ -32,7 +32,7 @@ fn a_tool_that_can_never_be_called_so_is_refused_in_every_list_of_a_policy() {
         (r#"["Read", "WEBFETCH"]"#, "did you mean `WebFetch`?"),
         (r#""bash*""#, "did you mean `Bash`?"),
         (r#""Bash(rm *)""#, r#"is a permission rule, and a policy names tools: write "Bash""#),
-        (r#""Bash(rm *)""#, r#"--permissions a file with tool = "Bash" and command = "rm *""#),
+        (r#""Bash(rm *)""#, r#"put tool = "Bash" and command = "rm *" into a permission file"#),
         (r#""Edit(src/**)""#, r#"tool = "Edit" and path = "src/**""#),
         (r#""Bash, Read""#, r#"write ["Bash", "Read"]"#),
         (r#""mcp__github""#, r#"write "mcp__github__*""#),
@@ -131,15 +131,18 @@ fn a_number_may_be_written_in_any_way_that_toml_knows() {
 }
 
 #[test]
-fn a_file_of_the_other_kind_is_told_with_the_flag_that_it_is_for() {
+fn a_file_of_the_other_kind_is_told_as_a_value() {
     for list in ["allow", "deny", "ask"] {
-        let error = wrong(&format!("[[{list}]]\ntool = \"Bash\"\n"));
-        assert!(error.contains(&format!("`{list}` does not belong in a policy")) && error.contains("--permissions"), "{error}");
+        let error = format!("[[{list}]]\ntool = \"Bash\"\n").parse::<Policy>().unwrap_err();
+        let said = format!("line 1: `{list}` does not belong in a policy, but in a permission file. Allowed here: ");
+        assert!(error.to_string().starts_with(&said), "{error}");
+        assert_eq!(error.belongs_in(), Some(RuleFile::Permissions));
     }
     for table in ["tools", "calls", "mcp", "session", "limits"] {
-        let error = format!("[{table}]\n").parse::<Permissions>().unwrap_err().to_string();
-        assert!(error.contains(&format!("`{table}` does not belong in a permission file")), "{error}");
-        assert!(error.contains("a policy, which is given with --policy"), "{error}");
+        let error = format!("[{table}]\n").parse::<Permissions>().unwrap_err();
+        let said = format!("line 1: `{table}` does not belong in a permission file, but in a policy. Allowed here: ");
+        assert!(error.to_string().starts_with(&said), "{error}");
+        assert_eq!(error.belongs_in(), Some(RuleFile::Policy));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Claude Code as a guest of the scripted model.
+//! Claude Code as a client of the scripted model.
 
 use std::net::SocketAddr;
 
@@ -28,7 +28,7 @@ fn variables(address: SocketAddr) -> Vec<(&'static str, String)> {
         ("ANTHROPIC_API_KEY", KEY.to_owned()),
         ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".to_owned()),
         ("DISABLE_AUTOUPDATER", "1".to_owned()),
-        // As root, it skips permissions only where it is told that nothing can come of it.
+        // As root, it skips permissions only if it is told that it runs in a sandbox.
         ("IS_SANDBOX", "1".to_owned()),
     ]
 }

@@ -1,10 +1,10 @@
-//! Codex as a guest of the scripted model.
+//! Codex as a client of the scripted model.
 
 use std::net::SocketAddr;
 
 use super::{Guest, KEY};
 
-/// The variable that it reads its key from: its configuration says so.
+/// The variable with its key, as its configuration says.
 const KEY_VARIABLE: &str = "TAPLINE_SIM_KEY";
 
 pub(super) const GUEST: Guest = Guest {

@@ -1,5 +1,5 @@
-//! A line between host and agent, as far as a replay must understand it: what it is, whose ids it carries, and whether two
-//! say the same.
+//! A line between host and agent, as far as a replay must understand it: its kind, its ids, and whether two lines say
+//! the same.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -9,24 +9,24 @@ use memchr::memchr;
 use memchr::memmem::{Finder, find};
 use tapline_protocol::{Json, Kind, Value};
 
-/// What a host's line is.
+/// The kind of a host's line.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Frame {
-    /// A control request: what it asks.
+    /// A control request, with its subtype.
     Request(String),
-    /// The answer to a request of the agent's: its id.
+    /// The answer to a request of the agent, with its id.
     Response(String),
-    /// Another message, by its type.
+    /// Another message, with its type.
     Message(String),
-    /// No object with a type.
+    /// Not an object with a type.
     Text,
 }
 
-/// A host's line, read.
+/// A parsed line of the host.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
     pub(super) frame: Frame,
-    /// The id that the host has given it, of a request or of a message, as JSON.
+    /// The id that the host gave the request or message, as JSON.
     pub(super) id: Option<Json>,
     pub(super) json: Option<Json>,
 }
@@ -52,7 +52,7 @@ impl Line {
         })
     }
 
-    /// What a message calls it.
+    /// Names the line in a message.
     pub(super) fn name(&self) -> String {
         match &self.frame {
             Frame::Request(asked) => format!("the request {asked}"),
@@ -62,31 +62,31 @@ impl Line {
         }
     }
 
-    /// Its id in plain words.
+    /// Returns the id as plain text.
     pub(super) fn id_word(&self) -> Option<String> {
         self.id.as_ref()?.with(word)
     }
 }
 
-/// The id of the request that a control response answers.
+/// Returns the id of the request that a control response answers.
 fn answered_id(value: Value<'_>) -> Option<Value<'_>> {
     value.get("response").and_then(|response| response.get("request_id"))
 }
 
-/// An id in plain words, be it a string or a number.
+/// Returns an id as plain text, whether it is a string or a number.
 fn word(id: Value<'_>) -> String {
     id.as_str().map_or_else(|| id.raw().to_owned(), Cow::into_owned)
 }
 
-/// Whether some line of these may be an answer to a host, or tell of one.
+/// Returns whether one of these lines may answer the host or report progress on a request.
 pub(super) fn may_answer(lines: &[u8]) -> bool {
     static WORD: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("control_re"));
     WORD.find(lines).is_some()
 }
 
-/// Whose answer an agent's line is, if it is one.
+/// If an agent's line is an answer: returns the id of the request that it answers.
 pub(super) fn answered(line: &[u8]) -> Option<String> {
-    // Few lines are: most need not be read.
+    // Few lines are answers, and most need not be parsed.
     if !may_answer(line) {
         return None;
     }
@@ -96,25 +96,25 @@ pub(super) fn answered(line: &[u8]) -> Option<String> {
     }
 }
 
-/// Whether an agent's line ends a turn.
+/// Returns whether an agent's line ends a turn.
 pub(super) fn is_result(line: &[u8]) -> bool {
     let ends = ["result", "turn.completed", "turn.failed"];
     let may = ends.iter().any(|word| find(line, word.as_bytes()).is_some());
     may && matches!(Line::read(line).frame, Frame::Message(kind) if ends.contains(&kind.as_str()))
 }
 
-/// Whether an agent's line begins a turn.
+/// Returns whether an agent's line begins a turn.
 pub(super) fn is_init(line: &[u8]) -> bool {
     let subtype = |value: Value<'_>| value.get("subtype").and_then(Value::as_str).as_deref() == Some("init");
     find(line, b"init").is_some() && Line::read(line).json.and_then(|json| json.with(subtype)) == Some(true)
 }
 
-/// The recorded host's ids, and those of the one that is here.
+/// Maps the recorded host's ids to those of the present host.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ids {
-    /// Of requests, in plain words; those of the host here as JSON.
+    /// Ids of requests: recorded as plain text, present as JSON.
     requests: HashMap<String, Json>,
-    /// Of messages: they look like nothing else, and stand anywhere.
+    /// Ids of messages. They are unmistakable, and may occur anywhere in a line.
     messages: HashMap<String, Json>,
 }
 
@@ -139,7 +139,7 @@ impl Ids {
         self.requests.is_empty() && self.messages.is_empty()
     }
 
-    /// The line with the ids of the host that is here.
+    /// Returns the line with the present host's ids.
     pub(super) fn apply<'l>(&self, line: &'l [u8]) -> Cow<'l, [u8]> {
         let told = self.answer_to_host(line);
         let line = told.map_or(Cow::Borrowed(line), Cow::Owned);
@@ -152,7 +152,7 @@ impl Ids {
         }
     }
 
-    /// An answer to a request, or its progress, with the host's own id.
+    /// Puts the host's own id into an answer to a request, or into its progress.
     fn answer_to_host(&self, line: &[u8]) -> Option<Vec<u8>> {
         if self.requests.is_empty() || !may_answer(line) {
             return None;
@@ -168,7 +168,7 @@ impl Ids {
                 _ => None,
             }?;
             let here = self.requests.get(&word(id))?;
-            // Where it stands: both are parts of one text.
+            // The offset: both are parts of the same text.
             let at = id.raw().as_ptr() as usize - value.raw().as_ptr() as usize;
             Some((at, id.raw().len(), here.as_str().to_owned()))
         });
@@ -202,12 +202,12 @@ fn is_uuid(word: &str) -> bool {
     word.len() == 36 && word.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
 
-/// Keys that differ from run to run by themselves.
+/// Keys that differ from run to run.
 const PASSING: &[&str] = &["request_id", "uuid", "timestamp"];
-/// Deeper than this, text is compared.
+/// Values deeper than this are compared as text.
 const DEEP: usize = 64;
 
-/// Where two values differ: the place, and both.
+/// Says where two values differ, with both values.
 pub(super) fn departure(recorded: &Json, sent: &Json) -> Option<String> {
     recorded.with(|recorded| sent.with(|sent| differ("", recorded, sent, 0)).flatten()).flatten()
 }

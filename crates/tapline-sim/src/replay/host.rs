@@ -1,4 +1,4 @@
-//! The host of a replay: what it sends is read as it comes, and held against what was recorded.
+//! The host of a replay: reads what it sends and compares it with the recording.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{BufRead as _, BufReader, Read};
@@ -16,9 +16,9 @@ use super::order::{Inputs, Sent};
 pub(super) struct Host {
     state: Mutex<State>,
     changed: Condvar,
-    /// Something is to be done before the next line: a cheap look.
+    /// Whether something must be done before the next line. Cheap to check.
     urgent: AtomicBool,
-    /// Some id differs from the recorded one: a cheap look.
+    /// Whether some id differs from the recorded one. Cheap to check.
     differs: AtomicBool,
 }
 
@@ -26,43 +26,43 @@ pub(super) struct Host {
 struct State {
     recorded: Vec<Line>,
     text: Option<Vec<u8>>,
-    /// Of each kind: which recorded lines were not sent yet.
+    /// For each kind: the recorded lines that were not sent yet.
     open: HashMap<Frame, VecDeque<usize>>,
     sent: Vec<bool>,
-    /// All before this one were sent.
+    /// All lines before this one were sent.
     all_before: usize,
     ids: Ids,
-    /// The recorded ids of the requests that the host has made, until they are answered.
+    /// The recorded ids of the host's requests that are not answered yet.
     asked: Vec<String>,
-    /// Requests that were never recorded, and are answered so.
+    /// The error responses to requests that are not in the recording.
     refusals: Vec<String>,
-    /// The last line that was never recorded.
+    /// The last line that is not in the recording.
     unknown: Option<String>,
     closed: bool,
     departed: Option<String>,
     bytes: u64,
 }
 
-/// Why waiting has ended.
+/// Why waiting ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Woken {
-    /// It has come, will come no more, or it is time.
+    /// The input has arrived, will not arrive any more, or it is time.
     Ready,
-    /// These lines are to be written first.
+    /// These lines must be written first.
     Refusals(Vec<String>),
-    /// It does not come, and the host waits for the answers to these requests of its own.
+    /// The input does not arrive, and the host waits for the answers to these requests.
     Ahead(Vec<String>),
-    /// It does not come: what, in words. Told once.
+    /// The input does not arrive. The text says what is missing; it is reported once.
     Stuck(String),
-    /// The host has departed from what was recorded.
+    /// The host does not follow the recording.
     Departed(String),
 }
 
-/// A host that waits for another answer than the recording's next gets it after this time.
+/// How long a host waits for another answer than the next recorded one before it gets that answer.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// What is waited for is told after this time.
+/// After this time, it is reported what the replay waits for.
 const LONG: Duration = Duration::from_secs(5);
-/// Of lines of one kind so many are looked at for one that says the same.
+/// How many lines of a kind are searched for one that says the same.
 const LOOKED_AT: usize = 16;
 
 impl Host {
@@ -107,7 +107,7 @@ impl Host {
         let (mut line, mut text, mut number) = (Vec::new(), Vec::new(), 0);
         loop {
             line.clear();
-            // A text has no lines that matter, and may end without one.
+            // Plain text has no lines to compare, and may end without a newline.
             let read = if is_text {
                 reader.fill_buf().map(|bytes| line.extend_from_slice(bytes)).map(|()| reader.consume(line.len()))
             } else {
@@ -134,22 +134,22 @@ impl Host {
         self.tell(&state);
     }
 
-    /// The line with the host's own ids.
+    /// Returns the line with the host's own ids.
     pub(super) fn with_ids<'l>(&self, line: &'l [u8]) -> std::borrow::Cow<'l, [u8]> {
         if self.differs.load(Ordering::Acquire) { self.state().ids.apply(line) } else { line.into() }
     }
 
-    /// Whether ids of messages are mapped, which may stand anywhere.
+    /// Returns whether ids of messages are mapped, which may occur anywhere.
     pub(super) fn maps_messages(&self) -> bool {
         self.differs.load(Ordering::Acquire) && self.state().ids.has_messages()
     }
 
-    /// An answer was given: nobody waits for it any more.
+    /// Notes that a request was answered.
     pub(super) fn answered(&self, id: &str) {
         self.state().asked.retain(|asked| asked != id);
     }
 
-    /// What must be done before anything else.
+    /// Returns what must be done before anything else.
     pub(super) fn urgent(&self) -> Option<Woken> {
         self.urgent.load(Ordering::Acquire).then(|| self.state().urgent()).flatten().inspect(|_| {
             let state = self.state();
@@ -157,7 +157,7 @@ impl Host {
         })
     }
 
-    /// Waits for the host to close its end, but no longer than this.
+    /// Waits at most this long for the host to close its end.
     pub(super) fn settle(&self, patience: Duration) {
         let state = self.state();
         let waited = self.changed.wait_timeout_while(state, patience, |state| !state.closed && state.departed.is_none());
@@ -179,14 +179,14 @@ impl Host {
         }
     }
 
-    /// Whether so much comes soon.
+    /// Returns whether this input arrives soon.
     pub(super) fn comes_soon(&self, sent: Sent) -> bool {
         let waited = self.changed.wait_timeout_while(self.state(), PATIENCE, |state| !state.has(sent));
         waited.unwrap_or_else(PoisonError::into_inner).0.has(sent)
     }
 
-    /// Waits until so much has come, or something else must be done first. `may_answer`: whether an answer can be given before its
-    /// time.
+    /// Waits until this input has arrived, or something must be done first. `may_answer` says whether a request can be
+    /// answered early.
     pub(super) fn wait(&self, sent: Sent, may_answer: impl Fn(&str) -> bool, told: bool) -> Woken {
         let mut state = self.state();
         let since = Instant::now();
@@ -209,7 +209,7 @@ impl Host {
                 return Woken::Stuck(state.wanted(sent));
             }
             let next = if ahead.is_empty() && !matches!(sent, Sent::Soon(_)) { LONG } else { PATIENCE };
-            // What is over by then is over: it is only looked at now and then.
+            // After that there is nothing to time, so look only now and then.
             let left = if waited < next { next.saturating_sub(waited) } else { LONG };
             state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
@@ -233,7 +233,7 @@ impl State {
         }
     }
 
-    /// What is waited for, in words.
+    /// Says what the replay waits for.
     fn wanted(&self, sent: Sent) -> String {
         let wanted = match sent {
             Sent::All => "the host to close its end".to_owned(),
@@ -266,7 +266,7 @@ impl State {
             self.all_before += 1;
         }
         let recorded = &self.recorded[found];
-        // What refers to another message of the host's refers to it by its own id.
+        // A reference to another message of the host uses that message's own id.
         let with_ids = || Line::read(&self.ids.apply(recorded.json.as_ref()?.as_str().as_bytes())).json;
         let differs = || with_ids().zip(line.json.as_ref()).and_then(|(one, other)| departure(&one, other));
         if let Some(place) = strict.then(differs).flatten() {
@@ -280,7 +280,8 @@ impl State {
         }
     }
 
-    /// The recorded line that this one is: of its kind, the first that says the same, or else the first.
+    /// Finds the recorded line that this one stands for: the first of its kind that says the same, or else the first of
+    /// its kind.
     fn take(&mut self, line: &Line) -> Option<usize> {
         let open = self.open.get_mut(&line.frame)?;
         let same = |at: &usize| {
@@ -295,7 +296,7 @@ impl State {
         self.departed.get_or_insert(why);
     }
 
-    /// What was recorded and never sent.
+    /// Says what was recorded and never sent.
     fn missing(&self, text: &[u8]) -> Option<String> {
         if let Some(recorded) = self.text.as_ref().filter(|recorded| recorded.as_slice() != text) {
             let at = recorded.iter().zip(text).take_while(|(one, other)| one == other).count();

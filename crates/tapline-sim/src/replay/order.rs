@@ -1,5 +1,5 @@
-//! In what order a recording is played: as it was, by its times; or, where it was edited and they fit no more, by what follows
-//! from what.
+//! The order in which a recording is played: by its times, or, if it was edited and they no longer fit, by cause and
+//! effect.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -10,23 +10,23 @@ use tapline_recording::{Piece, Recording, Stream};
 
 use super::frame::{Frame, Line, answered, is_init};
 
-/// The next thing that happened.
+/// The next event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// A stream of the agent's went on to this byte.
+    /// A stream of the agent continued up to this byte.
     Out { stream: Stream, end: u64, at: Duration },
-    /// The host had sent so much.
+    /// The host had sent this much.
     In { sent: Sent, at: Duration },
 }
 
-/// What a host has sent.
+/// How much a host has sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sent {
-    /// So many of the recorded lines, in whatever order.
+    /// This many of the recorded lines, in any order.
     Lines(usize),
-    /// The same, if they come soon: the agent may have gone on without them.
+    /// This many lines, if they arrive soon: the agent may have continued without them.
     Soon(usize),
-    /// So many bytes, where they are no lines that could be told from one another.
+    /// This many bytes, if they are not lines that can be told apart.
     Bytes(u64),
     /// Everything: its end is closed.
     All,
@@ -36,9 +36,9 @@ pub(super) enum Sent {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Inputs {
     pub(super) lines: Vec<Line>,
-    /// Where each ends.
+    /// Where each line ends.
     ends: Vec<u64>,
-    /// The bytes, if it was no conversation but a text.
+    /// The bytes, if the input was plain text and not a conversation.
     pub(super) text: Option<Vec<u8>>,
 }
 
@@ -50,7 +50,7 @@ impl Inputs {
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
             end += line.len() as u64;
             let read = Line::read(line);
-            // Half a line at the end was cut: no host will ever send it.
+            // An incomplete line at the end was cut off. No host will ever send it.
             let cut = !line.ends_with(b"\n") && read.frame == Frame::Text && !inputs.lines.is_empty();
             if !line.trim_ascii().is_empty() && !cut {
                 inputs.lines.push(read);
@@ -63,7 +63,7 @@ impl Inputs {
         inputs
     }
 
-    /// What is sent when this byte is.
+    /// Returns how much is sent once this byte is.
     fn at(&self, end: u64) -> Sent {
         match self.text {
             Some(_) => Sent::Bytes(end),
@@ -72,19 +72,20 @@ impl Inputs {
     }
 }
 
-/// The order of a recording. Where no time is kept, what comes together is taken together.
+/// Returns the order of a recording. Without timing, pieces that follow each other are joined.
 pub(super) fn of(recording: &Recording, inputs: &Inputs, timed: bool) -> io::Result<Vec<Next>> {
     let length = |stream| std::fs::metadata(recording.file(stream)).map_or(0, |meta| meta.len());
     let pieces = recording.pieces().unwrap_or_default();
     let told = pieces.iter().filter(|piece| piece.stream == Stream::Stdout).map(|piece| piece.end).max().unwrap_or(0);
-    // A cut file's times still fit as far as it goes; one that was edited has an end, and another length.
+    // The times of a file that was cut off still fit, as far as it goes. A file that was edited has an end and a
+    // different length.
     let edited = told > 0 && told != length(Stream::Stdout) && recording.end.is_some();
     let mut order = if pieces.is_empty() || (edited && !inputs.lines.is_empty()) {
         by_cause(recording, inputs)?
     } else {
         by_time(&pieces, inputs)
     };
-    // What the times do not tell of comes last.
+    // What `times` does not list comes last.
     let at = pieces.last().map_or(Duration::ZERO, |piece| piece.at);
     order.extend([Stream::Stdout, Stream::Stderr].map(|stream| Next::Out { stream, end: length(stream), at }));
     if !timed {
@@ -103,7 +104,7 @@ fn by_time(pieces: &[Piece], inputs: &Inputs) -> Vec<Next> {
     let (mut sent, mut order) = (0, Vec::with_capacity(pieces.len()));
     for Piece { stream, end, at } in pieces.iter().copied() {
         match stream {
-            // A host that sent nothing may as well leave its end open.
+            // A host that sent nothing may leave its end open.
             Stream::Stdin if end == sent && sent == 0 => {}
             Stream::Stdin if end == sent => order.push(Next::In { sent: Sent::All, at }),
             Stream::Stdin => {
@@ -116,7 +117,8 @@ fn by_time(pieces: &[Piece], inputs: &Inputs) -> Vec<Next> {
     order
 }
 
-/// An answer follows its request; a request of the agent's waits for the host's answer; a turn begins with a message.
+/// Orders by cause: an answer follows its request, a request of the agent waits for the host's answer, and a turn
+/// begins with a message.
 fn by_cause(recording: &Recording, inputs: &Inputs) -> io::Result<Vec<Next>> {
     let at = Duration::ZERO;
     let (mut requests, mut responses, mut messages) = (HashMap::new(), HashMap::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! What goes wrong before a turn is answered as it should be.
+//! Faults that happen before a turn's own answer.
 
 use std::collections::BTreeMap;
 
@@ -6,40 +6,40 @@ use serde::Deserialize;
 
 use super::Times;
 
-/// Something that goes wrong, so many times, before the turn's own answer.
+/// A fault that happens a number of times before the turn's own answer.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, try_from = "Written")]
 pub struct Fault {
-    /// What.
+    /// What happens.
     pub kind: Kind,
     /// How often.
     pub times: Times,
-    /// After so many events of the stream; none: instead of an answer.
+    /// After how many events of the stream it happens. With `None`, it happens instead of an answer.
     pub after: Option<usize>,
 }
 
-/// What goes wrong.
+/// The kind of fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The API says so: with a status, or, in mid-stream, with an event.
+    /// An error of the API: with a status, or, in the middle of a stream, as an event.
     Error {
         /// The HTTP status.
         status: u16,
-        /// The API's word for it.
+        /// The API's name for the error.
         kind: String,
-        /// What it says.
+        /// The message.
         message: String,
-        /// Further headers, `retry-after` among them.
+        /// Additional headers, such as `retry-after`.
         headers: BTreeMap<String, String>,
     },
     /// The connection is cut.
     Cut,
-    /// An event that is no JSON.
+    /// An event that is not JSON.
     Malformed {
-        /// Its text.
+        /// The text of the event.
         data: String,
     },
-    /// Nothing more comes, and the connection stays.
+    /// Nothing more is sent, and the connection stays open.
     Hang,
 }
 
@@ -106,7 +106,7 @@ impl TryFrom<Written> for Fault {
     }
 }
 
-/// The API's word for a status.
+/// Returns the API's name for an error status.
 pub(crate) fn error_word(status: u16) -> &'static str {
     match status {
         401 => "authentication_error",
@@ -134,14 +134,14 @@ fn error_message(status: u16) -> &'static str {
 }
 
 impl Fault {
-    /// Whether it never passes.
+    /// Returns whether the fault happens every time.
     pub(crate) fn stays(&self) -> bool {
         self.times == Times::Forever
     }
 }
 
 impl Kind {
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Error { .. } => "error",

@@ -1,9 +1,9 @@
-//! Which request is meant: by the agent that asks, by how far its conversation is, by what stands in it.
+//! Selects requests: by the agent that asks, the length of its conversation, and its text.
 
 use regex_lite::Regex;
 use serde::{Deserialize, Deserializer};
 
-/// Who asks.
+/// Who sends a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Lane {
@@ -12,12 +12,12 @@ pub enum Lane {
     Main,
     /// A sub-agent.
     Sub,
-    /// The program, beside the conversation: a title, a summary, a look whether the key is good.
+    /// The program, outside the conversation: for a title, a summary, or to check the key.
     Side,
 }
 
 impl Lane {
-    /// Its name.
+    /// Returns the name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Main => "main",
@@ -32,7 +32,7 @@ impl Lane {
 pub struct Pattern(Regex);
 
 impl Pattern {
-    /// Whether it is found in the text.
+    /// Returns whether the pattern matches somewhere in the text.
     pub fn is_in(&self, text: &str) -> bool {
         self.0.is_match(text)
     }
@@ -53,28 +53,28 @@ impl<'de> Deserialize<'de> for Pattern {
     }
 }
 
-/// What a request says, as far as rules ask for it.
+/// The facts about a request that conditions use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Who asks.
+    /// Who sends it.
     pub lane: Lane,
-    /// The answers that the conversation has so far.
+    /// How many answers the conversation has so far.
     pub count: u64,
-    /// What the last message says: text and results of tools, without the program's own reminders.
+    /// The last message: text and tool results, without the program's own reminders.
     pub last: String,
-    /// What the conversation began with.
+    /// The first message of the conversation.
     pub prompt: String,
     /// The system prompt.
     pub system: String,
     /// The model.
     pub model: String,
-    /// The tools it may call.
+    /// The tools that the model may call.
     pub tools: Vec<String>,
 }
 
 impl Facts {
-    /// Whether a tool can be called, as far as that can be seen: some are offered only when they are looked for, and Codex's newest models
-    /// are offered theirs in another way.
+    /// Returns whether a tool can be called, as far as it can be seen: some are offered only after a search, and
+    /// Codex's newest models get theirs in a different way.
     pub(crate) fn may_call(&self, tool: &str) -> bool {
         let offers = |tool: &str| self.tools.iter().any(|name| name == tool);
         offers(tool)
@@ -83,28 +83,28 @@ impl Facts {
     }
 }
 
-/// Which requests a turn is for, or what a request must say. All that is given must hold.
+/// Conditions: which requests a turn answers, or what a request must contain. All given ones must hold.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct When {
-    /// Who asks: `main`, `sub` or `side`.
+    /// Who sends it: `main`, `sub` or `side`.
     pub agent: Option<Lane>,
-    /// The conversation has so many answers.
+    /// How many answers the conversation has.
     pub count: Option<u64>,
-    /// Stands in the last message.
+    /// Matches the last message.
     pub last: Option<Pattern>,
-    /// Stands in the first message: tells conversations, such as those of sub-agents, from one another.
+    /// Matches the first message. It distinguishes conversations, such as those of sub-agents.
     pub prompt: Option<Pattern>,
-    /// Stands in the system prompt.
+    /// Matches the system prompt.
     pub system: Option<Pattern>,
-    /// Stands in the model's name.
+    /// Matches the model's name.
     pub model: Option<Pattern>,
-    /// These tools are offered.
+    /// The tools that are offered.
     pub tools: Vec<String>,
 }
 
 impl When {
-    /// What does not hold, in words; none if all does.
+    /// Says which condition does not hold, or returns `None` if all do.
     pub fn departure(&self, facts: &Facts) -> Option<String> {
         if let Some(lane) = self.agent.filter(|lane| *lane != facts.lane) {
             return Some(format!("agent is {}, not {}", facts.lane.name(), lane.name()));
@@ -128,7 +128,7 @@ impl When {
     }
 }
 
-/// The beginning of a text, for a message.
+/// Returns the beginning of a text, for a message.
 pub(crate) fn beginning(text: &str) -> String {
     let mut short: String = text.chars().take(120).collect();
     if short.len() < text.len() {

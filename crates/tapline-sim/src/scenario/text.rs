@@ -1,25 +1,25 @@
-//! Text of the model's, kept as JSON writes it, so that it may hold what no Rust string can: half an emoji.
+//! Text from the model, kept escaped as in JSON, so that it can hold what a Rust string cannot: half an emoji.
 
 use serde::{Deserialize, Deserializer};
 use tapline_protocol::Json;
 
-/// Text, escaped as in JSON, without the quotes.
+/// Text, escaped as in JSON, without quotes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Text(String);
 
 impl Text {
-    /// Plain text.
+    /// Escapes plain text.
     pub fn plain(text: &str) -> Self {
         let quoted = serde_json::Value::from(text).to_string();
         Self(quoted[1..quoted.len() - 1].to_owned())
     }
 
-    /// As JSON.
+    /// Returns the text as a JSON string.
     pub fn json(&self) -> String {
         format!("\"{}\"", self.0)
     }
 
-    /// As JSON, cut into pieces of so many characters.
+    /// Returns the text as JSON strings of this many characters.
     pub fn chunks(&self, size: usize) -> Vec<String> {
         let (mut chunks, mut chunk, mut count) = (Vec::new(), String::from("\""), 0);
         let mut rest = self.0.as_str();
@@ -43,7 +43,7 @@ impl Text {
     }
 }
 
-/// A JSON string as text: `"half an emoji: \ud83d"`, quotes and all.
+/// Reads a JSON string with its quotes: `"half an emoji: \ud83d"`.
 pub(super) fn literal<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Text>, D::Error> {
     let literal = String::deserialize(deserializer)?;
     let json = Json::parse(literal.trim()).ok().filter(|json| json.with(|value| value.as_str().is_some()) == Some(true));

@@ -1,4 +1,4 @@
-//! A turn: one answer of the model's.
+//! A turn: one answer of the model.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -11,31 +11,31 @@ use tapline_protocol::Json;
 use super::text::literal;
 use super::{Fault, Text, Times, When};
 
-/// One answer.
+/// One answer of the model.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "Written")]
 pub struct Turn {
-    /// What messages call it.
+    /// The name in messages.
     pub name: Option<String>,
-    /// Which requests it is for; without an agent those of the main one.
+    /// Which requests it answers. Without an agent, those of the main agent.
     pub when: When,
-    /// What the request must say.
+    /// What the request must contain.
     pub expect: When,
     /// How many requests it answers.
     pub repeat: Times,
-    /// What the model says and does.
+    /// The parts of the answer.
     pub blocks: Vec<Block>,
-    /// Why it stops, where that does not follow from the blocks.
+    /// Why the model stops, if that does not follow from the blocks.
     pub stop_reason: Option<String>,
-    /// What it says it used.
+    /// The usage that it reports.
     pub usage: Option<Usage>,
-    /// The model it names.
+    /// The model that it names.
     pub model: Option<String>,
-    /// How fast it comes, and in what pieces.
+    /// How fast it is sent, and in which pieces.
     pub pace: Pace,
-    /// Further headers of the answer.
+    /// Additional headers of the answer.
     pub headers: BTreeMap<String, String>,
-    /// What goes wrong before.
+    /// The faults before the answer.
     pub faults: Vec<Fault>,
 }
 
@@ -46,16 +46,16 @@ pub enum Block {
     Text(Text),
     /// Thinking.
     Thinking(Text),
-    /// A call of a tool.
+    /// A tool call.
     Tool(ToolCall),
-    /// What a schema asked for: the call of a tool, or the text of a message, as the API has it.
+    /// Structured output: a tool call or the text of a message, depending on the API.
     Structured(Value),
-    /// A block as the API writes it, whole.
+    /// A whole block in the format of the API.
     Raw(Json),
 }
 
 impl Block {
-    /// The tool that it calls.
+    /// Returns the tool that it calls.
     pub(crate) fn tool(&self) -> Option<&str> {
         match self {
             Self::Tool(call) => Some(&call.name),
@@ -64,18 +64,18 @@ impl Block {
     }
 }
 
-/// A call of a tool.
+/// A tool call.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolCall {
     /// The tool.
     pub name: String,
-    /// What it is called with.
+    /// The input.
     #[serde(default = "no_input")]
     pub input: Value,
-    /// The call's id, where it matters.
+    /// The id of the call, if it matters.
     pub id: Option<String>,
-    /// Where the tool belongs, for those of Codex that belong somewhere (`multi_agent_v1`).
+    /// The namespace, for the tools of Codex that have one (`multi_agent_v1`).
     pub namespace: Option<String>,
 }
 
@@ -83,7 +83,7 @@ fn no_input() -> Value {
     Value::Object(serde_json::Map::new())
 }
 
-/// What an answer says it used, in the Messages API's words.
+/// The usage that an answer reports, with the names of the Messages API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[expect(missing_docs, reason = "each is what its name says")]
@@ -92,7 +92,7 @@ pub struct Usage {
     pub output_tokens: u64,
     pub cache_creation_input_tokens: u64,
     pub cache_read_input_tokens: u64,
-    /// Of the output tokens: so many were thoughts. The Responses API alone tells.
+    /// How many of the output tokens were for reasoning. Only the Responses API reports it.
     pub reasoning_tokens: u64,
 }
 
@@ -108,20 +108,20 @@ impl Default for Usage {
     }
 }
 
-/// How fast an answer comes, and in what pieces.
+/// How fast an answer is sent, and in which pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     /// The time before it begins.
     pub before: Duration,
     /// The time between its deltas.
     pub between: Duration,
-    /// Characters in a delta.
+    /// The number of characters in a delta.
     pub chunk: NonZeroUsize,
-    /// Bytes in a write, to cut events where no event ends.
+    /// The number of bytes in a write, to cut events in the middle.
     pub split: Option<NonZeroUsize>,
 }
 
-/// So many characters come at once, unless a turn says otherwise.
+/// The default number of characters in a delta.
 const CHUNK: NonZeroUsize = match NonZeroUsize::new(48) {
     Some(chunk) => chunk,
     None => NonZeroUsize::MIN,
@@ -245,7 +245,7 @@ impl TryFrom<Written> for Turn {
 }
 
 impl Turn {
-    /// A turn that is one block.
+    /// Makes a turn of one block.
     pub(crate) fn of_block(block: Block) -> Self {
         Self {
             name: None,

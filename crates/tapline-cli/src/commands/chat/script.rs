@@ -28,13 +28,17 @@ pub(super) async fn run(args: &Chat, agent: Agent) -> Result<u8> {
     let prompts = prompts(args)?;
     let kind = agent.kind;
     let mut signals = Signals::listen()?;
-    let talk = tokio::select! {
-        talk = Talk::start(agent, args.redact || ci::is_log() && args.format != Some(ScriptFormat::StreamJson)) => match talk {
+    let mut talk = tokio::select! {
+        talk = Talk::start(agent, args.redact || ci::is_log()) => match talk {
             Ok(talk) => talk,
             Err(failure) => return Ok(super::not_started(kind, &failure)),
         },
         signal = signals.next() => return Ok(code_of(signal)),
     };
+    if args.format == Some(ScriptFormat::StreamJson) && !args.redact {
+        // What a program reads is as it was; what people read beside it is not.
+        talk.keep_raw();
+    }
     let options = TerminalOptions { thinking: args.thinking, live: false, ..view::options(args.look) };
     let mut script = Script {
         args,
@@ -182,6 +186,8 @@ impl Script<'_> {
     /// Shows what happened; what the main agent said in it, if it did.
     fn update(&mut self, update: &Update) -> Option<String> {
         let mut said = None;
+        let raw = self.talk.take_raw();
+        raw.iter().for_each(|raw| self.pass_on(raw));
         match update {
             Update::Record(seen) => {
                 for step in &seen.steps {
@@ -196,9 +202,8 @@ impl Script<'_> {
                         self.tell_spent(step);
                     }
                 }
-                if self.format == ScriptFormat::StreamJson {
-                    self.out.put(output::raw_bytes(&seen.record.bytes).as_ref(), Kind::Json);
-                    self.out.flush();
+                if self.format == ScriptFormat::StreamJson && raw.is_none() {
+                    self.pass_on(&seen.record.bytes);
                 }
             }
             Update::Settled(settled) => self.denials.settle(settled),
@@ -208,6 +213,11 @@ impl Script<'_> {
             Update::Sent(_) | Update::Stopping(_) => {}
         }
         said
+    }
+
+    fn pass_on(&mut self, lines: &[u8]) {
+        self.out.put(output::raw_bytes(lines).as_ref(), Kind::Json);
+        self.out.flush();
     }
 
     /// What a turn took, below its end.

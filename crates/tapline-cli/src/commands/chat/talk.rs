@@ -62,6 +62,16 @@ impl Talk {
         Ok(Self { with, clean })
     }
 
+    /// The lines are to be had as they came, too.
+    pub(super) fn keep_raw(&mut self) {
+        self.clean.iter_mut().for_each(|clean| clean.raw = Some(Vec::new()));
+    }
+
+    /// The lines as they came, since this was asked last; none where they are not kept beside the clean ones.
+    pub(super) fn take_raw(&mut self) -> Option<Vec<u8>> {
+        self.clean.as_mut()?.raw.as_mut().map(std::mem::take)
+    }
+
     /// What is told, without secrets if that was asked for.
     pub(super) fn told(&self, text: &str) -> String {
         self.clean.as_ref().map_or_else(|| text.to_owned(), |clean| clean.text(text))

@@ -13,7 +13,7 @@ use tapline_session::render::Style;
 use tapline_session::step::{Answer, CallStatus, Denied, Step, What};
 use tapline_session::text::one_line;
 
-use super::told::CleanReading;
+use super::clean::CleanCheck;
 
 /// The violation of a call that ran though a rule denies it.
 pub(super) const DENIED: &str = "permissions.deny";
@@ -137,7 +137,7 @@ impl Held {
     }
 
     /// Takes secrets out of what is told of the calls.
-    pub(super) fn clean(&mut self, told: &CleanReading) {
+    pub(super) fn clean(&mut self, told: &CleanCheck) {
         told.calls(&mut self.decided);
         for was in self.was.values_mut() {
             for text in [Some(&mut was.by), was.rule.as_mut(), was.reason.as_mut()].into_iter().flatten() {

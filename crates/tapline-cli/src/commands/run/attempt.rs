@@ -9,6 +9,7 @@ use tapline_runner::{
     Agent, Conclusion, Running, StartError, StopReason, Update, bin_variable, package, report, report_not_started,
 };
 use tapline_session::policy::{PolicyChecker, Violation};
+use tapline_session::text::with_causes;
 use tapline_session::{Category, Collector, Fold, Outcome, Report, Run as RunFacts, Summary, Warning, What};
 
 use super::NOT_TAKEN;
@@ -113,29 +114,33 @@ impl Attempt<'_> {
     }
 
     fn not_started(&self, error: &StartError) -> Ended {
+        Ended { advice: Some(advice(self.plan.kind, error)), code: error.exit_code(), ..self.never_ran(with_causes(error)) }
+    }
+
+    /// The end of an attempt that started nothing.
+    fn never_ran(&self, why: String) -> Ended {
         let run = RunFacts {
             started_at: self.started_at.clone(),
             duration_ms: u64::try_from(self.started.elapsed().as_millis()).ok(),
             attempts: self.number,
-            label: self.args.shown.label.clone(),
+            label: self.args.shown.label.as_deref().map(|label| self.redaction.told(label)),
             recording: None,
         };
         Ended {
-            report: report_not_started(self.plan.kind, error, run),
+            report: report_not_started(self.plan.kind, why, run),
             told: None,
             summary: None,
             started: false,
-            advice: Some(advice(self.plan.kind, error)),
+            advice: None,
             violations: Vec::new(),
-            code: error.exit_code(),
+            code: exit::USAGE,
             recorded: None,
         }
     }
 
     /// The run was over before it began: why, and when.
     pub(super) fn not_begun(&self, why: NotBegun, when: &str, show: &Show) -> Ended {
-        let mut ended = self.not_started(&StartError::Refused(String::new()));
-        ended.advice = None;
+        let mut ended = self.never_ran(String::new());
         if why == NotBegun::Interrupted {
             ended.interrupt(self.signals.code());
             return ended;
@@ -190,9 +195,10 @@ impl Attempt<'_> {
             let elapsed = self.started.elapsed();
             match &update {
                 Update::Record(seen) => {
-                    let cleaned = clean.as_mut().map(|clean| clean.take(&seen.record)).unwrap_or_default();
-                    let shown = if self.redaction.printed { &cleaned } else { std::slice::from_ref(&**seen) };
-                    show.all(shown, elapsed);
+                    let raw = std::slice::from_ref(&**seen);
+                    let cleaned = clean.as_mut().map(|clean| clean.take(&seen.record));
+                    let told = cleaned.as_deref().unwrap_or(raw);
+                    show.all(if self.redaction.printed { told } else { raw }, told, elapsed);
                     if self.args.ending.retry > 0 {
                         whole.apply(&seen.record);
                     }
@@ -217,7 +223,7 @@ impl Attempt<'_> {
             }
         }
         let rest = clean.as_mut().map(|clean| clean.rest()).unwrap_or_default();
-        show.all(if self.redaction.printed { &rest } else { &[] }, self.started.elapsed());
+        show.all(if self.redaction.printed { &rest } else { &[] }, &rest, self.started.elapsed());
         self.end(running, Followed { clean, violations, lost }, show, recorded).await
     }
 
@@ -315,8 +321,7 @@ impl Attempt<'_> {
     /// A broken rule, in words. What the agent did may hold a secret.
     fn told(&self, violation: &Violation) -> String {
         let line = violation.line.map(|line| format!("line {line}: ")).unwrap_or_default();
-        let text = format!("{line}{}: {}", violation.rule, violation.message);
-        if self.redaction.told { self.redaction.redactor.text(&text).into_owned() } else { text }
+        self.redaction.told(&format!("{line}{}: {}", violation.rule, violation.message))
     }
 
     /// When the policy's limit on time is reached: the turns' time cannot be more than the run's.

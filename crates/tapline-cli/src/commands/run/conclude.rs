@@ -95,7 +95,7 @@ pub(super) async fn conclude(
     let denied = show.denials.told(&asked_for, redactor.as_ref());
     denied.calls.iter().for_each(|call| show.note(call));
     denied.advice.iter().for_each(|advice| show.block(advice));
-    let warned = exit::warning(&report.verdict, &args.ending.fail_on, args.ending.require_clean).filter(|_| code == 0);
+    let warned = exit::warning(&told.verdict, &args.ending.fail_on, args.ending.require_clean).filter(|_| code == 0);
     if !human {
         // The view shows them; elsewhere nobody would know.
         for warning in told.verdict.warnings.iter().filter(|warning| TOLD_EVERYWHERE.contains(&&*warning.code)) {

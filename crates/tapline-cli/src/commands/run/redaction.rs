@@ -1,14 +1,13 @@
-//! What a run writes without secrets. The agent's lines are read a second time, cleaned, by a fold of their own: so nothing that
-//! is shown was ever cut out of a secret, while rules and the dialogue see what the agent really said.
+//! What a run writes without secrets, and the report on that.
 
-use tapline_archive::CleanRecords;
 use tapline_protocol::{Agent, Record};
 use tapline_recording::Redactor;
 use tapline_runner::{Conclusion, Seen, report};
-use tapline_session::{Collector, Ending, Fold, Report, Run as RunFacts, Step, Summary, What};
+use tapline_session::{Collector, Report, Run as RunFacts, Step, Summary};
 
 use crate::args::run::{Format, Run};
 use crate::ci;
+use crate::clean::CleanReading;
 
 /// How much of what a run writes is redacted.
 #[derive(Clone, Debug)]
@@ -27,79 +26,61 @@ impl Redaction {
         Self { redactor, told, printed: args.shown.redact || told && for_people }
     }
 
+    /// A text as people may be told it.
+    pub(super) fn told(&self, text: &str) -> String {
+        if self.told { self.redactor.text(text).into_owned() } else { text.to_owned() }
+    }
+
     /// The agent's lines without secrets, if somebody wants them.
     pub(super) fn clean(&self, kind: Agent, collector: Collector) -> Option<Box<Clean>> {
-        self.told.then(|| {
-            Box::new(Clean {
-                redactor: self.redactor.clone(),
-                records: CleanRecords::new(&self.redactor),
-                fold: Fold::for_agent(Some(kind)),
-                collector,
-            })
-        })
+        let reading = || CleanReading::new(self.redactor.clone(), Some(kind));
+        self.told.then(|| Box::new(Clean { reading: reading(), collector }))
     }
 }
 
 /// The agent's lines without secrets, and what is known from them.
 pub(super) struct Clean {
-    redactor: Redactor,
-    records: CleanRecords,
-    fold: Fold,
+    reading: CleanReading,
     collector: Collector,
 }
 
 impl Clean {
     /// Takes a line, and gives back those that are clean.
     pub(super) fn take(&mut self, record: &Record) -> Vec<Seen> {
-        let Self { records, fold, collector, .. } = self;
-        let mut seen = Vec::new();
-        records.take(record.clone(), |record, _| seen.push(read(fold, collector, record)));
+        let seen = self.reading.take(record.clone());
+        self.collect(seen.iter().flat_map(|seen| &seen.steps));
         seen
     }
 
-    /// Takes prompts that were sent to the agent, and gives them back clean.
+    /// Takes what was sent to the agent, and gives it back clean.
     pub(super) fn sent(&mut self, steps: &[Step]) -> Vec<Step> {
-        let clean = |step: &Step| match &step.what {
-            What::Prompt { text } => self.fold.prompt(&self.redactor.text(text), step.arrived),
-            _ => None,
-        };
-        let clean: Vec<_> = steps.iter().filter_map(clean).collect();
-        clean.iter().for_each(|step| self.collector.accept(step));
-        clean
+        let prompts = self.reading.sent(steps);
+        self.collect(&prompts);
+        prompts
     }
 
     /// Takes a line of stderr, which is clean.
     pub(super) fn stderr(&mut self, line: &str) {
-        self.fold.hear_stderr(line);
+        self.reading.stderr(line);
     }
 
     /// No more lines come.
     pub(super) fn rest(&mut self) -> Vec<Seen> {
-        let Self { records, fold, collector, .. } = self;
-        let mut seen = Vec::new();
-        records.finish(|record, _| seen.push(read(fold, collector, record)));
+        let seen = self.reading.rest();
+        self.collect(seen.iter().flat_map(|seen| &seen.steps));
         seen
+    }
+
+    fn collect<'s>(&mut self, steps: impl IntoIterator<Item = &'s Step>) {
+        steps.into_iter().for_each(|step| self.collector.accept(step));
     }
 
     /// What became of the run, without secrets.
     pub(super) fn conclude(self, conclusion: &Conclusion, run: RunFacts) -> (Summary, Report) {
-        let text = |text: &String| self.redactor.text(text).into_owned();
-        let ending = Ending {
-            stderr: conclusion.ending.stderr.as_ref().map(text),
-            violated: conclusion.ending.violated.as_ref().map(text),
-            ..conclusion.ending.clone()
-        };
-        let run = RunFacts { label: run.label.as_ref().map(text), ..run };
-        let summary = self.fold.finish(&ending);
+        let ending = self.reading.ending(&conclusion.ending);
+        let run = RunFacts { label: run.label.map(|label| self.reading.text(&label)), ..run };
+        let summary = self.reading.finish(&ending);
         let conclusion = Conclusion { summary: summary.clone(), ending, duration: conclusion.duration };
         (summary, report(self.collector, &conclusion, run))
     }
-}
-
-fn read(fold: &mut Fold, collector: &mut Collector, record: Record) -> Seen {
-    let steps = fold.apply(&record);
-    for step in &steps {
-        collector.accept(step);
-    }
-    Seen { record, steps }
 }

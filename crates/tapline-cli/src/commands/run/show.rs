@@ -135,18 +135,19 @@ impl Show {
         matches!(self.format, Format::Live | Format::Lines) && !self.only_value
     }
 
-    /// Lines of the agent's came, this long after the start.
-    pub(super) fn all(&mut self, seen: &[Seen], elapsed: Duration) {
-        for seen in seen {
+    /// Lines of the agent's came, this long after the start: as they are printed, and as people may be told of them.
+    pub(super) fn all(&mut self, printed: &[Seen], told: &[Seen], elapsed: Duration) {
+        for step in told.iter().flat_map(|seen| &seen.steps) {
+            self.hear(step);
+        }
+        for seen in printed {
             if self.format == Format::StreamJson && !self.only_value && self.passes(&seen.record) {
                 self.out.put(output::raw_bytes(&seen.record.bytes).as_ref(), Kind::Json);
             }
             if self.format == Format::Json {
                 self.outputs.accept(Some(&seen.record), &seen.steps);
             }
-            for step in &seen.steps {
-                self.step(step, elapsed);
-            }
+            seen.steps.iter().for_each(|step| self.put(step, elapsed));
         }
     }
 
@@ -160,7 +161,7 @@ impl Show {
     pub(super) fn sent(&mut self, steps: &[Step], elapsed: Duration) {
         match self.format {
             Format::Json => self.outputs.accept(None, steps),
-            Format::Steps => steps.iter().for_each(|step| self.step(step, elapsed)),
+            Format::Steps => steps.iter().for_each(|step| self.put(step, elapsed)),
             Format::Live | Format::Lines | Format::Text | Format::StreamJson | Format::Report | Format::Quiet => {}
         }
     }
@@ -191,7 +192,8 @@ impl Show {
         }
     }
 
-    fn step(&mut self, step: &Step, elapsed: Duration) {
+    /// What people are told of a step beside the view.
+    fn hear(&mut self, step: &Step) {
         match &step.what {
             // A key that was found in the environment is used before any login, and may be somebody's who did not mean it.
             What::Session(info) if !self.key_known && self.is_human() => {
@@ -207,6 +209,10 @@ impl Show {
             _ => {}
         }
         self.denials.accept(step);
+    }
+
+    /// Puts out a step in the format that was asked for.
+    fn put(&mut self, step: &Step, elapsed: Duration) {
         if let Some(id) = step.session_id.as_ref().filter(|_| self.wants_session && !self.session_told) {
             self.session_told = true;
             self.line(&output::raw(id), Kind::Text);
@@ -219,9 +225,12 @@ impl Show {
             let line = self.renderer.step(step);
             self.out.put(output::raw(&line).as_bytes(), Kind::Json);
         }
-        if !self.is_human() {
-            return;
+        if self.is_human() {
+            self.draw(step, elapsed);
         }
+    }
+
+    fn draw(&mut self, step: &Step, elapsed: Duration) {
         self.status.accept(step, elapsed);
         if self.live {
             let (columns, rows) = output::size();
@@ -381,8 +390,8 @@ impl Show {
 
     /// In a CI log, an annotation.
     pub(super) fn annotate(&mut self, title: &str, text: &str) {
-        let text = self.clean(text);
-        self.err.annotate(title, &text);
+        let (title, text) = (self.clean(title), self.clean(text));
+        self.err.annotate(&title, &text);
     }
 
     /// A line of tapline's own on stderr, in every format.

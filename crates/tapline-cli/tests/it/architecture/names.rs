@@ -28,7 +28,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("tapline-session/src/policy/read.rs", "claude-opus-*", "a model's name, in an example"),
     ("tapline-session/src/permission/unasked.rs", "\".", "files of many programs that run code, agents among them"),
     ("tapline-runner/src/harness.rs", "::HARNESS", "the table of how they are started"),
-    ("tapline-runner/src/harness/codex.rs", "claude\";", "names who can do what Codex cannot"),
+    ("tapline-runner/src/harness/codex.rs", "Kind::Claude", "names who can do what Codex cannot"),
     ("tapline-runner/src/agent.rs", "", "`Agent::claude()`, `Agent::codex()`: what Rust programs write"),
     ("tapline-runner/src/ask.rs", "Agent::claude()", "the simplest use names no agent: this one is meant"),
     ("tapline-sim/src/agents.rs", "::GUEST", "the table of the scripted model's guests"),
@@ -62,7 +62,7 @@ fn exception(path: &Path, line: &str) -> Option<usize> {
 }
 
 /// The sources of all crates, by their paths below `crates`, without those of tests.
-fn sources() -> Vec<(PathBuf, String)> {
+pub(super) fn sources() -> Vec<(PathBuf, String)> {
     let crates = root().join("crates");
     let below = |path: PathBuf| path.strip_prefix(&crates).unwrap().to_owned();
     let sources = super::sources().into_iter().map(|(path, text)| (below(path), text));

@@ -1,4 +1,4 @@
-//! What answers to control requests carry, and what a host writes: answers and prompts.
+//! The payloads of control responses, and what a host writes: replies and prompts.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ frame! {
         model: Option<String> = "model",
     }
 
-    /// Whose account the agent uses.
+    /// The account that the agent uses.
     Account {
         email: Option<String> = "email",
         organization: Option<String> = "organization",
@@ -63,7 +63,7 @@ frame! {
         decision_classification: Option<String> = "decisionClassification",
     }
 
-    /// A change of the permission rules, in a suggestion or an answer.
+    /// A change to the permission rules, in a suggestion or a reply.
     PermissionUpdate {
         kind: Option<String> = "type",
         rules: Vec<PermissionRule> = "rules",
@@ -73,7 +73,7 @@ frame! {
         destination: Option<String> = "destination",
     }
 
-    /// One rule.
+    /// One permission rule.
     PermissionRule { tool_name: Option<String> = "toolName", rule_content: Option<String> = "ruleContent" }
 
     /// The answer to `hook_callback`.
@@ -90,7 +90,7 @@ frame! {
         async_timeout: Option<u64> = "asyncTimeout",
     }
 
-    /// What every hook is told.
+    /// The fields that every hook receives.
     HookInput {
         hook_event_name: Option<String> = "hook_event_name",
         session_id: Option<String> = "session_id",
@@ -131,7 +131,7 @@ frame! {
         also "autocompactSource", "gridRows"
     }
 
-    /// What a part of the context takes.
+    /// How much of the context one category takes up.
     ContextCategory {
         id: Option<String> = "id",
         name: Option<String> = "name",
@@ -189,7 +189,7 @@ frame! {
     /// The answer to `mcp_status`.
     McpStatusReply { mcp_servers: Vec<McpServerStatus> = "mcpServers" }
 
-    /// An MCP server as it stands.
+    /// An MCP server and its current state.
     McpServerStatus {
         name: Option<String> = "name",
         status: Option<String> = "status",
@@ -202,7 +202,7 @@ frame! {
         tools: Vec<McpToolInfo> = "tools",
     }
 
-    /// A tool of an MCP server's.
+    /// A tool of an MCP server.
     McpToolInfo {
         name: Option<String> = "name",
         description: Option<String> = "description",
@@ -247,7 +247,7 @@ frame! {
         requested_path: Option<String> = "requested_path",
     }
 
-    /// An answer that says nothing but that it was done.
+    /// An answer without a payload: the request was carried out.
     Done {}
 
     /// The answer to `set_permission_mode`.
@@ -272,7 +272,7 @@ frame! {
     /// The answer to `mcp_read_resource`.
     McpResource { contents: Vec<Json> = "contents" }
 
-    /// The answer to `mcp_call`: what the tool gave.
+    /// The answer to `mcp_call`: the tool's output.
     McpCallReply {
         content: Vec<Json> = "content",
         is_error: Option<bool> = "isError",
@@ -294,7 +294,7 @@ frame! {
     /// The answer to `reload_output_styles`.
     OutputStyles { available_output_styles: Vec<String> = "available_output_styles" }
 
-    /// A prompt as it is written to the agent's standard input, behind `"type":"user"`.
+    /// A prompt as written to the agent's standard input, with `"type":"user"` in front.
     UserInput {
         message: Option<InputMessage> = "message",
         parent_tool_use_id: Option<String> = "parent_tool_use_id",
@@ -314,14 +314,14 @@ frame! {
 }
 
 impl InitializeReply {
-    /// The agent's version, if it says so.
+    /// Returns the agent's version, if the reply has it.
     pub fn version(&self) -> Option<&str> {
         self.claude_code_version.as_deref()
     }
 }
 
 impl HookReply {
-    /// The tool may not run, and why (`PreToolUse`).
+    /// Denies the tool call, with a reason (`PreToolUse`).
     pub fn deny_tool(reason: impl Into<String>) -> Self {
         let reason = reason.into();
         Self::specific(&serde_json::json!({
@@ -329,7 +329,7 @@ impl HookReply {
         }))
     }
 
-    /// Somebody is asked whether the tool may run, and why (`PreToolUse`).
+    /// Asks for permission to run the tool, with a reason (`PreToolUse`).
     pub fn ask_tool(reason: impl Into<String>) -> Self {
         let reason = reason.into();
         Self::specific(&serde_json::json!({
@@ -337,43 +337,43 @@ impl HookReply {
         }))
     }
 
-    /// The tool may run unasked (`PreToolUse`).
+    /// Allows the tool call without asking (`PreToolUse`).
     pub fn allow_tool() -> Self {
         Self::specific(&serde_json::json!({"hookEventName": "PreToolUse", "permissionDecision": "allow"}))
     }
 
-    /// The hook has nothing to say: everything goes on as it would without it.
+    /// Makes no decision: everything goes on as it would without the hook.
     pub fn pass() -> Self {
         Self::default()
     }
 
-    /// The tool is called with other input; whether it may run is decided as ever (`PreToolUse`).
+    /// Changes the tool's input. Whether the call is allowed is decided as usual (`PreToolUse`).
     pub fn rewrite_tool(input: &Json) -> Self {
         Self::specific(&Rewritten { hook_event_name: "PreToolUse", permission_decision: None, updated_input: input })
     }
 
-    /// The tool runs with other input, unasked (`PreToolUse`).
+    /// Changes the tool's input and allows the call without asking (`PreToolUse`).
     pub fn allow_tool_with(input: &Json) -> Self {
         Self::specific(&Rewritten { hook_event_name: "PreToolUse", permission_decision: Some("allow"), updated_input: input })
     }
 
-    /// The question is answered with no (`PermissionRequest`).
+    /// Denies the permission request (`PermissionRequest`).
     pub fn deny_permission(message: impl Into<String>) -> Self {
         let decision = serde_json::json!({"behavior": "deny", "message": message.into()});
         Self::specific(&serde_json::json!({"hookEventName": "PermissionRequest", "decision": decision}))
     }
 
-    /// What was to happen does not, and why. A `Stop` that is blocked goes on.
+    /// Blocks what was about to happen, with a reason. If it blocks `Stop`, the agent continues.
     pub fn block(reason: impl Into<String>) -> Self {
         Self { decision: Some("block".to_owned()), reason: Some(reason.into()), ..Self::default() }
     }
 
-    /// The agent stops.
+    /// Stops the agent.
     pub fn stop(reason: impl Into<String>) -> Self {
         Self { proceed: Some(false), stop_reason: Some(reason.into()), ..Self::default() }
     }
 
-    /// One more thing for the model to know, by the event it is told at.
+    /// Adds context for the model. `event` is the hook event that this replies to.
     pub fn add_context(event: impl AsRef<str>, text: impl Into<String>) -> Self {
         let text = text.into();
         Self::specific(&serde_json::json!({"hookEventName": event.as_ref(), "additionalContext": text}))

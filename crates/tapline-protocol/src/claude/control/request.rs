@@ -1,4 +1,4 @@
-//! Every control request, typed. The set is open: a new one is [`Request::Other`], with its text.
+//! Every control request as a type. The set is open: a new request is kept as [`Request::Other`], with its text.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ macro_rules! requests {
     ($( $(#[$meta:meta])* $tag:literal => $name:ident { $( $field:ident : $ty:ty = $key:literal ),* $(,)? $(; also $($also:literal),+)? } )+) => {
         frame! { $( #[doc = concat!("`", $tag, "`")] $(#[$meta])* $name { $($field : $ty = $key),*; also "subtype" $($(, $also)+)? } )+ }
 
-        /// What is asked.
+        /// A control request.
         #[derive(Clone, Debug, PartialEq)]
         pub enum Request {
             $( #[doc = concat!("`", $tag, "`")] $name($name), )+
@@ -18,10 +18,10 @@ macro_rules! requests {
         }
 
         impl Request {
-            /// The subtypes this version models.
+            /// The subtypes that this version models.
             pub const SUBTYPES: &'static [&'static str] = &[$($tag),+];
 
-            /// The request's `subtype`.
+            /// Returns the request's `subtype`.
             pub fn subtype(&self) -> &str {
                 match self {
                     $( Self::$name(_) => $tag, )+
@@ -131,14 +131,14 @@ requests! {
     }
     "file_suggestions" => FileSuggestions { query: Option<String> = "query" }
 
-    /// The agent runs a hook of the host's.
+    /// The agent runs one of the host's hooks.
     "hook_callback" => HookCallback {
         callback_id: Option<String> = "callback_id",
         input: Option<Json> = "input",
         tool_use_id: Option<String> = "tool_use_id",
     }
 
-    /// The agent speaks to an MCP server of the host's.
+    /// The agent sends a message to one of the host's MCP servers.
     "mcp_message" => McpMessage { server_name: Option<String> = "server_name", message: Option<Json> = "message" }
 
     "rewind_files" => RewindFiles { user_message_id: Option<String> = "user_message_id", dry_run: Option<bool> = "dry_run" }
@@ -174,7 +174,7 @@ requests! {
     "get_hooks_listing" => GetHooksListing {}
     "update_settings" => UpdateSettings { source: Option<String> = "source", settings: Option<Json> = "settings" }
 
-    /// An MCP server asks the person something.
+    /// An MCP server asks the user something.
     "elicitation" => Elicitation {
         mcp_server_name: Option<String> = "mcp_server_name",
         message: Option<String> = "message",
@@ -188,7 +188,7 @@ requests! {
         description: Option<String> = "description",
     }
 
-    /// The agent asks the host to show a dialog; an undeclared kind is left unanswered.
+    /// The agent asks the host to show a dialog. The host leaves a kind that it did not declare unanswered.
     "request_user_dialog" => RequestUserDialog {
         dialog_kind: Option<String> = "dialog_kind",
         payload: Option<Json> = "payload",

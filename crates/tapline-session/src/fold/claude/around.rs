@@ -1,4 +1,4 @@
-//! What happens around the conversation: starts, limits, tasks, hooks, questions.
+//! Events around the conversation: starts, limits, tasks, hooks, questions.
 
 use tapline_protocol::Agent;
 use tapline_protocol::claude::control::{ControlRequest, Request};
@@ -98,7 +98,7 @@ impl Fold {
         self.task(event.task_id.as_ref(), status, event.tool_use_id.clone(), event.summary.clone(), None, out);
     }
 
-    /// A task changed. One that has ended is not brought back by news of its progress.
+    /// Updates a task. Later progress does not revive a task that has ended.
     fn task(
         &mut self,
         id: Option<&String>,
@@ -154,7 +154,7 @@ pub(in crate::fold) fn retry(event: &ApiRetry) -> Retry {
     }
 }
 
-/// Where a hook is.
+/// The phase of a hook.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::fold) enum HookPhase {
     Started,
@@ -191,7 +191,7 @@ pub(in crate::fold) fn compacted(event: &CompactBoundary) -> String {
     format!("the conversation was compacted{tokens}")
 }
 
-/// What the agent asks its host: shown, because it waits for the answer.
+/// Returns the step for a request to the host. It is shown because the agent waits for the answer.
 pub(in crate::fold) fn question(event: &ControlRequest) -> What {
     let Some(request) = &event.request else {
         return What::Quiet { kind: "control_request".to_owned(), detail: None };

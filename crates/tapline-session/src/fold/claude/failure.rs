@@ -1,4 +1,4 @@
-//! Why a turn of Claude's failed: what the stream says outright, then its words.
+//! Why a turn of Claude's failed: from what the stream says explicitly, then from the error text.
 
 use tapline_protocol::Number;
 use tapline_protocol::claude::result::TurnResult;
@@ -6,19 +6,19 @@ use tapline_protocol::claude::result::TurnResult;
 use crate::text::head;
 use crate::verdict::{CONNECTION, Category, ERROR_LIMIT, named_in, of_words};
 
-/// What a turn's other events said of its failure.
+/// What other events of a turn say about its failure.
 #[derive(Clone, Debug, Default)]
 pub(in crate::fold) struct TurnFacts {
-    /// `error` of an assistant event of the turn.
+    /// The `error` of an assistant event of the turn.
     pub(in crate::fold) assistant_error: Option<String>,
-    /// `api_error_status` of one.
+    /// The `api_error_status` of an assistant event.
     pub(in crate::fold) status: Option<u64>,
-    /// `api_error_type` of one.
+    /// The `api_error_type` of an assistant event.
     pub(in crate::fold) error_type: Option<String>,
 }
 
 impl TurnFacts {
-    /// The category of a failed turn; `error` is the text a person reads.
+    /// Returns the category of a failed turn. `error` is the text that people read.
     pub(in crate::fold) fn category(&self, turn: &TurnResult, error: &str) -> Category {
         let error = head(error, ERROR_LIMIT).0;
         let status = turn.api_error_status.as_ref().and_then(Number::as_whole).or(self.status);
@@ -33,7 +33,7 @@ impl TurnFacts {
             turn.terminal_reason.as_deref().filter(|reason| *reason == "prompt_too_long"),
         ];
         by_status
-            // A bad request says least: a name says more.
+            // A bad request is the least specific category, so a name takes precedence.
             .filter(|category| *category != Category::InvalidRequest)
             .or_else(|| names.into_iter().flatten().filter_map(Category::of_name).find(|category| says_more(*category)))
             .or_else(|| {
@@ -53,23 +53,23 @@ impl TurnFacts {
     }
 }
 
-/// Whether it is more than that the request was wrong.
+/// Returns whether a category is more specific than a bad request.
 fn says_more(category: Category) -> bool {
     category != Category::InvalidRequest
 }
 
-/// The one cause that the API calls a bad request and names in words alone.
+/// Returns the one cause that the API reports as a bad request and names only in its text.
 fn of_billing(error: &str) -> Option<Category> {
     of_words(error).filter(|category| *category == Category::Billing)
 }
 
-/// The model was not reached at all: no HTTP status, and words to that effect.
+/// Returns whether the model was not reached at all: there is no HTTP status, and the text says so.
 fn connection_error(turn: &TurnResult, error: &str) -> bool {
     let error = error.to_lowercase();
     turn.api_error_status.is_none() && CONNECTION.iter().any(|words| error.contains(words))
 }
 
-/// A subtype or terminal reason.
+/// Returns the category of a subtype or terminal reason.
 fn of_reason(reason: &str) -> Option<Category> {
     const REASONS: &[(&str, Category)] = &[
         ("max_turns", Category::MaxTurns),

@@ -1,4 +1,4 @@
-//! What Claude says and calls: messages, calls and their answers.
+//! What Claude says and calls: messages, tool calls and their results.
 
 use tapline_protocol::claude::content::{Block, Content, ToolResult, ToolUse};
 use tapline_protocol::claude::message::{Assistant, RawUsage, User};
@@ -16,7 +16,7 @@ use crate::step::{
     Answer, Call, CallStatus, DeltaKind, Level, MessageInfo, Partial, Said, ServerAnswer, ServerCall, Step, What,
 };
 
-/// No more of a message that is being written is kept.
+/// How much of an unfinished message is kept.
 const TYPED_KEPT: usize = 1 << 20;
 
 impl Fold {
@@ -97,7 +97,7 @@ impl Fold {
 
     fn retract(&mut self, uuids: &[String], out: &mut Steps<'_>) {
         let first = self.spoken.retract(uuids);
-        // It may have been the answer of the turn before.
+        // It may have been the answer of the previous turn.
         if let Some(count) = self.turns.answered_by.filter(|count| first.is_some_and(|first| first <= *count)) {
             self.turns.answer = self.spoken.answer(count).map(str::to_owned);
         }
@@ -185,7 +185,7 @@ impl Fold {
         out.push(What::Answer(answer));
     }
 
-    /// The order is not strict: an answer may come before its call.
+    /// Handles a result that came before its call. The order is not strict.
     fn claim_orphan(&mut self, call: &Call, out: &mut Steps<'_>) {
         if let Some(Early { mut answer, line, arrived }) = self.calls.take_orphan(call.id.as_ref()) {
             self.calls.answer(call.id.as_ref());
@@ -203,12 +203,12 @@ impl Fold {
             let same = !self.turns.seen.insert((uuid, hash(out.record.trimmed())));
             let replayed = || event.is_replay || self.turns.seen.contains(("sent", uuid));
             if same || !new && replayed() {
-                // Nothing is said twice, but an answer that comes twice is told.
+                // Nothing is shown twice, but a second result for the same call is reported.
                 out.quiet(None);
                 return self.answers_again(event, out);
             }
         }
-        // A refusal is told before the answer that carries it, so that the answer is known as denied.
+        // A denial is reported before the result that carries it, so that the result is known as denied.
         for meta in &event.tool_result_meta {
             let refused = meta.permission_decision.as_ref().is_some_and(|said| said.decision.as_deref() == Some("reject"));
             if refused && let Some(id) = &meta.id {
@@ -229,7 +229,7 @@ impl Fold {
         }
     }
 
-    /// Takes a line that the host sent to the agent. Only messages are part of the conversation, not what controls it.
+    /// Takes a line that the host sent to the agent. Only messages are part of the conversation, not control requests.
     pub fn sent(&mut self, record: &Record) -> Vec<Step> {
         let Some(user) = record.event.as_user() else { return Vec::new() };
         if let Some(uuid) = &record.envelope.uuid
@@ -246,7 +246,7 @@ impl Fold {
         }
     }
 
-    /// A prompt in the agent's own stream: one that it only says again is told once.
+    /// Handles a prompt in the agent's own stream. A prompt that the agent only repeats is shown once.
     fn replayed(&mut self, text: &str, is_replay: bool, out: &mut Steps<'_>) {
         if out.is_main() && !self.in_document {
             self.turns.elapsed.begin(out.record.arrived);
@@ -256,7 +256,7 @@ impl Fold {
         }
     }
 
-    /// The answers in an event that came before.
+    /// Handles the tool results of an event that came before.
     fn answers_again(&mut self, event: &User, out: &mut Steps<'_>) {
         for (index, block) in event.body().blocks().iter().enumerate() {
             if let Block::ToolResult(block) = block {
@@ -323,7 +323,7 @@ impl Fold {
     }
 }
 
-/// What a step says of its message, if there is something.
+/// Returns what a step says of its message, if there is something to say.
 fn message_info(event: &Assistant) -> Option<Box<MessageInfo>> {
     let (model, message) = (event.model().cloned(), event.message.as_ref());
     let stop_reason = message.and_then(|message| message.stop_reason.clone());
@@ -333,7 +333,7 @@ fn message_info(event: &Assistant) -> Option<Box<MessageInfo>> {
     is_something.then(|| Box::new(MessageInfo { model, stop_reason, usage }))
 }
 
-/// Whether an answer that does not say so itself tells of an error.
+/// Returns whether a tool result without an error flag reports an error.
 fn says_error(text: &str) -> bool {
     let code = text.strip_prefix("Exit code").and_then(|rest| {
         let rest = rest.trim_start_matches([' ', ':']);
@@ -345,7 +345,7 @@ fn says_error(text: &str) -> bool {
         || code.is_some_and(|code| code.bytes().any(|digit| digit != b'0'))
 }
 
-/// A block's fingerprint.
+/// Returns the fingerprint of a block.
 fn print_of(block: &Block) -> u64 {
     let text = |text: &Option<String>| hash(text.as_deref().unwrap_or_default().as_bytes());
     match block {
@@ -362,7 +362,7 @@ fn print_of(block: &Block) -> u64 {
     }
 }
 
-/// Whether a call's input says literally that it runs in the background.
+/// Returns whether a call's input says explicitly that it runs in the background.
 fn in_background(input: Option<&Json>) -> bool {
     let flag = |value: Value<'_>| value.get("run_in_background").is_some_and(|flag| flag.kind() == Kind::True);
     input.and_then(|input| input.with(flag)).unwrap_or(false)

@@ -1,4 +1,4 @@
-//! How a turn of Claude's ends: what `result` says, what it cost, why it failed.
+//! How a turn of Claude's ends: what `result` says, what the turn cost, why it failed.
 
 use tapline_protocol::Number;
 use tapline_protocol::Read as _;
@@ -13,7 +13,7 @@ use crate::time::rfc3339;
 use crate::verdict::Category;
 
 impl Fold {
-    /// The older document: its messages, then its result.
+    /// Handles the older document: its messages, then its result.
     pub(in crate::fold) fn document(&mut self, document: &TurnResult, out: &mut Steps<'_>) {
         // The messages of a document share its uuid.
         self.in_document = true;
@@ -66,7 +66,7 @@ impl Fold {
         let failed = turn.is_error || subtype == "error" || subtype.starts_with("error_");
         let facts = std::mem::take(&mut self.sides.claude.facts);
         let message = failed.then(|| error_text(turn));
-        // The agent ended before it began: nothing but this came.
+        // The agent ended before it began: there is nothing but this result.
         let never_began = self.session.inits == 0
             && self.spoken.last().is_empty()
             && turn.num_turns.as_ref().is_none_or(|turns| turns.as_u64() == Some(0));
@@ -144,14 +144,14 @@ impl Fold {
     }
 }
 
-/// When a limit starts anew, as claude 1.0 says it: `Claude AI usage limit reached|1763200000`.
+/// Returns when a limit resets, from the text of claude 1.0: `Claude AI usage limit reached|1763200000`.
 fn limit_until(error: &str) -> Option<String> {
     let (_, behind) = error.split_once("usage limit reached|")?;
     let digits = behind.split(|c: char| !c.is_ascii_digit()).next()?;
     rfc3339(digits.parse().ok()?)
 }
 
-/// What a person should read of a failed turn.
+/// Returns the text that people read about a failed turn.
 fn error_text(turn: &TurnResult) -> String {
     let filled = |text: &str| !text.trim().is_empty();
     let errors = turn.errors.as_ref().map(|errors| {

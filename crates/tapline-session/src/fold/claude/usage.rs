@@ -1,4 +1,4 @@
-//! What Claude Code counts, as the ledger takes it.
+//! Converts Claude Code's counts for the ledger.
 
 use tapline_protocol::claude::message::{Message, Usage};
 use tapline_protocol::claude::result::{ModelUsage, TurnResult};
@@ -29,7 +29,7 @@ impl From<&ModelUsage> for TokenCounts {
     }
 }
 
-/// What a message says of itself.
+/// Returns the usage of a message.
 pub(super) fn of_message(message: &Message) -> MessageUsage<'_> {
     MessageUsage {
         id: message.id.as_deref(),
@@ -38,7 +38,7 @@ pub(super) fn of_message(message: &Message) -> MessageUsage<'_> {
     }
 }
 
-/// What a result says that its turn, and its process so far, took.
+/// Returns the usage of a turn, and of its process so far, from its result.
 pub(super) fn of_result(turn: &TurnResult) -> ResultUsage {
     let counts = turn.usage.as_ref().map(|usage| &usage.counts);
     let searches = |usage: &Usage| usage.server_tool_use.as_ref().map_or(0, |counts| counts.web_search_requests.0);

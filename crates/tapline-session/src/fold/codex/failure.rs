@@ -1,9 +1,9 @@
-//! Why a turn of Codex's failed: all that it says of that is one text.
+//! Why a turn of Codex's failed. Codex gives only a text.
 
 use crate::text::head;
 use crate::verdict::{CONNECTION, Category, ERROR_LIMIT, of_words};
 
-/// The category of a failure with these words.
+/// Returns the category of a failure with this text.
 pub(super) fn category(text: &str) -> Category {
     let text = head(text, ERROR_LIMIT).0.to_lowercase();
     let says = |words: &[&str]| words.iter().any(|words| text.contains(words));

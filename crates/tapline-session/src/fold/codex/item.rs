@@ -1,4 +1,4 @@
-//! Codex's items: what their fields say, and the calls that they are.
+//! Codex's items: what their fields mean, and the tool calls they stand for.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use tapline_protocol::codex::{FileChange, Item};
 use tapline_protocol::control::Content;
 use tapline_protocol::{Json, Read};
 
-/// `42 events were dropped due to lag`, `dropped 42 events`
+/// Reads `42 events were dropped due to lag` or `dropped 42 events`.
 pub(super) fn dropped_events(message: &str) -> Option<u64> {
     let message = message.to_lowercase();
     if !message.contains("dropped") || !message.contains("event") {
@@ -15,7 +15,7 @@ pub(super) fn dropped_events(message: &str) -> Option<u64> {
     message.split(|c: char| !c.is_ascii_digit()).find_map(|digits| digits.parse().ok())
 }
 
-/// Adds an item's fields to those known: an empty or null value never overwrites an earlier one.
+/// Merges an item's fields into the known ones. An empty or null value never overwrites an earlier one.
 pub(super) fn merge(known: &mut Vec<(String, Json)>, news: &[(String, Json)]) {
     let places: HashMap<String, usize> = known.iter().enumerate().map(|(at, (key, _))| (key.clone(), at)).collect();
     for (key, value) in news {
@@ -37,7 +37,7 @@ fn is_empty(value: &Json) -> bool {
 /// Items that have no status of their own.
 const WITHOUT_STATUS: &[&str] = &["agent_message", "reasoning", "todo_list"];
 
-/// Whether an item did what it should.
+/// Returns whether an item succeeded.
 pub(super) fn is_ok(item: &Item, completed: bool) -> bool {
     match item.kind().as_deref() {
         Some("error") => return false,
@@ -51,7 +51,7 @@ pub(super) fn is_ok(item: &Item, completed: bool) -> bool {
     status && exit && !error
 }
 
-/// A call's name and input, in the words that policies and renderers use.
+/// Returns a call's name and input, with the names that policies and renderers use.
 pub(super) fn call_of(kind: &str, item: &Item) -> (String, Option<Json>) {
     let object = |pairs: &[(&str, Option<Json>)]| {
         let pairs = pairs.iter().filter_map(|(key, value)| Some(((*key).to_owned(), value.clone()?)));
@@ -89,7 +89,7 @@ fn object_of(pairs: &[(String, Json)]) -> Option<Json> {
     Json::parse(&String::from_utf8(text).ok()?).ok()
 }
 
-/// What came back, as text.
+/// Returns the result as text.
 pub(super) fn answer_text(item: &Item) -> String {
     let message = || item.get("error").and_then(|error| error.text_of("message"));
     let content = || {

@@ -1,14 +1,15 @@
-//! What Codex was not allowed to do. It leaves rejected calls out of its stream (seen on 0.166.0); its log on stderr has them.
+//! What Codex was not allowed to do. Codex leaves rejected calls out of its stream (seen in 0.166.0); its log on stderr
+//! has them.
 
 use crate::fold::rejected::Rejected;
 
-/// The calls that Codex's log has told of so far.
+/// The rejected calls in Codex's log so far.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     calls: Vec<Rejected>,
-    /// So many of them are in the steps.
+    /// How many of them steps have reported.
     in_steps: usize,
-    /// Somebody listens to stderr: at the end it has nothing new.
+    /// Whether stderr was read during the run, so at the end it has nothing new.
     heard: bool,
 }
 
@@ -20,13 +21,14 @@ impl Log {
         self.calls.extend(stderr.lines().filter_map(of_line).take(room));
     }
 
-    /// The calls that no step has told of yet: now they do.
+    /// Returns the calls that no step has reported yet, and marks them as reported.
     pub(super) fn news(&mut self) -> &[Rejected] {
         let from = std::mem::replace(&mut self.in_steps, self.calls.len());
         &self.calls[from..]
     }
 
-    /// All calls, and how many of them steps have told of. What was not heard while it came is taken from all of stderr.
+    /// Returns all calls, and how many of them steps have reported. If stderr was not read during the run, it is read
+    /// now.
     pub(super) fn finish(mut self, stderr: Option<&str>) -> (Vec<Rejected>, usize) {
         if let Some(stderr) = stderr.filter(|_| !self.heard) {
             self.hear(stderr);
@@ -37,7 +39,8 @@ impl Log {
 
 const LISTED: usize = 1_000;
 
-/// `2026-11-16T02:10:23Z ERROR codex_core::tools::router: error=patch rejected: writing is blocked by read-only sandbox; …`
+/// Reads a line such as `2026-11-16T02:10:23Z ERROR codex_core::tools::router: error=patch rejected: writing is blocked
+/// by read-only sandbox; …`.
 fn of_line(line: &str) -> Option<Rejected> {
     let (level, said) = line.split_once("codex_core::")?;
     if !level.contains("ERROR") {
@@ -47,7 +50,8 @@ fn of_line(line: &str) -> Option<Rejected> {
     if let Some((_, why)) = said.split_once("patch rejected: ") {
         return of("a patch", why);
     }
-    // A command that its rules forbid: `exec_command failed: CreateProcess { message: "Rejected(\"… rejected: why\")" }`
+    // A command that the rules of Codex forbid: `exec_command failed: CreateProcess { message: "Rejected(\"… rejected:
+    // why\")" }`
     if let Some((_, quoted)) = said.split_once("Rejected(") {
         let why = quoted.trim_end_matches([' ', '}', '"', ')', '\\']).trim_start_matches(['\\', '"']);
         return of("a command", why);

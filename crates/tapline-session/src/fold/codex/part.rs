@@ -1,4 +1,4 @@
-//! The part of a report that only Codex has: its items, and what it counts.
+//! The part of a report that only Codex has: its items and its counts.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -38,14 +38,14 @@ pub struct TurnCounts {
     pub failed: u64,
 }
 
-/// An item: its merged fields, and how it ended.
+/// An item: its merged fields and how it ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ItemEntry {
     /// The merged fields.
     #[serde(flatten)]
     pub fields: BTreeMap<String, Json>,
-    /// How far each event about it said that it is.
+    /// The phase that each event about the item reported.
     pub phases: Vec<Phase>,
     /// Whether it succeeded.
     pub ok: bool,
@@ -57,7 +57,7 @@ pub struct ItemEntry {
     pub todo_total: Option<usize>,
 }
 
-/// Collects it.
+/// Collects the part.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
     part: CodexPart,
@@ -114,7 +114,7 @@ impl Collected {
         }
     }
 
-    /// All of it.
+    /// Returns the part.
     pub(crate) fn finish(self) -> CodexPart {
         CodexPart { items: self.items.into_iter().map(|(item, phases)| entry(item, phases)).collect(), ..self.part }
     }

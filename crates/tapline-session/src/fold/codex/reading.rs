@@ -1,4 +1,5 @@
-//! Reads a Codex item back. By hand, because serde's flattened maps pass through a buffer that changes the agent's own JSON.
+//! Reads a Codex item back. It is written by hand, because serde's flattened maps go through a buffer that changes the
+//! agent's JSON.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -6,7 +7,7 @@ use tapline_protocol::{Json, Read as _, Value};
 
 use super::part::ItemEntry;
 
-/// From `serde_json` alone. An item may have fields that are called like ours: those that stand last are ours.
+/// Works only with `serde_json`. An item may have fields with the same names as ours; ours come last.
 impl<'de> Deserialize<'de> for ItemEntry {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let json = Json::deserialize(deserializer)?;

@@ -1,14 +1,14 @@
-//! Words as a shell expands them, as far as that can be known. Characters that no command has stand for what is not known, for a break
-//! between words and for signs that were not quoted.
+//! Expands words as a shell does, as far as possible. Reserved characters stand for unknown text, for a break between
+//! words, and for unquoted special characters.
 
 use super::super::shell::{Piece, Unreadable, Word};
 use super::{Input, VALUES, Walk};
 
-/// Any text.
+/// Stands for any text.
 pub(super) const UNKNOWN: char = '\u{fdd0}';
-/// Here one word ends and another begins.
+/// Stands for a break between two words.
 pub(super) const SPLIT: char = '\u{fdd1}';
-/// Signs that were not quoted, and what they are otherwise.
+/// Unquoted special characters, and the characters that stand for them.
 const MARKS: &[(char, char)] =
     &[('?', '\u{fdd2}'), ('*', '\u{fdd3}'), ('[', '\u{fdd4}'), ('{', '\u{fdd5}'), (',', '\u{fdd6}'), ('}', '\u{fdd7}')];
 const ONE: char = '\u{fdd2}';
@@ -17,12 +17,12 @@ const CLASS: char = '\u{fdd4}';
 const OPEN: char = '\u{fdd5}';
 const COMMA: char = '\u{fdd6}';
 const CLOSE: char = '\u{fdd7}';
-/// Texts that grow longer are not followed.
+/// Longer texts are not followed.
 const LONGEST: usize = 64 * 1024;
-/// A list in braces of more words is not, either.
+/// Longer lists in braces are not followed.
 const MOST: usize = 256;
 
-/// The text without marks, except for what is not known.
+/// Returns the text without marks, except for unknown parts.
 pub(super) fn unmarked(text: &str) -> String {
     let plain = |c| match c {
         SPLIT => ' ',
@@ -39,17 +39,17 @@ fn marked(text: &str, braces: bool) -> String {
     text.chars().map(mark).collect()
 }
 
-/// Whether it stands for names of files.
+/// Returns whether a text is a pattern for file names.
 pub(super) fn is_pattern(text: &str) -> bool {
     text.contains([ONE, ANY, CLASS])
 }
 
-/// The name that a pattern of a rule begins with, if it is one.
+/// Returns the name at the start of a rule's pattern, if it has no `*`.
 pub(in super::super) fn literal_name(pattern: &str) -> Option<&str> {
     pattern.split_whitespace().next().filter(|name| !name.contains('*'))
 }
 
-/// Whether a name with unquoted signs may be that of a file: `/bin/r?` of `rm`.
+/// Returns whether a name with unquoted special characters may match a file: `/bin/r?` may be `rm`.
 pub(in super::super) fn could_be(name: &str, file: &str) -> bool {
     let name = name.rsplit('/').next().unwrap_or_default();
     let mut signs = Vec::new();
@@ -61,7 +61,8 @@ pub(in super::super) fn could_be(name: &str, file: &str) -> bool {
     marks && fits(&signs, &file.chars().collect::<Vec<_>>())
 }
 
-/// Signs against characters; on a mismatch only the last `*` takes more, so that it takes no longer than both multiplied.
+/// Matches special characters. On a mismatch only the last `*` takes another character, so the time is at most the
+/// product of both lengths.
 fn fits(signs: &[char], text: &[char]) -> bool {
     let (mut sign, mut at, mut last) = (0, 0, None);
     while at < text.len() {
@@ -87,7 +88,7 @@ fn fits(signs: &[char], text: &[char]) -> bool {
 }
 
 impl Walk {
-    /// What a word may become: lists of fields.
+    /// Returns what a word may become: lists of fields.
     pub(super) fn fields(&mut self, word: &Word) -> Result<Vec<Vec<String>>, Unreadable> {
         let quoted = word.pieces.iter().any(|piece| matches!(piece, Piece::Text { quoted: true, .. }));
         let mut all = Vec::new();
@@ -104,12 +105,12 @@ impl Walk {
         Ok(all)
     }
 
-    /// What a word may become, with marks.
+    /// Returns what a word may become, with marks.
     pub(super) fn texts(&mut self, word: &Word) -> Result<Vec<String>, Unreadable> {
         self.pieces(&word.pieces)
     }
 
-    /// A value as it stands in a word: where it is not quoted it falls into words.
+    /// Returns a value as part of a word. Unquoted, it is split into words.
     fn unquoted(&self, value: &str) -> String {
         let between = self.variables.get("IFS").into_iter().flatten().flatten();
         let between: String = between.flat_map(|text| text.chars()).take(64).chain([' ', '\t', '\n']).collect();
@@ -157,7 +158,7 @@ impl Walk {
                         self.set(name, vec![text.clone()]);
                     }
                 }
-                // A text in quotes stands as it is; the rest falls into words below.
+                // Quoted text is used unchanged; other text is split into words below.
                 known.clone().unwrap_or_default().into_iter().chain(operands).collect()
             }
             ":+" | "+" => operands,
@@ -196,7 +197,7 @@ impl Walk {
                 }
             }
             "@" => {
-                // `${x@P}` expands the value once more.
+                // `${x@P}` expands the value again.
                 for value in known.clone().unwrap_or_default() {
                     self.expanded_text(&value)?;
                 }
@@ -207,7 +208,7 @@ impl Walk {
         Ok(if quoted { result } else { result.iter().map(|value| self.unquoted(value)).collect() })
     }
 
-    /// The values of a variable; none if it is not known.
+    /// Returns the values of a variable, or `None` if they are not known.
     fn values(&self, name: &str, index: Option<&Word>, separator: char) -> Option<Vec<String>> {
         let name = self.references.get(name).map_or(name, String::as_str);
         let join = |list: &Vec<String>| list.join(&separator.to_string());
@@ -222,7 +223,7 @@ impl Walk {
                 Ok(number) => ("@", number.checked_sub(1)?),
                 Err(_) => match index.unwrap_or("0").parse() {
                     Ok(index) => (name, index),
-                    // Which one it is, is not followed.
+                    // The index is not followed, so any element may be meant.
                     Err(_) => return Some(self.variables.get(name)?.iter().flatten().cloned().collect()),
                 },
             },
@@ -231,7 +232,7 @@ impl Walk {
     }
 }
 
-/// What a shell has set, if nobody else did.
+/// Returns the usual value of a variable that a shell sets itself.
 fn usual(name: &str) -> Option<&'static str> {
     match name {
         "IFS" => Some(" "),
@@ -240,7 +241,7 @@ fn usual(name: &str) -> Option<&'static str> {
     }
 }
 
-/// What pieces may become together.
+/// Returns what pieces may become together.
 pub(super) fn pieces(walk: &mut Walk, pieces: &[Piece]) -> Result<Vec<String>, Unreadable> {
     let mut all = vec![String::new()];
     for piece in pieces {
@@ -284,9 +285,9 @@ pub(super) fn pieces(walk: &mut Walk, pieces: &[Piece]) -> Result<Vec<String>, U
     Ok(all)
 }
 
-/// `a{b,c}` as `ab` and `ac`.
+/// Expands `a{b,c}` to `ab` and `ac`.
 fn in_braces(text: &str) -> Result<Vec<String>, Unreadable> {
-    // Without a list they are braces; so many are none, and would take long.
+    // Without a list they are plain braces. Trying each of many would take long.
     if !text.contains(COMMA) && !text.contains("..") {
         return Ok(vec![text.to_owned()]);
     }
@@ -298,7 +299,7 @@ fn in_braces(text: &str) -> Result<Vec<String>, Unreadable> {
         if done.len() + open.len() > MOST {
             return Err(Unreadable);
         }
-        // The innermost that closes first.
+        // The innermost pair that closes first.
         let close = text.char_indices().filter(|(_, c)| *c == CLOSE).find_map(|(close, _)| {
             let start = text[..close].rfind(OPEN)?;
             Some((start, close))
@@ -315,7 +316,7 @@ fn in_braces(text: &str) -> Result<Vec<String>, Unreadable> {
         } else if let Some((from, to)) = inner.split_once("..").and_then(|(from, to)| Some((one(from)?, one(to)?))) {
             open.extend((from.min(to)..=from.max(to)).rev().map(|c| format!("{before}{c}{after}")));
         } else {
-            // No list: the braces stay.
+            // It is not a list, so the braces stay.
             open.push(format!("{before}{{{inner}}}{after}"));
         }
     }

@@ -1,20 +1,21 @@
-//! Programs that run another by one of their options (`tar --to-command`, `git submodule foreach`), or in code of their own language.
+//! Programs that run another program through an option (`tar --to-command`, `git submodule foreach`) or in code of
+//! their own language.
 
 use super::wrappers::{Inner, Wrapped, given, given_texts};
 
-/// Programs that run code of their own language, and the options it comes with; a program without is its first word.
+/// Programs that run code in their own language, and the options for code. Without an option, the first word is code.
 #[rustfmt::skip]
 const INTERPRETERS: &[(&str, &str)] = &[
     ("python python2 python3 pypy pypy3", "c"), ("perl", "eE"), ("ruby", "e"), ("node nodejs bun deno", "ep"), ("php", "r"), ("lua luajit", "e"),
     ("awk gawk mawk nawk", ""), ("osascript", "e"), ("tclsh expect", "c"), ("Rscript", "e"), ("emacs", ""),
 ];
 
-/// Whether a program may run what one of its options, or one of its words, says.
+/// Returns whether a program may run the text of an option or a word.
 pub(in super::super) fn runs_by_option(name: &str) -> bool {
     name != "git" && PROGRAMS.iter().any(|(names, ..)| names.split(' ').any(|known| known == name)) || ESCAPING.contains(&name)
 }
 
-/// Names; letters and long options whose word is a command.
+/// Program names, and the short and long options whose value is a command.
 #[rustfmt::skip]
 const PROGRAMS: &[(&str, &str, &str)] = &[
     ("tar gtar bsdtar", "IF", "to-command checkpoint-action use-compress-program rsh-command info-script new-volume-script"),
@@ -24,10 +25,10 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ("concurrently tmux screen gdb lldb sed gsed git ssh", "", ""),
 ];
 
-/// Programs in which `!` gives the rest to a shell.
+/// Programs in which `!` passes the rest to a shell.
 const ESCAPING: &[&str] = &["vim", "vi", "less", "nvim", "ex", "view", "vimdiff", "ed", "dc"];
 
-/// What of its words a program may run, by an option.
+/// Returns the words that a program may run because of an option.
 pub(in super::super) fn by_option(name: &str, args: &[String]) -> Wrapped {
     let mut found = Wrapped::new();
     let text = |text: &str| Inner::Text(text.to_owned(), Vec::new());
@@ -76,12 +77,12 @@ pub(in super::super) fn by_option(name: &str, args: &[String]) -> Wrapped {
     found
 }
 
-/// What git gives to a shell. What is set with `-c` may be anything that it runs later.
+/// Finds what git passes to a shell. A setting from `-c` may be anything that git runs later.
 fn git(args: &[String], found: &mut Wrapped) {
     const LONG: &str = "exec tree-filter index-filter msg-filter env-filter commit-filter parent-filter tag-name-filter upload-pack \
                         receive-pack extcmd open-files-in-pager sendmail-cmd";
     let text = |text: &str| Inner::Text(text.trim_start_matches('!').to_owned(), Vec::new());
-    // One plain word names a value, or a program that is given nothing to do harm with.
+    // A single plain word is a value, or a program without harmful arguments.
     let may_run = |setting: &String| {
         let value = setting.split_once('=').filter(|(key, _)| !key.starts_with("user.")).map_or("", |(_, value)| value);
         value.trim().contains([' ', '/', '!'])
@@ -103,7 +104,7 @@ fn git(args: &[String], found: &mut Wrapped) {
             // `git config alias.x '!rm y'`
             _ => arg.strip_prefix('!'),
         };
-        // A value of one word names nothing that is given more.
+        // A value of one word is a program without arguments.
         found.runs.extend(setting.filter(|text| text.trim().contains(' ')).map(text));
     }
     let keys = args.windows(2).filter(|pair| pair[0] == "-c").map(|pair| &pair[1]);
@@ -111,19 +112,19 @@ fn git(args: &[String], found: &mut Wrapped) {
     found.sure &= !keys.into_iter().any(may_run) && !args.iter().any(own);
 }
 
-/// What its words may run, as code of its own language.
+/// Returns what a program's words may run as code of its own language.
 pub(super) fn in_code(name: &str, args: &[String]) -> Vec<Inner> {
     code(name, args).into_iter().map(|text| Inner::Text(text, Vec::new())).collect()
 }
 
-/// What standard input may run, as code for this program.
+/// Returns what a program's standard input may run as code.
 pub(super) fn in_input(name: &str, input: &str) -> Vec<Inner> {
     let escaped = input.lines().filter_map(|line| line.strip_prefix('!')).filter(|_| ESCAPING.contains(&name));
     let escaped = escaped.map(|text| Inner::Text(text.to_owned(), Vec::new()));
     in_code(name, &[input.to_owned()]).into_iter().chain(escaped).collect()
 }
 
-/// `1e rm x`, `s/a/rm x/e`
+/// Returns the command in a sed script such as `1e rm x` or `s/a/rm x/e`.
 fn sed(script: &str) -> Option<&str> {
     let command = script.trim_start_matches(|c: char| c.is_ascii_digit() || "$,!{ ".contains(c));
     if let Some(command) = command.strip_prefix("e ") {
@@ -134,8 +135,8 @@ fn sed(script: &str) -> Option<&str> {
     (parts.len() == 4 && parts[3].contains('e')).then(|| parts[2])
 }
 
-/// The texts in code of another language that it may give to a shell. Only where it speaks of one: a guess, which finds what is written
-/// plainly.
+/// Returns the strings in code of another language that it may pass to a shell, if it mentions one. This is a guess
+/// that finds plain cases.
 fn code(name: &str, args: &[String]) -> Vec<String> {
     let Some((_, options)) = INTERPRETERS.iter().find(|(names, _)| names.split(' ').any(|known| known == name)) else {
         return Vec::new();

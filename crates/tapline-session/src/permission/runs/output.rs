@@ -1,11 +1,11 @@
-//! What simple commands write, as far as their words say: `echo rm x | sh` runs what `echo` writes.
+//! What simple commands write, as far as the text shows: `echo rm x | sh` runs what `echo` writes.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 
 use super::Input;
 
-/// What a command writes; none if that is not known.
+/// Returns what a command writes, or `None` if it is not known.
 pub(super) fn of(name: &str, args: &[String], input: &Input) -> Option<String> {
     let given = || match input {
         Input::Known(text) => Some(text.clone()),
@@ -14,7 +14,7 @@ pub(super) fn of(name: &str, args: &[String], input: &Input) -> Option<String> {
     match name {
         "echo" => Some(echo(args)),
         "printf" => printf(args),
-        // Without a file they pass on what comes in.
+        // Without a file, they pass on their input.
         "cat" | "tee" | "head" | "tail" | "sort" | "uniq" if args.iter().all(|arg| arg.starts_with('-')) => given(),
         "tee" => given(),
         "rev" => Some(given()?.lines().map(|line| line.chars().rev().collect::<String>() + "\n").collect()),
@@ -43,7 +43,7 @@ fn printf(args: &[String]) -> Option<String> {
     let (format, mut values) = args.split_first().map(|(format, values)| (escaped(format), values.iter()))?;
     let mut written = String::new();
     let mut work = 0;
-    // The format is used again while there are values; a long one for many is not followed.
+    // The format is reused while there are values. A long format with many values is not followed.
     loop {
         work += format.len();
         if work > 256 * 1024 {
@@ -71,7 +71,7 @@ fn printf(args: &[String]) -> Option<String> {
     }
 }
 
-/// A text with its escapes read: `\x72`, `\162`, `\n`.
+/// Decodes escapes: `\x72`, `\162`, `\n`.
 fn escaped(text: &str) -> String {
     let (mut bytes, mut rest) = (Vec::new(), text);
     while let Some(at) = rest.find('\\') {
@@ -104,7 +104,7 @@ fn escaped(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// As `base64 -d` reads it: blanks do not count, and the padding may be missing.
+/// Decodes as `base64 -d` does: whitespace is ignored, and the padding may be missing.
 fn base64(text: &str) -> Option<String> {
     let letters: Vec<u8> = text.bytes().filter(|letter| !letter.is_ascii_whitespace() && *letter != b'=').collect();
     String::from_utf8(STANDARD_NO_PAD.decode(letters).ok()?).ok()

@@ -1,25 +1,26 @@
-//! Programs that run another: where in their words it stands. One row a program; what needs more than a row is below.
+//! Programs that run another program, and where it is in their words. One row per program; special cases are below.
 
 /// What a program runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) enum Inner {
     /// These words.
     Words(Vec<String>),
-    /// These words, and more from standard input; with `-I`, in place of a word.
+    /// These words with more from standard input. With `-I`, the input replaces a word.
     InputWords(Vec<String>, Option<String>),
-    /// A text, read by a shell that has these parameters.
+    /// A text that a shell with these parameters reads.
     Text(String, Vec<String>),
-    /// What standard input says, or this file.
+    /// The text on standard input, or in this file.
     Input(Option<String>),
-    /// A text in which only what is expanded is run.
+    /// A text of which only expansions are run.
     Expanded(String),
 }
 
-/// What a program runs, and whether that is sure.
+/// What a program runs, and whether that is certain.
 #[derive(Debug)]
 pub(in super::super) struct Wrapped {
     pub(in super::super) runs: Vec<Inner>,
-    /// Every option before it is known, and nothing is set for it. Otherwise another program may run than seems to.
+    /// Whether every option before the command is known and no variable is set for it. Otherwise another program may
+    /// run.
     pub(in super::super) sure: bool,
 }
 
@@ -33,24 +34,25 @@ impl Wrapped {
         self.sure &= other.sure;
     }
 
-    /// Nothing but these, and nobody knows what else.
+    /// Returns a result that is not certain: the program may run something else, too.
     fn unsure(runs: impl IntoIterator<Item = Inner>) -> Self {
         Self { runs: runs.into_iter().collect(), sure: false }
     }
 }
 
-/// What stands between a program's options and the command.
+/// What follows a program's options.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Words,
     /// The words are a text for a shell.
     Text,
-    /// Settings (`A=1`) may stand before.
+    /// Variables (`A=1`) may come before the command.
     Settings,
 }
 use Kind::{Settings, Text, Words};
 
-/// Names; short and long options that take a word; those that take none, the short ones first; how many words stand before the command.
+/// Names; short and long options that take a value; options without a value, short ones first; the number of words
+/// before the command; the kind.
 type Row = (&'static str, &'static str, &'static str, &'static str, usize, Kind);
 
 #[rustfmt::skip]
@@ -108,7 +110,7 @@ const ROWS: &[Row] = &[
     ("xargs gxargs",                "adEILnPsSRJ",     "arg-file delimiter max-args max-procs max-chars process-slot-var", "0eiloprtx null open-tty no-run-if-empty interactive verbose exit replace eof max-lines", 0, Words),
 ];
 
-/// Programs with a word of their own before the command: `uv run`, `docker exec`; rows as above.
+/// Programs with a subcommand before the command, such as `uv run` and `docker exec`, with rows as above.
 #[rustfmt::skip]
 const SUBCOMMANDS: &[(&str, &str, Row)] = &[
     ("uv poetry pipenv pdm hatch rye pixi conda mamba micromamba", "run", ("", "npCw", "name prefix with python project directory package group extra env-file", "", 0, Words)),
@@ -125,13 +127,13 @@ const SUBCOMMANDS: &[(&str, &str, Row)] = &[
     ("op doppler dotenv chamber aws-vault devbox toolbox", "run exec", ("", "", "", "", 0, Words)),
 ];
 
-/// Shells: their options, and then a file, or a text with `-c`.
+/// Shells: options first, then a file, or a text with `-c`.
 pub(in super::super) const SHELLS: &[&str] =
     &["sh", "bash", "zsh", "dash", "ksh", "ash", "mksh", "rbash", "yash", "ksh93", "rzsh"];
-/// The same with a language that is not read here.
+/// Shells whose language is not read here.
 const FOREIGN: &[&str] = &["fish", "csh", "tcsh", "nu", "xonsh", "elvish"];
 
-/// Builtins that expand what their arguments say once more.
+/// Builtins that expand their arguments again.
 const EVALUATING: &[&str] = &[
     "test",
     "[",
@@ -153,7 +155,7 @@ const EVALUATING: &[&str] = &[
     "print",
 ];
 
-/// Whether a program, or a builtin, is there to run what it is given.
+/// Returns whether a program or builtin exists to run its arguments.
 pub(in super::super) fn runs_others(name: &str) -> bool {
     const MORE: &str = "command builtin exec - coproc eval trap source . parallel rush find gfind fd fdfind su runuser sg capsh \
                         nix-shell newgrp jobs at batch bwrap start-stop-daemon nix guix distrobox";
@@ -167,7 +169,7 @@ pub(in super::super) fn runs_others(name: &str) -> bool {
         || SUBCOMMANDS.iter().any(|(names, _, _)| of(names))
 }
 
-/// Whether it may run, or evaluate, what stands for names of files among its words, or as the first of them.
+/// Returns whether a program may run or evaluate file names among its words, or as the first of them.
 pub(super) fn runs_names(name: &str, first: bool) -> bool {
     match name {
         "find" | "gfind" | "fd" | "fdfind" | "ssh" => false,
@@ -178,12 +180,12 @@ pub(super) fn runs_names(name: &str, first: bool) -> bool {
     }
 }
 
-/// `/lib64/ld-linux-x86-64.so.2 /bin/rm`
+/// Returns whether this is a dynamic loader, as in `/lib64/ld-linux-x86-64.so.2 /bin/rm`.
 fn is_loader(name: &str) -> bool {
     ["ld-linux", "ld-musl", "ld.so", "ld64.so"].iter().any(|loader| name.starts_with(loader))
 }
 
-/// What of its words a program runs: that is what it is for.
+/// Returns the words that a program runs, because that is its purpose.
 pub(in super::super) fn inner(name: &str, args: &[String]) -> Wrapped {
     let of = |list: &str, name: &str| list.split(' ').any(|known| known == name);
     let text = |text: &str| Inner::Text(text.to_owned(), Vec::new());
@@ -192,7 +194,7 @@ pub(in super::super) fn inner(name: &str, args: &[String]) -> Wrapped {
         found.add(by_row(row, args));
     }
     for (_, subcommands, row) in SUBCOMMANDS.iter().filter(|(names, _, _)| of(names, name)) {
-        // Its own options may stand before: `docker compose exec`, `kubectl -n x exec`.
+        // Global options may come first: `docker compose exec`, `kubectl -n x exec`.
         let at = args.iter().position(|arg| of(subcommands, arg));
         if let Some(at) = at.filter(|at| *at < 6) {
             found.add(by_row(row, &args[at + 1..]));
@@ -231,7 +233,7 @@ pub(in super::super) fn inner(name: &str, args: &[String]) -> Wrapped {
         }
         "parallel" | "rush" => found.add(Wrapped::unsure(parallel(args))),
         "find" | "gfind" | "fd" | "fdfind" => found.runs.extend(between(args, name)),
-        // Without a command it reads one.
+        // Without a command, it reads one.
         "ssh" if found.runs.is_empty() => found.runs.push(Inner::Input(None)),
         "nix" | "guix" | "distrobox" => {
             let from = args.iter().position(|arg| matches!(&**arg, "--" | "-c" | "--command"));
@@ -253,7 +255,7 @@ pub(in super::super) fn inner(name: &str, args: &[String]) -> Wrapped {
             let from = args.iter().position(|arg| arg == "-x");
             found.runs.extend(from.map(|at| Inner::Words(args[at + 1..].to_vec())));
         }
-        // Without what usually stands before it.
+        // Without what usually comes before it.
         "setarch" | "runcon" => {
             let words = &args[operands(args, &("", "pturl", "type user role range pid", "", 0, Words)).end..];
             found.add(Wrapped::unsure([Inner::Words(words.to_vec())]));
@@ -265,14 +267,14 @@ pub(in super::super) fn inner(name: &str, args: &[String]) -> Wrapped {
 }
 
 struct Options {
-    /// Where the first word stands that is none.
+    /// The index of the first word that is not an option.
     end: usize,
     letters: String,
-    /// All of them are in the row.
+    /// Whether all options are in the row.
     known: bool,
 }
 
-/// The options at the front.
+/// Reads the options at the front.
 fn operands(args: &[String], row: &Row) -> Options {
     let (_, short, long, flags, ..) = *row;
     let of = |list: &str, name: &str| !name.is_empty() && list.split(' ').any(|known| known == name);
@@ -286,13 +288,13 @@ fn operands(args: &[String], row: &Row) -> Options {
         } else if let Some(name) = arg.strip_prefix("--") {
             let (name, given) = name.split_once('=').map_or((name, false), |(name, _)| (name, true));
             let is_flag = of(flags, name);
-            // Its first letters do for it: `--unse X`.
+            // A prefix of a long option is enough: `--unse X`.
             let takes = !is_flag && !name.is_empty() && long.split(' ').any(|known| known.starts_with(name));
             *at += usize::from(takes && !given);
             options.known &= is_flag || of(long, name);
         } else if let Some(letters) = arg.strip_prefix(['-', '+']).filter(|letters| !letters.is_empty()) {
             let takes = letters.find(|letter: char| short.contains(letter));
-            // Its word stands behind it, or is the next.
+            // Its value follows directly, or is the next word.
             *at += usize::from(takes.is_some_and(|takes| takes + 1 == letters.len()));
             options.known &= letters[..takes.unwrap_or(letters.len())].chars().all(|letter| simple.contains(letter));
             options.letters.push_str(&letters[..takes.map_or(letters.len(), |takes| takes + 1)]);
@@ -305,7 +307,7 @@ fn operands(args: &[String], row: &Row) -> Options {
     options
 }
 
-/// `A=1`, `-EA=1`, `--env=A=1`
+/// Returns whether an argument sets a variable: `A=1`, `-EA=1`, `--env=A=1`.
 fn sets(arg: &str) -> bool {
     let value = match arg.strip_prefix("--") {
         Some(long) => long.split_once('=').map_or("", |(_, value)| value),
@@ -322,7 +324,7 @@ fn by_row(row: &Row, args: &[String]) -> Wrapped {
     while kind == Settings && args.get(at).is_some_and(|arg| arg.contains('=') || arg == "-") {
         at += 1;
     }
-    // Options may stand between: `timeout 5 -s KILL`, `docker exec NAME -- rm`.
+    // Options may come between: `timeout 5 -s KILL`, `docker exec NAME -- rm`.
     for _ in 0..before {
         at += 1;
         let more = operands(args.get(at..).unwrap_or_default(), row);
@@ -331,7 +333,7 @@ fn by_row(row: &Row, args: &[String]) -> Wrapped {
     }
     let at = at.min(args.len());
     let is_short_for = |arg: &str, long: &str| arg.len() > 2 && arg.starts_with("--") && long.starts_with(arg);
-    // A shell gets the text: `sudo -s 'rm x'`.
+    // A shell reads the text: `sudo -s 'rm x'`.
     let shell = names.starts_with("sudo")
         && (first.letters.contains(['s', 'i'])
             || args[..first.end].iter().any(|arg| is_short_for(arg, "--shell") || is_short_for(arg, "--login")));
@@ -342,13 +344,13 @@ fn by_row(row: &Row, args: &[String]) -> Wrapped {
     let rest = &args[at..];
     if let [_, less @ ..] = rest {
         runs.push(inner(rest));
-        // An option that is not known may take a word.
+        // An unknown option may take a value.
         runs.extend((!known && !less.is_empty()).then(|| inner(less)));
     }
     Wrapped { runs, sure: known && !args[..at].iter().any(|arg| sets(arg)) }
 }
 
-/// `env -S TEXT`, `env --split-string=TEXT`
+/// Finds the text of `env -S TEXT` or `env --split-string=TEXT`.
 fn split_string(args: &[String]) -> Wrapped {
     let row = ROWS.iter().find(|row| row.0.starts_with("env"));
     let end = row.map_or(args.len(), |row| operands(args, row).end);
@@ -373,7 +375,7 @@ fn shell(args: &[String]) -> Wrapped {
     const FLAGS: &str = "abcefhiklmnprstuvxBCDEHPT login norc noprofile noediting posix restricted verbose";
     let options = operands(args, &("", "oO", "rcfile init-file", FLAGS, 0, Words));
     let mut found = Wrapped::new();
-    // What it reads first; bash takes one dash for two.
+    // The file that the shell reads first. bash accepts one dash instead of two.
     for (at, arg) in args[..options.end].iter().enumerate() {
         if matches!(arg.trim_start_matches('-'), "rcfile" | "init-file") {
             found.runs.extend(args.get(at + 1).map(|file| Inner::Input(Some(file.clone()))));
@@ -393,7 +395,7 @@ fn shell(args: &[String]) -> Wrapped {
     found
 }
 
-/// What of an `xargs` command stands for the input: `-I MARK`.
+/// Returns the text that stands for the input of `xargs`: `-I MARK`.
 fn replaced(args: &[String]) -> Option<String> {
     args.iter().enumerate().find_map(|(at, arg)| match arg.strip_prefix("-I").or_else(|| arg.strip_prefix("-J")) {
         Some("") => args.get(at + 1).cloned(),
@@ -409,14 +411,15 @@ fn parallel(args: &[String]) -> Option<Inner> {
     let divide = rest.iter().position(|arg| arg.starts_with(":::")).unwrap_or(rest.len());
     let (command, given) = rest.split_at(divide);
     let given = given.get(1..).unwrap_or_default();
-    // Without a command every argument is one.
+    // Without a command, every argument is one.
     if command.is_empty() {
         return (!given.is_empty()).then(|| Inner::Text(given.join("; "), Vec::new()));
     }
     Some(Inner::InputWords(vec!["eval".to_owned(), command.join(" "), given.join(" ")], Some("{}".to_owned())))
 }
 
-/// `find … -exec COMMAND ;`, `fd … -x COMMAND`. Each word is in one command only, or a hostile one would take all memory.
+/// Finds the commands of `find … -exec COMMAND ;` and `fd … -x COMMAND`. Each word is part of one command only;
+/// otherwise a hostile command line could exhaust memory.
 fn between(args: &[String], name: &str) -> Vec<Inner> {
     let is_fd = name.starts_with("fd");
     let mut found = Vec::new();
@@ -440,7 +443,7 @@ fn find_command(arg: &str) -> Option<&str> {
     matches!(arg, "-exec" | "-execdir" | "-ok" | "-okdir").then_some("")
 }
 
-/// `-x`, `-Hx`, `-xrm`, `--exec=rm`: what of the command is in it.
+/// Returns the part of the command in an option: `-x`, `-Hx`, `-xrm`, `--exec=rm`.
 fn fd_command(arg: &str) -> Option<&str> {
     if let Some(long) = arg.strip_prefix("--exec") {
         let long = long.strip_prefix("-batch").unwrap_or(long);
@@ -468,7 +471,7 @@ fn bwrap(args: &[String]) -> Option<Inner> {
     args.get(at..).filter(|rest| !rest.is_empty()).map(|rest| Inner::Words(rest.to_vec()))
 }
 
-/// Texts for a shell, given with an option: `su -c TEXT`, `script -qcTEXT`, `npx --call=TEXT`.
+/// Returns the texts for a shell in an option: `su -c TEXT`, `script -qcTEXT`, `npx --call=TEXT`.
 pub(super) fn given(args: &[String], letters: &str, long: &str) -> Vec<Inner> {
     let texts = given_texts(args, letters, long).into_iter();
     texts.map(|text| Inner::Text(text.to_owned(), Vec::new())).collect()

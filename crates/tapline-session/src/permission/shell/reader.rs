@@ -1,4 +1,5 @@
-//! Commands: lists, pipes, compound commands, redirections and here-documents, in the order in which bash reads them.
+//! Parses commands: lists, pipes, compound commands, redirections and here-documents, in the order in which bash reads
+//! them.
 
 use std::cell::OnceCell;
 use std::rc::Rc;
@@ -15,10 +16,10 @@ pub(super) enum Until {
     Branch,
 }
 
-/// A here-document whose text has not come yet.
+/// A here-document whose text has not been read yet.
 struct Waiting {
     delimiter: String,
-    /// Its text is not expanded.
+    /// Whether its text is not expanded.
     quoted: bool,
     /// `<<-`
     strips_tabs: bool,
@@ -34,7 +35,7 @@ pub(super) struct Reader<'a> {
 }
 
 const OPERATORS: &[&str] = &["&>>", "&>", "<<<", "<<-", "<<", "<>", "<&", ">>", ">&", ">|", "<", ">"];
-/// Words that end or divide something; none begins a command.
+/// Reserved words that end or divide a command. None starts one.
 const CLOSING: &[&str] = &["then", "elif", "else", "fi", "do", "done", "esac", "}"];
 /// Builtins that take assignments as words.
 const DECLARING: &[&str] = &["declare", "typeset", "local", "export", "readonly"];
@@ -67,7 +68,7 @@ impl<'a> Reader<'a> {
         is
     }
 
-    /// There is something that nothing that is allowed has: the first of it is told.
+    /// Marks something that no allowed command has. Only the first is kept.
     pub(super) fn mark(&mut self, what: &'static str) {
         self.odd.get_or_insert(what);
     }
@@ -76,7 +77,7 @@ impl<'a> Reader<'a> {
         if self.eat(what) { Ok(()) } else { Err(Unreadable) }
     }
 
-    /// Goes one level deeper, if that is not too deep.
+    /// Goes one level deeper, unless that is too deep.
     pub(super) fn nest<T>(&mut self, read: impl FnOnce(&mut Self) -> Read<T>) -> Read<T> {
         if self.depth >= DEEPEST {
             return Err(Unreadable);
@@ -108,12 +109,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The text of a here-document, which begins here.
+    /// Reads the text of a here-document, which begins here.
     fn document(&mut self, waiting: &Waiting) -> Read<()> {
         let mut body = String::new();
         while self.at < self.text.len() {
             let mut line = self.line();
-            // A line that goes on is one with the next.
+            // A continued line is joined with the next.
             while !waiting.quoted && continues(&line) && self.at < self.text.len() {
                 line.truncate(line.len() - 2);
                 line.push_str(&self.line());
@@ -132,7 +133,7 @@ impl<'a> Reader<'a> {
         waiting.text.set(Word { raw: body, pieces }).map_err(|_| Unreadable)
     }
 
-    /// A line, with its end.
+    /// Returns a line with its newline.
     fn line(&mut self) -> String {
         let rest = self.rest();
         let line = &rest[..rest.find('\n').map_or(rest.len(), |end| end + 1)];
@@ -140,7 +141,7 @@ impl<'a> Reader<'a> {
         line.to_owned()
     }
 
-    /// A word without quotes or expansions that stands by itself: one that may be reserved.
+    /// Returns a separate word without quotes or expansions, which may be a reserved word.
     pub(super) fn bare(&self) -> &'a str {
         let rest = self.rest();
         let end = rest.find(|c: char| " \t\n;&|()<>'\"\\$`".contains(c)).unwrap_or(rest.len());
@@ -159,7 +160,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Commands up to, but without, what ends them.
+    /// Reads commands up to, but not including, what ends them.
     pub(super) fn script(&mut self, until: Until) -> Read<Script> {
         let mut script = Script::default();
         let mut wanted = false;
@@ -317,7 +318,7 @@ impl<'a> Reader<'a> {
         Ok(Some(node))
     }
 
-    /// Commands up to one of these words, and the word.
+    /// Reads commands up to one of these words, and the word.
     fn until(&mut self, words: &'static [&'static str]) -> Read<Script> {
         let script = self.script(Until::Words(words))?;
         self.at += self.bare().len();
@@ -391,7 +392,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `[[ … ]]`: its words; the operators between them do not matter here.
+    /// Reads the words of `[[ … ]]`. The operators between them do not matter here.
     fn test(&mut self) -> Read<Node> {
         let mut words = Vec::new();
         loop {
@@ -459,7 +460,7 @@ impl<'a> Reader<'a> {
             return Ok(None);
         }
         let Some(operator) = OPERATORS.iter().find(|operator| rest.starts_with(**operator)) else { return Ok(None) };
-        // dash reads `a &>f b` as `a & >f b`, and takes one digit for a number.
+        // dash reads `a &>f b` as `a & >f b`, and accepts only one digit as a number.
         if operator.starts_with('&') || prefix > 1 {
             self.mark("a redirection that shells read in different ways (`&>`, `10>`)");
         }
@@ -494,7 +495,8 @@ impl<'a> Reader<'a> {
             index = Some(Word { raw: self.text[from..self.at].to_owned(), pieces });
         }
         if !(self.eat("=") || self.eat("+=")) {
-            // It is a pattern, then, and is read again; not if commands are in it, or each level would double the time.
+            // Then it is a pattern, and is read again. This is refused if it contains commands, because each level
+            // would double the time.
             let simple = |piece: &Piece| matches!(piece, Piece::Text { .. });
             if !index.iter().flat_map(|index: &Word| &index.pieces).all(simple) {
                 return Err(Unreadable);
@@ -517,12 +519,12 @@ impl<'a> Reader<'a> {
         Ok(Some(Assign { name: name.to_owned(), index, values, raw: self.text[start..self.at].to_owned() }))
     }
 
-    /// `$(…)`, `<(…)` from behind its bracket on.
+    /// Reads `$(…)` or `<(…)` after its opening bracket.
     pub(super) fn bracketed(&mut self) -> Read<Script> {
         let outer = std::mem::take(&mut self.waiting);
         let start = self.at;
         let script = self.nest(|reader| reader.script(Until::Bracket))?;
-        // Whose text it would be that follows is not sure.
+        // It is unclear which here-document the following text belongs to.
         let unsure = !outer.is_empty() && self.text[start..self.at].contains('\n');
         if unsure || !self.waiting.is_empty() {
             return Err(Unreadable);
@@ -533,7 +535,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Whether a line ends in a backslash that is not escaped itself.
+/// Returns whether a line ends in a backslash that is not itself escaped.
 fn continues(line: &str) -> bool {
     line.strip_suffix('\n').is_some_and(|line| (line.len() - line.trim_end_matches('\\').len()) % 2 == 1)
 }
@@ -543,7 +545,7 @@ pub(super) fn is_name(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// An assignment as the word that a declaring builtin gets.
+/// Returns an assignment as a word for a declaring builtin.
 fn assigned(assign: &Assign) -> Vec<Piece> {
     let name = Piece::Text { text: format!("{}=", assign.name), quoted: true };
     let index = assign.index.iter().flat_map(|index| index.pieces.clone());

@@ -1,9 +1,9 @@
-//! Words: quotes, and everything that a shell expands in them.
+//! Parses words: quotes, and everything that a shell expands in them.
 
 use super::reader::{Reader, Until};
 use super::{Piece, Read, Unreadable, Word, read_at};
 
-/// Adds a character to the text that is being read.
+/// Adds a character to the current text.
 fn push(pieces: &mut Vec<Piece>, c: char, quoted: bool) {
     match pieces.last_mut() {
         Some(Piece::Text { text, quoted: before }) if *before == quoted => text.push(c),
@@ -12,7 +12,7 @@ fn push(pieces: &mut Vec<Piece>, c: char, quoted: bool) {
 }
 
 impl Reader<'_> {
-    /// A word, of one character at least.
+    /// Reads a word of at least one character.
     pub(super) fn word(&mut self) -> Read<Word> {
         let word = self.word_or_nothing()?;
         if word.raw.is_empty() { Err(Unreadable) } else { Ok(word) }
@@ -39,7 +39,7 @@ impl Reader<'_> {
         Ok(Word { raw: self.text[start..self.at].to_owned(), pieces })
     }
 
-    /// What is not quoted, up to and with this character: an index, a pattern, what stands behind a variable's name.
+    /// Reads unquoted pieces up to and including this character: an index, a pattern, what follows a variable's name.
     pub(super) fn pieces_until(&mut self, end: u8) -> Read<Vec<Piece>> {
         let (mut pieces, mut open) = (Vec::new(), 0usize);
         let opens = match end {
@@ -66,7 +66,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The next piece of what is not quoted.
+    /// Reads the next unquoted piece.
     fn piece(&mut self, pieces: &mut Vec<Piece>) -> Read<()> {
         let Some(c) = self.rest().chars().next() else { return Err(Unreadable) };
         self.at += c.len_utf8();
@@ -97,7 +97,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Up to the end, as in double quotes: a here-document, arithmetic.
+    /// Reads to the end as inside double quotes: a here-document, arithmetic.
     pub(super) fn quoted_text(&mut self) -> Read<Vec<Piece>> {
         let mut pieces = Vec::new();
         self.nest(|reader| reader.double_quoted(&mut pieces, None))?;
@@ -105,7 +105,7 @@ impl Reader<'_> {
     }
 
     fn double_quoted(&mut self, pieces: &mut Vec<Piece>, end: Option<char>) -> Read<()> {
-        // An empty word is one, too.
+        // An empty word is a word, too.
         pieces.push(Piece::Text { text: String::new(), quoted: true });
         loop {
             let Some(c) = self.rest().chars().next() else {
@@ -129,7 +129,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What begins with a dollar, from behind it on.
+    /// Reads an expansion after its dollar sign.
     fn dollar(&mut self, pieces: &mut Vec<Piece>, quoted: bool) -> Read<()> {
         if self.starts("((")
             && let Some(end) = self.arithmetic_end(self.at + 2)?
@@ -139,7 +139,7 @@ impl Reader<'_> {
             pieces.push(Piece::Arithmetic(word.pieces));
             return Ok(());
         }
-        // zsh: `$#x[…]`, `$=x[…]`; an index is evaluated.
+        // zsh: `$#x[…]`, `$=x[…]`. An index is evaluated.
         let behind = self.rest().trim_start_matches(['#', '+', '=', '~', '^']);
         if behind.len() < self.rest().len() && behind.starts_with(|c: char| c.is_ascii_alphanumeric() || "_@*?!$-".contains(c))
         {
@@ -182,7 +182,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// A variable's name, a number's digit or a special parameter; empty if there is none.
+    /// Reads a variable's name, a digit or a special parameter. Returns an empty text if there is none.
     fn name(&mut self) -> String {
         let rest = self.rest();
         let end = match rest.chars().next() {
@@ -196,9 +196,9 @@ impl Reader<'_> {
         rest[..end].to_owned()
     }
 
-    /// `${…}` from behind its brace on.
+    /// Reads `${…}` after its brace.
     fn braced(&mut self, quoted: bool) -> Read<Piece> {
-        // `${ command; }` gives its output.
+        // `${ command; }` is the command's output.
         if matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'|')) {
             self.eat("|");
             let script = self.script(Until::Words(&["}"]))?;
@@ -238,7 +238,7 @@ impl Reader<'_> {
             operator.push_str(first);
             self.at += takes;
             let from = self.at;
-            // Within double quotes a single one is a character of the default value.
+            // Inside double quotes, a single quote is an ordinary character of the default value.
             let plain = quoted && first.ends_with(['-', '=', '?', '+']);
             let pieces = if plain { self.default_value()? } else { self.pieces_until(b'}')? };
             operand = Some(Box::new(Word { raw: self.text[from..self.at - 1].to_owned(), pieces }));
@@ -265,7 +265,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Where the `))` stands that ends what begins here; none if brackets are closed one by one: then they are subshells.
+    /// Returns the position of the `))` that ends what begins here, or `None` if the brackets are closed one by one and
+    /// so are subshells.
     pub(super) fn arithmetic_end(&self, from: usize) -> Read<Option<usize>> {
         let bytes = self.text.as_bytes();
         let (mut at, mut open) = (from, 0usize);
@@ -294,7 +295,7 @@ impl Reader<'_> {
         Ok(Word { raw: raw.to_owned(), pieces: Reader::new(raw, self.depth + 1).quoted_text()? })
     }
 
-    /// A command in backticks, from behind the first on.
+    /// Reads a command in backticks, after the first one.
     fn backticks(&mut self, pieces: &mut Vec<Piece>, quoted: bool) -> Read<()> {
         let mut inner = String::new();
         let mut characters = self.rest().chars();
@@ -317,7 +318,7 @@ impl Reader<'_> {
     }
 }
 
-/// The text of `$'…'` from behind its first quote on, and how long it is with its last.
+/// Reads the text of `$'…'` after its first quote. Returns it with its length, including the last quote.
 fn ansi(text: &str) -> Read<(String, usize)> {
     let (mut bytes, mut characters) = (Vec::new(), text.chars());
     let push = |bytes: &mut Vec<u8>, c: char| bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
@@ -349,7 +350,7 @@ fn ansi(text: &str) -> Read<(String, usize)> {
             c => push(&mut bytes, c),
         }
     }
-    // A zero ends the string.
+    // A zero byte ends the string.
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     bytes.truncate(end);
     Ok((String::from_utf8_lossy(&bytes).into_owned(), text.len() - characters.as_str().len()))

@@ -2,12 +2,13 @@
 
 use crate::text::{one_line, visible};
 
-/// Text with the agent's own formatting. Fenced code and code spans stay as they are; a fence left open is closed.
+/// Returns text with the agent's own formatting. Fenced code and code spans stay unchanged; an open fence is closed.
 pub(in crate::render) fn prose(text: &str) -> String {
     let text = visible(text.trim_matches('\n'));
     let mut out = String::with_capacity(text.len());
     let mut fence: Option<String> = None;
-    // A backtick that an earlier line of the paragraph left open may close on any later one: then no span is sure.
+    // A backtick that an earlier line of the paragraph left open may close on any later line. Then it is not certain
+    // what is a code span.
     let mut sure = true;
     for line in text.lines() {
         if !out.is_empty() {
@@ -36,7 +37,7 @@ pub(in crate::render) fn prose(text: &str) -> String {
     out
 }
 
-/// A line without anything that runs, its code spans left alone; whether every backtick in it found its partner.
+/// Makes a line harmless, except for its code spans. Returns whether every backtick in it is paired.
 fn harmless_but_spans(line: &str, sure: bool) -> (String, bool) {
     if !sure || line.contains("\\`") {
         return (harmless(line), !line.contains('`'));
@@ -47,7 +48,7 @@ fn harmless_but_spans(line: &str, sure: bool) -> (String, bool) {
         out.push_str(&harmless(&rest[..at]));
         let run = rest[at..].len() - rest[at..].trim_start_matches('`').len();
         let (mark, behind) = rest[at..].split_at(run);
-        // The partner is a run of the same length.
+        // The closing run has the same length.
         let partner = behind
             .match_indices(mark)
             .map(|(at, _)| at)
@@ -59,8 +60,8 @@ fn harmless_but_spans(line: &str, sure: bool) -> (String, bool) {
     (out + &harmless(rest), true)
 }
 
-/// The fence that this line opens: at its very start, three or more backticks or tildes. One that is indented may
-/// belong to a list, and end with it.
+/// Returns the fence that this line opens: three or more backticks or tildes at its very start. An indented fence may
+/// belong to a list and end with it.
 fn opens(line: &str) -> Option<String> {
     let mark = line.chars().next().filter(|c| matches!(c, '`' | '~'))?;
     let length = line.chars().take_while(|c| *c == mark).count();
@@ -74,7 +75,7 @@ fn closes(line: &str, open: &str) -> bool {
     line.len() - text.len() <= 3 && rest.len() >= open.len() && rest.chars().all(|c| open.starts_with(c))
 }
 
-/// A line without HTML, entities or links that run something.
+/// Returns a line without HTML, entities, or links that run something.
 fn harmless(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     for (at, c) in line.char_indices() {
@@ -91,7 +92,7 @@ fn harmless(line: &str) -> String {
     out
 }
 
-/// Whether a link scheme ends here that a page would run.
+/// Returns whether a link scheme that a page would run ends here.
 fn runs_something(before: &str) -> bool {
     const SCHEMES: &[&str] = &["javascript", "vbscript", "data"];
     let before = before.trim_end_matches('\\');
@@ -103,7 +104,7 @@ fn runs_something(before: &str) -> bool {
     })
 }
 
-/// Text on one line, without formatting of its own.
+/// Returns text on one line, without formatting.
 pub(in crate::render) fn inline(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in harmless(&one_line(text)).chars() {
@@ -115,7 +116,7 @@ pub(in crate::render) fn inline(text: &str) -> String {
     out
 }
 
-/// A call's title: what stands in backticks becomes a code span, whatever it holds.
+/// Formats a call's title: text in backticks becomes a code span, whatever it contains.
 pub(super) fn title(text: &str) -> String {
     match text.strip_prefix('`').and_then(|text| text.strip_suffix('`')) {
         Some(code) => code_span(code),
@@ -129,7 +130,7 @@ fn code_span(code: &str) -> String {
     format!("{mark}{pad}{code}{pad}{mark}")
 }
 
-/// A fenced block that nothing inside can close.
+/// Writes a fenced block that nothing inside can close.
 pub(in crate::render) fn code_block(text: &str) -> String {
     let mark = "`".repeat(longest_run(text).max(2) + 1);
     format!("{mark}\n{}\n{mark}", visible(text))

@@ -3,59 +3,50 @@
 
 use std::collections::BTreeMap;
 
-use tapline_archive::CleanRecords;
 use tapline_protocol::{Agent, Record};
 use tapline_recording::{REDACTED, Redactor};
+use tapline_runner::Seen;
+use tapline_session::Ending;
 use tapline_session::check::{CheckReport, Checker};
 use tapline_session::permission::Decided;
 use tapline_session::policy::Violation;
 use tapline_session::step::{Step, What};
-use tapline_session::{Ending, Fold};
 
-use crate::source::CleanMessages;
+use crate::clean::{CleanMessages, CleanReading};
 
-pub(super) struct CleanReading {
-    redactor: Redactor,
-    records: CleanRecords,
-    fold: Fold,
+pub(super) struct CleanCheck {
+    reading: CleanReading,
     checker: Checker,
     /// Tool and title of each call, by its line.
     calls: BTreeMap<u64, Vec<(String, String)>>,
 }
 
-impl CleanReading {
+impl CleanCheck {
     pub(super) fn new(redactor: Redactor, agent: Option<Agent>) -> Self {
-        let (records, fold) = (CleanRecords::new(&redactor), Fold::for_agent(agent));
-        Self { redactor, records, fold, checker: Checker::default(), calls: BTreeMap::new() }
+        Self { reading: CleanReading::new(redactor, agent), checker: Checker::default(), calls: BTreeMap::new() }
     }
 
     /// Takes the next record, or what the host said.
     pub(super) fn accept(&mut self, record: Option<&Record>, steps: &[Step]) {
-        let mut clean = Vec::new();
-        if let Some(record) = record {
-            self.records.take(record.clone(), |record, _| clean.push(record));
-        } else {
-            for step in steps {
-                if let What::Prompt { text } = &step.what {
-                    self.fold.prompt(&self.redactor.text(text), step.arrived);
-                }
+        match record {
+            Some(record) => {
+                let seen = self.reading.take(record.clone());
+                self.read(&seen);
             }
+            None => drop(self.reading.sent(steps)),
         }
-        self.read(clean);
     }
 
     /// No more records come.
     pub(super) fn rest(&mut self) {
-        let mut clean = Vec::new();
-        self.records.finish(|record, _| clean.push(record));
-        self.read(clean);
+        let seen = self.reading.rest();
+        self.read(&seen);
     }
 
-    fn read(&mut self, records: Vec<Record>) {
-        for record in records {
-            let steps = self.fold.apply(&record);
-            self.checker.accept(&record, &steps);
-            for step in &steps {
+    fn read(&mut self, seen: &[Seen]) {
+        for Seen { record, steps } in seen {
+            self.checker.accept(record, steps);
+            for step in steps {
                 if let What::Call(call) = &step.what {
                     self.calls.entry(step.line).or_default().push((call.name.clone(), call.title.clone()));
                 }
@@ -65,7 +56,7 @@ impl CleanReading {
 
     /// Text that is told as a whole, without secrets.
     pub(super) fn text(&self, text: &str) -> String {
-        self.redactor.text(text).into_owned()
+        self.reading.text(text)
     }
 
     /// Names the calls as the clean lines do. A call that they do not have keeps its place and its ruling.
@@ -87,14 +78,8 @@ impl CleanReading {
 
     /// Tells what was found in the words of the clean lines.
     pub(super) fn report(self, report: &mut CheckReport, ending: &Ending) {
-        let text = |text: &String| self.redactor.text(text).into_owned();
-        let ending = Ending {
-            stderr: ending.stderr.as_ref().map(text),
-            last_message: ending.last_message.as_ref().map(text),
-            violated: ending.violated.as_ref().map(text),
-            ..ending.clone()
-        };
-        let clean = self.checker.finish(&self.fold.finish(&ending), Vec::new(), false);
+        let summary = self.reading.finish(ending);
+        let clean = self.checker.finish(&summary, Vec::new(), false);
         let mut messages = CleanMessages::default();
         for finding in clean.findings {
             messages.add(finding.code, finding.line, finding.message);
