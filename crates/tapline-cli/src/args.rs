@@ -12,6 +12,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use tapline_protocol::Agent;
+use tapline_session::Category;
 use tapline_session::render::Style;
 use tapline_session::text::visible;
 
@@ -53,6 +54,7 @@ pub(crate) enum Command {
     Doctor(Doctor),
     Completions(Completions),
     Man(Man),
+    Schema(Schema),
     Help(Help),
 }
 
@@ -80,6 +82,9 @@ pub(crate) struct Inspect {
     /// (`tapline help report` lists them)
     #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = warning_code)]
     pub(crate) fail_on: Vec<&'static str>,
+    /// Like --exit-status, and exit with 1 for a success that is not clean: short for --fail-on with every code that makes it so
+    #[arg(long)]
+    pub(crate) require_clean: bool,
     #[command(flatten)]
     pub(crate) look: Look,
     #[command(flatten)]
@@ -225,6 +230,22 @@ pub(crate) struct Man {
     pub(crate) folder: Option<PathBuf>,
 }
 
+/// Print a JSON Schema (2020-12) of what tapline writes
+#[derive(Debug, Args)]
+pub(crate) struct Schema {
+    #[arg(value_enum)]
+    pub(crate) of: Described,
+}
+
+/// What has a schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Described {
+    /// The report: `inspect --json`, `run --format report`
+    Report,
+    /// One line of `convert --to steps` and `run --format steps`
+    Steps,
+}
+
 /// Show the help of a command, or a page of the documentation
 #[derive(Debug, Args)]
 pub(crate) struct Help {
@@ -282,6 +303,15 @@ fn warning_code(text: &str) -> Result<&'static str, String> {
         let meant = tapline_session::text::nearest(text, codes.iter().copied().chain(["denied"])).or_else(begun);
         let meant = meant.map(|meant| format!("did you mean `{meant}`? ")).unwrap_or_default();
         format!("{meant}The codes are denied (short for permission-denied), {all}")
+    })
+}
+
+/// A verdict's category.
+fn category(text: &str) -> Result<Category, String> {
+    text.parse().map_err(|unknown: tapline_session::UnknownWord| {
+        let meant = tapline_session::text::nearest(text, unknown.known().iter().copied());
+        let meant = meant.map(|meant| format!("did you mean `{meant}`? ")).unwrap_or_default();
+        format!("{meant}The categories are {}", unknown.known().join(", "))
     })
 }
 

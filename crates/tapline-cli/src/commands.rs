@@ -12,6 +12,7 @@ mod inspect;
 mod man;
 mod replay;
 mod run;
+mod schema;
 mod shim;
 mod sim;
 pub(crate) mod tee;
@@ -45,6 +46,7 @@ pub(crate) fn run(command: Command) -> Result<u8> {
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions(args) => man::completions(args.shell),
         Command::Man(args) => man::run(args.folder.as_deref()),
+        Command::Schema(args) => schema::run(args.of),
         Command::Help(args) => help::run(&args),
     }
 }

@@ -2,7 +2,7 @@
 
 pub(crate) use tapline_session::exit::*;
 use tapline_session::text::one_line;
-use tapline_session::{Category, Outcome, Verdict, Warning};
+use tapline_session::{Category, Outcome, UNCLEAN_CODES, Verdict, Warning};
 
 /// What went wrong, in the words a person should read.
 pub(crate) fn failure(verdict: &Verdict) -> Option<String> {
@@ -24,24 +24,32 @@ pub(crate) struct Warned<'v> {
     pub(crate) first: &'v Warning,
     /// How many others there are.
     more: usize,
+    /// The flag that wants it so.
+    flag: &'static str,
 }
 
-/// Why a success counts as a failure: it has some of these warnings.
-pub(crate) fn warning<'v>(verdict: &'v Verdict, codes: &[&str]) -> Option<Warned<'v>> {
-    let mut found = verdict.warnings.iter().filter(|warning| codes.contains(&&*warning.code));
-    Some(Warned { first: found.next()?, more: found.count() })
+/// Why a success counts as a failure: it has one of these warnings, or with `require_clean` one that makes it not clean.
+pub(crate) fn warning<'v>(verdict: &'v Verdict, fail_on: &[&str], require_clean: bool) -> Option<Warned<'v>> {
+    let unclean = if require_clean { UNCLEAN_CODES } else { &[] };
+    let listed = |warning: &&Warning| fail_on.iter().chain(unclean).any(|code| *code == warning.code);
+    let mut found = verdict.warnings.iter().filter(listed);
+    let first = found.next()?;
+    let flag = if fail_on.contains(&&*first.code) { "--fail-on" } else { "--require-clean" };
+    Some(Warned { first, more: found.count(), flag })
 }
 
 /// The same in words.
-pub(crate) fn warned(Warned { first, more }: &Warned<'_>) -> String {
+pub(crate) fn warned(Warned { first, more, flag }: &Warned<'_>) -> String {
     let more = if *more > 0 { format!(", and {more} more") } else { String::new() };
-    format!("{}: {}{more} (--fail-on)", first.code, one_line(&first.message))
+    format!("{}: {}{more} ({flag})", first.code, one_line(&first.message))
 }
 
-/// The same for people, who may have been told the calls that were denied.
-pub(crate) fn warned_after(warning: &Warned<'_>, denials_told: bool) -> String {
-    let named = denials_told && warning.first.code == "permission-denied";
-    if named { "exit code 1, because calls were denied (--fail-on)".to_owned() } else { warned(warning) }
+/// The same for people who have been told the warning itself.
+pub(crate) fn warned_after(Warned { first, flag, .. }: &Warned<'_>) -> String {
+    match &*first.code {
+        "permission-denied" => format!("exit code 1, because calls were denied ({flag})"),
+        code => format!("exit code 1, because of {code} ({flag})"),
+    }
 }
 
 /// Ends this process by a signal, as the one that it stands for was ended. Returns only if that cannot be done.
@@ -67,7 +75,7 @@ pub(crate) fn code_of_status(status: std::process::ExitStatus) -> u8 {
 /// The table as help texts end with it.
 pub(crate) fn codes() -> String {
     let also = |code| match code {
-        FAILED => " (or --get found nothing, or --fail-on)",
+        FAILED => " (or --get found nothing, or --fail-on, --require-clean)",
         VIOLATED => " (sim, replay --strict: an expectation was not met)",
         _ => "",
     };

@@ -25,7 +25,7 @@ pub(crate) use sides::Extensions;
 
 use crate::ledger::{Ledger, LedgerBuilder};
 use crate::recent::Recent;
-use crate::step::{Level, Notice, Odd, Said, Step, Task, Turn, What};
+use crate::step::{Level, MessageInfo, Notice, Odd, Said, Step, Task, Turn, What};
 use crate::text::{count_of, head, one_line};
 use crate::unwritten::Unwritten;
 use crate::verdict::{Ending, Evidence, TextFacts, Verdict, Warnings, judge};
@@ -212,9 +212,26 @@ impl Fold {
     /// Takes the next record and returns its steps.
     pub fn apply(&mut self, record: &Record) -> Vec<Step> {
         self.count(record);
-        let mut out = Steps { record, depth: self.calls.depth_in(record.envelope.parent.as_deref()), steps: Vec::new() };
+        let depth = self.calls.depth_in(record.envelope.parent.as_deref());
+        let mut out = Steps { record, depth, message: None, steps: Vec::new() };
         self.event(&record.event, &mut out);
+        if let Some(step) = out.steps.first_mut() {
+            self.name_session(step);
+        }
         out.steps
+    }
+
+    /// Puts the session's id on a step that is the first to know it.
+    fn name_session(&mut self, step: &mut Step) {
+        let news = self.ids.news();
+        if news.is_none() && !matches!(step.what, What::Session(_)) {
+            return;
+        }
+        step.session_id = match (&step.what, self.sides.of(self.dialect.agent()).session_ids()) {
+            (_, None) => news,
+            (What::Session(info), Some(_)) => info.id.clone(),
+            (_, Some(_)) => None,
+        };
     }
 
     fn count(&mut self, record: &Record) {
@@ -326,6 +343,8 @@ impl Fold {
                 arrived: None,
                 parent: parent.clone(),
                 depth,
+                session_id: None,
+                message: None,
                 what: What::Text(said),
             }
         };
@@ -419,6 +438,8 @@ impl Fold {
 pub(crate) struct Steps<'r> {
     pub(crate) record: &'r Record,
     depth: usize,
+    /// The message that the record is a part of.
+    message: Option<Box<MessageInfo>>,
     steps: Vec<Step>,
 }
 
@@ -436,6 +457,8 @@ impl Steps<'_> {
             arrived,
             parent: self.record.envelope.parent.clone(),
             depth: self.depth,
+            session_id: None,
+            message: self.message.clone(),
             what,
         });
     }

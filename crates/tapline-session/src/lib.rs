@@ -43,6 +43,7 @@ mod recent;
 pub mod render;
 mod report;
 mod rulefile;
+pub mod schema;
 mod signals;
 pub mod step;
 pub mod text;
@@ -63,7 +64,7 @@ pub use signals::{parse_signal, signal_name};
 pub use step::{Step, What};
 pub use time::{duration, parse_moment, parse_rfc3339, rfc3339, short_duration};
 pub use unwritten::Unwritten;
-pub use verdict::{Advice, Category, Ending, Exit, ExitClass, Outcome, Retry, Verdict, WARNING_CODES, Warning};
+pub use verdict::{Advice, Category, Ending, Exit, ExitClass, Outcome, Retry, UNCLEAN_CODES, Verdict, WARNING_CODES, Warning};
 pub use words::UnknownWord;
 
 /// Checks that the README's example compiles.

@@ -1,6 +1,7 @@
 //! A step: one thing that happened, in terms that people use. Renderers, the report and the checks see only steps, so
 //! they cannot disagree. `convert --to steps` writes them; docs/STEPS.md describes them.
 
+mod message;
 pub(crate) mod pairs;
 pub(crate) mod reading;
 mod words;
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use tapline_protocol::totals::{Cost, Errors, ModelUsages, RawUsage};
 use tapline_protocol::{Agent, Json, Moment, Number};
 
+pub use message::MessageInfo;
 pub use words::{CallStatus, DeltaKind, Level, Phase};
 
 use crate::ledger::Ledger;
@@ -34,6 +36,12 @@ pub struct Step {
     pub parent: Option<String>,
     /// The nesting of sub-agents: 0 is the main thread.
     pub depth: usize,
+    /// The session's id, on the first step that knows it, and again when it changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// The message of the model that this is a part of, if more than its id is known.
+    #[serde(flatten)]
+    pub message: Option<Box<MessageInfo>>,
     /// What happened.
     #[serde(flatten)]
     pub what: What,

@@ -107,6 +107,10 @@ pub const WARNING_CODES: &[&str] = &[
     "unsupported-version",
 ];
 
+/// The codes of the [`Warning`]s that make a success not [`clean`](Verdict::clean). A success without one of them is clean.
+pub const UNCLEAN_CODES: &[&str] =
+    &["earlier-turn-failed", "permission-denied", "interactive-hang", "background-task", "stream-error"];
+
 /// Something that deserves attention, whatever the outcome.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

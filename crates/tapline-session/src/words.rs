@@ -8,6 +8,13 @@ pub struct UnknownWord {
     pub(crate) known: &'static [&'static str],
 }
 
+impl UnknownWord {
+    /// The words that are known.
+    pub fn known(&self) -> &'static [&'static str] {
+        self.known
+    }
+}
+
 impl std::fmt::Display for UnknownWord {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "`{}` is not one of {}", self.word, self.known.join(", "))

@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 
 use tapline_protocol::Agent;
 use tapline_runner::{SettingSource, UnknownSource};
+use tapline_session::Category;
 
 use super::Look;
 use crate::{agents, exit};
@@ -179,6 +180,13 @@ pub(crate) struct Shown {
     /// (`::error::` becomes `: :error::`). A script that needs the exact value can use `x=$(GITHUB_ACTIONS= tapline …)`.
     #[arg(long, value_name = "PATH", conflicts_with = "format")]
     pub(crate) get: Vec<String>,
+    /// Pass on only these, separated by commas: types of lines (assistant, result, system/init; the format is stream-json), or
+    /// steps (text, call, turn; with the format steps)
+    #[arg(long, value_name = "TYPE", value_delimiter = ',', conflicts_with = "get")]
+    pub(crate) only: Vec<String>,
+    /// Add the conversation to the result as `messages`, the prompt included; the format is json
+    #[arg(long, conflicts_with_all = ["get", "only"])]
+    pub(crate) messages: bool,
     /// Show what the agent thinks
     #[arg(long)]
     pub(crate) thinking: bool,
@@ -193,6 +201,9 @@ pub(crate) struct Shown {
     /// Write a summary in Markdown to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) summary: Option<PathBuf>,
+    /// Write the report to this file, however the run ends, whatever the format is (`tapline help report` describes it)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) look: Look,
 }
@@ -204,12 +215,14 @@ pub(crate) enum Format {
     Live,
     /// One line per step, each with its time
     Lines,
-    /// Only the answer; nothing on failure
+    /// Only the answer; nothing on failure. With --partial, the text as the agent writes it
     Text,
-    /// The result, as `claude --output-format json` prints it
+    /// The result, as `claude --output-format json` prints it; always one JSON object, however the run ends
     Json,
     /// The agent's own lines, unchanged, as they arrive
     StreamJson,
+    /// What happens, one JSON object per line as it happens (`tapline help steps`); the last line is the report
+    Steps,
     /// The report, one JSON object, however the run ends (`tapline help report` describes it)
     Report,
     /// Nothing
@@ -241,6 +254,14 @@ pub(crate) struct Ending {
     /// Retry up to N times if that can help, in the same session; after a rate limit, wait until the limit resets
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) retry: u32,
+    /// Wait this long before the first retry, and twice as long before each next one [default: 1s; 30s if the model is overloaded
+    /// or a limit is reached, and neither says for how long]. A limit that resets later is waited for
+    #[arg(long, value_name = "TIME", value_parser = duration, requires = "retry")]
+    pub(crate) retry_delay: Option<Duration>,
+    /// Retry after failures of these categories alone, separated by commas [default: rate_limit, overloaded, server, network,
+    /// no_result]
+    #[arg(long, value_name = "CATEGORY", value_delimiter = ',', value_parser = super::category, requires = "retry")]
+    pub(crate) retry_on: Vec<Category>,
     /// Check the run against the rules in this file (TOML; `tapline help policy`); stop it when it breaks one
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
@@ -248,6 +269,9 @@ pub(crate) struct Ending {
     /// lists them)
     #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = super::warning_code)]
     pub(crate) fail_on: Vec<&'static str>,
+    /// Exit with 1 for a success that is not clean: short for --fail-on with every code that makes it so
+    #[arg(long)]
+    pub(crate) require_clean: bool,
     /// Do not mark a success as `interactive` or `background_task`
     #[arg(long)]
     pub(crate) no_heuristics: bool,

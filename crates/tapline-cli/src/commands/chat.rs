@@ -76,9 +76,10 @@ fn go_on(kind: tapline_protocol::Agent, id: &str) -> String {
 
 /// The exit code of a chat that ended with this one: a success with a warning that `--fail-on` names is none.
 fn fail_on(args: &Chat, report: &Report, code: u8, denials_told: bool) -> u8 {
-    match exit::warning(&report.verdict, &args.fail_on).filter(|_| code == 0) {
+    match exit::warning(&report.verdict, &args.fail_on, false).filter(|_| code == 0) {
         Some(warning) => {
-            output::tell(&exit::warned_after(&warning, denials_told));
+            let is_told = denials_told && warning.first.code == "permission-denied";
+            output::tell(&if is_told { exit::warned_after(&warning) } else { exit::warned(&warning) });
             ci::annotate(&exit::warned(&warning));
             exit::FAILED
         }

@@ -111,8 +111,7 @@ fn array(mut source: Source, out: &mut dyn Write) -> Result<()> {
 fn result(mut source: Source, args: &Convert, out: &mut dyn Write) -> Result<()> {
     let mut outputs = if args.messages { Outputs::with_messages() } else { Outputs::default() };
     while let Some((record, steps)) = source.next()? {
-        let Some(record) = record else { continue };
-        outputs.accept(&record, &steps);
+        outputs.accept(record.as_ref(), &steps);
     }
     let (summary, ..) = source.finish();
     let printed = match args.to {

@@ -35,11 +35,11 @@ pub(crate) fn run(args: &Inspect) -> Result<u8> {
     if let Some(why) = exit::failure(&told).filter(|_| code != 0) {
         ci::annotate(&why);
     }
-    if let Some(warning) = exit::warning(&told, &args.fail_on).filter(|_| code == 0) {
+    if let Some(warning) = exit::warning(&told, &args.fail_on, args.require_clean).filter(|_| code == 0) {
         let why = exit::warned(&warning);
         // The summary itself shows the warning.
         let shown = args.get.is_empty() && !args.json;
-        output::tell(&if shown { format!("exit code 1, because of {} (--fail-on)", warning.first.code) } else { why.clone() });
+        output::tell(&if shown { exit::warned_after(&warning) } else { why.clone() });
         ci::annotate(&why);
         code = exit::FAILED;
     }

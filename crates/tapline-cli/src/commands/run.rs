@@ -3,22 +3,26 @@
 mod attempt;
 mod conclude;
 mod context;
+mod files;
+mod messages;
 pub(super) mod prepare;
 mod redaction;
+mod retrying;
 mod show;
 mod signals;
 mod stdin;
+mod typing;
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use tapline_session::Fold;
 use tapline_session::policy::PolicyChecker;
-use tapline_session::{Advice, Fold, parse_rfc3339};
 
 use crate::args::run::{Format, Run};
 use crate::commands::check::read_policy;
 use crate::{ci, config, exit, output, secrets, store};
-use attempt::{Attempt, Ended};
+use attempt::Attempt;
 use redaction::Redaction;
 use show::Show;
 use signals::{NotBegun, Signals};
@@ -38,11 +42,11 @@ async fn attempts(args: &Run) -> Result<u8> {
     let (started, started_at) = (Instant::now(), tapline_runner::now());
     let signals = Signals::listen()?;
     let until = args.ending.timeout.and_then(|timeout| started.checked_add(timeout));
-    let mut summary = tokio::select! {
-        summary = conclude::check(args) => summary?,
+    let mut files = tokio::select! {
+        files = conclude::check(args) => files?,
         // A disk that does not answer, or a pipe that nobody reads.
         why = signals::over(&signals, until) => {
-            output::fail("--summary: the file could not be opened in time; the agent was not started");
+            output::fail("--summary or --report: the file could not be opened in time; the agent was not started");
             return Ok(if why == NotBegun::Late { exit::TIMEOUT } else { signals.code().unwrap_or(exit::FAILED) });
         }
     };
@@ -80,7 +84,7 @@ async fn attempts(args: &Run) -> Result<u8> {
         };
         // An attempt that died before it said a word had the session of the one before.
         session = ended.report.session.id.clone().or(session);
-        let wait = retry_in(args, &ended, number).filter(|_| signals.code().is_none());
+        let wait = retrying::wait(&args.ending, &ended, number).filter(|_| signals.code().is_none());
         // What cannot be finished in time is not begun.
         let left = args.ending.timeout.map_or(Duration::MAX, |timeout| timeout.saturating_sub(started.elapsed()));
         if wait.is_some_and(|wait| wait >= left) {
@@ -110,37 +114,10 @@ async fn attempts(args: &Run) -> Result<u8> {
             ended.interrupt(signals.code());
         }
         let stopped = matches!(ended.code, exit::TIMEOUT | exit::INTERRUPTED | exit::TERMINATED | exit::VIOLATED);
-        let code = conclude::conclude(args, &plan, ended, &mut show, &whole.ledger(), summary.take(), &signals).await;
+        let code =
+            conclude::conclude(args, &plan, ended, &mut show, &whole.ledger(), std::mem::take(&mut files), &signals).await;
         return Ok(if flush(&mut show, &signals, stopped).await { code } else { signals.code().unwrap_or(code) });
     }
-}
-
-/// How long to wait before it is tried again; none if that cannot help, or nobody wants it.
-fn retry_in(args: &Run, ended: &Ended, number: u64) -> Option<Duration> {
-    let verdict = &ended.report.verdict;
-    if number > u64::from(args.ending.retry) || !ended.violations.is_empty() || !ended.started {
-        return None;
-    }
-    let step = u32::try_from(number - 1).unwrap_or(u32::MAX).min(5);
-    match verdict.retry.advice {
-        Advice::No => None,
-        Advice::Now => Some(Duration::from_secs(1 << step)),
-        Advice::Later => match verdict.retry.at.as_deref().and_then(parse_rfc3339) {
-            // A second more: clocks differ.
-            Some(at) => Some(Duration::from_secs(u64::try_from(at - unix_now() + 1).unwrap_or(0)).max(Duration::from_secs(1))),
-            None => Some(asked_for(ended).unwrap_or(Duration::from_secs(30 << step))),
-        },
-    }
-}
-
-/// How long the agent itself was last told to wait.
-fn asked_for(ended: &Ended) -> Option<Duration> {
-    ended.report.retries.last()?.delay_ms.as_ref()?.as_u64().map(Duration::from_millis)
-}
-
-/// This moment, in the seconds of [`parse_rfc3339`].
-fn unix_now() -> i64 {
-    tapline_runner::now().as_deref().and_then(parse_rfc3339).unwrap_or(0)
 }
 
 /// What nobody takes after a run was stopped, or after somebody is tired of waiting, is given up.

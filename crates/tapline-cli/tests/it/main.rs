@@ -44,6 +44,8 @@ mod redacting;
 mod retelling;
 #[cfg(test)]
 mod running;
+mod schemas;
+mod seeds;
 #[cfg(test)]
 mod showing;
 #[cfg(test)]

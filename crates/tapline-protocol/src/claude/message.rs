@@ -95,6 +95,11 @@ wire! {
 }
 
 impl Assistant {
+    /// Returns the model, which is in `message` or at the top level.
+    pub fn model(&self) -> Option<&String> {
+        self.message.as_ref().and_then(|message| message.model.as_ref()).or(self.model.as_ref())
+    }
+
     /// Returns the content, which is in `message` or at the top level.
     pub fn body(&self) -> &Content {
         self.message.as_ref().map_or(&self.content, |message| &message.content)

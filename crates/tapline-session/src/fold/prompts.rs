@@ -55,6 +55,15 @@ impl Fold {
         self.sends(arrived);
         let what = || What::Prompt { text: text.to_owned() };
         let line = self.stats.lines.total;
-        self.prompts.send(text).then(|| Step { line, at: None, arrived, parent: None, depth: 0, what: what() })
+        self.prompts.send(text).then(|| Step {
+            line,
+            at: None,
+            arrived,
+            parent: None,
+            depth: 0,
+            session_id: None,
+            message: None,
+            what: what(),
+        })
     }
 }

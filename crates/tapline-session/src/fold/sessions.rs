@@ -22,11 +22,20 @@ pub struct SessionFacts {
 pub(super) struct Ids {
     pub(super) list: Vec<String>,
     seen: std::collections::HashSet<String, RandomState>,
+    /// How many of them steps have named.
+    named: usize,
 }
 
 impl Ids {
     /// How many ids are listed.
     const LISTED: usize = 1 << 16;
+
+    /// Returns the newest id, if no step has named it yet.
+    pub(super) fn news(&mut self) -> Option<String> {
+        let is_new = self.named < self.list.len();
+        self.named = self.list.len();
+        self.list.last().filter(|_| is_new).cloned()
+    }
 
     /// Notes an id.
     pub(super) fn see(&mut self, id: &str) {

@@ -1,11 +1,18 @@
 //! What the agent itself would have printed in its other output modes.
 
+mod messages;
+
 use std::fmt;
 
-use tapline_protocol::{Agent, Json, Kind, Record, Value};
+use serde::Serialize;
+use tapline_protocol::{Agent, Json, Record, without_lone_surrogates};
 
 use crate::agents::profile;
+use crate::ledger::TokenCounts;
+use crate::report::Report;
 use crate::step::{Step, Turn, What};
+use crate::verdict::{Category, Outcome};
+use messages::Messages;
 
 /// Why there is nothing to print.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,12 +29,14 @@ impl fmt::Display for OutputError {
             Self::NoSuchMode(agent) => {
                 write!(f, "{} does not have this output format", agent.name())
             }
-            Self::NoResult => f.write_str("the stream has no result: the run did not end, or its last lines are missing"),
+            Self::NoResult => write!(f, "the stream has no result: {NO_RESULT}"),
         }
     }
 }
 
 impl std::error::Error for OutputError {}
+
+const NO_RESULT: &str = "the run did not end, or its last lines are missing";
 
 /// Keys of a `result` that only stream-json has.
 const STREAM_ONLY: &[&str] = &["model_usage_since_last_result"];
@@ -40,24 +49,28 @@ const STREAM_ONLY_EVENTS: &[&str] =
 #[derive(Debug, Default)]
 pub struct Outputs {
     result: Option<(String, Turn)>,
-    messages: Option<Vec<String>>,
+    messages: Option<Messages>,
 }
 
 impl Outputs {
     /// Also keeps the messages, for a document with `messages`.
     pub fn with_messages() -> Self {
-        Self { result: None, messages: Some(Vec::new()) }
+        Self { result: None, messages: Some(Messages::default()) }
     }
 
-    /// Takes the next record and its steps.
-    pub fn accept(&mut self, record: &Record, steps: &[Step]) {
+    /// Takes the next record and its steps. Steps without a record are of what was sent to the agent.
+    pub fn accept(&mut self, record: Option<&Record>, steps: &[Step]) {
         for step in steps {
-            if let What::Turn(turn) = &step.what {
-                self.result = Some((record.text().into_owned(), (**turn).clone()));
+            match (&step.what, record) {
+                (What::Turn(turn), Some(record)) => self.result = Some((record.text().into_owned(), (**turn).clone())),
+                (What::Prompt { text }, None) => self.messages.iter_mut().for_each(|messages| messages.prompt(text)),
+                _ => {}
             }
         }
-        if let Some(messages) = &mut self.messages {
-            messages.extend(messages_of(record));
+        // What the agent says again is quiet.
+        let is_again = !steps.is_empty() && steps.iter().all(|step| matches!(step.what, What::Quiet { .. }));
+        if let (Some(messages), Some(record), false) = (&mut self.messages, record, is_again) {
+            messages.accept(record);
         }
     }
 
@@ -73,8 +86,97 @@ impl Outputs {
     pub fn json(&self, agent: Option<Agent>) -> Result<String, OutputError> {
         has_documents(agent)?;
         let (line, _) = self.result.as_ref().ok_or(OutputError::NoResult)?;
-        let messages = self.messages.as_ref().map(|messages| format!("[{}]", messages.join(",")));
-        Ok(without_stream_keys(line, messages.as_deref()) + "\n")
+        Ok(without_stream_keys(line, self.messages.as_ref(), None) + "\n")
+    }
+
+    /// One JSON document, however the run ended. It is what the agent prints; if the agent printed none, or one that calls a
+    /// failed run a success, it says what the report says, in the same shape.
+    pub fn document(&self, report: &Report) -> String {
+        let failure = Failure::of(report);
+        match self.result.as_ref().filter(|_| has_documents(report.agent).is_ok()) {
+            Some((line, turn)) => without_stream_keys(line, self.messages.as_ref(), failure.filter(|_| !turn.is_error)),
+            None => {
+                let document = serde_json::to_string(&Document::of(report, failure)).unwrap_or_default();
+                without_stream_keys(&without_lone_surrogates(&document), self.messages.as_ref(), None)
+            }
+        }
+    }
+}
+
+/// Why a run failed, as a document says it.
+#[derive(Debug, Serialize)]
+struct Failure {
+    is_error: bool,
+    category: Option<Category>,
+    error: DocumentError,
+}
+
+#[derive(Debug, Serialize)]
+struct DocumentError {
+    message: String,
+    #[serde(rename = "type")]
+    kind: &'static str,
+}
+
+impl Failure {
+    fn of(report: &Report) -> Option<Self> {
+        let verdict = &report.verdict;
+        let kind = verdict.category.map_or(verdict.outcome.word(), Category::word);
+        let message = verdict.error.clone().unwrap_or_else(|| NO_RESULT.to_owned());
+        let failure = Self { is_error: true, category: verdict.category, error: DocumentError { message, kind } };
+        (verdict.outcome != Outcome::Success).then_some(failure)
+    }
+}
+
+/// A document in the shape of the agent's own.
+#[derive(Debug, Serialize)]
+struct Document<'r> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    subtype: &'static str,
+    duration_ms: Option<u64>,
+    num_turns: usize,
+    result: &'r str,
+    session_id: Option<&'r str>,
+    total_cost_usd: Option<f64>,
+    usage: DocumentUsage,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    structured_output: Option<&'r Json>,
+    #[serde(flatten)]
+    failure: Option<Failure>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    is_error: Option<bool>,
+}
+
+#[derive(Debug, Serialize)]
+struct DocumentUsage {
+    input_tokens: u64,
+    output_tokens: u64,
+    cache_creation_input_tokens: u64,
+    cache_read_input_tokens: u64,
+}
+
+impl<'r> Document<'r> {
+    fn of(report: &'r Report, failure: Option<Failure>) -> Self {
+        let TokenCounts { input, output, cache_read, cache_write, .. } = report.ledger.tokens;
+        Self {
+            kind: "result",
+            subtype: if failure.is_some() { "error_during_execution" } else { "success" },
+            duration_ms: report.run.duration_ms,
+            num_turns: report.turns.len(),
+            result: report.answer.as_deref().unwrap_or_default(),
+            session_id: report.session.id.as_deref(),
+            total_cost_usd: report.ledger.cost_usd,
+            usage: DocumentUsage {
+                input_tokens: input,
+                output_tokens: output,
+                cache_creation_input_tokens: cache_write,
+                cache_read_input_tokens: cache_read,
+            },
+            structured_output: report.structured.as_ref(),
+            is_error: failure.is_none().then_some(false),
+            failure,
+        }
     }
 }
 
@@ -93,18 +195,25 @@ pub fn verbose_item(record: &Record) -> Option<String> {
         return None;
     }
     let text = record.text();
-    Some(if kind == "result" { without_stream_keys(&text, None) } else { text.into_owned() })
+    Some(if kind == "result" { without_stream_keys(&text, None, None) } else { text.into_owned() })
 }
 
 /// Returns a result as the document modes print it: the same entries in the same order, without those that only the
 /// stream has.
-fn without_stream_keys(line: &str, messages: Option<&str>) -> String {
+fn without_stream_keys(line: &str, messages: Option<&Messages>, failure: Option<Failure>) -> String {
+    let failure = failure.and_then(|failure| serde_json::to_value(failure).ok());
+    let failure = failure.as_ref().and_then(serde_json::Value::as_object);
     let kept = Json::parse(line).ok().and_then(|json| {
         json.with(|value| {
-            let entries =
-                value.entries()?.filter(|(key, _)| !STREAM_ONLY.contains(&&**key) && (messages.is_none() || key != "messages"));
+            let is_replaced = |key: &str| {
+                STREAM_ONLY.contains(&key)
+                    || messages.is_some() && key == "messages"
+                    || failure.is_some_and(|failure| failure.contains_key(key))
+            };
+            let entries = value.entries()?.filter(|(key, _)| !is_replaced(key));
             let mut parts: Vec<_> = entries.map(|(key, value)| format!("{}:{}", quoted(&key), value.raw())).collect();
-            parts.extend(messages.map(|messages| format!("\"messages\":{messages}")));
+            parts.extend(failure.into_iter().flatten().map(|(key, value)| format!("{}:{value}", quoted(key))));
+            parts.extend(messages.map(|messages| format!("\"messages\":{}", messages.to_json())));
             Some(format!("{{{}}}", parts.join(",")))
         })
     });
@@ -113,20 +222,4 @@ fn without_stream_keys(line: &str, messages: Option<&str>) -> String {
 
 fn quoted(text: &str) -> String {
     serde_json::to_string(text).unwrap_or_default()
-}
-
-/// Returns a record's messages as type, content, and the model of an answer.
-fn messages_of(record: &Record) -> Vec<String> {
-    let read = |value: Value<'_>| {
-        if let Some(messages) = value.get("messages").and_then(Value::items) {
-            return messages.map(|message| message.raw().to_owned()).collect();
-        }
-        let kind = record.envelope.kind.as_deref().filter(|kind| matches!(*kind, "user" | "assistant"));
-        let body = value.get("message").filter(|message| message.kind() == Kind::Object).unwrap_or(value);
-        let model = body.get("model").map(|model| format!(",\"model\":{}", model.raw())).unwrap_or_default();
-        let content = body.get("content").map(Value::raw);
-        let message = kind.zip(content).map(|(kind, content)| format!("{{\"type\":\"{kind}\",\"content\":{content}{model}}}"));
-        message.into_iter().collect()
-    };
-    record.with(read).unwrap_or_default()
 }

@@ -5,7 +5,7 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use tapline_protocol::{Agent, Json, Moment};
 
-use super::{Step, What};
+use super::{MessageInfo, Step, What};
 
 /// The fields of every step. Without a kind, it is not a step.
 #[derive(Deserialize)]
@@ -18,6 +18,7 @@ struct Place {
     parent: Option<String>,
     #[serde(default)]
     depth: usize,
+    session_id: Option<String>,
     step: String,
 }
 
@@ -35,9 +36,16 @@ struct Plain {
 impl<'de> Deserialize<'de> for Step {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let json = Json::deserialize(deserializer)?;
-        let Place { line, arrived, at, parent, depth, step } = serde_json::from_str(json.as_str()).map_err(D::Error::custom)?;
+        let Place { line, arrived, at, parent, depth, session_id, step } =
+            serde_json::from_str(json.as_str()).map_err(D::Error::custom)?;
         let what = what(step, &json).map_err(D::Error::custom)?;
-        Ok(Self { line, at, arrived, parent, depth, what })
+        let message = match &what {
+            // These have a model or a usage of their own.
+            What::Session(_) | What::Turn(_) => None,
+            _ => serde_json::from_str::<MessageInfo>(json.as_str()).ok().filter(|message| *message != MessageInfo::default()),
+        };
+        let message = message.map(Box::new);
+        Ok(Self { line, at, arrived, parent, depth, session_id, message, what })
     }
 }
 

@@ -1,5 +1,6 @@
 //! The fixed words in steps: a call's status, the kind of a delta, the level of a notice, the phase of an item.
 
+use super::What;
 use crate::words::words;
 
 words! {
@@ -50,4 +51,64 @@ words! {
         /// It has ended.
         Completed = "completed",
     } else Updated
+}
+
+impl What {
+    /// The names of all kinds of steps, as `step` has them in JSON.
+    pub const NAMES: &[&str] = &[
+        "session",
+        "prompt",
+        "text",
+        "thinking",
+        "call",
+        "answer",
+        "orphan",
+        "server_call",
+        "server_answer",
+        "partial",
+        "retracted",
+        "turn",
+        "retry",
+        "rate_limit",
+        "task",
+        "hook",
+        "denied",
+        "question",
+        "progress",
+        "item",
+        "error",
+        "notice",
+        "quiet",
+        "odd",
+    ];
+
+    /// The name of its kind, as `step` has it in JSON.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Session(_) => "session",
+            Self::Prompt { .. } => "prompt",
+            Self::Text(_) => "text",
+            Self::Thinking(_) => "thinking",
+            Self::Call(_) => "call",
+            Self::Answer(_) => "answer",
+            Self::Orphan(_) => "orphan",
+            Self::ServerCall(_) => "server_call",
+            Self::ServerAnswer(_) => "server_answer",
+            Self::Partial(_) => "partial",
+            Self::Retracted { .. } => "retracted",
+            Self::Turn(_) => "turn",
+            Self::Retry(_) => "retry",
+            Self::RateLimit(_) => "rate_limit",
+            Self::Task(_) => "task",
+            Self::Hook(_) => "hook",
+            Self::Denied(_) => "denied",
+            Self::Question(_) => "question",
+            Self::Progress(_) => "progress",
+            Self::Item(_) => "item",
+            Self::Error { .. } => "error",
+            Self::Notice(_) => "notice",
+            Self::Quiet { .. } => "quiet",
+            Self::Odd(_) => "odd",
+        }
+    }
 }

@@ -199,7 +199,7 @@ fn proposals(told: &Told) -> String {
 fn outputs(told: &Told) -> String {
     let mut outputs = Outputs::with_messages();
     for (record, steps) in told.records.iter().zip(&told.steps) {
-        outputs.accept(record, steps);
+        outputs.accept(Some(record), steps);
     }
     if let Ok(json) = outputs.json(told.summary.agent) {
         assert!(serde_json::from_str::<Value>(&json).is_ok(), "{json}");

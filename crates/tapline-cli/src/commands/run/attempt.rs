@@ -162,8 +162,10 @@ impl Attempt<'_> {
     }
 
     async fn follow(&mut self, running: Running, show: &mut Show, whole: &mut Fold, recorded: Option<PathBuf>) -> Ended {
-        let paths = || self.args.shown.get.iter().map(String::as_str);
-        let wants_all = self.wants_summary() || self.plan.format == Format::Report && self.args.shown.get.is_empty();
+        let for_document = if self.plan.format == Format::Json { &["turns", "structured"][..] } else { &[] };
+        let paths = || self.args.shown.get.iter().map(String::as_str).chain(for_document.iter().copied());
+        let prints_all = matches!(self.plan.format, Format::Report | Format::Steps);
+        let wants_all = self.wants_summary() || prints_all && self.args.shown.get.is_empty();
         let collector = if wants_all { Collector::default() } else { Collector::for_paths(paths()) };
         let mut clean = self.redaction.clean(self.plan.kind, collector);
         let mut running = match wants_all {
@@ -202,7 +204,10 @@ impl Attempt<'_> {
                     }
                     violations.extend(self.check(&seen.steps, &running, show));
                 }
-                Update::Sent(steps) => clean.iter_mut().for_each(|clean| clean.sent(steps)),
+                Update::Sent(steps) => {
+                    let cleaned = clean.as_mut().map(|clean| clean.sent(steps)).unwrap_or_default();
+                    show.sent(if self.redaction.printed { &cleaned } else { steps }, elapsed);
+                }
                 Update::Stderr(line) => clean.iter_mut().for_each(|clean| clean.stderr(line)),
                 Update::Lost(what) => lost.push(what.clone()),
                 Update::Stopping(_) | Update::Left(_) | Update::Over(_) | Update::Settled(_) | Update::Trouble(_) => {}
@@ -283,7 +288,9 @@ impl Attempt<'_> {
     }
 
     fn wants_summary(&self) -> bool {
-        self.args.shown.summary.is_some() || std::env::var_os("GITHUB_STEP_SUMMARY").is_some()
+        self.args.shown.summary.is_some()
+            || self.args.shown.report.is_some()
+            || std::env::var_os("GITHUB_STEP_SUMMARY").is_some()
     }
 
     /// Says once what of the policy is most likely a mistake.

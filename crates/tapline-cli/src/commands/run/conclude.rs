@@ -11,36 +11,32 @@ use tapline_recording::{Recording, Stop, attempt_folder};
 use tapline_session::render::digest;
 use tapline_session::text::{one_line, visible};
 use tapline_session::{Advice, Category, Ledger, Outcome, Report, Run as RunFacts, Verdict};
-use tokio::task::spawn_blocking;
 
 use super::NOT_TAKEN;
 use super::attempt::Ended;
+use super::files::{EndFiles, on_disk};
 use super::prepare::Plan;
 use super::show::Show;
 use super::signals::Signals;
 use crate::args::run::{Format, Run};
 use crate::ci::Kind;
 use crate::commands::denials::Started;
-use crate::output::OutputFile;
 use crate::{exit, output, store, values};
 
+/// Warnings that stderr has in every format but `quiet`, as it has denied calls: the answer may not be what was asked for.
+const TOLD_EVERYWHERE: &[&str] = &["interactive-hang", "background-task", "max-tokens"];
+
 /// What would be found wrong only when the run is paid for.
-///
-/// Returns the summary's file where it is none that can be opened again: whoever reads a FIFO finds its end when it is closed.
-pub(super) async fn check(args: &Run) -> Result<Option<OutputFile>> {
+pub(super) async fn check(args: &Run) -> Result<EndFiles> {
     values::check(&args.shown.get)?;
-    let opened = args.shown.summary.clone().map(|path| spawn_blocking(move || OutputFile::open(&path)));
-    let summary = match opened {
-        Some(opened) => Some(opened.await.map_err(anyhow::Error::from).and_then(|opened| opened).context("--summary")?),
-        None => None,
-    };
+    let files = EndFiles::open(&args.shown).await?;
     for attempt in 2..=u64::from(args.ending.retry).min(100) + 1 {
         let further = args.kept.record.clone().map(|folder| attempt_folder(folder, attempt));
         if let Some(taken) = further.filter(|folder| folder.exists()) {
             bail!("{} already exists, and a retry would be recorded there; use another --record", taken.display());
         }
     }
-    Ok(summary.filter(|file| !file.is_regular()))
+    Ok(files)
 }
 
 /// In a CI log the agent's work is a group that can be folded.
@@ -62,7 +58,7 @@ pub(super) async fn conclude(
     mut ended: Ended,
     show: &mut Show,
     ledger: &Ledger,
-    summary: Option<OutputFile>,
+    files: EndFiles,
     signals: &Signals,
 ) -> u8 {
     let grace = args.ending.grace.max(NOT_TAKEN);
@@ -88,10 +84,10 @@ pub(super) async fn conclude(
     let mut failure = exit::failure(&told.verdict);
     let human = matches!(plan.format, Format::Live | Format::Lines) && args.shown.get.is_empty();
     match (args.shown.get.as_slice(), plan.format) {
-        ([], Format::Text) if failure.is_none() => print_text(&report, show),
-        ([], Format::Json) => print_json(&report, show),
-        ([], Format::Report) => show.line(&output::raw(&report.to_json()), Kind::Json),
-        ([], Format::Text | Format::Live | Format::Lines | Format::StreamJson | Format::Quiet) => {}
+        ([], Format::Text) => show.answer(report.answer.as_deref().filter(|_| failure.is_none())),
+        ([], Format::Json) => show.line(&output::raw(&show.outputs.document(&report)), Kind::Json),
+        ([], Format::Report | Format::Steps) => show.line(&output::raw(&report.to_json()), Kind::Json),
+        ([], Format::Live | Format::Lines | Format::StreamJson | Format::Quiet) => {}
         (paths, _) => code = print_values(&report, paths, code, show),
     }
     let asked_for = Started { whose: &args.whose, told: &args.told, extra: &args.extra };
@@ -99,8 +95,16 @@ pub(super) async fn conclude(
     let denied = show.denials.told(&asked_for, redactor.as_ref());
     denied.calls.iter().for_each(|call| show.note(call));
     denied.advice.iter().for_each(|advice| show.block(advice));
-    let warned = exit::warning(&told.verdict, &args.ending.fail_on).filter(|_| code == 0);
+    let warned = exit::warning(&told.verdict, &args.ending.fail_on, args.ending.require_clean).filter(|_| code == 0);
+    if !human {
+        // The view shows them; elsewhere nobody would know.
+        for warning in told.verdict.warnings.iter().filter(|warning| TOLD_EVERYWHERE.contains(&&*warning.code)) {
+            show.note(&format!("{}: {}", warning.code, warning.message));
+        }
+    }
     code = if warned.is_some() { exit::FAILED } else { code };
+    let wrong_input = plan.wrong_input.advice();
+    code = if wrong_input.is_some() { exit::USAGE } else { code };
     if let Some(failure) = failure.as_ref().filter(|_| plan.format != Format::Quiet) {
         match plan.format {
             Format::Text => {
@@ -110,12 +114,15 @@ pub(super) async fn conclude(
             _ if human && started => {}
             _ => show.note(failure),
         }
+        let advice = wrong_input.map(str::to_owned).or(advice);
         if let Some(advice) = advice.or_else(|| advise(told, args)) {
             show.note(&advice);
         }
     }
     if let Some(warning) = warned {
-        show.note(&exit::warned_after(&warning, !denied.calls.is_empty()));
+        let code = &*warning.first.code;
+        let is_told = !denied.calls.is_empty() && code == "permission-denied" || !human && TOLD_EVERYWHERE.contains(&code);
+        show.note(&if is_told { exit::warned_after(&warning) } else { exit::warned(&warning) });
         failure = Some(exit::warned(&warning));
     }
     if let Some(failure) = failure.as_ref().filter(|_| plan.format != Format::Quiet) {
@@ -130,53 +137,20 @@ pub(super) async fn conclude(
     if let Err(error) = job_summary(text.clone(), grace).await {
         show.note(&format!("{error:#}"));
     }
-    if let Some(path) = &args.shown.summary
-        && let Err(error) = write_summary(path.clone(), summary, text, grace, signals).await
-    {
-        show.note(&format!("--summary: {error:#}"));
-        code = if code == 0 { exit::USAGE } else { code };
+    let json = files.report.is_some().then(|| format!("{}\n", report.to_json())).unwrap_or_default();
+    for (file, text) in [(files.summary, text), (files.report, json)] {
+        if let Some(file) = file
+            && let Err(error) = file.write(text, grace, signals).await
+        {
+            show.note(&format!("{error:#}"));
+            code = if code == 0 { exit::USAGE } else { code };
+        }
     }
     if let Some(error) = show.failure() {
         show.error_line(&format!("tapline: cannot write the output: {error}"));
         code = if code == 0 { exit::USAGE } else { code };
     }
     code
-}
-
-/// Does what waits for the disk, on another thread. A disk that does not answer in time is not waited for.
-async fn on_disk(patience: Duration, work: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
-    match tokio::time::timeout(patience, spawn_blocking(work)).await {
-        Ok(done) => done?,
-        Err(_) => bail!("the disk did not respond"),
-    }
-}
-
-async fn write_summary(
-    path: PathBuf,
-    opened: Option<OutputFile>,
-    text: String,
-    grace: Duration,
-    signals: &Signals,
-) -> Result<()> {
-    let is_file = opened.is_none();
-    let name = path.display().to_string();
-    let write = move || {
-        let mut file = opened.map_or_else(|| OutputFile::open(&path), Ok)?;
-        file.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
-        file.keep()
-    };
-    if is_file {
-        return on_disk(grace, write).await.with_context(|| format!("cannot write {name}"));
-    }
-    // Whoever reads a pipe slowly may, until somebody is tired of it.
-    let tired = async {
-        signals.came().await;
-        tokio::time::sleep(NOT_TAKEN).await;
-    };
-    tokio::select! {
-        written = spawn_blocking(write) => written?,
-        () = tired => bail!("{name} has no reader"),
-    }
 }
 
 /// What was found out after the recording was closed: told to it, so that it is read as the run was told.
@@ -255,7 +229,7 @@ fn key(report: &Report) -> String {
 
 fn print_values(report: &Report, paths: &[String], code: u8, show: &mut Show) -> u8 {
     let found = values::of(report, paths);
-    for value in &found.lines {
+    for value in found.lines.iter().skip(usize::from(show.session_told)) {
         show.line(&output::raw(value), values::kind_of(value));
     }
     for why in &found.missing {
@@ -263,18 +237,6 @@ fn print_values(report: &Report, paths: &[String], code: u8, show: &mut Show) ->
         show.annotate(title(report), why);
     }
     if code == 0 && !found.missing.is_empty() { exit::FAILED } else { code }
-}
-
-fn print_text(report: &Report, show: &mut Show) {
-    let answer = report.answer.as_deref().unwrap_or_default();
-    show.line(&output::raw(answer.strip_suffix('\n').unwrap_or(answer)), Kind::Text);
-}
-
-fn print_json(report: &Report, show: &mut Show) {
-    // Without a result there is nothing to print, and the failure is told.
-    if let Ok(json) = show.outputs.json(report.agent) {
-        show.line(&output::raw(json.trim_end()), Kind::Json);
-    }
 }
 
 /// What an annotation is about.

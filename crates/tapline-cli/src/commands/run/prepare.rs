@@ -8,11 +8,13 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use tapline_runner::{Agent, Environment, Input, Limits, Options, SubAgent};
+use tapline_session::What;
 use tapline_session::permission::Permissions;
 use tapline_session::policy::unknown_mode;
-use tapline_session::render::has_documents;
+use tapline_session::text::nearest;
 
 use super::context;
+use super::messages::{Messages, WrongInput};
 use super::signals::NotBegun;
 use super::signals::Signals;
 use super::stdin::{self, Piped};
@@ -30,6 +32,8 @@ pub(super) struct Plan {
     stdin: Stdin,
     options: Options,
     permissions: Option<Permissions>,
+    /// stdin has an agent's output where messages for one were expected.
+    pub(super) wrong_input: WrongInput,
 }
 
 /// What stdin is for.
@@ -47,10 +51,14 @@ enum Stdin {
 pub(super) fn plan(args: &Run) -> Result<Plan> {
     let kind = args.whose.agent;
     let live = if output::is_capable() { Format::Live } else { Format::Lines };
-    let format = args.shown.format.unwrap_or(live);
-    if format == Format::Json && has_documents(Some(kind)).is_err() {
-        bail!("--format json: {} does not have this output; use --format report or text", kind.name());
-    }
+    let implied = match (args.shown.messages, args.shown.only.is_empty()) {
+        (true, _) => Format::Json,
+        (false, false) => Format::StreamJson,
+        (false, true) => live,
+    };
+    let format = args.shown.format.unwrap_or(implied);
+    ensure!(!args.shown.messages || format == Format::Json, "--messages goes with --format json alone");
+    check_only(&args.shown.only, format)?;
     ensure!(
         args.input.is_none() || args.ending.retry == 0,
         "--retry with --input stream-json: messages from stdin cannot be sent again"
@@ -65,7 +73,23 @@ pub(super) fn plan(args: &Run) -> Result<Plan> {
     let why = "the program that sends the messages answers the questions";
     ensure!(permissions.is_none() || args.input.is_none(), "--permissions with --input stream-json: {why}");
     let (prompt, stdin) = prompt(args)?;
-    Ok(Plan { kind, format, prompt, stdin, options, permissions })
+    Ok(Plan { kind, format, prompt, stdin, options, permissions, wrong_input: WrongInput::default() })
+}
+
+/// Refuses what `--only` cannot mean. An agent may write lines of any type; the steps are known.
+fn check_only(only: &[String], format: Format) -> Result<()> {
+    match format {
+        Format::Steps => {
+            for name in only.iter().filter(|name| !What::NAMES.contains(&name.as_str())) {
+                let meant = nearest(name, What::NAMES.iter().copied());
+                let meant = meant.map(|meant| format!("did you mean `{meant}`? ")).unwrap_or_default();
+                bail!("--only: no step is called `{name}`. {meant}The steps are {}", What::NAMES.join(", "));
+            }
+        }
+        Format::StreamJson => {}
+        _ => ensure!(only.is_empty(), "--only goes with --format stream-json or --format steps"),
+    }
+    Ok(())
 }
 
 /// Says that a permission mode is most likely a mistake: the agent itself refuses it, or a version to come knows it.
@@ -185,7 +209,9 @@ impl Plan {
             agent.options = Options { resume: Some(id), continue_last: false, fork: false, extra, ..agent.options };
         }
         agent.input = match (args.input, prompt) {
-            (Some(InputKind::StreamJson), prompt) => Input::Messages { prompt, lines: Box::pin(tokio::io::stdin()) },
+            (Some(InputKind::StreamJson), prompt) => {
+                Input::Messages { prompt, lines: Box::pin(Messages::new(tokio::io::stdin(), &self.wrong_input)) }
+            }
             (None, Some(prompt)) => Input::Prompt(prompt),
             (None, None) => Input::Nothing,
         };

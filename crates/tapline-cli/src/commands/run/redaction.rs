@@ -52,10 +52,11 @@ impl Clean {
         seen
     }
 
-    /// Takes what was sent to the agent.
-    pub(super) fn sent(&mut self, steps: &[Step]) {
+    /// Takes what was sent to the agent, and gives it back clean.
+    pub(super) fn sent(&mut self, steps: &[Step]) -> Vec<Step> {
         let prompts = self.reading.sent(steps);
         self.collect(&prompts);
+        prompts
     }
 
     /// Takes a line of stderr, which is clean.

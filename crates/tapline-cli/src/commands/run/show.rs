@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use tapline_protocol::Record;
 use tapline_recording::Redactor;
 use tapline_runner::{Seen, StopReason, Update, now};
 use tapline_session::render::{Format as Rendering, Outputs, Render, Status, TerminalOptions};
@@ -11,6 +12,7 @@ use tapline_session::text::{one_line, visible};
 use tapline_session::{Summary, duration};
 
 use super::redaction::Redaction;
+use super::typing::Typing;
 use crate::args::run::{Ending, Format, Run};
 use crate::ci::Kind;
 use crate::clock;
@@ -25,6 +27,14 @@ pub(super) struct Show {
     format: Format,
     /// One value is wanted, and nothing else.
     only_value: bool,
+    /// The first value that is wanted is the session's id: it is printed as soon as it is known.
+    wants_session: bool,
+    /// It was printed.
+    pub(super) session_told: bool,
+    /// The kinds of lines or steps that are passed on; all if empty.
+    only: Vec<String>,
+    /// The text that is typed as it comes, if it is.
+    typing: Option<Typing>,
     label: Option<String>,
     out: Sink,
     err: Sink,
@@ -73,18 +83,26 @@ impl Show {
         let live = format == Format::Live && output::is_capable() && !only_value;
         let terminal = view::options(args.shown.look);
         let options = TerminalOptions { thinking: args.shown.thinking, partial: live || args.told.partial, live, ..terminal };
-        let rendering = if format == Format::Live { Rendering::Terminal(options) } else { Rendering::Lines(options) };
+        let rendering = match format {
+            Format::Live => Rendering::Terminal(options),
+            Format::Steps => Rendering::Steps,
+            _ => Rendering::Lines(options),
+        };
         let (out, err) = Sink::both();
         Self {
             format,
             only_value,
+            wants_session: args.shown.get.first().is_some_and(|path| path == "session.id"),
+            session_told: false,
+            only: args.shown.only.clone(),
+            typing: (format == Format::Text && args.told.partial && !only_value).then(Typing::default),
             label: args.shown.label.as_deref().map(one_line),
             out,
             err,
             renderer: rendering.renderer(),
             live,
             status: Status::default(),
-            outputs: Outputs::default(),
+            outputs: if args.shown.messages { Outputs::with_messages() } else { Outputs::default() },
             denials: Denials::default(),
             // A simulated model bills nobody.
             key_known: std::env::var_os("TAPLINE_SIM_KEY").is_some()
@@ -98,8 +116,9 @@ impl Show {
 
     /// The same for the next attempt: what was said of the run is said.
     pub(super) fn again(&mut self, args: &Run, kind: tapline_protocol::Agent, redaction: &Redaction) {
-        let (denials, key_known) = (std::mem::take(&mut self.denials), self.key_known);
-        *self = Self { denials, key_known, ..Self::new(args, self.format, kind, redaction) };
+        let (denials, typing) = (std::mem::take(&mut self.denials), self.typing.take());
+        let (key_known, session_told) = (self.key_known, self.session_told);
+        *self = Self { denials, typing, key_known, session_told, ..Self::new(args, self.format, kind, redaction) };
     }
 
     /// Which clock has stopped the agent, and after how long.
@@ -122,15 +141,28 @@ impl Show {
             self.hear(step);
         }
         for seen in printed {
-            if self.format == Format::StreamJson && !self.only_value {
+            if self.format == Format::StreamJson && !self.only_value && self.passes(&seen.record) {
                 self.out.put(output::raw_bytes(&seen.record.bytes).as_ref(), Kind::Json);
             }
             if self.format == Format::Json {
-                self.outputs.accept(&seen.record, &seen.steps);
+                self.outputs.accept(Some(&seen.record), &seen.steps);
             }
-            if self.is_human() {
-                seen.steps.iter().for_each(|step| self.draw(step, elapsed));
-            }
+            seen.steps.iter().for_each(|step| self.put(step, elapsed));
+        }
+    }
+
+    /// Whether a line is passed on: by its type, or `type/subtype`.
+    fn passes(&self, record: &Record) -> bool {
+        let Some(kind) = record.envelope.kind.as_deref() else { return self.only.is_empty() };
+        self.only.is_empty() || self.only.iter().any(|only| only == kind || record.tag().is_some_and(|tag| *only == tag))
+    }
+
+    /// Prompts were sent to the agent.
+    pub(super) fn sent(&mut self, steps: &[Step], elapsed: Duration) {
+        match self.format {
+            Format::Json => self.outputs.accept(None, steps),
+            Format::Steps => steps.iter().for_each(|step| self.put(step, elapsed)),
+            Format::Live | Format::Lines | Format::Text | Format::StreamJson | Format::Report | Format::Quiet => {}
         }
     }
 
@@ -177,6 +209,25 @@ impl Show {
             _ => {}
         }
         self.denials.accept(step);
+    }
+
+    /// Puts out a step in the format that was asked for.
+    fn put(&mut self, step: &Step, elapsed: Duration) {
+        if let Some(id) = step.session_id.as_ref().filter(|_| self.wants_session && !self.session_told) {
+            self.session_told = true;
+            self.line(&output::raw(id), Kind::Text);
+        }
+        if let Some(text) = self.typing.as_mut().and_then(|typing| typing.step(step)) {
+            self.write(output::raw(&text).as_bytes());
+        }
+        let passes = self.only.is_empty() || self.only.iter().any(|only| only == step.what.name());
+        if self.format == Format::Steps && !self.only_value && passes {
+            let line = self.renderer.step(step);
+            self.out.put(output::raw(&line).as_bytes(), Kind::Json);
+        }
+        if self.is_human() {
+            self.draw(step, elapsed);
+        }
     }
 
     fn draw(&mut self, step: &Step, elapsed: Duration) {
@@ -309,6 +360,15 @@ impl Show {
             self.write_lines(&text);
         }
         self.flush();
+    }
+
+    /// The answer, if there is one and it was not typed as it came.
+    pub(super) fn answer(&mut self, answer: Option<&str>) {
+        let typed = self.typing.take().unwrap_or_default();
+        self.write(typed.line_end().as_bytes());
+        if let Some(answer) = answer.filter(|answer| !typed.has(answer)) {
+            self.line(&output::raw(answer.strip_suffix('\n').unwrap_or(answer)), Kind::Text);
+        }
     }
 
     /// A line on stdout.

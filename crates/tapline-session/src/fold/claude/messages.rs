@@ -1,7 +1,7 @@
 //! What Claude says and calls: messages, tool calls and their results.
 
 use tapline_protocol::claude::content::{Block, Content, ToolResult, ToolUse};
-use tapline_protocol::claude::message::{Assistant, User};
+use tapline_protocol::claude::message::{Assistant, RawUsage, User};
 use tapline_protocol::claude::partial::{Partial as WirePartial, StreamEvent};
 use tapline_protocol::claude::system::{ModelRefusal, PermissionDenied};
 use tapline_protocol::{Envelope, Json, Kind, Record, Value};
@@ -12,7 +12,9 @@ use crate::call::describe;
 use crate::fold::threads::Early;
 use crate::fold::{Fold, Steps};
 use crate::recent::hash;
-use crate::step::{Answer, Call, CallStatus, DeltaKind, Level, Partial, Said, ServerAnswer, ServerCall, Step, What};
+use crate::step::{
+    Answer, Call, CallStatus, DeltaKind, Level, MessageInfo, Partial, Said, ServerAnswer, ServerCall, Step, What,
+};
 
 /// How much of an unfinished message is kept.
 const TYPED_KEPT: usize = 1 << 20;
@@ -47,6 +49,7 @@ impl Fold {
             self.turns.elapsed.begin(out.record.arrived);
         }
         let id = event.message.as_ref().and_then(|message| message.id.as_ref());
+        out.message = message_info(event);
         let blocks = event.body().blocks();
         let prints: Vec<u64> = blocks.iter().map(print_of).collect();
         let Envelope { parent, uuid, .. } = &out.record.envelope;
@@ -318,6 +321,16 @@ impl Fold {
         };
         out.push(What::Partial(part));
     }
+}
+
+/// Returns what a step says of its message, if there is something to say.
+fn message_info(event: &Assistant) -> Option<Box<MessageInfo>> {
+    let (model, message) = (event.model().cloned(), event.message.as_ref());
+    let stop_reason = message.and_then(|message| message.stop_reason.clone());
+    let usage = message.and_then(|message| message.usage.clone());
+    let usage = usage.map(|counts| RawUsage { counts, others: Vec::new() });
+    let is_something = model.is_some() || stop_reason.is_some() || usage.is_some();
+    is_something.then(|| Box::new(MessageInfo { model, stop_reason, usage }))
 }
 
 /// Returns whether a tool result without an error flag reports an error.

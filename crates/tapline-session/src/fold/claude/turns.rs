@@ -22,6 +22,9 @@ impl Fold {
             match kind.as_deref() {
                 Some("assistant") => {
                     if let Some(event) = message.with(Assistant::read).flatten() {
+                        // A document has no start of the session that names it.
+                        let model = &mut self.session.info.setup.model;
+                        *model = model.take().or_else(|| event.model().cloned());
                         self.assistant(&event, out);
                     }
                 }

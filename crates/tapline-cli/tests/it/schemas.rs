@@ -1,0 +1,116 @@
+//! The JSON Schemas of the report and of steps hold for everything that tapline writes, and describe every key of it.
+
+use jsonschema::Validator;
+use serde_json::{Value, json};
+
+use crate::running::run_command;
+use crate::tapline::{Ran, fixture, ran, streams, tapline};
+
+fn schema(of: &str) -> Value {
+    let printed = tapline(&["schema", of]);
+    assert_eq!((printed.code, printed.err.as_str()), (0, ""));
+    serde_json::from_str(&printed.out).unwrap()
+}
+
+/// The same schema without room for keys that it does not describe. Other versions may write more; this one may not.
+fn strict(mut schema: Value) -> Validator {
+    close(&mut schema, "");
+    jsonschema::validator_for(&schema).unwrap()
+}
+
+fn close(schema: &mut Value, name: &str) {
+    match schema {
+        Value::Array(items) => items.iter_mut().for_each(|item| close(item, "")),
+        Value::Object(keys) => {
+            for (key, value) in keys.iter_mut() {
+                match (key.as_str(), value) {
+                    ("$defs" | "properties", Value::Object(named)) => {
+                        named.iter_mut().for_each(|(name, value)| close(value, name));
+                    }
+                    (_, value) => close(value, ""),
+                }
+            }
+            // A usage has further keys of the agent's. What a kind of step has comes beside what all have.
+            let is_open = name == "usage" || name.starts_with("step_");
+            if keys.contains_key("properties") && keys.contains_key("type") && !is_open {
+                keys.insert("unevaluatedProperties".to_owned(), json!(false));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn errors(validator: &Validator, value: &Value) -> Vec<String> {
+    validator.iter_errors(value).map(|error| format!("{}: {error}", error.instance_path())).collect()
+}
+
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn every_report_and_every_step_is_what_its_schema_says() {
+    let (report, step) = (strict(schema("report")), strict(schema("steps")));
+    let documents = ["claude-2.1.325/json.jsonl", "claude-2.1.325/jsonverbose.jsonl"].map(fixture);
+    for path in streams().into_iter().chain(documents) {
+        let name = path.to_str().unwrap();
+        let inspected = tapline(&["inspect", "--json", name]);
+        assert_eq!(errors(&report, &parsed(&inspected.out)), Vec::<String>::new(), "{name}");
+        for line in tapline(&["convert", "--to", "steps", name]).out.lines() {
+            assert_eq!(errors(&step, &parsed(line)), Vec::<String>::new(), "{name}: {line}");
+        }
+    }
+}
+
+#[test]
+fn so_are_those_of_a_run_however_it_ends() {
+    let (report, step) = (strict(schema("report")), strict(schema("steps")));
+    let run = |mode: &str, args: &[&str]| -> Ran { ran(run_command(mode, args).output().unwrap()) };
+    for (mode, more) in [
+        ("ok", &[][..]),
+        ("no-result", &[]),
+        ("malformed", &[]),
+        ("denied", &[]),
+        ("two-turns", &[]),
+        ("hang", &["--timeout", "300ms"]),
+    ]
+    .into_iter()
+    .chain([("declined", &["--agent", "codex"][..])])
+    {
+        let ended = run(mode, &[&["--format", "steps"], more].concat());
+        let mut lines: Vec<_> = ended.out.lines().map(parsed).collect();
+        assert_eq!(errors(&report, &lines.pop().unwrap()), Vec::<String>::new(), "{mode}");
+        for line in lines {
+            assert_eq!(errors(&step, &line), Vec::<String>::new(), "{mode}: {line}");
+        }
+    }
+}
+
+#[test]
+fn a_mistake_is_found() {
+    let (report, step) = (strict(schema("report")), strict(schema("steps")));
+    let inspected = tapline(&["inspect", "--json", fixture("claude-2.1.325/multi.jsonl").to_str().unwrap()]);
+    let good = parsed(&inspected.out);
+    for (pointer, wrong) in [
+        ("/verdict/outcome", json!("fine")),
+        ("/ledger/tokens/input", json!("3")),
+        ("/session", json!({})),
+        ("/verdict/retry", json!({"advice": "no", "at": null, "news": 1})),
+        ("/turns/0/usage", json!(null)),
+    ] {
+        let mut bad = good.clone();
+        *bad.pointer_mut(pointer).unwrap() = wrong;
+        assert!(!errors(&report, &bad).is_empty(), "{pointer}");
+    }
+    for bad in [
+        json!({"line": 1, "depth": 0}),
+        json!({"line": 1, "depth": 0, "step": "text"}),
+        json!({"line": 1, "depth": 0, "step": "prompt", "text": "x", "news": 1}),
+        json!({"line": 1, "depth": 0, "step": "answer", "id": null, "status": "fine", "text": "", "is_error": false, "block": 0}),
+    ] {
+        assert!(!errors(&step, &bad).is_empty(), "{bad}");
+    }
+    // Another version's step is no mistake.
+    let other = jsonschema::validator_for(&schema("steps")).unwrap();
+    assert!(other.is_valid(&json!({"line": 1, "depth": 0, "step": "dance", "with": "wolves"})));
+}

@@ -1,0 +1,87 @@
+//! The conversation as a list of messages: type, content, and the model of an answer. An agent writes a message in pieces; here it
+//! is whole again.
+
+use tapline_protocol::{Kind, Record, Value};
+
+/// The messages so far.
+#[derive(Debug, Default)]
+pub(super) struct Messages(Vec<Message>);
+
+#[derive(Debug, Default)]
+struct Message {
+    /// The model's own id of it.
+    id: Option<String>,
+    /// `user` or `assistant`; empty if `content` is the whole message, as a document had it.
+    kind: &'static str,
+    /// Its blocks, or one value that is no list.
+    content: Vec<String>,
+    is_list: bool,
+    /// More keys, each with a comma before it.
+    more: String,
+}
+
+impl Messages {
+    /// Takes a prompt that was sent to the agent.
+    pub(super) fn prompt(&mut self, text: &str) {
+        let content = vec![serde_json::to_string(text).unwrap_or_default()];
+        self.0.push(Message { kind: "user", content, ..Message::default() });
+    }
+
+    /// Takes the next record.
+    pub(super) fn accept(&mut self, record: &Record) {
+        let kind = match record.envelope.kind.as_deref() {
+            Some("user") => "user",
+            Some("assistant") => "assistant",
+            _ => "",
+        };
+        record.with(|value| {
+            if let Some(messages) = value.get("messages").and_then(Value::items) {
+                let whole = messages.map(|message| Message { content: vec![message.raw().to_owned()], ..Message::default() });
+                self.0.extend(whole);
+            } else if !kind.is_empty() {
+                let body = value.get("message").filter(|message| message.kind() == Kind::Object).unwrap_or(value);
+                self.piece(kind, record.envelope.parent.as_deref(), body);
+            }
+        });
+    }
+
+    fn piece(&mut self, kind: &'static str, parent: Option<&str>, body: Value<'_>) {
+        let Some(content) = body.get("content") else { return };
+        let blocks: Option<Vec<String>> = content.items().map(|blocks| blocks.map(|block| block.raw().to_owned()).collect());
+        let id = body.get("id").and_then(Value::as_str).map(|id| id.into_owned());
+        let same = |message: &&mut Message| message.kind == kind && id.is_some() && message.id == id && message.is_list;
+        if let Some(blocks) = &blocks
+            && let Some(earlier) = self.0.iter_mut().rev().find(same)
+        {
+            // Some versions write all blocks so far, others only the new ones.
+            let known = if blocks.starts_with(&earlier.content) { earlier.content.len() } else { 0 };
+            earlier.content.extend_from_slice(&blocks[known..]);
+            return;
+        }
+        let mut more = body.get("model").map(|model| format!(",\"model\":{}", model.raw())).unwrap_or_default();
+        if let Some(parent) = parent {
+            more += &format!(",\"parent_tool_use_id\":{}", serde_json::to_string(parent).unwrap_or_default());
+        }
+        let is_list = blocks.is_some();
+        let content = blocks.unwrap_or_else(|| vec![content.raw().to_owned()]);
+        self.0.push(Message { id, kind, content, is_list, more });
+    }
+
+    /// All of them, as a JSON array.
+    pub(super) fn to_json(&self) -> String {
+        let messages: Vec<_> = self.0.iter().map(Message::to_json).collect();
+        format!("[{}]", messages.join(","))
+    }
+}
+
+impl Message {
+    fn to_json(&self) -> String {
+        let Self { kind, is_list, more, .. } = self;
+        let content = self.content.join(",");
+        match (*kind, is_list) {
+            ("", _) => content,
+            (kind, true) => format!("{{\"type\":\"{kind}\",\"content\":[{content}]{more}}}"),
+            (kind, false) => format!("{{\"type\":\"{kind}\",\"content\":{content}{more}}}"),
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! The message of the model that a step is a part of.
+
+use serde::{Deserialize, Serialize};
+use tapline_protocol::totals::RawUsage;
+
+/// What is known of a message of the model beside its id. Each of its blocks is a step, and each of these has all of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct MessageInfo {
+    /// The model that wrote it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Why it ended; `None` if it had not ended when the agent wrote this block.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_reason: Option<String>,
+    /// Its tokens. All blocks of a message repeat them, and the output is what was written so far: do not add them up, the ledger
+    /// has the sums.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<RawUsage>,
+}
