@@ -3,6 +3,7 @@
 
 mod message;
 pub(crate) mod pairs;
+mod partial;
 pub(crate) mod reading;
 mod words;
 
@@ -12,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use tapline_protocol::totals::{Cost, Errors, ModelUsages, RawUsage};
 use tapline_protocol::{Agent, Json, Moment, Number};
 
-pub use message::MessageInfo;
+pub use message::{MessageInfo, MessageUsage};
+pub use partial::Partial;
 pub use words::{CallStatus, DeltaKind, Level, Phase};
 
 use crate::ledger::Ledger;
@@ -39,12 +41,12 @@ pub struct Step {
     /// The session's id, on the first step that knows it, and again when it changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// The message of the model that this is a part of, if more than its id is known.
-    #[serde(flatten)]
-    pub message: Option<Box<MessageInfo>>,
     /// What happened.
     #[serde(flatten)]
     pub what: What,
+    /// The message of the model that this is a part of, if more than its id is known.
+    #[serde(flatten)]
+    pub message: Option<Box<MessageInfo>>,
 }
 
 /// What happened. New variants may be added.
@@ -279,57 +281,6 @@ pub struct ServerAnswer {
     pub tool_use_id: Option<String>,
     /// The result.
     pub content: Option<Json>,
-}
-
-/// A part of a message that is still being written.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "part", rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Partial {
-    /// A message starts.
-    MessageStart {
-        /// The id of the message.
-        message_id: Option<String>,
-    },
-    /// A block starts.
-    BlockStart {
-        /// The index of the block in the message.
-        #[serde(default)]
-        index: u64,
-        /// `text`, `thinking`, `tool_use`, …
-        #[serde(default)]
-        kind: String,
-        /// The tool, if it is a call.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        name: Option<String>,
-    },
-    /// Text is added to a block.
-    Delta {
-        /// The index of the block in the message.
-        #[serde(default)]
-        index: u64,
-        /// The kind of delta.
-        #[serde(default)]
-        kind: DeltaKind,
-        /// The added text.
-        #[serde(default)]
-        text: String,
-    },
-    /// A block ends.
-    BlockStop {
-        /// The index of the block in the message.
-        #[serde(default)]
-        index: u64,
-    },
-    /// Why the message ends, and its usage.
-    MessageDelta {
-        /// Why the message ended.
-        stop_reason: Option<String>,
-        /// The output tokens.
-        output_tokens: Option<u64>,
-    },
-    /// The message ends.
-    MessageStop,
 }
 
 /// A turn that has ended, from its `result`. It is an entry of the report's `turns[]`.

@@ -40,8 +40,8 @@ impl<'de> Deserialize<'de> for Step {
             serde_json::from_str(json.as_str()).map_err(D::Error::custom)?;
         let what = what(step, &json).map_err(D::Error::custom)?;
         let message = match &what {
-            // These have a model or a usage of their own.
-            What::Session(_) | What::Turn(_) => None,
+            // These have a model, a usage or a stop reason of their own.
+            What::Session(_) | What::Turn(_) | What::Partial(_) => None,
             _ => serde_json::from_str::<MessageInfo>(json.as_str()).ok().filter(|message| *message != MessageInfo::default()),
         };
         let message = message.map(Box::new);

@@ -1,7 +1,7 @@
 //! What Claude says and calls: messages, tool calls and their results.
 
 use tapline_protocol::claude::content::{Block, Content, ToolResult, ToolUse};
-use tapline_protocol::claude::message::{Assistant, RawUsage, User};
+use tapline_protocol::claude::message::{Assistant, User};
 use tapline_protocol::claude::partial::{Partial as WirePartial, StreamEvent};
 use tapline_protocol::claude::system::{ModelRefusal, PermissionDenied};
 use tapline_protocol::{Envelope, Json, Kind, Record, Value};
@@ -13,7 +13,7 @@ use crate::fold::threads::Early;
 use crate::fold::{Fold, Steps};
 use crate::recent::hash;
 use crate::step::{
-    Answer, Call, CallStatus, DeltaKind, Level, MessageInfo, Partial, Said, ServerAnswer, ServerCall, Step, What,
+    Answer, Call, CallStatus, DeltaKind, Level, MessageInfo, MessageUsage, Partial, Said, ServerAnswer, ServerCall, Step, What,
 };
 
 /// How much of an unfinished message is kept.
@@ -327,8 +327,12 @@ impl Fold {
 fn message_info(event: &Assistant) -> Option<Box<MessageInfo>> {
     let (model, message) = (event.model().cloned(), event.message.as_ref());
     let stop_reason = message.and_then(|message| message.stop_reason.clone());
-    let usage = message.and_then(|message| message.usage.clone());
-    let usage = usage.map(|counts| RawUsage { counts, others: Vec::new() });
+    let usage = message.and_then(|message| message.usage.as_ref()).map(|usage| MessageUsage {
+        input_tokens: usage.input_tokens.0,
+        output_tokens: usage.output_tokens.0,
+        cache_read_input_tokens: usage.cache_read_input_tokens.0,
+        cache_creation_input_tokens: usage.cache_creation_input_tokens.0,
+    });
     let is_something = model.is_some() || stop_reason.is_some() || usage.is_some();
     is_something.then(|| Box::new(MessageInfo { model, stop_reason, usage }))
 }
