@@ -1,4 +1,4 @@
-//! A JSON schema that an answer is to follow: checked before an agent starts, and as a file for those that want one.
+//! The JSON schema for an answer: checked before an agent starts, and written to a file for agents that need one.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use tapline_protocol::{Json, Kind};
 use crate::error::StartError;
 use crate::marker;
 
-/// What a schema may call a type.
+/// The types that a schema may name.
 const TYPES: &[&str] = &["null", "boolean", "object", "array", "number", "string", "integer"];
 
-/// The schema, if it can be one: an object of JSON whose types are types.
+/// Checks that the schema is a JSON object and that its types exist.
 pub(crate) fn checked(text: &str) -> Result<&str, StartError> {
     let wrong = |why: String| StartError::Refused(format!("--json-schema: {why}"));
     let json = Json::parse(text).map_err(|error| wrong(format!("this is not JSON: {error}")))?;
@@ -25,7 +25,7 @@ pub(crate) fn checked(text: &str) -> Result<&str, StartError> {
     fault.flatten().map_or(Ok(text), |fault| Err(wrong(fault)))
 }
 
-/// A schema in a private file that is gone with the run.
+/// A schema in a private file, which is removed with the run.
 #[derive(Debug)]
 pub(crate) struct SchemaFile(PathBuf);
 

@@ -1,5 +1,5 @@
-//! Claude Code. Every value is in the `--flag=value` form, so that none can be taken for a flag and no variadic
-//! flag can swallow another; the prompt goes by standard input.
+//! Claude Code. Every value is passed as `--flag=value`, so that none can be mistaken for a flag and no variadic flag
+//! can take another. The prompt goes to standard input.
 
 use std::ffi::OsString;
 
@@ -13,9 +13,9 @@ pub(super) const HARNESS: Harness = Harness {
     package: "@anthropic-ai/claude-code",
     sets: &["CLAUDECODE"],
     dialogue: &[
-        // It says when it is idle: the one sign that nothing more comes.
+        // Makes it report when it is idle, the only sign that nothing more comes.
         ("CLAUDE_CODE_SDK_READS_SESSION_STATE", Some("1")),
-        // With it there are no hooks, and nobody would hold the rules against what is not asked.
+        // With it there are no hooks, so the rules could not be checked for calls that need no permission.
         ("CLAUDE_CODE_SIMPLE", None),
     ],
     no_background_tasks: Some("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"),
@@ -23,7 +23,7 @@ pub(super) const HARNESS: Harness = Harness {
     invocation,
 };
 
-/// What tapline sets itself, or what takes the stream away: not to be given behind `--`.
+/// Flags that tapline sets itself, or that would break the stream. They may not be given after `--`.
 const RESERVED: &[(&str, &str)] = &[
     ("--output-format", "tapline reads stream-json: use --format for what you want to see"),
     ("--bg", "the agent would run in the background, where tapline cannot read its stream"),
@@ -107,7 +107,7 @@ fn arguments(options: &Options, messages: bool) -> Result<Vec<OsString>, StartEr
     Ok(args)
 }
 
-/// What makes it ask here.
+/// Adds the arguments that make the agent ask here.
 fn answering(wanted: &Wanted<'_>, args: &mut Vec<OsString>) -> Result<(), StartError> {
     let options = wanted.options;
     if wanted.rules {
@@ -118,11 +118,11 @@ fn answering(wanted: &Wanted<'_>, args: &mut Vec<OsString>) -> Result<(), StartE
             let why = "it could remove the hook of the permission rules; put it into one of the agent's settings files";
             return Err(StartError::Refused(format!("--settings after `--`: {why}")));
         }
-        // A setting of this name would do so, too.
+        // A setting with this name would have the same effect.
         args.push(r#"--settings={"env":{"CLAUDE_CODE_SIMPLE":""}}"#.into());
         let unasked = match options.permission_mode.as_deref() {
             Some("bypassPermissions") => Some("--permission-mode bypassPermissions"),
-            // The agent denies what it would ask about, also what a rule allows (tried with 2.1.325).
+            // The agent denies what it would ask about, even what a rule allows (tried with 2.1.325).
             Some("dontAsk") => Some("--permission-mode dontAsk"),
             _ => None,
         };
@@ -140,7 +140,8 @@ fn answering(wanted: &Wanted<'_>, args: &mut Vec<OsString>) -> Result<(), StartE
     Ok(())
 }
 
-/// What the caller gave behind `--`, if it leaves the stream whole. What tapline sets itself is left out.
+/// Checks the arguments that the caller gave after `--`: they must not break the stream. Flags that tapline sets itself
+/// are left out.
 fn checked_extra(extra: &[OsString], messages: bool) -> Result<Vec<OsString>, StartError> {
     let refused = |flag: &str, why: &str| Err(StartError::Refused(format!("{flag} after `--`: {why}")));
     let mut kept = Vec::new();
