@@ -1,4 +1,4 @@
-//! An error of the library's in the words of the command: its causes, and advice that names our own flags.
+//! Errors of the library in the words of the commands: with their causes, and advice that names our own flags.
 
 use std::error::Error;
 use std::iter::successors;
@@ -15,7 +15,7 @@ pub(crate) fn told(error: &(dyn Error + 'static)) -> String {
 }
 
 fn advice(error: &(dyn Error + 'static)) -> Option<&'static str> {
-    // These stand in for what they hold, and are passed over in the chain of causes.
+    // These only wrap another error, so they are not in the chain of causes.
     if let Some(Failure::NotStarted(error)) = error.downcast_ref() {
         return advice(error);
     }

@@ -25,7 +25,7 @@ pub(crate) fn run(args: &Inspect) -> Result<u8> {
     }
     let (summary, format, ending, run) = source.finish();
     let report = collector.report(summary.clone(), format, run, &ending);
-    // What counts as a failure is asked for to have it in the exit code.
+    // Naming what counts as a failure implies that it is wanted in the exit code.
     let judged = args.exit_status || !args.fail_on.is_empty();
     let mut code = if judged { report.verdict.exit_code() } else { 0 };
     if let Some(why) = exit::failure(&report.verdict).filter(|_| code != 0) {

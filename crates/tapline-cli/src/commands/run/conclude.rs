@@ -1,4 +1,4 @@
-//! The end of a run: what is printed of it, where it is summed up, and the exit code.
+//! The end of a run: what is printed, where it is summarised, and the exit code.
 
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -24,9 +24,9 @@ use crate::commands::denials::Started;
 use crate::output::OutputFile;
 use crate::{exit, output, store, values};
 
-/// What would be found wrong only when the run is paid for.
+/// Checks what would otherwise fail only after the run is paid for.
 ///
-/// Returns the summary's file where it is none that can be opened again: whoever reads a FIFO finds its end when it is closed.
+/// Returns the file of the summary if it cannot be opened twice: the reader of a FIFO sees its end when it is closed.
 pub(super) async fn check(args: &Run) -> Result<Option<OutputFile>> {
     values::check(&args.shown.get)?;
     let opened = args.shown.summary.clone().map(|path| spawn_blocking(move || OutputFile::open(&path)));
@@ -43,7 +43,7 @@ pub(super) async fn check(args: &Run) -> Result<Option<OutputFile>> {
     Ok(summary.filter(|file| !file.is_regular()))
 }
 
-/// In a CI log the agent's work is a group that can be folded.
+/// Starts a group in a CI log, so that the agent's work can be folded.
 pub(super) fn open_group(args: &Run, plan: &Plan, show: &mut Show) {
     if is_grouped(args, plan) {
         let name = args.shown.label.as_deref().unwrap_or("tapline run");
@@ -55,7 +55,7 @@ fn is_grouped(args: &Run, plan: &Plan) -> bool {
     args.shown.get.is_empty() && matches!(plan.format, Format::Live | Format::Lines)
 }
 
-/// Prints what is to be printed at the end, and returns the exit code.
+/// Prints what is printed at the end, and returns the exit code.
 pub(super) async fn conclude(
     args: &Run,
     plan: &Plan,
@@ -106,7 +106,7 @@ pub(super) async fn conclude(
             Format::Text => {
                 show.error_line(&format!("Error: {}", visible(failure)));
             }
-            // The view has told it.
+            // The view has already shown it.
             _ if human && started => {}
             _ => show.note(failure),
         }
@@ -143,7 +143,7 @@ pub(super) async fn conclude(
     code
 }
 
-/// Does what waits for the disk, on another thread. A disk that does not answer in time is not waited for.
+/// Does work that waits for the disk on another thread. A disk that does not answer in time is not waited for.
 async fn on_disk(patience: Duration, work: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
     match tokio::time::timeout(patience, spawn_blocking(work)).await {
         Ok(done) => done?,
@@ -168,7 +168,7 @@ async fn write_summary(
     if is_file {
         return on_disk(grace, write).await.with_context(|| format!("cannot write {name}"));
     }
-    // Whoever reads a pipe slowly may, until somebody is tired of it.
+    // A pipe may be read slowly, until somebody stops waiting.
     let tired = async {
         signals.came().await;
         tokio::time::sleep(NOT_TAKEN).await;
@@ -179,15 +179,15 @@ async fn write_summary(
     }
 }
 
-/// What was found out after the recording was closed: told to it, so that it is read as the run was told.
+/// What was found after the recording was closed. It is added, so that the recording is read as the run was reported.
 struct Amendment {
     folder: PathBuf,
     run: RunFacts,
     verdict: Verdict,
     ledger: Ledger,
-    /// The limit of all attempts: the last had what was left of it.
+    /// The limit for all attempts. The last one had what was left of it.
     timeout: Option<Duration>,
-    /// Somebody interrupted the wait for the next attempt.
+    /// Whether somebody interrupted the wait for the next attempt.
     interrupted: bool,
 }
 
@@ -230,7 +230,7 @@ impl Amendment {
     }
 }
 
-/// What to do about a failure, where we know.
+/// Says what to do about a failure, if that is known.
 fn advise(report: &Report, args: &Run) -> Option<String> {
     let agent = report.agent.map_or("the agent", |agent| agent.name());
     match report.verdict.category? {
@@ -247,7 +247,7 @@ fn advise(report: &Report, args: &Run) -> Option<String> {
     }
 }
 
-/// Which key the agent used, as it says: a label.
+/// Returns the label of the key that the agent used, as it reports it.
 fn key(report: &Report) -> String {
     let source = report.session.setup.api_key_source.as_deref().filter(|source| *source != "none");
     source.map(|source| format!("; it used the key from: {}", one_line(source))).unwrap_or_default()
@@ -271,24 +271,25 @@ fn print_text(report: &Report, show: &mut Show) {
 }
 
 fn print_json(report: &Report, show: &mut Show) {
-    // Without a result there is nothing to print, and the failure is told.
+    // Without a result there is nothing to print, and the failure is reported.
     if let Ok(json) = show.outputs.json(report.agent) {
         show.line(&output::raw(json.trim_end()), Kind::Json);
     }
 }
 
-/// What an annotation is about.
+/// Returns the title of an annotation.
 fn title(report: &Report) -> &str {
     report.run.label.as_deref().unwrap_or("tapline run")
 }
 
-/// Sums the run up for the job, where the CI system wants it: unasked, so that a failure fails nothing.
+/// Writes a summary for the job, if the CI system has a place for it. Nobody asked for it, so a failure has no
+/// consequences.
 async fn job_summary(text: String, grace: Duration) -> Result<()> {
     let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty()).map(PathBuf::from) else {
         return Ok(());
     };
     let name = path.display().to_string();
-    // Unasked: a FIFO that nobody reads is not waited for.
+    // Nobody asked for it, so it does not wait for a FIFO without a reader.
     let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
     let write = move || {
         let file = std::fs::OpenOptions::new().append(true).create(true).custom_flags(nonblocking).open(&path);
