@@ -1,4 +1,4 @@
-//! What the commands must know of an agent, one row each. How it is started is the runner's business.
+//! What the commands must know about each agent. The runner knows how to start it.
 
 mod claude;
 mod codex;
@@ -8,24 +8,24 @@ use std::ffi::OsString;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tapline_protocol::Agent;
 
-/// What would permit calls that were denied for these reasons, in a run with these arguments of its own.
+/// Returns what would allow calls that were denied for these reasons, in a run with these arguments.
 type Advice = fn(&[&str], &[OsString]) -> String;
 
-/// What differs from agent to agent.
+/// What differs between agents.
 pub(crate) struct Habits {
-    /// The versions whose streams this version was tested with, oldest and newest.
+    /// The oldest and the newest version whose streams this version was tested with.
     pub(crate) tested: (&'static str, &'static str),
-    /// One process listens as long as a chat lasts; else each turn is a run of its own.
+    /// Whether one process serves a whole chat. Otherwise each turn is a separate run.
     pub(crate) listens: bool,
-    /// It can tell what it writes while it writes it.
+    /// Whether it can report text while it writes it.
     pub(crate) writes_partial: bool,
-    /// It has permission modes.
+    /// Whether it has permission modes.
     pub(crate) has_modes: bool,
-    /// The prompt with what was piped behind it, joined as the agent joins them.
+    /// Joins the prompt and the piped input as the agent does.
     pub(crate) behind: fn(&[u8], &[u8]) -> Vec<u8>,
-    /// Arguments of its own without those that name a session: a resumed run has its own.
+    /// Removes the arguments that name a session, because a resumed run has its own.
     pub(crate) without_session: fn(&[OsString]) -> Vec<OsString>,
-    /// What would permit denied calls, where that is not a matter of flags and rules for tools.
+    /// Returns what would allow denied calls, if that is not a matter of flags and rules for tools.
     pub(crate) advice: Option<Advice>,
 }
 

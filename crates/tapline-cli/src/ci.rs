@@ -1,5 +1,6 @@
-//! The log of GitHub Actions, which takes commands (`::error::…`, `##[group]…`) from whatever a program prints. One filter for
-//! all that tapline prints, in every command; and the commands that tapline itself gives: groups and annotations.
+//! The log of GitHub Actions, which runs commands (`::error::…`, `##[group]…`) in anything that a program prints. One
+//! filter covers everything that tapline prints, in every command. tapline's own commands are here, too: groups and
+//! annotations.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -13,22 +14,23 @@ use tapline_session::text::one_line;
 
 use crate::config;
 
-/// Whether this is a job of GitHub Actions.
+/// Returns whether this is a job of GitHub Actions.
 pub(crate) fn is_job() -> bool {
     is_set("GITHUB_ACTIONS")
 }
 
-/// Whether stdout may be the log of such a job, which takes commands. A regular file is none.
+/// Returns whether stdout may be the log of such a job, which runs commands. A regular file is not.
 pub(crate) fn is_job_log() -> bool {
     is_job() && !is_file(io::stdout().as_fd())
 }
 
-/// Whether this is the log of any CI system.
+/// Returns whether this is the log of any CI system.
 pub(crate) fn is_log() -> bool {
     is_set("CI") || is_job()
 }
 
-/// Text without secrets where it goes to the log of a CI system, which many can read. A configuration that is wrong is told elsewhere.
+/// Removes secrets from text for the log of a CI system, which many people can read. Errors in the configuration are
+/// reported elsewhere.
 pub(crate) fn in_public(text: &str) -> Cow<'_, str> {
     if is_log() { redactor().text(text) } else { Cow::Borrowed(text) }
 }
@@ -39,47 +41,48 @@ pub(crate) fn redactor() -> &'static Redactor {
     REDACTOR.get_or_init(|| config::redactor().unwrap_or_default().0)
 }
 
-/// Whether a variable says yes: it is there, and not empty, `0` or `false`.
+/// Returns whether a variable is set and not empty, `0` or `false`.
 fn is_set(name: &str) -> bool {
     std::env::var_os(name).is_some_and(|value| !matches!(value.to_str(), Some("" | "0" | "false")))
 }
 
-/// Whether what is written there goes to a file, which is no log.
+/// Returns whether a stream goes to a file, which is not a log.
 fn is_file(stream: BorrowedFd<'_>) -> bool {
     stream.try_clone_to_owned().and_then(|own| File::from(own).metadata()).is_ok_and(|meta| meta.is_file())
 }
 
-/// What is printed.
+/// The kind of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// For people: a blank takes a command apart.
+    /// For people: a space breaks up a command.
     Text,
-    /// JSON stays the same JSON: an escape takes a command apart.
+    /// JSON stays the same JSON: an escape breaks up a command.
     Json,
 }
 
-/// Takes commands apart in what is written to one stream, in whatever pieces that comes. Where nothing reads commands, as in a
-/// regular file, everything passes as it is; a pipe may well be the log.
+/// Breaks up commands in what is written to one stream, however it is cut into pieces. If nothing reads commands, as in
+/// a regular file, everything passes unchanged; a pipe may be the log.
 ///
-/// The runner ends a line at LF or CR. A command is `::` at the start of a line, behind blanks of any kind, or `##[` anywhere.
+/// The runner ends a line at LF or CR. A command is `::` at the start of a line, after any whitespace, or `##[`
+/// anywhere.
 #[derive(Debug)]
 pub(crate) struct Filter {
     in_job: bool,
     to_file: bool,
     stream: usize,
     place: Place,
-    /// The start of a character of several bytes, where the line has only blanks so far.
+    /// The start of a multi-byte character, if the line has only whitespace so far.
     part: Vec<u8>,
     /// How many `#` came last.
     hashes: u8,
-    /// Nothing was written, or a line end was written last.
+    /// Whether nothing was written, or a newline was written last.
     at_start: bool,
 }
 
-/// What of the line was written.
+/// What was written of the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// Only blanks.
+    /// Only whitespace.
     Start,
     /// Then a colon.
     Colon,
@@ -87,7 +90,7 @@ enum Place {
     Inside,
 }
 
-/// The filters so far, and which of them passed something last.
+/// The number of filters so far, and the one that was used last.
 static FILTERS: AtomicUsize = AtomicUsize::new(1);
 static LAST: AtomicUsize = AtomicUsize::new(0);
 
@@ -101,7 +104,7 @@ impl Filter {
         Self { in_job, to_file, stream, place: Place::Start, part: Vec::new(), hashes: 0, at_start: true }
     }
 
-    /// What to write for this.
+    /// Returns what to write for these bytes.
     pub(crate) fn pass<'b>(&mut self, bytes: &'b [u8], kind: Kind) -> Cow<'b, [u8]> {
         if let Some(last) = bytes.last() {
             self.at_start = *last == b'\n';
@@ -109,7 +112,7 @@ impl Filter {
         if !self.in_job || self.to_file || bytes.is_empty() {
             return bytes.into();
         }
-        // Where stdout and stderr are one, the other may have ended the line.
+        // If stdout and stderr are the same, the other stream may have ended the line.
         if LAST.swap(self.stream, Ordering::Relaxed) != self.stream && self.place == Place::Inside {
             self.place = Place::Start;
         }
@@ -128,7 +131,7 @@ impl Filter {
         out.into()
     }
 
-    /// What to write instead of this byte.
+    /// Returns what to write instead of this byte.
     fn step(&mut self, byte: u8, kind: Kind) -> Option<&'static [u8]> {
         let opens = byte == b'[' && self.hashes >= 2;
         self.hashes = if byte == b'#' { self.hashes.saturating_add(1) } else { 0 };
@@ -146,13 +149,13 @@ impl Filter {
         match (opens, twice, kind) {
             (true, _, Kind::Json) => Some(b"\\u005b"),
             (true, _, Kind::Text) => Some(b" ["),
-            // No line of JSON starts like that: one that does is none.
+            // No line of JSON starts like that, so this one is not JSON.
             (_, true, _) => Some(b" :"),
             _ => None,
         }
     }
 
-    /// A byte of a character that may be a blank, too. A byte order mark at the start of a stream is not seen by its reader.
+    /// Takes a byte of a character that may be whitespace. A reader ignores a byte order mark at the start of a stream.
     fn start(&mut self, byte: u8) -> Place {
         self.part.push(byte);
         let blank = match std::str::from_utf8(&self.part) {
@@ -165,7 +168,7 @@ impl Filter {
     }
 }
 
-/// A writer behind a filter.
+/// A writer with a filter.
 pub(crate) struct Filtered<W> {
     to: W,
     filter: Filter,
@@ -189,41 +192,41 @@ impl<W: Write> Write for Filtered<W> {
     }
 }
 
-/// A command of our own, on a line of its own.
+/// Returns a command of our own, on a line of its own.
 fn command(filter: &Filter, name: &str, properties: &str, data: &str) -> Option<String> {
     let gap = if filter.at_start { "" } else { "\n" };
     filter.in_job.then(|| format!("{gap}::{name}{properties}::{}\n", escaped(data)))
 }
 
-/// Text in a command: one line, and no command of the older kind in it.
+/// Escapes text in a command: one line, without a command of the older kind.
 fn escaped(text: &str) -> String {
     one_line(text).replace("##[", "## [").replace('%', "%25")
 }
 
-/// An error that is shown beside the job, not in its log alone.
+/// Returns an error that is shown beside the job, not only in its log.
 pub(crate) fn annotation(filter: &Filter, title: &str, text: &str) -> String {
     let title = escaped(title).replace(':', "%3A").replace(',', "%2C");
     command(filter, "error", &format!(" title={title}"), text).unwrap_or_default()
 }
 
-/// The same, from wherever an error is told.
+/// Writes an annotation, from wherever an error is reported.
 pub(crate) fn annotate(text: &str) {
     let mut stderr = io::stderr();
     let line = annotation(&Filter::of(stderr.as_fd()), "tapline", &in_public(text));
     let _ = stderr.write_all(line.as_bytes());
 }
 
-/// A group is open.
+/// Whether a group is open.
 static GROUP: AtomicBool = AtomicBool::new(false);
 
-/// What is printed from here on can be folded, under this name.
+/// Starts a group with this name. What is printed from here on can be folded.
 pub(crate) fn group(filter: &Filter, name: &str) -> String {
     let line = command(filter, "group", "", name).unwrap_or_default();
     GROUP.store(!line.is_empty(), Ordering::Release);
     line
 }
 
-/// What closes the group, if one is open.
+/// Returns what closes the group, if one is open.
 pub(crate) fn end_group(filter: &Filter) -> String {
     if !GROUP.swap(false, Ordering::AcqRel) {
         return String::new();
@@ -235,7 +238,7 @@ pub(crate) fn end_group(filter: &Filter) -> String {
 mod tests {
     use super::*;
 
-    /// What the runner would take for a command: see `ActionCommand` in github.com/actions/runner.
+    /// Returns whether the runner would run this line: see `ActionCommand` in github.com/actions/runner.
     fn is_command(line: &str) -> bool {
         line.trim_start().trim_start_matches('\u{feff}').trim_start().starts_with("::") || line.contains("##[")
     }
@@ -244,7 +247,7 @@ mod tests {
         let mut filter = Filter::new(true, false);
         let mut out = Vec::new();
         for piece in text.as_bytes().chunks(piece) {
-            // No other filter writes between them.
+            // No other filter writes in between.
             LAST.store(filter.stream, Ordering::Relaxed);
             out.extend_from_slice(&filter.pass(piece, kind));
         }

@@ -1,4 +1,4 @@
-//! Which clock has stopped a run, in words: `run` says them at once, and every reader of its recording says them again.
+//! The clock that stopped a run, in words. `run` says them at once, and every reader of its recording repeats them.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tapline_protocol::StopReason;
 
 use crate::args::run::span;
 
-/// `timeout: 20m passed (--timeout)`
+/// Formats it: `timeout: 20m passed (--timeout)`.
 pub(crate) fn told(reason: StopReason, limit: Duration) -> Option<String> {
     let after = span(limit);
     match reason {

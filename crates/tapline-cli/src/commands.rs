@@ -51,7 +51,7 @@ pub(crate) fn run(command: Command) -> Result<u8> {
     }
 }
 
-/// This program, as the guard of what it starts.
+/// Returns this program, as the guard of what it starts.
 fn guard_program() -> Option<GuardProgram> {
     std::env::current_exe().ok().map(|program| GuardProgram { program, args: vec![GUARD.into()] })
 }

@@ -1,5 +1,5 @@
-//! The user's configuration: `$XDG_CONFIG_HOME/tapline/config.toml`, else `~/.config/tapline/config.toml`. What is wrong in it
-//! is told with its line; without the file everything has its default.
+//! The user's configuration: `$XDG_CONFIG_HOME/tapline/config.toml`, or else `~/.config/tapline/config.toml`. An error
+//! names its line. Without the file, everything has its default.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ struct Config {
     redact: Redact,
 }
 
-/// What is hidden besides the table.
+/// What is hidden in addition to the table.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Redact {
@@ -23,15 +23,15 @@ struct Redact {
     env: Vec<String>,
 }
 
-/// Where the file is looked for; none where there is no home.
+/// Returns the path of the file. `None` if there is no home.
 pub(crate) fn path() -> Option<PathBuf> {
     let given = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    // A relative XDG path is to be ignored, says the standard.
+    // The standard says to ignore a relative path.
     let folder = given("XDG_CONFIG_HOME").filter(|path| path.is_absolute());
     folder.or_else(|| Some(given("HOME")?.join(".config"))).map(|folder| folder.join("tapline/config.toml"))
 }
 
-/// Finds secrets: the table, and what the user adds to it; and notes about additions that hide nothing.
+/// Returns the redactor with the table and the user's additions, and notes about additions that hide nothing.
 pub(crate) fn redactor() -> Result<(Redactor, Vec<String>)> {
     let nothing = || Ok((Redactor::default(), Vec::new()));
     let Some(path) = path() else { return nothing() };

@@ -1,4 +1,4 @@
-//! An error of the library's in the words of the command: its causes, its options as our flags, and advice.
+//! Errors of the library in the words of the commands: with their causes, and advice that names our own flags.
 
 use std::error::Error;
 use std::iter::successors;

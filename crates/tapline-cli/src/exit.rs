@@ -1,10 +1,11 @@
-//! Exit codes: the table is the library's (README.md shows it); here is why a run gets one, in words, and what stands for a signal.
+//! Exit codes. The table is in the library (README.md shows it); here are the reasons in words, and the codes for
+//! signals.
 
 pub(crate) use tapline_session::exit::*;
 use tapline_session::text::one_line;
 use tapline_session::{Category, Outcome, UNCLEAN_CODES, Verdict, Warning};
 
-/// What went wrong, in the words a person should read.
+/// Says what went wrong.
 pub(crate) fn failure(verdict: &Verdict) -> Option<String> {
     if verdict.outcome == Outcome::Success {
         return None;
@@ -19,7 +20,7 @@ pub(crate) fn failure(verdict: &Verdict) -> Option<String> {
     })
 }
 
-/// Warnings that make a failure of a success.
+/// Warnings that turn a success into a failure.
 pub(crate) struct Warned<'v> {
     pub(crate) first: &'v Warning,
     /// How many others there are.
@@ -52,27 +53,27 @@ pub(crate) fn warned_after(Warned { first, flag, .. }: &Warned<'_>) -> String {
     }
 }
 
-/// Ends this process by a signal, as the one that it stands for was ended. Returns only if that cannot be done.
+/// Ends this process by a signal, as the program that it stands for was. Returns only if that fails.
 pub(crate) fn die_of(number: i32) {
     use std::os::unix::process::CommandExt as _;
-    // Another program has no handlers of ours, and a core file of it would tell nobody anything.
+    // Another program has none of our handlers, and its core file would be of no use.
     let script = format!("ulimit -c 0; kill -{number} $$; exit {}", 128 + number);
     let _ = std::process::Command::new("/bin/sh").args(["-c", &script]).exec();
 }
 
-/// The number of a signal, by its name.
+/// Returns the number of a signal.
 pub(crate) fn signal_number(name: &str) -> Option<i32> {
     (1..=31).find(|number| tapline_session::signal_name(*number) == name)
 }
 
-/// The exit code that stands for how a process ended, as a shell has it.
+/// Returns the exit code for how a process ended, as a shell has it.
 pub(crate) fn code_of_status(status: std::process::ExitStatus) -> u8 {
     use std::os::unix::process::ExitStatusExt as _;
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED)
 }
 
-/// The table as help texts end with it.
+/// Returns the table at the end of help texts.
 pub(crate) fn codes() -> String {
     let also = |code| match code {
         FAILED => " (or --get found nothing, or --fail-on, --require-clean)",

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::output;
 
-/// How long to wait before looking again.
+/// How long to wait before checking again.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// A file that is read for ever.
@@ -19,7 +19,7 @@ pub(crate) struct Follow {
 }
 
 impl Follow {
-    /// The file need not be there yet: then it is waited for.
+    /// Opens the file. If it does not exist yet, reading waits for it.
     pub(crate) fn open(path: &Path) -> Self {
         let file = File::open(path).ok();
         if file.is_none() {
@@ -28,14 +28,14 @@ impl Follow {
         Self { path: path.to_owned(), file, position: 0, mid_line: false }
     }
 
-    /// Whether another file has this one's name.
+    /// Returns whether another file has taken this one's name.
     fn has_successor(&self) -> io::Result<bool> {
         let Some(file) = &self.file else { return Ok(false) };
         let here = file.metadata()?;
         Ok(self.path.metadata().is_ok_and(|there| !same_file(&here, &there)))
     }
 
-    /// Starts over if the file was cut short or another one has its name. `true` if so.
+    /// Starts over if the file was truncated or replaced. Returns `true` if so.
     fn start_over(&mut self) -> io::Result<bool> {
         if let Some(file) = &mut self.file {
             let here = file.metadata()?;
@@ -44,7 +44,7 @@ impl Follow {
                 self.position = 0;
                 return Ok(true);
             }
-            // While a file is moved away there may be none of its name: wait for the next.
+            // While a file is rotated, none may have its name. Wait for the next.
             if self.path.metadata().is_ok_and(|there| same_file(&here, &there)) {
                 return Ok(false);
             }
@@ -71,7 +71,7 @@ impl Read for Follow {
                 return Ok(count);
             }
             if self.has_successor()? {
-                // What was written between the last look and the change still counts.
+                // What was written before the change still counts.
                 let count = self.file.as_mut().map_or(Ok(0), |file| file.read(buffer))?;
                 if count > 0 {
                     self.position += count as u64;
@@ -80,7 +80,7 @@ impl Read for Follow {
                 }
             }
             if self.start_over()? {
-                // What was cut off is a line of its own, not the start of the next.
+                // A line that was cut off is a line of its own, not the start of the next.
                 if std::mem::take(&mut self.mid_line) && !buffer.is_empty() {
                     buffer[0] = b'\n';
                     return Ok(1);

@@ -1,6 +1,6 @@
-//! tapline as the first process of a container (`ENTRYPOINT ["tapline"]`). A first process dies of no signal unless it listens, and
-//! whatever loses its parent becomes its child, for it to wait for. So the command runs in a process of its own: this one passes
-//! signals on and waits for everybody.
+//! tapline as the first process of a container (`ENTRYPOINT ["tapline"]`). No signal ends a first process unless it
+//! listens, and orphans become its children, for which it must wait. So the command runs in a process of its own; this
+//! one passes on signals and waits for all children.
 
 use std::io::{IsTerminal as _, stdin};
 use std::os::unix::process::CommandExt as _;
@@ -13,8 +13,8 @@ use tokio::sync::oneshot;
 use crate::exit;
 use crate::signals::Signals;
 
-/// Runs the command in another process, if this is the first of its container, and returns its exit code. Where no other can be
-/// started, this one goes on.
+/// If this is the first process of its container: runs the command in another process and returns its exit code. If
+/// none can be started, this one continues.
 pub(crate) fn stand_in() -> Option<ExitCode> {
     if std::process::id() != 1 {
         return None;
@@ -24,15 +24,15 @@ pub(crate) fn stand_in() -> Option<ExitCode> {
 }
 
 async fn run() -> Option<ExitCode> {
-    // Before there is somebody to pass them to, so that none is lost.
+    // Listen before there is a process to pass signals to, so that none is lost.
     let mut signals = Signals::listen().ok()?;
     let mut args = std::env::args_os();
     let mut command = Command::new(std::env::current_exe().ok()?);
-    // In a group of its own: a Ctrl-C at the terminal reaches it once.
+    // It gets its own group, so that a Ctrl-C at the terminal reaches it once.
     let child = command.arg0(args.next()?).args(args).process_group(0).spawn().ok()?;
     let pid = Pid::from_raw(child.id().cast_signed())?;
     if stdin().is_terminal() && rustix::termios::tcsetpgrp(stdin(), pid).is_ok() {
-        // If it was quicker, and was stopped because the terminal was not its own yet.
+        // It may have been faster and was stopped because the terminal was not its own yet.
         let _ = kill_process_group(pid, Signal::CONT);
     }
     let (ended, mut status) = oneshot::channel();
@@ -49,7 +49,7 @@ async fn run() -> Option<ExitCode> {
     }
 }
 
-/// Waits for everybody who ends, until this one does.
+/// Waits for every child that ends, until this one does.
 fn wait_for(pid: Pid) -> Option<WaitStatus> {
     loop {
         match wait(WaitOptions::empty()) {
@@ -60,7 +60,7 @@ fn wait_for(pid: Pid) -> Option<WaitStatus> {
     }
 }
 
-/// The exit code that stands for how it ended, as a shell has it.
+/// Returns the exit code for how it ended, as a shell has it.
 fn code(status: Option<WaitStatus>) -> u8 {
     let code = status.and_then(|status| status.exit_status().or_else(|| Some(128 + status.terminating_signal()?)));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(exit::FAILED)

@@ -1,4 +1,4 @@
-//! The binary: reads the command line, runs the command, gives back its exit code.
+//! The binary: reads the command line, runs the command, and returns its exit code.
 
 #![forbid(unsafe_code)]
 
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
         return code;
     }
     sink::watch_panics();
-    // Called by the name of an agent, it stands in for it.
+    // If it is called by the name of an agent, it stands in for it.
     if let Some((agent, args)) = commands::tee::called_as() {
         return code_of(commands::tee::run(&args::offline::Tee::standing_in(agent, args)));
     }
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     code_of(ended)
 }
 
-/// Tells an error on stderr. A reader that has gone is no error: a closed pipe is a quiet, successful end.
+/// Reports an error on stderr. It is not an error if the reader is gone: a closed pipe is a quiet, successful end.
 fn code_of(result: anyhow::Result<u8>) -> ExitCode {
     match result {
         Ok(code) => ExitCode::from(code),

@@ -1,4 +1,4 @@
-//! Where output goes: stdout or a file, buffered, and how it may look there.
+//! Where output goes: to stdout or a file, buffered, and how it may look there.
 
 mod file;
 
@@ -10,56 +10,56 @@ use tapline_session::text::visible;
 use crate::ci::{self, Filtered, Kind};
 pub(crate) use file::OutputFile;
 
-/// stdout, buffered. Who may have to wait for input flushes first.
+/// stdout, buffered. Flush it before you wait for input.
 pub(crate) type Stdout = BufWriter<Filtered<io::StdoutLock<'static>>>;
 
-/// stdout for text.
+/// Returns stdout for text.
 pub(crate) fn stdout() -> Stdout {
     stdout_for(Kind::Text)
 }
 
-/// stdout for JSON: in a CI log it stays the same JSON.
+/// Returns stdout for JSON, which stays the same JSON in a CI log.
 pub(crate) fn json_stdout() -> Stdout {
     stdout_for(Kind::Json)
 }
 
-/// stdout for either.
+/// Returns stdout for either.
 pub(crate) fn stdout_for(kind: Kind) -> Stdout {
     BufWriter::with_capacity(64 << 10, Filtered::new(io::stdout().lock(), kind))
 }
 
-/// Whether stdout is a terminal.
+/// Returns whether stdout is a terminal.
 pub(crate) fn is_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
-/// Whether lines can be drawn over and coloured there.
+/// Returns whether lines on stdout can be drawn over and coloured.
 pub(crate) fn is_capable() -> bool {
     is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// The terminal's columns and rows; 80 by 24 where there is none.
+/// Returns the terminal's columns and rows: 80 by 24 if there is none.
 pub(crate) fn size() -> (usize, usize) {
     terminal_size::terminal_size().map_or((80, 24), |(width, height)| (usize::from(width.0), usize::from(height.0)))
 }
 
-/// Writes a line to stderr, quietly if nobody reads it. File names, arguments and policies may hold anything.
+/// Writes a line to stderr, and ignores a missing reader. File names, arguments and policies may contain anything.
 pub(crate) fn tell(text: &str) {
     tell_of("tapline", text);
 }
 
-/// The same for what somebody else says.
+/// Writes a line to stderr that somebody else says.
 pub(crate) fn tell_of(who: &str, text: &str) {
     say(&format!("{who}: {text}"));
 }
 
-/// Tells an error: in a CI log it is an annotation, too.
+/// Reports an error. In a CI log, it is an annotation, too.
 pub(crate) fn fail(text: &str) {
     tell(text);
     ci::annotate(text);
 }
 
-/// The same for bad usage, in the words of whoever read the command line.
+/// Reports bad usage, in the words of the command-line parser.
 pub(crate) fn refuse(text: &str, why: &str) {
     say(text.trim_end());
     ci::annotate(why);
@@ -70,19 +70,19 @@ fn say(text: &str) {
     let _ = stderr.write_all(format!("{}\n", visible(&ci::in_public(text))).as_bytes());
 }
 
-/// A word as a shell reads it.
+/// Quotes a word for a shell.
 pub(crate) fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
     if !text.is_empty() && text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
-/// stdout for what is passed on as it came: unchanged where it is no terminal, made visible where it is one.
+/// Returns stdout for what is passed on: unchanged, or on a terminal with control characters made visible.
 pub(crate) fn raw_stdout(kind: Kind) -> Box<dyn Write> {
     let out = stdout_for(kind);
     if is_terminal() { Box::new(Visible::new(out)) } else { Box::new(out) }
 }
 
-/// Makes visible what is written. A character may come in pieces.
+/// Makes control characters visible in what is written. A character may arrive in pieces.
 pub(crate) struct Visible<W> {
     to: W,
     piece: Vec<u8>,
@@ -112,12 +112,12 @@ impl<W: Write> Write for Visible<W> {
     }
 }
 
-/// Bytes of the agent's: as they are where stdout is no terminal, made visible where it is one.
+/// Returns bytes of the agent: unchanged, or on a terminal with control characters made visible.
 pub(crate) fn raw_bytes(bytes: &[u8]) -> Cow<'_, [u8]> {
     if is_terminal() { visible(&String::from_utf8_lossy(bytes)).into_owned().into_bytes().into() } else { bytes.into() }
 }
 
-/// A raw value of the agent's: as it is where stdout is no terminal, made visible where it is one.
+/// Returns a raw value of the agent: unchanged, or on a terminal with control characters made visible.
 pub(crate) fn raw(text: &str) -> Cow<'_, str> {
     if is_terminal() { visible(text) } else { text.into() }
 }

@@ -1,5 +1,5 @@
-//! A page of docs/ as text for a terminal. It reads as much Markdown as those pages use: headings, paragraphs, lists, tables, code
-//! blocks; bold, code and links in them.
+//! A page of docs/ as text for a terminal. It supports the Markdown that those pages use: headings, paragraphs, lists,
+//! tables and code blocks, with bold, code and links in them.
 
 use std::iter::Peekable;
 use std::path::Path;
@@ -10,12 +10,12 @@ use tapline_session::text::wrap;
 
 use crate::topics;
 
-// Where styles change in a line. These have no width, so a line can be wrapped before it is coloured.
+// Marks where styles change in a line. They have no width, so a line can be wrapped before it is coloured.
 const BOLD: char = '\u{1}';
 const CODE: char = '\u{2}';
 const PLAIN: char = '\u{3}';
 
-/// The page, in lines of at most this many columns where words allow.
+/// Renders the page in lines of at most this many columns, if words allow it.
 pub(crate) fn render(markdown: &str, style: Style, columns: usize) -> String {
     let mut page = Page { style, columns, text: String::new() };
     let mut lines = markdown.lines().peekable();
@@ -42,7 +42,7 @@ struct Page {
 }
 
 impl Page {
-    /// Without colour, titles and code keep their marks.
+    /// Returns whether there are no colours. Titles and code then keep their marks.
     fn is_plain(&self) -> bool {
         self.style == Style::plain()
     }
@@ -53,7 +53,7 @@ impl Page {
         self.text.push('\n');
     }
 
-    /// Text after `first`, wrapped; the lines after the first are indented.
+    /// Writes text after `first`, wrapped. The lines after the first are indented.
     fn put(&mut self, first: &str, indent: usize, text: &str) {
         for (at, part) in wrap(text, self.columns.saturating_sub(indent).max(20)).into_iter().enumerate() {
             let before = if at == 0 { first } else { "" };
@@ -61,7 +61,7 @@ impl Page {
         }
     }
 
-    /// A paragraph, or an item of a list: all its lines are one text.
+    /// Writes a paragraph, or an item of a list. All its lines are one text.
     fn paragraph(&mut self, line: &str, lines: &mut Peekable<Lines<'_>>) {
         let marker = marker(line);
         let mut text = line[marker..].to_owned();
@@ -75,13 +75,14 @@ impl Page {
         self.put(&line[..marker], marker, &text);
     }
 
-    /// Columns side by side if there is room for the last one, otherwise the cells of a row below each other.
+    /// Writes a table: columns side by side if there is room for the last one, otherwise the cells of a row below each
+    /// other.
     fn table(&mut self, first: &str, lines: &mut Peekable<Lines<'_>>) {
         let mut rows = vec![self.cells(first)];
         while let Some(row) = lines.next_if(|line| line.starts_with('|')) {
             rows.push(self.cells(row));
         }
-        // The second row only says that the first one is the header.
+        // The second row only marks the first one as the header.
         let mut header = rows.drain(..rows.len().min(2)).next().unwrap_or_default();
         let widest = |at: usize| rows.iter().chain([&header]).filter_map(|row| row.get(at)).map(|cell| width(cell)).max();
         let widths: Vec<usize> = (0..header.len()).filter_map(widest).collect();
@@ -105,7 +106,7 @@ impl Page {
                 continue;
             }
             for (at, cell) in row.iter().enumerate().filter(|(_, cell)| !cell.is_empty()) {
-                // Of several values, each has its name.
+                // If there are several values, each has its name.
                 match header.get(at).filter(|name| at > 0 && header.len() > 2 && !name.is_empty()) {
                     Some(name) => self.put("", 6, &format!("{name}: {cell}")),
                     None => self.put("", if at == 0 { 2 } else { 6 }, cell),
@@ -153,7 +154,7 @@ impl Page {
     }
 }
 
-/// How long the mark of a list item is: `* `, `- `, `1. `.
+/// Returns the length of the marker of a list item: `* `, `- `, `1. `.
 fn marker(line: &str) -> usize {
     let digits = line.bytes().take_while(u8::is_ascii_digit).count();
     if line.starts_with("* ") || line.starts_with("- ") {
@@ -165,14 +166,14 @@ fn marker(line: &str) -> usize {
     }
 }
 
-/// `[label](target)`, and what comes after it.
+/// Splits off `[label](target)`, and returns the rest.
 fn link(text: &str) -> Option<(&str, &str, &str)> {
     let (label, rest) = text.strip_prefix('[')?.split_once("](")?;
     let (target, rest) = rest.split_once(')')?;
     (!label.contains(']')).then_some((label, target, rest))
 }
 
-/// A link in words: a page has a name here, and a place in the same page needs none.
+/// Describes a link: a page has a name here, and a place in the same page needs none.
 fn linked(label: &str, target: &str, nested: bool) -> String {
     let place = match topics::in_file(target.split('#').next().unwrap_or_default()) {
         Some(topic) => format!("`tapline help {}`", topic.name),

@@ -1,5 +1,5 @@
-//! stdin, stdout and stderr without a buffer, as the calls of the system have them; also where whoever gave them to us has made
-//! them non-blocking.
+//! stdin, stdout and stderr without a buffer, as plain system calls. They also work if the parent made them
+//! non-blocking.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -12,14 +12,14 @@ use rustix::event::{PollFd, PollFlags, poll};
 pub(crate) struct Plain(File);
 
 impl Plain {
-    /// stdin, taken: when this goes, whoever writes there finds nobody.
+    /// Takes stdin. When this is dropped, the writer sees a closed pipe.
     pub(crate) fn stdin() -> io::Result<Self> {
         let own = Self::of(io::stdin().as_fd())?;
         rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
         Ok(own)
     }
 
-    /// stdout, taken: when this goes, whoever reads there finds its end.
+    /// Takes stdout. When this is dropped, the reader sees the end.
     pub(crate) fn stdout() -> io::Result<Self> {
         let own = Self::of(io::stdout().as_fd())?;
         rustix::stdio::dup2_stdout(nowhere()?)?;
@@ -51,7 +51,7 @@ impl Write for Plain {
     }
 }
 
-/// Nothing more is written to stdout: whoever reads there finds its end.
+/// Closes stdout, so that the reader sees the end.
 pub(crate) fn close_stdout() {
     if let Ok(nowhere) = nowhere() {
         let _ = rustix::stdio::dup2_stdout(nowhere);
@@ -62,7 +62,7 @@ fn nowhere() -> io::Result<File> {
     File::options().write(true).open("/dev/null")
 }
 
-/// Writes all of it.
+/// Writes all bytes.
 pub(crate) fn write_all(file: &File, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         let count = patiently(file, PollFlags::OUT, |mut file| file.write(bytes))?;
@@ -71,7 +71,7 @@ pub(crate) fn write_all(file: &File, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits where the stream would not.
+/// Waits if the stream is non-blocking.
 fn patiently(file: &File, wanted: PollFlags, mut call: impl FnMut(&File) -> io::Result<usize>) -> io::Result<usize> {
     loop {
         match call(file) {

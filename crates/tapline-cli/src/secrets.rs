@@ -1,4 +1,4 @@
-//! The redactor of a command. What of the configuration hides nothing is told once.
+//! The redactor of a command. Parts of the configuration that hide nothing are reported once.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,7 +7,7 @@ use tapline_recording::Redactor;
 
 use crate::{config, output};
 
-/// Finds secrets: the table, and what the user adds to it.
+/// Returns the redactor with the table and the user's additions.
 pub(crate) fn redactor() -> Result<Redactor> {
     static TOLD: AtomicBool = AtomicBool::new(false);
     let (redactor, idle) = config::redactor()?;

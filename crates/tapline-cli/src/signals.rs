@@ -1,4 +1,4 @@
-//! The signals that end or interrupt a program, for those who pass them on.
+//! The signals that end or interrupt a program, for commands that pass them on.
 
 use anyhow::{Context as _, Result};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -7,14 +7,14 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub(crate) struct Signals(Vec<(i32, Signal)>);
 
 impl Signals {
-    /// Listens from now on. What this program was started to ignore stays ignored, here and in what it starts.
+    /// Starts listening. Signals that were ignored at the start stay ignored, here and in child processes.
     pub(crate) fn listen() -> Result<Self> {
         let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup(), SignalKind::quit()];
         let open = |kind: SignalKind| Ok((kind.as_raw_value(), signal(kind).context("cannot listen for signals")?));
         Ok(Self(kinds.into_iter().filter(|kind| !is_ignored(*kind)).map(open).collect::<Result<_>>()?))
     }
 
-    /// The number of the next.
+    /// Returns the number of the next signal.
     pub(crate) async fn next(&mut self) -> i32 {
         std::future::poll_fn(|context| {
             for (number, signal) in &mut self.0 {
@@ -28,7 +28,7 @@ impl Signals {
     }
 }
 
-/// Whether this process was started with a signal ignored.
+/// Returns whether this process was started with a signal ignored.
 pub(crate) fn is_ignored(kind: SignalKind) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());

@@ -1,5 +1,5 @@
-//! stdout and stderr that nobody has to wait for: what can be written at once is written at once, by the thread that has it;
-//! the rest by a thread of its own. So one thread can drive a run and show it, and a reader that does not read stops no clock.
+//! stdout and stderr that nobody waits for: what can be written at once is written by the caller, and the rest by
+//! another thread. So one thread can drive a run and show it, and a reader that does not read stops no clock.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -14,22 +14,22 @@ use tokio::sync::Notify;
 
 use crate::ci::{self, Filter, Kind};
 
-/// So much may wait to be written; then whoever writes waits too.
+/// How much may wait to be written. Then the writer waits, too.
 const BACKLOG: usize = 1 << 20;
-/// A pipe that is ready takes this much without blocking.
+/// How much a ready pipe accepts without blocking.
 const AT_ONCE: usize = 4 << 10;
-/// So much is put together before it is written.
+/// How much is buffered before it is written.
 const BUFFER: usize = 64 << 10;
 
 /// A stream that is written without waiting.
 pub(crate) struct Sink {
     file: Option<Arc<File>>,
-    /// A disk can stall, and nothing tells beforehand: what goes to a file is always written by the other thread.
+    /// Whether this is a file. A disk can stall without warning, so the other thread always writes to it.
     is_file: bool,
     waiting: Arc<Waiting>,
     queue: Option<Sender<Vec<u8>>>,
     filter: Filter,
-    /// What is to be written at the next flush.
+    /// What the next flush writes.
     buffer: Vec<u8>,
 }
 
@@ -59,7 +59,7 @@ impl Sink {
         Self::of(io::stderr().as_fd())
     }
 
-    /// stdout and stderr. Where both are one file, what is written to them stands there in this order.
+    /// Returns stdout and stderr. If both are the same file, their output is in this order.
     pub(crate) fn both() -> (Self, Self) {
         let (mut out, mut err) = (Self::stdout(), Self::stderr());
         let place = |sink: &Self| sink.file.as_ref().and_then(|file| file.metadata().ok()).map(|meta| (meta.dev(), meta.ino()));
@@ -77,13 +77,13 @@ impl Sink {
         Self { file: file.map(Arc::new), is_file, waiting, queue: None, filter: Filter::of(stream), buffer: Vec::new() }
     }
 
-    /// Writes text, now or as soon as it can be. A failure is kept; nothing more is written then.
+    /// Writes text, now or as soon as possible. After a failure, which is kept, nothing more is written.
     pub(crate) fn write(&mut self, bytes: &[u8]) {
         self.put(bytes, Kind::Text);
         self.flush();
     }
 
-    /// Writes it at the next flush.
+    /// Writes bytes at the next flush.
     pub(crate) fn put(&mut self, bytes: &[u8], kind: Kind) {
         self.buffer.extend_from_slice(&self.filter.pass(bytes, kind));
         if self.buffer.len() > BUFFER {
@@ -91,34 +91,34 @@ impl Sink {
         }
     }
 
-    /// What was put must be seen now.
+    /// Flushes what was put.
     pub(crate) fn flush(&mut self) {
         let bytes = std::mem::take(&mut self.buffer);
         self.write_out(&bytes);
-        // Its room is used again.
+        // Reuse its memory.
         self.buffer = bytes;
         self.buffer.clear();
     }
 
-    /// In a CI log: what follows can be folded.
+    /// Starts a group in a CI log, which can be folded.
     pub(crate) fn group(&mut self, name: &str) {
         let line = ci::group(&self.filter, name);
         self.own(&line);
     }
 
-    /// The group is closed, if one is open.
+    /// Ends the group, if one is open.
     pub(crate) fn end_group(&mut self) {
         let line = ci::end_group(&self.filter);
         self.own(&line);
     }
 
-    /// In a CI log: an annotation.
+    /// Writes an annotation in a CI log.
     pub(crate) fn annotate(&mut self, title: &str, text: &str) {
         let line = ci::annotation(&self.filter, title, text);
         self.own(&line);
     }
 
-    /// A command of our own: the filter only takes note of it.
+    /// Writes a command of our own. The filter only takes note of it.
     fn own(&mut self, line: &str) {
         let _ = self.filter.pass(line.as_bytes(), Kind::Text);
         self.buffer.extend_from_slice(line.as_bytes());
@@ -148,7 +148,7 @@ impl Sink {
         let _ = self.queue(file).send(bytes.to_vec());
     }
 
-    /// The other thread's, which is started with the first use.
+    /// Returns the queue of the other thread, which is started on first use.
     fn queue(&mut self, file: &Arc<File>) -> &Sender<Vec<u8>> {
         let waiting = &self.waiting;
         self.queue.get_or_insert_with(|| {
@@ -162,7 +162,7 @@ impl Sink {
         })
     }
 
-    /// Whether more can be written.
+    /// Returns whether more can be written.
     pub(crate) fn has_room(&self) -> bool {
         self.waiting.bytes.load(Ordering::Acquire) < BACKLOG || self.waiting.has_failed()
     }
@@ -187,27 +187,27 @@ impl Sink {
         }
     }
 
-    /// How many bytes are not written yet.
+    /// Returns how many bytes are not written yet.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.bytes.load(Ordering::Acquire)
     }
 
-    /// Nothing more is written, as if its reader had gone.
+    /// Stops writing, as if the reader were gone.
     pub(crate) fn give_up(&self) {
         self.waiting.fail(io::ErrorKind::BrokenPipe.into());
     }
 
-    /// Why it cannot be written any more.
+    /// Returns why it cannot be written any more.
     pub(crate) fn failure(&self) -> Option<String> {
         let failed = self.waiting.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        // A reader that has gone is no error.
+        // It is not an error if the reader is gone.
         failed.as_ref().filter(|error| error.kind() != io::ErrorKind::BrokenPipe).map(ToString::to_string)
     }
 }
 
 fn is_ready(file: &File) -> bool {
     let mut watched = [PollFd::new(file, PollFlags::OUT)];
-    // Whatever is wrong with it, writing tells.
+    // Any other problem shows when writing.
     !matches!(poll(&mut watched, Some(&Timespec::default())), Ok(0))
 }
 
@@ -224,13 +224,13 @@ fn drain(file: &File, pieces: &Receiver<Vec<u8>>, waiting: &Waiting) {
     }
 }
 
-/// Closes a group that was left open, whatever has happened. It does not wait for whoever reads.
+/// Closes a group that was left open, whatever has happened. It does not wait for the reader.
 pub(crate) fn close_group() {
     let mut out = Sink::stdout();
     out.end_group();
 }
 
-/// A fault in tapline itself closes the group, too, and is an annotation.
+/// Makes a panic in tapline close the group and write an annotation.
 pub(crate) fn watch_panics() {
     if !ci::is_job() {
         return;
@@ -254,7 +254,7 @@ mod tests {
             Sink::stdout().group("work");
             panic!("oh no");
         }
-        // In a process of its own: the hook is for all of it.
+        // In a separate process, because the hook is global.
         let mut faulty = std::process::Command::new(std::env::current_exe()?);
         faulty.args(["--exact", "sink::tests::a_fault_in_tapline_closes_the_group_and_is_an_annotation", "--nocapture"]);
         let output = faulty.env("FAULTY", "1").env("GITHUB_ACTIONS", "true").output()?;

@@ -1,5 +1,5 @@
-//! Where records come from: a file, a recording or stdin, of any shape. The library reads them; here is what the command line
-//! says of them, and what a person is told.
+//! Where records come from: a file, a recording or stdin, of any shape. The library reads them; here is what the
+//! command line says about them, and what people are told.
 
 use std::io::{self, IsTerminal as _, Read};
 use std::path::{Path, PathBuf};
@@ -16,22 +16,22 @@ use crate::args::{Facts, Shape};
 use crate::clean::CleanReading;
 use crate::{ci, clock, config, output, secrets, store};
 
-/// An open stream that tells a person what there is to know about it.
+/// An open stream that tells people what they need to know about it.
 pub(crate) struct Source {
     inner: tapline_archive::Source<Box<dyn Read + Send>>,
-    /// It need not be an agent's stream.
+    /// Whether it need not be an agent's stream.
     of_whomever: bool,
     /// For annotations.
     clean: Option<Box<CleanReading>>,
 }
 
-/// Whether a path means stdin.
+/// Returns whether a path means stdin.
 pub(crate) fn is_stdin(path: Option<&Path>) -> bool {
     path.is_none_or(|path| path == Path::new("-"))
 }
 
 impl Source {
-    /// Opens a file, or stdin for `-` and nothing.
+    /// Opens a file, or stdin for `-` or no path.
     pub(crate) fn open(path: Option<&PathBuf>, facts: &Facts) -> Result<Self> {
         if is_stdin(path.map(PathBuf::as_path)) {
             if io::stdin().is_terminal() {
@@ -47,24 +47,25 @@ impl Source {
         })?;
         let mut source = Self { inner, of_whomever: false, clean: None };
         if let Some(stderr) = source.inner.ending_mut().stderr.as_mut().filter(|_| facts.stderr.is_none()) {
-            // A recording's: the user may have patterns of secrets beside those that are always taken out.
+            // It is from a recording. The user may have patterns of secrets in addition to those that are always
+            // removed.
             *stderr = config::redactor()?.0.text(stderr).into_owned();
         }
         source.tell();
         Ok(source)
     }
 
-    /// Reads from anything.
+    /// Reads from any reader.
     pub(crate) fn of(name: String, reader: Box<dyn Read + Send>, facts: &Facts) -> Result<Self> {
         Ok(Self { inner: tapline_archive::Source::of(name, reader, options(facts)?)?, of_whomever: false, clean: None })
     }
 
-    /// It need not be an agent's stream: nothing is said where it is none.
+    /// Says nothing if it is not an agent's stream.
     pub(crate) fn of_whomever(self) -> Self {
         Self { of_whomever: true, ..self }
     }
 
-    /// Takes secrets out of all that is read from here on.
+    /// Removes secrets from everything that is read from here on.
     pub(crate) fn redacted(self) -> Result<Self> {
         Ok(self.redacted_by(secrets::redactor()?))
     }
@@ -98,7 +99,7 @@ impl Source {
         }
     }
 
-    /// The next record, for those who pass it on unread.
+    /// Returns the next record, for callers that pass it on unread.
     #[inline]
     pub(crate) fn next_record(&mut self) -> Result<Option<Record>, SourceError> {
         let next = self.inner.next_record();
@@ -106,7 +107,7 @@ impl Source {
         next
     }
 
-    /// The next record and what happened in it; no record where it was the host that said something.
+    /// Returns the next record and its steps. There is no record if the steps are about what the host sent.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<Advance>, SourceError> {
         let next = self.inner.advance();
@@ -120,22 +121,22 @@ impl Source {
         next
     }
 
-    /// The rule that the run was stopped for, which no longer counts.
+    /// Takes the rule that the run was stopped for. It no longer counts.
     pub(crate) fn take_violation(&mut self) -> Option<String> {
         self.inner.ending_mut().violated.take()
     }
 
-    /// How many attempts the run had; 1 where that is not known.
+    /// Returns how many attempts the run had: 1 if that is not known.
     pub(crate) fn attempts(&self) -> u64 {
         self.inner.run().attempts.max(1)
     }
 
-    /// Where the attempts before this one are kept.
+    /// Returns the folders of the earlier attempts.
     pub(crate) fn earlier_attempts(&self) -> Vec<PathBuf> {
         self.inner.earlier_attempts()
     }
 
-    /// When the run started, if a recording has its times.
+    /// Returns when the run started, if a recording has its times.
     pub(crate) fn started(&self) -> Option<Moment> {
         self.inner.started()
     }
@@ -147,37 +148,37 @@ impl Source {
         ));
     }
 
-    /// Whether it is known that no line of it has a time.
+    /// Returns whether it is certain that no line has a time.
     pub(crate) fn has_no_times(&self) -> bool {
         self.inner.has_no_times()
     }
 
-    /// Whether it is no stream, but what an agent keeps of a session.
+    /// Returns whether this is not a stream, but a session file that an agent keeps for itself.
     pub(crate) fn is_transcript(&self) -> bool {
         self.inner.is_transcript()
     }
 
-    /// How long the run took, if that is known.
+    /// Returns how long the run took, if it is known.
     pub(crate) fn took(&self) -> Option<Duration> {
         self.inner.run().duration_ms.map(Duration::from_millis)
     }
 
-    /// What a message that was never finished has said so far.
+    /// Returns the text so far of messages that were never finished.
     pub(crate) fn unfinished(&self) -> Vec<Step> {
         self.inner.unfinished()
     }
 
-    /// Whose stream it is, as far as it is known.
+    /// Returns the agent that wrote the stream, if it is known.
     pub(crate) fn agent(&self) -> Option<Agent> {
         self.inner.agent()
     }
 
-    /// Whether taking the next record may have to wait: what was put out must be seen by then.
+    /// Returns whether the next record may have to be waited for, so that output must be flushed first.
     pub(crate) fn may_wait(&self) -> bool {
         !self.inner.is_ready()
     }
 
-    /// Everything that is known at the end.
+    /// Ends the source and returns everything that is known.
     pub(crate) fn finish(self) -> (Summary, Format, Ending, Run) {
         let (summary, _, format, ending, run) = self.finish_annotated();
         (summary, format, ending, run)
@@ -196,12 +197,12 @@ impl Source {
     }
 }
 
-/// The clock that stopped a run, in words.
+/// Describes the clock that stopped a run.
 fn clock_of(stop: Stop) -> Option<String> {
     clock::told(stop.reason, Duration::from_millis(stop.limit_ms?))
 }
 
-/// What the caller knows better than the source.
+/// Returns what the caller knows better than the source.
 fn options(facts: &Facts) -> Result<Options> {
     let read = |path: &Option<PathBuf>| -> Result<Option<String>> {
         let Some(path) = path else { return Ok(None) };

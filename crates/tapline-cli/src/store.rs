@@ -8,12 +8,12 @@ use tapline_runner::RecordTo;
 
 use crate::args::run::{Kept, SyncWhen};
 
-/// The user's store.
+/// Returns the user's store.
 pub(crate) fn store() -> Result<Store> {
     Store::of_user().context("no folder for recordings: set TAPLINE_HOME, or use --record PATH or --no-record")
 }
 
-/// What a person means by FILE: a path that exists, else a recording of the store, by its name or `last`.
+/// Returns what a person means by FILE: an existing path, or else a recording in the store, by its name or `last`.
 pub(crate) fn meant(path: &Path) -> Result<PathBuf> {
     let is_id = |text: &&str| !text.contains(['/', '.']) && !text.is_empty() && *text != "-";
     match (path.to_str().filter(is_id), Store::of_user()) {
@@ -24,7 +24,7 @@ pub(crate) fn meant(path: &Path) -> Result<PathBuf> {
     }
 }
 
-/// Where a run is kept, as the command line says: refused before the agent starts, if it cannot be.
+/// Returns where the command line wants a run recorded. An impossible place is rejected before the agent starts.
 pub(crate) fn folder(kept: &Kept) -> Result<Option<PathBuf>> {
     match &kept.record {
         _ if kept.no_record => Ok(None),
@@ -33,7 +33,7 @@ pub(crate) fn folder(kept: &Kept) -> Result<Option<PathBuf>> {
     }
 }
 
-/// Where a run is kept, for people. The HOME that `tapline sim` makes for a command goes with it, and all that is in it.
+/// Says where a run is recorded. The HOME that `tapline sim` makes for a command is removed with everything in it.
 pub(crate) fn recorded_in(folder: &Path) -> String {
     let home = std::env::var_os(SIM_HOME).filter(|home| !home.is_empty());
     let gone = home.is_some_and(|home| std::path::absolute(folder).is_ok_and(|folder| folder.starts_with(home)));
@@ -41,10 +41,10 @@ pub(crate) fn recorded_in(folder: &Path) -> String {
     format!("recorded in {}{until}", folder.display())
 }
 
-/// The variable with the HOME that a `tapline sim` has made for its command alone.
+/// The variable with the HOME that a `tapline sim` has made only for its command.
 pub(crate) const SIM_HOME: &str = "TAPLINE_SIM_HOME";
 
-/// A recording there, put on the disk when it was asked for.
+/// Returns how to record there, and when to flush.
 pub(crate) fn record_to(kept: &Kept, folder: PathBuf, redact: bool) -> RecordTo {
     RecordTo { folder, sync: if kept.sync == SyncWhen::Always { Sync::Always } else { Sync::EverySecond }, redact }
 }

@@ -13,7 +13,7 @@ pub(crate) struct Values {
     pub(crate) missing: Vec<String>,
 }
 
-/// Refuses a path that no report has.
+/// Rejects a path that no report has.
 pub(crate) fn check(paths: &[String]) -> Result<()> {
     for path in paths {
         if let Err(error) = check_path(path) {
@@ -23,9 +23,9 @@ pub(crate) fn check(paths: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The values in the order of their paths. One that is not there, or a list with nothing in it, prints nothing; among several it
-/// is an empty line, so that none takes another's place. Among several, null and an empty text are values like others: whoever
-/// asks for the error with the answer expects one of them to be empty.
+/// Returns the values in the order of their paths. A missing value, or an empty list, prints nothing; among several it
+/// is an empty line, so that none takes another's place. Among several, null and an empty text are ordinary values: a
+/// script that asks for the error and the answer expects one of them to be empty.
 pub(crate) fn of(report: &Report, paths: &[String]) -> Values {
     let (report, mut values) = (report.to_json(), Values::default());
     for path in paths {
@@ -42,7 +42,7 @@ pub(crate) fn of(report: &Report, paths: &[String]) -> Values {
     values
 }
 
-/// How a value is kept from being a command in a CI log: what is JSON stays the same JSON.
+/// Returns how to keep a value from being a command in a CI log. JSON stays the same JSON.
 pub(crate) fn kind_of(value: &str) -> Kind {
     if Json::parse(value).is_ok() { Kind::Json } else { Kind::Text }
 }

@@ -1,5 +1,5 @@
-//! Which turns and background tasks a run has, as its lines tell of them: kept once, for the clocks and for the dialogue. Pure: it
-//! is told what came, and when.
+//! The turns and background tasks of a run, as its lines report them. They are tracked once, for the clocks and for the
+//! dialogue. Pure: it is told what arrived, and when.
 
 use std::collections::BTreeSet;
 
@@ -7,26 +7,26 @@ use tapline_protocol::Record;
 use tapline_session::{Step, What};
 use tokio::time::Instant;
 
-/// What the agent does.
+/// What the agent is doing.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
-    /// A turn has begun that has not ended.
+    /// Whether a turn has begun and not ended.
     pub(crate) in_turn: bool,
     /// How many turns have ended.
     pub(crate) turns: u64,
-    /// Since when nothing is done: the last turn has ended, and nothing was said since.
+    /// Since when the agent has been at rest: the last turn has ended, and nothing was sent since.
     pub(crate) rests: Option<Instant>,
-    /// When the last turn ended, or a task that may begin another.
+    /// When the last turn, or a task that may start another, ended.
     pub(crate) ended: Option<Instant>,
-    /// Tasks that may begin a turn when they end.
+    /// Tasks that may start a turn when they end.
     pub(crate) tasks: BTreeSet<String>,
-    /// One has ended, and the turn that it begins has not begun.
+    /// Whether such a task has ended, and its turn has not begun yet.
     pub(crate) waking: bool,
-    /// What the agent says of itself.
+    /// The state that the agent reports.
     pub(crate) state: Option<State>,
 }
 
-/// What an agent says of itself.
+/// The state that an agent reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Idle,
@@ -34,12 +34,12 @@ pub(crate) enum State {
 }
 
 impl Activity {
-    /// An agent that begins at once, or waits from now on until somebody speaks.
+    /// Creates the activity of an agent that starts at once, or one that waits from now on for a message.
     pub(crate) fn new(waits: bool, now: Instant) -> Self {
         Self { rests: waits.then_some(now), ..Self::default() }
     }
 
-    /// A line came.
+    /// Takes a line.
     pub(crate) fn accept(&mut self, record: &Record, steps: &[Step], now: Instant) {
         for step in steps {
             self.step(step, now);
@@ -51,7 +51,7 @@ impl Activity {
             self.waking &= !idle;
         }
         if let Some(level) = record.event.as_background_tasks() {
-            // All that there are: what ended without a word is gone, too.
+            // The list is complete, so tasks that ended silently are gone, too.
             let known = self.tasks.len();
             self.tasks.retain(|id| level.tasks.iter().any(|task| task.task_id.as_ref() == Some(id)));
             if self.tasks.len() < known {
@@ -68,7 +68,7 @@ impl Activity {
                 (self.ended, self.rests) = (Some(now), Some(now));
             }
             What::Task(task) if task.terminal => {
-                // It is about to wake the agent, unless it was stopped: the time to do so starts now.
+                // It is about to wake the agent, unless it was stopped. The time for that starts now.
                 let known = self.tasks.remove(&task.id);
                 self.rests = self.rests.map(|since| if known { now } else { since });
                 if known && !["killed", "stopped"].contains(&task.status.as_str()) {
@@ -80,7 +80,7 @@ impl Activity {
                 self.tasks.insert(task.id.clone());
                 self.ended.get_or_insert(now);
             }
-            // A turn has begun. What a sub-agent does in the background is no turn.
+            // A turn has begun. The work of a background sub-agent is not a turn.
             What::Session(_) if step.parent.is_none() => {
                 self.in_turn = true;
                 self.waking = false;
@@ -95,17 +95,17 @@ impl Activity {
         }
     }
 
-    /// Something was sent to the agent: it is its turn.
+    /// Notes that something was sent to the agent, so that it must act.
     pub(crate) fn sent(&mut self) {
         self.rests = None;
     }
 
-    /// Nothing more will be sent to the agent: whatever it waits for, it waits from now on.
+    /// Notes that nothing more will be sent to the agent. Whatever it waits for, the wait starts now.
     pub(crate) fn input_closed(&mut self, now: Instant) {
         self.rests = self.rests.map(|_| now);
     }
 
-    /// Tasks in the background were waited for long enough.
+    /// Forgets background tasks, after waiting long enough.
     pub(crate) fn forget_tasks(&mut self) {
         self.tasks.clear();
     }

@@ -1,4 +1,4 @@
-//! What to start: an agent, what it is told, what it may do, and how long.
+//! What to start: an agent, its prompt, its permissions and its limits.
 
 mod answering;
 
@@ -14,7 +14,7 @@ use crate::guard::GuardProgram;
 use crate::spec::{Environment, Input, Limits, Options, RecordTo};
 use crate::subagent::{SettingSource, SubAgent};
 
-/// An agent to start: its prompt, its options, its limits.
+/// An agent to start: its prompt, options and limits.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -37,27 +37,27 @@ use crate::subagent::{SettingSource, SubAgent};
 /// ```
 #[derive(Debug)]
 pub struct Agent {
-    /// Which agent.
+    /// The kind of agent.
     pub kind: Kind,
     /// The agent's own options.
     pub options: Options,
-    /// What is sent to its standard input.
+    /// What is sent to the agent's standard input.
     pub input: Input,
-    /// The program, if not the default one.
+    /// The program, if it is not the default one.
     pub bin: Option<PathBuf>,
     /// The working directory.
     pub cwd: Option<PathBuf>,
-    /// Its environment variables.
+    /// The environment variables.
     pub environment: Environment,
-    /// How long it may take.
+    /// The time limits.
     pub limits: Limits,
-    /// Who answers the agent's questions.
+    /// What answers the agent's requests.
     pub answers: Answers,
-    /// More is said to it later on.
+    /// Whether more messages follow.
     pub(crate) converses: bool,
     /// Where to record the run.
     pub record: Option<RecordTo>,
-    /// Finds secrets: in recorded arguments, in stderr as it is shown, and in a recording with [`RecordTo::redact`].
+    /// Finds secrets: in recorded arguments, in stderr when it is shown, and in a recording with [`RecordTo::redact`].
     pub redactor: Redactor,
     /// Stops remaining processes if this program is killed.
     pub guard: Option<GuardProgram>,
@@ -81,7 +81,7 @@ macro_rules! setters {
 }
 
 impl Agent {
-    /// An agent of this kind.
+    /// Creates an agent of this kind.
     pub fn new(kind: Kind) -> Self {
         Self {
             kind,
@@ -101,56 +101,57 @@ impl Agent {
         }
     }
 
-    /// Claude Code.
+    /// Creates an agent that runs Claude Code.
     pub fn claude() -> Self {
         Self::new(Kind::Claude)
     }
 
-    /// Codex.
+    /// Creates an agent that runs Codex.
     pub fn codex() -> Self {
         Self::new(Kind::Codex)
     }
 
     setters! {
-        /// The prompt. It can have any size and content, because it is sent on standard input.
+        /// Sets the prompt. It can have any size and content, because it is sent on standard input.
         prompt(String) => input = Input::Prompt(prompt.into_bytes());
-        /// The agent's program; by default `TAPLINE_CLAUDE_BIN` or `TAPLINE_CODEX_BIN`, else the one on PATH.
+        /// Sets the agent's program. The default is `TAPLINE_CLAUDE_BIN` or `TAPLINE_CODEX_BIN`, or else the one on
+        /// PATH.
         bin(PathBuf) => bin = Some(bin);
-        /// The working directory.
+        /// Sets the working directory.
         cwd(PathBuf) => cwd = Some(cwd);
-        /// The model to use.
+        /// Sets the model.
         model(String) => options.model = Some(model);
         /// A model to use if the first is overloaded; or several, separated by commas.
         fallback_model(String) => options.fallback_model = Some(fallback_model);
         /// How much the model thinks: `low`, `medium`, `high`, and what else the agent knows.
         effort(String) => options.effort = Some(effort);
-        /// The session to continue.
+        /// Sets the session to continue.
         resume(String) => options.resume = Some(resume);
-        /// What the agent may do without asking.
+        /// Sets what the agent may do without asking.
         permission_mode(String) => options.permission_mode = Some(permission_mode);
-        /// The maximum number of requests to the model.
+        /// Sets the maximum number of requests to the model.
         max_turns(u64) => options.max_turns = Some(max_turns);
-        /// The maximum cost in dollars.
+        /// Sets the maximum cost in dollars.
         max_budget_usd(f64) => options.max_budget_usd = Some(max_budget_usd);
-        /// A JSON schema for the answer.
+        /// Sets a JSON schema for the answer.
         json_schema(String) => options.json_schema = Some(json_schema);
         /// Replaces the system prompt.
         system_prompt(String) => options.system_prompt = Some(system_prompt);
         /// Adds to the system prompt.
         append_system_prompt(String) => options.append_system_prompt = Some(append_system_prompt);
-        /// The maximum duration of the run.
+        /// Sets the maximum duration of the run.
         timeout(Duration) => limits.timeout = Some(timeout);
-        /// The maximum time without output.
+        /// Sets the maximum time without output.
         idle_timeout(Duration) => limits.idle = Some(idle_timeout);
-        /// How long the agent may keep running after its final result.
+        /// Sets how long the agent may keep running after its final result.
         linger(Duration) => limits.linger = linger;
-        /// How long to wait for background tasks after the last turn; by default ten minutes.
+        /// Sets how long to wait for background tasks after the last turn. The default is ten minutes.
         background_timeout(Duration) => limits.background = Some(background_timeout);
-        /// How long to wait for the answer to a control request; by default one minute.
+        /// Sets how long to wait for the answer to a control request. The default is one minute.
         request_timeout(Duration) => limits.request = request_timeout;
-        /// How long to wait between the steps of stopping a run.
+        /// Sets how long to wait between the steps of stopping a run.
         grace(Duration) => limits.grace = grace;
-        /// A name for the run in its report and recording.
+        /// Sets a name for the run in its report and recording.
         label(String) => label = Some(label);
     }
 
@@ -168,14 +169,14 @@ impl Agent {
         self
     }
 
-    /// Tools that run without asking.
+    /// Adds tools that run without asking.
     #[must_use]
     pub fn allowed_tools<T: Into<String>>(mut self, tools: impl IntoIterator<Item = T>) -> Self {
         self.options.allowed_tools.extend(tools.into_iter().map(Into::into));
         self
     }
 
-    /// Tools that the agent may not use.
+    /// Adds tools that the agent may not use.
     #[must_use]
     pub fn disallowed_tools<T: Into<String>>(mut self, tools: impl IntoIterator<Item = T>) -> Self {
         self.options.disallowed_tools.extend(tools.into_iter().map(Into::into));
@@ -196,7 +197,7 @@ impl Agent {
         self
     }
 
-    /// MCP servers: a file, or JSON.
+    /// Adds MCP servers: a file, or JSON.
     #[must_use]
     pub fn mcp_config(mut self, config: impl Into<String>) -> Self {
         self.options.mcp_config.push(config.into());
@@ -224,7 +225,7 @@ impl Agent {
         self
     }
 
-    /// Adds an argument, passed on unchanged.
+    /// Adds an argument, which is passed on unchanged.
     #[must_use]
     pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
         self.options.extra.push(arg.into());
@@ -258,7 +259,7 @@ impl Agent {
         self
     }
 
-    /// Copies this agent without its prompt: to continue later, or to start many runs.
+    /// Copies this agent without its prompt, to continue later or to start many runs.
     #[must_use]
     pub fn again(&self) -> Self {
         Self {
@@ -279,7 +280,7 @@ impl Agent {
         }
     }
 
-    /// Whether something is said in both directions while it works.
+    /// Returns whether messages go in both directions while the agent works.
     pub(crate) fn is_dialogue(&self) -> bool {
         self.converses || self.answers.is_anybody()
     }

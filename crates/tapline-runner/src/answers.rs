@@ -1,5 +1,5 @@
-//! Answers the agent's questions: permission rules and a callback, hooks, tools of this program, elicitations, dialogs.
-//! A question without a callback gets an error at once, so that the agent never waits.
+//! Answers the agent's requests: permission rules and a callback, hooks, tools of this program, elicitations, dialogs.
+//! A request without a callback gets an error at once, so the agent never waits.
 
 mod answered;
 mod callback;
@@ -38,17 +38,17 @@ pub(crate) use rules::Places;
 pub use server::ToolServer;
 pub use tool::{Tool, ToolResult};
 
-/// No hook takes longer, in seconds.
+/// The longest time for a hook, in seconds.
 const WEEK: u64 = 7 * 24 * 3600;
-/// The server of tools that name none.
+/// The server of tools without one of their own.
 pub(crate) const OWN_SERVER: &str = "tapline";
 
-/// Who answers the agent's questions.
+/// What answers the agent's requests.
 #[derive(Clone)]
 pub struct Answers {
     /// Rules that decide without asking.
     pub permissions: Option<Permissions>,
-    /// How long a callback may take; after that the answer is no.
+    /// How long a callback may take. After that, the answer is no.
     pub within: Duration,
     pub(crate) permission: Option<Callback<PermissionQuestion, Permission>>,
     pub(crate) hooks: Vec<Hook>,
@@ -87,7 +87,7 @@ impl std::fmt::Debug for Answers {
 }
 
 impl Answers {
-    /// Whether somebody is here to answer anything.
+    /// Returns whether anything here answers requests.
     pub(crate) fn is_anybody(&self) -> bool {
         self.asks_permission()
             || !self.hooks.is_empty()
@@ -96,12 +96,12 @@ impl Answers {
             || !self.dialogs.is_empty()
     }
 
-    /// Whether permission questions are to come here.
+    /// Returns whether permission requests come here.
     pub(crate) fn asks_permission(&self) -> bool {
         self.permissions.is_some() || self.permission.is_some()
     }
 
-    /// The servers of this program's, as a configuration of MCP.
+    /// Returns this program's servers as an MCP configuration.
     pub(crate) fn mcp_config(&self) -> Option<String> {
         if self.servers.is_empty() {
             return None;
@@ -111,11 +111,12 @@ impl Answers {
         Some(serde_json::json!({"mcpServers": servers}).to_string())
     }
 
-    /// What the agent is told at the start: which hooks and dialogs there are.
+    /// Returns what the agent is told at the start: which hooks and dialogs there are.
     pub(crate) fn initialize(&self) -> Initialize {
         let mut hooks = BTreeMap::<&str, Vec<serde_json::Value>>::new();
         if self.asks_permission() {
-            // Of all calls, not only those that are asked about; somebody may be asked, and others' hooks waited for.
+            // The hook covers all calls, not only those that need permission. It may have to ask somebody, and to wait
+            // for other hooks.
             let patience = self.within.as_secs().saturating_add(60).min(WEEK);
             let rules = serde_json::json!({"hookCallbackIds": [RULES], "onFailure": "block", "timeout": patience});
             hooks.insert("PreToolUse", vec![rules]);
@@ -130,7 +131,7 @@ impl Answers {
             if let Some(tools) = &hook.matcher {
                 matcher["matcher"] = tools.as_str().into();
             }
-            // Where it cannot be asked, the tool does not run.
+            // If the hook cannot be called, the tool does not run.
             if hook.event == HookEvent::PreToolUse {
                 matcher["onFailure"] = "block".into();
             }
@@ -143,7 +144,7 @@ impl Answers {
         }
     }
 
-    /// Answers a request of the agent's.
+    /// Answers a request of the agent.
     pub(crate) async fn answer(&self, id: String, request: Request, around: Around, waiting: Option<Waiting>) -> Answered {
         let unsupported = format!("Unsupported control request subtype: {}", request.subtype());
         match request {
@@ -159,22 +160,22 @@ impl Answers {
             Request::McpMessage(request) => self.serve(request).await,
             Request::Elicitation(request) => self.elicit(request).await,
             Request::RequestUserDialog(request) => self.show(request).await,
-            // The protocol wants every other one answered, known or not.
+            // The protocol requires an answer to every other request, known or not.
             _ => Answered::error(unsupported),
         }
     }
 
-    /// Who decides of a call.
+    /// Returns what decides about a call.
     fn bench<'a>(&'a self, places: Places, others: &'a Others) -> Bench<'a> {
         Bench { rules: self.permissions.as_ref(), callback: self.permission.as_ref(), within: self.within, places, others }
     }
 
-    /// A hook rewrote a call that was left to the agent already, or answered in our place: do the rules let it?
+    /// Checks the rules when a hook rewrote a call that was already left to the agent, or answered in our place.
     pub(crate) async fn too_late(&self, tool: &str, rewrite: &Rewrite, around: &Around) -> Answered {
         let bench = self.bench(around.places.clone(), &around.others);
         match rewrite {
             Rewrite::Input(input) => bench.too_late(tool, Some(input)).await,
-            // What has run is looked back at.
+            // A call that has run is checked afterwards.
             Rewrite::Unreadable => Answered::default(),
         }
     }
@@ -197,7 +198,7 @@ impl Answers {
         let question = HookQuestion { input: input.clone(), all, tool_use_id: request.tool_use_id };
         match guarded(&hook.callback, question, self.within).await {
             Ok(reply) => {
-                // What is denied is denied, also where a hook wrote it.
+                // A denied call stays denied, even if a hook wrote it.
                 let other = reply.hook_specific_output.as_ref().and_then(|output| output.get("updatedInput"));
                 if let (Some(_), Some(other)) = (&self.permissions, other) {
                     let rewritten = HookInput { tool_input: Some(other), ..input };
@@ -237,7 +238,7 @@ impl Answers {
 
     async fn show(&self, request: RequestUserDialog) -> Answered {
         let kind = request.dialog_kind.clone().unwrap_or_default();
-        // Whoever declared this kind will answer: not us.
+        // Whoever declared this kind of dialog answers it.
         let Some(callback) = self.dialogs.get(&kind) else { return Answered::default() };
         match guarded(callback, request, self.within).await {
             Ok(reply) => Answered::with(reply),

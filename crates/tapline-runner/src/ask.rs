@@ -1,4 +1,4 @@
-//! The simplest use: a question, and its answer or the reason for the failure.
+//! The simplest use: a prompt, and its answer or the reason for the failure.
 
 use std::fmt;
 
@@ -19,24 +19,24 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The session's id, for [`Agent::resume`].
+    /// Returns the session id, for [`Agent::resume`].
     pub fn session_id(&self) -> Option<&str> {
         self.report.session.id.as_deref()
     }
 
-    /// The structured answer ([`Agent::json_schema`]), unchanged.
+    /// Returns the structured answer ([`Agent::json_schema`]), unchanged.
     pub fn structured(&self) -> Option<Json> {
         let said = self.report.turns.last().and_then(|turn| turn.structured_output.clone());
-        // Some agents say it as their text.
+        // Some agents return it as their text.
         said.or_else(|| Json::parse(&self.text).ok())
     }
 
-    /// The structured answer as your own type; the error says what does not fit.
+    /// Deserializes the structured answer into your own type. The error says what does not fit.
     pub fn to<T: serde::de::DeserializeOwned>(&self) -> Result<T, StructuredError> {
         Ok(self.structured().ok_or(StructuredError::None)?.to()?)
     }
 
-    /// The cost in dollars, if the agent reports it.
+    /// Returns the cost in dollars, if the agent reports it.
     pub fn cost_usd(&self) -> Option<f64> {
         self.report.ledger.cost_usd
     }
@@ -48,7 +48,7 @@ impl fmt::Display for Answer {
     }
 }
 
-/// Why an answer is no value of a type.
+/// Why an answer cannot be read as a type.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StructuredError {
@@ -60,13 +60,13 @@ pub enum StructuredError {
     Misfit(#[from] JsonError),
 }
 
-/// Why there is no answer. `Debug` is what `main` prints: one line for a person, with the causes.
+/// Why there is no answer. `Debug` is what `main` prints: one line for people, with the causes.
 #[derive(thiserror::Error)]
 pub enum Failure {
     /// The agent did not start.
     #[error(transparent)]
     NotStarted(#[from] StartError),
-    /// The agent started and failed; see its report.
+    /// The agent started and failed. See its report.
     #[error("{}", words(.0))]
     Failed(Box<Report>),
 }
@@ -86,7 +86,7 @@ fn words(report: &Report) -> String {
     }
 }
 
-/// Asks Claude something, in the current folder and with its own settings, and waits for the answer.
+/// Sends a prompt to Claude, in the current folder and with its own settings, and waits for the answer.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), tapline_runner::Failure> {

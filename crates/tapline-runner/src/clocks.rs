@@ -1,5 +1,5 @@
-//! The three clocks of a run: the whole of it, its silence, and how long it stays after its final result. Pure: it is
-//! told what happened when, and says what is due.
+//! The three clocks of a run: for the whole run, for silence, and for how long it stays after its final result. Pure:
+//! it is told what happened when, and says what is due.
 
 use std::time::Duration;
 
@@ -9,39 +9,40 @@ use tokio::time::Instant;
 use crate::activity::Activity;
 use crate::spec::Limits;
 
-/// When a run is to be stopped.
+/// When a run must be stopped.
 #[derive(Debug)]
 pub(crate) struct Clocks {
     limits: Limits,
     started: Instant,
     heard: Instant,
-    /// Nothing more can come.
+    /// When the agent closed its output.
     silent: Option<Instant>,
-    /// More may be sent to the agent: it is right to wait.
+    /// Whether more may be sent to the agent, so that it may wait.
     input_open: bool,
-    /// It waits for an answer of ours.
+    /// Whether the agent waits for our answer.
     asked: bool,
-    /// It owes us a turn, whatever has ended.
+    /// Whether the agent owes us a turn, even if one has ended.
     owes: bool,
 }
 
 impl Clocks {
-    /// From now on.
+    /// Starts the clocks now.
     pub(crate) fn new(limits: Limits, now: Instant, input_open: bool) -> Self {
         Self { limits, started: now, heard: now, silent: None, input_open, asked: false, owes: false }
     }
 
-    /// How long they run.
+    /// Returns the limits.
     pub(crate) fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Something came: whatever it was, it is a sign of life.
+    /// Notes output of any kind, which is a sign of life.
     pub(crate) fn hear(&mut self, now: Instant) {
         self.heard = now;
     }
 
-    /// Whether the agent waits for an answer of ours: then it is right to be silent. And whether it owes us a turn: then it is not.
+    /// Sets whether the agent waits for our answer, and so may be silent, and whether it owes us a turn, and so may
+    /// not.
     pub(crate) fn ask(&mut self, asked: bool, owes: bool, now: Instant) {
         if self.asked && !asked || owes && !self.owes {
             self.heard = now;
@@ -49,31 +50,31 @@ impl Clocks {
         (self.asked, self.owes) = (asked, owes);
     }
 
-    /// Nothing more will be sent to the agent.
+    /// Notes that nothing more will be sent to the agent.
     pub(crate) fn input_closed(&mut self, now: Instant) {
         self.input_open = false;
         self.heard = now;
     }
 
-    /// The agent has closed its stdout.
+    /// Notes that the agent has closed its stdout.
     pub(crate) fn output_closed(&mut self, now: Instant) {
         self.silent = Some(now);
     }
 
-    /// What is due next, and when. An agent that is not read is not silent.
+    /// Returns what is due next, and when. While we do not read, the agent does not count as silent.
     pub(crate) fn next(&self, activity: &Activity, reading: bool) -> Option<(Instant, StopReason)> {
         let waiting = activity.rests.is_some() && self.input_open && !self.owes;
         let over = activity.rests.filter(|_| !self.input_open);
         let background = self.limits.background.unwrap_or(Duration::MAX);
         let wait = if activity.tasks.is_empty() { self.limits.linger } else { self.limits.linger.max(background) };
         let lingers = [over.map(|at| at.checked_add(wait)), self.silent.map(|at| at.checked_add(self.limits.linger))];
-        // A time that no clock can tell never comes.
+        // A time beyond the range of the clock never comes.
         let linger = lingers.into_iter().flatten().flatten().min();
         let timeout = self.limits.timeout.and_then(|limit| self.started.checked_add(limit));
         let silent = reading && !waiting && !self.asked;
         let idle = self.limits.idle.filter(|_| silent).and_then(|limit| self.heard.checked_add(limit));
         let late = [timeout.map(|at| (at, StopReason::Timeout)), idle.map(|at| (at, StopReason::Idle))].into_iter().flatten();
-        // A run that has said all it would say counts as what it said, whichever clock stops it.
+        // A run that has said everything is judged by that, whichever clock stops it.
         let is_over = over.is_some() && activity.tasks.is_empty();
         let late = late.min_by_key(|(at, _)| *at).map(|(at, reason)| (at, if is_over { StopReason::Linger } else { reason }));
         let linger = linger.map(|at| (at, StopReason::Linger));

@@ -1,4 +1,4 @@
-//! Requests to a running agent, from any task: messages and control requests, each with a deadline.
+//! Sends messages and control requests to a running agent, from any task, each with a deadline.
 
 mod error;
 
@@ -16,17 +16,17 @@ use crate::message::Message;
 use crate::update::Delivery;
 pub use error::SessionError;
 
-/// Talks to a running agent. Cheap to clone and usable from any task: while one part of a program waits for a turn, another
-/// can interrupt it.
+/// A handle to talk to a running agent. It is cheap to clone and usable from any task: while one part of a program
+/// waits for a turn, another can interrupt it.
 ///
-/// Each request is a method; other requests go through [`request_raw`](Self::request_raw). If no answer arrives
-/// within the deadline, the error names the request; a later answer is dropped.
+/// Each request is a method; other requests go through [`request_raw`](Self::request_raw). If no answer arrives within
+/// the deadline, the error names the request, and a later answer is dropped.
 #[derive(Clone, Debug)]
 pub struct Control {
     say: UnboundedSender<Say>,
     next: Arc<AtomicU64>,
     within: Duration,
-    /// Its requests need no answer: nobody waits for one before the agent's input is closed.
+    /// Whether its requests are optional: the agent's input may be closed before they are answered.
     in_passing: bool,
 }
 
@@ -35,12 +35,12 @@ impl Control {
         Self { say, next: Arc::default(), within, in_passing: false }
     }
 
-    /// The same for requests that hold up nothing.
+    /// Returns a handle for requests that delay nothing.
     pub(crate) fn in_passing(&self) -> Self {
         Self { in_passing: true, ..self.clone() }
     }
 
-    /// The same handle with another deadline for its requests.
+    /// Returns a handle with another deadline for its requests.
     #[must_use]
     pub fn within(&self, deadline: Duration) -> Self {
         Self { within: deadline, ..self.clone() }
@@ -84,8 +84,8 @@ impl Control {
         }
     }
 
-    /// Sends a request that has no method of its own: its subtype and its other fields, an object. Returns the unchanged
-    /// answer; `null` if there is none.
+    /// Sends a request that has no method of its own: its subtype, and its other fields as an object. Returns the
+    /// answer unchanged, or `null` if there is none.
     pub async fn request_raw(&self, subtype: &str, fields: impl Into<Json>) -> Result<Json, SessionError> {
         let fields = fields.into();
         let mut all = serde_json::Map::new();
@@ -99,17 +99,17 @@ impl Control {
         Ok(self.request(request).await?.response.unwrap_or_else(Json::null))
     }
 
-    /// The answer, read as what was asked for; what is not there is absent.
+    /// Sends a request and reads the answer. Missing fields are empty.
     pub(crate) async fn ask<T: Read + Default>(&self, request: Request) -> Result<T, SessionError> {
         Ok(self.request(request).await?.payload().unwrap_or_default())
     }
 
-    /// The first request of all: who answers here, and what.
+    /// Sends the first request: what is answered here.
     pub(crate) async fn initialize(&self, request: Initialize) -> Result<InitializeReply, SessionError> {
         self.ask(Request::Initialize(request)).await
     }
 
-    /// No more messages come: the agent's input is closed as soon as nothing can need it any more.
+    /// Ends the messages. The agent's input is closed as soon as nothing can need it.
     pub(crate) fn finish(&self) {
         let _ = self.say.send(Say::Finish);
     }
@@ -119,7 +119,7 @@ impl Control {
     }
 }
 
-/// A request that is waited for: when nobody waits any more, it is taken back.
+/// A request that somebody waits for. When nobody waits any more, it is withdrawn.
 struct Wanted<'a> {
     say: &'a UnboundedSender<Say>,
     id: Option<String>,
@@ -142,13 +142,13 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// The message's uuid.
+    /// Returns the message's uuid.
     pub fn uuid(&self) -> &str {
         &self.uuid
     }
 
-    /// What the agent has reported about the message so far. Versions before 2.1.325 may report nothing, unless they repeat messages
-    /// (`--replay-user-messages`).
+    /// Returns what the agent has reported about the message so far. Versions before 2.1.325 may report nothing, unless
+    /// they repeat messages (`--replay-user-messages`).
     pub fn delivery(&self) -> Option<Delivery> {
         self.delivery.borrow().clone()
     }

@@ -24,7 +24,7 @@ use crate::spec::RecordTo;
 #[derive(Debug)]
 #[must_use = "a conversation does nothing until you start a turn"]
 pub struct Conversation {
-    /// The agent and its options; changes apply from the next turn on.
+    /// The agent and its options. Changes apply from the next turn on.
     pub agent: Agent,
     turns: u64,
 }
@@ -36,7 +36,7 @@ impl Conversation {
         Self { agent, turns: 0 }
     }
 
-    /// The session that the next turn resumes.
+    /// Returns the session that the next turn resumes.
     pub fn session_id(&self) -> Option<&str> {
         self.agent.options.resume.as_deref()
     }
@@ -58,7 +58,7 @@ impl Conversation {
         if let Some(id) = &report.session.id {
             let options = &mut self.agent.options;
             options.resume = Some(id.clone());
-            // From now on it is this one.
+            // From now on it is this session.
             (options.continue_last, options.fork) = (false, false);
         }
     }

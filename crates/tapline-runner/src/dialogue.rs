@@ -1,5 +1,5 @@
-//! The other direction, within the driver: what this program says and asks, what the agent asks and gets, and when nothing more
-//! can be needed of either.
+//! The dialogue in the driver: what this program sends and asks, what the agent asks and gets, and when neither can
+//! need anything more.
 
 mod calls;
 mod lifecycle;
@@ -24,45 +24,45 @@ pub(crate) use lifecycle::Patience;
 use lifecycle::{Heard, Lifecycle, Need};
 pub(crate) use lines::Lines;
 
-/// What the program says.
+/// What the program sends.
 #[derive(Debug)]
 pub(crate) enum Say {
     /// A message for the agent.
     Message { uuid: String, line: String, delivery: watch::Sender<Option<Delivery>> },
-    /// A request, and who wants the answer; one in passing holds up nothing.
+    /// A request, and where its answer goes. An optional one delays nothing.
     Request { id: String, line: String, reply: oneshot::Sender<Response>, in_passing: bool },
     /// The answer is no longer wanted.
     Withdraw { id: String },
-    /// No more messages come: the agent's input is closed as soon as nothing needs it.
+    /// The end of the messages. The agent's input is closed as soon as nothing needs it.
     Finish,
 }
 
-/// What came next.
+/// The next event of a dialogue.
 #[derive(Debug)]
 pub(crate) enum Spoken {
-    /// The program said something.
+    /// The program sent something.
     Said(Say),
-    /// Nobody can say anything any more.
+    /// Nobody can send anything any more.
     Silent,
-    /// A question of the agent's has its answer.
+    /// A request of the agent has its answer.
     Answered(String, Box<Answered>),
 }
 
 pub(crate) struct Dialogue {
     answers: Arc<Answers>,
-    /// To the agent's input; none once it is closed.
+    /// Writes to the agent's input. `None` once it is closed.
     lines: Option<mpsc::UnboundedSender<Vec<u8>>>,
     said: mpsc::UnboundedReceiver<Say>,
     nobody_speaks: bool,
     answer: mpsc::UnboundedSender<(String, Answered)>,
     answered: mpsc::UnboundedReceiver<(String, Answered)>,
-    /// The agent's questions that have no answer yet.
+    /// The agent's requests without an answer.
     open: HashMap<String, Asked>,
-    /// Our requests that have none.
+    /// Our requests without an answer.
     pending: HashMap<String, Pending>,
-    /// Messages that more may be said of.
+    /// Messages that the agent may still report on.
     deliveries: HashMap<String, watch::Sender<Option<Delivery>>>,
-    /// The names of all that were sent.
+    /// The uuids of all messages that were sent.
     used: HashSet<String>,
     lifecycle: Lifecycle,
     around: Around,
@@ -78,22 +78,22 @@ struct Pending {
     in_passing: bool,
 }
 
-/// Somebody is finding an answer, until nobody wants it.
+/// A request of the agent while its answer is being found.
 struct Asked {
     task: JoinHandle<()>,
-    /// A call of a tool of ours: the server, and the call's id there, by which it is taken back.
+    /// If it is a call of one of our tools: the server, and the id that can cancel the call.
     call: Option<(String, Json)>,
-    /// Whether a call may run.
+    /// If it is about a call: that call.
     question: Option<Question>,
 }
 
-/// What follows from what was said or heard.
+/// The consequences of an event.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) updates: Vec<Update>,
     /// Decisions, for the recording.
     pub(crate) settled: Vec<Settled>,
-    /// What the rules do not let run runs: the run is to be stopped at once, and why.
+    /// If something runs that the rules forbid: the reason. The run is then stopped at once.
     pub(crate) violated: Option<String>,
 }
 
@@ -116,7 +116,7 @@ impl Drop for Asked {
     }
 }
 
-/// An answer that is owed: also by a callback that panics where nobody can catch it, while it is dropped.
+/// An answer that is owed, even if a callback panics where it cannot be caught, while it is dropped.
 struct Owed {
     answer: mpsc::UnboundedSender<(String, Answered)>,
     id: Option<String>,
@@ -137,7 +137,7 @@ impl Drop for Owed {
 }
 
 impl Dialogue {
-    /// A dialogue that speaks through the first, and what it says, for the agent's input.
+    /// Creates a dialogue that sends through the first channel, and returns what it sends to the agent's input.
     pub(crate) fn new(
         answers: Answers,
         cwd: Option<String>,
@@ -167,7 +167,7 @@ impl Dialogue {
         (dialogue, Lines::new(out))
     }
 
-    /// What comes next.
+    /// Waits for the next event.
     pub(crate) async fn next(&mut self) -> Spoken {
         tokio::select! {
             biased;
@@ -176,11 +176,11 @@ impl Dialogue {
         }
     }
 
-    /// Sees to what came, and says how a question of the agent's was settled.
+    /// Handles an event.
     pub(crate) fn speak(&mut self, spoken: Spoken, activity: &Activity) -> Outcome {
         match spoken {
             Spoken::Said(Say::Message { uuid, line, delivery }) => {
-                // The agent passes over a name that it knows: no turn would ever come.
+                // The agent ignores a uuid that it knows, so no turn would ever come.
                 if !self.used.insert(uuid.clone()) || !self.write(line) {
                     let over = Over { messages: vec![uuid], turn: None };
                     return vec![Update::Over(Box::new(over))].into();
@@ -189,7 +189,7 @@ impl Dialogue {
                 self.deliveries.insert(uuid, delivery);
             }
             Spoken::Said(Say::Request { id, line, reply, in_passing }) => {
-                // Who waits is told by the end of the channel.
+                // If this fails, the closed channel tells the caller.
                 if self.write(line) {
                     self.pending.insert(id, Pending { reply, in_passing });
                 }
@@ -209,7 +209,7 @@ impl Dialogue {
         Outcome::default()
     }
 
-    /// The answer to a question goes out, unless the agent has taken it back.
+    /// Sends the answer to a request, unless the agent has withdrawn it.
     fn settle(&mut self, id: String, answered: Answered) -> Outcome {
         let Some(asked) = self.open.remove(&id) else { return Outcome::default() };
         let mut reached = true;
@@ -224,7 +224,7 @@ impl Dialogue {
         }
         let mut outcome = Outcome::from(answered.trouble.map(Update::Trouble).into_iter().collect::<Vec<_>>());
         outcome.violated = answered.violated;
-        // What never reached the agent was never decided.
+        // A decision that never reached the agent does not count.
         if let Some(mut settled) = answered.settled.filter(|_| reached) {
             // Earlier versions do not say which call they ask about.
             settled.tool_use_id = settled.tool_use_id.or_else(|| asked.question.as_ref()?.call.clone());
@@ -234,7 +234,7 @@ impl Dialogue {
         outcome
     }
 
-    /// A line of the agent's came.
+    /// Takes a line of the agent.
     pub(crate) fn accept(&mut self, record: &Record, steps: &[Step], activity: &Activity) -> Outcome {
         for step in steps {
             if let What::Session(info) = &step.what {
@@ -272,7 +272,7 @@ impl Dialogue {
         if let Some(response) = event.as_control_response().and_then(|frame| frame.response.as_ref())
             && let Some(wanted) = response.request_id.as_ref().and_then(|id| self.pending.remove(id))
         {
-            // One that comes late, twice or unasked is nobody's.
+            // An answer that is late, repeated or unexpected has no receiver.
             let _ = wanted.reply.send(response.clone());
         }
         let Heard { over, delivered } = self.lifecycle.accept(record, steps, activity);
@@ -281,14 +281,14 @@ impl Dialogue {
                 told.send_replace(Some(delivery));
             }
         }
-        // Of one that is over and done with, nothing more is said.
+        // Messages that are finished need no more reports.
         let lifecycle = &self.lifecycle;
         self.deliveries.retain(|uuid, told| lifecycle.is_open(uuid, told.borrow().as_ref()));
         outcome.updates.extend(over.into_iter().map(|over| Update::Over(Box::new(over))));
         outcome
     }
 
-    /// Somebody else's hook changed what runs, and nobody here can hold it back: is it what the rules let run?
+    /// Checks whether the rules allow what runs, after a hook of others changed it and we can no longer prevent it.
     fn look_into(&mut self, tool: String, rewrite: Rewrite) {
         let (answers, answer, around) = (Arc::clone(&self.answers), self.answer.clone(), self.around.clone());
         let id = format!("look-{}", crate::marker::random());
@@ -300,11 +300,11 @@ impl Dialogue {
         self.open.insert(id, Asked { task, call: None, question: None });
     }
 
-    /// Finds an answer, beside everything else.
+    /// Finds an answer, in a task of its own.
     fn ask(&mut self, asked: &ControlRequest) {
-        // Without an id, or once its input is closed, nobody could be told.
+        // Without an id, or once the input is closed, no answer could be sent.
         let Some(id) = asked.request_id.clone().filter(|_| self.lines.is_some()) else { return };
-        // One that is asked twice has one answer.
+        // A request that is sent twice gets one answer.
         if self.open.contains_key(&id) {
             return;
         }
@@ -315,13 +315,13 @@ impl Dialogue {
         };
         let mut question = Question::of(&request);
         self.calls.find(question.as_mut());
-        // From here on, before the next line of the agent's is read.
+        // Start waiting now, before the next line of the agent is read.
         let waiting = answers::holds(&request).map(|(tool, call)| self.around.others.wait(&tool, call.as_deref()));
         if let Some(call) = question.as_ref().filter(|_| waiting.is_none()).and_then(|question| question.call.as_deref()) {
             self.around.others.goes_on(call);
         }
         let (answers, answer, mut around) = (Arc::clone(&self.answers), self.answer.clone(), self.around.clone());
-        // A question does not say where the agent has gone since its turn began; the hook before it did.
+        // A permission request does not say where the agent has gone since its turn began, but the hook before it did.
         let cwd = question.as_ref().and_then(|question| self.around.others.cwd_of(question.call.as_deref()?));
         around.places.cwd = cwd.or(around.places.cwd);
         let asked = id.clone();
@@ -333,7 +333,8 @@ impl Dialogue {
         self.open.insert(id, Asked { task, call, question });
     }
 
-    /// A message to a server of ours: the call that it is, by which it can be taken back; one that takes a call back does so.
+    /// Handles a message to one of our servers. For a call, returns the id that can cancel it; a cancellation is
+    /// carried out.
     fn mcp(&mut self, message: &McpMessage) -> Option<(String, Json)> {
         let (server, message) = (message.server_name.clone()?, message.message.as_ref()?);
         if message.text_of("method").as_deref() == Some("notifications/cancelled") {
@@ -348,7 +349,7 @@ impl Dialogue {
         Some((server, message.get("id")?))
     }
 
-    /// The agent says nothing more: nobody waits for it. What it asked last it no longer wants to know.
+    /// Ends the dialogue, because the agent has ended. Its open requests are dropped.
     pub(crate) fn agent_gone(&mut self) -> Outcome {
         for (_, mut asked) in self.open.drain() {
             if let Some(question) = asked.question.take() {
@@ -365,17 +366,17 @@ impl Dialogue {
         outcome
     }
 
-    /// Whether the agent owes us a turn.
+    /// Returns whether the agent owes us a turn.
     pub(crate) fn is_owed(&self) -> bool {
         self.lifecycle.has_sent()
     }
 
-    /// Whether the agent waits for an answer of ours.
+    /// Returns whether the agent waits for our answer.
     pub(crate) fn is_asked(&self) -> bool {
         !self.open.is_empty()
     }
 
-    /// When the agent's input is to be closed, or a message is to be given up, whatever happens until then.
+    /// Returns when, at the latest, the agent's input must be closed or a message given up.
     pub(crate) fn alarm(&self, activity: &Activity) -> Option<Instant> {
         let close = match self.need(activity) {
             Need::Until(until) if self.lines.is_some() => Some(until),
@@ -384,12 +385,13 @@ impl Dialogue {
         close.into_iter().chain(self.lifecycle.due(activity)).min()
     }
 
-    /// Messages that no result will ever name are over.
+    /// Ends messages that no result will ever name.
     pub(crate) fn settle_due(&mut self, activity: &Activity, now: Instant) -> Vec<Update> {
         self.lifecycle.settle_due(activity, now).map(|over| Update::Over(Box::new(over))).into_iter().collect()
     }
 
-    /// Closes the agent's input once nothing needs it. `true` if something may, and was waited for long enough.
+    /// Closes the agent's input once nothing needs it. Returns `true` if something might still need it, but the wait
+    /// was long enough.
     pub(crate) fn close_if_over(&mut self, activity: &Activity, now: Instant) -> bool {
         let (over, gave_up) = match self.need(activity) {
             Need::Nothing => (true, false),
@@ -411,7 +413,7 @@ impl Dialogue {
         }
     }
 
-    /// `false` once the agent takes no more.
+    /// Writes a line. Returns `false` once the agent accepts no more.
     fn write(&mut self, line: String) -> bool {
         let written = self.lines.as_ref().is_some_and(|lines| lines.send(line.into_bytes()).is_ok());
         if !written {

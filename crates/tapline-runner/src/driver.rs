@@ -1,5 +1,6 @@
-//! Drives one run from start to end, over any transport: reads both streams, keeps the clocks, climbs the stop ladder, and is done
-//! only when nothing of the run is left. It goes on at its own pace: a slow reader of its updates delays the agent, never a clock.
+//! Drives one run from start to end, over any transport: reads both streams, keeps the clocks, climbs the stop ladder,
+//! and finishes only when nothing of the run is left. It runs at its own pace: a slow reader of its updates delays the
+//! agent, never a clock.
 
 mod ladder;
 mod pipe;
@@ -26,10 +27,10 @@ pub(crate) use state::{Driver, Wires};
 use stopping::{NOT_TAKEN, stop_of};
 use tapline_session::text::with_causes;
 
-/// A disk gets this long to take the end of a run that nobody stopped.
+/// How long the disk may take at the end of a run that was not stopped.
 const DISK: Duration = Duration::from_secs(30);
 
-/// What came next.
+/// The next event.
 enum Next {
     Order(Order),
     Abandoned,
@@ -57,7 +58,7 @@ impl<T: Transport> Driver<T> {
         self.state.exited && self.state.swept && read && self.state.writing.is_none()
     }
 
-    /// Waits for whatever comes next, and sees to it.
+    /// Waits for the next event and handles it.
     async fn wait(&mut self) {
         match self.next().await {
             Next::Order(order) => self.obey(order).await,
@@ -69,7 +70,7 @@ impl<T: Transport> Driver<T> {
                 self.state.look_at = Some(Instant::now());
             }
             Next::Fed(fed) => self.take_fed(fed),
-            // Until now it could not be heard.
+            // Until now, its output could not be read.
             Next::HandedOver => self.clocks.hear(Instant::now()),
             Next::Output(count) => self.take(Stream::Stdout, count),
             Next::ErrorOutput(count) => self.take(Stream::Stderr, count),
@@ -99,16 +100,16 @@ impl<T: Transport> Driver<T> {
                 Next::HandedOver
             }
             () = ended(writing) => Next::Written,
-            // Before the pipes: an agent that never stops talking stops no clock.
+            // Before the pipes, so that an agent that writes without end cannot stop a clock.
             () = sleep_until(alarm) => Next::Alarm,
             count = self.stdout.read(), if self.stdout.is_open() && may_read && idle => Next::Output(count),
             count = self.stderr.read(), if self.stderr.is_open() && idle => Next::ErrorOutput(count),
         }
     }
 
-    /// Hands over what is left, closes the recording, and says how it ended.
+    /// Passes on what is left, closes the recording, and says how the run ended.
     async fn conclude(mut self) -> Conclusion {
-        // Whoever asks from here on is told at once that nobody is there.
+        // From here on, every request fails at once.
         self.dialogue = None;
         while let Ok(fed) = self.fed.try_recv() {
             self.take_fed(fed);
@@ -138,7 +139,8 @@ impl<T: Transport> Driver<T> {
         };
         let mut updates = self.state.pending;
         updates.extend(self.journal.losses().iter().map(|loss| Update::Lost(loss.to_string())));
-        // Putting it on the disk takes a while, and others run here too. A disk that does not answer is not waited for.
+        // Flushing to the disk takes time, and other runs share this thread. A disk that does not answer is not waited
+        // for.
         let journal = self.journal.clone();
         let finished = tokio::task::spawn_blocking(move || journal.finish(&end));
         let grace = self.ladder.grace();
@@ -147,7 +149,7 @@ impl<T: Transport> Driver<T> {
             Some(_) => grace,
             None => grace.max(DISK),
         };
-        // Whoever wants it to end after a good run waits no longer for the disk than after any other.
+        // If somebody stops a successful run now, the wait for the disk is as short as for any stopped run.
         let tired = async {
             if stopped.is_none() && tokio::time::timeout(patience, self.wires.orders.recv()).await.is_ok() {
                 tokio::time::sleep(grace).await;
@@ -171,7 +173,7 @@ impl<T: Transport> Driver<T> {
         }
         self.wires.over.send_replace(stopped);
         if !updates.is_empty() {
-            // A slow reader is waited for, unless somebody is tired of it.
+            // Wait for a slow reader, unless somebody stops the run.
             let tired = async {
                 match stopped {
                     Some(_) => tokio::time::sleep(NOT_TAKEN).await,
@@ -187,7 +189,7 @@ impl<T: Transport> Driver<T> {
     }
 }
 
-/// What is said next, if there is a dialogue.
+/// Returns the next event of the dialogue, if there is one.
 async fn spoken(dialogue: &mut Option<Dialogue>) -> Spoken {
     match dialogue {
         Some(dialogue) => dialogue.next().await,
@@ -195,7 +197,7 @@ async fn spoken(dialogue: &mut Option<Dialogue>) -> Spoken {
     }
 }
 
-/// Waits until then, or for ever.
+/// Waits until this time, or for ever.
 async fn sleep_until(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at).await,

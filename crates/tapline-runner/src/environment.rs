@@ -1,4 +1,4 @@
-//! What an agent finds in its environment.
+//! The environment of an agent.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -9,10 +9,10 @@ use crate::spec::Environment;
 /// Names and values.
 pub(crate) type Variables = BTreeMap<OsString, OsString>;
 
-/// What every program needs.
+/// The variables that every program needs.
 const NEEDED: &[&str] = &["PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"];
 
-/// The environment of an agent, but for its mark. It does not inherit what `is_of_another` agent.
+/// Returns the environment of an agent without its mark. It does not inherit variables that `is_of_another` agent.
 pub(crate) fn of(wanted: &Environment, is_of_another: impl Fn(&OsStr) -> bool) -> Variables {
     let inherited = |name: &OsStr| {
         let needed = NEEDED.iter().any(|known| name == *known);
@@ -27,7 +27,7 @@ pub(crate) fn of(wanted: &Environment, is_of_another: impl Fn(&OsStr) -> bool) -
     variables
 }
 
-/// One value of it.
+/// Returns the value of a variable.
 pub(crate) fn value(variables: &Variables, name: &str) -> Option<OsString> {
     variables.get(OsStr::new(name)).cloned()
 }

@@ -1,5 +1,5 @@
-//! When a run began, by both clocks. Every time of the run is counted from here, so that the recording and whoever watches the
-//! run are told the same.
+//! When a run began, by both clocks. Every time of the run is counted from here, so the recording and a live view
+//! agree.
 
 use std::time::{Duration, SystemTime};
 
@@ -26,38 +26,38 @@ impl Epoch {
         self.moment
     }
 
-    /// When it began, RFC 3339.
+    /// Returns when it began (RFC 3339).
     pub(crate) fn stamp(self) -> Option<String> {
         stamp(self.moment)
     }
 
-    /// How long ago that is.
+    /// Returns how long ago it began.
     pub(crate) fn elapsed(self) -> Duration {
         self.time_of(Instant::now())
     }
 
-    /// How long after the start this was.
+    /// Returns how long after the start this was.
     pub(crate) fn time_of(self, at: Instant) -> Duration {
         at.saturating_duration_since(self.instant)
     }
 
-    /// The same as a moment.
+    /// Returns this time as a moment.
     pub(crate) fn moment_of(self, at: Instant) -> Moment {
         self.moment.after(self.time_of(at))
     }
 }
 
-/// The current moment.
+/// Returns the current moment.
 pub fn moment() -> Moment {
     Moment::from_millis(0).after(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
 }
 
-/// The current time, RFC 3339.
+/// Returns the current time (RFC 3339).
 pub fn now() -> Option<String> {
     stamp(moment())
 }
 
-/// A moment to the second.
+/// Formats a moment to the second.
 fn stamp(moment: Moment) -> Option<String> {
     rfc3339(Duration::from_millis(moment.as_millis()).as_secs_f64())
 }

@@ -1,4 +1,4 @@
-//! Why an agent did not start, and what to do about it.
+//! Why an agent did not start.
 
 use std::io;
 use std::path::PathBuf;
@@ -25,9 +25,9 @@ pub enum StartError {
     NotExecutable {
         /// The agent's name.
         agent: &'static str,
-        /// Its path.
+        /// The path.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         error: io::Error,
     },
@@ -46,9 +46,9 @@ pub enum StartError {
     /// The working directory does not exist or cannot be used.
     #[error("cannot use the folder {path}")]
     Cwd {
-        /// Which.
+        /// The folder.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         error: io::Error,
     },
@@ -60,14 +60,14 @@ pub enum StartError {
     System {
         /// The agent's name.
         agent: &'static str,
-        /// Why.
+        /// The cause.
         #[source]
         error: io::Error,
     },
 }
 
 impl StartError {
-    /// The exit code that tapline uses for this error.
+    /// Returns tapline's exit code for this error.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::NotFound { .. } => exit::NOT_FOUND,

@@ -1,5 +1,6 @@
-//! A guard: a small program that outlives this one and ends what is left of a run, if this one is killed. The kernel kills the
-//! agent's own process then; what that has started (a wrapper's real program, a shell in its own session) is the guard's.
+//! A guard: a small program that outlives this one and ends what is left of a run if this one is killed. The kernel
+//! then kills the agent's own process; the guard kills what that has started (such as the real program behind a
+//! wrapper, or a shell in its own session).
 
 use std::ffi::OsString;
 use std::io::{self, Read as _};
@@ -12,20 +13,20 @@ use tokio::process::{Child, Command};
 
 use crate::tree::{Left, StopSignal, Tree};
 
-/// A program that guards runs: it is started with these arguments and the run's mark, and calls [`guard`].
+/// A program that guards runs. It is started with these arguments and the run's mark, and calls [`guard`].
 #[derive(Clone, Debug)]
 pub struct GuardProgram {
-    /// Where it is.
+    /// The path.
     pub program: PathBuf,
-    /// Its arguments, before the mark.
+    /// The arguments before the mark.
     pub args: Vec<OsString>,
 }
 
-/// What is left is given this long to end by itself.
+/// How long the remaining processes have to end by themselves.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What a guard does: waits until whoever started it says that the run is over, or is gone; then ends what is left of the
-/// run with this mark. For the `main` of a program that is a [`GuardProgram`].
+/// Waits until the parent says that the run is over, or is gone, and then ends what is left of the run with this mark.
+/// Call it in the `main` of a [`GuardProgram`].
 pub fn guard(mark: &str) {
     let mut said = Vec::new();
     if io::stdin().read_to_end(&mut said).is_ok() && !said.is_empty() {
@@ -41,21 +42,21 @@ pub fn guard(mark: &str) {
     tree.kill_now();
 }
 
-/// A guard at its post.
+/// A running guard.
 #[derive(Debug)]
 pub(crate) struct Guard(Child);
 
 impl Guard {
-    /// Posts a guard for the run with this mark. Without one the run goes on.
+    /// Starts a guard for the run with this mark. If that fails, the run continues without one.
     pub(crate) fn post(program: &GuardProgram, mark: &str) -> Option<Self> {
         let mut command = Command::new(&program.program);
         command.args(&program.args).arg(mark).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        // Signals from the terminal are not for it.
+        // Signals from the terminal must not reach it.
         command.process_group(0);
         command.spawn().ok().map(Self)
     }
 
-    /// The run is over, and nothing is left of it.
+    /// Ends the guard, because nothing of the run is left.
     pub(crate) async fn dismiss(mut self) {
         if let Some(mut stdin) = self.0.stdin.take() {
             let _ = stdin.write_all(b"over").await;

@@ -1,5 +1,5 @@
-//! How each agent is told things, one file an agent: its program, its environment, options to arguments. Nothing else in this
-//! crate names one. To add an agent: its file, and its row in `of`.
+//! How each agent is started, one file per agent: its program, its environment, and its arguments. Nothing else in this
+//! crate names an agent. To add one: its file, and its row in `of`.
 
 mod claude;
 mod codex;
@@ -15,7 +15,7 @@ use crate::refusal::{Refusal, RunOption};
 pub(crate) use help::names;
 pub(crate) use invocation::{Harness, Invocation, Wanted};
 
-/// What is known of an agent.
+/// Returns what is known about an agent.
 pub(crate) fn of(kind: Kind) -> &'static Harness {
     match kind {
         Kind::Claude => &claude::HARNESS,
@@ -23,27 +23,27 @@ pub(crate) fn of(kind: Kind) -> &'static Harness {
     }
 }
 
-/// The environment variable that names an agent's program.
+/// Returns the environment variable that names an agent's program.
 pub fn bin_variable(kind: Kind) -> &'static str {
     of(kind).bin_variable
 }
 
-/// The npm package that brings it.
+/// Returns the agent's npm package.
 pub fn package(kind: Kind) -> &'static str {
     of(kind).package
 }
 
-/// The environment variable that tells an agent, if it is `1`, to run no background tasks.
+/// Returns the environment variable that, set to `1`, tells an agent to run no background tasks.
 pub fn no_background_tasks(kind: Kind) -> Option<&'static str> {
     of(kind).no_background_tasks
 }
 
-/// Whether agents set this variable for what they start.
+/// Returns whether agents set this variable for the processes that they start.
 pub(crate) fn is_of_another(name: &OsStr) -> bool {
     Kind::ALL.iter().any(|kind| of(*kind).sets.iter().any(|set| name == *set))
 }
 
-/// What the program is to be started with, or why it cannot be.
+/// Returns how to start the program, or why it cannot be started.
 pub(crate) fn invocation(kind: Kind, wanted: &Wanted<'_>) -> Result<Invocation, StartError> {
     if let Some(id) = wanted.options.resume.as_ref().filter(|id| id.is_empty() || id.starts_with('-')) {
         return Err(Refusal::new(RunOption::Resume, format!("`{id}` is not a session id")).into());

@@ -11,16 +11,16 @@ use tokio::time::Instant;
 use crate::journal::Journal;
 use crate::spec::Input;
 
-/// What became of the input.
+/// What happened to the input.
 #[derive(Debug)]
 pub(crate) enum Fed {
-    /// This was sent, then.
+    /// These bytes were sent at this time.
     Sent(Arc<Vec<u8>>, Instant),
-    /// All of it was, or the agent takes no more: it is closed.
+    /// All of it was sent, or the agent accepts no more. The input is closed.
     Closed,
 }
 
-/// Sends all of it and closes the pipe. An agent that reads no further is no error: it has said why, or will.
+/// Sends all of it and closes the pipe. It is not an error if the agent stops reading: its output says why.
 pub(crate) async fn feed(mut stdin: impl AsyncWrite + Unpin, input: Input, journal: Journal, fed: UnboundedSender<Fed>) {
     let mut sink = Sink { stdin: &mut stdin, journal: &journal, fed: &fed };
     match input {
@@ -47,7 +47,7 @@ pub(crate) async fn feed(mut stdin: impl AsyncWrite + Unpin, input: Input, journ
     let _ = fed.send(Fed::Closed);
 }
 
-/// A prompt as a message of `--input-format stream-json`.
+/// Formats a prompt as a message of `--input-format stream-json`.
 fn message(text: &str) -> String {
     let message = InputMessage { role: Some("user".to_owned()), content: Content::Text(text.to_owned()) };
     UserInput { message: Some(message), ..UserInput::default() }.to_line()
@@ -60,14 +60,14 @@ struct Sink<'a, W> {
 }
 
 impl<W: AsyncWrite + Unpin> Sink<'_, W> {
-    /// `false` once the agent takes no more.
+    /// Sends bytes. Returns `false` once the agent accepts no more.
     async fn send(&mut self, mut bytes: &[u8]) -> bool {
         while !bytes.is_empty() {
             match self.stdin.write(bytes).await {
                 Ok(count) if count > 0 => {
                     let sent = Arc::new(bytes[..count].to_vec());
                     let (at, written) = self.journal.write(Stream::Stdin, &sent, count);
-                    // Told at once: an answer that is read first would be taken for that of an earlier prompt.
+                    // Report it at once: otherwise an answer that is read first would belong to an earlier prompt.
                     let _ = self.fed.send(Fed::Sent(sent, at));
                     if let Some(written) = written {
                         let _ = written.await;

@@ -1,6 +1,6 @@
-//! The recording of a run, shared by those who write to it. It is written by threads of the runtime's, so that neither clock nor
-//! signal waits for a disk that does not answer. It may fail: the run goes on, and the loss is kept to be told. Where it is to hold
-//! no secrets, they are taken out here: what is said to the agent and decided about it is not changed.
+//! The recording of a run, shared by all that write to it. Threads of the runtime write it, so that no clock or signal
+//! waits for a disk that hangs. If writing fails, the run continues, and the loss is reported. If the recording must
+//! have no secrets, they are removed here; what the agent is sent, and decisions about it, are not changed.
 
 use std::collections::VecDeque;
 use std::io;
@@ -23,14 +23,14 @@ pub(crate) struct Journal(Option<Arc<Kept>>);
 #[derive(Debug)]
 struct Kept {
     epoch: Epoch,
-    /// Whoever writes holds it, for as long as the disk takes.
+    /// Locked while somebody writes, for as long as the disk takes.
     open: Mutex<Open>,
     /// What is to be written, in order.
     queue: Mutex<VecDeque<Entry>>,
     untold: Mutex<Vec<Loss>>,
-    /// How much of each stream is written.
+    /// How many bytes of each stream are written.
     written: [AtomicU64; 3],
-    /// Nothing more is written; of which streams something is missing for that.
+    /// Whether writing was given up, and which streams are incomplete because of that.
     given_up: AtomicBool,
     missing: [AtomicBool; 3],
 }
@@ -44,14 +44,14 @@ struct Open {
 #[derive(Debug)]
 struct Redaction {
     redactor: Redactor,
-    /// One a stream.
+    /// One for each stream.
     streams: [(PieceRedactor, Lines); 3],
 }
 
-/// When the lines came that a redactor holds back: they are recorded later, with the time at which they came.
+/// When the lines arrived that a redactor holds back. They are recorded later, with the time of their arrival.
 #[derive(Debug, Default)]
 struct Lines {
-    /// How many came together, and when.
+    /// How many arrived together, and when.
     held: VecDeque<(usize, Duration)>,
     last: Duration,
 }
@@ -63,7 +63,7 @@ impl Lines {
         self.last = at;
     }
 
-    /// Records what a redactor lets go: lines that came together as one piece.
+    /// Records the lines that a redactor releases. Lines that arrived together are one piece.
     fn record(&mut self, bytes: &[u8], stream: Stream, recorder: &mut Recorder) -> Vec<Loss> {
         let mut pieces: Vec<(usize, Duration)> = Vec::new();
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -92,7 +92,7 @@ enum Entry {
     Decision(Settled, Duration),
 }
 
-/// A lock that a panic elsewhere does not take from us.
+/// Locks a mutex, even if another thread panicked with it.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -132,13 +132,13 @@ impl Open {
     }
 }
 
-/// The same value without its secrets; none if it cannot be read any more.
+/// Returns a value without its secrets, or `None` if it is no longer valid.
 fn clean(redactor: &Redactor, json: &Json) -> Option<Json> {
     let clean = redactor.line(json.as_str().as_bytes());
     Json::parse(std::str::from_utf8(&clean).ok()?).ok()
 }
 
-/// A decision without secrets: text by text, so that nothing can go wrong on the way.
+/// Returns a decision without secrets. Each text is redacted on its own, so nothing can break.
 fn clean_decision(redactor: &Redactor, settled: &Settled) -> Settled {
     let text = |text: &String| redactor.text(text).into_owned();
     let Settled { request_id, tool_use_id, tool, ruling, by, rule, reason, rewritten, remembered, suggestion: _ } = settled;
@@ -152,13 +152,13 @@ fn clean_decision(redactor: &Redactor, settled: &Settled) -> Settled {
         by: *by,
         rewritten: *rewritten,
         remembered: *remembered,
-        // A recording keeps none.
+        // A recording does not keep it.
         suggestion: None,
     }
 }
 
 impl Kept {
-    /// Writes whatever waits.
+    /// Writes everything that waits.
     fn flush(&self) {
         let mut open = lock(&self.open);
         while let Some(entry) = { lock(&self.queue).pop_front() } {
@@ -174,7 +174,7 @@ impl Kept {
         }
     }
 
-    /// A piece that is not written: told the first time.
+    /// Notes that a piece was not written. Reported once per stream.
     fn miss(&self, stream: Stream) {
         if !self.missing[stream as usize].swap(true, Ordering::AcqRel) {
             let from = self.written[stream as usize].load(Ordering::Acquire);
@@ -184,7 +184,7 @@ impl Kept {
 }
 
 impl Journal {
-    /// Keeps what is written; without secrets, if somebody takes them out.
+    /// Creates a journal. With a redactor, secrets are removed.
     pub(crate) fn new(recorder: Option<Recorder>, redactor: Option<Redactor>, epoch: Epoch) -> Self {
         let streams = |redactor: &Redactor| [(); 3].map(|()| (redactor.pieces(), Lines::default()));
         let redaction = redactor.map(|redactor| Redaction { streams: streams(&redactor), redactor });
@@ -200,8 +200,8 @@ impl Journal {
         Self(recorder.map(|recorder| Arc::new(kept(recorder))))
     }
 
-    /// Keeps the first so many bytes, which came or were sent just now, and says when that is. What is returned with it ends when
-    /// they are written; where nothing is, there is nothing to wait for.
+    /// Records the first `count` bytes, which just arrived or were sent, and returns the time. The task that it returns
+    /// ends when they are written; there is none if there is no recording.
     pub(crate) fn write(&self, stream: Stream, bytes: &Arc<Vec<u8>>, count: usize) -> (Instant, Option<JoinHandle<()>>) {
         let Some(kept) = self.0.as_ref().filter(|_| count > 0) else { return (Instant::now(), None) };
         if kept.given_up.load(Ordering::Acquire) {
@@ -216,7 +216,7 @@ impl Journal {
         self.enter(|at| Entry::Closed(stream, at));
     }
 
-    /// Keeps how a permission question was settled.
+    /// Records a permission decision.
     pub(crate) fn decide(&self, settled: &Settled) {
         self.enter(|at| Entry::Decision(settled.clone(), at));
     }
@@ -225,14 +225,14 @@ impl Journal {
         let kept = self.0.clone().filter(|kept| !kept.given_up.load(Ordering::Acquire));
         let Some(kept) = kept else { return (Instant::now(), None) };
         let mut queue = lock(&kept.queue);
-        // Asked while nobody else can enter anything: what stands later in `times` came later.
+        // Read the clock while nobody else can add an entry, so that `times` is in order.
         let at = Instant::now();
         queue.push_back(entry(kept.epoch.time_of(at)));
         drop(queue);
         (at, Some(spawn_blocking(move || kept.flush())))
     }
 
-    /// The disk does not answer: nothing more is kept, and from where on is told.
+    /// Stops recording, because the disk does not answer, and reports from where on data is missing.
     pub(crate) fn give_up(&self) {
         let Some(kept) = &self.0 else { return };
         kept.given_up.store(true, Ordering::Release);
@@ -243,7 +243,7 @@ impl Journal {
         }
     }
 
-    /// A piece that is being written, and may never be.
+    /// Notes that a piece is being written and may never be.
     pub(crate) fn miss(&self, stream: Stream) {
         if let Some(kept) = &self.0 {
             kept.miss(stream);
@@ -254,12 +254,12 @@ impl Journal {
         self.0.as_ref().is_some_and(|kept| kept.given_up.load(Ordering::Acquire))
     }
 
-    /// What was lost since this was last asked.
+    /// Returns the losses since the last call.
     pub(crate) fn losses(&self) -> Vec<Loss> {
         self.0.as_ref().map(|kept| std::mem::take(&mut *lock(&kept.untold))).unwrap_or_default()
     }
 
-    /// Writes how it ended, once, and says what was lost last. Waits for the disk.
+    /// Writes the end, once, and returns the last losses. It waits for the disk.
     pub(crate) fn finish(&self, end: &End) -> Result<Vec<Loss>, RecordingError> {
         let Some(kept) = &self.0 else { return Ok(Vec::new()) };
         kept.flush();

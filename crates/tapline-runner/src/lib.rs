@@ -1,5 +1,5 @@
-//! Starts headless coding agents, passes on what they write as they write it, reports how they end, and leaves no
-//! process behind.
+//! Starts headless coding agents, passes on their output as they write it, reports how they end, and leaves no process
+//! behind.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -23,8 +23,8 @@
 //! if there is one, kills the rest. On other systems
 //! only the agent's process group is stopped.
 
-// The layers, from the ground up; a file uses its own layer and those above it in this list.
-// What a run is to be, and when it began:
+// The layers, from the ground up. A file uses its own layer and those above it in this list. The specification of a
+// run, and when it began:
 mod epoch;
 mod error;
 mod marker;
@@ -33,35 +33,35 @@ mod refusal;
 mod schema;
 mod spec;
 mod subagent;
-// What it tells:
+// What a run reports:
 mod settled;
 mod turn;
 mod update;
-// Agents, each in a file of its own:
+// Agents, each in its own file:
 mod environment;
 mod harness;
 mod locate;
-// Processes, of whichever agent:
+// Processes of any agent:
 mod guard;
 mod process;
 mod spawn;
 mod tee;
 mod transport;
 mod tree;
-// Who answers what the agent asks:
+// Answers to the agent's requests:
 mod agent;
 mod answers;
-// What is said both ways, and what the agent does:
+// The dialogue, and what the agent is doing:
 mod activity;
 mod control;
 mod dialogue;
-// What drives it:
+// The driver:
 mod clocks;
 mod driver;
 mod input;
 mod journal;
 mod stopper;
-// What a program starts:
+// The public entry points:
 mod ask;
 mod conversation;
 mod running;
@@ -98,12 +98,13 @@ pub use tee::{Host, Tee, Teed};
 pub use turn::TurnReport;
 pub use update::{Conclusion, Delivery, Over, Seen, Update};
 
-/// Whether every process that an agent starts is found and stopped on this system; otherwise only its process group is.
+/// Returns whether every process that an agent starts is found and stopped on this system. Otherwise only its process
+/// group is.
 pub fn reaches_all() -> bool {
     tree::reaches_all()
 }
 
-/// The README's example compiles.
+/// Checks that the README's example compiles.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

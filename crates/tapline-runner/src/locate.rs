@@ -1,4 +1,4 @@
-//! Where an agent's program is: where the caller says, where the environment says, or on PATH.
+//! Finds an agent's program: where the caller says, where the environment says, or on PATH.
 
 use std::ffi::OsStr;
 use std::io;
@@ -9,12 +9,12 @@ use tapline_protocol::Agent as Kind;
 use crate::error::StartError;
 use crate::harness::bin_variable;
 
-/// The program of an agent. `path` is the PATH it is looked for on.
+/// Finds the program of an agent. `path` is the PATH to search.
 pub fn locate(kind: Kind, given: Option<&Path>, path: Option<&OsStr>) -> Result<PathBuf, StartError> {
     locate_other(kind, given, path, |_| false)
 }
 
-/// The same, but for those that stand in for it, and would only find themselves.
+/// Finds the program of an agent, but skips programs that stand in for it and would only find themselves.
 pub fn locate_other(
     kind: Kind,
     given: Option<&Path>,
@@ -23,7 +23,7 @@ pub fn locate_other(
 ) -> Result<PathBuf, StartError> {
     let named = std::env::var_os(bin_variable(kind)).filter(|value| !value.is_empty()).map(PathBuf::from);
     let wanted = given.map(Path::to_owned).or(named).unwrap_or_else(|| PathBuf::from(kind.name()));
-    // As a shell does: a name with a slash is a path, another is looked for.
+    // As in a shell, a name with a slash is a path, and any other name is searched for.
     let wanted = if wanted.components().count() > 1 || wanted.is_absolute() {
         let found = executable(kind, wanted)?;
         if !stands_in(&found) {
@@ -53,7 +53,7 @@ fn executable(kind: Kind, path: PathBuf) -> Result<PathBuf, StartError> {
             if let Some(why) = no_program(&path) {
                 return Err(StartError::NotExecutable { agent, path, error: io::Error::other(why) });
             }
-            // The program is started in another folder: its path must not depend on this one.
+            // The program is started in another folder, so its path must not depend on this one.
             Ok(std::path::absolute(&path).unwrap_or(path))
         }
         Ok(meta) => {
@@ -69,7 +69,7 @@ fn may_execute(meta: &std::fs::Metadata) -> bool {
     std::os::unix::fs::PermissionsExt::mode(&meta.permissions()) & 0o111 != 0
 }
 
-/// Why a file is no program, where that can be seen: the system would have a shell read it instead.
+/// Says why a file is not a program, if that can be seen. The system would otherwise let a shell read it.
 #[cfg(target_os = "linux")]
 fn no_program(path: &Path) -> Option<&'static str> {
     use std::io::Read as _;
@@ -77,7 +77,7 @@ fn no_program(path: &Path) -> Option<&'static str> {
         let mut bytes = Vec::new();
         std::fs::File::open(path).ok()?.take(20).read_to_end(&mut bytes).ok().map(|_| bytes)
     };
-    // A file that may be executed, but not read, is for the system to judge.
+    // A file that can be executed but not read is left to the system.
     let bytes = head(path)?;
     let foreign = || std::fs::read_dir("/proc/sys/fs/binfmt_misc").is_ok_and(|entries| entries.count() > 2);
     if bytes.starts_with(b"#!")
@@ -85,7 +85,7 @@ fn no_program(path: &Path) -> Option<&'static str> {
     {
         return None;
     }
-    // Other kinds of program may have been made known to the system.
+    // Other kinds of programs may be registered with the system.
     match foreign() {
         true => None,
         false if bytes.starts_with(b"\x7fELF") => Some("it is a program for another system"),
@@ -93,7 +93,7 @@ fn no_program(path: &Path) -> Option<&'static str> {
     }
 }
 
-/// The machine that an ELF file is for.
+/// Returns the machine that an ELF file is for.
 #[cfg(target_os = "linux")]
 fn machine(elf: &[u8]) -> Option<&[u8]> {
     elf.get(18..20)

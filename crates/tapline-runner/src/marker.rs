@@ -1,19 +1,19 @@
-//! The mark by which a process is known to belong to a run: a random word in its environment, which everything it
-//! starts inherits. A run within a run carries both marks.
+//! The mark that connects a process to a run: a random word in its environment, which everything it starts inherits. A
+//! run within a run has both marks.
 
 use std::ffi::{OsStr, OsString};
 
 use uuid::Uuid;
 
-/// The variable that carries the marks.
+/// The variable with the marks.
 pub const VARIABLE: &str = "TAPLINE_RUN";
 
-/// A random word that no other run has.
+/// Returns a random word that no other run has.
 pub(crate) fn random() -> String {
     Uuid::new_v4().simple().to_string()
 }
 
-/// The variable's value for a run with this mark, within whatever run this process belongs to itself.
+/// Returns the variable's value for a run with this mark, including the runs that this process itself is part of.
 pub(crate) fn value(mark: &str) -> OsString {
     let mut value = std::env::var_os(VARIABLE).unwrap_or_default();
     if !value.is_empty() {
@@ -23,7 +23,7 @@ pub(crate) fn value(mark: &str) -> OsString {
     value
 }
 
-/// The marks in an environment as the system keeps it: `NAME=value` behind one another, each ended by a zero byte.
+/// Returns the marks in an environment in the format of the system: `NAME=value` entries, each ended by a zero byte.
 #[cfg(target_os = "linux")]
 pub(crate) fn marks(environ: &[u8]) -> impl Iterator<Item = &[u8]> {
     let value =
@@ -31,7 +31,7 @@ pub(crate) fn marks(environ: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.flat_map(|value| value.split(|byte| *byte == b':'))
 }
 
-/// Whether a variable is the one that carries the marks.
+/// Returns whether this is the variable with the marks.
 pub(crate) fn is_variable(name: &OsStr) -> bool {
     name == VARIABLE
 }

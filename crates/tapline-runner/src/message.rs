@@ -6,8 +6,8 @@ use tapline_protocol::Json;
 use tapline_protocol::control::{Block, Content, InputMessage, UserInput};
 use uuid::Uuid;
 
-/// When the agent reads a message during a turn. Without a priority it reads the message after the current tool call, in the
-/// same turn, or after the turn.
+/// When the agent reads a message during a turn. Without a priority it reads the message after the current tool call,
+/// in the same turn, or after the turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Priority {
     /// Interrupts the running turn.
@@ -35,12 +35,12 @@ pub struct Message {
 }
 
 impl Message {
-    /// A text message.
+    /// Creates a text message.
     pub fn text(text: impl Into<String>) -> Self {
         Self { text: Some(text.into()), ..Self::empty() }
     }
 
-    /// Content blocks, as in the Messages API.
+    /// Creates a message of content blocks, as in the Messages API.
     pub fn blocks(blocks: impl IntoIterator<Item = Json>) -> Self {
         Self { blocks: blocks.into_iter().collect(), ..Self::empty() }
     }
@@ -56,21 +56,22 @@ impl Message {
         self
     }
 
-    /// Adds an image: `image/png`, `image/jpeg`, … and its bytes.
+    /// Adds an image: its type (`image/png`, `image/jpeg`, …) and its bytes.
     #[must_use]
     pub fn image(self, media_type: &str, bytes: &[u8]) -> Self {
         let source = serde_json::json!({"type": "base64", "media_type": media_type, "data": STANDARD.encode(bytes)});
         self.block(serde_json::json!({"type": "image", "source": source}))
     }
 
-    /// When the agent reads it during a turn.
+    /// Sets when the agent reads it during a turn.
     #[must_use]
     pub fn priority(mut self, priority: Priority) -> Self {
         self.priority = Some(priority);
         self
     }
 
-    /// The uuid by which the agent acknowledges it; random by default. A uuid that was already used in the session is rejected.
+    /// Sets the uuid with which the agent acknowledges it. The default is random. A uuid that was already used in the
+    /// session is rejected.
     #[must_use]
     pub fn uuid(mut self, uuid: impl Into<String>) -> Self {
         self.uuid = Some(uuid.into());
@@ -84,7 +85,7 @@ impl Message {
         self
     }
 
-    /// Its name, and the line that says it.
+    /// Returns the message's uuid, and its line.
     pub(crate) fn to_line(&self) -> (String, String) {
         let uuid = self.uuid.clone().unwrap_or_else(|| Uuid::new_v4().to_string());
         let content = match &self.text {

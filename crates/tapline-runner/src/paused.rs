@@ -1,5 +1,5 @@
-//! Ladder, clocks and dialogue, in paused time: a test plays the agent at the other end of a pair in memory, and minutes pass at
-//! once.
+//! Tests of the ladder, clocks and dialogue in paused time: a test plays the agent at the other end of a pair in
+//! memory, and minutes pass at once.
 
 mod clocks;
 mod stopping;
@@ -21,7 +21,7 @@ const RESULT: &str = r#"{"type":"result","subtype":"success","is_error":false,"r
 const ALIVE: &str = r#"{"type":"keep_alive"}"#;
 const TASK: &str = r#"{"type":"system","subtype":"task_started","task_id":"t","task_type":"local_bash","description":"d"}"#;
 
-/// Runs an agent that a test plays.
+/// Starts a run of an agent that a test plays.
 fn start(agent: Agent) -> (Running, Peer) {
     let (transport, peer) = pair();
     let begun = Begun {

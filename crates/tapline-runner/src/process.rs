@@ -1,4 +1,5 @@
-//! Any program, started as agents are: it dies with this one, and, if wanted, everything that it started ends with it.
+//! Starts any program in the same way as agents: it dies with this one, and, if wanted, so does everything that it
+//! started.
 
 use std::io;
 use std::process::{Command, ExitStatus};
@@ -12,30 +13,30 @@ use crate::marker;
 use crate::spawn::{Group, spawn};
 use crate::tree::{Left, StopSignal, Tree};
 
-/// What is left is given this long to end by itself.
+/// How long the remaining processes have to end by themselves.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// A program under way. Dropped, it is killed.
+/// A running program. It is killed when it is dropped.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
-    /// What it starts, if that is to end with it.
+    /// The processes that it starts, if they must end with it.
     tree: Option<Arc<Tree>>,
     guard: Option<Guard>,
-    /// Signals are for all of its group, which would have had them without us.
+    /// Whether signals go to its whole group, as they would without us.
     whole_group: bool,
 }
 
 impl Process {
-    /// Starts a program in a process group of its own: a Ctrl-C at the terminal reaches it through us alone. What it starts is
-    /// its own affair.
+    /// Starts a program in its own process group, so that only we pass it a Ctrl-C from the terminal. The processes
+    /// that it starts are not tracked.
     pub async fn beside(command: Command) -> io::Result<Self> {
         let child = spawn(command.into(), Group::Own).await?;
         Ok(Self { child, tree: None, guard: None, whole_group: false })
     }
 
-    /// Starts a program and ends everything that it starts with it, by the guard's hand if this program is killed. In our process
-    /// group, if it is to use the terminal.
+    /// Starts a program and ends everything that it starts with it, with the guard's help if this program is killed. If
+    /// it must use the terminal, it runs in our process group.
     pub async fn within(command: Command, at_terminal: bool, guard: Option<&GuardProgram>) -> io::Result<Self> {
         let mark = marker::random();
         let mut command = tokio::process::Command::from(command);
@@ -46,7 +47,7 @@ impl Process {
         Ok(Self { child, tree: Some(tree), guard, whole_group: !at_terminal })
     }
 
-    /// The process's own ends of its streams, to be taken once: input, output, errors.
+    /// Takes the process's streams: input, output, errors.
     pub fn streams(&mut self) -> io::Result<[Option<std::os::fd::OwnedFd>; 3]> {
         Ok([
             self.child.stdin.take().map(tokio::process::ChildStdin::into_owned_fd).transpose()?,
@@ -60,9 +61,9 @@ impl Process {
         self.child.wait().await
     }
 
-    /// Sends it a signal, by its number. Nothing happens if it has ended.
+    /// Sends it the signal with this number. Nothing happens if it has ended.
     pub fn signal(&self, number: i32) {
-        // It has not been waited for: its number is still its own.
+        // It has not been waited for, so its number is still its own.
         let pid = self.child.id().and_then(|id| rustix::process::Pid::from_raw(id.cast_signed()));
         if let (Some(pid), Some(signal)) = (pid, rustix::process::Signal::from_named_raw(number)) {
             let send = if self.whole_group { rustix::process::kill_process_group } else { rustix::process::kill_process };
@@ -70,7 +71,7 @@ impl Process {
         }
     }
 
-    /// Kills it and everything that it has started. It is still to be waited for.
+    /// Kills it and everything that it has started. You must still wait for it.
     pub async fn kill(&mut self) {
         let _ = self.child.start_kill();
         if let Some(tree) = self.tree.clone() {
@@ -78,7 +79,7 @@ impl Process {
         }
     }
 
-    /// Ends what it left behind. `false` if something may be left.
+    /// Ends what it left behind. Returns `false` if something may be left.
     pub async fn sweep(mut self) -> bool {
         let mut left = Left::default();
         if let Some(tree) = &self.tree {

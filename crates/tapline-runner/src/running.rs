@@ -29,7 +29,7 @@ use crate::transport::{Killer, Transport};
 use crate::update::{Conclusion, Update};
 use opening::Opening;
 
-/// So many readings may wait to be taken; then the agent waits.
+/// How many reads may wait to be taken. Then the agent waits.
 const WAITING: usize = 4;
 
 /// A running agent.
@@ -47,13 +47,13 @@ pub struct Running {
     about: About,
     session_id: Option<String>,
     control: Option<Control>,
-    /// What the agent says of itself, once it does.
+    /// What the agent reports about itself at the start.
     begun: Option<oneshot::Receiver<InitializeReply>>,
     /// Lives as long as the run.
     _invocation: Invocation,
 }
 
-/// What is known of a run from the start.
+/// What is known about a run from the start.
 #[derive(Clone, Debug)]
 struct About {
     kind: Kind,
@@ -62,19 +62,20 @@ struct About {
     recording: Option<String>,
 }
 
-/// What a run has begun with.
+/// What a run begins with.
 #[derive(Debug)]
 pub(crate) struct Begun {
     pub(crate) epoch: Epoch,
     pub(crate) recorder: Option<Recorder>,
-    /// What is known of hooks that are not ours.
+    /// What is known about hooks of others.
     pub(crate) others: Others,
     pub(crate) no_background_tasks: bool,
     pub(crate) invocation: Invocation,
 }
 
 impl Running {
-    /// Drives an agent over this transport. One that is answered, or spoken to, is told so first, and then what it is asked.
+    /// Drives an agent over this transport. In a dialogue, the agent is first told what is answered here, and then gets
+    /// its prompt.
     pub(crate) fn over<T: Transport>(transport: T, mut agent: Agent, begun: Begun) -> Self {
         let Begun { epoch, recorder, others, no_background_tasks, invocation } = begun;
         let killer = transport.killer();
@@ -114,37 +115,38 @@ impl Running {
         }
     }
 
-    /// Talks to the agent while it works, if it is a session or something answers its questions ([`Agent::answers`]).
+    /// Returns a handle to talk to the agent while it works, if it is a session or something answers its requests
+    /// ([`Agent::answers`]).
     pub fn control(&self) -> Option<Control> {
         self.control.clone()
     }
 
-    /// Waits until the agent has said what it is; none if it never does.
+    /// Waits until the agent has introduced itself. Returns `None` if it never does.
     pub(crate) async fn begun(&mut self) -> Option<(Control, InitializeReply)> {
         let reply = self.begun.take()?.await.ok()?;
         Some((self.control.clone()?, reply))
     }
 
-    /// Collects for the report only what the value at this path needs; with an empty path nothing. A run of any
+    /// Collects for the report only what the value at this path needs, or nothing with an empty path. A run of any
     /// length then takes little memory.
     #[must_use]
     pub fn collect_only(self, path: &str) -> Self {
         self.collect_for([path])
     }
 
-    /// The same for several paths.
+    /// Collects for the report only what the values at these paths need.
     #[must_use]
     pub fn collect_for<'p>(mut self, paths: impl IntoIterator<Item = &'p str>) -> Self {
         self.collector = Collector::for_paths(paths);
         self
     }
 
-    /// The agent's next line; `None` after the last.
+    /// Returns the agent's next line, or `None` after the last.
     pub async fn next(&mut self) -> Option<Record> {
         std::future::poll_fn(|context| self.poll_record(context)).await
     }
 
-    /// The next update: lines, stderr, losses; `None` after the last.
+    /// Returns the next update (lines, stderr, losses), or `None` after the last.
     pub async fn next_update(&mut self) -> Option<Update> {
         std::future::poll_fn(|context| self.poll_update(context)).await
     }
@@ -182,12 +184,12 @@ impl Running {
         }
     }
 
-    /// Whether an update is available without waiting. Flush your output before you wait for the next update.
+    /// Returns whether an update is available without waiting. Flush your output before you wait for the next update.
     pub fn is_ready(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// The session's id, if the updates read so far contain it.
+    /// Returns the session id, if the updates read so far contain it.
     pub fn session_id(&self) -> Option<&str> {
         self.session_id.as_deref()
     }
@@ -197,7 +199,7 @@ impl Running {
         self.stopper.clone()
     }
 
-    /// How long the run has been going on.
+    /// Returns how long the run has been going on.
     pub fn elapsed(&self) -> Duration {
         self.about.epoch.elapsed()
     }
@@ -208,14 +210,14 @@ impl Running {
         report(collector, &conclusion, run)
     }
 
-    /// Waits for the end; also returns the summary and the ending.
+    /// Waits for the end, and also returns the summary and the ending.
     pub async fn conclude(mut self) -> (Conclusion, Collector, Run) {
         while self.next_update().await.is_some() {}
         let ended = match self.driver.take() {
             Some(driver) => driver.await.ok(),
             None => None,
         };
-        // The driver does not panic; if it did, what is known is that nothing is known.
+        // The driver does not panic. If it did, nothing would be known.
         let conclusion = ended.unwrap_or_else(|| {
             let ending = Ending::default();
             let summary = Fold::for_agent(Some(self.about.kind)).finish(&ending);
@@ -246,7 +248,7 @@ impl Drop for Running {
     }
 }
 
-/// The report of a run that has ended.
+/// Makes the report of a run that has ended.
 pub fn report(collector: Collector, conclusion: &Conclusion, run: Run) -> Report {
     let summary = conclusion.summary.clone();
     let format = Format::of(InputShape::Lines, summary.agent);
@@ -261,7 +263,7 @@ pub fn report_not_started(kind: Kind, why: String, run: Run) -> Report {
     report(Collector::default(), &conclusion, run)
 }
 
-/// The other direction, if there is one: the agent's input is then what it says.
+/// Creates the dialogue, if there is one. It then feeds the agent's input.
 fn dialogue(agent: &mut Agent, others: Others) -> Option<(Control, Dialogue)> {
     if !agent.is_dialogue() {
         return None;

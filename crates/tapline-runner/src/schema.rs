@@ -1,4 +1,4 @@
-//! A JSON schema that an answer is to follow: checked before an agent starts, and as a file for those that want one.
+//! The JSON schema for an answer: checked before an agent starts, and written to a file for agents that need one.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::error::StartError;
 use crate::marker;
 use crate::refusal::{Refusal, RunOption};
 
-/// What a schema may call a type.
+/// The types that a schema may name.
 const TYPES: &[&str] = &["null", "boolean", "object", "array", "number", "string", "integer"];
 
 /// The schema, if it can be one: an object of JSON whose types are types.
@@ -26,7 +26,7 @@ pub(crate) fn checked(text: &str) -> Result<&str, Refusal> {
     fault.flatten().map_or(Ok(text), |fault| Err(wrong(fault)))
 }
 
-/// A schema in a private file that is gone with the run.
+/// A schema in a private file, which is removed with the run.
 #[derive(Debug)]
 pub(crate) struct SchemaFile(PathBuf);
 

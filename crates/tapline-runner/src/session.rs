@@ -24,8 +24,8 @@ use crate::update::{Over, Update};
 
 /// A running conversation with an agent.
 ///
-/// [`turn`](Self::turn) sends a message and waits for the answer. Control requests are methods too; to send them at the same time
-/// or from another task, use the [`Control`] that [`control`](Self::control) returns.
+/// [`turn`](Self::turn) sends a message and waits for the answer. Control requests are methods, too; to send them at
+/// the same time or from another task, use the [`Control`] that [`control`](Self::control) returns.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -64,21 +64,21 @@ impl Agent {
 }
 
 impl Session {
-    /// A session once its agent has said what it is.
+    /// Creates a session once its agent has introduced itself.
     pub(crate) async fn begun(mut running: Running) -> Result<Self, Failure> {
         match running.begun().await {
             Some((control, initialized)) => Ok(Self { running, control, initialized }),
-            // It ended before it said anything, or does not talk as it should.
+            // The agent ended before it said anything, or does not follow the protocol.
             None => Err(Failure::Failed(Box::new(running.finish().await))),
         }
     }
 
-    /// What the agent reported at the start: commands, models, account, version.
+    /// Returns what the agent reported at the start: commands, models, account, version.
     pub fn initialized(&self) -> &InitializeReply {
         &self.initialized
     }
 
-    /// The session's id, for [`Agent::resume`]; known from the first turn on.
+    /// Returns the session id, for [`Agent::resume`]. It is known from the first turn on.
     pub fn id(&self) -> Option<&str> {
         self.running.session_id()
     }
@@ -105,23 +105,24 @@ impl Session {
         self
     }
 
-    /// Sends a message and waits for the answer: `.await` returns the turn, [`next`](RunningTurn::next) the updates on the way.
+    /// Sends a message and waits for the answer: `.await` returns the turn, and [`next`](RunningTurn::next) the updates
+    /// on the way.
     pub fn turn(&mut self, message: impl Into<Message>) -> RunningTurn<'_> {
         let sent = self.control.send(message).map(|sent| sent.uuid().to_owned());
         RunningTurn { session: self, sent, steps: Vec::new(), others: 0, over: None }
     }
 
-    /// The agent's next line; `None` after the last.
+    /// Returns the agent's next line, or `None` after the last.
     pub async fn next(&mut self) -> Option<Record> {
         self.running.next().await
     }
 
-    /// The next update; `None` after the last.
+    /// Returns the next update, or `None` after the last.
     pub async fn next_update(&mut self) -> Option<Update> {
         self.running.next_update().await
     }
 
-    /// Whether an update is available without waiting.
+    /// Returns whether an update is available without waiting.
     pub fn is_ready(&self) -> bool {
         self.running.is_ready()
     }
@@ -147,7 +148,7 @@ impl futures_core::Stream for Session {
     }
 }
 
-/// An agent that can take a message back does so at once.
+/// How long to wait for an agent to cancel a message. One that can does so at once.
 const TAKES_BACK: Duration = Duration::from_secs(2);
 
 /// A running turn. It starts when this value is created. Dropping it does not end the turn: interrupt it instead.
@@ -157,13 +158,13 @@ pub struct RunningTurn<'a> {
     session: &'a mut Session,
     sent: Result<String, SessionError>,
     steps: Vec<Step>,
-    /// How many of the steps belong to turns of others.
+    /// How many of the steps belong to other turns.
     others: usize,
     over: Option<Over>,
 }
 
 impl RunningTurn<'_> {
-    /// The next update of the session; `None` once the turn has ended.
+    /// Returns the next update of the session, or `None` once the turn has ended.
     pub async fn next(&mut self) -> Option<Update> {
         if self.over.is_some() {
             return None;
@@ -195,7 +196,8 @@ impl RunningTurn<'_> {
         let ended = tokio::time::timeout(limit, async { while self.next().await.is_some() {} }).await;
         if let (Err(_), Ok(uuid)) = (ended, &self.sent) {
             let control = self.session.control.clone();
-            // One that waits for its turn must not cost another its own. Versions that cannot take back say so, or nothing.
+            // A message that waits for its turn must not cost another message its turn. Versions that cannot cancel say
+            // so, or do not answer.
             let taken_back = control.within(TAKES_BACK).cancel_message(uuid).await;
             if !taken_back.is_ok_and(|reply| reply.cancelled == Some(true)) {
                 control.interrupt().await?;
@@ -215,7 +217,7 @@ impl RunningTurn<'_> {
             Some(Over { turn: None, .. }) => Err(SessionError::Cancelled),
             Some(Over { turn: Some(end), .. }) => {
                 let turn = TurnReport::new(message, *end, self.steps, self.others);
-                // One that a later message cut short has no answer, whatever it is called.
+                // A turn that a later message cut short has no answer, whatever its result says.
                 match (turn.is_aborted(), turn.end.failed) {
                     (true, _) => Err(SessionError::Interrupted(Box::new(turn))),
                     (false, true) => Err(SessionError::Failed(Box::new(turn))),

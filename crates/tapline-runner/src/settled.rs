@@ -1,9 +1,9 @@
-//! How a permission question was decided, and by whom: what the updates tell and a recording keeps.
+//! How a permission request was decided, and by whom: for the updates and the recording.
 
 use serde::Serialize;
 use tapline_session::permission::{NoRule, Ruling, Suggestion};
 
-/// Who decided a permission question.
+/// Who decided a permission request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -12,7 +12,7 @@ pub enum SettledBy {
     Rule,
     /// The callback: a program, or the person using it.
     Callback,
-    /// There was nobody to ask.
+    /// Nobody could be asked.
     Nobody,
     /// The callback did not answer in time.
     Deadline,
@@ -22,17 +22,17 @@ pub enum SettledBy {
     Agent,
     /// A hook that is not tapline's.
     Hook,
-    /// The agent withdrew the question: the turn was interrupted.
+    /// The agent withdrew the request, because the turn was interrupted.
     Withdrawn,
 }
 
-/// How a permission question was decided, as a recording keeps it.
+/// How a permission request was decided, as a recording keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Settled {
-    /// The question's id; `None` if tapline was not asked.
+    /// The id of the request. `None` if tapline was not asked.
     pub request_id: Option<String>,
-    /// The call.
+    /// The id of the call.
     pub tool_use_id: Option<String>,
     /// The tool.
     pub tool: String,
@@ -40,17 +40,17 @@ pub struct Settled {
     pub ruling: Ruling,
     /// Who decided.
     pub by: SettledBy,
-    /// The rule, if there is one: `allow[2]`.
+    /// The rule, if there is one, such as `allow[2]`.
     pub rule: Option<String>,
-    /// The reason from the rule or the answer.
+    /// The reason, from the rule or the answer.
     pub reason: Option<String>,
-    /// Whether the call runs with another input.
+    /// Whether the call runs with a different input.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub rewritten: bool,
     /// Whether the agent was told to remember something, so that it need not ask again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub remembered: bool,
-    /// The rule that would have allowed the call, if there was nobody to ask; or why no rule can.
+    /// If nobody could be asked: the rule that would have allowed the call, or why no rule can.
     #[serde(skip)]
     pub suggestion: Option<Result<Suggestion, NoRule>>,
 }

@@ -1,5 +1,5 @@
-//! Starts processes from one thread that lives as long as this program. On Linux a child is told when the *thread* that
-//! started it dies, and it is told with SIGKILL: so an agent does not outlive a tapline that was killed.
+//! Starts processes from one thread that lives as long as this program. On Linux, a child can be killed when the
+//! *thread* that started it dies. So an agent does not outlive a tapline that was killed.
 
 use std::io;
 use std::sync::mpsc::{Sender, channel};
@@ -13,7 +13,7 @@ type Job = Box<dyn FnOnce() + Send>;
 
 static SPAWNER: LazyLock<Option<Mutex<Sender<Job>>>> = LazyLock::new(|| {
     let (jobs, queue) = channel::<Job>();
-    // Whatever goes wrong in one job, the thread stays: every agent hangs on it.
+    // Whatever goes wrong in one job, the thread must stay: every agent depends on it.
     let run = move || {
         for job in queue {
             let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
@@ -22,12 +22,12 @@ static SPAWNER: LazyLock<Option<Mutex<Sender<Job>>>> = LazyLock::new(|| {
     std::thread::Builder::new().name("tapline-spawn".to_owned()).spawn(run).ok().map(|_| Mutex::new(jobs))
 });
 
-/// The process group that a program is started in.
+/// The process group of a new program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Group {
-    /// One of its own, so that a Ctrl-C at the terminal reaches it through us alone.
+    /// A group of its own, so that only we pass it a Ctrl-C from the terminal.
     Own,
-    /// Ours, so that it may use the terminal.
+    /// Our group, so that it can use the terminal.
     Ours,
 }
 
@@ -53,7 +53,7 @@ fn no_thread() -> io::Error {
     io::Error::other("the thread that starts processes is gone")
 }
 
-/// Has the kernel kill the child when its parent dies.
+/// Makes the kernel kill the child when its parent dies.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "what a child does between fork and exec cannot be said otherwise")]
 fn die_with_parent(command: &mut Command) {
@@ -62,11 +62,11 @@ fn die_with_parent(command: &mut Command) {
     let parent = getpid();
     let prepare = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // The parent may have died before that was set.
+        // The parent may have died before this was set.
         if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
     };
-    // SAFETY: between fork and exec only two system calls are made; nothing is allocated and no lock is taken (an
-    // error is a plain code).
+    // SAFETY: only two system calls are made between fork and exec; nothing is allocated and no lock is taken (an error
+    // is a plain code).
     unsafe { command.pre_exec(prepare) };
 }
 

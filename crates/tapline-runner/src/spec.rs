@@ -1,4 +1,5 @@
-//! What a run is to be, in plain values: the agent's options, its input, its environment, its limits, where it is recorded.
+//! The specification of a run in plain values: the agent's options, its input, its environment, its limits, and where
+//! it is recorded.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -11,7 +12,7 @@ use tokio::io::AsyncRead;
 
 use crate::subagent::{SettingSource, SubAgent};
 
-/// Options of the agent itself. An option that the agent does not have is an error that names it.
+/// The options of the agent itself. An option that the agent does not have is an error that names it.
 #[derive(Clone, Debug, Default)]
 #[expect(missing_docs, reason = "each is the flag of its name")]
 pub struct Options {
@@ -42,25 +43,25 @@ pub struct Options {
     pub append_system_prompt: Option<String>,
     pub system_prompt_file: Option<PathBuf>,
     pub append_system_prompt_file: Option<PathBuf>,
-    /// Request partial messages.
+    /// Whether to request partial messages.
     pub partial: bool,
-    /// Further arguments, passed on unchanged.
+    /// Additional arguments, passed on unchanged.
     pub extra: Vec<OsString>,
 }
 
 /// What is sent to the agent's standard input, which is then closed.
 #[derive(Default)]
 pub enum Input {
-    /// Nothing: it is closed from the start.
+    /// Nothing. It is closed from the start.
     #[default]
     Nothing,
     /// The prompt, of any size.
     Prompt(Vec<u8>),
-    /// Messages, one JSON object per line, passed on as they arrive; the prompt is sent before them.
+    /// Messages, one JSON object per line, passed on as they arrive. The prompt is sent before them.
     Messages {
         /// The text of the first message.
         prompt: Option<Vec<u8>>,
-        /// The further messages.
+        /// The other messages.
         lines: Pin<Box<dyn AsyncRead + Send>>,
     },
 }
@@ -78,9 +79,9 @@ impl std::fmt::Debug for Input {
 /// The agent's environment variables.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
-    /// Inherit only the variables that every program needs (PATH, HOME, TERM, LANG and similar).
+    /// Whether to inherit only the variables that every program needs (PATH, HOME, TERM, LANG and the like).
     pub clean: bool,
-    /// Variables to set; without a value, variables to inherit even if `clean` is set.
+    /// Variables to set. Without a value: variables to inherit even if `clean` is set.
     pub set: Vec<(OsString, Option<OsString>)>,
 }
 
@@ -95,13 +96,13 @@ pub struct Limits {
     pub linger: Duration,
     /// Time between the steps of stopping a run.
     pub grace: Duration,
-    /// How long to wait for background tasks after the last turn; `None`: until they end.
+    /// How long to wait for background tasks after the last turn. With `None`, until they end.
     pub background: Option<Duration>,
-    /// Time for the answer to a control request.
+    /// The time for an answer to a control request.
     pub request: Duration,
 }
 
-/// A task in the background may wake the agent: it is waited for so long, as the agent itself does.
+/// How long to wait for a background task, which may wake the agent. It is as long as the agent itself waits.
 const BACKGROUND: Duration = Duration::from_secs(600);
 
 impl Default for Limits {
@@ -124,6 +125,6 @@ pub struct RecordTo {
     pub folder: PathBuf,
     /// When to flush data to the disk.
     pub sync: Sync,
-    /// Replace secrets in everything that is recorded.
+    /// Whether to replace secrets in everything that is recorded.
     pub redact: bool,
 }

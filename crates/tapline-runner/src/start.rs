@@ -1,5 +1,5 @@
-//! Starts an agent: finds its program, prepares its environment, its arguments and its recording, and hands the child process to
-//! the driver.
+//! Starts an agent: finds its program, prepares its environment, arguments and recording, and passes the child process
+//! to the driver.
 
 mod command;
 
@@ -59,7 +59,7 @@ impl Agent {
         let child = match spawn(command(&self, &program, &invocation, &environment, &mark), Group::Own).await {
             Ok(child) => child,
             Err(error) => {
-                // Nothing half-written stays behind.
+                // No incomplete recording is left behind.
                 if let Some(recorder) = recorder {
                     recorder.discard();
                 }
@@ -71,7 +71,7 @@ impl Agent {
     }
 }
 
-/// What is wanted of the agent's command line.
+/// Returns the requirements for the agent's command line.
 fn wanted(agent: &Agent) -> Wanted<'_> {
     Wanted {
         options: &agent.options,
@@ -83,7 +83,7 @@ fn wanted(agent: &Agent) -> Wanted<'_> {
     }
 }
 
-/// The agent's environment, but for its mark.
+/// Returns the agent's environment without its mark.
 fn environment(agent: &Agent, harness: &Harness) -> Variables {
     let mut environment = environment::of(&agent.environment, harness::is_of_another);
     for (name, value) in harness.dialogue.iter().filter(|_| agent.is_dialogue()) {
@@ -95,7 +95,7 @@ fn environment(agent: &Agent, harness: &Harness) -> Variables {
     environment
 }
 
-/// With rules, an agent that can tell of the hooks of others does, by this flag.
+/// With rules, adds the flag that makes the agent report hooks of others, if it has one.
 async fn others(flag: Option<&'static str>, program: &Path, environment: &Variables, invocation: &mut Invocation) -> Others {
     let tells = match flag {
         Some(flag) if harness::names(program, environment, flag).await => {

@@ -1,19 +1,20 @@
-//! How a run is told to stop, from any task.
+//! How a run is stopped, from any task.
 
 use tapline_protocol::StopReason;
 use tokio::sync::{mpsc, watch};
 
-/// What a run can be told.
+/// An order to stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     Stop(StopReason),
-    /// A rule was broken: which.
+    /// A rule was broken.
     Violated(String),
-    /// The agent does not follow the protocol: why.
+    /// The agent does not follow the protocol, for this reason.
     NotTalking(String),
 }
 
-/// Stops a run, from any task. The first call stops the run step by step, so that the agent can save its work; the second kills it at once.
+/// Stops a run, from any task. The first call stops the run step by step, so that the agent can save its work. The
+/// second kills it at once.
 #[derive(Clone, Debug)]
 pub struct Stopper {
     pub(crate) orders: mpsc::UnboundedSender<Order>,
@@ -31,7 +32,7 @@ impl Stopper {
         let _ = self.orders.send(Order::Stop(StopReason::Terminated));
     }
 
-    /// Stops the run because it broke this rule; the run then counts as failed.
+    /// Stops the run because it broke this rule. The run then counts as failed.
     pub fn violated(&self, rule: impl Into<String>) {
         let _ = self.orders.send(Order::Violated(rule.into()));
     }
@@ -40,7 +41,7 @@ impl Stopper {
         let _ = self.orders.send(Order::NotTalking(why));
     }
 
-    /// Stops the run because this program needs no more of it.
+    /// Stops the run because this program has what it needs.
     pub fn stop(&self) {
         let _ = self.orders.send(Order::Stop(StopReason::Stopped));
     }

@@ -1,5 +1,5 @@
-//! Between a host and an agent: both directions pass untouched and at once, and are recorded behind: no byte waits for the
-//! disk, and no trouble of the recording's stops one.
+//! Sits between a host and an agent: both directions pass unchanged and at once, and are recorded afterwards. No byte
+//! waits for the disk, and no failure of the recording stops one.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -15,27 +15,27 @@ use tapline_session::signal_name;
 use crate::process::Process;
 use tapline_session::text::with_causes;
 
-/// So much is read at once.
+/// How much is read at once.
 const PIECE: usize = 64 << 10;
-/// So much may wait for the disk; what goes beyond is lost to the recording, and that is told.
+/// How much may wait for the disk. Anything beyond is missing from the recording, which says so.
 const BACKLOG: usize = 64 << 20;
-/// Somebody whom the agent has left its output may still write there. After the agent's end it is listened until nothing has
-/// come for so long,
+/// How long it must be quiet after the agent's end before reading stops, because other processes may still write to the
+/// agent's output.
 const QUIET: Duration = Duration::from_millis(100);
-/// but no longer than this.
+/// How long that may take at most.
 const LATEST: Duration = Duration::from_secs(2);
-/// A disk that does not answer is waited for so long when all is over.
+/// How long to wait at the end for a disk that does not answer.
 const DISK: Duration = Duration::from_secs(5);
-/// What a piece costs beside its bytes, while it waits for the disk.
+/// The memory that a waiting piece takes in addition to its bytes.
 const OVERHEAD: usize = 128;
 
 /// The host's ends of the streams.
 pub struct Host {
-    /// What it sends.
+    /// The input from the host.
     pub stdin: Box<dyn Read + Send>,
-    /// What it reads.
+    /// The host's stdout.
     pub stdout: Box<dyn Write + Send>,
-    /// What it reads beside.
+    /// The host's stderr.
     pub stderr: Box<dyn Write + Send>,
 }
 
@@ -45,7 +45,7 @@ impl std::fmt::Debug for Host {
     }
 }
 
-/// An agent under way, and a host that knows nothing of us.
+/// A running agent, whose host does not know about us.
 #[derive(Debug)]
 pub struct Tee {
     process: Process,
@@ -59,7 +59,7 @@ pub struct Tee {
 pub struct Teed {
     /// How the agent ended.
     pub status: ExitStatus,
-    /// What the recording lacks, in words.
+    /// What is missing from the recording, in words.
     pub losses: Vec<String>,
 }
 
@@ -71,7 +71,7 @@ impl Tee {
         let mut process = match Process::beside(command).await {
             Ok(process) => process,
             Err(error) => {
-                // What was to be recorded never began.
+                // The run never began.
                 if let Some(recorder) = recorder {
                     recorder.discard();
                 }
@@ -109,8 +109,8 @@ impl Tee {
         self.process.wait().await
     }
 
-    /// Waits, after the agent's end, for what it said last to be passed on. As long as the host does not read, it is waited for: whoever
-    /// does not want to stops waiting.
+    /// After the agent's end, waits until its last output is passed on. It waits as long as the host does not read; a
+    /// caller can stop waiting.
     pub async fn drained(&self) {
         let ended = Instant::now();
         while self.outputs.iter().any(|pump| !pump.is_over(ended)) {
@@ -125,7 +125,7 @@ impl Tee {
         let end = End { exit_code: status.code(), signal, duration_ms: duration, ..End::default() };
         let losses = self.keeper.map(|(keeper, losses)| {
             let _ = keeper.queue.send(Kept::End(Box::new(end)));
-            // Whoever waits for us does not wait for the disk.
+            // The caller does not wait for the disk.
             losses.recv_timeout(DISK).unwrap_or_else(|_| keeper.given_up())
         });
         Teed { status, losses: losses.unwrap_or_default() }
@@ -140,9 +140,9 @@ fn boxed(file: Option<File>) -> Option<Box<dyn Read + Send>> {
 #[derive(Debug, Default)]
 struct Pump {
     done: AtomicBool,
-    /// It waits for the one who is to read.
+    /// Whether it waits for the reader.
     writing: AtomicBool,
-    /// When something passed last.
+    /// When something last passed.
     last: Mutex<Option<Instant>>,
 }
 
@@ -161,7 +161,7 @@ impl Pump {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Ok(count) if count > 0 => count,
                 _ => {
-                    // The agent finds its input closed only after that was noted.
+                    // Note it before the agent can see that its input is closed.
                     if let Some(keeper) = keeper.filter(|_| stream == Stream::Stdin) {
                         keeper.closed(stream);
                     }
@@ -169,7 +169,7 @@ impl Pump {
                 }
             };
             let piece = &buffer[..count];
-            // Noted before it is passed on, so that what follows from it is noted after it.
+            // Note it before it is passed on, so that its consequences are noted after it.
             if let Some(keeper) = keeper {
                 keeper.note(stream, piece);
             }
@@ -178,13 +178,13 @@ impl Pump {
             self.writing.store(false, Ordering::Release);
             *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
             if sent.is_err() {
-                // Whoever writes is to find its reader gone, as it would without us.
+                // The writer must see that its reader is gone, as it would without us.
                 return;
             }
         }
     }
 
-    /// Whether nothing more is to be waited for, now that the agent has ended.
+    /// Returns whether there is nothing more to wait for, now that the agent has ended.
     fn is_over(&self, ended: Instant) -> bool {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).unwrap_or(ended).max(ended);
         let over = last.elapsed() > QUIET || ended.elapsed() > LATEST;
@@ -206,20 +206,20 @@ enum Kept {
     End(Box<End>),
 }
 
-/// Hands pieces to the thread that writes the recording.
+/// Passes pieces to the thread that writes the recording.
 #[derive(Clone, Debug)]
 struct Keeper {
     queue: Sender<Kept>,
     waiting: Arc<AtomicUsize>,
-    /// Of which streams nothing more is kept.
+    /// Which streams are no longer recorded.
     lost: Arc<[AtomicBool; 3]>,
-    /// How much of each stream is written.
+    /// How many bytes of each stream are written.
     written: Arc<[AtomicU64; 3]>,
     started: Instant,
 }
 
 impl Keeper {
-    /// The disk does not answer: what the recording lacks, in words.
+    /// Says what is missing from the recording, because the disk does not answer.
     fn given_up(&self) -> Vec<String> {
         let loss = |stream: Stream| Loss {
             file: stream.file_name().to_owned(),
@@ -240,7 +240,7 @@ impl Keeper {
         }
         let fits = self.waiting.load(Ordering::Acquire) + piece.len() <= BACKLOG;
         lost.store(!fits, Ordering::Release);
-        // An empty piece says that from here on it is missing.
+        // An empty piece marks where data is missing.
         let bytes = if fits { piece.to_vec() } else { Vec::new() };
         self.waiting.fetch_add(bytes.len() + OVERHEAD, Ordering::AcqRel);
         let _ = self.queue.send(Kept::Piece { stream, bytes, at: self.started.elapsed() });

@@ -1,4 +1,4 @@
-//! What a run is driven over: the agent's three streams, and what can be done about its processes. A child process is one
+//! What a run is driven over: the agent's three streams, and control of its processes. A child process is one
 //! transport; a pair in memory, for tests in paused time, is another.
 
 pub(crate) mod child;
@@ -13,41 +13,41 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::tree::{Left, StopSignal};
 
-/// An agent that can be heard, spoken to and ended.
+/// An agent that can be read, written to, and ended.
 pub(crate) trait Transport: Send + 'static {
-    /// Its standard input.
+    /// The standard input.
     type Input: AsyncWrite + Unpin + Send + 'static;
-    /// Its output.
+    /// The standard output.
     type Output: Source;
-    /// Its error output.
+    /// The standard error.
     type Errors: Source;
 
-    /// Its streams, to be taken once.
+    /// Takes the streams.
     fn streams(&mut self) -> Streams<Self::Input, Self::Output, Self::Errors>;
 
-    /// Waits for the agent's end; none if its status cannot be had. Nothing is lost if the wait is given up.
+    /// Waits for the agent's end. Returns `None` if its status is not known. The wait can be abandoned safely.
     fn ended(&mut self) -> impl Future<Output = Option<ExitStatus>> + Send;
 
-    /// Interrupts it, as Ctrl-C does.
+    /// Interrupts the agent, as Ctrl-C does.
     fn interrupt(&self);
 
-    /// Signals everything that is left of the run, and says what that was.
+    /// Signals everything that is left of the run, and returns what that was.
     fn signal(&mut self, signal: StopSignal) -> impl Future<Output = Left> + Send;
 
-    /// What is left of the run.
+    /// Returns what is left of the run.
     fn left(&mut self) -> impl Future<Output = Left> + Send;
 
-    /// Kills whoever holds the agent's output though nobody else is left.
+    /// Kills processes that hold the agent's output although nothing else is left.
     fn kill_holders(&mut self) -> impl Future<Output = ()> + Send;
 
-    /// Nothing of the run is left.
+    /// Finishes, because nothing of the run is left.
     fn close(&mut self) -> impl Future<Output = ()> + Send;
 
-    /// Ends the run when its caller drops it.
+    /// Returns what ends the run when its caller drops it.
     fn killer(&self) -> Arc<dyn Killer>;
 }
 
-/// An agent's streams, those that there are.
+/// The streams of an agent.
 #[derive(Debug)]
 pub(crate) struct Streams<I, O, E> {
     pub(crate) input: Option<I>,
@@ -55,13 +55,13 @@ pub(crate) struct Streams<I, O, E> {
     pub(crate) errors: Option<E>,
 }
 
-/// Something to read from.
+/// A stream to read from.
 pub(crate) trait Source: AsyncRead + Unpin + Send + 'static {
-    /// Whether nothing is there to be read, whatever the runtime knows of it.
+    /// Returns whether there is nothing to read, whatever the runtime says.
     fn is_drained(&self) -> bool;
 }
 
-/// Ends a run at once, from wherever its caller drops it.
+/// Ends a run at once, wherever its caller drops it.
 pub(crate) trait Killer: Debug + Send + Sync {
     /// Kills everything that is left.
     fn kill(self: Arc<Self>);

@@ -1,5 +1,5 @@
-//! Everything a run has started, wherever it went: found again by its mark, and signalled without ever touching what is
-//! not ours. On Linux under `/proc`; elsewhere the process group is the best there is.
+//! Every process that a run has started, wherever it went. They are found by their mark, and no other process is ever
+//! signalled. On Linux this uses `/proc`; elsewhere the process group is the best there is.
 
 #[cfg(target_os = "linux")]
 mod census;

@@ -1,4 +1,4 @@
-//! A turn that has ended: its answer, its calls, how it ended.
+//! A turn that has ended: its answer, its calls, and how it ended.
 
 use tapline_protocol::Json;
 use tapline_session::step::{self, Call};
@@ -18,7 +18,7 @@ pub struct TurnReport {
     pub steps: Vec<Step>,
 }
 
-/// What matters: all of it would be pages.
+/// Shows only what matters. All of it would be pages.
 impl std::fmt::Debug for TurnReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let calls: Vec<_> = self.calls().map(|call| (call.name.as_str(), call.title.as_str())).collect();
@@ -40,17 +40,17 @@ impl TurnReport {
         Self { message, answer: end.answer_or(said), end, steps }
     }
 
-    /// The structured answer, if a schema was set.
+    /// Returns the structured answer, if a schema was set.
     pub fn structured(&self) -> Option<&Json> {
         self.end.structured_output.as_ref()
     }
 
-    /// The cost in dollars, if the agent reports it.
+    /// Returns the cost in dollars, if the agent reports it.
     pub fn cost_usd(&self) -> Option<f64> {
         self.end.cost_usd
     }
 
-    /// The tool calls.
+    /// Returns the tool calls.
     pub fn calls(&self) -> impl Iterator<Item = &Call> {
         self.steps.iter().filter_map(|step| match &step.what {
             What::Call(call) => Some(call),
@@ -58,12 +58,12 @@ impl TurnReport {
         })
     }
 
-    /// Whether the turn was interrupted.
+    /// Returns whether the turn was interrupted.
     pub fn is_aborted(&self) -> bool {
         self.end.is_aborted()
     }
 
-    /// Why it failed.
+    /// Says why the turn failed.
     pub fn why(&self) -> String {
         let category = self.end.category.map(|category| format!(" ({})", category.word())).unwrap_or_default();
         match self.end.message.as_ref() {

@@ -1,4 +1,4 @@
-//! What a run tells whoever reads it: its updates, and how it ended.
+//! What a run reports to its reader: its updates, and how it ended.
 
 use std::time::Duration;
 
@@ -17,22 +17,22 @@ pub enum Update {
     Sent(Vec<Step>),
     /// A line that the agent wrote to stderr, without secrets.
     Stderr(String),
-    /// The recording is incomplete from here on: which file, and why.
+    /// The recording is incomplete from here on. The text names the file and the cause.
     Lost(String),
     /// The run is being stopped.
     Stopping(StopReason),
     /// This many processes could not be killed, because the kernel does not let them exit.
     Left(usize),
-    /// A turn of a conversation ended: which messages it answered.
+    /// A turn of a conversation ended. It names the messages that the turn answered.
     Over(Box<Over>),
-    /// A permission question was decided.
+    /// A permission request was decided.
     Settled(Box<Settled>),
-    /// A callback panicked or missed its deadline, so the call was denied: which, and why.
+    /// A callback panicked or missed its deadline, so the call was denied. The text says which, and why.
     Trouble(String),
 }
 
 impl Update {
-    /// How much memory it takes, about.
+    /// Returns roughly how much memory it takes.
     pub(crate) fn size(&self) -> usize {
         size_of::<Seen>() + if let Self::Record(seen) = self { 2 * seen.record.bytes.len() } else { 0 }
     }
@@ -43,11 +43,11 @@ impl Update {
 pub struct Seen {
     /// The line.
     pub record: Record,
-    /// What happened.
+    /// The steps.
     pub steps: Vec<Step>,
 }
 
-/// What became of a message.
+/// What happened to a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Delivery {
@@ -55,22 +55,23 @@ pub enum Delivery {
     Queued,
     /// Its turn has begun.
     Started,
-    /// It was dealt with.
+    /// It was handled.
     Completed,
-    /// It was taken back, or its turn was cut short.
+    /// It was cancelled, or its turn was aborted.
     Cancelled,
-    /// The agent wrote it back (`--replay-user-messages`).
+    /// The agent repeated it (`--replay-user-messages`).
     Replayed,
-    /// A state this version does not know.
+    /// A state that this version does not know.
     Other(String),
 }
 
-/// A turn ended: whose it was, and how.
+/// The end of a turn.
 #[derive(Clone, Debug)]
 pub struct Over {
-    /// The messages that it answered, by their uuids; none if the agent began it by itself (a task in the background had ended).
+    /// The uuids of the messages that it answered. Empty if the agent started it by itself, after a background task
+    /// ended.
     pub messages: Vec<String>,
-    /// How it ended; none for a message that was taken back before it had a turn.
+    /// How the turn ended. `None` for a message that was cancelled before it had a turn.
     pub turn: Option<Box<Turn>>,
 }
 
@@ -81,6 +82,6 @@ pub struct Conclusion {
     pub summary: Summary,
     /// Facts that the stream does not contain.
     pub ending: Ending,
-    /// How long it took.
+    /// How long the run took.
     pub duration: Duration,
 }

@@ -1,4 +1,4 @@
-//! What the commands know of Claude Code.
+//! What the commands know about Claude Code.
 
 use std::ffi::OsString;
 
@@ -14,7 +14,7 @@ pub(super) const HABITS: Habits = Habits {
     advice: None,
 };
 
-/// As 1.0.128 and 2.1.325 join them.
+/// Joins them as 1.0.128 and 2.1.325 do.
 fn behind(prompt: &[u8], piped: &[u8]) -> Vec<u8> {
     if piped.is_empty() { prompt.to_vec() } else { [prompt, b"\n", piped].concat() }
 }

@@ -1,4 +1,4 @@
-//! What the commands know of Codex.
+//! What the commands know about Codex.
 
 use std::ffi::OsString;
 
@@ -14,14 +14,14 @@ pub(super) const HABITS: Habits = Habits {
     advice: Some(advice),
 };
 
-/// As 0.166.0 joins them.
+/// Joins them as 0.166.0 does.
 fn behind(prompt: &[u8], piped: &[u8]) -> Vec<u8> {
     let gap: &[u8] = if piped.ends_with(b"\n") { b"" } else { b"\n" };
     let blank = piped.trim_ascii().is_empty();
     if blank { prompt.to_vec() } else { [prompt, b"\n\n<stdin>\n", piped, gap, b"</stdin>"].concat() }
 }
 
-/// Its sandbox decides what it may do: what of that a flag can change (tried with 0.166.0).
+/// Returns which flag would allow more. Codex's sandbox decides what it may do (tried with 0.166.0).
 fn advice(reasons: &[&str], extra: &[OsString]) -> String {
     let given: Vec<_> = extra.iter().map(|arg| arg.to_string_lossy()).collect();
     let may_write = given.iter().any(|arg| ["workspace-write", "danger-full-access"].iter().any(|mode| arg.contains(mode)));

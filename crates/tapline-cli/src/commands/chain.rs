@@ -1,23 +1,23 @@
-//! Stand-ins in a row: two installed taplines, a copy of one, a wrapper of somebody's. Each tells the next what it has tried, so
-//! that all of them together find the agent, and never one another without end.
+//! Stand-ins in a row: two installed taplines, a copy of one, or a wrapper. Each tells the next what it has tried, so
+//! that together they find the agent and never call each other endlessly.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The variable that it is told in: how many there are, the process that says so, and the programs.
+/// The variable for that: how many stand-ins there are, the process that set it, and the programs.
 pub(super) const CHAIN: &str = "TAPLINE_TEE";
-/// No chain is longer; agents that start agents are a chain too.
+/// The longest chain. Agents that start agents are a chain, too.
 const LONGEST: usize = 32;
 
-/// A program that was taken for the agent so often, one within the other, only leads back here: a wrapper of somebody's.
+/// A program that was taken for the agent this often, one within the other, is a wrapper that only leads back here.
 const OFTEN: usize = 4;
 
-/// Those before us.
+/// The stand-ins before this one.
 #[derive(Debug, Default)]
 pub(super) struct Chain {
     length: usize,
     programs: Vec<PathBuf>,
-    /// Nobody stands between the last of them and us.
+    /// Whether there is no other process between the last one and this.
     direct: bool,
 }
 
@@ -39,34 +39,35 @@ impl Chain {
         self.length >= LONGEST
     }
 
-    /// Whether one before us is this program, or has taken it for the agent. An agent's own children may start it again.
+    /// Returns whether an earlier stand-in is this program, or has taken it for the agent. An agent's own children may
+    /// start it again.
     pub(super) fn has(&self, path: &Path) -> bool {
         let Ok(path) = path.canonicalize() else { return false };
         let count = self.programs.iter().filter(|program| **program == path).count();
         count >= if self.direct { 1 } else { OFTEN }
     }
 
-    /// What the next one is told.
+    /// Returns the variable for the next one.
     pub(super) fn handed_on(&self, program: &Path) -> OsString {
         let numbers = [(self.length + 1).to_string(), std::process::id().to_string()].map(PathBuf::from);
         let ours = [std::env::current_exe().unwrap_or_default(), program.to_owned()].into_iter();
         let ours = ours.map(|path| path.canonicalize().unwrap_or(path));
-        // A path that cannot stand in a list is left out; the count still ends what would not end.
+        // A path that cannot be in a list is left out. The count still ends an endless chain.
         let programs = self.programs.iter().cloned().chain(ours).filter(|path| !path.to_string_lossy().contains(':'));
         std::env::join_paths(numbers.into_iter().chain(programs)).unwrap_or_default()
     }
 }
 
-/// The second line of a stand-in that is a script; by it one is known.
+/// The second line of a stand-in script, which identifies it.
 pub(super) const MARK: &str = "# a stand-in made by tapline shim";
 
-/// Whether a program is tapline itself, or a stand-in of its making.
+/// Returns whether a program is tapline itself, or a stand-in that it made.
 pub(super) fn stands_in(path: &Path) -> bool {
     let own = std::env::current_exe().ok().and_then(|own| own.canonicalize().ok());
     if own.is_some() && path.canonicalize().ok() == own {
         return true;
     }
-    // A FIFO would keep whoever opens it waiting.
+    // Opening a FIFO could block.
     if !path.is_file() {
         return false;
     }

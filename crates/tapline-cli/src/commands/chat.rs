@@ -1,4 +1,4 @@
-//! `tapline chat`: a conversation with an agent, at a terminal or by a script.
+//! `tapline chat`: a conversation with an agent, at a terminal or from a script.
 
 mod choices;
 mod clean;
@@ -41,12 +41,12 @@ pub(crate) fn run(args: &Chat) -> Result<u8> {
     } else {
         runtime.block_on(Box::pin(script::run(args, agent)))
     };
-    // A read of the terminal that is still waited for must not keep us.
+    // A pending read of the terminal must not delay the exit.
     runtime.shutdown_background();
     code
 }
 
-/// The agent that is spoken to.
+/// Returns the agent for the chat.
 fn agent(args: &Chat, typed: bool) -> Result<Agent> {
     let kind = args.whose.agent;
     let mut agent = Agent::new(kind);
@@ -63,18 +63,18 @@ fn agent(args: &Chat, typed: bool) -> Result<Agent> {
     Ok(agent)
 }
 
-/// Whether it goes on with a session that has cost something already.
+/// Returns whether it continues a session that already has costs.
 fn is_resumed(args: &Chat) -> bool {
     args.told.resume.is_some() || args.told.continue_last
 }
 
-/// How to go on later.
+/// Says how to continue later.
 fn go_on(kind: tapline_protocol::Agent, id: &str) -> String {
     let agent = if kind == tapline_protocol::Agent::default() { String::new() } else { format!(" --agent {}", kind.name()) };
     format!("continue with: tapline chat{agent} --resume {}", one_line(id))
 }
 
-/// The exit code of a chat that ended with this one: a success with a warning that `--fail-on` names is none.
+/// Returns the exit code of a chat. A success with a warning that `--fail-on` names counts as a failure.
 fn fail_on(args: &Chat, report: &Report, code: u8, denials_told: bool) -> u8 {
     match exit::warning(&report.verdict, &args.fail_on, false).filter(|_| code == 0) {
         Some(warning) => {
@@ -87,7 +87,7 @@ fn fail_on(args: &Chat, report: &Report, code: u8, denials_told: bool) -> u8 {
     }
 }
 
-/// Why it did not start, with what to do about it, and the exit code.
+/// Says why the agent did not start and what to do about it, and returns the exit code.
 fn not_started(kind: tapline_protocol::Agent, failure: &Failure) -> u8 {
     let mut text = errors::told(failure);
     if let Failure::NotStarted(StartError::NotFound { .. }) = failure {

@@ -1,4 +1,4 @@
-//! `tapline check`: what is odd about a stream, and whether it keeps a policy and permission rules.
+//! `tapline check`: finds problems in a stream, and checks it against a policy and permission rules.
 
 mod clean;
 mod held;
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
     let redactor = if args.redact { Some(secrets::redactor()?) } else { None };
     let mut policy = args.policy.as_deref().map(read_policy).transpose()?.map(PolicyChecker::new);
     let rules = args.permissions.as_deref().map(read_permissions).transpose()?;
-    // As far as that can be known: whose run it was, it does not say.
+    // As far as possible: the recording does not say which user ran it.
     let home = std::env::var("HOME").ok();
     let rules = rules.map(|rules| home.map_or_else(|| rules.clone(), |home| rules.clone().with_home(&home)));
     let mut rules = rules.map(PermissionChecker::new);
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
     violations.extend(policy.as_mut().map(|policy| policy.rejected(&summary.rejected)).unwrap_or_default());
     let late = stopped_for.is_some_and(|rule| rule.starts_with(LIMIT_OF_TIME));
     if let Some(policy) = &mut policy {
-        // Now it is known which tools the session had.
+        // Now the tools of the session are known.
         for doubt in doubts_of(args.policy.as_deref(), policy) {
             output::tell(&told.as_ref().map_or_else(|| doubt.clone(), |told| told.text(&doubt)));
         }
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
         match run.recording.filter(|_| took.is_some()) {
             // Only the run had a clock, and that was the first rule to be broken.
             Some(_) if late => drop(violations.splice(0..0, policy.too_long())),
-            // As `run` does it.
+            // As `run` does.
             Some(_) => violations.extend(policy.conclude(!violations.is_empty(), succeeded, took)),
             None => violations.extend(policy.finish()),
         }
@@ -105,7 +105,7 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
         told => told,
     };
     if is_transcript {
-        // It differs from a stream in every line, and was called by its name.
+        // Every line of it differs from a stream, and it was already named.
         report.drift.clear();
     }
     let mut out = if args.json { output::json_stdout() } else { output::stdout() };
@@ -115,7 +115,7 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
             report["decisions"] = serde_json::to_value(held.decisions())?;
         }
         let line = report.to_string();
-        // Ids of calls, too.
+        // This includes ids of calls.
         let line = redactor.as_ref().map_or_else(|| line.as_bytes().into(), |redactor| redactor.line(line.as_bytes()));
         writeln!(out, "{}", output::raw(&String::from_utf8_lossy(&line)))?;
     } else {
@@ -147,7 +147,8 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
     Ok(if report.ok { 0 } else { exit::VIOLATED })
 }
 
-/// Earlier attempts of the run count, as they did for the run; what they broke would have ended it. How many there are.
+/// Counts the earlier attempts of the run for the policy, as the run did. If they had broken it, the run would have
+/// ended. Returns their number.
 fn count_earlier(attempts: &[PathBuf], policy: &mut PolicyChecker, facts: &Facts) -> Result<u64> {
     let mut count = 0;
     for attempt in attempts.iter().filter(|path| Recording::is_one(path)) {
@@ -163,12 +164,12 @@ fn count_earlier(attempts: &[PathBuf], policy: &mut PolicyChecker, facts: &Facts
     Ok(count)
 }
 
-/// Reads a policy; a wrong one is refused with line and reason.
+/// Reads a policy. An error names its line and reason.
 pub(crate) fn read_policy(path: &Path) -> Result<Policy> {
     read_rules(path, "policy", "`tapline help policy`")
 }
 
-/// What of a policy is most likely a mistake.
+/// Lists what is most likely a mistake in a policy.
 pub(crate) fn doubts_of(path: Option<&Path>, policy: &mut PolicyChecker) -> Vec<String> {
     let name = path.unwrap_or(Path::new("the policy")).display();
     policy.doubts().iter().map(|doubt| format!("{name}: {doubt}")).collect()
@@ -193,7 +194,7 @@ fn render(report: &CheckReport, kept: &[(bool, &str)], style: Style) -> String {
     let Style { red, yellow, green, dim, bold, reset, .. } = style;
     let mut out = String::new();
     let place = |line: Option<u64>| line.map(|line| format!("line {line}: ")).unwrap_or_default();
-    // A call that a rule denies is told already, with what became of it.
+    // A call that a rule denies is already listed, with its outcome.
     for violation in report.violations.iter().filter(|violation| violation.rule != held::DENIED) {
         let message = one_line(&violation.message);
         let _ = writeln!(out, "{red}✗{reset} {}{bold}{}{reset}: {message}", place(violation.line), violation.rule);
@@ -235,7 +236,7 @@ fn render(report: &CheckReport, kept: &[(bool, &str)], style: Style) -> String {
     out
 }
 
-/// No more findings of one code are shown.
+/// How many findings with one code are shown.
 const SHOWN: usize = 10;
 
 fn times(count: u64) -> String {

@@ -1,4 +1,4 @@
-//! `tapline convert`: a stream in another format.
+//! `tapline convert`: converts a stream to another format.
 
 #[cfg(test)]
 mod tests;
@@ -61,7 +61,7 @@ fn write(source: Source, args: &Convert, out: &mut dyn Write) -> Result<u8> {
     Ok(0)
 }
 
-/// The same bytes, as they come.
+/// Copies the bytes as they arrive.
 fn pass_on(mut source: Source, out: &mut dyn Write) -> Result<()> {
     while let Some(record) = source.next_record()? {
         out.write_all(&record.bytes)?;
@@ -90,7 +90,7 @@ fn render(mut source: Source, format: Format, out: &mut dyn Write) -> Result<()>
     Ok(())
 }
 
-/// Every event in one array, written as they come.
+/// Writes every event into one array, as they arrive.
 fn array(mut source: Source, out: &mut dyn Write) -> Result<()> {
     let mut before = "[";
     while let Some((record, _)) = source.next()? {

@@ -1,4 +1,4 @@
-//! `tapline demo`: a session of the real claude, recorded against a scripted model, through the real pipeline.
+//! `tapline demo`: a session of the real claude, recorded with a scripted model and shown through the real pipeline.
 
 use std::io::{self, Read, Write as _};
 use std::thread::sleep;
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &Demo) -> Result<u8> {
     Ok(0)
 }
 
-/// The recording, a line at a time, about as fast as an agent works.
+/// The recording, one line at a time, about as fast as an agent works.
 struct Paced {
     rest: &'static [u8],
     speed: f64,
@@ -46,7 +46,7 @@ impl Read for Paced {
     }
 }
 
-/// How long an agent takes for such a line: typing is quick, tools and the model take their time.
+/// Returns how long an agent takes for such a line: text is quick, tools and the model take longer.
 fn pause(line: &[u8]) -> Duration {
     let says = |text: &[u8]| line.windows(text.len()).any(|part| part == text);
     Duration::from_millis(if says(b"\"tool_result\"") {

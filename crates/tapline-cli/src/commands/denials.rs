@@ -1,4 +1,4 @@
-//! What a run or a chat was not permitted to do, and why: a success with denied calls has done less than it was asked.
+//! What a run or a chat was not permitted to do, and why. A success with denied calls has done less than it was asked.
 
 mod advice;
 
@@ -13,38 +13,38 @@ use tapline_session::text::{count_of, fit, one_line};
 
 pub(super) use advice::Started;
 
-/// So many different denials are told apart, and so many calls are kept until they have done well.
+/// How many different denials are distinguished, and how many calls are kept until they succeed.
 const DIFFERENT: usize = 256;
-/// No more denials are told.
+/// How many denials are listed.
 const TOLD: usize = 10;
-/// A denial is told on so many columns.
+/// The width of the line for a denial.
 const COLUMNS: usize = 240;
-/// Its name takes at most so many of them, so that the reason has room.
+/// How much of it the name may take, so that there is room for the reason.
 const NAME: usize = 120;
-/// What of a failed answer is kept as the reason.
+/// How much of a failed result is kept as the reason.
 const REASON: usize = 2000;
 
 /// What was denied so far.
 #[derive(Debug, Default)]
 pub(super) struct Denials {
     denied: Vec<Denial>,
-    /// All of them.
+    /// The number of all of them.
     count: usize,
-    /// What was denied here, by the call. The stream may say so too, or only give an answer that failed.
+    /// Denials that were decided here, by call. The stream may report them, too, or only have a failed result.
     settled: BTreeMap<String, Denial>,
     told: BTreeSet<String>,
-    /// The last calls that have not done well yet.
+    /// The last calls that have not succeeded yet.
     calls: VecDeque<Made>,
-    /// Where the agent was started.
+    /// The folder where the agent was started.
     home: Option<String>,
 }
 
-/// A call that was made.
+/// A call.
 #[derive(Debug)]
 struct Made {
     id: String,
     call: permission::Call,
-    /// What the agent was told instead of a result.
+    /// The error that the agent got instead of a result.
     failure: Option<String>,
 }
 
@@ -57,17 +57,17 @@ struct Denial {
     /// What it would have done.
     call: Option<permission::Call>,
     why: Option<String>,
-    /// The rule that holds it back.
+    /// The rule that prevents it.
     rule: Option<String>,
     /// The rule that would allow it, or why none can.
     suggestion: Option<Result<Suggestion, String>>,
-    /// A rule for it would hold a secret that is not told.
+    /// Whether a rule for it would contain a secret that is not shown.
     is_secret: bool,
     times: usize,
 }
 
 impl Denials {
-    /// A question of the agent's was settled.
+    /// Notes a permission decision.
     pub(super) fn settle(&mut self, settled: &Settled) {
         let (Ruling::Deny, Some(id)) = (settled.ruling, &settled.tool_use_id) else { return };
         if self.told.contains(id) {
@@ -85,7 +85,7 @@ impl Denials {
         self.settled.insert(id.clone(), denial);
     }
 
-    /// Something happened.
+    /// Takes a step.
     pub(super) fn accept(&mut self, step: &Step) {
         match &step.what {
             What::Session(info) => self.home = self.home.take().or_else(|| info.setup.cwd.clone()),
@@ -107,7 +107,7 @@ impl Denials {
                     why: message.clone(),
                     ..Denial::default()
                 });
-                // It may be told at the end, long after the answer.
+                // It may be reported at the end, long after the result.
                 let made = id.as_ref().and_then(|id| self.calls.iter().find(|made| made.id == *id));
                 let why = denial.why.clone().or_else(|| made?.failure.clone());
                 let call = made.map(|made| made.call.clone());
@@ -121,7 +121,7 @@ impl Denials {
                 if *status == CallStatus::Ok {
                     self.calls.retain(|made| made.id != *id);
                 } else if let Some(failure) = reason_in(text) {
-                    // Some versions give the reason only here, before or after they say that it was denied.
+                    // Some versions give the reason only here, before or after they report the denial.
                     if let Some(made) = self.calls.iter_mut().find(|made| made.id == *id) {
                         made.failure = Some(failure.clone());
                     }
@@ -135,7 +135,7 @@ impl Denials {
         }
     }
 
-    /// Calls that Codex rejected without a word in its stream.
+    /// Adds calls that Codex rejected without reporting them in its stream.
     pub(super) fn reject(&mut self, rejected: &[Rejected]) {
         for call in rejected {
             self.add(Denial { tool: call.what.to_owned(), why: Some(call.why.clone()), ..Denial::default() });
@@ -146,7 +146,7 @@ impl Denials {
         self.count += 1;
         let (tool, title) = (one_line(&denial.tool), denial.title.as_deref().map(one_line));
         let why = denial.why.as_deref().map(one_line).filter(|why| !why.is_empty());
-        // Calls that nothing but the reason is known of are told apart by it.
+        // If only the reason is known, calls are distinguished by it.
         let is_same = |known: &Denial| known.tool == tool && known.title == title && (title.is_some() || known.why == why);
         if let Some(same) = self.denied.iter_mut().find(|known| is_same(known)) {
             same.times += 1;
@@ -155,8 +155,9 @@ impl Denials {
         }
     }
 
-    /// What is told in the end: each denied call, and what would have permitted it. What is to be copied stands on lines of its own.
-    /// With a redactor no secret is told: what was settled here, and what rules are made of, is what the agent really said.
+    /// Returns what is shown at the end: each denied call, and what would have allowed it. Text to copy is on lines of
+    /// its own. With a redactor no secrets are shown, because decisions made here and suggested rules contain what the
+    /// agent really said.
     pub(super) fn told(&mut self, started: &Started<'_>, redactor: Option<&Redactor>) -> DenialNotes {
         for denial in std::mem::take(&mut self.settled).into_values() {
             self.add(denial);
@@ -173,14 +174,14 @@ impl Denials {
     }
 }
 
-/// What is told of denied calls.
+/// What is shown about denied calls.
 #[derive(Debug, Default)]
 pub(super) struct DenialNotes {
     pub(super) calls: Vec<String>,
     pub(super) advice: Vec<String>,
 }
 
-/// The reason in an answer that failed. It may quote a whole command: the start and the end tell what it is.
+/// Returns the reason in a failed result. It may quote a whole command, so only its start and end are kept.
 fn reason_in(text: &str) -> Option<String> {
     let text = one_line(text);
     let cut = |at: usize| text.char_indices().map(|(place, _)| place).take_while(|place| *place <= at).last().unwrap_or(0);
@@ -193,7 +194,7 @@ fn reason_in(text: &str) -> Option<String> {
 }
 
 impl Denial {
-    /// Tool and title.
+    /// Returns the tool and the title.
     fn name(&self) -> String {
         let name = match &self.title {
             Some(title) if title.starts_with(&self.tool) => title.clone(),
@@ -203,7 +204,7 @@ impl Denial {
         fit(&name, NAME).into_owned()
     }
 
-    /// Takes out secrets, before anything is cut.
+    /// Removes secrets, before anything is cut.
     fn clean(&mut self, redactor: &Redactor) {
         let Self { tool, title, call, why, suggestion, is_secret, .. } = self;
         let is_in = |text: &String| text.contains(REDACTED) || redactor.text(text) != text.as_str();

@@ -1,4 +1,5 @@
-//! `tapline doctor`: which agents are here, whether their stream is known, and whether everything else is in order.
+//! `tapline doctor`: checks which agents are installed, whether their streams are known, and everything else that a run
+//! needs.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -18,10 +19,10 @@ use crate::agents::habits;
 use crate::args::Doctor;
 use crate::{ci, config, exit, output, store};
 
-/// No program needs longer to say its version.
+/// How long a program may take to print its version.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How a finding is meant.
+/// The tone of a finding.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mood {
     Good,
@@ -134,7 +135,7 @@ async fn agent(kind: Agent) -> Finding {
     }
 }
 
-/// What the program says its version is.
+/// Returns the version that the program prints.
 async fn version(path: &Path) -> Result<String> {
     let mut command = tokio::process::Command::new(path);
     command.arg("--version").stdin(Stdio::null()).kill_on_drop(true);
@@ -163,7 +164,7 @@ fn folder() -> Finding {
     Finding { about, mood: Mood::Good, text: format!("{} · {so_far}", folder.display()), advice: None, facts }
 }
 
-/// With a broken file no run starts.
+/// Checks the configuration. With a broken file, no run starts.
 fn configuration() -> Finding {
     let about = "config";
     let path = config::path().filter(|path| path.exists()).map(|path| path.display().to_string());
@@ -181,7 +182,7 @@ fn configuration() -> Finding {
     }
 }
 
-/// Whether something can be kept in this folder, or the folder be made. Nothing is written: whoever asks only wants to know.
+/// Checks whether files can be kept in this folder, or the folder be created. It writes nothing.
 fn may_keep(folder: &Path) -> Result<(), String> {
     let there = folder.ancestors().find(|folder| folder.symlink_metadata().is_ok()).unwrap_or(Path::new("/"));
     if !there.is_dir() {

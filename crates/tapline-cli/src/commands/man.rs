@@ -1,4 +1,4 @@
-//! `tapline man` and `tapline completions`: made from the command line itself, so that they cannot disagree.
+//! `tapline man` and `tapline completions`: generated from the command line itself, so that they cannot disagree.
 
 use std::io::Write as _;
 use std::path::Path;

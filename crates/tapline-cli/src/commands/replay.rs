@@ -1,4 +1,4 @@
-//! `tapline replay`: plays a recorded agent to whoever has started us in its place.
+//! `tapline replay`: plays a recorded agent to the host that started it in the agent's place.
 
 use std::io::{IsTerminal as _, Read, Write as _};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ pub(crate) fn run(args: &Replay) -> Result<u8> {
     if args.args.len() == 1 && is_question(&args.args[0]) {
         return version(&first(&args.recording)?);
     }
-    // As a recording has them.
+    // In the form that a recording has them.
     let given: Vec<_> = args.args.iter().map(|argument| argument.to_string_lossy()).collect();
     let given = secrets::redactor()?.args(given.iter().map(AsRef::as_ref));
     let recording = choose(&args.recording, &given)?;
@@ -63,13 +63,13 @@ pub(crate) fn run(args: &Replay) -> Result<u8> {
     })
 }
 
-/// The recording, or the first in a folder of them.
+/// Returns the recording, or the first one in a folder of recordings.
 pub(super) fn first(path: &Path) -> Result<Recording> {
     let inner = if Recording::is_one(path) { Vec::new() } else { recordings_in(path) };
     Ok(Recording::open(inner.first().map_or(path, PathBuf::as_path))?)
 }
 
-/// The recordings in a folder, by their names: by the time they were made.
+/// Returns the recordings in a folder by name, which is by time.
 fn recordings_in(path: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(path).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
     let mut paths: Vec<PathBuf> = entries.filter(|path| Recording::is_one(path)).collect();
@@ -77,7 +77,8 @@ fn recordings_in(path: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// The recording; of a folder of them the first that was made with these arguments: a host may start its agent more than once.
+/// Returns the recording. From a folder of them, it is the first with these arguments: a host may start its agent more
+/// than once.
 fn choose(path: &Path, given: &[String]) -> Result<Recording> {
     let path = &*store::meant(path)?;
     if Recording::is_one(path) || !path.is_dir() {
@@ -94,7 +95,7 @@ fn choose(path: &Path, given: &[String]) -> Result<Recording> {
     }
 }
 
-/// Where a host's arguments are not the recorded ones. Where there are none, nobody gave any on.
+/// Says where the host's arguments differ from the recorded ones. If there are none, they were not passed on.
 fn other_arguments(recording: &Recording, given: &[String]) -> Option<String> {
     let recorded = recording.meta.argv.get(1..)?;
     if given.is_empty() {
@@ -105,7 +106,7 @@ fn other_arguments(recording: &Recording, given: &[String]) -> Option<String> {
     (recorded != given).then(|| format!("argument {} was {} and is {}", at + 1, word(recorded), word(given)))
 }
 
-/// A stream of the agent's: as it is, but made visible where it is a terminal.
+/// Returns a stream for the agent's output. On a terminal, control characters are made visible.
 fn shown(
     stream: impl FnOnce() -> std::io::Result<Plain>,
     at_terminal: bool,
@@ -114,12 +115,12 @@ fn shown(
     Ok(if at_terminal { Box::new(output::Visible::new(stream)) } else { Box::new(stream) })
 }
 
-/// A host may want to know whom it has before it.
+/// Prints the version, which a host may ask for.
 fn version(recording: &Recording) -> Result<u8> {
     let version = recorded_version(recording).unwrap_or_else(|| "0.0.0".to_owned());
     let mut out = output::stdout();
     writeln!(out, "{} (tapline replay)", output::raw(&version))?;
-    // A host that goes by what the agent can do does again what it did.
+    // A host that checks what the agent can do then does the same as in the recording.
     for flag in recording.meta.argv.iter().filter(|flag| *flag == "--include-hook-events") {
         writeln!(out, "  {flag}")?;
     }

@@ -1,4 +1,4 @@
-//! `tapline run`: an agent, headless: started, shown, judged, kept, and gone afterwards.
+//! `tapline run`: starts an agent headless, shows it, judges it, records it, and leaves nothing behind.
 
 mod attempt;
 mod conclude;
@@ -28,23 +28,23 @@ use show::Show;
 use signals::{NotBegun, Signals};
 
 pub(crate) fn run(args: &Run) -> Result<u8> {
-    // One thread drives the run and shows it: an event passes no other on its way.
+    // One thread drives the run and shows it, so an event passes no other thread on its way.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start a thread")?;
     let code = runtime.block_on(attempts(args));
-    // A read of stdin that is still waited for must not keep us.
+    // A pending read of stdin must not delay the exit.
     runtime.shutdown_background();
     code
 }
 
-/// Tries until it is done, cannot be helped, or has been tried often enough.
+/// Makes attempts until one succeeds, a retry cannot help, or there were enough.
 async fn attempts(args: &Run) -> Result<u8> {
     let (started, started_at) = (Instant::now(), tapline_runner::now());
     let signals = Signals::listen()?;
     let until = args.ending.timeout.and_then(|timeout| started.checked_add(timeout));
     let mut files = tokio::select! {
         files = conclude::check(args) => files?,
-        // A disk that does not answer, or a pipe that nobody reads.
+        // The disk does not answer, or nobody reads the pipe.
         why = signals::over(&signals, until) => {
             output::fail("--summary or --report: the file could not be opened in time; the agent was not started");
             return Ok(if why == NotBegun::Late { exit::TIMEOUT } else { signals.code().unwrap_or(exit::FAILED) });
@@ -54,7 +54,7 @@ async fn attempts(args: &Run) -> Result<u8> {
     let mut plan = prepare::plan(args)?;
     let piped = plan.read_stdin(args, until, &signals).await?;
     let folder = store::folder(&args.kept)?;
-    // Where nothing that is shown is redacted, or nothing is shown, there is nothing to say about it.
+    // If nothing that is shown is redacted, or nothing is shown, notes about redaction are not needed.
     let is_told = (args.shown.redact || ci::is_log()) && plan.format != Format::Quiet;
     let redactor = if is_told { secrets::redactor()? } else { config::redactor()?.0 };
     let redaction = Redaction::new(args, plan.format, redactor);
@@ -63,7 +63,7 @@ async fn attempts(args: &Run) -> Result<u8> {
     if let Ok(Some(note)) = &piped {
         show.note(note);
     }
-    // What all attempts cost: a resumed session goes on counting where it stopped, so that no sum would be right.
+    // The cost of all attempts. A resumed session continues its count, so a plain sum would be wrong.
     let mut whole = Fold::for_agent(Some(plan.kind));
     let (mut number, mut session) = (1, None::<String>);
     loop {
@@ -82,10 +82,10 @@ async fn attempts(args: &Run) -> Result<u8> {
             Ok(_) => attempt.run(session.clone().filter(|_| number > 1), &mut show, &mut whole).await?,
             Err(why) => attempt.not_begun(why, "while reading stdin; the agent was not started", &show),
         };
-        // An attempt that died before it said a word had the session of the one before.
+        // An attempt that died before it wrote anything had the session of the one before.
         session = ended.report.session.id.clone().or(session);
         let wait = retrying::wait(&args.ending, &ended, number).filter(|_| signals.code().is_none());
-        // What cannot be finished in time is not begun.
+        // A retry that cannot finish in time is not started.
         let left = args.ending.timeout.map_or(Duration::MAX, |timeout| timeout.saturating_sub(started.elapsed()));
         if wait.is_some_and(|wait| wait >= left) {
             show.note("no retry: the wait would exceed --timeout");
@@ -97,7 +97,7 @@ async fn attempts(args: &Run) -> Result<u8> {
         if let Some(wait) = wait {
             let goes_on = pause(wait, &signals, &mut show).await;
             show.waited(!goes_on);
-            // A reader that does not read holds up neither a signal nor the clock, which the next attempt hears.
+            // A reader that does not read delays neither a signal nor the clock, and the next attempt sees both.
             let rest = left.saturating_sub(wait);
             let goes_on = goes_on
                 && tokio::select! {
@@ -120,10 +120,10 @@ async fn attempts(args: &Run) -> Result<u8> {
     }
 }
 
-/// What nobody takes after a run was stopped, or after somebody is tired of waiting, is given up.
+/// How long unread output is kept after a run was stopped, or after somebody stops waiting.
 const NOT_TAKEN: Duration = Duration::from_secs(2);
 
-/// Waits until everything is out. `false` if nobody takes it.
+/// Waits until everything is written. Returns `false` if nobody reads it.
 async fn flush(show: &mut Show, signals: &Signals, stopped: bool) -> bool {
     let given_up = async {
         if !stopped {
@@ -141,7 +141,7 @@ async fn flush(show: &mut Show, signals: &Signals, stopped: bool) -> bool {
     }
 }
 
-/// Waits, with a countdown. `false` if a signal came.
+/// Waits, with a countdown. Returns `false` if a signal came.
 async fn pause(wait: Duration, signals: &Signals, show: &mut Show) -> bool {
     let until = Instant::now() + wait;
     let mut first = true;

@@ -1,4 +1,4 @@
-//! `tapline shim`: a stand-in for an agent, for hosts that are to be recorded or to get a replay.
+//! `tapline shim`: a stand-in for an agent, for hosts that should be recorded or get a replay.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Shim) -> Result<u8> {
     Ok(0)
 }
 
-/// Whether a program is given by its path, not by its name.
+/// Returns whether a program is given by its path, not by its name.
 fn is_path(program: &Path) -> bool {
     program.components().count() > 1 || program.is_absolute()
 }
@@ -59,7 +59,7 @@ fn script(args: &Shim, kind: Agent, own: &Path) -> Result<String> {
     } else {
         words.extend(["tee".into(), "--agent".into(), kind.name().into()]);
         if let Some(bin) = &args.bin {
-            // A plain name is looked for on PATH, whenever it is started.
+            // A plain name is searched for on PATH each time it is started.
             words.extend(["--bin".into(), if is_path(bin) { whole(bin)? } else { bin.clone().into_os_string() }]);
         }
         if let Some(folder) = &args.record_in {

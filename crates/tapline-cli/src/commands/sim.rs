@@ -1,4 +1,4 @@
-//! `tapline sim`: runs a command against a model that follows a script, or serves such a model.
+//! `tapline sim`: runs a command with a model that follows a script, or serves such a model.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -58,13 +58,13 @@ pub(crate) fn run(args: &Sim) -> Result<u8> {
     }
     drop(sim);
     if interrupted {
-        // A script or loop around us is to stop as well.
+        // A script or loop around us must stop, too.
         exit::die_of(SignalKind::interrupt().as_raw_value());
     }
     Ok(if failures.is_empty() || code != 0 { code } else { exit::VIOLATED })
 }
 
-/// One line about a request.
+/// Prints a line about a request.
 fn tell_request(request: &Logged) {
     let Logged { method, path, turn, fault, status, failure, .. } = request;
     let asked = request.facts.as_ref().map(|facts| format!(" · {} agent, answer {}", facts.lane.name(), facts.count + 1));
@@ -74,7 +74,7 @@ fn tell_request(request: &Logged) {
     output::tell(&format!("sim: {method} {path}{words} · {status}"));
 }
 
-/// Reads a scenario; a wrong one is refused with line and reason.
+/// Reads a scenario. An error names its line and reason.
 fn read(path: &Path) -> Result<Scenario> {
     let (name, text) = if path == Path::new("-") {
         let mut text = String::new();
@@ -93,7 +93,7 @@ fn read(path: &Path) -> Result<Scenario> {
     })
 }
 
-/// `NAME=VALUE`, or `NAME` as it is here.
+/// Parses `NAME=VALUE`, or `NAME` with its current value.
 fn variable(entry: &str) -> Result<(OsString, OsString)> {
     let (name, value) = prepare::variable(entry);
     ensure!(!name.is_empty(), "--env {entry}: a variable needs a name");
@@ -113,7 +113,7 @@ async fn serve(sim: &tapline_sim::Sim) -> Result<u8> {
     out.write_all(text.as_bytes())?;
     out.flush()?;
     drop(out);
-    // Whoever reads the variables is to find their end.
+    // The reader of the variables must see their end.
     crate::plain::close_stdout();
     let tell = format!("sim: serving on {}; press Ctrl-C to stop", sim.url());
     output::tell(&visible(&tell));
@@ -121,13 +121,14 @@ async fn serve(sim: &tapline_sim::Sim) -> Result<u8> {
     Ok(0)
 }
 
-/// Runs the command with this environment alone, and nothing of it stays. Its exit code, and whether Ctrl-C ended it.
+/// Runs the command with only this environment, and ends everything it started. Returns its exit code, and whether
+/// Ctrl-C ended it.
 async fn accompany(command: &[OsString], environment: Vec<(OsString, OsString)>, grace: Duration) -> Result<(u8, bool)> {
     let mut signals = Signals::listen()?;
     let (program, arguments) = command.split_first().context("no command")?;
     let mut prepared = Command::new(program);
     prepared.args(arguments).env_clear().envs(environment);
-    // At a terminal it may use it, and has its signals from there; elsewhere it has them from us alone.
+    // At a terminal, the command may use it and gets signals from there. Elsewhere it gets them only from us.
     let at_terminal = std::io::stdin().is_terminal() || std::io::stderr().is_terminal();
     let mut process = match Process::within(prepared, at_terminal, guard_program().as_ref()).await {
         Ok(process) => process,
@@ -170,7 +171,7 @@ async fn accompany(command: &[OsString], environment: Vec<(OsString, OsString)>,
     Ok((exit::code_of_status(status), interrupted))
 }
 
-/// Whether a terminal sends this signal to everybody.
+/// Returns whether a terminal sends this signal to every process.
 fn of_terminal(number: i32) -> bool {
     [SignalKind::interrupt(), SignalKind::quit()].iter().any(|kind| kind.as_raw_value() == number)
 }

@@ -1,4 +1,4 @@
-//! `tapline tee`: between a host and the real agent.
+//! `tapline tee`: sits between a host and the real agent.
 
 use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal as _;
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Tee) -> Result<u8> {
             return Ok(if matches!(error, StartError::NotFound { .. }) { exit::NOT_FOUND } else { exit::NOT_EXECUTABLE });
         }
     };
-    // Whoever only asks for the version starts no session, and a person at a terminal wants the agent itself.
+    // A call that only asks for the version starts no session, and a person at a terminal wants the agent itself.
     let at_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     if at_terminal || (args.args.len() == 1 && is_question(&args.args[0])) {
         if at_terminal {
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Tee) -> Result<u8> {
     }
     let recorder = match begin(args, kind, &program) {
         Ok(recorder) => Some(recorder),
-        // A host that knows nothing of us gets its agent all the same.
+        // A host that does not know about us still gets its agent.
         Err(error) if args.record.is_none() => {
             output::tell(&format!("not recorded: {error:#}"));
             None
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Tee) -> Result<u8> {
     Ok(exit::code_of_status(teed.status))
 }
 
-/// Whether a program is asked about itself alone.
+/// Returns whether an argument only asks about the program itself.
 pub(super) fn is_question(argument: &OsStr) -> bool {
     ["-v", "-V", "--version", "-h", "--help"].iter().any(|known| argument == *known)
 }
@@ -75,7 +75,7 @@ pub(super) fn agent_of(name: &OsStr) -> Option<Agent> {
     name.to_str().and_then(Agent::named)
 }
 
-/// Passes everything until the agent has ended.
+/// Passes on everything until the agent has ended.
 async fn pass(command: Command, recorder: Option<Recorder>) -> std::io::Result<tapline_runner::Teed> {
     let mut signals = Signals::listen().map_err(std::io::Error::other)?;
     let host =
@@ -97,7 +97,7 @@ async fn pass(command: Command, recorder: Option<Recorder>) -> std::io::Result<t
     Ok(tee.finish(status))
 }
 
-/// Ends as the agent did, if a signal ended it: the host is to see the same.
+/// If a signal ended the agent, ends this process by the same signal, so that the host sees the same.
 pub(super) fn die_as(status: std::process::ExitStatus) {
     use std::os::unix::process::ExitStatusExt as _;
     if let Some(number) = status.signal() {
@@ -105,7 +105,7 @@ pub(super) fn die_as(status: std::process::ExitStatus) {
     }
 }
 
-/// So long a recording may take to begin.
+/// How long a recording may take to start.
 const DISK: Duration = Duration::from_secs(5);
 
 fn begin(args: &Tee, kind: Agent, program: &Path) -> Result<Recorder> {
@@ -128,7 +128,7 @@ fn begin(args: &Tee, kind: Agent, program: &Path) -> Result<Recorder> {
         tapline: Some(env!("CARGO_PKG_VERSION").to_owned()),
         ..Meta::default()
     };
-    // Whoever waits for the agent does not wait for the disk.
+    // The wait for the agent must not become a wait for the disk.
     let (reply, begun) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         if let Err(SendError(Ok(late))) = reply.send(Recorder::create(&folder, &meta, Sync::EverySecond)) {
@@ -138,7 +138,7 @@ fn begin(args: &Tee, kind: Agent, program: &Path) -> Result<Recorder> {
     Ok(begun.recv_timeout(DISK).context("the disk did not respond")??)
 }
 
-/// The agent that this program was called as, if by a link of that name.
+/// Returns the agent whose name this program was called by, if by such a link.
 pub(crate) fn called_as() -> Option<(Agent, Vec<OsString>)> {
     let mut args = std::env::args_os();
     let name = PathBuf::from(args.next()?);

@@ -1,8 +1,8 @@
-//! What people are told about a running agent besides the conversation, in the same words by `run` and `chat`.
+//! What people are told about a running agent apart from the conversation, in the same words by `run` and `chat`.
 
 use tapline_runner::Update;
 
-/// The warning in an update, if it is one.
+/// Returns the warning in an update, if it is one.
 pub(super) fn warning(update: &Update) -> Option<String> {
     let text = match update {
         Update::Lost(what) | Update::Trouble(what) => what.clone(),

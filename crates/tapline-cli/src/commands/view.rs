@@ -1,4 +1,4 @@
-//! `tapline view`: a stream as a person wants to see it.
+//! `tapline view`: shows a stream for people.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &View) -> Result<u8> {
                     worst = if worst == 0 { verdict.exit_code() } else { worst };
                 }
             }
-            // The others are shown all the same.
+            // The others are still shown.
             Err(error) if files.len() > 1 => {
                 output::fail(&format!("{error:#}"));
                 worst = exit::USAGE;
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &View) -> Result<u8> {
     Ok(worst)
 }
 
-/// How the terminal, or the lack of one, lets it look.
+/// Returns how the output looks, with or without a terminal.
 pub(crate) fn options(look: Look) -> TerminalOptions {
     TerminalOptions {
         style: look.style(),
@@ -72,7 +72,7 @@ pub(crate) fn options(look: Look) -> TerminalOptions {
     }
 }
 
-/// Shows a stream as it comes, and returns its verdict as annotations tell it.
+/// Shows a stream as it arrives, and returns its verdict.
 pub(crate) fn show(mut source: Source, options: TerminalOptions) -> Result<Verdict> {
     let mut renderer = Format::Terminal(options).renderer();
     let mut out = output::stdout();

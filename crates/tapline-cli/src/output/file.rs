@@ -1,5 +1,5 @@
-//! A file that a command writes as a whole. A regular file is replaced only when all of it is written, with its mode and owner
-//! kept; links are followed; a device, a FIFO or a socket is written into. Nothing else that stands there is ever replaced.
+//! A file that a command writes as a whole. A regular file is replaced only when everything is written, and keeps its
+//! mode and owner. Links are followed. A device, a FIFO or a socket is written to. Nothing else is ever replaced.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal as _, Write};
@@ -17,24 +17,24 @@ use super::Visible;
 use crate::exit;
 use crate::signals::Signals;
 
-/// An output that is being written. Dropped before [`OutputFile::keep`], it leaves a regular file as it was.
+/// An output that is being written. If it is dropped before [`OutputFile::keep`], a regular file stays unchanged.
 pub(crate) struct OutputFile {
-    /// As it was given, for messages.
+    /// The path as given, for messages.
     name: PathBuf,
     way: Way,
 }
 
 enum Way {
-    /// What is written goes there at once.
+    /// The output is written directly.
     Into(Box<dyn Write + Send>),
-    /// It is written beside the file and takes its place.
+    /// The output is written to another file, which then replaces the old one.
     Beside { part: Part, file: BufWriter<File>, path: PathBuf, there: Option<File> },
-    /// A file whose place cannot be taken: it is written over, when all is known.
+    /// The file cannot be replaced. It is overwritten once everything is known.
     Over { file: File, bytes: Vec<u8> },
 }
 
 impl OutputFile {
-    /// Opens what stands at this path, or will; `-` is stdout.
+    /// Opens the file at this path, which need not exist. `-` is stdout.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let way = Self::way(path).with_context(|| format!("cannot write {}", path.display()))?;
         Ok(Self { name: path.to_owned(), way })
@@ -55,14 +55,14 @@ impl OutputFile {
         if there.file_type().is_socket() {
             return Ok(Way::Into(Box::new(UnixStream::connect(&path)?)));
         }
-        // Who may not write the file may not replace it either.
+        // Without permission to write the file, it must not be replaced either.
         let opening = there.file_type().is_fifo().then(|| tell_of_waiting(&path));
         let file = OpenOptions::new().write(true).open(&path)?;
         drop(opening);
         if !file.metadata()?.is_file() {
             return Ok(into(file));
         }
-        // A file of several names keeps them all.
+        // A file with several names keeps them all.
         let replaced = if there.nlink() == 1 { Part::like(&path, &there).ok() } else { None };
         Ok(match replaced {
             Some((part, beside)) => Way::Beside { part, file: BufWriter::new(beside), path, there: Some(file) },
@@ -70,12 +70,12 @@ impl OutputFile {
         })
     }
 
-    /// Whether a regular file stands there, or nothing.
+    /// Returns whether the path is a regular file or does not exist.
     pub(crate) fn is_regular(&self) -> bool {
         !matches!(self.way, Way::Into(_))
     }
 
-    /// All is written: from now on it stands there.
+    /// Finishes, and puts the output in its place.
     pub(crate) fn keep(self) -> Result<()> {
         self.way.keep().with_context(|| format!("cannot write {}", self.name.display()))
     }
@@ -88,12 +88,12 @@ impl Way {
             Self::Beside { part, mut file, path, there } => {
                 file.flush()?;
                 part.name(file.get_ref())?;
-                // Meanwhile something else may have come there.
+                // In the meantime, something else may have taken its place.
                 if fs::symlink_metadata(&path).is_ok_and(|there| !there.is_file()) {
                     return Err(io::Error::other("it is no longer a regular file"));
                 }
                 match (fs::rename(&part.path, &path), there) {
-                    // A file that something is mounted on gives its place to none.
+                    // A mount point cannot be replaced.
                     (Err(_), Some(there)) => write_over(there, &mut File::open(&part.path)?),
                     (renamed, _) => renamed,
                 }
@@ -126,11 +126,11 @@ impl Write for OutputFile {
     }
 }
 
-/// A FIFO is opened when somebody reads it. After a moment it is said that this is waited for, unless what is returned is dropped.
+/// Says after a moment that a FIFO waits for its reader, unless the returned value is dropped.
 fn tell_of_waiting(path: &Path) -> mpsc::Sender<()> {
     let (opened, opening) = mpsc::channel();
     let text = format!("waiting for a reader of the FIFO {}", path.display());
-    // Without the thread nothing is said, and nothing else depends on it.
+    // Without the thread nothing is said. Nothing else depends on it.
     let _ = std::thread::Builder::new().name("tapline-fifo".to_owned()).spawn(move || {
         if opening.recv_timeout(MOMENT) == Err(mpsc::RecvTimeoutError::Timeout) {
             super::tell(&text);
@@ -141,7 +141,7 @@ fn tell_of_waiting(path: &Path) -> mpsc::Sender<()> {
 
 const MOMENT: Duration = Duration::from_secs(1);
 
-/// What is no regular file is written into; a terminal sees nothing but text.
+/// Returns a writer for something that is not a regular file. A terminal gets only visible text.
 fn into(file: File) -> Way {
     let is_terminal = file.is_terminal();
     let file = BufWriter::with_capacity(64 << 10, file);
@@ -150,16 +150,16 @@ fn into(file: File) -> Way {
 
 /// Where a path leads.
 enum Place {
-    /// To what this process has open.
+    /// To a file that this process has open.
     Descriptor(File),
-    /// To this path, which is no link.
+    /// To this path, which is not a link.
     Path(PathBuf),
 }
 
-/// So many links are followed, as the kernel does.
+/// How many links are followed, as in the kernel.
 const LINKS: usize = 40;
 
-/// Follows links, also one to what is not there yet.
+/// Follows links, even to a file that does not exist yet.
 fn resolve(path: &Path) -> io::Result<Place> {
     if path == Path::new("-") {
         return Ok(Place::Descriptor(io::stdout().as_fd().try_clone_to_owned()?.into()));
@@ -171,7 +171,7 @@ fn resolve(path: &Path) -> io::Result<Place> {
         if let Ok(inside) = fs::canonicalize(folder)
             && inside.starts_with("/proc")
         {
-            // The kernel's own links: what they read like is no path.
+            // The kernel's own links do not contain paths.
             return Ok(descriptor(&inside, &path).map_or(Place::Path(path), Place::Descriptor));
         }
         path = folder.join(to);
@@ -179,7 +179,7 @@ fn resolve(path: &Path) -> io::Result<Place> {
     Err(io::Error::other("too many links"))
 }
 
-/// What `/dev/stdout`, `/dev/fd/3` and the like lead to: this process's own descriptor, at the place where it stands.
+/// Returns the descriptor of this process behind `/dev/stdout`, `/dev/fd/3` and the like, at its current position.
 fn descriptor(folder: &Path, path: &Path) -> Option<File> {
     if folder != Path::new(&format!("/proc/{}/fd", std::process::id())) {
         return None;
@@ -205,8 +205,9 @@ fn other(_: i32) -> Option<std::os::fd::OwnedFd> {
     None
 }
 
-/// A file beside another, until it takes its place; gone if it does not, also when a signal ends this program. Where the system has
-/// files without names, it gets one only when all of it is written: then not even SIGKILL leaves half a file behind.
+/// A file beside another that it will replace. It is removed if it does not, even when a signal ends this program. If
+/// the system has files without names, it gets one only when everything is written, so not even SIGKILL leaves a
+/// partial file behind.
 struct Part {
     path: PathBuf,
     is_named: bool,
@@ -214,7 +215,7 @@ struct Part {
 
 impl Part {
     fn create(beside: &Path, mode: u32) -> io::Result<(Self, File)> {
-        // Not made of the other's name, which may be as long as a name can be.
+        // It does not contain the other name, which may already have the greatest length.
         let path = beside.with_file_name(format!(".tapline-{}.part", recording_name()));
         if let Some(file) = unnamed(beside, mode) {
             return Ok((Self { path, is_named: false }, file));
@@ -235,7 +236,7 @@ impl Part {
         Ok(rustix::fs::linkat(rustix::fs::CWD, own, rustix::fs::CWD, &self.path, rustix::fs::AtFlags::SYMLINK_FOLLOW)?)
     }
 
-    /// One with the owner and the mode of the file that it will replace.
+    /// Creates one with the owner and mode of the file that it will replace.
     fn like(path: &Path, there: &fs::Metadata) -> io::Result<(Self, File)> {
         let (part, file) = Self::create(path, 0o600)?;
         let own = file.metadata()?;
@@ -249,13 +250,13 @@ impl Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        // Where it has taken its place, nothing is there to be removed.
+        // If it has replaced the file, there is nothing to remove.
         let _ = fs::remove_file(&self.path);
         parts().retain(|path| *path != self.path);
     }
 }
 
-/// A file without a name, on the same disk as this one, if that can be had and given a name later.
+/// Creates a file without a name on the same disk as this one, if the system can do that and name it later.
 #[cfg(target_os = "linux")]
 fn unnamed(beside: &Path, mode: u32) -> Option<File> {
     let folder = beside.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -269,19 +270,19 @@ fn unnamed(_: &Path, _: u32) -> Option<File> {
     None
 }
 
-/// The kernel's own link to a file that is open here.
+/// Returns the kernel's own link to an open file.
 fn own_link(file: &File) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
-/// The parts that are being written.
+/// The partial files that are being written.
 static PARTS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 fn parts() -> MutexGuard<'static, Vec<PathBuf>> {
     PARTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A signal that ends this program takes the parts with it. A command that listens for signals itself (it has a runtime)
+/// Removes partial files when a signal ends this program. A command that listens for signals itself (it has a runtime)
 /// ends by dropping them.
 static SIGNALS: LazyLock<()> = LazyLock::new(|| {
     if tokio::runtime::Handle::try_current().is_ok() {
@@ -303,7 +304,7 @@ static SIGNALS: LazyLock<()> = LazyLock::new(|| {
         });
         io::Result::Ok(())
     };
-    // Without the thread a signal may leave a part behind: nothing else depends on it.
+    // Without the thread, a signal may leave a partial file behind. Nothing else depends on it.
     if std::thread::Builder::new().name("tapline-signals".to_owned()).spawn(listen).is_ok() {
         let _ = listening.recv();
     }

@@ -1,4 +1,4 @@
-//! How an agent is given somebody who answers.
+//! Sets what answers the agent's requests.
 
 use std::time::Duration;
 
@@ -11,17 +11,18 @@ use crate::answers::{
     ElicitationReply, Hook, HookEvent, HookQuestion, OWN_SERVER, Permission, PermissionQuestion, Tool, ToolServer, callback,
 };
 
-/// What the agent asks while it works. It answers from a task of its own: what a callback waits for holds up nothing else.
+/// Answers to what the agent asks while it works. Each answer has its own task, so a callback that waits does not block
+/// anything else.
 impl Agent {
-    /// Rules for what it may do: deny wins over ask, ask over allow. What they leave open is asked of
-    /// [`on_permission`](Self::on_permission); where nobody is there, it is denied.
+    /// Sets permission rules: deny takes precedence over ask, and ask over allow. What they leave open goes to
+    /// [`on_permission`](Self::on_permission); without that, it is denied.
     #[must_use]
     pub fn permissions(mut self, rules: Permissions) -> Self {
         self.answers.permissions = Some(rules);
         self
     }
 
-    /// Who is asked whether a tool may run.
+    /// Sets the callback that decides whether a tool may run.
     #[must_use]
     pub fn on_permission<F>(mut self, ask: impl Fn(PermissionQuestion) -> F + Send + Sync + 'static) -> Self
     where
@@ -31,7 +32,7 @@ impl Agent {
         self
     }
 
-    /// A hook: told whenever this happens, and able to hold it back.
+    /// Adds a hook: a callback that runs whenever this event happens, and can prevent it.
     #[must_use]
     pub fn hook<F>(self, event: HookEvent, told: impl Fn(HookQuestion) -> F + Send + Sync + 'static) -> Self
     where
@@ -40,7 +41,7 @@ impl Agent {
         self.add_hook(Hook { event, matcher: None, callback: callback(told) })
     }
 
-    /// A hook for some tools alone: `Bash`, `Write|Edit`, a regular expression.
+    /// Adds a hook for some tools only: `Bash`, `Write|Edit`, or a regular expression.
     #[must_use]
     pub fn hook_for<F>(
         self,
@@ -59,7 +60,7 @@ impl Agent {
         self
     }
 
-    /// A tool of this program's: the agent calls it `mcp__tapline__NAME`.
+    /// Adds a tool of this program. The agent calls it `mcp__tapline__NAME`.
     #[must_use]
     pub fn tool(mut self, tool: Tool) -> Self {
         let servers = &mut self.answers.servers;
@@ -69,7 +70,7 @@ impl Agent {
         self
     }
 
-    /// Tools of this program's under a name of their own.
+    /// Adds tools of this program under a server name of their own.
     #[must_use]
     pub fn tools(mut self, server: ToolServer) -> Self {
         self.answers.servers.retain(|known| known.name != server.name);
@@ -77,7 +78,7 @@ impl Agent {
         self
     }
 
-    /// Who is asked when an MCP server wants something of the person.
+    /// Sets the callback for when an MCP server asks the user something.
     #[must_use]
     pub fn on_elicitation<F>(mut self, ask: impl Fn(Elicitation) -> F + Send + Sync + 'static) -> Self
     where
@@ -87,7 +88,7 @@ impl Agent {
         self
     }
 
-    /// Who shows dialogs of this kind.
+    /// Sets the callback that shows dialogs of this kind.
     #[must_use]
     pub fn on_dialog<F>(
         mut self,
@@ -101,7 +102,7 @@ impl Agent {
         self
     }
 
-    /// How long a callback may take before the answer is no; ten minutes if nothing is said.
+    /// Sets how long a callback may take before the answer is no. The default is ten minutes.
     #[must_use]
     pub fn answer_within(mut self, limit: Duration) -> Self {
         self.answers.within = limit;

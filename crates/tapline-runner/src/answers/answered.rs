@@ -1,4 +1,4 @@
-//! What the agent is answered, and what follows from it.
+//! The answer to the agent, and its consequences.
 
 use tapline_protocol::control::{HookCallback, HookInput, Request};
 use tapline_protocol::{Json, Read as _};
@@ -8,23 +8,23 @@ use super::others::Others;
 use super::rules::Places;
 use crate::settled::{Settled, SettledBy};
 
-/// The hook that holds the rules against every call.
+/// The id of the hook that checks the rules for every call.
 pub(super) const RULES: &str = "rules";
 
-/// What is answered: a payload, or why there is none.
+/// An answer: a payload, or why there is none.
 #[derive(Debug, Default)]
 pub(crate) struct Answered {
-    /// What the agent gets; nothing if the protocol wants it left unanswered.
+    /// The reply to the agent. `None` if the protocol wants no answer.
     pub(crate) reply: Option<Result<Json, String>>,
-    /// How a permission question was settled.
+    /// The decision about a permission request.
     pub(crate) settled: Option<Settled>,
-    /// A callback failed: which, and how.
+    /// If a callback failed: which one, and how.
     pub(crate) trouble: Option<String>,
-    /// What the rules do not let run runs: the run is stopped at once.
+    /// If something runs that the rules forbid: the reason. The run is then stopped at once.
     pub(crate) violated: Option<String>,
 }
 
-/// Where a question is asked: what is known there besides.
+/// The context of a request.
 #[derive(Clone)]
 pub(crate) struct Around {
     pub(crate) places: Places,
@@ -36,7 +36,7 @@ impl Answered {
         Self { reply: Some(Ok(reply)), ..Self::default() }
     }
 
-    /// The answer to a permission question, and how it came about.
+    /// Returns the answer to a permission request, with its decision.
     pub(super) fn settled(reply: Json, settled: Settled) -> Self {
         let failed = matches!(settled.by, SettledBy::Deadline | SettledBy::Panic);
         let trouble = settled.reason.clone().filter(|_| failed);
@@ -52,13 +52,13 @@ impl Answered {
     }
 }
 
-/// What a hook is told. Earlier versions say beside it which call it is about.
+/// Reads the input of a hook. Earlier versions give the id of the call outside of it.
 pub(super) fn hook_input(request: &HookCallback) -> HookInput {
     let input = request.input.as_ref().and_then(|input| input.with(HookInput::read).flatten()).unwrap_or_default();
     HookInput { tool_use_id: input.tool_use_id.clone().or_else(|| request.tool_use_id.clone()), ..input }
 }
 
-/// Whether a request is the one that holds the rules against a call: of which tool, and which call.
+/// If a request is the one that checks the rules for a call: returns the tool and the call.
 pub(crate) fn holds(request: &Request) -> Option<(String, Option<String>)> {
     let Request::HookCallback(request) = request else { return None };
     let input = hook_input(request);

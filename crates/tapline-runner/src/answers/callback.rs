@@ -1,4 +1,4 @@
-//! Callbacks of the program's: asynchronous, held to a deadline, and never a danger to the run.
+//! Callbacks of the program: asynchronous, with a deadline, and never a danger to the run.
 
 use std::any::Any;
 use std::future::{Future, poll_fn};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// A callback: a question in, an answer out, in its own time.
+/// A callback: takes a question and returns an answer later.
 pub(crate) type Callback<Q, A> = Arc<dyn Fn(Q) -> Pin<Box<dyn Future<Output = A> + Send>> + Send + Sync>;
 
 pub(crate) fn callback<Q, A, F>(ask: impl Fn(Q) -> F + Send + Sync + 'static) -> Callback<Q, A>
@@ -21,9 +21,9 @@ where
 /// Why there is no answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Failed {
-    /// It panicked: what it said.
+    /// The callback panicked, with this message.
     Panicked(String),
-    /// It took longer than this.
+    /// The callback took longer than this.
     Overran(Duration),
 }
 
@@ -36,14 +36,14 @@ impl std::fmt::Display for Failed {
     }
 }
 
-/// The answer, unless the callback panics or takes too long.
+/// Returns the answer, unless the callback panics or takes too long.
 pub(crate) async fn guarded<Q, A>(callback: &Callback<Q, A>, question: Q, within: Duration) -> Result<A, Failed> {
     let mut answer = pin!(async { callback(question).await });
     let caught = poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(context))) {
         Ok(polled) => polled.map(Ok),
         Err(panic) => Poll::Ready(Err(Failed::Panicked(words(panic.as_ref())))),
     });
-    // A time that no clock can tell never comes.
+    // A time beyond the range of the clock never comes.
     match tokio::time::timeout(within, caught).await {
         Ok(answer) => answer,
         Err(_) => Err(Failed::Overran(within)),

@@ -1,4 +1,4 @@
-//! What a person says to a question of an MCP server's.
+//! The user's answer to a question of an MCP server.
 
 use serde::Serialize;
 use tapline_protocol::Json;
@@ -7,13 +7,13 @@ use tapline_protocol::Json;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "action", rename_all = "snake_case")]
 pub enum ElicitationReply {
-    /// What was asked for, by the schema that was given.
+    /// The user gave the answer.
     Accept {
-        /// It.
+        /// The answer, which follows the given schema.
         content: Json,
     },
-    /// No.
+    /// The user said no.
     Decline,
-    /// Neither: the person went away.
+    /// The user did neither and left.
     Cancel,
 }

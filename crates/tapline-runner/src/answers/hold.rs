@@ -1,5 +1,5 @@
-//! The rules are held against every call before it runs, whoever would let it: the agent runs much that it never asks about, and
-//! hooks of others rewrite calls. What has run is looked back at.
+//! Checks the rules for every call before it runs, whatever else allows it: the agent runs many calls without asking,
+//! and other hooks rewrite calls. A call that has run is checked again.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::permission::{DENIED, Permission, PermissionQuestion, nobody, settle};
 use super::rules::{Places, decide, suggest};
 use crate::settled::{Settled, SettledBy};
 
-/// Who decides.
+/// What decides about a call.
 pub(super) struct Bench<'a> {
     pub(super) rules: Option<&'a Permissions>,
     pub(super) callback: Option<&'a Callback<PermissionQuestion, Permission>>,
@@ -23,7 +23,7 @@ pub(super) struct Bench<'a> {
     pub(super) others: &'a Others,
 }
 
-/// Why a call is asked about that a rule allows: only so the agent says what it will run.
+/// Why a call that a rule allows is still asked about: only then does the agent say what it will run.
 const SHOW: &str = "the permission rules want to see what will run";
 
 impl Bench<'_> {
@@ -34,16 +34,17 @@ impl Bench<'_> {
         }
     }
 
-    /// What is decided of a call, and of what others would make of it: the strictest. And whether it is known what will run.
+    /// Returns the strictest decision about a call and its rewrites by other hooks, whether it is known what will run,
+    /// and whether it was a rewrite.
     async fn strictest(&self, hook: &HookInput, waiting: Option<Waiting>) -> (Decision, bool, bool) {
         let tool = hook.tool_name.as_deref().unwrap_or_default();
         let mut decision = self.decide(tool, hook.tool_input.as_ref()).await;
         let rewrites = match &waiting {
-            // Nobody gets past a deny.
+            // Nothing overrides a deny.
             Some(waiting) if self.rules.is_some() && decision.ruling != Ruling::Deny => waiting.rewrites().await,
             _ => Some(Vec::new()),
         };
-        // Where the agent says nothing of hooks, it says what it will run when it asks.
+        // If the agent does not report hooks, it says what it will run only when it asks.
         let mut known = rewrites.is_some() && (self.others.are_told() || decision.ruling != Ruling::Allow);
         let mut rewritten = false;
         for rewrite in rewrites.into_iter().flatten() {
@@ -62,7 +63,8 @@ impl Bench<'_> {
         (decision, known, rewritten)
     }
 
-    /// Holds the rules against a call. What is denied or to be asked about is; the rest is left to the agent.
+    /// Checks the rules for a call. It denies the call or asks for permission if they say so, and otherwise leaves the
+    /// call to the agent.
     pub(super) async fn hold(&self, id: String, hook: &HookInput, waiting: Option<Waiting>) -> Answered {
         let (decision, known, rewritten) = self.strictest(hook, waiting).await;
         let tool = hook.tool_name.clone().unwrap_or_default();
@@ -80,7 +82,7 @@ impl Bench<'_> {
                 return refuse(id, tool, call, why, (SettledBy::Rule, decision.rule, rewritten));
             }
             (Ruling::Ask, Some(_)) => true,
-            // An agent that would ask nothing asks about what no rule is for, too.
+            // An agent that would never ask must also ask about what no rule matches.
             (Ruling::Ask, None) => unasked || !known || self.agent_would_ask(&tool, hook),
             (Ruling::Allow, _) => !known,
         };
@@ -100,7 +102,8 @@ impl Bench<'_> {
         }
         let why = decision.reason.clone();
         keep(Standing::Asked);
-        // Some versions that do not tell of hooks run commands they misread although a hook wants them asked (2.0.76: `>f rm x`).
+        // Some versions that do not report hooks run commands that they misread, even if a hook wants permission for
+        // them (2.0.76: `>f rm x`).
         if known && (self.others.answer_questions() || !self.others.are_told() && decision.rule.is_some()) {
             return self.ask_here(id, hook).await;
         }
@@ -108,8 +111,8 @@ impl Bench<'_> {
         Answered::with(Json::of(&HookReply::ask_tool(why.unwrap_or_else(|| fallback.to_owned()))))
     }
 
-    /// Whether a question about this call would go to a hook of others before anybody here: then it is asked here first. What is
-    /// only looked at below the folder of the agent it runs unasked, and so it does what its mode lets it.
+    /// Returns whether another hook would answer the permission request for this call before us. Then we ask first. The
+    /// agent runs read-only tools in its folder without asking, and what its mode allows.
     fn agent_would_ask(&self, tool: &str, hook: &HookInput) -> bool {
         if self.callback.is_none() || !self.others.answer_questions() {
             return false;
@@ -119,7 +122,7 @@ impl Bench<'_> {
         !(edits || mode == "bypassPermissions" || LOOKS.contains(&tool))
     }
 
-    /// Asks about a call before the agent does, because somebody else's hook would answer it.
+    /// Asks for permission before the agent does, because another hook would answer its request.
     async fn ask_here(&self, id: String, hook: &HookInput) -> Answered {
         let request = CanUseTool {
             tool_name: hook.tool_name.clone(),
@@ -140,13 +143,13 @@ impl Bench<'_> {
         Answered::settled(Json::of(&reply), settled)
     }
 
-    /// Whether a rule denies a call, or wants it asked about.
+    /// Returns whether a rule denies a call or wants it to be asked about.
     pub(super) async fn holds_back(&self, hook: &HookInput) -> bool {
         let tool = hook.tool_name.as_deref().unwrap_or_default();
         severity(&self.decide(tool, hook.tool_input.as_ref()).await) >= 2
     }
 
-    /// Looks back at a call that has run: with what, is only sure now.
+    /// Checks a call that has run. Only now is its input certain.
     pub(super) async fn look_back(&self, hook: &HookInput) -> Answered {
         let passed = || Answered::with(Json::of(&HookReply::pass()));
         let Some(held) = hook.tool_use_id.as_ref().and_then(|call| self.others.take(call)) else { return passed() };
@@ -167,7 +170,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Why a call that runs, or has run, breaks the rules, if it does.
+    /// Says how a call that runs or has run breaks the rules, if it does.
     async fn broken(&self, tool: &str, input: Option<&Json>, standing: Standing) -> Option<String> {
         let decision = self.decide(tool, input).await;
         let is_broken = match decision.ruling {
@@ -180,7 +183,8 @@ impl Bench<'_> {
         is_broken.then(|| format!("{tool} ran what {rule} does not let run, by a hook of somebody else's or unasked{why}"))
     }
 
-    /// A hook rewrote a call that was left to the agent already, or took a question that was asked here.
+    /// Checks a call that a hook rewrote after it was left to the agent, or whose permission request another hook
+    /// answered.
     pub(super) async fn too_late(&self, tool: &str, input: Option<&Json>) -> Answered {
         let violated = self.broken(tool, input, Standing::Left).await;
         Answered { violated, ..Answered::default() }
@@ -190,7 +194,7 @@ impl Bench<'_> {
 /// Tools that change files.
 const EDITS: &[&str] = &["Write", "Edit", "MultiEdit", "NotebookEdit"];
 
-/// Tools that an agent asks about at most where they look outside of its folder, or that ask the person themselves.
+/// Tools that an agent asks about only if they read outside of its folder, or that ask the user themselves.
 const LOOKS: &[&str] = &[
     "Read",
     "Glob",
@@ -218,7 +222,7 @@ const LOOKS: &[&str] = &[
     "StructuredOutput",
 ];
 
-/// How much a decision holds back.
+/// Returns how strict a decision is.
 fn severity(decision: &Decision) -> u8 {
     match (decision.ruling, &decision.rule) {
         (Ruling::Allow, _) => 0,
@@ -228,7 +232,7 @@ fn severity(decision: &Decision) -> u8 {
     }
 }
 
-/// The call is denied, and why.
+/// Denies a call, with a reason.
 fn refuse(
     id: String,
     tool: String,

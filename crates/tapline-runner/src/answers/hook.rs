@@ -12,15 +12,15 @@ macro_rules! events {
         #[non_exhaustive]
         pub enum HookEvent {
             $( #[doc = concat!("`", stringify!($name), "`")] $name, )+
-            /// An event that this version does not know, by its name.
+            /// An event that this version does not know, with its name.
             Other(String),
         }
 
         impl HookEvent {
-            /// Every event this version knows.
+            /// Every event that this version knows.
             pub const ALL: &'static [Self] = &[$(Self::$name),+];
 
-            /// Its name on the wire.
+            /// Returns the name on the wire.
             pub fn name(&self) -> &str {
                 match self {
                     $( Self::$name => stringify!($name), )+
@@ -45,7 +45,7 @@ impl AsRef<str> for HookEvent {
     }
 }
 
-/// What a hook receives.
+/// The input of a hook.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct HookQuestion {
@@ -53,21 +53,21 @@ pub struct HookQuestion {
     pub input: HookInput,
     /// The whole input, unchanged: `tool_response`, `prompt`, … depending on the event.
     pub all: Json,
-    /// The call that it is about.
+    /// The id of the call.
     pub tool_use_id: Option<String>,
 }
 
-/// A hook of the program's.
+/// A hook of the program.
 #[derive(Clone)]
 pub(crate) struct Hook {
     pub(crate) event: HookEvent,
-    /// Tools it is for, as the agent matches them; all if none.
+    /// The tools it is for, in the agent's notation. `None` for all.
     pub(crate) matcher: Option<String>,
     pub(crate) callback: Callback<HookQuestion, HookReply>,
 }
 
-/// What is answered for a hook that did not: it denies where that holds something back. Where `block` would make the agent go
-/// on (`Stop` and its like) or means nothing, the agent is told of the error.
+/// Returns the answer for a hook that failed: it denies, if that prevents something. If `block` would make the agent
+/// continue (as for `Stop`) or means nothing, the agent gets an error.
 pub(super) fn refusal(event: &str, failed: &Failed) -> Result<HookReply, String> {
     let reason = format!("the {event} hook {failed}");
     match event {
@@ -78,7 +78,7 @@ pub(super) fn refusal(event: &str, failed: &Failed) -> Result<HookReply, String>
     }
 }
 
-/// The id by which the agent calls the hook at this place.
+/// Returns the id that the agent uses for the hook with this index.
 pub(crate) fn id(place: usize) -> String {
     format!("hook_{place}")
 }

@@ -1,5 +1,5 @@
-//! Hooks of others (a project's, a plugin's) run beside ours and may rewrite a call. The agent tells when they begin and what they
-//! answered, so that a call is decided here only when all of them are done, by what may run then.
+//! Hooks of others (of a project or a plugin) run beside ours and may rewrite a call. The agent reports when they begin
+//! and what they answered, so a call is decided here only after all of them are done, from what may run then.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,12 +9,12 @@ use tapline_protocol::Json;
 use tapline_protocol::control::Hook;
 use tokio::sync::Notify;
 
-/// A hook that takes longer may be one that runs in the background, which nobody waits for.
+/// A hook that takes longer may be a background hook, which nobody waits for.
 const WAITS: Duration = Duration::from_secs(10);
-/// So many calls are kept.
+/// How many calls are kept.
 const KEPT: usize = 16_384;
 
-/// What is known of the hooks of others in one run.
+/// What is known about the hooks of others in one run.
 #[derive(Clone, Default)]
 pub(crate) struct Others(Arc<Shared>);
 
@@ -26,23 +26,23 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// The agent tells when hooks begin and end.
+    /// Whether the agent reports when hooks begin and end.
     are_told: bool,
-    /// Some of them answer permission questions.
+    /// Whether some of them answer permission requests.
     answer_questions: bool,
-    /// Those that hold up a call, by their id.
+    /// Hooks that delay a call, by their id.
     running: HashMap<String, Running>,
     /// What they want to run instead.
     rewrites: Vec<(String, Rewrite)>,
-    /// How many calls wait for hooks of this name.
+    /// How many calls wait for hooks with this name.
     waiting: HashMap<String, usize>,
-    /// How many have begun for the call that is asked about next, by their name.
+    /// How many hooks of each name have begun for the next call.
     begun: HashMap<String, usize>,
-    /// Those that run in the background: their name, and their place among those of a call.
+    /// Background hooks: their name, and their position among the hooks of a call.
     background: HashSet<(String, usize)>,
-    /// Calls as they were held against the rules.
+    /// The calls that were checked against the rules.
     calls: HashMap<String, Held>,
-    /// The same in the order in which they came, also those that are done.
+    /// The ids of these calls in order, including finished ones.
     order: VecDeque<String>,
 }
 
@@ -50,11 +50,11 @@ struct Running {
     /// `PreToolUse:Bash`
     name: String,
     place: usize,
-    /// The call, once it was asked about.
+    /// The call, once the rules were checked for it.
     call: Option<String>,
 }
 
-/// A call, as it was held against the rules.
+/// A call that was checked against the rules.
 #[derive(Clone)]
 pub(crate) struct Held {
     pub(crate) input: Option<Json>,
@@ -62,16 +62,16 @@ pub(crate) struct Held {
     pub(crate) standing: Standing,
 }
 
-/// What was said of a call here.
+/// What was decided about a call here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// Nothing: the agent decides.
     Left,
-    /// It is to be asked about, and has no answer yet.
+    /// It needs permission, and there is no answer yet.
     Asked,
-    /// Somebody here let it run.
+    /// It was allowed here.
     Allowed,
-    /// It may not run.
+    /// It was denied.
     Denied,
 }
 
@@ -80,7 +80,7 @@ pub(crate) enum Standing {
 pub(crate) enum Rewrite {
     /// The same tool with this input.
     Input(Json),
-    /// What it says cannot be read here; the agent may be able to.
+    /// The output cannot be read here, but the agent may be able to.
     Unreadable,
 }
 
@@ -91,7 +91,7 @@ impl std::fmt::Debug for Others {
 }
 
 impl Others {
-    /// `are_told`: the agent tells when hooks begin and end.
+    /// Creates the state. `are_told` says whether the agent reports when hooks begin and end.
     pub(crate) fn new(are_told: bool) -> Self {
         let others = Self::default();
         others.state().are_told = are_told;
@@ -102,29 +102,29 @@ impl Others {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether rewrites are seen before they run.
+    /// Returns whether rewrites are seen before they run.
     pub(super) fn are_told(&self) -> bool {
         self.state().are_told
     }
 
-    /// Whether somebody else's hook may answer a permission question before we do.
+    /// Returns whether another hook may answer a permission request before us.
     pub(super) fn answer_questions(&self) -> bool {
         self.state().answer_questions
     }
 
-    /// There is a hook that may.
+    /// Notes that there is such a hook.
     pub(crate) fn set_answer_questions(&self) {
         self.state().answer_questions = true;
     }
 
-    /// A hook of somebody else's begins.
+    /// Notes that a hook of others begins.
     pub(crate) fn begins(&self, hook: &Hook) {
         let mut state = self.state();
         match hook.hook_event.as_deref() {
             Some("PermissionRequest") => state.answer_questions = true,
             Some("PreToolUse") => {
                 let name = hook.hook_name.clone().unwrap_or_default();
-                // What hooks said of calls that are over is of no interest.
+                // What hooks said about finished calls does not matter.
                 let is_first = !state.begun.contains_key(&name) && !state.waiting.contains_key(&name);
                 if is_first && !state.running.values().any(|running| running.name == name) {
                     state.rewrites.retain(|(of, _)| *of != name);
@@ -140,13 +140,14 @@ impl Others {
         }
     }
 
-    /// It ended. A rewrite of a call that was left to the agent already: of which tool, and what.
+    /// Notes that a hook ended. If it rewrote a call that was already left to the agent, returns the tool and the
+    /// rewrite.
     pub(crate) fn ends(&self, hook: &Hook) -> Option<(String, Rewrite)> {
         if hook.hook_event.as_deref() != Some("PreToolUse") {
             return None;
         }
         let mut state = self.state();
-        // Nobody waits for those in the background, nor for what they say.
+        // Nobody waits for background hooks, nor for their output.
         let running = state.running.remove(hook.hook_id.as_deref().unwrap_or_default())?;
         self.0.changed.notify_waiters();
         let rewrite = rewrite(hook.output.as_deref().or(hook.stdout.as_deref()).unwrap_or_default())?;
@@ -162,7 +163,7 @@ impl Others {
         None
     }
 
-    /// A call is asked about: from now on its hooks are waited for.
+    /// Starts waiting for the hooks of a call.
     pub(crate) fn wait(&self, tool: &str, call: Option<&str>) -> Waiting {
         let name = format!("PreToolUse:{tool}");
         let mut state = self.state();
@@ -174,7 +175,7 @@ impl Others {
         Waiting { others: self.clone(), name }
     }
 
-    /// A call goes on: hooks of it that still run do so in the background.
+    /// Notes that a call continues. Hooks of it that still run are background hooks.
     pub(crate) fn goes_on(&self, call: &str) {
         let mut state = self.state();
         let State { running, background, .. } = &mut *state;
@@ -187,25 +188,25 @@ impl Others {
         });
     }
 
-    /// Keeps a call as it was held against the rules.
+    /// Keeps a call that was checked against the rules.
     pub(super) fn hold(&self, call: Option<&String>, held: Held) {
         let Some(call) = call else { return };
         let State { calls, order, .. } = &mut *self.state();
         if calls.insert(call.clone(), held).is_none() {
             order.push_back(call.clone());
         }
-        // Calls that never ran are never looked back at: the oldest goes.
+        // A call that never runs is never taken again, so the oldest is dropped.
         if order.len() > KEPT {
             order.pop_front().map(|oldest| calls.remove(&oldest));
         }
     }
 
-    /// Where the agent was when it made a call.
+    /// Returns the agent's folder at the time of a call.
     pub(crate) fn cwd_of(&self, call: &str) -> Option<String> {
         self.state().calls.get(call)?.cwd.clone()
     }
 
-    /// What was said of a call in the end.
+    /// Sets the final decision about a call.
     pub(super) fn settle(&self, call: Option<&String>, now: Standing) {
         let mut state = self.state();
         if let Some(held) = call.and_then(|call| state.calls.get_mut(call)) {
@@ -213,7 +214,7 @@ impl Others {
         }
     }
 
-    /// The call, as it was held against the rules; it has run.
+    /// Takes a call that was checked against the rules, after it has run.
     pub(super) fn take(&self, call: &str) -> Option<Held> {
         self.state().calls.remove(call)
     }
@@ -226,7 +227,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// What the others want to run instead, once they are done; none if one of them takes too long.
+    /// Returns what the others want to run instead, once they are done, or `None` if one of them takes too long.
     pub(super) async fn rewrites(&self) -> Option<Vec<Rewrite>> {
         let all = async {
             loop {
@@ -257,7 +258,7 @@ impl Drop for Waiting {
     }
 }
 
-/// What a hook's output wants to run instead, as the agent reads it: of a key that is there twice the last counts.
+/// Returns what a hook's output wants to run instead, as the agent reads it. If a key is repeated, the last one counts.
 fn rewrite(output: &str) -> Option<Rewrite> {
     let output = output.trim();
     let Ok(said) = serde_json::from_str::<serde_json::Value>(output) else {
@@ -271,7 +272,7 @@ fn rewrite(output: &str) -> Option<Rewrite> {
 mod tests {
     use super::{Held, KEPT, Others, Standing};
 
-    /// A long session forgot calls that were denied a moment ago, and then passed what ran.
+    /// A long session once forgot calls that had just been denied, and then let them pass.
     #[test]
     fn only_the_oldest_calls_are_forgotten() {
         let others = Others::new(true);

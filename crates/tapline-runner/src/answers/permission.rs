@@ -1,4 +1,4 @@
-//! A permission question: rules first, then whoever is there to ask; where nobody is, no.
+//! Permission requests: rules decide first, then the callback; without one, the answer is no.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::callback::{Callback, Failed, guarded};
 use super::rules::{Places, decide, suggest};
 use crate::settled::{Settled, SettledBy};
 
-/// The agent asks whether a tool may run, and no rule decides.
+/// The agent asks whether a tool may run, and no rule decides it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PermissionQuestion {
@@ -18,34 +18,34 @@ pub struct PermissionQuestion {
     pub tool: String,
     /// The input of the call.
     pub input: Json,
-    /// What the rules say: to ask, and why.
+    /// What the rules say: that permission is needed, and why.
     pub decision: Decision,
     /// Everything else that the agent says about the call.
     pub request: CanUseTool,
 }
 
 impl PermissionQuestion {
-    /// What the agent suggests to remember, so that it need not ask again.
+    /// Returns what the agent suggests to remember, so that it need not ask again.
     pub fn suggestions(&self) -> Vec<PermissionUpdate> {
         self.request.permission_suggestions.iter().filter_map(|json| json.with(PermissionUpdate::read).flatten()).collect()
     }
 }
 
-/// The answer to a permission question.
+/// The answer to a permission request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Permission {
     /// The call may run.
     Allow {
-        /// With other input than it asked for.
+        /// A different input for the call.
         input: Option<Json>,
-        /// What the agent is to remember.
+        /// What the agent should remember.
         remember: Vec<PermissionUpdate>,
     },
     /// The call may not run.
     Deny {
-        /// Why, for the model to read.
+        /// The reason, for the model to read.
         message: String,
-        /// And the turn ends.
+        /// Whether the turn ends, too.
         interrupt: bool,
     },
 }
@@ -56,17 +56,17 @@ impl Permission {
         Self::Allow { input: None, remember: Vec::new() }
     }
 
-    /// Allows the call with another input.
+    /// Allows the call with a different input.
     pub fn allow_with(input: impl Into<Json>) -> Self {
         Self::Allow { input: Some(input.into()), remember: Vec::new() }
     }
 
-    /// Allows the call and lets the agent remember this (one of [`PermissionQuestion::suggestions`]).
+    /// Allows the call and lets the agent remember these updates (from [`PermissionQuestion::suggestions`]).
     pub fn allow_and_remember(updates: impl IntoIterator<Item = PermissionUpdate>) -> Self {
         Self::Allow { input: None, remember: updates.into_iter().collect() }
     }
 
-    /// Denies the call; the model reads the reason and continues.
+    /// Denies the call. The model reads the reason and continues.
     pub fn deny(message: impl Into<String>) -> Self {
         Self::Deny { message: message.into(), interrupt: false }
     }
@@ -77,7 +77,7 @@ impl Permission {
     }
 }
 
-/// Settles a question: by the rules, else by the callback, else with no.
+/// Decides a permission request: by the rules, or else the callback, or else with no.
 pub(super) async fn settle(
     rules: Option<&Permissions>,
     callback: Option<&Callback<PermissionQuestion, Permission>>,
@@ -106,7 +106,7 @@ pub(super) async fn settle(
             let question = PermissionQuestion { tool: tool.clone(), input: asked, decision, request };
             match guarded(callback, question, within).await {
                 Ok(Permission::Allow { input: Some(other), remember }) => {
-                    // What is denied is denied, also where somebody else wrote it.
+                    // A denied call stays denied, even if somebody else wrote it.
                     let again = match rules {
                         Some(rules) => Some(decide(rules, &tool, Some(&other), places, within).await),
                         None => None,
@@ -150,7 +150,7 @@ pub(super) async fn settle(
             let settled = settled(Ruling::Allow, reason, other.is_some(), !remember.is_empty());
             let reply = PermissionReply {
                 behavior: Some("allow".to_owned()),
-                // Earlier versions want it, changed or not.
+                // Earlier versions require it, changed or not.
                 updated_input: other.or(input),
                 updated_permissions: remember.iter().map(Json::of).collect(),
                 ..reply
@@ -158,7 +158,7 @@ pub(super) async fn settle(
             (reply, settled)
         }
         Permission::Deny { message, interrupt } => {
-            // Without words the agent takes it for no answer at all.
+            // The agent ignores an answer without a message.
             let message = if message.trim().is_empty() { "it was denied".to_owned() } else { message };
             let settled = settled(Ruling::Deny, Some(message.clone()), false, false);
             let interrupt = interrupt.then_some(true);
@@ -167,7 +167,7 @@ pub(super) async fn settle(
     }
 }
 
-/// Why a call is denied that somebody should have been asked about.
+/// Says why a call that needed permission was denied.
 pub(super) fn nobody(decision: &Decision) -> String {
     match (&decision.reason, &decision.rule) {
         (Some(why), _) => format!("{why}, and nobody is there to ask"),
@@ -176,5 +176,5 @@ pub(super) fn nobody(decision: &Decision) -> String {
     }
 }
 
-/// Why, where a rule does not say.
+/// The reason, if the rule has none.
 pub(super) const DENIED: &str = "a permission rule denies it";

@@ -1,4 +1,4 @@
-//! Servers and types of `rmcp`, the official MCP SDK: a server that is written with it is served here without a process of its own.
+//! Servers and types of `rmcp`, the official MCP SDK. A server written with it runs here without a process of its own.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,11 +12,12 @@ use tokio::sync::oneshot;
 use super::server::ToolServer;
 use super::tool::{Tool, ToolResult};
 
-/// So much may be on its way in either direction.
+/// How many bytes may be in transit in each direction.
 const PIPE: usize = 64 << 10;
 
 impl ToolServer {
-    /// A server of `rmcp`'s. It is made anew whenever the agent begins to speak to it, which some versions do twice.
+    /// Creates a server from `rmcp`. It is created again whenever the agent connects to it, which some versions do
+    /// twice.
     pub fn rmcp<S: Service<RoleServer>>(name: impl Into<String>, server: impl Fn() -> S + Send + Sync + 'static) -> Self {
         let line: Arc<tokio::sync::Mutex<Option<Line>>> = Arc::default();
         Self::of_messages(name, move |message| {
@@ -37,7 +38,7 @@ impl ToolServer {
     }
 }
 
-/// A line to a server.
+/// A connection to a server.
 struct Line {
     to: WriteHalf<DuplexStream>,
     wanted: Arc<Mutex<HashMap<String, oneshot::Sender<Json>>>>,
@@ -57,20 +58,20 @@ impl Line {
         Self { to, wanted }
     }
 
-    /// Sends a message; what answers it, if it asks something.
+    /// Sends a message. If it is a request, returns where the answer arrives.
     async fn send(&mut self, message: &Json) -> Option<oneshot::Receiver<Json>> {
         let (reply, answer) = oneshot::channel();
         let asks = message.get("id");
         if let Some(id) = &asks {
             self.wanted.lock().unwrap_or_else(PoisonError::into_inner).insert(id.as_str().to_owned(), reply);
         }
-        // The text of a message has no line ends: JSON escapes them.
+        // The text of a message has no newlines, because JSON escapes them.
         self.to.write_all(format!("{message}\n").as_bytes()).await.ok()?;
         asks.map(|_| answer)
     }
 }
 
-/// Hands on what the server answers. What it asks itself, nobody here can answer.
+/// Passes on the server's answers. Nobody here can answer its own requests.
 async fn read(from: ReadHalf<DuplexStream>, wanted: Arc<Mutex<HashMap<String, oneshot::Sender<Json>>>>) {
     let mut lines = BufReader::new(from).lines();
     while let Ok(Some(line)) = lines.next_line().await {
@@ -84,7 +85,7 @@ async fn read(from: ReadHalf<DuplexStream>, wanted: Arc<Mutex<HashMap<String, on
 }
 
 impl Tool {
-    /// A tool that is described by `rmcp`'s types.
+    /// Creates a tool from `rmcp`'s description of it.
     pub fn rmcp<E: std::fmt::Display, F>(
         about: &rmcp::model::Tool,
         function: impl Fn(JsonObject) -> F + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! What the rules decide of a call, by who can see the files: paths are what is behind their links.
+//! Applies the rules to a call with a view of the file system, so that links in paths are resolved.
 
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
@@ -6,14 +6,15 @@ use std::time::Duration;
 use tapline_protocol::Json;
 use tapline_session::permission::{Call, Decision, NoRule, Permissions, Ruling, Suggestion};
 
-/// Where an agent was started, and where it is.
+/// Where an agent was started, and where it is now.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Places {
     pub(crate) home: Option<String>,
     pub(crate) cwd: Option<String>,
 }
 
-/// What the rules decide. The disk is looked at, which may take a while: one that does not answer in time denies.
+/// Returns what the rules decide. It reads the disk, which may take a while: if that takes too long, the call is
+/// denied.
 pub(super) async fn decide(
     rules: &Permissions,
     tool: &str,
@@ -26,7 +27,7 @@ pub(super) async fn decide(
     look(rules, tool, input, places, within, Permissions::decide).await.unwrap_or_else(lost)
 }
 
-/// The rule that would allow a call that nobody was there to ask about, or why none can.
+/// Returns the rule that would allow a call that nobody could be asked about, or why no rule can.
 pub(super) async fn suggest(
     rules: &Permissions,
     tool: &str,
@@ -37,7 +38,8 @@ pub(super) async fn suggest(
     look(rules, tool, input, places, within, Permissions::suggest).await
 }
 
-/// What is found by rules and a call whose links are followed; nothing where the disk does not answer in time.
+/// Resolves the links of rules and a call and passes them to `find`. Returns `None` if the disk does not answer in
+/// time.
 async fn look<T: Send + 'static>(
     rules: &Permissions,
     tool: &str,
@@ -55,13 +57,13 @@ async fn look<T: Send + 'static>(
     tokio::time::timeout(within.min(LOOKS_WITHIN), tokio::task::spawn_blocking(look)).await.ok()?.ok()
 }
 
-/// A disk that takes longer does not answer.
+/// How long the disk may take.
 const LOOKS_WITHIN: Duration = Duration::from_secs(10);
 
-/// The system follows no more links than this in one path.
+/// How many links the system follows in one path.
 const LINKS: usize = 40;
 
-/// A path as it is behind all links, also those to what is not there yet.
+/// Returns a path with all links resolved, including links to files that do not exist yet.
 fn real(path: &str) -> String {
     fn follow(path: &Path, left: &mut usize) -> PathBuf {
         let mut there = PathBuf::new();
@@ -89,7 +91,7 @@ fn real(path: &str) -> String {
 mod tests {
     use super::*;
 
-    /// A folder with `inside`, `outside/deep`, and links.
+    /// Creates a folder with `inside`, `outside/deep`, and links.
     fn tree() -> std::io::Result<PathBuf> {
         let folder = std::env::temp_dir().join(format!("tapline-links-{}", crate::marker::random()));
         std::fs::create_dir_all(folder.join("inside"))?;
@@ -133,7 +135,7 @@ mod tests {
         }
         let decoy = serde_json::json!({"file_path": at("inside/x"), "path": at("outside/x")});
         assert_eq!(decide(&allow, decoy).await, Ruling::Ask, "which of the two it reads, nobody knows");
-        // A rule that is written with a link's name holds behind it, too.
+        // A rule with the name of a link also applies to its target.
         let deny =
             rules(format!("allow = [{{ tool = \"*\" }}]\ndeny = [{{ tool = \"Read\", path = \"{}/**\" }}]", at("alias")));
         for name in ["alias/key", "outside/key", "inside/out/../key"] {

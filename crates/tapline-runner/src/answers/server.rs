@@ -9,14 +9,14 @@ use tapline_protocol::Json;
 use super::callback::{Callback, callback, guarded};
 use super::tool::{Tool, ToolResult};
 
-/// Where the agent names no version of MCP.
+/// The MCP version, if the agent names none.
 const MCP_VERSION: &str = "2025-06-18";
-/// JSON-RPC's words for what cannot be answered.
+/// JSON-RPC's error codes.
 const NO_SUCH_METHOD: i64 = -32601;
 const WRONG_PARAMETERS: i64 = -32602;
 const BROKEN: i64 = -32603;
 
-/// Tools of this program under one name: the agent calls them `mcp__NAME__TOOL`.
+/// Tools of this program under one server name. The agent calls them `mcp__NAME__TOOL`.
 #[derive(Clone)]
 pub struct ToolServer {
     pub(crate) name: String,
@@ -27,7 +27,7 @@ pub struct ToolServer {
 #[derive(Clone)]
 enum Serves {
     Tools(Vec<Tool>),
-    /// Whoever else speaks JSON-RPC.
+    /// Code that answers JSON-RPC messages itself.
     Messages(Callback<Json, Option<Json>>),
 }
 
@@ -38,12 +38,12 @@ impl std::fmt::Debug for ToolServer {
 }
 
 impl ToolServer {
-    /// A server without tools.
+    /// Creates a server without tools.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), version: "1.0.0".to_owned(), serves: Serves::Tools(Vec::new()) }
     }
 
-    /// A server that answers JSON-RPC messages itself; `None` for a notification.
+    /// Creates a server that answers JSON-RPC messages itself. It returns `None` for a notification.
     pub fn of_messages<F>(name: impl Into<String>, answer: impl Fn(Json) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Option<Json>> + Send + 'static,
@@ -51,7 +51,7 @@ impl ToolServer {
         Self { serves: Serves::Messages(callback(answer)), ..Self::new(name) }
     }
 
-    /// Adds a tool; it replaces an earlier one of the same name.
+    /// Adds a tool. It replaces an earlier one with the same name.
     #[must_use]
     pub fn tool(mut self, tool: Tool) -> Self {
         if let Serves::Tools(tools) = &mut self.serves {
@@ -61,7 +61,7 @@ impl ToolServer {
         self
     }
 
-    /// Answers one message of the agent's; what went wrong here besides, if something did.
+    /// Answers one message of the agent. Also returns what went wrong here, if anything did.
     pub(crate) async fn answer(&self, message: Json, within: Duration) -> (Json, Option<String>) {
         let id = message.get("id").filter(|id| id.as_str() != "null");
         let tools = match &self.serves {
@@ -149,7 +149,7 @@ fn error(id: Option<&Json>, code: i64, message: &str) -> Json {
     error.into()
 }
 
-/// What a notification gets, which JSON-RPC leaves unanswered and the control protocol does not.
+/// Returns the answer to a notification: JSON-RPC wants none, but the control protocol does.
 fn acknowledged() -> Json {
     json!({"jsonrpc": "2.0", "result": {}}).into()
 }

@@ -27,18 +27,20 @@ use super::callback::{Callback, callback};
 #[derive(Clone)]
 #[must_use = "a tool is offered by `Agent::tool`"]
 pub struct Tool {
-    /// Its name; the agent sees `mcp__SERVER__NAME`.
+    /// The name. The agent sees `mcp__SERVER__NAME`.
     pub name: String,
     /// The description for the model.
     pub description: String,
-    /// Its arguments: a JSON schema of an object.
+    /// The arguments: a JSON schema of an object.
     pub schema: Json,
     pub(super) call: Callback<Json, ToolResult>,
 }
 
 impl Tool {
-    /// A tool that runs this function. Its argument is deserialized from the call's arguments ([`Json`] takes them unchanged);
-    /// if they do not fit, the model gets an error. The function returns a text, a [`ToolResult`], or a `Result` of one.
+    /// Creates a tool that runs this function.
+    ///
+    /// Its argument is deserialized from the call's arguments ([`Json`] takes them unchanged); if they do not fit, the
+    /// model gets an error. The function returns a text, a [`ToolResult`], or a `Result` of one.
     pub fn new<Arguments, Output, F>(
         name: impl Into<String>,
         description: impl Into<String>,
@@ -51,7 +53,7 @@ impl Tool {
         F: Future<Output = Output> + Send + 'static,
     {
         let call = callback(move |arguments: Json| {
-            // The function is called here, so that what it borrows ends here.
+            // The function is called here, so its borrows end here.
             let called = arguments.to::<Arguments>().map(&function);
             async move {
                 match called {
@@ -74,7 +76,7 @@ impl std::fmt::Debug for Tool {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolResult {
-    /// Content blocks, as in MCP: texts, images, …
+    /// Content blocks, as in MCP: text, images, and so on.
     pub content: Vec<Json>,
     /// Whether the call failed.
     pub is_error: bool,
@@ -84,13 +86,13 @@ pub struct ToolResult {
 }
 
 impl ToolResult {
-    /// A text result.
+    /// Creates a text result.
     pub fn text(text: impl Into<String>) -> Self {
         let block = serde_json::json!({"type": "text", "text": text.into()});
         Self { content: vec![block.into()], ..Self::default() }
     }
 
-    /// An error for the model to read.
+    /// Creates an error for the model to read.
     pub fn error(text: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::text(text) }
     }

@@ -33,10 +33,10 @@ pub enum SessionError {
     /// The message got no turn: it was cancelled, its uuid was already used, or the agent no longer accepts input.
     #[error("the message got no turn: it was cancelled, its uuid was already used, or the agent no longer accepts input")]
     Cancelled,
-    /// The turn was interrupted: what there is of it.
+    /// The turn was interrupted. Its report has what there is.
     #[error("the turn was interrupted")]
     Interrupted(Box<TurnReport>),
-    /// The turn failed: what there is of it.
+    /// The turn failed. Its report has what there is.
     #[error("{}", .0.why())]
     Failed(Box<TurnReport>),
 }

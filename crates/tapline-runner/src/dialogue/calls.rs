@@ -1,5 +1,5 @@
-//! Every call is decided by somebody: by us, by the agent itself, by a hook of others'; or the question is taken back. Here it is
-//! known which calls have a decision, so that each is kept once, by whoever took it.
+//! Tracks who decided each call: we, the agent itself, or a hook of others, unless the request was withdrawn. Each
+//! decision is recorded once.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,13 +12,13 @@ use tapline_session::{Step, What};
 use crate::answers::holds;
 use crate::settled::{Settled, SettledBy};
 
-/// So many calls are kept that have no answer.
+/// How many open calls are kept.
 const KEPT: usize = 16_384;
 
-/// What the agent asks is about a call.
+/// The call that a request of the agent is about.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Question {
-    /// It asks whether the call may run, and not something else.
+    /// Whether the request asks if the call may run.
     decides: bool,
     pub(super) tool: String,
     pub(super) call: Option<String>,
@@ -26,7 +26,7 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// What a request is about, if it is about a call.
+    /// Returns the call that a request is about, if any.
     pub(super) fn of(request: &Request) -> Option<Self> {
         match request {
             Request::CanUseTool(request) => Some(Self {
@@ -51,9 +51,9 @@ impl Question {
 
 #[derive(Default)]
 pub(super) struct Calls {
-    /// Whether anybody here decides anything.
+    /// Whether decisions are made here at all.
     are_kept: bool,
-    /// Calls without an answer: the tool, and its input.
+    /// Calls without a result: the tool and its input.
     open: HashMap<String, (String, Option<Json>)>,
     decided: HashSet<String>,
     withdrawn: HashMap<String, Question>,
@@ -64,7 +64,7 @@ impl Calls {
         Self { are_kept, ..Self::default() }
     }
 
-    /// Finds out which call a question is about, where it does not say.
+    /// Finds the call that a request is about, if it does not say so.
     pub(super) fn find(&self, question: Option<&mut Question>) {
         if let Some(question) = question
             && question.call.is_none()
@@ -76,7 +76,7 @@ impl Calls {
         }
     }
 
-    /// A question was answered here.
+    /// Notes that a request was decided here.
     pub(super) fn decide(&mut self, settled: &Settled) {
         if let Some(call) = settled.tool_use_id.as_ref().filter(|_| self.are_kept) {
             self.decided.insert(call.clone());
@@ -84,7 +84,7 @@ impl Calls {
         }
     }
 
-    /// The agent took a question back: somebody else has answered it, or nobody wants to know any more.
+    /// Notes that the agent withdrew a request: somebody else has answered it, or the answer is no longer needed.
     pub(super) fn withdraw(&mut self, question: Question) {
         let counts = |call: &String| self.are_kept && question.decides && !self.decided.contains(call);
         if let Some(call) = question.call.clone().filter(counts) {
@@ -92,7 +92,7 @@ impl Calls {
         }
     }
 
-    /// What a line says of decisions that were not taken here, and which of our questions somebody else has answered.
+    /// Returns the decisions in a line that were not made here, and which of our requests somebody else has answered.
     pub(super) fn accept(&mut self, record: &Record, steps: &[Step]) -> (Vec<Settled>, Vec<Question>) {
         let (mut settled, mut taken) = (Vec::new(), Vec::new());
         if !self.are_kept {
@@ -121,7 +121,7 @@ impl Calls {
         (settled, taken)
     }
 
-    /// A call has its answer: who decided that it runs, or does not?
+    /// Finds out who decided whether a call ran, from its result.
     fn answered(&mut self, record: &Record, answer: &Answer) -> (Option<Settled>, Option<Question>) {
         let Some(id) = &answer.id else { return (None, None) };
         let Some((tool, _)) = self.open.remove(id) else { return (None, None) };
@@ -132,13 +132,13 @@ impl Calls {
         let meta =
             record.event.as_user().and_then(|user| user.tool_result_meta.iter().find(|meta| meta.id.as_ref() == Some(id)));
         let decision = meta.and_then(|meta| meta.permission_decision.as_ref());
-        // Earlier versions say it in words alone.
+        // Earlier versions say it only in the text.
         let words = answer.is_error && meta.is_none();
         let blocked = words && (answer.text.contains("blocked by hook") || answer.text.contains(" hook error: "));
         let refused = words && answer.text.starts_with("Permission to use ") && answer.text.contains(" denied");
         let by_a_hook = blocked || decision.and_then(|decision| decision.source.as_deref()) == Some("hook");
         let denied = answer.status == CallStatus::Denied || blocked || refused;
-        // One that was wrong in itself was never decided.
+        // An invalid call was never decided.
         let was_wrong = meta.is_some_and(|meta| meta.non_execution_kind.is_some() && meta.permission_decision.is_none())
             || answer.text.starts_with("<tool_use_error>");
         let ran = !denied && !was_wrong && (decision.is_some() || question.is_none() || answer.status == CallStatus::Ok);
@@ -154,14 +154,14 @@ impl Calls {
         (Some(elsewhere(id.clone(), tool, ruling, by, reason)), question.filter(|_| ran))
     }
 
-    /// No more answers come: what was taken back and has none did not run.
+    /// Ends the turn: withdrawn calls without a result did not run.
     pub(super) fn end(&mut self) -> Vec<Settled> {
         let withdrawn = self.withdrawn.drain();
         withdrawn.map(|(id, question)| elsewhere(id, question.tool, Ruling::Deny, SettledBy::Withdrawn, None)).collect()
     }
 }
 
-/// A decision that nobody here took.
+/// Makes a decision that was not made here.
 fn elsewhere(call: String, tool: String, ruling: Ruling, by: SettledBy, reason: Option<String>) -> Settled {
     let (request_id, tool_use_id) = (None, Some(call));
     let (rewritten, remembered) = (false, false);

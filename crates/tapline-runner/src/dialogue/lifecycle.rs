@@ -1,7 +1,7 @@
-//! Turn over or run over: which of our messages a result answers, and whether something may still need the agent's standard
-//! input. Pure: it is told what was sent and what came, and when.
+//! Tracks which of our messages a result answers, and whether anything may still need the agent's standard input. Pure:
+//! it is told what was sent and what arrived, and when.
 //!
-//! What the agents do, as measured: docs/SESSION.md.
+//! docs/SESSION.md describes what the agents were measured to do.
 
 use std::time::Duration;
 
@@ -20,12 +20,12 @@ pub(crate) struct Heard {
     pub(crate) delivered: Vec<(String, Delivery)>,
 }
 
-/// How long what is left open is waited for when no more messages come.
+/// How long to wait once no more messages come.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// For tasks in the background, between two turns.
+    /// For background tasks, between two turns.
     pub(crate) background: Option<Duration>,
-    /// For an agent to say that it is idle.
+    /// For an agent to report that it is idle.
     pub(crate) linger: Duration,
 }
 
@@ -42,11 +42,11 @@ pub(crate) enum Need {
 
 #[derive(Debug, Default)]
 pub(crate) struct Lifecycle {
-    /// Sent, and not over.
+    /// Messages that were sent and are not finished.
     sent: Vec<Sent>,
-    /// The agent says what becomes of each message, so that a result without their uuids is not theirs.
+    /// Whether the agent reports on each message, so that a result without uuids belongs to none of them.
     acknowledges: bool,
-    /// The last turn, for messages that were dealt with in it and are not named.
+    /// The last turn, for messages that it handled without naming them.
     last: Option<Box<Turn>>,
 }
 
@@ -58,16 +58,16 @@ struct Sent {
     after: u64,
 }
 
-/// A task that has ended begins its turn within this.
+/// How soon a task that has ended starts its turn.
 const WAKES_WITHIN: Duration = Duration::from_secs(5);
 
 impl Lifecycle {
-    /// A message was sent.
+    /// Notes that a message was sent.
     pub(crate) fn send(&mut self, uuid: String, activity: &Activity) {
         self.sent.push(Sent { uuid, dealt_with: false, after: activity.turns });
     }
 
-    /// A line came, which made the agent's activity what it is.
+    /// Takes a line. `activity` already includes it.
     pub(crate) fn accept(&mut self, record: &Record, steps: &[Step], activity: &Activity) -> Heard {
         let mut heard = Heard::default();
         let event = &record.event;
@@ -85,7 +85,8 @@ impl Lifecycle {
             if let Some(sent) = self.sent.iter_mut().find(|sent| ended && sent.uuid == *uuid) {
                 sent.dealt_with = true;
             }
-            // Taken back before it had a turn; one whose turn was cut short has a result, which came before.
+            // It was cancelled before it had a turn. A message whose turn was aborted has a result, which came before
+            // this.
             if delivery == Delivery::Cancelled && self.take(std::slice::from_ref(uuid)).contains(uuid) {
                 heard.over.push(Over { messages: vec![uuid.clone()], turn: None });
             }
@@ -109,7 +110,7 @@ impl Lifecycle {
         }
         if event.as_session_state().is_some() {
             let idle = activity.state == Some(State::Idle);
-            // Dealt with, and no result named them: a turn since then was theirs, or they had none.
+            // They were handled, but no result named them: a turn since then was theirs, or they had none.
             for sent in self.sent.extract_if(.., |sent| idle && sent.dealt_with) {
                 let turn = self.last.clone().filter(|_| activity.turns > sent.after);
                 heard.over.push(Over { messages: vec![sent.uuid], turn });
@@ -118,14 +119,14 @@ impl Lifecycle {
         heard
     }
 
-    /// When messages that no result names are over. Versions that name none may have folded one into the turn of another; a
-    /// turn of its own would follow at once.
+    /// Returns when messages that no result names are finished. Versions that name none may have merged one into the
+    /// turn of another; a turn of its own would follow at once.
     pub(crate) fn due(&self, activity: &Activity) -> Option<Instant> {
         let folded = self.sent.iter().any(|sent| sent.after < activity.turns);
         activity.ended.filter(|_| folded && !self.acknowledges && !activity.in_turn).map(|ended| ended + WAKES_WITHIN)
     }
 
-    /// Those that are over by now, with the turn that they were folded into.
+    /// Ends the messages that are finished by now, with the turn that they were merged into.
     pub(crate) fn settle_due(&mut self, activity: &Activity, now: Instant) -> Option<Over> {
         self.due(activity).filter(|due| *due <= now)?;
         let turns = activity.turns;
@@ -133,28 +134,28 @@ impl Lifecycle {
         Some(Over { messages: folded, turn: self.last.clone() })
     }
 
-    /// Whether more may be said of a message.
+    /// Returns whether the agent may still report on a message.
     pub(crate) fn is_open(&self, uuid: &str, delivery: Option<&Delivery>) -> bool {
         let told = matches!(delivery, Some(Delivery::Completed | Delivery::Cancelled));
         self.sent.iter().any(|sent| sent.uuid == uuid) || self.acknowledges && !told
     }
 
-    /// Takes those of these messages that are not over.
+    /// Takes those of these messages that are not finished.
     fn take(&mut self, uuids: &[String]) -> Vec<String> {
         let taken = self.sent.extract_if(.., |sent| uuids.contains(&sent.uuid));
         taken.map(|sent| sent.uuid).collect()
     }
 
-    /// Whether a message waits for its turn, or has it.
+    /// Returns whether a message waits for its turn or has it.
     pub(crate) fn has_sent(&self) -> bool {
         !self.sent.is_empty()
     }
 
-    /// Whether the agent's input may be closed, when it was wanted so at this time: tasks in the background are waited for from then on,
-    /// or from the last turn; so is an agent that has not said that it is idle.
+    /// Returns whether the agent's input may be closed, if that was requested at this time. Background tasks, and an
+    /// agent that has not reported idle, are waited for from then on, or from the last turn.
     pub(crate) fn need(&self, activity: &Activity, patience: Patience, since: Instant) -> Need {
         let Patience { background: ceiling, linger } = patience;
-        // A time that no clock can tell never comes.
+        // A time beyond the range of the clock never comes.
         let until = |wait: Duration| activity.ended.unwrap_or(since).max(since).checked_add(wait);
         let after = |wait: Duration| until(wait).map_or(Need::Open, Need::Until);
         if !self.sent.is_empty() || activity.in_turn {
@@ -187,7 +188,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// A stream as it is told, a second a line.
+    /// A stream with one line per second.
     struct Script {
         lifecycle: Lifecycle,
         activity: Activity,
@@ -212,7 +213,7 @@ mod tests {
             self.lifecycle.send(uuid.to_owned(), &self.activity);
         }
 
-        /// Whose turns are over with this line, and whether they had one.
+        /// Takes a line, and returns the messages that it finishes and whether they had a turn.
         fn tell(&mut self, line: &str) -> Vec<(String, bool)> {
             self.now += SECOND;
             let records = self.decoder.push(format!("{line}\n").as_bytes());
@@ -225,7 +226,7 @@ mod tests {
             over.into_iter().map(|over| (over.messages.join("+"), over.turn.is_some())).collect()
         }
 
-        /// Whether the input is needed: until which second, for ever (`None`), or not (0).
+        /// Returns until which second the input is needed: `None` for ever, 0 for not at all.
         fn needed(&self) -> Option<u64> {
             let patience = Patience { background: Some(600 * SECOND), linger: 30 * SECOND };
             match self.lifecycle.need(&self.activity, patience, self.zero) {
@@ -279,7 +280,7 @@ mod tests {
         told.tell(&command("a", "started"));
         assert_eq!(told.tell(&result("\"a\"")), over("a"));
         assert_eq!(told.needed(), None, "two are queued");
-        // One that is folded into a turn is completed before its result.
+        // A message that is merged into a turn is completed before its result.
         assert_eq!(told.tell(&command("c", "completed")), []);
         assert_eq!(told.tell(&result("\"b\",\"c\"")), over("b+c"));
     }
@@ -313,7 +314,7 @@ mod tests {
         let folded = told.lifecycle.settle_due(&told.activity, due).unwrap();
         assert_eq!((folded.messages, folded.turn.is_some()), (vec!["b".to_owned()], true));
         assert_eq!(told.needed(), Some(0));
-        // One that has a turn of its own has begun it by then.
+        // A message with its own turn has begun it by then.
         told.send("c");
         assert_eq!(told.lifecycle.due(&told.activity), None, "it was sent after the last turn");
     }

@@ -1,4 +1,4 @@
-//! What a dialogue says, as something to read: the feeder of the agent's input takes it like any other source.
+//! Makes a dialogue readable, so that the agent's input is fed from it like from any other source.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-/// Whole lines, one behind the other.
+/// Whole lines, one after the other.
 #[derive(Debug)]
 pub(crate) struct Lines {
     coming: UnboundedReceiver<Vec<u8>>,

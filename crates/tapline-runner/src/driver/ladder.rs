@@ -1,23 +1,23 @@
-//! Where a run stands on the stop ladder: stdin closed or SIGINT → grace → SIGTERM to every descendant → grace → SIGKILL to
-//! every descendant, again and again until none is left. Pure.
+//! The position of a run on the stop ladder: stdin closed or SIGINT → grace → SIGTERM to every descendant → grace →
+//! SIGKILL to every descendant, repeated until none is left. Pure.
 
 use std::time::Duration;
 
 use tapline_protocol::StopReason;
 use tokio::time::Instant;
 
-/// How often it is looked whether something of a run is left.
+/// How often to check whether something of a run is left.
 pub(super) const LOOK: Duration = Duration::from_millis(50);
 
-/// What SIGKILL has not ended after this long waits for a disk or the network, and nobody can end it.
+/// A process that still exists this long after SIGKILL waits for a disk or the network, and cannot be ended.
 const STUCK: Duration = Duration::from_secs(10);
 
-/// How far a run has been told to stop.
+/// How far a run has been stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rung {
     /// Not at all.
     Running,
-    /// By the end of its input, or SIGINT.
+    /// By closing its input, or by SIGINT.
     Asked,
     /// By SIGTERM.
     Terminated,
@@ -25,7 +25,7 @@ pub(super) enum Rung {
     Killed,
 }
 
-/// Where a run stands on the ladder.
+/// The position of a run on the ladder.
 #[derive(Debug)]
 pub(super) struct Ladder {
     grace: Duration,
@@ -33,7 +33,7 @@ pub(super) struct Ladder {
     pub(super) reason: Option<StopReason>,
     /// When the next rung is due.
     pub(super) until: Option<Instant>,
-    /// When SIGKILL was sent first.
+    /// When SIGKILL was first sent.
     killed_at: Option<Instant>,
     stopped_at: Option<Instant>,
 }
@@ -43,17 +43,17 @@ impl Ladder {
         Self { grace, rung: Rung::Running, reason: None, until: None, killed_at: None, stopped_at: None }
     }
 
-    /// Why the run was told to stop, if it was.
+    /// Returns why the run is being stopped, if it is.
     pub(super) fn reason(&self) -> Option<StopReason> {
         self.reason
     }
 
-    /// How long each rung lasts.
+    /// Returns how long each rung lasts.
     pub(super) fn grace(&self) -> Duration {
         self.grace
     }
 
-    /// When the run was first told to stop.
+    /// Returns when stopping began.
     pub(super) fn stopped_at(&self) -> Option<Instant> {
         self.stopped_at
     }
@@ -68,7 +68,7 @@ impl Ladder {
         self.until = Instant::now().checked_add(wait);
     }
 
-    /// SIGKILL was sent long ago: whoever is left cannot be ended.
+    /// Returns whether SIGKILL was sent long ago, so what is left cannot be ended.
     pub(super) fn is_stuck(&self, now: Instant) -> bool {
         self.killed_at.is_some_and(|at| now > at + STUCK)
     }

@@ -1,10 +1,10 @@
-//! One of the agent's streams, read until its end into a buffer that grows with what comes.
+//! One of the agent's streams, read to its end into a buffer that grows with the output.
 
 use tokio::io::AsyncReadExt as _;
 
 use crate::transport::Source;
 
-/// Reading starts with a buffer of this size, which grows while it is filled.
+/// The smallest and the largest size of the buffer.
 const BUFFER: (usize, usize) = (8 << 10, 256 << 10);
 
 pub(super) struct Pipe<R> {
@@ -17,7 +17,7 @@ impl<R: Source> Pipe<R> {
         Self { reader, buffer: Vec::new() }
     }
 
-    /// Whether nothing is there to be read.
+    /// Returns whether there is nothing to read now.
     pub(super) fn is_drained(&self) -> bool {
         self.reader.as_ref().is_none_or(Source::is_drained)
     }
@@ -30,7 +30,7 @@ impl<R: Source> Pipe<R> {
         self.reader = None;
     }
 
-    /// Reads on, and says how much: nothing at the end, after which it is closed.
+    /// Reads on, and returns how many bytes. At the end it returns 0 and closes the stream.
     pub(super) async fn read(&mut self) -> usize {
         let Some(reader) = &mut self.reader else { return 0 };
         if self.buffer.is_empty() {
@@ -44,12 +44,12 @@ impl<R: Source> Pipe<R> {
         count
     }
 
-    /// Lends what was read.
+    /// Lends out the bytes that were read.
     pub(super) fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.buffer)
     }
 
-    /// Takes the buffer back; one that was full grows.
+    /// Takes the buffer back. A full buffer grows.
     pub(super) fn give_back(&mut self, mut buffer: Vec<u8>, count: usize) {
         if count == buffer.len() && count < BUFFER.1 {
             buffer.resize(count * 2, 0);

@@ -1,5 +1,5 @@
-//! What the driver takes in: the agent's streams, first into the recording and then to whoever wants them; what was sent to it;
-//! what was said in a dialogue.
+//! What the driver takes in: the agent's streams, first into the recording and then to the reader; what was sent to the
+//! agent; and the events of a dialogue.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use crate::input::Fed;
 use crate::transport::Transport;
 use crate::update::{Seen, Update};
 
-/// So much of stderr is kept for the verdict and shown; the recording has all of it.
+/// How much of stderr is kept for the verdict and shown. The recording has all of it.
 const STDERR_KEPT: usize = 64 << 10;
-/// So many readings are taken before something that is due is done.
+/// How many reads are made before something that is due.
 const DRAINED: usize = 16;
-/// A piece is usually in the recording within this.
+/// How soon a piece is usually in the recording.
 const AT_ONCE: Duration = Duration::from_millis(20);
 
-/// What was read, and how much.
+/// The stream that was read, and how many bytes.
 enum Read {
     Output(usize),
     Errors(usize),
@@ -32,8 +32,8 @@ impl<T: Transport> Driver<T> {
     pub(super) fn take_fed(&mut self, fed: Fed) {
         let steps = match fed {
             Fed::Sent(bytes, at) => {
-                // In a dialogue most of what is sent begins no turn: requests, answers. And what we say is no sign of the agent's
-                // life.
+                // Most of what a dialogue sends starts no turn: requests and answers. And what we send is not a sign of
+                // life of the agent.
                 if self.dialogue.is_none() {
                     self.clocks.hear(Instant::now());
                     self.activity.sent();
@@ -56,7 +56,7 @@ impl<T: Transport> Driver<T> {
         }
     }
 
-    /// The program said something, or a question of the agent's has its answer.
+    /// Handles an event of the dialogue.
     pub(super) fn speak(&mut self, spoken: Spoken) {
         let Some(dialogue) = &mut self.dialogue else { return };
         let owed = dialogue.is_owed();
@@ -70,7 +70,7 @@ impl<T: Transport> Driver<T> {
         self.after_dialogue();
     }
 
-    /// Keeps and tells what follows from a dialogue; what breaks the rules is stopped at once.
+    /// Records and reports the consequences of an event. If something breaks the rules, the run is stopped at once.
     fn follow(&mut self, outcome: Outcome) {
         for settled in &outcome.settled {
             self.journal.decide(settled);
@@ -83,7 +83,7 @@ impl<T: Transport> Driver<T> {
         }
     }
 
-    /// The agent's input is open as long as something needs it, and no clock runs while it waits for us.
+    /// Closes the agent's input once nothing needs it, and pauses the clocks while the agent waits for us.
     pub(super) fn after_dialogue(&mut self) {
         let Some(dialogue) = &mut self.dialogue else { return };
         let now = Instant::now();
@@ -97,7 +97,7 @@ impl<T: Transport> Driver<T> {
         }
     }
 
-    /// Takes what was read: first into the recording, then to whoever wants it.
+    /// Takes what was read: first into the recording, then to the reader.
     pub(super) fn take(&mut self, stream: Stream, count: usize) {
         let buffer = if stream == Stream::Stdout { self.stdout.take() } else { self.stderr.take() };
         let buffer = Arc::new(buffer);
@@ -113,7 +113,7 @@ impl<T: Transport> Driver<T> {
         }
     }
 
-    /// What was read last is in the recording, or will never be.
+    /// Handles the last piece, which is in the recording or never will be.
     pub(super) fn written(&mut self) {
         if let Some(Writing { stream, buffer, count, .. }) = self.state.writing.take() {
             self.taken(stream, buffer, count);
@@ -132,7 +132,8 @@ impl<T: Transport> Driver<T> {
         if is_output { self.stdout.give_back(buffer, count) } else { self.stderr.give_back(buffer, count) }
     }
 
-    /// When a disk that does not answer is given up: it holds up no run that has ended or is to end.
+    /// Returns when to give up on a disk that does not answer. It must not delay a run that has ended or is being
+    /// stopped.
     pub(super) fn disk_alarm(&self) -> Option<Instant> {
         let writing = self.state.writing.as_ref()?;
         let over = self.ladder.stopped_at().into_iter().chain(self.state.exited_at).min()?;
@@ -147,8 +148,8 @@ impl<T: Transport> Driver<T> {
         }
     }
 
-    /// Takes what is there already, so that nothing that is due keeps it waiting; not for ever, because an agent may talk for
-    /// ever. `true` if nothing is left.
+    /// Reads what is already available, so that nothing that is due delays it. It stops after a while, because an agent
+    /// may write without end. Returns `true` if nothing is left.
     pub(super) async fn drain(&mut self) -> bool {
         for _ in 0..DRAINED {
             if self.state.writing.is_some() {
@@ -207,7 +208,7 @@ impl<T: Transport> Driver<T> {
         let room = STDERR_KEPT - state.stderr_kept.len();
         let kept = &bytes[..bytes.len().min(room)];
         state.stderr_kept.extend_from_slice(kept);
-        // Whole lines are shown, and at the end what is left.
+        // Whole lines are shown, and at the end the rest.
         let behind = &state.stderr_kept[state.stderr_shown..];
         let full = state.stderr_kept.len() == STDERR_KEPT;
         let end = if bytes.is_empty() || full {
@@ -236,7 +237,7 @@ impl<T: Transport> Driver<T> {
     }
 }
 
-/// Waits until what is being written is; for ever where nothing is.
+/// Waits until the piece is written, or for ever if there is none.
 pub(super) async fn ended(writing: &mut Option<Writing>) {
     match writing {
         Some(writing) => drop((&mut writing.written).await),

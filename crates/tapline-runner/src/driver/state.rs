@@ -1,4 +1,4 @@
-//! What the driver of a run knows and holds, and what every part of it does: telling, closing the input, killing.
+//! The state of a run's driver, and what all parts of it do: report, close the input, kill.
 
 use std::process::ExitStatus;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::stopper::Order;
 use crate::transport::{Streams, Transport};
 use crate::update::Update;
 
-/// So much of a dialogue may wait to be taken; then the agent waits.
+/// How many bytes of a dialogue may wait to be read. Then the agent waits.
 const KEPT_FOR_LATER: usize = 64 << 20;
 
 /// The task that drives a run.
@@ -33,7 +33,7 @@ pub(crate) struct Driver<T: Transport> {
     pub(super) stdout: Pipe<T::Output>,
     pub(super) stderr: Pipe<T::Errors>,
     pub(super) feeder: Option<JoinHandle<()>>,
-    /// Its input is a conversation, which ends when its input ends.
+    /// Whether the input is a conversation, which ends with its input.
     pub(super) converses: bool,
     pub(super) fed: mpsc::UnboundedReceiver<Fed>,
     pub(super) wires: Wires,
@@ -42,13 +42,13 @@ pub(crate) struct Driver<T: Transport> {
     pub(super) ladder: Ladder,
     pub(super) decoder: Decoder,
     pub(super) fold: Fold,
-    /// What is sent to the agent is part of the conversation.
+    /// What is sent to the agent, as part of the conversation.
     pub(super) host: Host,
     pub(super) journal: Journal,
     pub(super) redactor: Redactor,
-    /// The same for stderr, line by line.
+    /// Redacts stderr, line by line.
     pub(super) error_lines: StreamRedactor,
-    /// What is said the other way, where something is.
+    /// The dialogue, if there is one.
     pub(super) dialogue: Option<Dialogue>,
     pub(super) ending: Ending,
     pub(super) epoch: Epoch,
@@ -58,30 +58,31 @@ pub(crate) struct Driver<T: Transport> {
 /// What has happened so far.
 #[derive(Default)]
 pub(super) struct State {
-    /// The agent has ended, whether its status could be had or not.
+    /// Whether the agent has ended, even if its status is not known.
     pub(super) exited: bool,
     pub(super) exit: Option<ExitStatus>,
     pub(super) exited_at: Option<Instant>,
     pub(super) last_read: Option<Instant>,
-    /// When the agent's last output came.
+    /// When the agent's last output arrived.
     pub(super) last_output: Option<Instant>,
-    /// Read, but not handed over yet, and how much that is.
+    /// Updates that were not passed on yet, and their size.
     pub(super) pending: Vec<Update>,
     pub(super) pending_bytes: usize,
     pub(super) stderr_kept: Vec<u8>,
     pub(super) stderr_shown: usize,
-    /// Nobody wants updates any more.
+    /// Whether nobody wants updates any more.
     pub(super) abandoned: bool,
-    /// Everything that was started is gone.
+    /// Whether every process of the run is gone.
     pub(super) swept: bool,
-    /// How many processes are left that cannot be ended: told once.
+    /// How many processes are left that cannot be ended. Reported once.
     pub(super) left: Option<usize>,
     pub(super) look_at: Option<Instant>,
-    /// What was read last, until it is in the recording.
+    /// The last piece, until it is in the recording.
     pub(super) writing: Option<Writing>,
 }
 
-/// A piece on its way into the recording. Nothing more is read meanwhile, so that a slow disk delays the agent, and no clock.
+/// A piece on its way into the recording. Nothing more is read until then, so a slow disk delays the agent, but no
+/// clock.
 pub(super) struct Writing {
     pub(super) stream: Stream,
     pub(super) buffer: Arc<Vec<u8>>,
@@ -90,16 +91,16 @@ pub(super) struct Writing {
     pub(super) written: JoinHandle<()>,
 }
 
-/// The driver's ends of what ties it to its caller.
+/// The driver's ends of the channels to its caller.
 pub(crate) struct Wires {
     pub(crate) orders: mpsc::UnboundedReceiver<Order>,
     pub(crate) updates: mpsc::Sender<Vec<Update>>,
-    /// Told when all is over: why it was stopped, if it was.
+    /// Set at the end: why the run was stopped, if it was.
     pub(crate) over: watch::Sender<Option<StopReason>>,
 }
 
 impl<T: Transport> Driver<T> {
-    /// Takes over an agent, whom `dialogue` speaks with, if anybody does.
+    /// Creates the driver of an agent, with a dialogue if there is one.
     pub(crate) fn new(
         mut transport: T,
         agent: &mut Agent,
@@ -137,9 +138,9 @@ impl<T: Transport> Driver<T> {
         }
     }
 
-    /// Whether what the agent writes can be taken.
+    /// Returns whether the agent's output may be read.
     pub(super) fn may_read(&self) -> bool {
-        // In a dialogue the answers to our own requests come among what somebody else has yet to take.
+        // In a dialogue, the answers to our own requests come among output that somebody else has yet to read.
         let room = if self.dialogue.is_some() { KEPT_FOR_LATER } else { 1 };
         self.state.pending_bytes < room || self.state.abandoned
     }
@@ -157,7 +158,7 @@ impl<T: Transport> Driver<T> {
         }
     }
 
-    /// What may not run runs: everything is killed at once.
+    /// Kills everything at once, because something runs that may not.
     pub(super) fn kill(&mut self, why: String) {
         if self.ending.violated.is_none() {
             self.tell(Update::Trouble(why.clone()));
@@ -173,14 +174,14 @@ impl<T: Transport> Driver<T> {
         self.ladder.until = Some(Instant::now());
     }
 
-    /// Nobody takes updates any more.
+    /// Stops passing on updates.
     pub(super) fn give_up_updates(&mut self) {
         self.state.abandoned = true;
         self.state.pending.clear();
         self.state.pending_bytes = 0;
     }
 
-    /// Closes the agent's input, and says whether it was open.
+    /// Closes the agent's input. Returns whether it was open.
     pub(super) fn close_input(&mut self) -> bool {
         let was_open = self.feeder.as_ref().is_some_and(|feeder| !feeder.is_finished());
         if let Some(feeder) = self.feeder.take() {

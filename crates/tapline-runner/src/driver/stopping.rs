@@ -1,5 +1,5 @@
-//! What the driver does when something is due or the run is to stop: it climbs the stop ladder, and sweeps away what outlives
-//! the agent by the same ladder.
+//! What the driver does when something is due or the run must stop: it climbs the stop ladder, and uses the same ladder
+//! for processes that outlive the agent.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use crate::transport::Transport;
 use crate::tree::{Left, StopSignal};
 use crate::update::Update;
 
-/// A pipe that is still held when everybody who could be found is dead is given up after this.
+/// How long to wait for a pipe that is still open after every process that could be found is dead.
 const GIVE_UP: Duration = Duration::from_secs(2);
-/// What a stopped run said is waited to be taken for this long, then the run is over.
+/// How long the output of a stopped run waits to be read. Then the run is over.
 pub(super) const NOT_TAKEN: Duration = Duration::from_secs(3);
 
-/// Why a run was stopped, for its recording.
+/// Returns why a run was stopped, for its recording.
 pub(super) fn stop_of(reason: StopReason, limits: &Limits) -> Stop {
     let limit = match reason {
         StopReason::Timeout => limits.timeout,
@@ -33,7 +33,7 @@ pub(super) fn stop_of(reason: StopReason, limits: &Limits) -> Stop {
 }
 
 impl<T: Transport> Driver<T> {
-    /// When something is due next.
+    /// Returns when something is due next.
     pub(super) fn next_alarm(&self) -> Option<Instant> {
         let disk = self.disk_alarm();
         if self.state.exited {
@@ -51,7 +51,7 @@ impl<T: Transport> Driver<T> {
         if self.disk_alarm().is_some_and(|at| at <= Instant::now()) {
             self.give_up_disk();
         }
-        // An agent that talks all the time stops no clock, and no clock keeps it from being heard.
+        // Read first, so that an agent that writes without end stops no clock, and no clock cuts off its output.
         self.drain().await;
         let now = Instant::now();
         if self.state.exited {
@@ -60,7 +60,7 @@ impl<T: Transport> Driver<T> {
         if self.ladder.until.is_some_and(|until| until <= now) {
             self.next_rung().await;
             if self.ladder.is_stuck(now) {
-                // The agent itself cannot be ended. It is for the system to do so, one day.
+                // The agent itself cannot be ended. That is left to the system.
                 self.state.left = Some(1);
                 self.tell(Update::Left(1));
                 self.state.exited = true;
@@ -78,7 +78,7 @@ impl<T: Transport> Driver<T> {
         }
     }
 
-    /// A program or person tells the run to stop; told again, at once.
+    /// Stops the run on a request from a program or person. A second request kills it at once.
     pub(super) async fn obey(&mut self, order: Order) {
         let reason = match order {
             Order::Stop(reason) => reason,
@@ -93,19 +93,19 @@ impl<T: Transport> Driver<T> {
         };
         let hurries = matches!(reason, StopReason::Interrupted | StopReason::Terminated);
         if self.state.exited {
-            // It has ended as it ended: only what it left behind can be hurried.
+            // The agent has ended. Only what it left behind can be killed sooner.
             if hurries {
                 self.signal(StopSignal::Kill).await;
             }
         } else if self.ladder.reason.is_none() {
             self.stop(reason).await;
         } else if hurries {
-            // Whoever stopped it first: a person does not want to wait.
+            // Whatever stopped the run first, a person does not want to wait.
             self.signal(StopSignal::Kill).await;
         }
     }
 
-    /// Nobody is there any more who could want the run: everything is killed at once.
+    /// Kills everything at once, because nobody wants the run any more.
     pub(super) fn abandon(&mut self) {
         self.give_up_updates();
         self.ladder.reason.get_or_insert(StopReason::Stopped);
@@ -122,7 +122,7 @@ impl<T: Transport> Driver<T> {
             self.transport.interrupt();
             self.ladder.climb(Rung::Asked);
         } else if was_open && self.converses && !reason.is_interrupt() {
-            // The end of a conversation is what its agent waits for. Half a prompt is none.
+            // An agent in a conversation waits for the end of its input. Half a prompt would not be that.
             self.ladder.climb(Rung::Asked);
         } else {
             self.signal(StopSignal::Terminate).await;
@@ -136,13 +136,13 @@ impl<T: Transport> Driver<T> {
         };
     }
 
-    /// Signals everything that is left, and says what that was.
+    /// Signals everything that is left, and returns what that was.
     async fn signal(&mut self, signal: StopSignal) -> Left {
         self.ladder.climb(if signal == StopSignal::Kill { Rung::Killed } else { Rung::Terminated });
         self.transport.signal(signal).await
     }
 
-    /// The agent has ended: nothing that it started stays.
+    /// Removes what the agent left running after its end.
     async fn sweep(&mut self, now: Instant) {
         self.state.look_at = Some(now + LOOK);
         let due = self.ladder.until.is_none_or(|until| until <= now);
@@ -162,14 +162,14 @@ impl<T: Transport> Driver<T> {
         }
     }
 
-    /// Everybody who carries the mark is gone, and a pipe is still held. It is for the reader of the updates to read what is
-    /// in it; only who could be read and says nothing is given up, and whoever talks on after a run was stopped.
+    /// Handles a pipe that is still open after every marked process is gone. Its content is read first. It is given up
+    /// if it is readable and stays silent, or if the run was stopped.
     async fn give_up_pipes(&mut self, now: Instant) {
         let ended = self.state.exited_at.unwrap_or(now);
         let stopped = self.ladder.reason.is_some();
         let since = if stopped { ended } else { self.state.last_read.unwrap_or(ended).max(ended) };
         if stopped && !self.state.pending.is_empty() && now > since + NOT_TAKEN {
-            // A run that was stopped ends, also where nobody takes what it said.
+            // A stopped run ends, even if nobody reads its output.
             self.give_up_updates();
         }
         if !self.drain().await || !self.state.pending.is_empty() || now < since + LOOK {

@@ -1,5 +1,5 @@
-//! Claude Code. Every value is in the `--flag=value` form, so that none can be taken for a flag and no variadic
-//! flag can swallow another; the prompt goes by standard input.
+//! Claude Code. Every value is passed as `--flag=value`, so that none can be mistaken for a flag and no variadic flag
+//! can take another. The prompt goes to standard input.
 
 use std::ffi::OsString;
 
@@ -14,9 +14,9 @@ pub(super) const HARNESS: Harness = Harness {
     package: "@anthropic-ai/claude-code",
     sets: &["CLAUDECODE"],
     dialogue: &[
-        // It says when it is idle: the one sign that nothing more comes.
+        // Makes it report when it is idle, the only sign that nothing more comes.
         ("CLAUDE_CODE_SDK_READS_SESSION_STATE", Some("1")),
-        // With it there are no hooks, and nobody would hold the rules against what is not asked.
+        // With it there are no hooks, so the rules could not be checked for calls that need no permission.
         ("CLAUDE_CODE_SIMPLE", None),
     ],
     no_background_tasks: Some("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"),
@@ -24,7 +24,7 @@ pub(super) const HARNESS: Harness = Harness {
     invocation,
 };
 
-/// What tapline sets itself, or what takes the stream away: not to be given behind `--`.
+/// Flags that tapline sets itself, or that would break the stream. They may not be given after `--`.
 const RESERVED: &[(&str, &str)] = &[
     ("--output-format", "tapline reads stream-json"),
     ("--bg", "the agent would run in the background, where tapline cannot read its stream"),
@@ -121,7 +121,7 @@ fn arguments(options: &Options, messages: bool) -> Result<Vec<OsString>, StartEr
     Ok(args)
 }
 
-/// What makes it ask here.
+/// Adds the arguments that make the agent ask here.
 fn answering(wanted: &Wanted<'_>, args: &mut Vec<OsString>) -> Result<(), StartError> {
     let options = wanted.options;
     if wanted.rules {
@@ -130,7 +130,7 @@ fn answering(wanted: &Wanted<'_>, args: &mut Vec<OsString>) -> Result<(), StartE
             let why = "it could remove the hook of the permission rules; put it into one of the agent's settings files";
             return Err(Refusal::argument("--settings", why).into());
         }
-        // A setting of this name would do so, too.
+        // A setting with this name would have the same effect.
         args.push(r#"--settings={"env":{"CLAUDE_CODE_SIMPLE":""}}"#.into());
         let elsewhere = ["--permission-prompt-tool", "--permission-prompts", "--dangerously-skip-permissions", "--bare"];
         let why = "the agent would not ask for permission; leave it out, or the permission rules";

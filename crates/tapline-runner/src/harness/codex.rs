@@ -1,5 +1,5 @@
-//! Codex. The prompt goes by standard input, asked for with `-`; the caller's own arguments stand first, so that none of
-//! them can swallow what follows.
+//! Codex. The prompt goes to standard input, which `-` requests. The caller's own arguments come first, so that none of
+//! them can take what follows.
 
 use std::ffi::OsString;
 

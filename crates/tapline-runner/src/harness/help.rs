@@ -1,4 +1,4 @@
-//! What a program can do, by its own help: a flag that it does not know would end it.
+//! Finds out what a program can do from its own help, because an unknown flag would end it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,13 +8,13 @@ use std::time::{Duration, SystemTime};
 
 use crate::environment::Variables;
 
-/// It says what it can do quickly, or it is not asked.
+/// How long the program may take to print its help.
 const SAYS_WITHIN: Duration = Duration::from_secs(10);
 
-/// A program as it is now, and a flag.
+/// A program with its modification time, and a flag.
 type Question = (PathBuf, Option<SystemTime>, &'static str);
 
-/// Whether a program's help names this flag.
+/// Returns whether a program's help mentions this flag.
 pub(crate) async fn names(program: &Path, environment: &Variables, flag: &'static str) -> bool {
     static KNOWN: Mutex<BTreeMap<Question, bool>> = Mutex::new(BTreeMap::new());
     let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! What every agent's file here says of its agent, and what it makes of a run: arguments.
+//! What every agent's file provides, and what it makes of a run: arguments.
 
 use std::ffi::OsString;
 
@@ -6,50 +6,51 @@ use crate::error::StartError;
 use crate::schema::SchemaFile;
 use crate::spec::Options;
 
-/// What must be known of an agent to start it.
+/// What must be known about an agent to start it.
 pub(crate) struct Harness {
     /// The environment variable that names its program.
     pub(crate) bin_variable: &'static str,
-    /// The npm package that brings it.
+    /// The npm package.
     pub(crate) package: &'static str,
-    /// Variables that it sets for what it starts: another agent would take itself for a part of the first.
+    /// Variables that it sets for the processes that it starts. With them, another agent would take itself for a part
+    /// of the first.
     pub(crate) sets: &'static [&'static str],
-    /// What a dialogue needs in its environment: variables to set, or without a value, to remove.
+    /// Variables that a dialogue needs: to set, or without a value, to remove.
     pub(crate) dialogue: &'static [(&'static str, Option<&'static str>)],
-    /// The variable that tells it, if it is `1`, to run no background tasks.
+    /// The variable that, set to `1`, tells it to run no background tasks.
     pub(crate) no_background_tasks: Option<&'static str>,
-    /// The flag that makes it tell when a hook begins and what it answered.
+    /// The flag that makes it report when a hook begins and what it answered.
     pub(crate) tell_of_hooks: Option<&'static str>,
-    /// What its program is to be started with, or why it cannot be.
+    /// Returns how to start its program, or why it cannot be started.
     pub(crate) invocation: fn(&Wanted<'_>) -> Result<Invocation, StartError>,
 }
 
-/// What is wanted of an agent's command line.
+/// The requirements for an agent's command line.
 #[derive(Debug)]
 pub(crate) struct Wanted<'a> {
     pub(crate) options: &'a Options,
-    /// The caller's own messages are passed on to it.
+    /// Whether the caller's own messages are passed on.
     pub(crate) messages: bool,
-    /// It is spoken to while it works, or somebody answers its questions.
+    /// Whether messages are sent while it works, or its requests are answered.
     pub(crate) dialogue: bool,
-    /// Permission rules hold for its calls.
+    /// Whether permission rules apply to its calls.
     pub(crate) rules: bool,
-    /// Its permission questions are answered.
+    /// Whether its permission requests are answered.
     pub(crate) asks: bool,
     /// This program's MCP servers, as a configuration.
     pub(crate) servers: Option<String>,
 }
 
-/// What a program is started with.
+/// How a program is started.
 #[derive(Debug, Default)]
 pub(crate) struct Invocation {
-    /// Its arguments.
+    /// The arguments.
     pub(crate) args: Vec<OsString>,
-    /// The schema's file, which lives as long as the run.
+    /// The file of the schema, which exists as long as the run.
     pub(crate) _schema: Option<SchemaFile>,
 }
 
-/// The flag of an argument: what stands before its value.
+/// Returns the flag of an argument: the part before its value.
 pub(super) fn flag_of(arg: &str) -> &str {
     arg.split('=').next().unwrap_or(arg)
 }

@@ -1,4 +1,4 @@
-//! The clocks, as the driver keeps them.
+//! The clocks in the driver.
 
 use tapline_session::{Category, Outcome};
 use tokio::time::sleep;
@@ -104,7 +104,7 @@ async fn while_more_messages_may_come_nothing_is_over() {
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_does_not_read_stops_no_clock_and_makes_nobody_silent() {
     let (run, peer) = start(agent().timeout(seconds(100)).idle_timeout(seconds(10)));
-    // More readings than wait to be taken.
+    // More reads than may wait to be taken.
     for _ in 0..50 {
         peer.say(ALIVE);
         sleep(seconds(1)).await;

@@ -12,7 +12,7 @@ use crate::answers::{Permission, PermissionQuestion};
 use crate::session::Session;
 use crate::transport::memory::{Peer, Signal};
 
-/// The next request that the agent gets.
+/// Returns the next request that the agent gets.
 async fn request(peer: &mut Peer, subtype: &str) -> Value {
     let line = peer.hear().await.unwrap();
     assert_eq!(line["request"]["subtype"], subtype, "{line}");
@@ -25,7 +25,7 @@ async fn answer(peer: &mut Peer, subtype: &str, payload: Value) {
     peer.say(&json!({"type": "control_response", "response": response}).to_string());
 }
 
-/// A session whose agent has said what it is. Versions that do not say which they are, are asked for no more.
+/// Starts a session whose agent has introduced itself. Versions that do not report their version get no more requests.
 async fn session(agent: Agent) -> (Session, Peer) {
     let mut agent = agent.again();
     agent.converses = true;
@@ -35,7 +35,7 @@ async fn session(agent: Agent) -> (Session, Peer) {
     (begun.await.unwrap().unwrap(), peer)
 }
 
-/// A turn, which the agent ends at once.
+/// Runs a turn that the agent ends at once.
 async fn turn(session: &mut Session, peer: &mut Peer) {
     let turning = session.turn("go");
     assert_eq!(peer.hear().await.unwrap()["message"]["content"], "go");
@@ -70,7 +70,7 @@ async fn a_request_without_an_answer_is_taken_back() {
 #[tokio::test(start_paused = true)]
 async fn requests_between_turns_stop_no_clock() {
     let (mut session, mut peer) = session(agent().idle_timeout(seconds(3))).await;
-    // Nobody has spoken yet: it is right to be silent.
+    // Nobody has sent anything yet, so the agent may be silent.
     sleep(seconds(1000)).await;
     turn(&mut session, &mut peer).await;
     let control = session.control();
@@ -104,7 +104,7 @@ async fn tasks_in_the_background_have_their_time() {
         peer.say(line);
     }
     turning.await.unwrap();
-    // Longer than that: it is not what is counted.
+    // It is longer than that, but this time does not count.
     sleep(seconds(200)).await;
     let since = Instant::now();
     let ended = tokio::spawn(session.finish());
@@ -114,7 +114,7 @@ async fn tasks_in_the_background_have_their_time() {
     assert_eq!(ended.await.unwrap().verdict.outcome, Outcome::Success);
 }
 
-/// What an agent asks before it runs a command.
+/// The request of an agent before it runs a command.
 const MAY_I: &str = r#"{"type":"control_request","request_id":"q","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"ls"},"tool_use_id":"t1"}}"#;
 
 #[tokio::test(start_paused = true)]

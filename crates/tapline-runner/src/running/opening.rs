@@ -1,5 +1,5 @@
-//! How a dialogue begins: the agent is told who answers here, then what it is asked. One that does not talk as it should is
-//! stopped.
+//! How a dialogue begins: the agent is told what is answered here, and then gets its prompt. An agent that does not
+//! follow the protocol is stopped.
 
 use tapline_protocol::control::{GetHooksListing, HooksListing, Initialize, InitializeReply, Request};
 use tokio::sync::oneshot;
@@ -10,19 +10,19 @@ use crate::control::{Control, SessionError};
 use crate::spec::Input;
 use crate::stopper::Stopper;
 
-/// What the agent is told first.
+/// What the agent is sent first.
 #[derive(Debug)]
 pub(super) struct Opening {
     initialize: Initialize,
-    /// With permission rules or questions: whom to tell of hooks that are not ours.
+    /// With permission rules or a callback: where to note hooks of others.
     others: Option<Others>,
     prompt: Option<String>,
-    /// More will be said.
+    /// Whether more messages follow.
     converses: bool,
 }
 
 impl Opening {
-    /// What an agent that is spoken to is told.
+    /// Returns what an agent in a dialogue is sent first.
     pub(super) fn of(agent: &Agent, others: &Others) -> Self {
         let prompt = match &agent.input {
             Input::Prompt(prompt) => Some(String::from_utf8_lossy(prompt).into_owned()),
@@ -36,17 +36,17 @@ impl Opening {
         }
     }
 
-    /// Says it.
+    /// Sends it.
     pub(super) async fn say(self, control: Control, stopper: Stopper, began: oneshot::Sender<InitializeReply>) {
         match control.initialize(self.initialize).await {
             Ok(reply) => {
-                // Versions that do not say which they are do not answer this either.
+                // Versions that do not report their version do not answer this either.
                 if let Some(others) = self.others.filter(|_| reply.version().is_some()) {
                     tokio::spawn(look_for_hooks(control.clone(), others));
                 }
                 let _ = began.send(reply);
             }
-            // How it ended is in its report.
+            // The report says how it ended.
             Err(SessionError::Ended { .. }) => return,
             Err(error) => return stopper.not_talking(error.to_string()),
         }
@@ -59,7 +59,7 @@ impl Opening {
     }
 }
 
-/// Finds out whether hooks of others answer permission questions; it is known long before the first call.
+/// Finds out whether hooks of others answer permission requests. This is known long before the first call.
 async fn look_for_hooks(control: Control, others: Others) {
     let Ok(listing) = control.in_passing().ask::<HooksListing>(Request::GetHooksListing(GetHooksListing {})).await else {
         return;

@@ -1,4 +1,4 @@
-//! Every request that a program can make of an agent, one method each.
+//! Every request that a program can send to an agent, one method each.
 
 #[allow(clippy::wildcard_imports, reason = "every request and its answer stands below")]
 use tapline_protocol::control::*;
@@ -7,7 +7,7 @@ use tapline_protocol::{Json, Nullable};
 use super::Session;
 use crate::control::{Control, SessionError};
 
-/// One row a request: its method, what it takes, what is sent, and what comes back.
+/// One row per request: its method, arguments, request and reply.
 macro_rules! requests {
     ($( $(#[$doc:meta])* $name:ident($($arg:ident: $ty:ty),*) -> $reply:ty = $request:ident { $($fields:tt)* }; )+) => {
         impl Control {
@@ -21,7 +21,7 @@ macro_rules! requests {
             )+
         }
 
-        /// What can be asked of the agent between two turns, or from elsewhere by [`Session::control`].
+        /// Requests to the agent between two turns. To send them from elsewhere, use [`Session::control`].
         impl Session {
             $(
                 $(#[$doc])*
@@ -37,82 +37,83 @@ macro_rules! requests {
 }
 
 requests! {
-    /// Ends the turn that is under way; queued messages keep their turns, and are named. Between two turns it stops the
-    /// sub-agents in the background.
+    /// Ends the current turn. Queued messages keep their turns, and the reply names them. Between two turns it stops
+    /// background sub-agents.
     interrupt() -> InterruptReply = Interrupt { cancel_queued: None };
-    /// The same, and queued messages are taken back.
+    /// Ends the current turn and cancels queued messages.
     interrupt_all() -> InterruptReply = Interrupt { cancel_queued: Some(true) };
-    /// What it may do unasked from now on: `default`, `acceptEdits`, `plan`, …
+    /// Sets what the agent may do without asking from now on: `default`, `acceptEdits`, `plan`, …
     set_permission_mode(mode: impl Into<String>) -> ModeReply = SetPermissionMode { mode: Some(mode.into()) };
-    /// The model from now on.
+    /// Sets the model from now on.
     set_model(model: impl Into<String>) -> ModelReply = SetModel { model: Nullable(Some(model.into())) };
-    /// The default model from now on.
+    /// Switches back to the default model.
     reset_model() -> ModelReply = SetModel { model: Nullable(None) };
-    /// How much it may think; none for the default.
+    /// Sets how much the agent may think. `None` is the default.
     set_max_thinking_tokens(tokens: Option<u64>) -> Done = SetMaxThinkingTokens { max_thinking_tokens: Nullable(tokens), ..Default::default() };
-    /// The session's title.
+    /// Sets the session's title.
     rename_session(title: impl Into<String>) -> Done = RenameSession { title: Some(title.into()), ..Default::default() };
-    /// The session's colour.
+    /// Sets the session's colour.
     set_color(color: impl Into<String>) -> Done = SetColor { color: Some(color.into()) };
-    /// Its MCP servers.
+    /// Returns the agent's MCP servers.
     mcp_status() -> McpStatusReply = McpStatus { live_reply: None };
-    /// What fills its context.
+    /// Returns what fills the agent's context.
     context_usage() -> ContextUsage = GetContextUsage { detail: None };
-    /// What the session has cost, in words.
+    /// Returns what the session has cost, as text.
     session_cost() -> SessionCost = GetSessionCost {};
-    /// The models it can use.
+    /// Returns the models that the agent can use.
     list_models() -> Models = ListModels {};
-    /// What the session has used, and of which limits.
+    /// Returns what the session has used, and how much of its limits.
     usage() -> UsageReply = GetUsage { skip_behaviors: None };
-    /// Its version.
+    /// Returns the agent's version.
     binary_version() -> BinaryVersion = GetBinaryVersion {};
-    /// Files whose names fit, as for an `@` in a prompt.
+    /// Returns files with matching names, as for an `@` in a prompt.
     file_suggestions(query: impl Into<String>) -> FileSuggestionsReply = FileSuggestions { query: Some(query.into()) };
-    /// Puts files back to what they were when this message was sent (needs `CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING=true`).
+    /// Restores files to their state when this message was sent (needs
+    /// `CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING=true`).
     rewind_files(message: impl Into<String>) -> Rewound = RewindFiles { user_message_id: Some(message.into()), dry_run: None };
-    /// Says what that would do.
+    /// Returns what [`rewind_files`](Self::rewind_files) would do.
     rewind_files_dry_run(message: impl Into<String>) -> Rewound = RewindFiles { user_message_id: Some(message.into()), dry_run: Some(true) };
-    /// Takes a queued message back.
+    /// Cancels a queued message.
     cancel_message(message: impl Into<String>) -> CancelReply = CancelAsyncMessage { message_uuid: Some(message.into()) };
-    /// A file as the agent sees it.
+    /// Returns a file as the agent sees it.
     read_file(path: impl Into<String>) -> FileContents = ReadFile { path: Some(path.into()), ..Default::default() };
-    /// Tells it that a file is known as of this time, in milliseconds.
+    /// Tells the agent that it knows a file as of this time, in milliseconds.
     seed_read_state(path: impl Into<String>, mtime: u64) -> Done = SeedReadState { path: Some(path.into()), mtime: Some(mtime.into()) };
-    /// Other MCP servers: an object, each under its name.
+    /// Replaces the MCP servers, given as an object by name.
     mcp_set_servers(servers: impl Into<Json>) -> McpServersSet = McpSetServers { servers: Some(servers.into()) };
-    /// Connects to a server anew.
+    /// Reconnects to an MCP server.
     mcp_reconnect(server: impl Into<String>) -> Done = McpReconnect { server_name: Some(server.into()) };
-    /// Turns a server on or off.
+    /// Turns an MCP server on or off.
     mcp_toggle(server: impl Into<String>, enabled: bool) -> Done = McpToggle { server_name: Some(server.into()), enabled: Some(enabled) };
-    /// Reads a resource of a server's.
+    /// Reads a resource of an MCP server.
     mcp_read_resource(server: impl Into<String>, uri: impl Into<String>) -> McpResource = McpReadResource { server_name: Some(server.into()), uri: Some(uri.into()) };
-    /// Calls a tool of a server's (`mcp__SERVER__TOOL`) without the model.
+    /// Calls a tool of an MCP server (`mcp__SERVER__TOOL`) without the model.
     mcp_call(tool: impl Into<String>, arguments: impl Into<Json>) -> McpCallReply = McpCall { tool: Some(tool.into()), arguments: Some(arguments.into()), ..Default::default() };
-    /// One more folder of the project's.
+    /// Adds a folder to the project.
     register_repo_root(directory: impl Into<String>) -> Done = RegisterRepoRoot { directory: Some(directory.into()), ..Default::default() };
-    /// Reads its plugins anew.
+    /// Reloads the plugins.
     reload_plugins() -> PluginsReloaded = ReloadPlugins { ..Default::default() };
-    /// Reads its skills anew.
+    /// Reloads the skills.
     reload_skills() -> SkillsReloaded = ReloadSkills {};
-    /// Reads its output styles anew.
+    /// Reloads the output styles.
     reload_output_styles() -> OutputStyles = ReloadOutputStyles {};
-    /// Whether somebody watches.
+    /// Sets whether somebody is watching.
     set_has_subscribers(watched: Option<bool>) -> Done = SetHasSubscribers { has_subscribers: Nullable(watched) };
-    /// Stops a task in the background.
+    /// Stops a background task.
     stop_task(task: impl Into<String>) -> Done = StopTask { task_id: Some(task.into()) };
-    /// Sends what runs to the background: the call of this id, or all of it.
+    /// Moves running work to the background: the call with this id, or everything.
     background_tasks(call: Option<String>) -> Done = BackgroundTasks { tool_use_id: call };
-    /// What a command in the background has written.
+    /// Returns the output of a background command.
     task_output(task: impl Into<String>) -> TaskOutput = GetTaskOutput { task_id: Some(task.into()) };
-    /// Settings for this session.
+    /// Applies settings for this session.
     apply_flag_settings(settings: impl Into<Json>) -> Done = ApplyFlagSettings { settings: Some(settings.into()) };
-    /// Its settings, and where they come from.
+    /// Returns the agent's settings and their sources.
     settings() -> Settings = GetSettings {};
-    /// Writes settings: `localSettings` or `userSettings`.
+    /// Writes settings to `localSettings` or `userSettings`.
     update_settings(source: impl Into<String>, settings: impl Into<Json>) -> Done = UpdateSettings { source: Some(source.into()), settings: Some(settings.into()) };
-    /// Its hooks.
+    /// Returns the agent's hooks.
     hooks_listing() -> HooksListing = GetHooksListing {};
-    /// Its permission rules.
+    /// Returns the agent's permission rules.
     permission_rules() -> PermissionRules = ListPermissionRules {};
 }
 
@@ -122,7 +123,7 @@ mod tests {
 
     #[test]
     fn every_request_has_a_method() {
-        // What the agent asks, and what every session begins with.
+        // Requests that the agent sends, and the one that begins every session.
         let not_ours = ["can_use_tool", "hook_callback", "mcp_message", "elicitation", "request_user_dialog", "initialize"];
         for subtype in Request::SUBTYPES.iter().filter(|subtype| !not_ours.contains(subtype)) {
             let upper = |word: &str| word[..1].to_uppercase() + &word[1..];

@@ -1,4 +1,4 @@
-//! What a run is started with: the agent's command, and the recording that says so.
+//! How a run is started: the agent's command, and the recording that describes it.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -16,7 +16,7 @@ use crate::harness::Invocation;
 use crate::marker;
 use crate::spec::Input;
 
-/// The agent's program, as it is started.
+/// Returns the command that starts the agent.
 pub(super) fn command(
     agent: &Agent,
     program: &Path,
@@ -36,11 +36,11 @@ pub(super) fn command(
     command
 }
 
-/// A recording that is being begun.
+/// A recording that is being created.
 type BegunRecording = oneshot::Receiver<Result<Recorder, RecordingError>>;
 
-/// Begins the recording, on another thread: whoever waits for the start may stop waiting, also where the disk does not answer.
-/// Then nothing of the recording stays.
+/// Creates the recording on another thread, so that a caller can stop waiting even if the disk does not answer. Then
+/// nothing of the recording is left.
 pub(super) fn recorder(
     agent: &Agent,
     program: &Path,
@@ -80,7 +80,7 @@ pub(super) fn not_started(kind: Kind, path: PathBuf, error: std::io::Error) -> S
 
     let agent = kind.name();
     match error.kind() {
-        // The program is there: it is what runs it that is not.
+        // The program exists, but what is needed to run it does not.
         NotFound => {
             let error = std::io::Error::new(NotFound, "its interpreter or a library that it needs is missing");
             StartError::NotExecutable { agent, path, error }

@@ -18,7 +18,7 @@ pub(crate) struct ChildTransport {
 }
 
 impl ChildTransport {
-    /// A child that was started with this mark, and its guard.
+    /// Creates the transport of a child that was started with this mark.
     pub(crate) fn new(child: Child, mark: String, guard: Option<Guard>) -> Self {
         let (output, errors) = (child.stdout.as_ref(), child.stderr.as_ref());
         let output = output.map(ChildStdout::as_raw_fd).into_iter();
@@ -48,7 +48,7 @@ impl Transport for ChildTransport {
 
     async fn signal(&mut self, signal: StopSignal) -> Left {
         if signal == StopSignal::Kill {
-            // Whatever can be found or not. Nothing happens if it was waited for already.
+            // Kill the child itself in any case. Nothing happens if it was already waited for.
             let _ = self.child.start_kill();
         }
         self.tree.signal(signal).await

@@ -1,4 +1,5 @@
-//! An agent in memory: a test plays it, in paused time. Its processes are numbers, and it minds the signals that it is told to.
+//! An agent in memory that a test plays in paused time. Its processes are numbers, and it reacts to the signals that
+//! the test chooses.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::pin::Pin;
@@ -14,7 +15,7 @@ use tokio::time::Instant;
 use super::{Killer, Source, Streams, Transport};
 use crate::tree::{Left, StopSignal};
 
-/// A signal, as an agent gets it.
+/// A signal to the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Signal {
     Int = 2,
@@ -22,7 +23,7 @@ pub(crate) enum Signal {
     Kill = 9,
 }
 
-/// What an agent and its processes end by.
+/// Which signals end an agent and its processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Minds {
     Everything,
@@ -30,7 +31,7 @@ pub(crate) enum Minds {
     Nothing,
 }
 
-/// A transport, and the agent at its other end.
+/// Creates a transport and the agent at its other end.
 pub(crate) fn pair() -> (MemoryTransport, Peer) {
     let (input, stdin) = tokio::io::duplex(64 << 10);
     let (stdout, stderr) = (Wire::default(), Wire::default());
@@ -53,7 +54,7 @@ pub(crate) struct MemoryTransport {
     agent: Arc<Agent>,
 }
 
-/// The agent's end. It lives on when this is dropped.
+/// The agent's end. The agent continues when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Peer {
     stdin: tokio::io::Lines<BufReader<DuplexStream>>,
@@ -72,7 +73,7 @@ struct Agent {
 #[derive(Debug)]
 struct State {
     minds: Minds,
-    /// Processes that it has started.
+    /// The number of processes that it has started.
     others: usize,
     signals: Vec<(Signal, Duration)>,
 }
@@ -111,18 +112,18 @@ impl Peer {
         self.agent.stdout.push(line);
     }
 
-    /// Closes its output, and goes on.
+    /// Closes its output, and continues.
     pub(crate) fn close_output(&self) {
         self.agent.stdout.close();
     }
 
-    /// The next line of its input; none once that is closed.
+    /// Returns the next line of its input, or `None` once that is closed.
     pub(crate) async fn hear(&mut self) -> Option<serde_json::Value> {
         let line = self.stdin.next_line().await.unwrap()?;
         Some(serde_json::from_str(&line).unwrap_or(serde_json::Value::String(line)))
     }
 
-    /// Ends, leaving so many processes behind.
+    /// Ends, and leaves this many processes behind.
     pub(crate) fn exit(&self, code: i32, others: usize) {
         self.agent.state.lock().unwrap().others = others;
         self.agent.end(ExitStatus::from_raw(code << 8));
@@ -132,12 +133,12 @@ impl Peer {
         self.agent.state.lock().unwrap().minds = minds;
     }
 
-    /// How long it has been there.
+    /// Returns how long ago it started.
     pub(crate) fn age(&self) -> Duration {
         self.agent.began.elapsed()
     }
 
-    /// The signals that it got, each the first time, and after how long.
+    /// Returns the signals that it got, each the first time, and when.
     pub(crate) fn signals(&self) -> Vec<(Signal, Duration)> {
         let mut signals = self.agent.state.lock().unwrap().signals.clone();
         signals.dedup_by_key(|(signal, _)| *signal);
@@ -193,7 +194,7 @@ impl Killer for Agent {
     }
 }
 
-/// What an agent writes, until it is read.
+/// What an agent has written and nobody has read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wire(Arc<Mutex<Written>>);
 

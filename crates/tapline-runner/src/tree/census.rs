@@ -1,5 +1,5 @@
-//! The processes of a run on Linux. One reading of `/proc` serves every run that asks meanwhile, so that a thousand
-//! runs can end at once; a process is held by its descriptor before it is signalled, so that no number is mistaken.
+//! The processes of a run on Linux. One reading of `/proc` serves every run that asks in the meantime, so a thousand
+//! runs can end at once. A process is held by its descriptor before it is signalled, so no number can be mistaken.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -13,25 +13,25 @@ use super::proc::{Told, holds, listed, read, stat_of};
 use super::search::{Found, Member, Sought, find};
 use super::signal::{Left, StopSignal};
 
-/// What a run has started.
+/// The processes of a run.
 #[derive(Debug)]
 pub(crate) struct Tree {
     mark: String,
     /// The agent's own process, which leads its group.
     leader: Option<Member>,
-    /// The pipes that the agent writes to, as `/proc` names them.
+    /// The pipes that the agent writes to, with their names in `/proc`.
     pipes: Vec<String>,
     /// When the agent started, in the kernel's ticks.
     born: u64,
-    /// Those that carry no mark, and were found by their parents while these lived.
+    /// Processes without a mark that were found through their parents while these lived.
     adopted: Mutex<Vec<Member>>,
     swept: AtomicBool,
 }
 
 enum Request {
-    /// Look for what a run has started.
+    /// Finds the processes of a run.
     Look { sought: Sought, born: u64, reply: oneshot::Sender<Found> },
-    /// Kill all of it, whoever waits.
+    /// Kills all of them, even if nobody waits.
     Kill(Arc<Tree>),
 }
 
@@ -44,7 +44,7 @@ static CENSUS: LazyLock<Option<Mutex<Sender<Request>>>> = LazyLock::new(|| {
 fn serve(queue: &Receiver<Request>) {
     while let Ok(first) = queue.recv() {
         let (mut all, mut replies, mut doomed, mut oldest) = (Vec::new(), Vec::new(), Vec::new(), u64::MAX);
-        // Whoever asked while the last reading went on is served by this one.
+        // Requests that arrived during the last reading are served by this one.
         for request in std::iter::once(first).chain(queue.try_iter()) {
             match request {
                 Request::Look { sought, born, reply } => {
@@ -66,27 +66,27 @@ fn serve(queue: &Receiver<Request>) {
     }
 }
 
-/// Hands a request to the thread that reads `/proc`.
+/// Sends a request to the thread that reads `/proc`.
 fn ask(request: Request) -> bool {
     let send = |census: &Mutex<Sender<Request>>| census.lock().unwrap_or_else(PoisonError::into_inner).send(request).is_ok();
     CENSUS.as_ref().is_some_and(send)
 }
 
-/// How many runs are under way in this process.
+/// How many runs this process has.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
-/// So many can be killed one by one while somebody waits.
+/// How many can be killed one by one while somebody waits.
 const FEW: usize = 32;
-/// A kernel that does not answer is not waited for.
+/// How long to wait for the kernel.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Whether everything that an agent starts can be found and held on this system.
+/// Returns whether every process that an agent starts can be found and held on this system.
 pub(crate) fn reaches_all() -> bool {
     read(getpid().as_raw_nonzero().get(), "environ", &mut Vec::new()) == Told::All
         && pidfd_open(getpid(), PidfdFlags::empty()).is_ok()
 }
 
 impl Tree {
-    /// What will be started with this mark, by this process, writing to these descriptors.
+    /// Creates the tree of processes that this leader starts with this mark, and that write to these pipes.
     pub(crate) fn new(mark: String, leader: Option<u32>, pipes: &[i32]) -> Self {
         LIVE.fetch_add(1, Ordering::Relaxed);
         let leader = leader.and_then(|pid| Member::open(pid.cast_signed()));
@@ -97,12 +97,12 @@ impl Tree {
         Self { mark, leader, pipes, born, adopted: Mutex::default(), swept: AtomicBool::new(false) }
     }
 
-    /// What was started with this mark, by whomever.
+    /// Creates the tree of processes with this mark, whoever started them.
     pub(crate) fn of_mark(mark: String) -> Self {
         Self::new(mark, None, &[])
     }
 
-    /// Whether everything is known to be gone.
+    /// Returns whether everything is known to be gone.
     pub(crate) fn is_swept(&self) -> bool {
         self.swept.load(Ordering::Acquire)
     }
@@ -111,29 +111,29 @@ impl Tree {
         self.swept.store(true, Ordering::Release);
     }
 
-    /// Interrupts the agent as a terminal would: its process group. Only while the agent has not been waited for.
+    /// Interrupts the agent's process group, as a terminal would. Call it only while the agent has not been waited for.
     pub(crate) fn interrupt(&self) {
         if let Some(leader) = self.leader.as_ref().and_then(|leader| Pid::from_raw(leader.pid)) {
             let _ = kill_process_group(leader, Signal::INT);
         }
     }
 
-    /// Signals everything that is left, and says what that was.
+    /// Signals everything that is left, and returns what that was.
     pub(crate) async fn signal(&self, signal: StopSignal) -> Left {
         self.signal_found(&self.found(signal == StopSignal::Kill).await, signal)
     }
 
-    /// What is left.
+    /// Returns what is left.
     pub(crate) async fn left(&self) -> Left {
         self.count(&self.found(false).await)
     }
 
-    /// The same, now.
+    /// Returns what is left, without async.
     pub(crate) fn left_now(&self) -> Left {
         self.count(&self.found_now(false))
     }
 
-    /// Signals everything that is left, now.
+    /// Signals everything that is left, without async.
     pub(crate) fn signal_now(&self, signal: StopSignal) -> Left {
         self.signal_found(&self.found_now(signal == StopSignal::Kill), signal)
     }
@@ -145,7 +145,7 @@ impl Tree {
         Left { processes: marked + adopted, unclear: found.unclear }
     }
 
-    /// Remembers those that will be found no more when their parents are gone.
+    /// Remembers processes that can no longer be found once their parents are gone.
     fn remember(&self, found: &Found) {
         let mut adopted = self.adopted.lock().unwrap_or_else(PoisonError::into_inner);
         for member in found.members.iter().filter(|member| member.adopted) {
@@ -173,7 +173,8 @@ impl Tree {
         find(&[self.sought(kill)], self.born).pop().unwrap_or_default()
     }
 
-    /// The agent itself is known by its descriptor, whatever its environment says.
+    /// Signals the processes that were found. The agent itself is known by its descriptor, whatever its environment
+    /// says.
     fn signal_found(&self, found: &Found, signal: StopSignal) -> Left {
         let known = |leader: &&Member| found.members.iter().all(|member| member.pid != leader.pid);
         let alive = |leader: &&Member| leader.handle.is_some() && stat_of(leader.pid, &mut Vec::new()).is_some();
@@ -185,8 +186,8 @@ impl Tree {
         Left { processes: signal_all(marked.chain(hidden).chain(adopted), signal), unclear: found.unclear }
     }
 
-    /// Kills whoever still holds a pipe of the agent's, with its environment cleared or not. Who was there before the
-    /// agent was given it, and is not ours.
+    /// Kills processes that still hold a pipe of the agent, even with a cleared environment. A process that existed
+    /// before the agent was given the pipe and is not part of the run.
     pub(crate) fn kill_holders(&self) {
         let mut buffer = Vec::new();
         let mut is_holder =
@@ -197,7 +198,7 @@ impl Tree {
         signal_all(held.iter(), StopSignal::Kill);
     }
 
-    /// Kills everything at once, and says what is left after two seconds of that.
+    /// Kills everything at once, and returns what is left after two seconds.
     pub(crate) fn kill_now(&self) -> Left {
         let until = Instant::now() + Duration::from_secs(2);
         loop {
@@ -209,7 +210,8 @@ impl Tree {
         }
     }
 
-    /// Kills everything at once, for a run that is dropped: before this returns, unless there are very many.
+    /// Kills everything at once, for a run that is dropped. It returns afterwards, unless there are very many
+    /// processes.
     pub(crate) fn kill_dropped(self: &Arc<Self>) {
         if self.is_swept() {
             return;

@@ -1,4 +1,5 @@
-//! The processes of a run where there is no `/proc`: the agent's process group. What leaves the group is not reached.
+//! The processes of a run where there is no `/proc`: the agent's process group. A process that leaves the group is not
+//! found.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +8,7 @@ use super::signal::{Left, StopSignal};
 
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
-/// What a run has started.
+/// The processes of a run.
 #[derive(Debug)]
 pub(crate) struct Tree {
     leader: Option<Pid>,
@@ -15,12 +16,12 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// What will be started by this process.
+    /// Creates the tree of this process.
     pub(crate) fn new(_mark: String, leader: Option<u32>, _pipes: &[i32]) -> Self {
         Self { leader: leader.and_then(|pid| Pid::from_raw(pid.cast_signed())), swept: AtomicBool::new(false) }
     }
 
-    /// Whether everything is known to be gone.
+    /// Returns whether everything is known to be gone.
     pub(crate) fn is_swept(&self) -> bool {
         self.swept.load(Ordering::Acquire)
     }
@@ -36,13 +37,13 @@ impl Tree {
         }
     }
 
-    /// Signals everything that is left, and says how many groups that were.
+    /// Signals everything that is left, and returns how many groups that were.
     #[expect(clippy::unused_async, reason = "as on Linux")]
     pub(crate) async fn signal(&self, signal: StopSignal) -> Left {
         Left { processes: self.signal_group(signal), unclear: false }
     }
 
-    /// A mark alone finds nothing here.
+    /// Creates an empty tree: a mark alone finds nothing here.
     pub(crate) fn of_mark(mark: String) -> Self {
         Self::new(mark, None, &[])
     }
@@ -64,14 +65,14 @@ impl Tree {
         usize::from(self.leader.is_some_and(|leader| kill_process_group(leader, signal.signal()).is_ok()))
     }
 
-    /// How many groups are left.
+    /// Returns how many groups are left.
     #[expect(clippy::unused_async, reason = "as on Linux")]
     pub(crate) async fn left(&self) -> Left {
         let processes = usize::from(self.leader.is_some_and(|leader| test_kill_process_group(leader).is_ok()));
         Left { processes, unclear: false }
     }
 
-    /// Nobody can be found by the pipes they hold here.
+    /// Does nothing: processes cannot be found by their pipes here.
     #[expect(clippy::unused_self, reason = "as on Linux")]
     pub(crate) fn kill_holders(&self) {}
 
@@ -83,7 +84,7 @@ impl Tree {
     }
 }
 
-/// What leaves the process group is not reached.
+/// Returns `false`: processes that leave the process group are not found.
 pub(crate) fn reaches_all() -> bool {
     false
 }

@@ -1,4 +1,4 @@
-//! What the kernel tells of processes under `/proc`: whose mark they carry, whose children they are, what they hold open.
+//! What the kernel says about processes under `/proc`: their marks, their parents, and what they hold open.
 
 use std::collections::HashMap;
 use std::io::Read as _;
@@ -9,60 +9,60 @@ use rustix::process::getpid;
 
 use crate::marker;
 
-/// A process as `/proc` lists it.
+/// A process in the list of `/proc`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Listed {
     pub(super) pid: i32,
-    /// The number of its entry in the list. A later process of the same number has another.
+    /// The number of its entry in the list. A later process with the same pid has a different one.
     pub(super) entry: u64,
 }
 
-/// Every process that the system shows us, but ourselves, the newest first: one that starts another and ends is soon gone.
-/// None if the system shows none.
+/// Lists every process that the system shows except this one, newest first, because one that starts another and ends is
+/// soon gone. Returns `None` if the system shows none.
 pub(super) fn listed() -> Option<Vec<Listed>> {
     let me = getpid().as_raw_nonzero().get();
     let newest = last_started().unwrap_or(i32::MAX);
     let entries = std::fs::read_dir("/proc").ok()?.filter_map(Result::ok);
     let named = |entry: std::fs::DirEntry| Some(Listed { pid: entry.file_name().to_str()?.parse().ok()?, entry: entry.ino() });
     let mut all: Vec<Listed> = entries.filter_map(named).filter(|listed| listed.pid != me).collect();
-    // Numbers start again at the lowest when the highest was given.
+    // After the highest number, they start again at the lowest.
     all.sort_unstable_by_key(|listed| newest.wrapping_sub(listed.pid).cast_unsigned());
     Some(all)
 }
 
-/// The numbers that were given last, the newest first. To read the whole list takes longer than a chain's process lives, where
-/// thousands have ended and nobody waits for them.
+/// Returns the most recent process numbers, newest first. If thousands of processes have ended and nobody has waited
+/// for them, reading the whole list takes longer than a short-lived process exists.
 pub(super) fn newest() -> impl Iterator<Item = i32> {
     let me = getpid().as_raw_nonzero().get();
     let last = last_started().unwrap_or(0);
     (0..NEWEST).map(move |back| last - back).take_while(|pid| *pid > 0).filter(move |pid| *pid != me)
 }
 
-/// So many numbers are tried before the list is read.
+/// How many numbers are tried before the list is read.
 const NEWEST: i32 = 16;
 
-/// The number of the process that started last on this system.
+/// Returns the number of the process that started last on this system.
 fn last_started() -> Option<i32> {
     std::fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().last()?.parse().ok()
 }
 
-/// Why a process has no environment that could be read.
+/// Why a process has no readable environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bare {
-    /// It began before this, or has none: it is of no run.
+    /// It started before the runs, or has no environment: it belongs to no run.
     Other,
-    /// It has ended, and waits to be waited for.
+    /// It has ended and not been waited for.
     Ended,
-    /// It is just getting another, and belongs to a run for all we know.
+    /// It is just getting a new one, and may belong to a run.
     Becoming,
 }
 
-/// What a process is whose environment was empty, for runs that began then.
+/// Says why the environment of a process was empty, for runs that began at this time.
 pub(super) fn bare(pid: i32, born: u64, buffer: &mut Vec<u8>) -> Bare {
     match stat_or_last(pid, buffer) {
         Some((stat, _)) if stat.born < born || stat.of_kernel => Bare::Other,
         None | Some((_, true)) => Bare::Ended,
-        // Since it was looked at, it may have got it, or ended. Of others' processes the kernel tells nothing.
+        // In the meantime it may have got one, or ended. The kernel says nothing about processes of other users.
         Some((stat, _)) => match read(pid, "environ", buffer) {
             Told::Gone => Bare::Ended,
             Told::All if stat.becoming || !buffer.is_empty() => Bare::Becoming,
@@ -71,48 +71,49 @@ pub(super) fn bare(pid: i32, born: u64, buffer: &mut Vec<u8>) -> Bare {
     }
 }
 
-/// Which of the wanted marks a process carries. One that has ended carries none.
+/// Returns which of these marks a process has. A process that has ended has none.
 pub(super) fn carried(pid: i32, buffer: &mut Vec<u8>, wanted: &HashMap<&[u8], usize>) -> (Told, Vec<usize>) {
     let told = read(pid, "environ", buffer);
     (told, marker::marks(buffer).filter_map(|mark| wanted.get(mark).copied()).collect())
 }
 
-/// The kernel's flag for threads of its own.
+/// The kernel's flag for its own threads.
 const PF_KTHREAD: u64 = 0x0020_0000;
 
-/// What the kernel says of a process.
+/// What the kernel says about a process.
 #[derive(Debug)]
 pub(super) struct Stat {
     pub(super) parent: i32,
-    /// Its process group, and its session. 0 for one that began outside of our PID namespace, as a container's often did:
-    /// that is why they are read here and not asked for with `getpgid` and `getsid`, whose wrappers know no 0.
+    /// The process group and the session. They are 0 for a process that began outside our PID namespace, which is
+    /// common in containers. That is why they are read here and not with `getpgid` and `getsid`, whose wrappers do not
+    /// accept 0.
     pub(super) group: i32,
     pub(super) session: i32,
-    /// It is a thread of the kernel's.
+    /// Whether it is a thread of the kernel.
     of_kernel: bool,
-    /// When it started, in ticks since the system did.
+    /// When it started, in ticks since boot.
     pub(super) born: u64,
-    /// It is in the middle of becoming another program (exec): its new environment is not there yet.
+    /// Whether it is in the middle of an exec, so that its new environment does not exist yet.
     becoming: bool,
 }
 
-/// None for one that has ended and only waits to be waited for.
+/// Returns `None` if the process has ended and was not waited for.
 pub(super) fn stat_of(pid: i32, buffer: &mut Vec<u8>) -> Option<Stat> {
     stat_or_last(pid, buffer).filter(|(_, ended)| !ended).map(|(stat, _)| stat)
 }
 
-/// Also of one that has ended, and whether it has.
+/// Also returns a process that has ended, and whether it has.
 fn stat_or_last(pid: i32, buffer: &mut Vec<u8>) -> Option<(Stat, bool)> {
     read(pid, "stat", buffer);
     stat(buffer)
 }
 
-/// What a process's `stat` says, and whether it has ended.
+/// Parses a process's `stat`, and returns whether it has ended.
 fn stat(told: &[u8]) -> Option<(Stat, bool)> {
-    // The name, in parentheses, may hold anything: what counts stands behind the last of them.
+    // The name in parentheses may contain anything. The fields follow the last parenthesis.
     let behind = told.iter().rposition(|byte| *byte == b')')?;
     let words: Vec<&str> = std::str::from_utf8(&told[behind + 1..]).ok()?.split_whitespace().collect();
-    // Counted as the manual does, where the state is the third.
+    // Numbered as in the manual, where the state is the third field.
     let field = |number: usize| words.get(number - 3);
     let parent = field(4)?.parse().ok()?;
     let becoming = field(50).is_some_and(|env_start| *env_start == "0") && parent != 0;
@@ -122,16 +123,16 @@ fn stat(told: &[u8]) -> Option<(Stat, bool)> {
     Some((Stat { parent, group, session, of_kernel, born: field(22)?.parse().ok()?, becoming }, ended))
 }
 
-/// What the kernel tells of a process.
+/// What the kernel said about a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
-    /// All there is.
+    /// Everything.
     All,
     /// Nothing: it has ended.
     Gone,
     /// Nothing: it is another user's.
     Nothing,
-    /// It could not be asked: no descriptors or memory are left.
+    /// It could not be read: no descriptors or memory are left.
     Failed,
 }
 
@@ -147,7 +148,7 @@ pub(super) fn read(pid: i32, name: &str, buffer: &mut Vec<u8>) -> Told {
     }
 }
 
-/// Whether a process holds the writing end of one of these pipes.
+/// Returns whether a process holds the writing end of one of these pipes.
 pub(super) fn holds(pid: i32, pipes: &[String]) -> bool {
     let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().filter_map(Result::ok);
     let is_ours = |path: &std::path::Path| {
@@ -160,7 +161,7 @@ pub(super) fn holds(pid: i32, pipes: &[String]) -> bool {
             let flags = info.lines().find_map(|line| line.strip_prefix("flags:"))?.trim();
             u32::from_str_radix(flags, 8).ok()
         });
-        // O_WRONLY: a process that was forked from us a moment ago may still hold the reading end.
+        // O_WRONLY: a process that was just forked from us may still hold the reading end.
         flags.is_some_and(|flags| flags & 0o3 == 0o1)
     })
 }

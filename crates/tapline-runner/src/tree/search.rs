@@ -1,5 +1,6 @@
-//! Looks for the processes of runs, and holds each by its descriptor. What is to be killed is stopped (SIGSTOP) as it is found,
-//! and killed only when a look finds nobody new: who is stopped starts nobody, so that no chain of processes gets away.
+//! Finds the processes of runs, and holds each by its descriptor. A process to be killed is stopped (SIGSTOP) when it
+//! is found, and killed only when a pass finds no new one. A stopped process starts no other, so no chain of processes
+//! escapes.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
@@ -12,41 +13,41 @@ use rustix::process::{Pid, PidfdFlags, Signal, getpid, kill_process, kill_proces
 
 use super::proc::{Bare, Listed, Stat, Told, bare, carried, listed, newest, stat_of};
 
-/// How often it is looked again without finding anybody, because processes ended meanwhile.
+/// How many passes are made without finding a process, because others ended in the meantime.
 const LOOKS: usize = 8;
 /// A chain that cannot be caught in this time is left to the next search.
 const CHASE: Duration = Duration::from_millis(500);
 
-/// A process that belongs to a run, held so that its number cannot pass to another; by its number alone where the
-/// system has no descriptors for processes, or none left.
+/// A process of a run, held so that its number cannot be reused. If the system has no process descriptors, or none
+/// left, it is known only by its number.
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) pid: i32,
     pub(super) handle: Option<OwnedFd>,
-    /// It carries no mark itself.
+    /// Whether it has no mark itself.
     pub(super) adopted: bool,
 }
 
-/// What of a run was found.
+/// The processes of a run that were found.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) members: Vec<Member>,
-    /// Somebody is just becoming another program, or ended before it could be held: only another look tells.
+    /// Whether a process was in the middle of an exec, or ended before it could be held. Only another pass can tell.
     pub(super) unclear: bool,
 }
 
-/// A run whose processes are looked for.
+/// A run whose processes are searched for.
 #[derive(Debug)]
 pub(super) struct Sought {
     pub(super) mark: String,
-    /// They are to be killed.
+    /// Whether they must be killed.
     pub(super) kill: bool,
     /// The agent's own process, which leads a group.
     pub(super) leader: Option<i32>,
 }
 
 impl Member {
-    /// None if there is no such process.
+    /// Holds a process. Returns `None` if it does not exist.
     pub(super) fn open(pid: i32) -> Option<Self> {
         match pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()) {
             Ok(handle) => Some(Self { pid, handle: Some(handle), adopted: false }),
@@ -59,19 +60,19 @@ impl Member {
         Some(Self { handle: Some(self.handle.as_ref()?.try_clone().ok()?), ..*self })
     }
 
-    /// Whether it has not ended: its descriptor becomes readable when it does.
+    /// Returns whether it has not ended. Its descriptor becomes readable when it does.
     pub(super) fn lives(&self) -> bool {
         let Some(handle) = &self.handle else { return false };
         let mut watched = [PollFd::new(handle, PollFlags::IN)];
         matches!(poll(&mut watched, Some(&Timespec::default())), Ok(0))
     }
 
-    /// Whether it has not ended, or cannot be asked.
+    /// Returns whether it has not ended, or that is not known.
     fn lives_for_all_we_know(&self) -> bool {
         self.handle.is_none() || self.lives()
     }
 
-    /// Whether it was there to be signalled, permitted or not.
+    /// Sends a signal. Returns whether the process existed, even if the signal was not permitted.
     pub(super) fn signal(&self, signal: Signal) -> bool {
         let sent = match (&self.handle, Pid::from_raw(self.pid)) {
             (Some(handle), _) => pidfd_send_signal(handle, signal),
@@ -82,7 +83,7 @@ impl Member {
     }
 }
 
-/// The processes of each run; those that are to be killed have been sent SIGKILL.
+/// Finds the processes of each run. Those to be killed have been sent SIGKILL.
 pub(super) fn find(sought: &[Sought], born: u64) -> Vec<Found> {
     let until = Instant::now() + CHASE;
     let mut search = Search::new(sought, born);
@@ -95,7 +96,7 @@ pub(super) fn find(sought: &[Sought], born: u64) -> Vec<Found> {
             break;
         }
     }
-    // Whoever ended unseen may have started another.
+    // A process that ended unseen may have started another.
     for found in &mut found {
         found.unclear |= !is_sure || search.news;
     }
@@ -104,11 +105,12 @@ pub(super) fn find(sought: &[Sought], born: u64) -> Vec<Found> {
     found
 }
 
-/// Processes by their numbers, each with its entry in the list of `/proc`: another process of the same number is not taken for it.
+/// Processes by their number, each with its entry in the list of `/proc`, which distinguishes later processes with the
+/// same number.
 type Entries = HashMap<i32, u64>;
 
-/// Those that had ended when the last search looked, and wait to be waited for. Where the first process of a container waits for
-/// nobody they become ever more, and no search has to look at them again.
+/// Processes that had ended at the last search and were not waited for. If the first process of a container waits for
+/// none, they accumulate. They need not be read again.
 static ENDED: LazyLock<Mutex<Entries>> = LazyLock::new(Mutex::default);
 
 fn ended() -> MutexGuard<'static, Entries> {
@@ -120,20 +122,20 @@ struct Search<'s> {
     wanted: HashMap<&'s [u8], usize>,
     /// When the oldest of the runs began, in the kernel's ticks.
     born: u64,
-    /// The group and the session that this program is in. Those who started the runs are in the same session.
+    /// The group and session of this program. The processes that started the runs are in the same session.
     own: Option<Stat>,
     stopped: HashMap<i32, Member>,
-    /// Groups that were stopped, each with a process of it.
+    /// Groups that were stopped, each with one of its processes.
     groups: HashMap<Pid, i32>,
-    /// Those that have ended.
+    /// Processes that have ended.
     ended: Entries,
-    /// Their numbers, of those that this search was the first to see: some systems number entries anew with every list.
+    /// The numbers of ended processes that this search saw first. Some systems renumber the entries in every list.
     seen: HashSet<i32>,
-    /// Those that carry no mark. No look has to read that again, but their parents may.
+    /// Processes without a mark. They need not be read again, except for their parents.
     unmarked: Entries,
-    /// Those that were there before the runs: they can have no part in them.
+    /// Processes that existed before the runs, and so cannot be part of them.
     elders: Entries,
-    /// The last look saw somebody who is to be killed and was not stopped before.
+    /// Whether the last pass saw a process to be killed that was not stopped before.
     news: bool,
 }
 
@@ -146,8 +148,9 @@ impl<'s> Search<'s> {
         Self { sought, wanted, born, own, stopped, groups, ended, seen: HashSet::new(), unmarked, elders, news: false }
     }
 
-    /// One look at every process: those that carry a mark, and their descendants, if they cleared their environment. And whether
-    /// it is sure that there are no others: nobody ended before it could be looked at, who may have started another.
+    /// Makes one pass over every process, and returns those with a mark and their descendants that cleared their
+    /// environment. Also returns whether it is certain that there are no others: none ended before it could be read,
+    /// which may have started another.
     fn look(&mut self) -> (Vec<Found>, bool) {
         let mut found: Vec<Found> = self.sought.iter().map(|_| Found::default()).collect();
         let (mut owners, mut unmarked, mut ended) = (Owners::new(), Vec::new(), Entries::new());
@@ -172,7 +175,7 @@ impl<'s> Search<'s> {
                 unmarked.push(listed);
                 continue;
             }
-            // Held first, looked at then: whoever it is that is signalled, it carried the mark.
+            // Hold it first, then read its mark, so that the process that is signalled is the one with the mark.
             let member = Member::open(pid);
             let (told, runs) = carried(pid, &mut buffer, &self.wanted);
             if !runs.is_empty() {
@@ -180,7 +183,7 @@ impl<'s> Search<'s> {
                 owners.insert(pid, Owned { runs, adopted_from: None });
                 continue;
             }
-            // Some kernels say of threads of their own, and of who has ended, that there is no such process.
+            // Some kernels report their own threads, and processes that have ended, as missing.
             let is_bare = matches!(told, Told::Gone | Told::All) && buffer.is_empty();
             match is_bare.then(|| bare(pid, self.born, &mut buffer)) {
                 Some(Bare::Ended) => {
@@ -213,11 +216,11 @@ impl<'s> Search<'s> {
         (found, is_sure)
     }
 
-    /// Looks at the newest processes before the list is read, if somebody is to be killed: a chain is caught at its end.
+    /// Checks the newest processes before the list is read, if any must be killed. This catches a chain at its end.
     fn catch(&mut self, owners: &mut Owners, found: &mut [Found]) {
         let mut buffer = Vec::new();
         for pid in newest().take_while(|_| self.sought.iter().any(|sought| sought.kill)) {
-            // A number may be a thread's, which has no descriptor.
+            // The number may be a thread's, which has no descriptor.
             let Some(member) = Member::open(pid).filter(|member| member.handle.is_some()) else { continue };
             let (_, runs) = carried(pid, &mut buffer, &self.wanted);
             if !runs.is_empty() {
@@ -227,7 +230,7 @@ impl<'s> Search<'s> {
         }
     }
 
-    /// Children that carry no mark belong where their parents do.
+    /// Adds children without a mark to the runs of their parents.
     fn adopt(&mut self, owners: &mut Owners, unmarked: Vec<Listed>, buffer: &mut Vec<u8>) {
         let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
         for Listed { pid, entry } in unmarked {
@@ -249,11 +252,11 @@ impl<'s> Search<'s> {
         }
     }
 
-    /// Notes a process of these runs, and stops it if it is to be killed.
+    /// Notes a process of these runs, and stops it if it must be killed.
     fn take(&mut self, member: Option<Member>, runs: &[usize], found: &mut [Found]) {
         let kill = runs.iter().any(|run| self.sought[*run].kill);
         let Some(member) = member.filter(Member::lives_for_all_we_know) else {
-            // It has ended: the next look tells whether another came after it.
+            // It has ended. The next pass shows whether it started another.
             self.news |= kill;
             for run in runs {
                 found[*run].unclear = true;
@@ -272,13 +275,14 @@ impl<'s> Search<'s> {
         }
     }
 
-    /// A signal to a group reaches whoever is in it, also one who starts just now: nobody is faster. But a group may hold others
-    /// than ours: only the agent's own, and one in a session that something of the run has begun, cannot.
+    /// Stops the group of a process. A signal to a group reaches every process in it, even one that is just starting.
+    /// But a group may contain others than ours. That is ruled out only for the agent's own group, and for groups in a
+    /// session that a process of the run has started.
     fn stop_group(&mut self, member: &Member, runs: &[usize]) {
         let (Some(own), false) = (&self.own, member.adopted) else { return };
         let Some(stat) = stat_of(member.pid, &mut Vec::new()) else { return };
         let leads = |run: &usize| self.sought[*run].leader == Some(stat.group);
-        // A session of which our PID namespace knows no number is not one that a run has begun.
+        // A session without a number in our PID namespace was not started by a run.
         let ours = runs.iter().any(leads) || (stat.session != own.session && stat.session != 0);
         let Some(group) = Pid::from_raw(stat.group).filter(|_| ours && stat.group != own.group && stat.group > 1) else {
             return;
@@ -289,7 +293,7 @@ impl<'s> Search<'s> {
 
     fn kill(&self) {
         for (group, pid) in &self.groups {
-            // As long as one of its processes is there, its number is its own.
+            // While one of its processes exists, its number is not reused.
             if self.stopped.get(pid).is_some_and(Member::lives) {
                 let _ = kill_process_group(*group, Signal::KILL);
             }
@@ -300,12 +304,12 @@ impl<'s> Search<'s> {
     }
 }
 
-/// Processes, and whose they are.
+/// Processes and the runs that they belong to.
 type Owners = HashMap<i32, Owned>;
 
 #[derive(Clone, Debug)]
 struct Owned {
     runs: Vec<usize>,
-    /// It carries no mark itself: the parent that does.
+    /// If it has no mark itself: the parent that it was found through.
     adopted_from: Option<i32>,
 }

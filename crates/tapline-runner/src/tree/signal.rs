@@ -1,10 +1,10 @@
-//! The two signals that end a tree, and what is left of it afterwards.
+//! The two signals that end a tree of processes, and what is left of it.
 
-/// What of a run is left.
+/// What is left of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Left {
     pub(crate) processes: usize,
-    /// Somebody could not be looked at just now.
+    /// Whether a process could not be read just now.
     pub(crate) unclear: bool,
 }
 

@@ -1,10 +1,10 @@
-//! What the agent wants to know of the person (`AskUserQuestion`): things to choose from, or to say in one's own words.
+//! What the agent asks the user (`AskUserQuestion`): options to choose from, or a free answer.
 
 use std::collections::BTreeSet;
 
 use tapline_protocol::{Json, Value};
 
-/// One thing that the person is asked.
+/// One question for the user.
 pub(super) struct Thing {
     pub(super) question: String,
     pub(super) options: Vec<(String, String)>,
@@ -12,7 +12,7 @@ pub(super) struct Thing {
 }
 
 impl Thing {
-    /// What was typed: numbers stand for what they number; none if one stands for nothing.
+    /// Returns what was typed, with numbers replaced by their options. `None` if a number has no option.
     pub(super) fn chosen(&self, words: &str) -> Option<String> {
         let parts = words.split([',', ' ']).filter(|part| !part.is_empty());
         let numbers: Option<BTreeSet<usize>> = parts.map(|part| part.parse().ok()).collect();

@@ -1,13 +1,14 @@
-//! The prompt as it is typed: text of several lines, a cursor, large pastes as one piece. Pure: keys in, rows out.
+//! The prompt while it is typed: text of several lines, a cursor, and large pastes as one piece. Pure: keys in, rows
+//! out.
 
 use tapline_session::text::{count_of, visible, width};
 
 use super::keys::Key;
 
-/// A paste that is larger stands as one piece.
+/// A larger paste is shown as one piece.
 const LARGE: (usize, usize) = (1_000, 8);
 
-/// A character, or a paste that stands for itself.
+/// A character, or a paste.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Cell {
     Char(char),
@@ -19,7 +20,7 @@ impl Cell {
         matches!(self, Self::Char(c) if c.is_whitespace())
     }
 
-    /// As it is shown.
+    /// Returns it as it is shown.
     fn shown(&self) -> String {
         match self {
             Self::Char('\t') => "    ".to_owned(),
@@ -32,27 +33,27 @@ impl Cell {
     }
 }
 
-/// What is typed.
+/// The text that is being typed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Editor {
     cells: Vec<Cell>,
     cursor: usize,
-    /// Where in the past it is, and what was typed before that.
+    /// The position in the history, and what was typed before.
     past: Option<(usize, Vec<Cell>)>,
 }
 
 /// What a key did.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Edited {
-    /// The text, or where the cursor is.
+    /// The text or the cursor changed.
     Changed,
-    /// It is done.
+    /// The text is finished.
     Sent(String),
-    /// Nothing: the key is for others.
+    /// Nothing: the key is for something else.
     Nothing,
 }
 
-/// Rows of a terminal, and where the cursor stands in them.
+/// Rows of a terminal, and the position of the cursor.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Rows {
     pub(super) rows: Vec<String>,
@@ -68,14 +69,14 @@ impl Editor {
         *self = Self::default();
     }
 
-    /// What could not be sent is there again, before what was typed meanwhile.
+    /// Restores text that could not be sent, before what was typed in the meantime.
     pub(super) fn put_back(&mut self, text: &str) {
         let typed = std::mem::take(&mut self.cells);
         self.show(text);
         self.cells.extend(typed);
     }
 
-    /// What was typed.
+    /// Returns the text.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         for cell in &self.cells {
@@ -87,7 +88,7 @@ impl Editor {
         text
     }
 
-    /// Takes a key; the past is what Up and Down go through, the last entry the newest.
+    /// Takes a key. Up and Down go through `past`, which has the newest entry last.
     pub(super) fn press(&mut self, key: &Key, past: &[String]) -> Edited {
         match key {
             Key::Enter if self.cells.get(self.cursor.wrapping_sub(1)) == Some(&Cell::Char('\\')) => {
@@ -132,13 +133,13 @@ impl Editor {
         self.cursor += 1;
     }
 
-    /// Takes away what stands between here and the cursor.
+    /// Deletes the text from here to the cursor.
     fn cut(&mut self, from: usize) {
         self.cells.drain(from..self.cursor);
         self.cursor = from;
     }
 
-    /// Where the line that the cursor is in begins and ends.
+    /// Returns the start and the end of the cursor's line.
     fn line(&self) -> (usize, usize) {
         let is_end = |cell: &Cell| *cell == Cell::Char('\n');
         let begins = self.cells[..self.cursor].iter().rposition(is_end).map_or(0, |at| at + 1);
@@ -146,7 +147,7 @@ impl Editor {
         (begins, ends)
     }
 
-    /// The line that is here, at the same column.
+    /// Moves to the line here, in the same column.
     fn go_to_line(&mut self, place: usize) {
         let column = self.cursor - self.line().0;
         self.cursor = place;
@@ -190,7 +191,7 @@ impl Editor {
         self.cursor = self.cells.len();
     }
 
-    /// As rows of so many columns, no more than so many; those around the cursor, if there are more.
+    /// Returns at most this many rows of this many columns: those around the cursor, if there are more.
     pub(super) fn rows(&self, columns: usize, most: usize) -> Rows {
         let room = columns.saturating_sub(PROMPT.0.chars().count()).max(4);
         let (mut rows, mut row, mut used) = (Vec::new(), String::new(), 0);
@@ -229,7 +230,7 @@ impl Editor {
     }
 }
 
-/// Before the first row, and before the others.
+/// The text before the first row, and before the others.
 const PROMPT: (&str, &str) = ("› ", "  ");
 
 #[cfg(test)]
@@ -313,7 +314,7 @@ mod tests {
         let rows = editor.rows(8, 10);
         assert_eq!(rows.rows, ["› abcde", "  fghij"]);
         assert_eq!(rows.cursor, (1, 7));
-        // Wide characters are never halved.
+        // Wide characters are never cut in half.
         assert_eq!(typed(&chars("ab漢字漢字")).rows(8, 10).rows, ["› ab漢", "  字漢", "  字"]);
         let mut long = typed(&chars(&"x\n".repeat(40)));
         let rows = long.rows(20, 4);

@@ -1,13 +1,13 @@
-//! The file that a tool would write, as it is now, and where it is.
+//! The current file that a tool would write, and where it is.
 
 use std::path::Path;
 
 use tapline_session::render::Current;
 
-/// A larger file is not shown.
+/// Larger files are not shown.
 const LARGEST: u64 = 4 << 20;
 
-/// A file as it is.
+/// The current state of a file.
 pub(super) enum File {
     Absent,
     Text(String),
@@ -34,7 +34,7 @@ pub(super) fn read(path: &Path) -> File {
     text.map_or(File::NotShown, File::Text)
 }
 
-/// Where a file is, behind all links, also one that is not there yet.
+/// Returns the path of a file with all links resolved, even if it does not exist yet.
 pub(super) fn place(path: &Path) -> String {
     let there = path.canonicalize().or_else(|_| {
         let folder = path.parent().unwrap_or(Path::new("/")).canonicalize()?;

@@ -1,4 +1,4 @@
-//! What was typed before, from chat to chat: a private file, one JSON string a line, the newest last.
+//! The history of prompts, from chat to chat: a private file with one JSON string per line, newest last.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -7,12 +7,12 @@ use std::path::PathBuf;
 
 use crate::output::OutputFile;
 
-/// No more entries are kept.
+/// How many entries are kept.
 const KEPT: usize = 1_000;
-/// A longer one is not kept: it was pasted.
+/// Longer entries are not kept, because they were pasted.
 const LONGEST: usize = 16 << 10;
 
-/// The past.
+/// The history.
 #[derive(Debug, Default)]
 pub(super) struct History {
     path: Option<PathBuf>,
@@ -20,20 +20,20 @@ pub(super) struct History {
 }
 
 impl History {
-    /// Reads it; what cannot be read is not there.
+    /// Reads the history. What cannot be read is left out.
     pub(super) fn open(path: Option<PathBuf>) -> Self {
         let text = path.as_ref().and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
         let entries: Vec<String> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
         let forgotten = entries.len().saturating_sub(KEPT);
         let history = Self { path, entries: entries.into_iter().skip(forgotten).collect() };
         if forgotten > KEPT {
-            // A history that cannot be written ends no chat.
+            // If the history cannot be written, the chat continues.
             let _ = history.shorten();
         }
         history
     }
 
-    /// Only what is kept stays: whole or not at all.
+    /// Shortens the file to the entries that are kept. It is replaced completely or not at all.
     fn shorten(&self) -> anyhow::Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
         let mut file = OutputFile::open(path)?;
@@ -41,7 +41,7 @@ impl History {
         file.keep()
     }
 
-    /// One more, unless it is the same again.
+    /// Adds an entry, unless it repeats the last one.
     pub(super) fn add(&mut self, text: &str) {
         if text.trim().is_empty() || self.entries.last().is_some_and(|last| last == text) {
             return;
@@ -58,7 +58,8 @@ impl History {
             std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         }
         let mut file = OpenOptions::new().create(true).mode(0o600).append(true).open(path)?;
-        // One that was there may be open to others; what a link leads to may be a device, which is not ours to close.
+        // An existing file may be readable by others. A link may lead to a device, whose permissions are not ours to
+        // change.
         if file.metadata()?.is_file() {
             file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
         }

@@ -1,4 +1,4 @@
-//! A chat at a terminal: one loop that takes keys, what the agent says, and what it asks, in whatever order they come.
+//! A chat at a terminal: one loop that takes keys, the agent's output, and the agent's requests, in any order.
 
 mod leaving;
 mod pressing;
@@ -31,20 +31,20 @@ use crate::commands::view;
 use crate::signals::Signals;
 use crate::{ci, exit, store};
 
-/// Ctrl-C, as a terminal sends it that leaves it to us.
+/// The byte that a terminal sends for Ctrl-C in raw mode.
 const CTRL_C: u8 = 3;
-/// What the agent is doing is shown this often.
+/// How often the status is updated.
 const TICK: Duration = Duration::from_millis(250);
-/// What is pressed this soon after a question was shown was meant for something else.
+/// A key that is pressed this soon after a question was shown was meant for something else.
 const TOO_SOON: Duration = Duration::from_millis(500);
-/// Ctrl-C within this time of another one ends the chat.
+/// A second Ctrl-C within this time ends the chat.
 const AGAIN: Duration = Duration::from_secs(2);
 
 pub(super) async fn run(args: &Args, agent: Agent) -> Result<u8> {
     let kind = agent.kind;
     let (agent, asked) = if habits(kind).listens { questions::asking(agent) } else { (agent, mpsc::unbounded_channel().1) };
     let mut signals = Signals::listen()?;
-    // From the start: what is typed ahead is typed for the prompt.
+    // Open it first: what is typed ahead belongs to the prompt.
     let terminal = Terminal::open()?;
     let mut typed = terminal::typed();
     let mut ahead = Vec::new();
@@ -107,29 +107,29 @@ pub(super) async fn run(args: &Args, agent: Agent) -> Result<u8> {
 
 const HINT: &str = "/help lists commands; Ctrl-C interrupts, Ctrl-D ends the chat";
 
-/// What the keys are for.
+/// What keys do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// The prompt: the agent waits.
+    /// The agent waits, and keys edit the prompt.
     Prompt,
-    /// The agent works; what is typed is sent when Enter is pressed.
+    /// The agent works. What is typed is sent with Enter.
     Working,
-    /// A question of the agent's is to be answered.
+    /// A request of the agent must be answered.
     Question,
-    /// Why the answer is no, or what it is.
+    /// The reason for a denial, or the text of an answer, is typed.
     Words,
 }
 
 /// Why a chat ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Left {
-    /// The person wants no more.
+    /// The user left.
     Person,
-    /// And does not want to wait.
+    /// The user left and does not want to wait.
     InHaste,
     /// A signal.
     Signal(i32),
-    /// The agent is gone.
+    /// The agent has ended.
     Agent,
 }
 
@@ -142,26 +142,26 @@ struct Chat {
     history: History,
     questions: Questions,
     mode: Mode,
-    /// Messages whose turns are not over.
+    /// Messages whose turns have not ended.
     under_way: BTreeSet<String>,
-    /// The agent began a turn by itself.
+    /// Whether the agent started a turn by itself.
     woken: bool,
     began: Instant,
-    /// When Ctrl-C was pressed last, and whether the turn that it was for still runs.
+    /// When Ctrl-C was last pressed, and whether its turn is still running.
     interrupted: Option<Instant>,
     interrupting: bool,
-    /// When a question was shown last; and when that was, or somebody typed on.
+    /// When a question was last shown, and when that was or the user last typed.
     shown_at: Option<Instant>,
     asked_at: Option<Instant>,
-    /// The chat ends with the turn.
+    /// Whether the chat ends with the turn.
     leaves: bool,
-    /// There is a draft, and the next key is for the question all the same.
+    /// Whether the next key answers the question although there is a draft.
     armed: bool,
     terminal: Terminal,
     told: mpsc::UnboundedSender<Result<String>>,
     now: Now,
     spent: Spent,
-    /// How often something was said to it.
+    /// How many prompts were sent.
     prompts: usize,
     kind: tapline_protocol::Agent,
 }
@@ -182,7 +182,7 @@ impl Chat {
         let Ok(mut resized) = signal(SignalKind::window_change()) else { return Left::Person };
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // When what was begun with the last key is given up.
+        // When an incomplete key sequence is given up.
         let mut close_at = None;
         loop {
             let room = self.screen.has_room();
@@ -221,7 +221,7 @@ impl Chat {
                     self.draw();
                 }
                 () = self.screen.ready(), if !room => {}
-                // While a question is open, nothing pushes it away.
+                // While a question is open, nothing may push it away.
                 update = self.talk.next(), if room && !self.is_asking() => {
                     let Some(update) = update else { return Left::Agent };
                     self.update(update);
@@ -247,12 +247,12 @@ impl Chat {
         matches!(self.mode, Mode::Question | Mode::Words)
     }
 
-    /// What is below is drawn anew.
+    /// Draws the lower part again.
     fn draw(&mut self) {
         let (columns, rows) = Screen::size();
         match self.mode {
             Mode::Prompt => self.screen.prompt(self.editor.rows(columns, rows.saturating_sub(2))),
-            // A draft stands below the question, and the keys are its own.
+            // A draft is shown below the question, and keys go to the draft.
             Mode::Question | Mode::Words if !self.editor.is_empty() && (self.mode == Mode::Question || self.keeps_draft()) => {
                 let hint = match (self.mode == Mode::Question, self.armed) {
                     (true, true) => "y, a, n or w to answer",
@@ -289,14 +289,15 @@ impl Chat {
                 for step in &seen.steps {
                     if let What::Session(info) = &step.what {
                         self.begin(step.parent.is_none());
-                        // It is told once; a further turn begins without a word.
+                        // It is shown once; further turns start silently.
                         let same = self.now.model.is_some() && self.now.model == info.setup.model;
                         self.now.accept(step);
                         if same {
                             continue;
                         }
                     }
-                    // It is asked below, with what there is to see; and what the person did need not be told to them.
+                    // The request is shown below, with its details. And users need not be told what they did
+                    // themselves.
                     let known = match &step.what {
                         What::Question(question) => question.kind == "can_use_tool",
                         What::Denied(_) => true,
@@ -324,7 +325,7 @@ impl Chat {
                 self.woken = false;
                 self.interrupting = false;
                 if !habits(self.kind).listens {
-                    // What a run has left open stays open with it.
+                    // What a run leaves unfinished ends with it.
                     self.screen.renew();
                 }
                 if self.under_way.is_empty() && self.mode == Mode::Working {
@@ -339,18 +340,18 @@ impl Chat {
         }
     }
 
-    /// What a command of the agent's own said, in its wrapping.
+    /// Shows the output of one of the agent's own commands, without its tags.
     fn command_said(&mut self, text: &str) -> bool {
         let Some(said) = text.trim().strip_prefix("<local-command-stdout>") else { return false };
         let said = said.trim_end_matches("</local-command-stdout>").trim();
-        // A model that is set is told already.
+        // A change of model was already reported.
         if !said.is_empty() && !said.starts_with("Set model to") {
             self.screen.remark(self.screen.style().dim, "·", said);
         }
         true
     }
 
-    /// A turn begins, perhaps by itself.
+    /// Starts a turn, which the agent may have started by itself.
     fn begin(&mut self, main: bool) {
         self.woken |= main && self.under_way.is_empty();
         if main && self.mode == Mode::Prompt {

@@ -1,13 +1,13 @@
-//! Bytes of a terminal to keys. Pure; a sequence may come in pieces, a paste may be of any size.
+//! Decodes bytes of a terminal into keys. Pure; a sequence may arrive in pieces, and a paste may have any size.
 
 use std::time::Duration;
 
-/// What was pressed.
+/// A key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     Char(char),
     Enter,
-    /// A new line within the text.
+    /// A line break within the text.
     NewLine,
     Backspace,
     Delete,
@@ -20,15 +20,15 @@ pub(super) enum Key {
     Home,
     End,
     Escape,
-    /// With Ctrl: a letter.
+    /// Ctrl with a letter.
     Ctrl(char),
-    /// Text that was pasted.
+    /// Pasted text.
     Paste(String),
 }
 
-/// An escape that nothing follows for this long is the key.
+/// An escape byte that nothing follows for this long is the Escape key.
 const ESCAPE: Duration = Duration::from_millis(50);
-/// A paste of which nothing more comes for this long is all there is.
+/// A paste that nothing follows for this long is complete.
 const PASTE: Duration = Duration::from_secs(2);
 
 const PASTE_BEGINS: &[u8] = b"\x1b[200~";
@@ -38,12 +38,12 @@ const PASTE_ENDS: &[u8] = b"\x1b[201~";
 #[derive(Debug, Default)]
 pub(super) struct Keys {
     bytes: Vec<u8>,
-    /// Within a paste: how far its end was looked for.
+    /// In a paste: how far its end was searched for.
     pasting: Option<usize>,
 }
 
 impl Keys {
-    /// The keys in these bytes and those before.
+    /// Returns the keys in these bytes and the bytes before.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<Key> {
         self.bytes.extend_from_slice(bytes);
         let mut keys = Vec::new();
@@ -57,8 +57,7 @@ impl Keys {
         keys
     }
 
-    /// How long more is waited for, if something has begun: an escape that nothing follows is the key, and a paste that does not
-    /// end has ended.
+    /// Returns how long to wait for the rest of a sequence: for an escape, and for a paste without an end.
     pub(super) fn waits(&self) -> Option<Duration> {
         match (self.bytes.is_empty(), self.pasting) {
             (true, _) => None,
@@ -67,7 +66,7 @@ impl Keys {
         }
     }
 
-    /// Nothing followed.
+    /// Ends a sequence that nothing followed.
     pub(super) fn close(&mut self) -> Vec<Key> {
         let bytes = std::mem::take(&mut self.bytes);
         match self.pasting.take() {
@@ -77,7 +76,7 @@ impl Keys {
         }
     }
 
-    /// The key that begins here and how many bytes it takes; none if it is not whole.
+    /// Returns the key that begins here and its length. `None` if it is incomplete.
     fn next(&mut self, at: usize) -> Option<(Option<Key>, usize)> {
         let rest = &self.bytes[at..];
         if rest.starts_with(PASTE_BEGINS) {
@@ -110,11 +109,11 @@ impl Keys {
 
     fn paste(&mut self, at: usize) -> Option<(Option<Key>, usize)> {
         let body = at + PASTE_BEGINS.len();
-        // What was looked at already is not looked at again: a paste of megabytes comes in thousands of pieces.
+        // Do not search the same bytes again: a paste of megabytes arrives in thousands of pieces.
         let from = self.pasting.unwrap_or(0).max(body);
         let found = self.bytes[from..].windows(PASTE_ENDS.len()).position(|window| window == PASTE_ENDS);
         let Some(found) = found else {
-            // What stands before the paste is taken away first.
+            // The bytes before the paste are removed first.
             self.pasting = Some((self.bytes.len() - at).saturating_sub(PASTE_ENDS.len() - 1));
             return None;
         };
@@ -124,12 +123,12 @@ impl Keys {
     }
 }
 
-/// A paste as text: a terminal sends Enter for its line ends.
+/// Returns a paste as text. A terminal sends Enter for line breaks.
 fn pasted(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).replace("\r\n", "\n").replace('\r', "\n")
 }
 
-/// A sequence that an escape begins.
+/// Decodes an escape sequence.
 fn escape(bytes: &[u8]) -> Option<(Option<Key>, usize)> {
     match bytes.get(1)? {
         b'[' | b'O' => {
@@ -145,7 +144,7 @@ fn escape(bytes: &[u8]) -> Option<(Option<Key>, usize)> {
                 (_, b'H') | (b"1" | b"7", b'~') => Some(Key::Home),
                 (_, b'F') | (b"4" | b"8", b'~') => Some(Key::End),
                 (b"3", b'~') => Some(Key::Delete),
-                // Shift-Enter and Alt-Enter, where the terminal tells them apart.
+                // Shift-Enter and Alt-Enter, if the terminal distinguishes them.
                 (b"13;2" | b"13;3", b'u') => Some(Key::NewLine),
                 _ => None,
             };

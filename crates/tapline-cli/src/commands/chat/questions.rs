@@ -1,4 +1,4 @@
-//! The agent asks the person: whether a tool may run, or something it wants to know.
+//! The agent's requests to the user: whether a tool may run, or a question.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -16,29 +16,29 @@ use super::file::{self, File};
 
 /// A file that takes longer to read is not shown.
 const READ_WITHIN: Duration = Duration::from_secs(1);
-/// So many lines of what a tool would do are shown.
+/// How many lines of a proposal are shown.
 const LINES: usize = 24;
-/// As many as there are.
+/// All lines.
 const ALL: usize = usize::MAX / 2;
 
-/// A question, the file that it is about as it is, and who waits for its answer.
+/// A request, the current file that it is about, and where the answer goes.
 pub(super) struct Asked {
     pub(super) question: PermissionQuestion,
     file: File,
-    /// What it is about, so that it is known again.
+    /// What it is about, to recognise it again.
     about: (String, String),
-    /// Which question it is: what is looked at first takes longer with some.
+    /// The number of the request. Reading the file takes longer for some.
     number: u64,
     reply: oneshot::Sender<Permission>,
 }
 
-/// Lets the agent ask here; its questions come out of the channel.
+/// Lets the agent ask here. Its requests arrive in the channel.
 pub(super) fn asking(agent: Agent) -> (Agent, mpsc::UnboundedReceiver<Asked>) {
     let (ask, asked) = mpsc::unbounded_channel();
     let cwd = agent.cwd.clone().or_else(|| std::env::current_dir().ok()).unwrap_or_default();
     let next = AtomicU64::new(0);
     let agent = agent
-        // A person may take as long as they like.
+        // The user may take any time.
         .answer_within(Duration::MAX)
         .on_permission(move |question| {
             let (ask, cwd) = (ask.clone(), cwd.clone());
@@ -47,7 +47,7 @@ pub(super) fn asking(agent: Agent) -> (Agent, mpsc::UnboundedReceiver<Asked>) {
                 let path = Proposal::writes(&question.tool, &question.input).map(|path| cwd.join(path));
                 let look = move || (path.as_deref().map_or(File::Absent, file::read), path.as_deref().map(file::place));
                 let looked = tokio::time::timeout(READ_WITHIN, tokio::task::spawn_blocking(look)).await;
-                // What cannot be read in time is there, and cannot be shown.
+                // A file that cannot be read in time exists, but is not shown.
                 let (file, place) = looked.ok().and_then(Result::ok).unwrap_or((File::NotShown, None));
                 let about = (question.tool.clone(), place.unwrap_or_else(|| whole(&question)));
                 let (reply, answer) = oneshot::channel();
@@ -59,16 +59,16 @@ pub(super) fn asking(agent: Agent) -> (Agent, mpsc::UnboundedReceiver<Asked>) {
     (agent, asked)
 }
 
-/// What is asked, in order, and what need not be asked again.
+/// The open requests, in order, and what need not be asked again.
 #[derive(Default)]
 pub(super) struct Questions {
     waiting: VecDeque<Asked>,
     always: Vec<(String, String)>,
-    /// The answers so far, where one question asks several things.
+    /// The answers so far, if one request asks several questions.
     answers: Vec<(String, String)>,
 }
 
-/// What the person is asked for.
+/// What the user must enter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wants {
     /// A key.
@@ -77,7 +77,7 @@ pub(super) enum Wants {
     Text,
 }
 
-/// What was decided, to be shown.
+/// A decision, to be shown.
 pub(super) enum Decided {
     Allowed(&'static str),
     Denied,
@@ -85,25 +85,25 @@ pub(super) enum Decided {
 }
 
 impl Questions {
-    /// One more. What is always allowed is not asked; `true` if it is to be shown now.
+    /// Adds a request. What is always allowed is not asked. Returns `true` if it must be shown now.
     pub(super) fn add(&mut self, asked: Asked) -> bool {
         if self.always.contains(&asked.about) {
             let _ = asked.reply.send(Permission::allow());
             return false;
         }
-        // Behind the one that is shown, in their order.
+        // After the one that is shown, in order.
         let behind = self.waiting.iter().skip(1).filter(|other| other.number < asked.number).count();
         let place = self.waiting.len().min(1 + behind);
         self.waiting.insert(place, asked);
         self.waiting.len() == 1
     }
 
-    /// The one that is to be answered.
+    /// Returns the request that must be answered.
     pub(super) fn current(&self) -> Option<&PermissionQuestion> {
         self.waiting.front().map(|asked| &asked.question)
     }
 
-    /// Waits until the agent takes the current one back.
+    /// Waits until the agent withdraws the current request.
     pub(super) async fn withdrawn(&mut self) {
         match self.waiting.front_mut() {
             Some(asked) => asked.reply.closed().await,
@@ -111,19 +111,19 @@ impl Questions {
         }
     }
 
-    /// Takes back what the agent no longer wants to know; `true` if the next is to be shown.
+    /// Removes requests that the agent has withdrawn. Returns `true` if the next must be shown.
     pub(super) fn drop_withdrawn(&mut self) -> bool {
         self.waiting.retain(|asked| !asked.reply.is_closed());
         self.answers.clear();
         !self.waiting.is_empty()
     }
 
-    /// What the current one wants.
+    /// Returns what the current request wants.
     pub(super) fn wants(&self) -> Wants {
         if self.current().is_some_and(|question| question.tool == ASK) { Wants::Text } else { Wants::Key }
     }
 
-    /// The current one, as it is shown.
+    /// Returns the current request as it is shown.
     pub(super) fn shown(&self, style: Style, columns: usize, whole: bool) -> String {
         let Some(question) = self.current() else { return String::new() };
         if question.tool == ASK {
@@ -150,12 +150,12 @@ impl Questions {
         format!("{shown}  {}{more}\n", keys.join(" · "))
     }
 
-    /// Whether a key answers a question that wants one.
+    /// Returns whether a key answers a request.
     pub(super) fn is_answer(key: char) -> bool {
         "yanwv".contains(key)
     }
 
-    /// A key was pressed; none if it means nothing here.
+    /// Takes a key. Returns `None` if it means nothing here.
     pub(super) fn press(&mut self, key: char) -> Option<Decided> {
         self.current()?;
         let (answer, decided) = match key {
@@ -168,7 +168,7 @@ impl Questions {
             _ => return None,
         };
         self.answer(answer);
-        // What was just allowed for good may wait here more than once.
+        // Other requests that wait here may be for what was just allowed for good.
         let waiting = std::mem::take(&mut self.waiting);
         for asked in waiting {
             self.add(asked);
@@ -176,7 +176,7 @@ impl Questions {
         Some(decided)
     }
 
-    /// A text was typed: the answer, or why not.
+    /// Takes a text: the answer, or the reason for a denial.
     pub(super) fn say(&mut self, text: &str) -> Option<Decided> {
         let question = self.current()?;
         let words = text.trim();
@@ -192,7 +192,7 @@ impl Questions {
             return Some(Decided::Denied);
         }
         let thing = asked.get(self.answers.len())?;
-        // A number that stands for nothing is a slip: it is asked again.
+        // A number without an option is a slip, so it is asked again.
         let chosen = thing.chosen(words)?;
         self.answers.push((thing.question.clone(), chosen));
         if self.answers.len() < asked.len() {
@@ -231,20 +231,20 @@ impl Questions {
     }
 }
 
-/// The tool by which the agent asks the person something.
+/// The tool with which the agent asks the user something.
 const ASK: &str = "AskUserQuestion";
 
-/// All that a tool is called with but the words for the person: what is always allowed is the very same call.
+/// Returns the whole input except for the words for the user, because "always" allows only exactly the same call.
 fn whole(question: &PermissionQuestion) -> String {
     let mut input: serde_json::Map<String, serde_json::Value> = question.input.to().unwrap_or_default();
-    // Of a command it is only words.
+    // For a command, this is only a comment.
     if question.tool == "Bash" {
         input.remove("description");
     }
     serde_json::Value::from(input).to_string()
 }
 
-/// What always would be for, in words.
+/// Describes what "always" would allow.
 fn words(question: &PermissionQuestion) -> String {
     let command = question.input.text_of("command").filter(|_| question.tool == "Bash");
     match command.or_else(|| Proposal::writes(&question.tool, &question.input)) {

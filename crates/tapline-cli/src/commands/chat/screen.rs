@@ -1,4 +1,4 @@
-//! What a chat shows: what happened above, and below it what is drawn over: the prompt, or what the agent is doing.
+//! What a chat shows: events above, and below them the part that is drawn over: the prompt, or the status of the agent.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -19,11 +19,11 @@ pub(super) struct Screen {
     out: Sink,
     /// The prompt as it was drawn.
     drawn: Option<Rows>,
-    /// What is drawn is what the agent is doing.
+    /// Whether the status of the agent is drawn.
     working: bool,
-    /// The agent waits for an answer: what it is doing is not shown.
+    /// Whether the agent waits for an answer, so that its status is not shown.
     waits: bool,
-    /// What is said when the line that is being typed is whole.
+    /// What is shown once the line that is being typed is complete.
     held: String,
 }
 
@@ -45,19 +45,19 @@ impl Screen {
         self.options.style
     }
 
-    /// The columns and rows that there are.
+    /// Returns the columns and rows.
     pub(super) fn size() -> (usize, usize) {
         output::size()
     }
 
-    /// Begins anew below what is there.
+    /// Starts again below what is there.
     pub(super) fn renew(&mut self) {
         let text = self.erased() + &self.renderer.status(None) + &self.renderer.pause();
         self.out.write(text.as_bytes());
         self.renderer = Format::Terminal(self.options).renderer();
     }
 
-    /// A step of the agent's.
+    /// Shows a step of the agent.
     pub(super) fn step(&mut self, step: &Step, elapsed: Duration) {
         self.status.accept(step, elapsed);
         let (columns, rows) = Self::size();
@@ -77,7 +77,7 @@ impl Screen {
         }
     }
 
-    /// A line of ours, or several; not in the middle of one of the agent's.
+    /// Shows lines of ours, but not in the middle of a line of the agent.
     pub(super) fn say(&mut self, text: &str) {
         if self.renderer.is_mid_line() {
             self.held.push_str(text);
@@ -94,13 +94,13 @@ impl Screen {
         self.out.write(text.as_bytes());
     }
 
-    /// A remark: a mark and a line.
+    /// Shows a remark: a mark and a line.
     pub(super) fn remark(&mut self, colour: &str, mark: &str, text: &str) {
         let reset = self.style().reset;
         self.say(&format!("{colour}{mark}{reset} {}\n", one_line(text)));
     }
 
-    /// What was said to the agent stays above.
+    /// Shows a prompt that was sent. It stays above.
     pub(super) fn said(&mut self, text: &str) {
         let Style { bold, reset, .. } = self.style();
         let shown: Vec<_> =
@@ -116,7 +116,7 @@ impl Screen {
         self.say(&out);
     }
 
-    /// The prompt is shown, below everything else.
+    /// Shows the prompt, below everything else.
     pub(super) fn prompt(&mut self, rows: Rows) {
         if std::mem::take(&mut self.working) {
             let text = self.erased() + &self.renderer.status(None) + &self.renderer.pause() + &self.renderer.resume();
@@ -125,13 +125,13 @@ impl Screen {
         self.below(rows);
     }
 
-    /// Nothing is typed.
+    /// Shows nothing below.
     pub(super) fn nothing_below(&mut self) {
         let text = self.erased();
         self.out.write(text.as_bytes());
     }
 
-    /// What is typed is shown below what is there.
+    /// Shows the typed text below what is there.
     pub(super) fn below(&mut self, rows: Rows) {
         let mut text = self.erased();
         text += &rows.rows.join("\n");
@@ -148,7 +148,7 @@ impl Screen {
         self.out.write(text.as_bytes());
     }
 
-    /// What the agent is doing is shown instead, with what is typed meanwhile.
+    /// Shows the status of the agent, with the text that is typed meanwhile.
     pub(super) fn work(&mut self, elapsed: Duration, more: &str) {
         let (columns, rows) = Self::size();
         self.renderer.resize(columns, rows);
@@ -158,7 +158,7 @@ impl Screen {
         self.out.write(text.as_bytes());
     }
 
-    /// What the agent is doing is no longer shown: it waits.
+    /// Hides the status of the agent, because it waits.
     pub(super) fn quiet(&mut self) {
         (self.working, self.waits) = (false, true);
         let text = self.erased() + &self.renderer.status(None) + &self.renderer.pause();
@@ -166,10 +166,10 @@ impl Screen {
         self.say_held();
     }
 
-    /// Takes the prompt away.
+    /// Erases the prompt.
     fn erased(&mut self) -> String {
         let Some(Rows { rows, cursor: (row, column) }) = self.drawn.take() else { return String::new() };
-        // Where the terminal has become narrower since, a row takes several.
+        // If the terminal has become narrower, a row takes several.
         let columns = Self::size().0.max(1);
         let above: usize = rows[..row].iter().map(|row| width(row).div_ceil(columns).max(1)).sum();
         let above = above + column / columns;
@@ -177,7 +177,7 @@ impl Screen {
         format!("{up}\r\x1b[J")
     }
 
-    /// Nothing is drawn over any more.
+    /// Stops drawing over anything.
     pub(super) fn finish(&mut self) {
         self.waits = true;
         let text = self.erased() + &self.renderer.status(None) + &self.renderer.pause();
@@ -185,7 +185,7 @@ impl Screen {
         self.say_held();
     }
 
-    /// Whether the terminal takes more.
+    /// Returns whether the terminal accepts more.
     pub(super) fn has_room(&self) -> bool {
         self.out.has_room()
     }
@@ -195,13 +195,13 @@ impl Screen {
         self.out.ready().await;
     }
 
-    /// Waits until everything is out.
+    /// Waits until everything is written.
     pub(super) async fn flushed(&mut self) {
         self.out.flushed().await;
     }
 }
 
-/// No more lines of what was said are shown again.
+/// How many lines of a sent prompt are shown.
 const SAID_LINES: usize = 8;
 
 fn cut(text: &str, columns: usize) -> String {

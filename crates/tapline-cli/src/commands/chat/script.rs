@@ -1,4 +1,4 @@
-//! A chat by a script: one prompt a line, all of them one conversation.
+//! A chat from a script: one prompt per line, all in one conversation.
 
 use std::io::{BufReader, Read};
 use std::path::Path;
@@ -90,9 +90,9 @@ fn code_of(signal: i32) -> u8 {
 enum Ended {
     Well,
     Badly,
-    /// The script wants no more.
+    /// The script ends the chat.
     Quit,
-    /// The agent is gone.
+    /// The agent has ended.
     Gone,
 }
 
@@ -106,7 +106,7 @@ struct Script<'a> {
     renderer: Box<dyn Render>,
     out: Sink,
     answers: u64,
-    /// Something was said to the agent.
+    /// Whether a prompt was sent to the agent.
     asked: bool,
     failed: bool,
     now: Now,
@@ -115,12 +115,12 @@ struct Script<'a> {
 }
 
 impl Script<'_> {
-    /// Says one prompt after the other, until there is none, one fails, or the agent is gone.
+    /// Sends one prompt after the other, until there are no more, one fails, or the agent ends.
     async fn read(&mut self, mut prompts: Prompts) -> Result<()> {
         loop {
             let prompt = tokio::select! {
                 prompt = prompts.recv() => prompt,
-                // The agent may have something to say, or end, while nobody asks.
+                // The agent may write something, or end, between prompts.
                 update = self.talk.next() => {
                     let Some(update) = update else {
                         self.failed = true;
@@ -183,7 +183,7 @@ impl Script<'_> {
         Ended::Well
     }
 
-    /// Shows what happened; what the main agent said in it, if it did.
+    /// Shows an update. Returns the main agent's text in it, if any.
     fn update(&mut self, update: &Update) -> Option<String> {
         let mut said = None;
         let raw = self.talk.take_raw();
@@ -220,7 +220,7 @@ impl Script<'_> {
         self.out.flush();
     }
 
-    /// What a turn took, below its end.
+    /// Shows what a turn used, below its end.
     fn tell_spent(&mut self, step: &Step) {
         let Style { dim, reset, .. } = self.style;
         if let What::Turn(turn) = &step.what
@@ -234,7 +234,7 @@ impl Script<'_> {
         let Some(turn) = turn else { return Ended::Badly };
         if turn.failed {
             let why = turn.message.as_deref().unwrap_or("the turn was interrupted");
-            // The view has said so.
+            // The view has already said so.
             if self.format != ScriptFormat::View || turn.subtype.is_none() {
                 output::tell(why);
             }
@@ -254,7 +254,7 @@ impl Script<'_> {
         self.out.write(text.as_bytes());
     }
 
-    /// The last words: how it all ended, and how to go on.
+    /// Ends the chat: how it ended, and how to continue.
     async fn finish(self) -> u8 {
         let Self { args, mut denials, mut talk, kind, format, out, asked, failed, .. } = self;
         denials.reject(&talk.take_rejected());
@@ -293,12 +293,12 @@ impl Script<'_> {
     }
 }
 
-/// What nobody takes for this long is given up.
+/// How long to wait for a reader that does not read.
 const NOT_TAKEN: Duration = Duration::from_secs(10);
 
 type Prompts = tokio::sync::mpsc::Receiver<std::io::Result<String>>;
 
-/// The prompts as they come: who writes them may wait for the answers.
+/// Reads the prompts as they arrive: the program that writes them may wait for the answers.
 fn prompts(args: &Chat) -> Result<Prompts> {
     let source: Box<dyn Read + Send> = match &args.script {
         Some(path) if !is_stdin(Some(path)) => Box::new(open(path)?),
@@ -318,7 +318,7 @@ fn prompts(args: &Chat) -> Result<Prompts> {
     Ok(prompts)
 }
 
-/// Prompts: a line each; `\` at its end goes on in the next.
+/// Prompts, one per line. `\` at the end of a line continues it.
 struct Lines<R> {
     reader: R,
     ended: bool,

@@ -1,4 +1,4 @@
-//! Commands of the chat itself; every other one is the agent's.
+//! Commands of the chat itself. All others are the agent's.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use tapline_runner::Control;
 use tapline_session::text::{dollars, one_line, short_count};
 use tapline_session::{Step, What};
 
-/// What a command is.
+/// A command.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Slash {
     Help,
-    /// Which there are.
+    /// Lists the models.
     Models,
-    /// Another; none: the default.
+    /// Changes the model. `None` is the default.
     Model(Option<String>),
     Mode(Option<String>),
     Cost,
@@ -22,10 +22,10 @@ pub(super) enum Slash {
     Quit,
 }
 
-/// A command has this long.
+/// How long a command may take.
 const WITHIN: Duration = Duration::from_secs(20);
 
-/// A command of ours, or none.
+/// Parses a command of ours.
 pub(super) fn read(text: &str) -> Option<Slash> {
     let mut words = text.trim().splitn(2, char::is_whitespace);
     let name = words.next()?;
@@ -44,7 +44,7 @@ pub(super) fn read(text: &str) -> Option<Slash> {
     })
 }
 
-/// What is so now, as far as the agent has said.
+/// The current settings, as far as the agent has reported them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Now {
     pub(super) model: Option<String>,
@@ -52,7 +52,7 @@ pub(super) struct Now {
 }
 
 impl Now {
-    /// Takes a step that may say so.
+    /// Takes a step that may report them.
     pub(super) fn accept(&mut self, step: &Step) {
         if let What::Session(info) = &step.what {
             self.model = info.setup.model.clone().or(self.model.take());
@@ -61,7 +61,7 @@ impl Now {
     }
 }
 
-/// Does it, and says what came of it, in lines.
+/// Runs a command, and returns its output.
 pub(super) async fn run(slash: Slash, now: Now, control: Result<Control>) -> Result<String> {
     let control = control.map(|control| control.within(WITHIN));
     Ok(match slash {
@@ -76,7 +76,7 @@ pub(super) async fn run(slash: Slash, now: Now, control: Result<Control>) -> Res
             out
         }
         Slash::Model(name) => {
-            // One that takes no requests has it from its next run on.
+            // An agent that takes no requests uses it from its next run on.
             if let Ok(control) = control {
                 match name.clone() {
                     Some(name) => control.set_model(name).await?,

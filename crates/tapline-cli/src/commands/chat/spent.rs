@@ -1,13 +1,13 @@
-//! What one turn of a chat took: the agent's own figures are those of the whole session.
+//! What one turn of a chat used. The agent's own figures are for the whole session.
 
 use tapline_session::step::Turn;
 use tapline_session::text::{dollars, short_count};
 use tapline_session::{Ledger, TokenCounts};
 
-/// What the session has taken so far.
+/// What the session has used so far.
 #[derive(Debug)]
 pub(super) struct Spent {
-    /// None while it is not known: a session that is resumed counts on where it stopped.
+    /// `None` while it is not known: a resumed session continues its count.
     before: Option<Ledger>,
 }
 
@@ -16,7 +16,7 @@ impl Spent {
         Self { before: (!resumed).then(Ledger::default) }
     }
 
-    /// What this turn took, where it is known.
+    /// Returns what this turn used, if it is known.
     pub(super) fn turn(&mut self, turn: &Turn) -> Option<String> {
         let now = &turn.so_far.ledger;
         let before = self.before.replace(now.clone())?;

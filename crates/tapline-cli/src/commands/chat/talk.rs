@@ -1,4 +1,4 @@
-//! The other side of a chat: one process that listens all the time, or a run a turn.
+//! The agent in a chat: one process for all turns, or one run per turn.
 
 use std::pin::Pin;
 
@@ -11,36 +11,36 @@ use tapline_session::{Outcome, Rejected, Report, What};
 use super::clean::Clean;
 use crate::agents::habits;
 
-/// Who is spoken to, and whether what is heard is told without secrets.
+/// The agent, and whether its output is shown without secrets.
 pub(super) struct Talk {
     with: With,
     clean: Option<Box<Clean>>,
 }
 
 enum With {
-    /// One process that listens all the time.
+    /// One process for all turns.
     Session(Box<Session>),
-    /// An agent that takes one prompt a process.
+    /// An agent that takes one prompt per process.
     Runs(Box<Runs>),
 }
 
-/// A run a turn.
+/// One run per turn.
 struct Runs {
     /// The agent's name.
     agent: &'static str,
     conversation: Conversation,
     state: State,
-    /// The turn under way, by its number, and how it ended.
+    /// The number of the current turn, and how it ended.
     turn: (u64, Option<Box<Turn>>),
     last: Option<Report>,
-    /// Calls that it rejected without a word in its stream.
+    /// Calls that it rejected without reporting them in its stream.
     rejected: Vec<Rejected>,
 }
 
 enum State {
     Idle,
     Running(Box<Running>),
-    /// All is said; how it ended is to be told. Who waits for that may be called away and come back.
+    /// The output has ended, and the result is pending. The wait for it may be interrupted and resumed.
     Ending(Pin<Box<dyn Future<Output = (Report, Vec<Rejected>)> + Send>>),
 }
 
@@ -72,12 +72,12 @@ impl Talk {
         self.clean.as_mut()?.raw.as_mut().map(std::mem::take)
     }
 
-    /// What is told, without secrets if that was asked for.
+    /// Returns a text without secrets, if that was requested.
     pub(super) fn told(&self, text: &str) -> String {
         self.clean.as_ref().map_or_else(|| text.to_owned(), |clean| clean.text(text))
     }
 
-    /// Says something; the name by which its turn is told.
+    /// Sends a prompt, and returns the id of its turn.
     pub(super) async fn say(&mut self, text: String) -> Result<String> {
         match &mut self.with {
             With::Session(session) => Ok(session.send(text)?.uuid().to_owned()),
@@ -93,7 +93,7 @@ impl Talk {
         }
     }
 
-    /// What happens next; none when the agent is gone.
+    /// Returns the next update, or `None` when the agent has ended.
     pub(super) async fn next(&mut self) -> Option<Update> {
         loop {
             if let Some(update) = self.clean.as_mut().and_then(|clean| clean.next()) {
@@ -112,7 +112,7 @@ impl Talk {
         }
     }
 
-    /// Whether what happens next is there already.
+    /// Returns whether the next update is available.
     pub(super) fn is_ready(&self) -> bool {
         let is_clean = self.clean.as_ref().is_some_and(|clean| clean.is_ready());
         is_clean
@@ -122,7 +122,7 @@ impl Talk {
             }
     }
 
-    /// Everything that can be asked of it in between.
+    /// Returns the handle for control requests.
     pub(super) fn control(&self) -> Result<Control> {
         match &self.with {
             With::Session(session) => Ok(session.control()),
@@ -130,44 +130,44 @@ impl Talk {
         }
     }
 
-    /// Whether a text that looks like a command is one of the agent's; one that does not is a prompt.
+    /// Returns whether a text is one of the agent's commands. Otherwise it is a prompt.
     pub(super) fn knows(&self, text: &str) -> bool {
         let word = text.split_whitespace().next().unwrap_or_default();
         let Some(name) = word.strip_prefix('/').filter(|name| !name.is_empty() && text.starts_with('/')) else { return true };
         let With::Session(session) = &self.with else { return true };
         let commands = &session.initialized().commands;
-        // A path is no command; and an agent that names none may have some.
+        // A path is not a command. An agent that lists no commands may still have some.
         let is_known = commands
             .iter()
             .any(|command| command.name.as_deref() == Some(name) || command.aliases.iter().any(|known| known == name));
         name.contains('/') || commands.is_empty() || is_known
     }
 
-    /// The model of the turns to come, where it is chosen a run a turn.
+    /// Sets the model of later turns, if each turn is a run.
     pub(super) fn set_model(&mut self, model: Option<String>) {
         if let With::Runs(runs) = &mut self.with {
             runs.conversation.agent.options.model = model;
         }
     }
 
-    /// Ends the turn under way. It does not wait.
+    /// Interrupts the current turn, without waiting.
     pub(super) fn interrupt(&self) {
         match &self.with {
             With::Session(session) => {
                 let control = session.control();
-                // What becomes of it is seen in the stream.
+                // The stream shows the outcome.
                 tokio::spawn(async move { control.interrupt().await.map(drop) });
             }
             With::Runs(runs) => runs.running().into_iter().for_each(|running| running.stopper().interrupt()),
         }
     }
 
-    /// Ends it all, in order.
+    /// Stops the agent properly.
     pub(super) fn stop(&self) {
         self.stopper().iter().for_each(Stopper::terminate);
     }
 
-    /// Stops what runs, from wherever.
+    /// Returns a handle that stops it from anywhere.
     pub(super) fn stopper(&self) -> Option<Stopper> {
         match &self.with {
             With::Session(session) => Some(session.stopper()),
@@ -175,17 +175,17 @@ impl Talk {
         }
     }
 
-    /// Calls that were rejected without a word in the stream, since this was asked last.
+    /// Takes the calls that were rejected without appearing in the stream.
     pub(super) fn take_rejected(&mut self) -> Vec<Rejected> {
         if let With::Runs(runs) = &mut self.with { std::mem::take(&mut runs.rejected) } else { Vec::new() }
     }
 
-    /// What takes secrets out, if that was asked for.
+    /// Returns the redactor, if secrets are removed.
     pub(super) fn redactor(&self) -> Option<Redactor> {
         self.clean.as_ref().map(|clean| clean.redactor().clone())
     }
 
-    /// Waits for its end: how it ended, if it was ever asked anything. What is told of that has no secrets either.
+    /// Waits for the end, and returns the report if anything was sent. It has no secrets either.
     pub(super) async fn finish(self) -> Option<Report> {
         let mut report = self.with.finish().await?;
         self.clean.into_iter().for_each(|clean| clean.report(&mut report));
@@ -238,7 +238,7 @@ impl Runs {
         self.rejected.extend(rejected);
         self.state = State::Idle;
         self.conversation.ended(&report);
-        // A run may end without a word; its turn is over all the same, and failed.
+        // A run may end silently. Its turn has then ended, too, and failed.
         let unsaid = || {
             let mut turn = Turn::default();
             (turn.failed, *turn.message) = (true, report.verdict.error.clone());
@@ -251,13 +251,13 @@ impl Runs {
     }
 }
 
-/// How a run ended, and what it rejected.
+/// Returns how a run ended, and the calls it rejected.
 async fn ended(running: Running) -> (Report, Vec<Rejected>) {
     let (conclusion, collector, run) = running.conclude().await;
     (tapline_runner::report(collector, &conclusion, run), conclusion.summary.rejected)
 }
 
-/// A report with what earlier turns were warned of: they were runs of their own.
+/// Adds the warnings of earlier turns, which were separate runs, to a report.
 fn with_warnings_of(earlier: Option<Report>, mut report: Report) -> Report {
     let earlier = earlier.map(|report| report.verdict.warnings).unwrap_or_default();
     report.verdict.warnings.splice(0..0, earlier);

@@ -1,4 +1,4 @@
-//! The terminal of a chat: keys one by one, pastes as such, and the way it was before when it is over, however it ends.
+//! The terminal of a chat: single keys, marked pastes, and its original state at the end, however the chat ends.
 
 use std::io::{Read as _, Write as _};
 use std::sync::OnceLock;
@@ -7,14 +7,14 @@ use anyhow::{Context as _, Result};
 use rustix::termios::{InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
 use tokio::sync::mpsc;
 
-/// Pastes are marked, and the other way round.
+/// Turns marked pastes on and off.
 const MARK_PASTES: &[u8] = b"\x1b[?2004h";
 const AS_BEFORE: &[u8] = b"\x1b[?2004l";
 
-/// How the terminal was.
+/// The original state of the terminal.
 static BEFORE: OnceLock<Termios> = OnceLock::new();
 
-/// A terminal that gives keys, until this is dropped.
+/// A terminal in raw mode, until this is dropped.
 pub(super) struct Terminal(());
 
 impl Terminal {
@@ -32,7 +32,7 @@ impl Terminal {
         Ok(terminal)
     }
 
-    /// Keys come one by one from here on.
+    /// Switches to single keys.
     fn take() -> std::io::Result<()> {
         let Some(before) = BEFORE.get() else { return Ok(()) };
         let mut raw = before.clone();
@@ -45,7 +45,7 @@ impl Terminal {
         Ok(())
     }
 
-    /// Stops this program, as Ctrl-Z does, until it is told to go on.
+    /// Suspends this program, as Ctrl-Z does, until it is continued.
     pub(super) fn suspend() {
         restore();
         let _ = rustix::process::kill_current_process_group(rustix::process::Signal::TSTP);
@@ -71,7 +71,7 @@ fn put(bytes: &[u8]) {
     let _ = out.write_all(bytes).and_then(|()| out.flush());
 }
 
-/// What is typed, as it comes; the end of the channel is the end of the terminal.
+/// Returns what is typed. The channel ends with the terminal.
 pub(super) fn typed() -> mpsc::Receiver<Vec<u8>> {
     let (send, typed) = mpsc::channel(16);
     std::thread::spawn(move || {

@@ -1,4 +1,5 @@
-//! Permission rules held against a run that was made: what they say of each call, what happened in the run, and whether the two agree.
+//! Checks permission rules against a finished run: what they say about each call, what happened, and whether the two
+//! agree.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,10 +16,10 @@ use tapline_session::text::one_line;
 
 use super::clean::CleanCheck;
 
-/// The violation of a call that ran though a rule denies it.
+/// The violation of a call that ran although a rule denies it.
 pub(super) const DENIED: &str = "permissions.deny";
 
-/// What was decided of a call when the run was made.
+/// What was decided about a call during the run.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Was {
     ruling: String,
@@ -29,33 +30,33 @@ pub(super) struct Was {
     reason: Option<String>,
 }
 
-/// What would be decided of a call, and what was.
+/// What would be decided about a call, and what was.
 #[derive(Debug, Serialize)]
 pub(super) struct Decision<'a> {
     #[serde(flatten)]
     decided: &'a Decided,
-    /// None where nobody has kept it.
+    /// `None` if it was not recorded.
     was: Option<&'a Was>,
-    /// Whether it ran; none where the stream does not say.
+    /// Whether it ran. `None` if the stream does not say.
     ran: Option<bool>,
-    /// Whether what happened is what the rules say; none where they leave it to the agent, or it is not known.
+    /// Whether what happened is what the rules say. `None` if they leave it to the agent, or it is not known.
     agrees: Option<bool>,
 }
 
-/// What became of a call, as its answer says.
+/// The outcome of a call, from its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Ran,
     Denied,
-    /// The agent refused it before anything was done: no such tool, or a wrong input.
+    /// The agent rejected it before it did anything: there is no such tool, or the input was wrong.
     Refused,
-    /// It failed in a way that does not tell whether anything was done.
+    /// It failed, and may or may not have done something.
     Unknown,
 }
 
 impl Fate {
     fn of(answer: &Answer) -> Self {
-        // What a tool itself says of its failure is not marked so.
+        // A tool's own error message has no such tag.
         let refusal = answer.text.trim_start().strip_prefix("<tool_use_error>").filter(|_| answer.status != CallStatus::Ok);
         match refusal {
             _ if answer.status == CallStatus::Denied => Self::Denied,
@@ -75,12 +76,12 @@ impl Fate {
 pub(super) struct Held {
     decided: Vec<Decided>,
     was: BTreeMap<String, Was>,
-    /// Calls that have an answer, and what it says of them.
+    /// The calls with a result, and their outcome.
     fates: BTreeMap<String, Fate>,
 }
 
 impl Held {
-    /// With what the recording keeps of decisions, if it is one.
+    /// Starts with the decisions in the recording, if it is one.
     pub(super) fn of(path: Option<&Path>) -> Self {
         let decisions = path.and_then(|path| Recording::open(path).ok()).map(|recording| recording.decisions());
         let one = |decision: &Json| {
@@ -92,7 +93,7 @@ impl Held {
         Self { decided: Vec::new(), was, fates: BTreeMap::new() }
     }
 
-    /// Takes the next step, and what the rules say of it. The stream itself may say that a call was denied.
+    /// Takes the next step, and what the rules say about it. The stream itself may report a denied call.
     pub(super) fn accept(&mut self, step: &Step, decided: Option<Decided>) {
         self.decided.extend(decided);
         if let What::Answer(answer @ Answer { id: Some(id), .. }) = &step.what {
@@ -108,13 +109,13 @@ impl Held {
         self.was.get(decided.id.as_ref()?)
     }
 
-    /// What became of a call; none where it has no answer.
+    /// Returns the outcome of a call. `None` if it has no result.
     fn fate(&self, decided: &Decided) -> Option<Fate> {
         let denied = self.was(decided).is_some_and(|was| was.ruling == "deny");
         if denied { Some(Fate::Denied) } else { self.fates.get(decided.id.as_ref()?).copied() }
     }
 
-    /// Whether a call ran; none where that is not known.
+    /// Returns whether a call ran. `None` if that is not known.
     fn ran(&self, decided: &Decided) -> Option<bool> {
         match self.fate(decided)? {
             Fate::Ran => Some(true),
@@ -125,10 +126,10 @@ impl Held {
 
     fn agrees(&self, decided: &Decided) -> Option<bool> {
         match (decided.decision.ruling, &decided.decision.rule, self.ran(decided)) {
-            // What the agent refused was not decided by anybody.
+            // A call that the agent rejected was not decided by anybody.
             (Ruling::Allow, ..) if self.fate(decided) == Some(Fate::Refused) => None,
             (Ruling::Allow, _, ran) => ran,
-            // One that was on its way is one too many.
+            // A call that was still running is one too many.
             (Ruling::Deny, _, ran) => Some(ran == Some(false)),
             (Ruling::Ask, Some(_), Some(true)) => Some(self.was(decided)?.by == "callback"),
             (Ruling::Ask, Some(_), Some(false)) => Some(true),
@@ -151,7 +152,7 @@ impl Held {
         self.decided.iter().map(one).collect()
     }
 
-    /// What ran, or was on its way, though the rules deny it.
+    /// Returns the calls that ran, or were running, although the rules deny them.
     pub(super) fn violations(&self) -> impl Iterator<Item = Violation> {
         self.decided.iter().filter(|decided| self.is_broken(decided)).map(|decided| {
             let rule = decided.decision.rule.as_deref().unwrap_or("a rule");
@@ -165,12 +166,13 @@ impl Held {
         decided.decision.ruling == Ruling::Deny && self.agrees(decided) == Some(false)
     }
 
-    /// How many calls the rules would have decided otherwise.
+    /// Returns how many calls the rules would have decided differently.
     pub(super) fn differing(&self) -> usize {
         self.decided.iter().filter(|decided| self.agrees(decided) == Some(false)).count()
     }
 
-    /// A sentence a call: what the rules say, what happened, and by `and` or `but` whether the two agree.
+    /// Writes a sentence for each call: what the rules say, what happened, and with `and` or `but` whether the two
+    /// agree.
     pub(super) fn render(&self, style: Style) -> String {
         let Style { red, yellow, green, dim, reset, .. } = style;
         let mut out = String::new();
@@ -190,7 +192,7 @@ impl Held {
         out
     }
 
-    /// What became of a call in the run.
+    /// Says what happened to a call in the run.
     fn happened(&self, decided: &Decided) -> String {
         let was = self.was(decided);
         let by = was.map(|was| was.rule.as_deref().unwrap_or(&was.by));
@@ -216,7 +218,7 @@ impl Held {
     }
 }
 
-/// What the rules say of a call.
+/// Says what the rules say about a call.
 fn rules_say(decided: &Decided) -> String {
     let decision = &decided.decision;
     let reason = decision.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! A property of every format: a planted key is gone, wherever it stood and however it was escaped, and all the rest is to the
-//! byte what it would have been with the mark in its place.
+//! A property of every format: a planted key is gone, wherever it was and however it was escaped, and everything else
+//! is exactly what it would have been with the replacement in its place.
 
 use std::io::Cursor;
 
@@ -14,7 +14,7 @@ use crate::source::Source;
 const FORMATS: [&[&str]; 8] =
     [&["text"], &["json"], &["json", "--messages"], &["json-verbose"], &["stream-json"], &["markdown"], &["html"], &["steps"]];
 
-/// What `convert --redact` writes.
+/// Returns what `convert --redact` writes.
 fn converted(stream: &str, format: &[&str]) -> String {
     let args = Cli::parse_from([&["tapline", "convert", "--redact", "--to"], format].concat());
     let Command::Convert(args) = args.command else { panic!("not convert: {args:?}") };
@@ -25,7 +25,7 @@ fn converted(stream: &str, format: &[&str]) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// A session in which each `§` is a string of JSON: what the agent says and thinks, runs and is told, and what nobody knows.
+/// A session in which each `§` is a JSON string: text, thoughts, commands, results, and unknown fields.
 const SESSION: &str = r#"{"type":"system","subtype":"init","session_id":"s","model":§,"cwd":§,"tools":["Bash"]}
 {"type":"user","message":{"role":"user","content":§},"isReplay":true,"session_id":"s","uuid":"1"}
 {"type":"assistant","message":{"id":"m1","role":"assistant","content":[{"type":"thinking","thinking":§,"signature":"x"}]},"session_id":"s"}
@@ -39,7 +39,7 @@ no JSON, but §
 {"type":"result","subtype":"success","is_error":false,"result":§,"num_turns":1,"session_id":"s","permission_denials":[{"tool_name":"Bash","tool_use_id":"t1","tool_input":{"command":§}}]}
 "#;
 
-/// A text within a string of JSON, each character written in one of the ways there are.
+/// Returns a text for a JSON string, with each character escaped in one of the possible ways.
 fn escaped(text: &str, ways: &[u8]) -> String {
     let mut out = String::new();
     for (at, c) in text.chars().enumerate() {
@@ -55,14 +55,14 @@ fn escaped(text: &str, ways: &[u8]) -> String {
     out
 }
 
-/// A key of any kind, and what tells its kind.
+/// A key of any kind, and the text that identifies its kind.
 fn any_key() -> impl Strategy<Value = (String, &'static str)> {
     let all: Vec<_> =
         SHAPES.iter().flat_map(|shape| shape.starts.iter().map(|start| (shape.example(start, false), *start))).collect();
     proptest::sample::select(all)
 }
 
-/// A session whose text comes in pieces, and is never said as a whole.
+/// A session whose text arrives in pieces, and never as a whole.
 fn in_pieces(text: &str, sizes: &[usize]) -> String {
     let (mut letters, mut lines) = (text.chars(), String::new());
     for size in sizes.iter().cycle() {
@@ -78,7 +78,7 @@ fn in_pieces(text: &str, sizes: &[usize]) -> String {
     lines + "{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"done\",\"session_id\":\"s\"}\n"
 }
 
-/// All that is called `text` in lines of JSON, put together from its pieces.
+/// Joins everything that is called `text` in lines of JSON.
 fn joined(lines: &str) -> String {
     fn texts(value: &serde_json::Value) -> String {
         match value {
@@ -103,7 +103,7 @@ proptest! {
         before in "[ -~\\n\\té日]{0,20}[ \\n\\t(]", behind in "[ \\n\\t)][ -~\\n\\té日]{0,20}", (key, _) in any_key(),
         ways in proptest::collection::vec(any::<u8>(), 1..9), place in 0..17_usize, depth in 0..2_usize,
     ) {
-        // What stands around the key must be no secret itself, and not make one with the mark.
+        // The text around the key must not be a secret itself, nor become one with the replacement.
         let plain = format!("{before}{REDACTED}{behind}");
         let redactor = Redactor::default();
         prop_assume!(redactor.text(&plain) == plain && *redactor.line(plain.replace('\n', " ").as_bytes()) == *plain.replace('\n', " ").as_bytes());
@@ -138,7 +138,8 @@ proptest! {
         before in "[a-z é\\n]{0,30} ", behind in " [a-z é\\n]{0,30}", (key, start) in any_key(),
         sizes in proptest::collection::vec(1..12_usize, 1..6),
     ) {
-        // One that is told by its middle may show its first letters (`secrets_that_are_told_by_their_middle…` of tapline-recording).
+        // A secret that is recognised by its middle may show its first letters
+        // (`secrets_that_are_told_by_their_middle…` in tapline-recording).
         prop_assume!(key.starts_with(start));
         let (said, clean) = (format!("{before}{key}{behind}"), format!("{before}{REDACTED}{behind}"));
         let (with_key, with_mark) = (in_pieces(&said, &sizes), in_pieces(&clean, &sizes));
@@ -146,7 +147,7 @@ proptest! {
             let out = converted(&with_key, format);
             prop_assert!(!out.contains(&key), "{:?}: {}", format, out);
             match format[0] {
-                // Where pieces stay pieces, the rest of each stays where it was.
+                // If pieces stay pieces, the rest of each stays where it was.
                 "stream-json" | "steps" => {
                     prop_assert_eq!(joined(&out), joined(&converted(&with_mark, format)), "{:?}", format);
                     prop_assert!(format[0] == "steps" || out.lines().count() == with_key.lines().count());

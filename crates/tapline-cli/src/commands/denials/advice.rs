@@ -1,4 +1,4 @@
-//! What would have permitted the calls that an agent was denied: a rule to copy into a file, or a flag. Nothing is suggested that would not work.
+//! What would have allowed the denied calls: a rule to copy into a file, or a flag. Only what would work is suggested.
 
 mod flags;
 
@@ -14,7 +14,7 @@ use crate::agents::habits;
 use crate::args::run::{AgentOptions, Whose};
 use crate::output;
 
-/// Longer rules and flags are not told: whoever wants them writes one with `*`.
+/// Longer rules and flags are not shown. A person would write one with `*`.
 const LONGEST: usize = 2000;
 
 /// How the agent was started.
@@ -24,7 +24,7 @@ pub(in crate::commands) struct Started<'a> {
     pub(in crate::commands) extra: &'a [OsString],
 }
 
-/// What would permit these calls: texts of which the first line is for people, and the others are to be copied.
+/// Returns what would allow these calls. The first line of each text is for people, and the others are to copy.
 pub(super) fn advice_on(denied: &[Denial], started: &Started<'_>) -> Vec<String> {
     if denied.is_empty() {
         return Vec::new();
@@ -60,7 +60,7 @@ pub(super) fn advice_on(denied: &[Denial], started: &Started<'_>) -> Vec<String>
     advice
 }
 
-/// Rules that take in all of these.
+/// Joins rules for all of these.
 fn joined<'d>(suggestions: impl Iterator<Item = &'d Suggestion>) -> Vec<Suggestion> {
     let mut joined: Vec<Suggestion> = Vec::new();
     for suggestion in suggestions {
@@ -71,13 +71,14 @@ fn joined<'d>(suggestions: impl Iterator<Item = &'d Suggestion>) -> Vec<Suggesti
     joined
 }
 
-/// Rules as one line of a file.
+/// Formats rules as one line of a file.
 fn in_one_line(rules: &[Suggestion]) -> String {
     let rules: Vec<_> = rules.iter().map(|rule| format!("{{ {} }}", rule.lines().join(", "))).collect();
     format!("allow = [{}]", rules.join(", "))
 }
 
-/// What rules allow whatever the call is, so that whoever copies them knows it: ` (every call of WebFetch)`, or nothing.
+/// Names the rules that allow every call of a tool, so that people know it when they copy them: ` (every call of
+/// WebFetch)`, or nothing.
 fn as_a_whole(rules: &[Suggestion]) -> String {
     let whole = rules.iter().filter(|rule| rule.commands.is_empty() && rule.paths.is_empty());
     let tools = whole.map(|rule| one_line(&rule.tool)).collect::<Vec<_>>().join(", ");
@@ -90,7 +91,7 @@ fn by_rules(denied: &[&Denial], path: &Path) -> Vec<String> {
     let rules = denied.iter().filter_map(|denial| Some((*denial, denial.suggestion.as_ref()?.as_ref().ok()?)));
     let (secret, open): (Vec<_>, Vec<_>) = rules.partition(|(denial, _)| denial.is_secret);
     let suggested = joined(open.into_iter().map(|(_, rule)| rule));
-    // Read again: the lines must fit what is there.
+    // Read it again: the lines must fit the current file.
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let fits = |text: &str| text.parse::<Permissions>().is_ok();
     let list = in_one_line(&suggested);
@@ -127,7 +128,7 @@ fn by_rules(denied: &[&Denial], path: &Path) -> Vec<String> {
     advice
 }
 
-/// Calls whose rule cannot be told.
+/// Lists calls whose rule cannot be shown.
 fn left_out<'d>(calls: impl Iterator<Item = &'d Denial>) -> Option<String> {
     let names: BTreeSet<String> = calls.map(Denial::name).collect();
     let more = names.len().saturating_sub(TOLD);
@@ -136,11 +137,11 @@ fn left_out<'d>(calls: impl Iterator<Item = &'d Denial>) -> Option<String> {
     (!names.is_empty()).then(|| format!("the rule that would allow {shown}{more} is left out, because it holds a secret"))
 }
 
-/// Calls that nothing allows as they are, each with the reason.
+/// Lists calls that nothing allows as they are, each with the reason.
 fn never_allowed<'d>(calls: impl Iterator<Item = (&'d Denial, &'d str, &'d str)>) -> Vec<String> {
     let calls: Vec<_> = calls.collect();
     let mut lines: Vec<_> =
-        // The reason quotes the agent, and the lines below the first would look like ours.
+        // The reason quotes the agent, and its further lines would look like ours.
         calls
             .iter()
             .take(TOLD)
@@ -177,7 +178,7 @@ fn by_flags(denied: &[&Denial], told: &AgentOptions) -> Vec<String> {
     let rules = joined(open.into_iter().map(|(_, rule)| rule));
     if !rules.is_empty() {
         let what = if by_flag.is_empty() { "this" } else { "the rest" };
-        // A flag that allows it does not help, or allows more.
+        // A flag would not help, or would allow more.
         let no_flag = if allowed().all(|(denial, _)| denial.no_flag_helps(told)) {
             format!("no flag allows {what}: the agent still asks about it")
         } else if allowed().any(|(denial, _)| denial.tool == "Bash") {
@@ -202,7 +203,7 @@ fn by_flags(denied: &[&Denial], told: &AgentOptions) -> Vec<String> {
     advice
 }
 
-/// The flag that allows these, as far as it is short enough to be copied.
+/// Returns the flag that allows these, as far as it is short enough to copy.
 fn flags(denied: &[&Denial]) -> String {
     let all: BTreeSet<String> = denied.iter().filter_map(|denial| denial.as_agents_rules()).flatten().collect();
     let count = all.len();
@@ -245,14 +246,15 @@ impl Denial {
         self.why.as_ref().is_some_and(|why| why.contains("allowed working directories"))
     }
 
-    /// A rule of the agent's own denies it. In the mode `dontAsk` it says the same of what it would have asked about.
+    /// Returns whether one of the agent's own rules denies it. In the mode `dontAsk`, the agent says the same about
+    /// what it would have asked.
     fn is_forbidden(&self, told: &AgentOptions) -> bool {
         told.permission_mode.as_deref() != Some("dontAsk")
             && self.why.as_ref().is_some_and(|why| why.starts_with("Permission to use ") && why.contains(" has been denied"))
     }
 
-    /// Whether no flag helps: the agent asks about files that run code, or that it calls sensitive, whatever its flags allow (tried with 2.1.325);
-    /// and a flag that was given did not help.
+    /// Returns whether no flag helps: the agent asks about files that run code, or that it calls sensitive, whatever
+    /// its flags allow (tried with 2.1.325), or a flag was given and did not help.
     fn no_flag_helps(&self, told: &AgentOptions) -> bool {
         let Some(call) = &self.call else { return false };
         let why = self.why.as_deref().unwrap_or_default();
@@ -268,13 +270,13 @@ impl Denial {
         is_guarded || was_given && !self.is_elsewhere()
     }
 
-    /// In the words of the agent's own rules, where those allow just this.
+    /// Returns the rule in the agent's own notation, if one allows exactly this.
     fn as_agents_rules(&self) -> Option<Vec<String>> {
         let tool = self.call.as_ref().map_or(&self.tool, |call| &call.tool);
         flags::rules(tool, self.call.as_ref())
     }
 
-    /// The rule that would allow it in a file of its own, or why none can.
+    /// Returns the rule that would allow it in a file of its own, or why none can.
     fn rule_without_others(&self, none: &Permissions) -> Result<Suggestion, String> {
         match &self.call {
             Some(call) => none.suggest(call).map_err(|why| why.to_string()),
@@ -284,7 +286,7 @@ impl Denial {
     }
 }
 
-/// A word for a shell, in double quotes where they change nothing.
+/// Quotes a word for a shell, with double quotes if they change nothing.
 fn in_quotes(text: &str) -> String {
     let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || " _,-:./=@+%()".contains(c));
     if plain { format!("\"{text}\"") } else { output::quoted(text) }

@@ -1,4 +1,4 @@
-//! One attempt: the agent is started, shown and held to its policy until it has ended.
+//! One attempt: starts the agent, shows it, and checks its policy until it ends.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -22,9 +22,9 @@ use crate::commands::check::doubts_of;
 use crate::commands::guard_program;
 use crate::{errors, exit, store};
 
-/// No more broken rules of one line are told.
+/// How many broken rules of one line are listed.
 const TOLD: usize = 5;
-/// The status line changes this often.
+/// How often the status line changes.
 const TICK: Duration = Duration::from_millis(250);
 
 pub(super) struct Attempt<'a> {
@@ -43,20 +43,20 @@ pub(super) struct Attempt<'a> {
 struct Followed {
     clean: Option<Box<Clean>>,
     violations: Vec<Violation>,
-    /// What the recording is missing.
+    /// What is missing from the recording.
     lost: Vec<String>,
 }
 
 /// How an attempt ended.
 pub(super) struct Ended {
-    /// What is printed of it.
+    /// The report that is printed.
     pub(super) report: Report,
-    /// What people are told of it, where secrets are taken out for them alone.
+    /// The report that people see, if secrets are removed only for them.
     pub(super) told: Option<Report>,
     pub(super) summary: Option<Summary>,
-    /// The agent was there.
+    /// Whether the agent started.
     pub(super) started: bool,
-    /// What to do, where it was not.
+    /// What to do, if it did not.
     pub(super) advice: Option<String>,
     pub(super) violations: Vec<Violation>,
     pub(super) code: u8,
@@ -64,7 +64,7 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    /// A signal came before it could be tried again: what the view has told of the attempt is told.
+    /// Notes that a signal came before the retry. The view has already shown the attempt.
     pub(super) fn interrupt(&mut self, code: Option<u8>) {
         for report in std::iter::once(&mut self.report).chain(&mut self.told) {
             report.verdict.fail(Category::Interrupted, "interrupted".to_owned());
@@ -83,7 +83,7 @@ impl Attempt<'_> {
             Err(why) => return Ok(self.not_begun(why, "before the agent was started", show)),
         };
         if let (true, Err(StartError::Recording(error))) = (self.number > 1, &started) {
-            // The first attempt could be kept; what happens to the disk later does not end the run.
+            // The first attempt could be recorded. A later problem with the disk does not end the run.
             show.note(&format!("WARNING: this attempt is not recorded: {}", errors::told(error)));
             folder = None;
             started = self.agent(resume, None).start().await;
@@ -93,16 +93,16 @@ impl Attempt<'_> {
             Err(error @ (StartError::NotFound { .. } | StartError::NotExecutable { .. } | StartError::System { .. })) => {
                 Ok(self.not_started(&error))
             }
-            // Nothing of the agent's: bad usage.
+            // This is not about the agent: bad usage.
             Err(error) => bail!(error),
         }
     }
 
-    /// Starts the agent. Where that takes long, because the disk does not answer, neither clock nor signal waits for it.
+    /// Starts the agent. If that takes long because the disk does not answer, neither clock nor signal waits for it.
     async fn start(&self, resume: Option<String>, folder: Option<PathBuf>) -> Result<Result<Running, StartError>, NotBegun> {
         let given_up = async {
             let why = over(self.signals, self.args.ending.timeout.and_then(|limit| self.started.checked_add(limit))).await;
-            // An agent that is just starting is stopped in order.
+            // An agent that is just starting is stopped properly.
             tokio::time::sleep(self.args.ending.grace.max(NOT_TAKEN)).await;
             why
         };
@@ -138,7 +138,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// The run was over before it began: why, and when.
+    /// Returns the result of a run that ended before it began.
     pub(super) fn not_begun(&self, why: NotBegun, when: &str, show: &Show) -> Ended {
         let mut ended = self.never_ran(String::new());
         if why == NotBegun::Interrupted {
@@ -169,7 +169,7 @@ impl Attempt<'_> {
         let collector = if wants_all { Collector::default() } else { Collector::for_paths(paths()) };
         let mut clean = self.redaction.clean(self.plan.kind, collector);
         let mut running = match wants_all {
-            // The report is made of what is clean.
+            // The report is made from the clean records.
             _ if self.redaction.printed => running.collect_only(""),
             true => running,
             false => running.collect_for(paths()),
@@ -227,12 +227,12 @@ impl Attempt<'_> {
         self.end(running, Followed { clean, violations, lost }, show, recorded).await
     }
 
-    /// The agent has ended: what became of the run.
+    /// Handles the end of the agent, and returns the outcome of the run.
     async fn end(&mut self, running: Running, followed: Followed, show: &mut Show, recorded: Option<PathBuf>) -> Ended {
         let Followed { clean, mut violations, lost } = followed;
         let (conclusion, collector, run) = running.conclude().await;
         let silent = conclusion.summary.verdict.warnings.iter().any(|warning| warning.code == "no-result");
-        // An agent that did not come so far has said why, and that is told.
+        // An agent that did not get that far has said why, and that is shown.
         let began = conclusion.summary.verdict.category != Some(Category::Startup);
         if silent && began && conclusion.ending.stopped.is_none() {
             show.note("the stream ended without a result");
@@ -240,10 +240,10 @@ impl Attempt<'_> {
         let duration_ms = u64::try_from(self.started.elapsed().as_millis()).ok();
         let run = match self.number {
             1 => run,
-            // The whole run, not its last attempt.
+            // These facts are for the whole run, not its last attempt.
             attempts => RunFacts { attempts, duration_ms, started_at: self.started_at.clone(), ..run },
         };
-        // Where no session has started, nobody has been told yet.
+        // If no session has started, this was not reported yet.
         self.doubt(show);
         let mut code = exit_code(&conclusion, self.signals);
         let took = run.duration_ms.map(Duration::from_millis);
@@ -275,7 +275,7 @@ impl Attempt<'_> {
             }
         }
         if let Some(first) = violations.first() {
-            // Where it was found too late to be stopped for it.
+            // It was found too late to stop the run for it.
             let reports = told_report.as_mut().map(|report| &mut report.verdict);
             for verdict in [&mut report.verdict, &mut summary.verdict].into_iter().chain(reports) {
                 verdict.fail(Category::Policy, format!("policy violated: {}", self.told(first)));
@@ -293,13 +293,13 @@ impl Attempt<'_> {
             || std::env::var_os("GITHUB_STEP_SUMMARY").is_some()
     }
 
-    /// Says once what of the policy is most likely a mistake.
+    /// Reports once what is most likely a mistake in the policy.
     fn doubt(&mut self, show: &mut Show) {
         let doubts = self.policy.as_deref_mut().map(|policy| doubts_of(self.args.ending.policy.as_deref(), policy));
         doubts.into_iter().flatten().for_each(|doubt| show.note(&doubt));
     }
 
-    /// Stops the run at the first rule that is broken.
+    /// Stops the run at the first broken rule.
     fn check(&mut self, steps: &[tapline_session::Step], running: &Running, show: &mut Show) -> Vec<Violation> {
         let Some(policy) = self.policy.as_deref_mut() else { return Vec::new() };
         let found: Vec<Violation> = steps.iter().flat_map(|step| policy.accept(step)).collect();
@@ -318,13 +318,13 @@ impl Attempt<'_> {
         found
     }
 
-    /// A broken rule, in words. What the agent did may hold a secret.
+    /// Describes a broken rule. What the agent did may contain a secret.
     fn told(&self, violation: &Violation) -> String {
         let line = violation.line.map(|line| format!("line {line}: ")).unwrap_or_default();
         self.redaction.told(&format!("{line}{}: {}", violation.rule, violation.message))
     }
 
-    /// When the policy's limit on time is reached: the turns' time cannot be more than the run's.
+    /// Waits for the policy's time limit. The time of the turns cannot exceed the run's.
     async fn out_of_time(&self) -> Violation {
         let seconds = self
             .policy
@@ -356,7 +356,7 @@ fn exit_code(conclusion: &Conclusion, signals: &Signals) -> u8 {
     }
 }
 
-/// What to do about a program that is not there.
+/// Says what to do about a program that was not found.
 fn advice(kind: tapline_protocol::Agent, error: &StartError) -> String {
     let (variable, package) = (bin_variable(kind), package(kind));
     match error {
@@ -369,8 +369,8 @@ fn advice(kind: tapline_protocol::Agent, error: &StartError) -> String {
     }
 }
 
-/// A run that was told to stop ends also where nobody takes its output: the recording is closed by then. Whoever reads a good
-/// run slowly may, until somebody is tired of it.
+/// Waits until a stopped run must end even if nobody reads its output; its recording is closed by then. A good run may
+/// be read slowly, until somebody stops waiting.
 async fn tired(stopper: tapline_runner::Stopper, signals: &Signals) {
     if matches!(stopper.ended().await, None | Some(StopReason::Linger)) {
         signals.came().await;

@@ -1,4 +1,4 @@
-//! The end of a run: what is printed of it, where it is summed up, and the exit code.
+//! The end of a run: what is printed, where it is summarised, and the exit code.
 
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -39,7 +39,7 @@ pub(super) async fn check(args: &Run) -> Result<EndFiles> {
     Ok(files)
 }
 
-/// In a CI log the agent's work is a group that can be folded.
+/// Starts a group in a CI log, so that the agent's work can be folded.
 pub(super) fn open_group(args: &Run, plan: &Plan, show: &mut Show) {
     if is_grouped(args, plan) {
         let name = args.shown.label.as_deref().unwrap_or("tapline run");
@@ -51,7 +51,7 @@ fn is_grouped(args: &Run, plan: &Plan) -> bool {
     args.shown.get.is_empty() && matches!(plan.format, Format::Live | Format::Lines)
 }
 
-/// Prints what is to be printed at the end, and returns the exit code.
+/// Prints what is printed at the end, and returns the exit code.
 pub(super) async fn conclude(
     args: &Run,
     plan: &Plan,
@@ -110,7 +110,7 @@ pub(super) async fn conclude(
             Format::Text => {
                 show.error_line(&format!("Error: {}", visible(failure)));
             }
-            // The view has told it.
+            // The view has already shown it.
             _ if human && started => {}
             _ => show.note(failure),
         }
@@ -153,15 +153,15 @@ pub(super) async fn conclude(
     code
 }
 
-/// What was found out after the recording was closed: told to it, so that it is read as the run was told.
+/// What was found after the recording was closed. It is added, so that the recording is read as the run was reported.
 struct Amendment {
     folder: PathBuf,
     run: RunFacts,
     verdict: Verdict,
     ledger: Ledger,
-    /// The limit of all attempts: the last had what was left of it.
+    /// The limit for all attempts. The last one had what was left of it.
     timeout: Option<Duration>,
-    /// Somebody interrupted the wait for the next attempt.
+    /// Whether somebody interrupted the wait for the next attempt.
     interrupted: bool,
 }
 
@@ -204,7 +204,7 @@ impl Amendment {
     }
 }
 
-/// What to do about a failure, where we know.
+/// Says what to do about a failure, if that is known.
 fn advise(report: &Report, args: &Run) -> Option<String> {
     let agent = report.agent.map_or("the agent", |agent| agent.name());
     match report.verdict.category? {
@@ -221,7 +221,7 @@ fn advise(report: &Report, args: &Run) -> Option<String> {
     }
 }
 
-/// Which key the agent used, as it says: a label.
+/// Returns the label of the key that the agent used, as it reports it.
 fn key(report: &Report) -> String {
     let source = report.session.setup.api_key_source.as_deref().filter(|source| *source != "none");
     source.map(|source| format!("; it used the key from: {}", one_line(source))).unwrap_or_default()
@@ -239,18 +239,19 @@ fn print_values(report: &Report, paths: &[String], code: u8, show: &mut Show) ->
     if code == 0 && !found.missing.is_empty() { exit::FAILED } else { code }
 }
 
-/// What an annotation is about.
+/// Returns the title of an annotation.
 fn title(report: &Report) -> &str {
     report.run.label.as_deref().unwrap_or("tapline run")
 }
 
-/// Sums the run up for the job, where the CI system wants it: unasked, so that a failure fails nothing.
+/// Writes a summary for the job, if the CI system has a place for it. Nobody asked for it, so a failure has no
+/// consequences.
 async fn job_summary(text: String, grace: Duration) -> Result<()> {
     let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty()).map(PathBuf::from) else {
         return Ok(());
     };
     let name = path.display().to_string();
-    // Unasked: a FIFO that nobody reads is not waited for.
+    // Nobody asked for it, so it does not wait for a FIFO without a reader.
     let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
     let write = move || {
         let file = std::fs::OpenOptions::new().append(true).create(true).custom_flags(nonblocking).open(&path);

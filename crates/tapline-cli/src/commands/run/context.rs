@@ -1,4 +1,4 @@
-//! An earlier run, put before a prompt: what was said, called and answered.
+//! An earlier run, put before a prompt: what was said and called, with the results.
 
 use std::io::{Cursor, Read as _};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use tapline_session::render::Format;
 use crate::args::Facts;
 use crate::source::{Source, is_stdin};
 
-/// What goes before the prompt. A stream or recording is told as a transcript, text as it is.
+/// Returns the text before the prompt: a transcript of a stream or recording, or plain text unchanged.
 pub(super) fn told(path: &PathBuf) -> Result<Vec<u8>> {
     let facts = Facts::default();
     let told = if path.is_dir() {
@@ -33,7 +33,7 @@ fn bytes_of(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What was said, called and answered; none if it is no stream.
+/// Returns the transcript. `None` if it is not a stream.
 fn transcript(mut source: Source) -> Result<Option<String>> {
     let mut renderer = Format::Transcript.renderer();
     let mut out = String::new();

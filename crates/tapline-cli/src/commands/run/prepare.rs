@@ -1,4 +1,4 @@
-//! The command line to an agent that can be started.
+//! Turns the command line into an agent that can be started.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -27,7 +27,7 @@ use crate::{output, source};
 pub(super) struct Plan {
     pub(super) kind: tapline_protocol::Agent,
     pub(super) format: Format,
-    /// The prompt, with the context before it and what was piped behind it.
+    /// The prompt, with the context before it and the piped input after it.
     pub(super) prompt: Option<Vec<u8>>,
     stdin: Stdin,
     options: Options,
@@ -41,7 +41,7 @@ pub(super) struct Plan {
 enum Stdin {
     /// The prompt itself.
     Prompt,
-    /// What goes behind the prompt, if there is something.
+    /// Text after the prompt, if there is any.
     Beside,
     /// Nothing, or something that is read elsewhere.
     Other,
@@ -92,7 +92,8 @@ fn check_only(only: &[String], format: Format) -> Result<()> {
     Ok(())
 }
 
-/// Says that a permission mode is most likely a mistake: the agent itself refuses it, or a version to come knows it.
+/// Warns that a permission mode is most likely a mistake. The agent itself rejects it, unless a future version knows
+/// it.
 pub(in crate::commands) fn doubt_mode(told: &AgentOptions, kind: tapline_protocol::Agent) {
     let unknown = told.permission_mode.as_deref().and_then(unknown_mode);
     if let Some(unknown) = unknown.filter(|_| habits(kind).has_modes) {
@@ -100,7 +101,7 @@ pub(in crate::commands) fn doubt_mode(told: &AgentOptions, kind: tapline_protoco
     }
 }
 
-/// What the agent is told by flags; what it needs is looked for here.
+/// Returns the agent's options from the flags. Files that it needs are checked here.
 pub(in crate::commands) fn options(told: &AgentOptions, extra: &[OsString], partial: bool) -> Result<Options> {
     for folder in &told.add_dir {
         ensure!(folder.is_dir(), "--add-dir: {} is not a folder", folder.display());
@@ -114,7 +115,7 @@ pub(in crate::commands) fn options(told: &AgentOptions, extra: &[OsString], part
     for config in told.mcp_config.iter().filter(|config| !config.trim_start().starts_with('{')) {
         ensure!(Path::new(config).is_file(), "--mcp-config: {config} is not a file");
     }
-    // The agent may work in another folder: what was found from here is found from there.
+    // The agent may run in another folder, so paths are made absolute here.
     let here = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
     let config = |text: &String| {
         let file = !text.trim_start().starts_with('{');
@@ -149,7 +150,7 @@ pub(in crate::commands) fn options(told: &AgentOptions, extra: &[OsString], part
 }
 
 impl Plan {
-    /// Reads what stdin has for the prompt: what is to be told of it, or why it could not be read to its end.
+    /// Reads stdin for the prompt. Returns a note about it, or why it could not be read to its end.
     pub(super) async fn read_stdin(
         &mut self,
         args: &Run,
@@ -196,7 +197,7 @@ impl Plan {
         }
     }
 
-    /// An agent for the next attempt. A resumed one is told what the task was.
+    /// Returns an agent for the next attempt. A resumed agent is told what the task was.
     pub(super) fn agent(&self, args: &Run, resume: Option<String>) -> Agent {
         let mut agent = Agent::new(self.kind);
         agent.options = self.options.clone();
@@ -236,12 +237,12 @@ impl Plan {
 const GO_ON: &str =
     "Go on where you left off: the last turn was cut short. If nothing is left to do, say so. The task was:\n\n";
 
-/// What the agent finds in its environment.
+/// Returns the agent's environment.
 pub(in crate::commands) fn environment(told: &AgentOptions) -> Environment {
     Environment { clean: told.clean_env, set: told.env.iter().map(|text| variable(text)).collect() }
 }
 
-/// `NAME=VALUE`, or `NAME` alone.
+/// Parses `NAME=VALUE`, or `NAME` alone.
 pub(in crate::commands) fn variable(text: &str) -> (OsString, Option<OsString>) {
     match text.split_once('=') {
         Some((name, value)) => (name.into(), Some(value.into())),
@@ -249,7 +250,7 @@ pub(in crate::commands) fn variable(text: &str) -> (OsString, Option<OsString>) 
     }
 }
 
-/// The prompt as it was given, if it was, with the context before it; and what stdin is for.
+/// Returns the given prompt, if there is one, with the context before it, and what stdin is for.
 fn prompt(args: &Run) -> Result<(Option<Vec<u8>>, Stdin)> {
     let context_on_stdin = args.context.as_ref().is_some_and(|path| source::is_stdin(Some(path)));
     let prompt_on_stdin = args.prompt.as_deref() == Some("-");
@@ -261,7 +262,7 @@ fn prompt(args: &Run) -> Result<(Option<Vec<u8>>, Stdin)> {
         (None, Some(file)) => Some(std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?),
         (None, None) => None,
     };
-    // A prompt of nothing leaves the word to stdin, as the agents do it.
+    // With an empty prompt, stdin is the prompt, as with the agents themselves.
     let given = given.filter(|text| !text.trim_ascii().is_empty());
     let piped = taken == 0 && !args.no_stdin && !std::io::stdin().is_terminal();
     let stdin = match &given {

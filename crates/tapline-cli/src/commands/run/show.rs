@@ -1,5 +1,5 @@
-//! What a run puts out while it goes on: to stdout in the format that was asked for, to stderr what a person should know at
-//! once. Whatever fails here never ends the run.
+//! What a run writes while it is going on: to stdout in the requested format, and to stderr what people should know at
+//! once. No failure here ends the run.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ use crate::sink::Sink;
 /// Shows a run.
 pub(super) struct Show {
     format: Format,
-    /// One value is wanted, and nothing else.
+    /// Whether only a value is wanted.
     only_value: bool,
     /// The first value that is wanted is the session's id: it is printed as soon as it is known.
     wants_session: bool,
@@ -43,16 +43,16 @@ pub(super) struct Show {
     status: Status,
     pub(super) outputs: Outputs,
     pub(super) denials: Denials,
-    /// Nobody needs to be told whose key the agent uses: it was said, or given.
+    /// Whether the source of the key need not be mentioned: it was shown, or given.
     key_known: bool,
     clocks: Clocks,
     stopping: bool,
     agent: &'static str,
-    /// Takes secrets out of what is told.
+    /// Removes secrets from what is shown.
     pub(super) redactor: Option<Redactor>,
 }
 
-/// How long the clocks run that may stop the agent.
+/// The limits of the clocks that may stop the agent.
 #[derive(Clone, Copy)]
 struct Clocks {
     timeout: Option<Duration>,
@@ -65,7 +65,7 @@ impl Clocks {
         Self { timeout: ending.timeout, idle: ending.idle_timeout, linger: ending.linger }
     }
 
-    /// Which clock has stopped the agent, and after how long.
+    /// Says which clock stopped the agent, and after how long.
     fn told(self, reason: StopReason) -> Option<String> {
         let limit = match reason {
             StopReason::Timeout => self.timeout?,
@@ -104,7 +104,7 @@ impl Show {
             status: Status::default(),
             outputs: if args.shown.messages { Outputs::with_messages() } else { Outputs::default() },
             denials: Denials::default(),
-            // A simulated model bills nobody.
+            // A simulated model costs nothing.
             key_known: std::env::var_os("TAPLINE_SIM_KEY").is_some()
                 || args.told.env.iter().any(|text| text.split('=').next() == Some(KEY)),
             clocks: Clocks::of(&args.ending),
@@ -114,19 +114,19 @@ impl Show {
         }
     }
 
-    /// The same for the next attempt: what was said of the run is said.
+    /// Resets it for the next attempt. What was said about the run is not repeated.
     pub(super) fn again(&mut self, args: &Run, kind: tapline_protocol::Agent, redaction: &Redaction) {
         let (denials, typing) = (std::mem::take(&mut self.denials), self.typing.take());
         let (key_known, session_told) = (self.key_known, self.session_told);
         *self = Self { denials, typing, key_known, session_told, ..Self::new(args, self.format, kind, redaction) };
     }
 
-    /// Which clock has stopped the agent, and after how long.
+    /// Says which clock stopped the agent, and after how long.
     pub(super) fn clock(&self, reason: StopReason) -> Option<String> {
         self.clocks.told(reason)
     }
 
-    /// Whether there is a status line.
+    /// Returns whether there is a status line.
     pub(super) fn is_live(&self) -> bool {
         self.live
     }
@@ -166,14 +166,14 @@ impl Show {
         }
     }
 
-    /// Something else happened.
+    /// Shows any other update.
     pub(super) fn update(&mut self, update: &Update) {
         match update {
-            // Where one value is wanted, what went wrong is told at the end.
+            // If only a value is wanted, failures are shown at the end.
             Update::Stderr(line) if self.is_human() || self.format == Format::StreamJson => self.note_of(self.agent, line),
             Update::Lost(_) | Update::Trouble(_) | Update::Left(_) => {
                 let warning = warning(update).unwrap_or_default();
-                // What is lost is said in every format.
+                // Lost data is reported in every format.
                 if self.format == Format::Quiet && matches!(update, Update::Lost(_)) {
                     self.error_line(&format!("tapline: {}", visible(&warning)));
                 } else {
@@ -195,14 +195,14 @@ impl Show {
     /// What people are told of a step beside the view.
     fn hear(&mut self, step: &Step) {
         match &step.what {
-            // A key that was found in the environment is used before any login, and may be somebody's who did not mean it.
+            // A key in the environment takes precedence over a login, and its owner may not have meant it to be used.
             What::Session(info) if !self.key_known && self.is_human() => {
                 self.key_known = true;
                 if info.setup.api_key_source.as_deref() == Some(KEY) {
                     self.note(&format!("the agent uses the API key in {KEY}: the run is billed to it"));
                 }
             }
-            // On a terminal the view itself shows it.
+            // On a terminal, the view itself shows it.
             What::Odd(odd) if odd.code == "malformed-line" && !self.live => {
                 self.note(&format!("line {}: malformed: {}", step.line, odd.message));
             }
@@ -240,7 +240,7 @@ impl Show {
         self.write_lines(&text);
     }
 
-    /// Text for people: in a log every line has its time.
+    /// Writes text for people. In a log, every line has its time.
     fn write_lines(&mut self, text: &str) {
         if self.format == Format::Live {
             return self.write(text.as_bytes());
@@ -255,24 +255,24 @@ impl Show {
         self.out.put(bytes, Kind::Text);
     }
 
-    /// What was put out must be seen now.
+    /// Flushes the output.
     pub(super) fn flush(&mut self) {
         self.out.flush();
     }
 
-    /// Waits until more can be put out.
+    /// Waits until more can be written.
     pub(super) async fn ready(&self) {
         self.out.ready().await;
         self.err.ready().await;
     }
 
-    /// Nobody takes it: nothing more is put out.
+    /// Stops writing, because nobody reads it.
     pub(super) fn give_up(&self) {
         self.out.give_up();
         self.err.give_up();
     }
 
-    /// Says what of stdout nobody took, where stderr can be written.
+    /// Says how much of stdout nobody read, if stderr can be written.
     pub(super) async fn not_taken(&mut self) {
         let bytes = self.out.waiting();
         if bytes > 0 && self.err.waiting() == 0 {
@@ -283,14 +283,14 @@ impl Show {
         }
     }
 
-    /// Waits until everything is out.
+    /// Waits until everything is written.
     pub(super) async fn flushed(&mut self) {
         self.flush();
         self.out.flushed().await;
         self.err.flushed().await;
     }
 
-    /// Time passes.
+    /// Updates the status line.
     pub(super) fn tick(&mut self, elapsed: Duration) {
         if self.live {
             let (columns, rows) = output::size();
@@ -302,7 +302,7 @@ impl Show {
         }
     }
 
-    /// What the run waits for, on the status line or, once, in the log.
+    /// Shows what the run waits for, on the status line or, once, in the log.
     pub(super) fn waiting(&mut self, left: Duration, first: bool) {
         let text = format!("trying again in {}", tapline_session::render::clock(left));
         if self.live {
@@ -315,7 +315,7 @@ impl Show {
         }
     }
 
-    /// It waits no more.
+    /// Ends the wait.
     pub(super) fn waited(&mut self, interrupted: bool) {
         let text = self.renderer.status(None);
         if self.live {
@@ -327,12 +327,12 @@ impl Show {
         self.flush();
     }
 
-    /// A line on stderr, marked with the run's name.
+    /// Writes a line to stderr, marked with tapline's name.
     pub(super) fn note(&mut self, text: &str) {
         self.note_of("tapline", &one_line(text));
     }
 
-    /// Several lines, of which only the first says who speaks: the others are to be copied.
+    /// Writes several lines. Only the first is marked with tapline's name; the others are to copy.
     pub(super) fn block(&mut self, text: &str) {
         self.note_of("tapline", text);
     }
@@ -352,7 +352,7 @@ impl Show {
         self.flush();
     }
 
-    /// The last words of the view or log. A renderer is good for one attempt.
+    /// Writes the end of the view or log. A renderer is for one attempt.
     pub(super) fn finish(&mut self, summary: &Summary) {
         self.denials.reject(&summary.rejected);
         if self.is_human() {
@@ -371,45 +371,45 @@ impl Show {
         }
     }
 
-    /// A line on stdout.
+    /// Writes a line to stdout.
     pub(super) fn line(&mut self, text: &str, kind: Kind) {
         self.out.put(format!("{text}\n").as_bytes(), kind);
         self.flush();
     }
 
-    /// In a CI log, what follows can be folded.
+    /// Starts a group in a CI log, which can be folded.
     pub(super) fn group(&mut self, name: &str) {
         let name = self.clean(name);
         self.out.group(&name);
     }
 
-    /// What follows cannot.
+    /// Ends the group.
     pub(super) fn end_group(&mut self) {
         self.out.end_group();
     }
 
-    /// In a CI log, an annotation.
+    /// Writes an annotation in a CI log.
     pub(super) fn annotate(&mut self, title: &str, text: &str) {
         let (title, text) = (self.clean(title), self.clean(text));
         self.err.annotate(&title, &text);
     }
 
-    /// A line of tapline's own on stderr, in every format.
+    /// Writes a line of tapline's own to stderr, in every format.
     pub(super) fn error_line(&mut self, text: &str) {
         let text = self.clean(text);
         self.err.write(format!("{text}\n").as_bytes());
     }
 
-    /// The text as it may be told.
+    /// Removes secrets from a text, if they are removed.
     pub(super) fn clean(&self, text: &str) -> String {
         self.redactor.as_ref().map_or_else(|| text.to_owned(), |redactor| redactor.text(text).into_owned())
     }
 
-    /// Why stdout could not be written. A reader that has gone is no error.
+    /// Returns why stdout could not be written. It is not an error if the reader is gone.
     pub(super) fn failure(&self) -> Option<String> {
         self.out.failure()
     }
 }
 
-/// Where Claude Code looks for a key of the API first.
+/// The variable that Claude Code reads its API key from first.
 const KEY: &str = "ANTHROPIC_API_KEY";

@@ -1,4 +1,5 @@
-//! Ctrl-C, SIGTERM and SIGHUP while a run goes on: the agent is stopped in order; told again, or by Ctrl-\\, at once.
+//! Ctrl-C, SIGTERM and SIGHUP during a run: the agent is stopped properly; a second signal, or Ctrl-\\, kills it at
+//! once.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,16 +13,16 @@ use tokio::sync::Notify;
 use crate::exit;
 use crate::signals::is_ignored;
 
-/// Why a run was over before it began.
+/// Why a run ended before it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotBegun {
-    /// Its time was over.
+    /// Its time was up.
     Late,
     /// A signal came.
     Interrupted,
 }
 
-/// Waits until the run is to be over: a signal comes, or its time ends.
+/// Waits until the run must end: a signal comes, or its time is up.
 pub(super) async fn over(signals: &Signals, until: Option<Instant>) -> NotBegun {
     let late = async {
         match until {
@@ -35,21 +36,21 @@ pub(super) async fn over(signals: &Signals, until: Option<Instant>) -> NotBegun 
     }
 }
 
-/// What signals are told to.
+/// Handles signals.
 #[derive(Clone, Default)]
 pub(super) struct Signals {
-    /// The exit code that the first signal asks for; 0 while there was none.
+    /// The exit code for the first signal. 0 while there was none.
     code: Arc<AtomicU8>,
     stopper: Arc<Mutex<Option<Stopper>>>,
     came: Arc<Notify>,
 }
 
 impl Signals {
-    /// Listens from now on.
+    /// Starts listening.
     pub(super) fn listen() -> Result<Self> {
         let open = |kind| signal(kind).context("cannot listen for signals");
         let all = [open(SignalKind::interrupt())?, open(SignalKind::terminate())?, open(SignalKind::quit())?];
-        // Whoever started us with nohup wants us to live on.
+        // With nohup, the program must continue.
         let hangup = if is_ignored(SignalKind::hangup()) { None } else { Some(open(SignalKind::hangup())?) };
         let signals = Self::default();
         tokio::spawn(signals.clone().run(all, hangup));
@@ -87,7 +88,7 @@ impl Signals {
         }
     }
 
-    /// From now on this run is stopped by them; at once, if one came already.
+    /// Stops this run on a signal from now on, or at once if one already came.
     pub(super) fn watch(&self, stopper: Stopper) {
         *self.stopper.lock().unwrap_or_else(PoisonError::into_inner) = Some(stopper);
         if let Some(code) = self.code() {
@@ -95,7 +96,7 @@ impl Signals {
         }
     }
 
-    /// The exit code that a signal asked for.
+    /// Returns the exit code for the signal, if one came.
     pub(super) fn code(&self) -> Option<u8> {
         Some(self.code.load(Ordering::Acquire)).filter(|code| *code > 0)
     }

@@ -1,4 +1,4 @@
-//! What is piped in beside a prompt: read as the agents themselves read it, and put behind the prompt in their own way.
+//! Piped input with a prompt: read as the agents themselves read it, and added after the prompt in their own way.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -8,35 +8,35 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// No more is put behind a prompt: whatever writes that much never ends.
+/// The longest piped input. More than that never ends.
 const LIMIT: usize = 1 << 30;
 
-/// What stdin had.
+/// The content of stdin.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piped {
-    /// All of it, up to its end.
+    /// All of it.
     All(Vec<u8>),
     /// It stayed open, and nothing came.
     Silent,
-    /// The time of the run was over before its end.
+    /// The time of the run was up before its end.
     Late,
     /// It has no end.
     Endless,
 }
 
-/// stdin, whatever it is.
+/// Returns stdin, whatever it is.
 pub(super) fn any() -> io::Result<File> {
     io::stdin().as_fd().try_clone_to_owned().map(File::from)
 }
 
-/// stdin, if somebody may have meant it for the agent: a pipe, a socket or a file. A terminal or `/dev/null` is not.
+/// Returns stdin if it may be meant for the agent: a pipe, a socket or a file. A terminal or `/dev/null` is not.
 pub(super) fn meant() -> Option<File> {
     let stdin = any().ok()?;
     let kind = stdin.metadata().ok()?.file_type();
     (kind.is_fifo() || kind.is_socket() || kind.is_file()).then_some(stdin)
 }
 
-/// Reads to the end. The first byte must come within `wait`, if that is limited; all of it before `until`.
+/// Reads to the end. The first byte must arrive within `wait`, if given, and all of it before `until`.
 pub(super) fn read(stdin: &File, wait: Option<Duration>, until: Option<Instant>) -> io::Result<Piped> {
     read_up_to(LIMIT, stdin, wait, until)
 }
@@ -53,7 +53,7 @@ fn read_up_to(limit: usize, mut stdin: &File, wait: Option<Duration>, until: Opt
         match stdin.read(&mut piece) {
             Ok(0) => return Ok(Piped::All(all)),
             Ok(count) => all.extend_from_slice(&piece[..count]),
-            // Whoever shares the pipe has made it non-blocking, or was quicker.
+            // Another process that shares the pipe has made it non-blocking, or was faster.
             Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => {}
             Err(error) => return Err(error),
         }
@@ -61,7 +61,7 @@ fn read_up_to(limit: usize, mut stdin: &File, wait: Option<Duration>, until: Opt
     Ok(Piped::Endless)
 }
 
-/// Waits for more, or the end. `false` if the time is over.
+/// Waits for more, or for the end. Returns `false` if the time is up.
 fn is_ready(stdin: &File, until: Option<Instant>) -> io::Result<bool> {
     loop {
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));

@@ -1,4 +1,4 @@
-//! How a chat ends: the agent in order, the terminal as it was, and how to go on.
+//! How a chat ends: stop the agent properly, restore the terminal, and say how to continue.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use super::{Args, Chat, Left};
 use crate::exit;
 use crate::signals::Signals;
 
-/// What takes longer than this is said.
+/// If it takes longer than this, say so.
 const PATIENT: Duration = Duration::from_secs(1);
 
 impl Chat {
-    /// The agent ends, in order; a further Ctrl-C does not wait.
+    /// Ends the agent properly. Another Ctrl-C does not wait.
     pub(super) async fn end(mut self, args: &Args, left: Left, signals: &mut Signals) -> Result<u8> {
         self.screen.finish();
-        // Whoever was asked is gone.
+        // Nobody is left to answer.
         drop(self.questions);
         if left == Left::InHaste || matches!(left, Left::Signal(_)) {
             self.talk.stop();

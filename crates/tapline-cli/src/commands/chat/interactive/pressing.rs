@@ -1,4 +1,4 @@
-//! What a person does: keys, prompts, commands, answers.
+//! What the user does: keys, prompts, commands, answers.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use super::super::terminal::Terminal;
 use super::{AGAIN, Chat, Left, Mode, Screen, TOO_SOON};
 
 impl Chat {
-    /// Takes keys that came at once.
+    /// Takes keys that arrived together.
     pub(super) async fn press_all(&mut self, keys: &[Key]) -> Option<Left> {
         for key in keys {
             if let Some(left) = self.press(key).await {
@@ -21,7 +21,7 @@ impl Chat {
         None
     }
 
-    /// Takes a key; says why the chat is left, if it is.
+    /// Takes a key. Returns why the chat ends, if it does.
     async fn press(&mut self, key: &Key) -> Option<Left> {
         match key {
             Key::Ctrl('c') => return self.interrupt(),
@@ -41,7 +41,7 @@ impl Chat {
         }
         match self.mode {
             Mode::Question if self.answers(key) => self.press_question(key),
-            // Whoever is typing has not read the question: that is for the prompt, until there is a pause.
+            // A user who is typing has not read the question. The text belongs to the prompt until there is a pause.
             Mode::Question => return self.type_on(key).await,
             Mode::Words if self.keeps_draft() => {
                 if *key != Key::Escape {
@@ -60,7 +60,7 @@ impl Chat {
                     let goes_on = decided.is_none();
                     self.decided(decided.as_ref());
                     if goes_on {
-                        // The next thing of the same question: whoever answers is reading.
+                        // The next part of the same question: the user is reading.
                         (self.asked_at, self.armed) = (None, true);
                     }
                 }
@@ -74,24 +74,25 @@ impl Chat {
         None
     }
 
-    /// Whether somebody is in the middle of typing.
+    /// Returns whether the user is typing.
     fn is_typing(&self) -> bool {
         self.asked_at.is_some_and(|at| at.elapsed() < TOO_SOON)
     }
 
-    /// Whether a key is for the question: not while somebody types, nor while there is a draft, unless Esc said so.
+    /// Returns whether a key answers the question. It does not while the user types, nor while there is a draft, unless
+    /// Esc was pressed.
     fn answers(&self, key: &Key) -> bool {
         let answer = matches!(key, Key::Char(c) if Questions::is_answer(*c));
         *key == Key::Escape || answer && (self.armed || self.editor.is_empty() && !self.is_typing())
     }
 
-    /// A key for the prompt while there is a question.
+    /// Takes a key for the prompt while there is a question.
     async fn type_on(&mut self, key: &Key) -> Option<Left> {
         (self.asked_at, self.armed) = (Some(Instant::now()), false);
         match self.editor.press(key, &[]) {
             Edited::Sent(text) => {
                 let left = self.send(text).await;
-                // The question stands last.
+                // The question must come last.
                 if matches!(self.mode, Mode::Question | Mode::Words) {
                     self.ask(false);
                 }
@@ -101,12 +102,12 @@ impl Chat {
         }
     }
 
-    /// Whether what is typed is for the draft, though an answer is wanted.
+    /// Returns whether text goes to the draft although an answer is wanted.
     pub(super) fn keeps_draft(&self) -> bool {
         self.questions.wants() == Wants::Text && !self.armed && (self.is_typing() || !self.editor.is_empty())
     }
 
-    /// The next key is for the question. Whoever saw it come up a moment ago did not mean that.
+    /// Makes the next key answer the question, unless the question has only just appeared.
     fn arm(&mut self) {
         self.armed = self.shown_at.is_some_and(|at| at.elapsed() >= TOO_SOON);
     }
@@ -132,7 +133,7 @@ impl Chat {
         }
     }
 
-    /// The question that is to be answered is shown.
+    /// Shows the question that must be answered.
     pub(super) fn ask(&mut self, whole: bool) {
         let (style, (columns, _)) = (self.screen.style(), Screen::size());
         let text = self.questions.shown(style, columns, whole);
@@ -144,20 +145,20 @@ impl Chat {
         self.draw();
     }
 
-    /// An answer was given; none if there is more to say.
+    /// Shows an answer. `None` if there is more to answer.
     fn decided(&mut self, decided: Option<&Decided>) {
         let green = self.screen.style().green;
         match decided {
             Some(Decided::Allowed(how)) => self.screen.remark(green, "✓", &format!("allowed, {how}")),
             Some(Decided::Answered) => self.screen.remark(green, "✓", "answered"),
-            // The agent says so itself.
+            // The agent reports it itself.
             Some(Decided::Denied) | None => {}
         }
         let more = self.questions.current().is_some();
         self.answered(more);
     }
 
-    /// The next question, or back to work.
+    /// Shows the next question, or continues.
     pub(super) fn answered(&mut self, more: bool) {
         if more {
             self.ask(false);
@@ -165,19 +166,19 @@ impl Chat {
             self.why.clear();
             let idle = self.under_way.is_empty() && !self.woken;
             self.mode = if idle { Mode::Prompt } else { Mode::Working };
-            // Between two turns no result says that an interrupt is over.
+            // Between two turns, no result says that an interrupt is finished.
             self.interrupting &= !idle;
             self.draw();
         }
     }
 
-    /// Ctrl-C: the turn ends; again, the chat.
+    /// Handles Ctrl-C: it ends the turn, and a second one the chat.
     fn interrupt(&mut self) -> Option<Left> {
         if self.mode == Mode::Prompt && !self.editor.is_empty() {
             self.editor.clear();
             return None;
         }
-        // Twice in a moment, or again while the first has not ended the turn.
+        // It was pressed twice in a short time, or again before the first has ended the turn.
         if self.interrupting || self.interrupted.is_some_and(|at| at.elapsed() < AGAIN) {
             return Some(Left::InHaste);
         }
@@ -191,7 +192,7 @@ impl Chat {
         None
     }
 
-    /// A prompt was typed.
+    /// Sends a prompt.
     async fn send(&mut self, text: String) -> Option<Left> {
         if text.trim().is_empty() {
             return None;

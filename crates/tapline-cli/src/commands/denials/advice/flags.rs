@@ -1,16 +1,16 @@
-//! What `--allowed-tools` is to be given for a call. The agent reads these rules in ways of its own: only what was tried is named, and a command
-//! is never widened to its whole tool.
+//! The value of `--allowed-tools` for a call. The agent has its own way of reading these rules, so only what was tried
+//! is suggested, and a command is never widened to its whole tool.
 
 use tapline_session::permission::Call;
 
-/// Words that begin, or go on with, more than a plain command.
+/// Words that start or continue more than a plain command.
 const RESERVED: &[&str] = &[
     "if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac", "select", "function", "time",
     "coproc", "in", // Behind these the agent asks all the same.
     "cd", "pushd", "popd",
 ];
 
-/// The rules of the agent's own that allow this call and, of a command, nothing else; none where there are no such.
+/// Returns the agent's own rules that allow this call and, for a command, nothing else. `None` if there are none.
 pub(super) fn rules(tool: &str, call: Option<&Call>) -> Option<Vec<String>> {
     if !is_named(tool) {
         return None;
@@ -22,7 +22,7 @@ pub(super) fn rules(tool: &str, call: Option<&Call>) -> Option<Vec<String>> {
     Some(parts.iter().map(|part| format!("Bash({part})")).collect())
 }
 
-/// Whether this is read as the name of one tool: not as several, a server's, or a rule.
+/// Returns whether this is read as the name of one tool, and not as several, a server's, or a rule.
 fn is_named(tool: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let is_server = tool.strip_prefix("mcp__").is_some_and(|rest| !rest.contains("__"));
@@ -33,7 +33,7 @@ pub(super) fn runs_commands(tool: &str, call: Option<&Call>) -> bool {
     matches!(tool, "Bash" | "Monitor" | "PowerShell") || call.is_some_and(|call| call.command.is_some() || call.lost_command)
 }
 
-/// The commands of a list or pipe, if each is nothing but plain words.
+/// Returns the commands of a list or pipe, if each consists only of plain words.
 fn parts(command: &str) -> Option<Vec<String>> {
     let plain = |c: char| c.is_ascii_alphanumeric() || " _-./=@+%:".contains(c);
     let command = command.replace("&&", ";").replace("||", ";");
