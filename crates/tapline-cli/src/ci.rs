@@ -18,11 +18,6 @@ pub(crate) fn is_job() -> bool {
     is_set("GITHUB_ACTIONS")
 }
 
-/// Whether stdout may be the log of such a job, which takes commands. A regular file is none.
-pub(crate) fn is_job_log() -> bool {
-    is_job() && !is_file(io::stdout().as_fd())
-}
-
 /// Whether this is the log of any CI system.
 pub(crate) fn is_log() -> bool {
     is_set("CI") || is_job()

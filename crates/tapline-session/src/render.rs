@@ -1,4 +1,5 @@
 //! Renderers: steps in, text out. Pure: no terminal, no clock, no configuration but what they are given.
+//! Text for a CI log goes through [`without_commands`](crate::text::without_commands) before it is printed.
 //! To add one: a file in `render/` and a variant of [`Format`]; the snapshots of fixtures × formats pick it up.
 
 mod column;
@@ -21,6 +22,7 @@ mod typing;
 pub use column::Times;
 pub use digest::digest;
 pub use html::CONTENT_POLICY;
+pub use marks::Hints;
 pub use output::{OutputError, Outputs, has_documents, verbose_item};
 pub use proposal::{Current, Proposal};
 pub use status::{Status, clock};
@@ -62,7 +64,7 @@ pub trait Render {
 pub enum Format {
     /// For a person at a terminal, or reading a log.
     Terminal(TerminalOptions),
-    /// One line a step, for a log; of the options, style, thinking and CI log count.
+    /// One line a step, for a log; of the options, style and thinking count.
     Lines(TerminalOptions),
     /// A transcript.
     Markdown,

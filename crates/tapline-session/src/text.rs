@@ -65,7 +65,7 @@ pub fn one_line(text: &str) -> String {
     out
 }
 
-/// In a CI log, `::error` at the start of a line and `##[error]` anywhere are commands: a space breaks them up.
+/// In a CI log, `::error` at the start of a line and `##[error]` anywhere are commands: a space breaks them up. Takes whole lines.
 pub fn without_commands(text: &str) -> String {
     // Some readers of logs end a line at a lone CR, too.
     let lines = text.split_inclusive(['\n', '\r']).map(|line| {

@@ -8,6 +8,19 @@ use crate::step::{
 use crate::text::count_of;
 use crate::time::duration;
 
+/// What a program adds in its own words, where it knows how to get the rest of what is shown in part: `: --json lists all`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Hints {
+    /// Follows how many more warnings there are.
+    pub warnings: &'static str,
+    /// Follows how many more lines the answer has.
+    pub answer: &'static str,
+    /// Follows how many more prompts there are.
+    pub prompts: &'static str,
+    /// Follows how many lines of an earlier run stand before a prompt.
+    pub earlier_run: &'static str,
+}
+
 /// How a line is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mood {
@@ -126,8 +139,8 @@ fn api_error(said: &str) -> String {
 }
 
 /// What is said of an earlier run that was put before a prompt.
-pub(super) fn behind_earlier_run(lines: usize) -> String {
-    format!("(after {} of an earlier run, from --context)", count_of(lines, "line"))
+pub(super) fn behind_earlier_run(lines: usize, hints: Hints) -> String {
+    format!("(after {} of an earlier run{})", count_of(lines, "line"), hints.earlier_run)
 }
 
 fn retry_text(retry: &Retry) -> String {
