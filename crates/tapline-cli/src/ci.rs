@@ -19,11 +19,6 @@ pub(crate) fn is_job() -> bool {
     is_set("GITHUB_ACTIONS")
 }
 
-/// Returns whether stdout may be the log of such a job, which runs commands. A regular file is not.
-pub(crate) fn is_job_log() -> bool {
-    is_job() && !is_file(io::stdout().as_fd())
-}
-
 /// Returns whether this is the log of any CI system.
 pub(crate) fn is_log() -> bool {
     is_set("CI") || is_job()

@@ -1,6 +1,6 @@
 //! Renderers: steps in, text out. They are pure: no terminal, no clock, and no configuration other than their
-//! arguments. To add one: a file in `render/` and a variant of [`Format`]; the snapshots of fixtures × formats pick it
-//! up.
+//! arguments. Text for a CI log goes through [`without_commands`](crate::text::without_commands) before it is printed.
+//! To add one: a file in `render/` and a variant of [`Format`]; the snapshots of fixtures × formats pick it up.
 
 mod column;
 mod digest;
@@ -22,6 +22,7 @@ mod typing;
 pub use column::Times;
 pub use digest::digest;
 pub use html::CONTENT_POLICY;
+pub use marks::Hints;
 pub use output::{OutputError, Outputs, has_documents, verbose_item};
 pub use proposal::{Current, Proposal};
 pub use status::{Status, clock};
@@ -63,7 +64,7 @@ pub trait Render {
 pub enum Format {
     /// For a person at a terminal, or reading a log.
     Terminal(TerminalOptions),
-    /// One line per step, for a log. Of the options, only style, thinking and CI log apply.
+    /// One line per step, for a log. Of the options, only style and thinking apply.
     Lines(TerminalOptions),
     /// A transcript.
     Markdown,

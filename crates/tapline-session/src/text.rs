@@ -66,7 +66,7 @@ pub fn one_line(text: &str) -> String {
 }
 
 /// Breaks up workflow commands with a space: in a CI log, `::error` at the start of a line and `##[error]` anywhere are
-/// commands.
+/// commands. Takes whole lines.
 pub fn without_commands(text: &str) -> String {
     // Some log readers end a line at a lone CR, too.
     let lines = text.split_inclusive(['\n', '\r']).map(|line| {

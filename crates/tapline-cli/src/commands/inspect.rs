@@ -6,6 +6,7 @@ use anyhow::Result;
 use tapline_session::Collector;
 use tapline_session::render::render_summary;
 
+use super::view::HINTS;
 use crate::args::Inspect;
 use crate::source::Source;
 use crate::{ci, exit, output, values};
@@ -62,7 +63,7 @@ pub(crate) fn run(args: &Inspect) -> Result<u8> {
         let mut out = output::stdout();
         let style = args.look.style();
         let width = output::is_terminal().then(|| output::size().0);
-        out.write_all(render_summary(&report, &summary, style, width).as_bytes())?;
+        out.write_all(render_summary(&report, &summary, style, width, HINTS).as_bytes())?;
         out.flush()?;
     }
     Ok(code)

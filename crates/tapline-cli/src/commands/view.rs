@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
 use tapline_session::Verdict;
-use tapline_session::render::{Format, TerminalOptions, Times};
+use tapline_session::render::{Format, Hints, TerminalOptions, Times};
 use tapline_session::text::visible;
 
 use crate::args::{Look, View};
@@ -58,6 +58,14 @@ pub(crate) fn run(args: &View) -> Result<u8> {
     Ok(worst)
 }
 
+/// The flags that show the rest of what is shown in part.
+pub(crate) const HINTS: Hints = Hints {
+    warnings: ": --json lists all",
+    answer: ": --get answer prints all",
+    prompts: ": --get 'prompts[]' prints all",
+    earlier_run: ", from --context",
+};
+
 /// Returns how the output looks, with or without a terminal.
 pub(crate) fn options(look: Look) -> TerminalOptions {
     TerminalOptions {
@@ -67,8 +75,8 @@ pub(crate) fn options(look: Look) -> TerminalOptions {
         live: output::is_capable(),
         thinking: false,
         partial: false,
-        ci_log: ci::is_job_log(),
         times: Times::Hidden,
+        hints: HINTS,
     }
 }
 

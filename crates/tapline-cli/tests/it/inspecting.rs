@@ -101,6 +101,20 @@ fn the_summary_names_what_a_person_looks_for() {
 }
 
 #[test]
+fn the_summary_names_the_flags_that_show_the_rest() {
+    let stream = format!(
+        "{}{{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"{}\"}}\n",
+        "not JSON\n".repeat(12),
+        "a line\\n".repeat(14)
+    );
+    let told = tapline_on(stream.as_bytes(), &["inspect"]).out;
+    assert!(told.contains("… and 2 more warnings: --json lists all\n"), "{told}");
+    assert!(told.contains("… 2 more lines: --get answer prints all\n"), "{told}");
+    let prompts = tapline(&["inspect", fixture("claude-2.1.325/multi.jsonl").to_str().unwrap()]).out;
+    assert!(prompts.contains("and 1 more prompt: --get 'prompts[]' prints all\n"), "{prompts}");
+}
+
+#[test]
 fn documents_of_every_shape() {
     let format =
         |input: &str, more: &[&str]| tapline_on(input.as_bytes(), &[&["inspect", "--get", "format"], more].concat()).out;

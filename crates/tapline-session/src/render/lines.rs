@@ -5,7 +5,7 @@ use super::summary::{turn_line, verdict_line, verdict_lines};
 use super::{Render, Style, TerminalOptions};
 use crate::fold::Summary;
 use crate::step::{Answer, CallStatus, Step};
-use crate::text::{count_of, indent, one_line, without_commands};
+use crate::text::{count_of, indent, one_line};
 
 /// The renderer of lines.
 pub(super) struct Lines {
@@ -17,10 +17,6 @@ pub(super) struct Lines {
 impl Lines {
     pub(super) fn new(options: TerminalOptions) -> Self {
         Self { options, told: None }
-    }
-
-    fn guard(&self, text: String) -> String {
-        if self.options.ci_log { without_commands(&text) } else { text }
     }
 
     fn line(&self, step: &Step) -> Option<String> {
@@ -85,7 +81,7 @@ fn told(answer: &Answer) -> String {
 impl Render for Lines {
     fn step(&mut self, step: &Step) -> String {
         let Some(line) = self.line(step) else { return String::new() };
-        let out = self.guard(format!("{}{line}\n", indent(step.depth)));
+        let out = format!("{}{line}\n", indent(step.depth));
         self.told =
             matches!(show(step), Shown::Turn(_)).then(|| line.lines().next_back().unwrap_or_default().to_owned() + "\n");
         out
@@ -95,6 +91,6 @@ impl Render for Lines {
         if self.told.as_ref() == Some(&verdict_line(summary, self.options.style)) {
             return String::new();
         }
-        self.guard(verdict_lines(summary, self.options.style, None))
+        verdict_lines(summary, self.options.style, None)
     }
 }

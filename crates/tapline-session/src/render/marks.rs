@@ -8,6 +8,19 @@ use crate::step::{
 use crate::text::count_of;
 use crate::time::duration;
 
+/// Texts that a program adds, if it can show the rest of something that is shown in part: `: --json lists all`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Hints {
+    /// Follows the number of warnings that are not shown.
+    pub warnings: &'static str,
+    /// Follows the number of lines of the answer that are not shown.
+    pub answer: &'static str,
+    /// Follows the number of prompts that are not shown.
+    pub prompts: &'static str,
+    /// Follows the number of lines of an earlier run that precede a prompt.
+    pub earlier_run: &'static str,
+}
+
 /// The tone of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mood {
@@ -126,8 +139,8 @@ fn api_error(said: &str) -> String {
 }
 
 /// Describes an earlier run that was put before a prompt.
-pub(super) fn behind_earlier_run(lines: usize) -> String {
-    format!("(after {} of an earlier run, from --context)", count_of(lines, "line"))
+pub(super) fn behind_earlier_run(lines: usize, hints: Hints) -> String {
+    format!("(after {} of an earlier run{})", count_of(lines, "line"), hints.earlier_run)
 }
 
 fn retry_text(retry: &Retry) -> String {

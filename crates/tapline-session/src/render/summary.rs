@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::Style;
-use super::marks::{behind_earlier_run, session_lines};
+use super::marks::{Hints, behind_earlier_run, session_lines};
 use crate::fold::Summary;
 use crate::host::without_earlier_run;
 use crate::ledger::Ledger;
@@ -113,7 +113,7 @@ fn tokens(ledger: &Ledger) -> Vec<String> {
 }
 
 /// Returns the summary of `inspect`: what people want to know about a run, aligned.
-pub fn render_summary(report: &Report, summary: &Summary, style: Style, width: Option<usize>) -> String {
+pub fn render_summary(report: &Report, summary: &Summary, style: Style, width: Option<usize>, hints: Hints) -> String {
     let Style { dim, reset, .. } = style;
     let mut out = verdict_line(summary, style) + &reason_lines(summary, style, width);
     out.push('\n');
@@ -146,7 +146,7 @@ pub fn render_summary(report: &Report, summary: &Summary, style: Style, width: O
     for line in &lines.not_connected {
         row("!", line.clone());
     }
-    for (at, text) in prompt_rows(&report.prompts).into_iter().enumerate() {
+    for (at, text) in prompt_rows(&report.prompts, hints).into_iter().enumerate() {
         row(if at == 0 { "prompt" } else { "" }, text);
     }
     if !report.tools.calls.is_empty() {
@@ -190,7 +190,7 @@ pub fn render_summary(report: &Report, summary: &Summary, style: Style, width: O
     }
     if report.verdict.warnings.len() > WARNINGS {
         let more = count_of(report.verdict.warnings.len() - WARNINGS, "more warning");
-        row("!", format!("… and {more}: --json lists all"));
+        row("!", format!("… and {more}{}", hints.warnings));
     }
     if let Some(answer) = report.answer.as_ref().filter(|answer| !answer.trim().is_empty()) {
         out.push('\n');
@@ -200,14 +200,14 @@ pub fn render_summary(report: &Report, summary: &Summary, style: Style, width: O
         }
         if shown.len() > ANSWER_LINES {
             let more = count_of(shown.len() - ANSWER_LINES, "more line");
-            let _ = writeln!(out, "{dim}… {more}: --get answer prints all{reset}");
+            let _ = writeln!(out, "{dim}… {more}{}{reset}", hints.answer);
         }
     }
     out
 }
 
 /// Shows the first prompt, and how many there are.
-fn prompt_rows(prompts: &[String]) -> Vec<String> {
+fn prompt_rows(prompts: &[String], hints: Hints) -> Vec<String> {
     let Some(first) = prompts.iter().find(|prompt| !prompt.trim().is_empty()) else { return Vec::new() };
     let (earlier, first) = without_earlier_run(first.trim());
     let (head, cut) = crate::text::head(first.lines().next().unwrap_or_default(), PROMPT_CHARACTERS);
@@ -215,9 +215,9 @@ fn prompt_rows(prompts: &[String]) -> Vec<String> {
     let cut = if cut { "…" } else { "" };
     let lines = if more > 0 { format!(" (and {})", count_of(more, "more line")) } else { String::new() };
     let mut rows = vec![format!("{head}{cut}{lines}")];
-    rows.extend((earlier > 0).then(|| behind_earlier_run(earlier)));
+    rows.extend((earlier > 0).then(|| behind_earlier_run(earlier, hints)));
     if prompts.len() > 1 {
-        rows.push(format!("and {}: --get 'prompts[]' prints all", count_of(prompts.len() - 1, "more prompt")));
+        rows.push(format!("and {}{}", count_of(prompts.len() - 1, "more prompt"), hints.prompts));
     }
     rows
 }

@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 
 use super::column::{Column, Times};
 use super::live::Live;
-use super::marks::{Mood, Shown, behind_earlier_run, session_lines, show};
+use super::marks::{Hints, Mood, Shown, behind_earlier_run, session_lines, show};
 use super::typing::Typing;
 use super::{Render, Style};
 use crate::fold::Summary;
 use crate::host::without_earlier_run;
 use crate::step::{Answer, Call, CallStatus, DeltaKind, Partial, Said, SessionInfo, Step, Turn};
-use crate::text::{count_of, fit, indent, one_line, visible, width, without_commands, wrap};
+use crate::text::{count_of, fit, indent, one_line, visible, width, wrap};
 
 /// How the output looks.
 #[derive(Clone, Copy, Debug)]
@@ -27,10 +27,10 @@ pub struct TerminalOptions {
     pub thinking: bool,
     /// Whether text is shown while it is being written.
     pub partial: bool,
-    /// Whether the output is a CI log, in which no line may start a workflow command.
-    pub ci_log: bool,
     /// Whether to show when each step arrived and how long calls took.
     pub times: Times,
+    /// What is added where something is shown in part.
+    pub hints: Hints,
 }
 
 /// How many lines of a failed call's output are shown.
@@ -59,8 +59,6 @@ pub(super) struct Terminal {
 
 impl Terminal {
     pub(super) fn new(options: TerminalOptions) -> Self {
-        // If text is typed in pieces, a workflow command could hide between two of them.
-        let options = TerminalOptions { partial: options.partial && !options.ci_log, ..options };
         Self {
             options,
             live: Live::default(),
@@ -172,7 +170,7 @@ impl Terminal {
             out += &self.marked(depth, dim, " ", &format!("… {}", count_of(more, "more line")));
         }
         if earlier > 0 {
-            out += &self.marked(depth, dim, " ", &behind_earlier_run(earlier));
+            out += &self.marked(depth, dim, " ", &behind_earlier_run(earlier, self.options.hints));
         }
         out
     }
@@ -350,12 +348,13 @@ impl Terminal {
     }
 }
 
-impl Terminal {
-    fn guard(&self, text: String) -> String {
-        if self.options.ci_log { without_commands(&text) } else { text }
+impl Render for Terminal {
+    fn resize(&mut self, columns: usize, rows: usize) {
+        self.options.width = self.options.width.map(|_| columns);
+        self.options.rows = rows;
     }
 
-    fn drawn(&mut self, step: &Step) -> String {
+    fn step(&mut self, step: &Step) -> String {
         self.column.step(step.arrived);
         self.live.margin = self.column.width();
         let told = self.told.take();
@@ -377,34 +376,6 @@ impl Terminal {
         let rest = self.open_line.split_off(whole);
         let lines = std::mem::replace(&mut self.open_line, rest);
         self.live.erase(self.columns()) + &lines + &self.resume()
-    }
-
-    fn ending(&mut self, summary: &Summary) -> String {
-        self.live.set_status(None);
-        let (paused, mut out) = (self.pause(), String::new());
-        self.column.step(None);
-        let yellow = self.style().yellow;
-        for (depth, text) in self.live.drain() {
-            out += &self.marked(depth, yellow, "?", &format!("unanswered: {text}"));
-        }
-        let line = super::summary::verdict_line(summary, self.style());
-        if self.told.as_ref() != Some(&line) {
-            out += self.gap();
-            out += &super::summary::verdict_lines(summary, self.style(), self.width());
-        }
-        paused + &self.column.before(out, self.style())
-    }
-}
-
-impl Render for Terminal {
-    fn resize(&mut self, columns: usize, rows: usize) {
-        self.options.width = self.options.width.map(|_| columns);
-        self.options.rows = rows;
-    }
-
-    fn step(&mut self, step: &Step) -> String {
-        let out = self.drawn(step);
-        self.guard(out)
     }
 
     fn status(&mut self, line: Option<String>) -> String {
@@ -433,7 +404,18 @@ impl Render for Terminal {
     }
 
     fn finish(&mut self, summary: &Summary) -> String {
-        let out = self.ending(summary);
-        self.guard(out)
+        self.live.set_status(None);
+        let (paused, mut out) = (self.pause(), String::new());
+        self.column.step(None);
+        let yellow = self.style().yellow;
+        for (depth, text) in self.live.drain() {
+            out += &self.marked(depth, yellow, "?", &format!("unanswered: {text}"));
+        }
+        let line = super::summary::verdict_line(summary, self.style());
+        if self.told.as_ref() != Some(&line) {
+            out += self.gap();
+            out += &super::summary::verdict_lines(summary, self.style(), self.width());
+        }
+        paused + &self.column.before(out, self.style())
     }
 }

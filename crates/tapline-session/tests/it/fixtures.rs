@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tapline_protocol::{Agent, Decoder, Input, InputFormat, Record};
-use tapline_session::render::{Format as Shown, Style, TerminalOptions, Times};
+use tapline_session::render::{Format as Shown, Hints, Style, TerminalOptions, Times};
 use tapline_session::{Collector, Ending, Fold, Format, Report, Run, Step, Summary};
 
 /// A view as a log has it.
@@ -14,8 +14,8 @@ pub(crate) const PLAIN: TerminalOptions = TerminalOptions {
     live: false,
     thinking: false,
     partial: false,
-    ci_log: false,
     times: Times::Hidden,
+    hints: Hints { warnings: "", answer: "", prompts: "", earlier_run: "" },
 };
 
 pub(crate) fn folder() -> PathBuf {

@@ -5,12 +5,12 @@ use std::time::Duration;
 use serde_json::Value;
 use tapline_protocol::Moment;
 use tapline_session::render::{
-    Current, Format, Outputs, Proposal, Status, Style, TerminalOptions, Times, digest, render_summary,
+    Current, Format, Hints, Outputs, Proposal, Status, Style, TerminalOptions, Times, digest, render_summary,
 };
 use tapline_session::text::without_commands;
 use tapline_session::{Step, What};
 
-use crate::fixtures::{Told, folder, show, tell_plainly};
+use crate::fixtures::{PLAIN, Told, folder, show, tell_plainly};
 
 /// Colours, a title, a link, the clipboard, an 8-bit sequence, overwriting, hidden and turned text, markup, a script link.
 const HOSTILE: &str = "\u{1b}[31m\u{1b}]0;t\u{7}\u{1b}]8;;http://x\u{1b}\\\u{1b}]52;c;aGk=\u{7}\u{9b}2J\rover\u{8}\u{0}\u{7f}\u{202e}\u{2066}\u{200f}\u{e0041}<script>alert(1)</script><img src=x onerror=y>\"'&lt;[x](javascript:alert(1))::error::pwn\n::error::pwn\n##[error]pwn\n## pwn\n";
@@ -99,7 +99,7 @@ enum Tried {
 
 /// Every file of `render/`: one that is not here fails the test below.
 const RENDERERS: &[(&str, Tried)] = &[
-    ("column", Tried::As(Place::CiLog, with_times)),
+    ("column", Tried::As(Place::CiLog, |told| without_commands(&with_times(told)))),
     (
         "digest",
         Tried::As(Place::Markdown, |told| {
@@ -108,7 +108,7 @@ const RENDERERS: &[(&str, Tried)] = &[
         }),
     ),
     ("html", Tried::As(Place::Page, |told| show(told, Format::Html))),
-    ("lines", Tried::As(Place::CiLog, |told| show(told, Format::Lines(LOG)))),
+    ("lines", Tried::As(Place::CiLog, |told| without_commands(&show(told, Format::Lines(LOG))))),
     ("live", Tried::As(Place::Terminal, live)),
     ("markdown", Tried::As(Place::Markdown, |told| show(told, Format::Markdown))),
     ("marks", Tried::Within(&["terminal", "lines", "html", "markdown"])),
@@ -120,24 +120,15 @@ const RENDERERS: &[(&str, Tried)] = &[
     (
         "summary",
         Tried::As(Place::CiLog, |told| {
-            without_commands(&render_summary(&told.report, &told.summary, Style::plain(), Some(80)))
+            without_commands(&render_summary(&told.report, &told.summary, Style::plain(), Some(80), Hints::default()))
         }),
     ),
-    ("terminal", Tried::As(Place::CiLog, |told| show(told, Format::Terminal(LOG)))),
+    ("terminal", Tried::As(Place::CiLog, |told| without_commands(&show(told, Format::Terminal(LOG))))),
     ("transcript", Tried::As(Place::Prompt, |told| show(told, Format::Transcript))),
     ("typing", Tried::Within(&["live"])),
 ];
 
-const LOG: TerminalOptions = TerminalOptions {
-    style: Style::plain(),
-    width: Some(80),
-    rows: 24,
-    live: false,
-    thinking: true,
-    partial: true,
-    ci_log: true,
-    times: Times::Hidden,
-};
+const LOG: TerminalOptions = TerminalOptions { width: Some(80), thinking: true, partial: true, ..PLAIN };
 
 /// A view of steps that have times.
 fn with_times(told: &Told) -> String {
@@ -153,7 +144,7 @@ fn with_times(told: &Told) -> String {
 
 /// What is drawn over and over, without our own moves of the cursor.
 fn live(told: &Told) -> String {
-    let mut renderer = Format::Terminal(TerminalOptions { live: true, ci_log: false, ..LOG }).renderer();
+    let mut renderer = Format::Terminal(TerminalOptions { live: true, ..LOG }).renderer();
     let mut out = String::new();
     for step in told.steps.iter().flatten() {
         out += &renderer.step(step);

@@ -1,7 +1,7 @@
 //! Every fixture in every format. A change of what people see shows here, as a diff.
 
 use insta::{assert_snapshot, glob};
-use tapline_session::render::{Format, Style, TerminalOptions, render_summary};
+use tapline_session::render::{Format, Hints, Style, TerminalOptions, render_summary};
 
 use crate::fixtures::{PLAIN, show, tell_plainly};
 
@@ -57,6 +57,6 @@ fn steps() {
 fn summary() {
     snapshot("summary", |bytes| {
         let told = tell_plainly(bytes);
-        render_summary(&told.report, &told.summary, Style::plain(), Some(100))
+        render_summary(&told.report, &told.summary, Style::plain(), Some(100), Hints::default())
     });
 }
