@@ -12,7 +12,7 @@ use tapline_archive::{Advance, Finished, Note, Options, SourceError};
 use tapline_protocol::{Agent, InputFormat, Moment, Record, StopReason};
 use tapline_recording::{Redactor, Stop};
 use tapline_runner::no_background_tasks;
-use tapline_session::{Ending, Format, Run, Step, Summary};
+use tapline_session::{Ending, Run, Step, StreamFormat, Summary};
 
 use crate::args::{Facts, Shape};
 use crate::{clock, config, output, secrets, store};
@@ -167,7 +167,7 @@ impl Source {
     }
 
     /// Everything that is known at the end.
-    pub(crate) fn finish(self) -> (Summary, Format, Ending, Run) {
+    pub(crate) fn finish(self) -> (Summary, StreamFormat, Ending, Run) {
         let Finished { mut summary, format, ending, run, stop, .. } = self.inner.finish();
         *summary.verdict.clock = stop.filter(|stop| stop.reason.is_timeout()).and_then(clock_of);
         (summary, format, ending, run)
@@ -190,9 +190,9 @@ fn options(facts: &Facts) -> Result<Options> {
     let mut options = Options::default();
     (options.agent, options.format) = match facts.input_format {
         Shape::Auto => (None, InputFormat::Auto),
-        Shape::StreamJson => (Format::StreamJson.agent(), InputFormat::Lines),
-        Shape::Json => (Format::StreamJson.agent(), InputFormat::Document),
-        Shape::ExecJson => (Format::ExecJson.agent(), InputFormat::Lines),
+        Shape::StreamJson => (StreamFormat::StreamJson.agent(), InputFormat::Lines),
+        Shape::Json => (StreamFormat::StreamJson.agent(), InputFormat::Document),
+        Shape::ExecJson => (StreamFormat::ExecJson.agent(), InputFormat::Lines),
     };
     options.agent = facts.agent.or(options.agent);
     options.line_limit = facts.line_limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));

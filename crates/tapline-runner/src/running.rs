@@ -11,7 +11,7 @@ use std::time::Duration;
 use tapline_protocol::control::InitializeReply;
 use tapline_protocol::{Agent as Kind, InputShape, Record};
 use tapline_recording::Recorder;
-use tapline_session::{Collector, Ending, Fold, Format, Report, Run, What};
+use tapline_session::{Collector, Ending, Fold, Report, Run, StreamFormat, What};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
@@ -249,7 +249,7 @@ impl Drop for Running {
 /// The report of a run that has ended.
 pub fn report(collector: Collector, conclusion: &Conclusion, run: Run) -> Report {
     let summary = conclusion.summary.clone();
-    let format = Format::of(InputShape::Lines, summary.agent);
+    let format = StreamFormat::of(InputShape::Lines, summary.agent);
     collector.report(summary, format, run, &conclusion.ending)
 }
 

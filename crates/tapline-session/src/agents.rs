@@ -5,7 +5,7 @@ mod codex;
 
 use tapline_protocol::{Agent, InputShape};
 
-use crate::format::Format;
+use crate::format::StreamFormat;
 use crate::step::Turn;
 
 /// What is known of this agent.
@@ -26,7 +26,7 @@ pub(crate) fn asks_a_person(tool: &str) -> bool {
     profiles().any(|profile| profile.asks.contains(&tool))
 }
 
-impl Format {
+impl StreamFormat {
     /// The format of an input of this shape from this agent.
     pub fn of(shape: InputShape, agent: Option<Agent>) -> Self {
         match (shape, agent) {
@@ -46,7 +46,7 @@ impl Format {
 /// What is known of an agent.
 pub(crate) struct Profile {
     /// What its lines are called in a report.
-    pub(crate) lines: Format,
+    pub(crate) lines: StreamFormat,
     /// What it prints as plain text when a turn has ended; the last turn, and the answer. None if that is nothing.
     pub(crate) text: fn(&Turn, Option<&str>) -> Option<String>,
     /// Whether it can print its result as one JSON document, too.

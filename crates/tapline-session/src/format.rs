@@ -4,7 +4,7 @@ use crate::words::words;
 
 words! {
     /// Which shape of output a stream is.
-    pub enum Format {
+    pub enum StreamFormat {
         /// `claude --output-format stream-json`
         StreamJson = "stream-json",
         /// `claude --output-format json`

@@ -1,5 +1,5 @@
 //! Renderers: steps in, text out. Pure: no terminal, no clock, no configuration but what they are given.
-//! To add one: a file in `render/` and a variant of [`Format`]; the snapshots of fixtures × formats pick it up.
+//! To add one: a file in `render/` and a variant of [`RenderAs`]; the snapshots of fixtures × formats pick it up.
 
 mod column;
 mod digest;
@@ -59,7 +59,7 @@ pub trait Render {
 
 /// A format that steps are shown in.
 #[derive(Clone, Copy, Debug)]
-pub enum Format {
+pub enum RenderAs {
     /// For a person at a terminal, or reading a log.
     Terminal(TerminalOptions),
     /// One line a step, for a log; of the options, style, thinking and CI log count.
@@ -74,7 +74,7 @@ pub enum Format {
     Steps,
 }
 
-impl Format {
+impl RenderAs {
     /// A renderer for one stream.
     pub fn renderer(self) -> Box<dyn Render> {
         match self {

@@ -167,7 +167,7 @@ pub(crate) struct AgentOptions {
 pub(crate) struct Shown {
     /// What to print [default: live on a terminal, else lines]
     #[arg(long, value_enum, value_name = "FORMAT")]
-    pub(crate) format: Option<Format>,
+    pub(crate) format: Option<RunFormat>,
     /// Print only one value of the report: session.id, answer, ledger.cost_usd; repeat for more, each starts on its own line.
     /// In GitHub Actions, text that the runner would take for a command is changed (`::error::` becomes `: :error::`); a script that
     /// needs the exact value can use `x=$(GITHUB_ACTIONS= tapline …)`
@@ -192,7 +192,7 @@ pub(crate) struct Shown {
 
 /// What is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
+pub(crate) enum RunFormat {
     /// What happens, as `view` shows it, with a status line
     Live,
     /// One line per step, each with its time

@@ -15,7 +15,7 @@ use anyhow::{Context as _, Result};
 use tapline_session::policy::PolicyChecker;
 use tapline_session::{Advice, Fold, parse_rfc3339};
 
-use crate::args::run::{Format, Run};
+use crate::args::run::{Run, RunFormat};
 use crate::commands::check::read_policy;
 use crate::{ci, config, exit, output, secrets, store};
 use attempt::{Attempt, Ended};
@@ -51,7 +51,7 @@ async fn attempts(args: &Run) -> Result<u8> {
     let piped = plan.read_stdin(args, until, &signals).await?;
     let folder = store::folder(&args.kept)?;
     // Where nothing that is shown is redacted, or nothing is shown, there is nothing to say about it.
-    let is_told = (args.shown.redact || ci::is_log()) && plan.format != Format::Quiet;
+    let is_told = (args.shown.redact || ci::is_log()) && plan.format != RunFormat::Quiet;
     let redactor = if is_told { secrets::redactor()? } else { config::redactor()?.0 };
     let redaction = Redaction::new(args, plan.format, redactor);
     let mut show = Show::new(args, plan.format, plan.kind, &redaction);

@@ -64,15 +64,15 @@ pub(super) fn bare(pid: i32, born: u64, buffer: &mut Vec<u8>) -> Bare {
         None | Some((_, true)) => Bare::Ended,
         // Since it was looked at, it may have got it, or ended. Of others' processes the kernel tells nothing.
         Some((stat, _)) => match read(pid, "environ", buffer) {
-            Told::Gone => Bare::Ended,
-            Told::All if stat.becoming || !buffer.is_empty() => Bare::Becoming,
-            Told::All | Told::Nothing | Told::Failed => Bare::Other,
+            ProcFile::Gone => Bare::Ended,
+            ProcFile::Read if stat.becoming || !buffer.is_empty() => Bare::Becoming,
+            ProcFile::Read | ProcFile::Denied | ProcFile::Failed => Bare::Other,
         },
     }
 }
 
 /// Which of the wanted marks a process carries. One that has ended carries none.
-pub(super) fn carried(pid: i32, buffer: &mut Vec<u8>, wanted: &HashMap<&[u8], usize>) -> (Told, Vec<usize>) {
+pub(super) fn carried(pid: i32, buffer: &mut Vec<u8>, wanted: &HashMap<&[u8], usize>) -> (ProcFile, Vec<usize>) {
     let told = read(pid, "environ", buffer);
     (told, marker::marks(buffer).filter_map(|mark| wanted.get(mark).copied()).collect())
 }
@@ -122,27 +122,27 @@ fn stat(told: &[u8]) -> Option<(Stat, bool)> {
     Some((Stat { parent, group, session, of_kernel, born: field(22)?.parse().ok()?, becoming }, ended))
 }
 
-/// What the kernel tells of a process.
+/// What became of reading a process's file under `/proc`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
-    /// All there is.
-    All,
-    /// Nothing: it has ended.
+pub(super) enum ProcFile {
+    /// It was read.
+    Read,
+    /// The process has ended.
     Gone,
-    /// Nothing: it is another user's.
-    Nothing,
-    /// It could not be asked: no descriptors or memory are left.
+    /// The process is another user's.
+    Denied,
+    /// No descriptors or memory are left.
     Failed,
 }
 
-pub(super) fn read(pid: i32, name: &str, buffer: &mut Vec<u8>) -> Told {
+pub(super) fn read(pid: i32, name: &str, buffer: &mut Vec<u8>) -> ProcFile {
     buffer.clear();
     match std::fs::File::open(format!("/proc/{pid}/{name}")).and_then(|mut file| file.read_to_end(buffer)) {
-        Ok(_) => Told::All,
+        Ok(_) => ProcFile::Read,
         Err(error) => match Errno::from_io_error(&error) {
-            Some(Errno::NOENT | Errno::SRCH) => Told::Gone,
-            Some(Errno::ACCESS | Errno::PERM) => Told::Nothing,
-            _ => Told::Failed,
+            Some(Errno::NOENT | Errno::SRCH) => ProcFile::Gone,
+            Some(Errno::ACCESS | Errno::PERM) => ProcFile::Denied,
+            _ => ProcFile::Failed,
         },
     }
 }

@@ -18,7 +18,7 @@ use super::attempt::Ended;
 use super::prepare::Plan;
 use super::show::Show;
 use super::signals::Signals;
-use crate::args::run::{Format, Run};
+use crate::args::run::{Run, RunFormat};
 use crate::ci::Kind;
 use crate::commands::denials::Started;
 use crate::output::OutputFile;
@@ -52,7 +52,7 @@ pub(super) fn open_group(args: &Run, plan: &Plan, show: &mut Show) {
 }
 
 fn is_grouped(args: &Run, plan: &Plan) -> bool {
-    args.shown.get.is_empty() && matches!(plan.format, Format::Live | Format::Lines)
+    args.shown.get.is_empty() && matches!(plan.format, RunFormat::Live | RunFormat::Lines)
 }
 
 /// Prints what is to be printed at the end, and returns the exit code.
@@ -86,12 +86,12 @@ pub(super) async fn conclude(
     let Ended { report, told, advice, mut code, recorded, started, .. } = ended;
     let told = told.as_ref().unwrap_or(&report);
     let mut failure = exit::failure(&told.verdict);
-    let human = matches!(plan.format, Format::Live | Format::Lines) && args.shown.get.is_empty();
+    let human = matches!(plan.format, RunFormat::Live | RunFormat::Lines) && args.shown.get.is_empty();
     match (args.shown.get.as_slice(), plan.format) {
-        ([], Format::Text) if failure.is_none() => print_text(&report, show),
-        ([], Format::Json) => print_json(&report, show),
-        ([], Format::Report) => show.line(&output::raw(&report.to_json()), Kind::Json),
-        ([], Format::Text | Format::Live | Format::Lines | Format::StreamJson | Format::Quiet) => {}
+        ([], RunFormat::Text) if failure.is_none() => print_text(&report, show),
+        ([], RunFormat::Json) => print_json(&report, show),
+        ([], RunFormat::Report) => show.line(&output::raw(&report.to_json()), Kind::Json),
+        ([], RunFormat::Text | RunFormat::Live | RunFormat::Lines | RunFormat::StreamJson | RunFormat::Quiet) => {}
         (paths, _) => code = print_values(&report, paths, code, show),
     }
     let asked_for = Started { whose: &args.whose, told: &args.told, extra: &args.extra };
@@ -101,9 +101,9 @@ pub(super) async fn conclude(
     denied.advice.iter().for_each(|advice| show.block(advice));
     let warned = exit::warning(&report.verdict, &args.ending.fail_on).filter(|_| code == 0);
     code = if warned.is_some() { exit::FAILED } else { code };
-    if let Some(failure) = failure.as_ref().filter(|_| plan.format != Format::Quiet) {
+    if let Some(failure) = failure.as_ref().filter(|_| plan.format != RunFormat::Quiet) {
         match plan.format {
-            Format::Text => {
+            RunFormat::Text => {
                 show.error_line(&format!("Error: {}", visible(failure)));
             }
             // The view has told it.
@@ -118,7 +118,7 @@ pub(super) async fn conclude(
         show.note(&exit::warned_after(&warning, !denied.calls.is_empty()));
         failure = Some(exit::warned(&warning));
     }
-    if let Some(failure) = failure.as_ref().filter(|_| plan.format != Format::Quiet) {
+    if let Some(failure) = failure.as_ref().filter(|_| plan.format != RunFormat::Quiet) {
         show.annotate(title(told), failure);
     }
     if let Some(folder) = recorded.filter(|_| human || failure.is_some()) {

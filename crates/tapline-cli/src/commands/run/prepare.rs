@@ -17,14 +17,14 @@ use super::signals::NotBegun;
 use super::signals::Signals;
 use super::stdin::{self, Piped};
 use crate::agents::habits;
-use crate::args::run::{AgentOptions, Format, InputKind, Run, span};
+use crate::args::run::{AgentOptions, InputKind, Run, RunFormat, span};
 use crate::commands::check::read_permissions;
 use crate::{output, source};
 
 /// What every attempt of a run has in common.
 pub(super) struct Plan {
     pub(super) kind: tapline_protocol::Agent,
-    pub(super) format: Format,
+    pub(super) format: RunFormat,
     /// The prompt, with the context before it and what was piped behind it.
     pub(super) prompt: Option<Vec<u8>>,
     stdin: Stdin,
@@ -46,9 +46,9 @@ enum Stdin {
 /// Reads everything that the run needs from files.
 pub(super) fn plan(args: &Run) -> Result<Plan> {
     let kind = args.whose.agent;
-    let live = if output::is_capable() { Format::Live } else { Format::Lines };
+    let live = if output::is_capable() { RunFormat::Live } else { RunFormat::Lines };
     let format = args.shown.format.unwrap_or(live);
-    if format == Format::Json && has_documents(Some(kind)).is_err() {
+    if format == RunFormat::Json && has_documents(Some(kind)).is_err() {
         bail!("--format json: {} does not have this output; use --format report or text", kind.name());
     }
     ensure!(
@@ -56,10 +56,10 @@ pub(super) fn plan(args: &Run) -> Result<Plan> {
         "--retry with --input stream-json: messages from stdin cannot be sent again"
     );
     let told = &args.told;
-    if format != Format::Quiet {
+    if format != RunFormat::Quiet {
         doubt_mode(told, kind);
     }
-    let watched = args.shown.get.is_empty() && format == Format::Live && output::is_capable();
+    let watched = args.shown.get.is_empty() && format == RunFormat::Live && output::is_capable();
     let options = options(told, &args.extra, told.partial || watched && habits(kind).writes_partial)?;
     let permissions = told.permissions.as_deref().map(read_permissions).transpose()?;
     let why = "the program that sends the messages answers the questions";

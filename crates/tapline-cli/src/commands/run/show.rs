@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use tapline_recording::Redactor;
 use tapline_runner::{Seen, StopReason, Update, now};
-use tapline_session::render::{Format as Rendering, Outputs, Render, Status, TerminalOptions};
+use tapline_session::render::{Outputs, Render, RenderAs, Status, TerminalOptions};
 use tapline_session::step::{Step, What};
 use tapline_session::text::{one_line, visible};
 use tapline_session::{Summary, duration};
 
 use super::redaction::Redaction;
-use crate::args::run::{Ending, Format, Run};
+use crate::args::run::{Ending, Run, RunFormat};
 use crate::ci::Kind;
 use crate::clock;
 use crate::commands::denials::Denials;
@@ -22,7 +22,7 @@ use crate::sink::Sink;
 
 /// Shows a run.
 pub(super) struct Show {
-    format: Format,
+    format: RunFormat,
     /// One value is wanted, and nothing else.
     only_value: bool,
     label: Option<String>,
@@ -68,12 +68,12 @@ impl Clocks {
 }
 
 impl Show {
-    pub(super) fn new(args: &Run, format: Format, kind: tapline_protocol::Agent, redaction: &Redaction) -> Self {
+    pub(super) fn new(args: &Run, format: RunFormat, kind: tapline_protocol::Agent, redaction: &Redaction) -> Self {
         let only_value = !args.shown.get.is_empty();
-        let live = format == Format::Live && output::is_capable() && !only_value;
+        let live = format == RunFormat::Live && output::is_capable() && !only_value;
         let terminal = view::options(args.shown.look);
         let options = TerminalOptions { thinking: args.shown.thinking, partial: live || args.told.partial, live, ..terminal };
-        let rendering = if format == Format::Live { Rendering::Terminal(options) } else { Rendering::Lines(options) };
+        let rendering = if format == RunFormat::Live { RenderAs::Terminal(options) } else { RenderAs::Lines(options) };
         let (out, err) = Sink::both();
         Self {
             format,
@@ -113,16 +113,16 @@ impl Show {
     }
 
     fn is_human(&self) -> bool {
-        matches!(self.format, Format::Live | Format::Lines) && !self.only_value
+        matches!(self.format, RunFormat::Live | RunFormat::Lines) && !self.only_value
     }
 
     /// Lines of the agent's came, this long after the start.
     pub(super) fn all(&mut self, seen: &[Seen], elapsed: Duration) {
         for seen in seen {
-            if self.format == Format::StreamJson && !self.only_value {
+            if self.format == RunFormat::StreamJson && !self.only_value {
                 self.out.put(output::raw_bytes(&seen.record.bytes).as_ref(), Kind::Json);
             }
-            if self.format == Format::Json {
+            if self.format == RunFormat::Json {
                 self.outputs.accept(&seen.record, &seen.steps);
             }
             for step in &seen.steps {
@@ -135,11 +135,11 @@ impl Show {
     pub(super) fn update(&mut self, update: &Update) {
         match update {
             // Where one value is wanted, what went wrong is told at the end.
-            Update::Stderr(line) if self.is_human() || self.format == Format::StreamJson => self.note_of(self.agent, line),
+            Update::Stderr(line) if self.is_human() || self.format == RunFormat::StreamJson => self.note_of(self.agent, line),
             Update::Lost(_) | Update::Trouble(_) | Update::Left(_) => {
                 let warning = warning(update).unwrap_or_default();
                 // What is lost is said in every format.
-                if self.format == Format::Quiet && matches!(update, Update::Lost(_)) {
+                if self.format == RunFormat::Quiet && matches!(update, Update::Lost(_)) {
                     self.error_line(&format!("tapline: {}", visible(&warning)));
                 } else {
                     self.note(&warning);
@@ -187,7 +187,7 @@ impl Show {
 
     /// Text for people: in a log every line has its time.
     fn write_lines(&mut self, text: &str) {
-        if self.format == Format::Live {
+        if self.format == RunFormat::Live {
             return self.write(text.as_bytes());
         }
         let time = now().unwrap_or_default();
@@ -283,7 +283,7 @@ impl Show {
     }
 
     fn note_of(&mut self, who: &str, text: &str) {
-        if self.format == Format::Quiet {
+        if self.format == RunFormat::Quiet {
             return;
         }
         let name = self.label.as_ref().map(|label| format!("[{label}]")).unwrap_or_default();
