@@ -269,7 +269,7 @@ pub(crate) enum SyncWhen {
     Always,
 }
 
-/// Settings files; a type of its own, because a list of values would be one value each.
+/// Clap would take a `Vec` for an option that can be repeated; this is one list, which may be empty.
 pub(crate) type Sources = Vec<SettingSource>;
 
 /// `user,project`, or nothing.
