@@ -37,6 +37,7 @@ const WAITING: usize = 4;
 /// Read its records with [`next`](Self::next), or as a [`Stream`](futures_core::Stream); [`finish`](Self::finish) waits for the
 /// end. Dropping it kills the agent and every process that it started, at once.
 #[derive(Debug)]
+#[must_use = "dropping it kills the agent: read it, or wait for its end with `finish`"]
 pub struct Running {
     updates: mpsc::Receiver<Vec<Update>>,
     waiting: VecDeque<Update>,
@@ -127,13 +128,11 @@ impl Running {
 
     /// Collects for the report only what the value at this path needs; with an empty path nothing. A run of any
     /// length then takes little memory.
-    #[must_use]
     pub fn collect_only(self, path: &str) -> Self {
         self.collect_for([path])
     }
 
     /// The same for several paths.
-    #[must_use]
     pub fn collect_for<'p>(mut self, paths: impl IntoIterator<Item = &'p str>) -> Self {
         self.collector = Collector::for_paths(paths);
         self

@@ -59,6 +59,7 @@ pub trait Render {
 
 /// A format that steps are shown in.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub enum RenderAs {
     /// For a person at a terminal, or reading a log.
     Terminal(TerminalOptions),

@@ -15,14 +15,12 @@ use crate::answers::{
 impl Agent {
     /// Rules for what it may do: deny wins over ask, ask over allow. What they leave open is asked of
     /// [`on_permission`](Self::on_permission); where nobody is there, it is denied.
-    #[must_use]
     pub fn permissions(mut self, rules: Permissions) -> Self {
         self.answers.permissions = Some(rules);
         self
     }
 
     /// Who is asked whether a tool may run.
-    #[must_use]
     pub fn on_permission<F>(mut self, ask: impl Fn(PermissionQuestion) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Permission> + Send + 'static,
@@ -32,7 +30,6 @@ impl Agent {
     }
 
     /// A hook: told whenever this happens, and able to hold it back.
-    #[must_use]
     pub fn hook<F>(self, event: HookEvent, told: impl Fn(HookQuestion) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = HookReply> + Send + 'static,
@@ -41,7 +38,6 @@ impl Agent {
     }
 
     /// A hook for some tools alone: `Bash`, `Write|Edit`, a regular expression.
-    #[must_use]
     pub fn hook_for<F>(
         self,
         event: HookEvent,
@@ -60,7 +56,6 @@ impl Agent {
     }
 
     /// A tool of this program's: the agent calls it `mcp__tapline__NAME`.
-    #[must_use]
     pub fn tool(mut self, tool: Tool) -> Self {
         let servers = &mut self.answers.servers;
         let place = servers.iter().position(|server| server.name == OWN_SERVER);
@@ -70,7 +65,6 @@ impl Agent {
     }
 
     /// Tools of this program's under a name of their own.
-    #[must_use]
     pub fn tools(mut self, server: ToolServer) -> Self {
         self.answers.servers.retain(|known| known.name != server.name);
         self.answers.servers.push(server);
@@ -78,7 +72,6 @@ impl Agent {
     }
 
     /// Who is asked when an MCP server wants something of the person.
-    #[must_use]
     pub fn on_elicitation<F>(mut self, ask: impl Fn(Elicitation) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = ElicitationReply> + Send + 'static,
@@ -88,7 +81,6 @@ impl Agent {
     }
 
     /// Who shows dialogs of this kind.
-    #[must_use]
     pub fn on_dialog<F>(
         mut self,
         kind: impl Into<String>,
@@ -102,7 +94,6 @@ impl Agent {
     }
 
     /// How long a callback may take before the answer is no; ten minutes if nothing is said.
-    #[must_use]
     pub fn answer_within(mut self, limit: Duration) -> Self {
         self.answers.within = limit;
         self

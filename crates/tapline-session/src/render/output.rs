@@ -9,6 +9,7 @@ use crate::step::{Step, Turn, What};
 
 /// Why there is nothing to print.
 #[derive(Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OutputError {
     /// This agent has no such mode.
     NoSuchMode(Agent),

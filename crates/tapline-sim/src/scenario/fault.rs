@@ -20,6 +20,7 @@ pub struct Fault {
 
 /// What goes wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FaultKind {
     /// The API says so: with a status, or, in mid-stream, with an event.
     Error {

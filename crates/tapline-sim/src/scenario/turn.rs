@@ -41,6 +41,7 @@ pub struct ScriptedTurn {
 
 /// A part of an answer.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum ScriptedBlock {
     /// Text.
     Text(Text),
