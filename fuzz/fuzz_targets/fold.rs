@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use tapline_fuzz::{Case, is_json};
 use tapline_protocol::{Decoder, InputShape};
-use tapline_session::{Collector, Ending, Fold, Format, Run};
+use tapline_session::{Collector, Ending, Fold, StreamFormat, Run};
 
 fuzz_target!(|data: &[u8]| {
     let Some(case) = Case::of(data) else { return };
@@ -19,7 +19,7 @@ fuzz_target!(|data: &[u8]| {
         chunks.for_each(|chunk| apply(decoder.push(chunk)));
         apply(decoder.finish());
         let ending = Ending { exit_code: i32::try_from(case.chunk % 3).ok(), ..Ending::default() };
-        let format = Format::of(InputShape::Lines, fold.agent());
+        let format = StreamFormat::of(InputShape::Lines, fold.agent());
         collector.report(fold.finish(&ending), format, Run::default(), &ending).to_json()
     });
     assert!(is_json(&report), "{report}");

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, InputShape, Moment, Record};
 use tapline_recording::{Arrivals, Recording, Redactor, Stop, attempt_folder};
-use tapline_session::{Collector, Ending, Fold, Format, Ledger, Report, Run, Step, Summary, Warning, What, parse_moment};
+use tapline_session::{Collector, Ending, Fold, Ledger, Report, Run, Step, StreamFormat, Summary, Warning, What, parse_moment};
 
 use crate::clean::Redaction;
 use crate::error::SourceError;
@@ -97,7 +97,7 @@ pub struct Finished {
     /// The summary of all steps.
     pub summary: Summary,
     /// The format of the input.
-    pub format: Format,
+    pub format: StreamFormat,
     /// How the run ended.
     pub ending: Ending,
     /// What only the program that ran the agent knows.
@@ -390,7 +390,7 @@ impl<R: Read> Source<R> {
             summary.verdict.warnings.retain(|warning| warning.code != UNKNOWN);
         }
         summary.verdict.warnings.extend(self.lost.into_iter().map(|loss| Warning::new("recording-incomplete", loss)));
-        let format = Format::of(self.input.shape(), summary.agent);
+        let format = StreamFormat::of(self.input.shape(), summary.agent);
         Finished { summary, format, ending: self.ending, run: self.run, stop: self.stop }
     }
 

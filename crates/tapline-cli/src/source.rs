@@ -10,7 +10,7 @@ use tapline_archive::{Advance, Finished, Note, Options, SourceError};
 use tapline_protocol::{Agent, InputFormat, Moment, Record, StopReason};
 use tapline_recording::{Redactor, Stop};
 use tapline_runner::no_background_tasks;
-use tapline_session::{Ending, Format, Run, Step, Summary, Verdict};
+use tapline_session::{Ending, Run, Step, StreamFormat, Summary, Verdict};
 
 use crate::args::{Facts, Shape};
 use crate::clean::CleanReading;
@@ -179,13 +179,13 @@ impl Source {
     }
 
     /// Ends the source and returns everything that is known.
-    pub(crate) fn finish(self) -> (Summary, Format, Ending, Run) {
+    pub(crate) fn finish(self) -> (Summary, StreamFormat, Ending, Run) {
         let (summary, _, format, ending, run) = self.finish_annotated();
         (summary, format, ending, run)
     }
 
     /// The same, and the verdict as annotations tell it.
-    pub(crate) fn finish_annotated(self) -> (Summary, Verdict, Format, Ending, Run) {
+    pub(crate) fn finish_annotated(self) -> (Summary, Verdict, StreamFormat, Ending, Run) {
         let Finished { mut summary, format, ending, run, stop, .. } = self.inner.finish();
         *summary.verdict.clock = stop.filter(|stop| stop.reason.is_timeout()).and_then(clock_of);
         let mut told = summary.verdict.clone();
@@ -213,9 +213,9 @@ fn options(facts: &Facts) -> Result<Options> {
     let mut options = Options::default();
     (options.agent, options.format) = match facts.input_format {
         Shape::Auto => (None, InputFormat::Auto),
-        Shape::StreamJson => (Format::StreamJson.agent(), InputFormat::Lines),
-        Shape::Json => (Format::StreamJson.agent(), InputFormat::Document),
-        Shape::ExecJson => (Format::ExecJson.agent(), InputFormat::Lines),
+        Shape::StreamJson => (StreamFormat::StreamJson.agent(), InputFormat::Lines),
+        Shape::Json => (StreamFormat::StreamJson.agent(), InputFormat::Document),
+        Shape::ExecJson => (StreamFormat::ExecJson.agent(), InputFormat::Lines),
     };
     options.agent = facts.agent.or(options.agent);
     options.line_limit = facts.line_limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));

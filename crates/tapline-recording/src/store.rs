@@ -36,6 +36,7 @@ pub struct Store {
 
 /// Why a recording was not found.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum FindError {
     /// The store is empty.
     #[error("there is no recording in {0} yet")]

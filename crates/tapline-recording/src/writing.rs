@@ -158,6 +158,7 @@ impl std::fmt::Display for Loss {
 
 /// Writes a recording.
 #[derive(Debug)]
+#[must_use = "a recording that is not finished looks as if its writer had been killed"]
 pub struct Recorder {
     folder: PathBuf,
     streams: [Track; 3],

@@ -23,12 +23,12 @@ pub(crate) struct Activity {
     /// Whether such a task has ended, and its turn has not begun yet.
     pub(crate) waking: bool,
     /// The state that the agent reports.
-    pub(crate) state: Option<State>,
+    pub(crate) state: Option<AgentState>,
 }
 
 /// The state that an agent reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum AgentState {
     Idle,
     Busy,
 }
@@ -46,7 +46,7 @@ impl Activity {
         }
         if let Some(state) = record.event.as_session_state() {
             let idle = state.state.as_deref() == Some("idle");
-            self.state = Some(if idle { State::Idle } else { State::Busy });
+            self.state = Some(if idle { AgentState::Idle } else { AgentState::Busy });
             self.ended.get_or_insert(now);
             self.waking &= !idle;
         }

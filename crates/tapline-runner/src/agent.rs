@@ -36,6 +36,7 @@ use crate::subagent::{SettingSource, SubAgent};
 /// # }
 /// ```
 #[derive(Debug)]
+#[must_use = "an agent does nothing until it is started"]
 pub struct Agent {
     /// The kind of agent.
     pub kind: Kind,
@@ -71,7 +72,6 @@ pub struct Agent {
 macro_rules! setters {
     ($($(#[$doc:meta])* $name:ident($kind:ty) => $($field:ident).+ = $value:expr;)*) => {$(
         $(#[$doc])*
-        #[must_use]
         pub fn $name(mut self, $name: impl Into<$kind>) -> Self {
             let $name: $kind = $name.into();
             self.$($field).+ = $value;
@@ -156,111 +156,95 @@ impl Agent {
     }
 
     /// Continues the last session in the folder.
-    #[must_use]
     pub fn continue_last(mut self) -> Self {
         self.options.continue_last = true;
         self
     }
 
     /// Continues in a copy of the session.
-    #[must_use]
     pub fn fork(mut self) -> Self {
         self.options.fork = true;
         self
     }
 
     /// Adds tools that run without asking.
-    #[must_use]
     pub fn allowed_tools<T: Into<String>>(mut self, tools: impl IntoIterator<Item = T>) -> Self {
         self.options.allowed_tools.extend(tools.into_iter().map(Into::into));
         self
     }
 
     /// Adds tools that the agent may not use.
-    #[must_use]
     pub fn disallowed_tools<T: Into<String>>(mut self, tools: impl IntoIterator<Item = T>) -> Self {
         self.options.disallowed_tools.extend(tools.into_iter().map(Into::into));
         self
     }
 
     /// Requests partial messages.
-    #[must_use]
     pub fn partial(mut self) -> Self {
         self.options.partial = true;
         self
     }
 
     /// Adds a folder that the agent may use.
-    #[must_use]
     pub fn add_dir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.options.add_dir.push(folder.into());
         self
     }
 
     /// Adds MCP servers: a file, or JSON.
-    #[must_use]
     pub fn mcp_config(mut self, config: impl Into<String>) -> Self {
         self.options.mcp_config.push(config.into());
         self
     }
 
     /// Adds a sub-agent that the agent can give work to.
-    #[must_use]
     pub fn sub_agent(mut self, name: impl Into<String>, sub_agent: SubAgent) -> Self {
         self.options.agents.insert(name.into(), sub_agent);
         self
     }
 
     /// Reads only these of the agent's settings files; none, if there are none here.
-    #[must_use]
     pub fn setting_sources(mut self, sources: impl IntoIterator<Item = SettingSource>) -> Self {
         self.options.setting_sources = Some(sources.into_iter().collect());
         self
     }
 
     /// Adds a plugin: its folder, or an archive of it.
-    #[must_use]
     pub fn plugin_dir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.options.plugin_dir.push(folder.into());
         self
     }
 
     /// Adds an argument, which is passed on unchanged.
-    #[must_use]
     pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
         self.options.extra.push(arg.into());
         self
     }
 
     /// Sets an environment variable.
-    #[must_use]
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.environment.set.push((name.as_ref().to_owned(), Some(value.as_ref().to_owned())));
         self
     }
 
     /// Sets several environment variables: `envs(sim.environment())`.
-    #[must_use]
     pub fn envs<N: AsRef<OsStr>, V: AsRef<OsStr>>(self, variables: impl IntoIterator<Item = (N, V)>) -> Self {
         variables.into_iter().fold(self, |agent, (name, value)| agent.env(name, value))
     }
 
     /// Inherits only the environment variables that every program needs.
-    #[must_use]
     pub fn clean_env(mut self) -> Self {
         self.environment.clean = true;
         self
     }
 
     /// Records the run in this folder, which must not exist yet.
-    #[must_use]
     pub fn record(mut self, folder: impl AsRef<Path>) -> Self {
         self.record = Some(RecordTo { folder: folder.as_ref().to_owned(), sync: Sync::default(), redact: false });
         self
     }
 
     /// Copies this agent without its prompt, to continue later or to start many runs.
-    #[must_use]
     pub fn again(&self) -> Self {
         Self {
             kind: self.kind,

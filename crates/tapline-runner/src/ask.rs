@@ -10,7 +10,7 @@ use crate::agent::Agent;
 use crate::error::StartError;
 
 /// An agent's answer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Answer {
     /// The final answer.
     pub text: String,

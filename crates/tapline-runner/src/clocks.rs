@@ -90,7 +90,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    struct Told {
+    struct ClockedRun {
         clocks: Clocks,
         activity: Activity,
         fold: Fold,
@@ -98,7 +98,7 @@ mod tests {
         zero: Instant,
     }
 
-    impl Told {
+    impl ClockedRun {
         fn new(limits: Limits, input_open: bool) -> Self {
             let zero = Instant::now();
             Self {
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn silence_is_counted_from_the_last_sign_of_life() {
-        let mut run = Told::new(limits(), false);
+        let mut run = ClockedRun::new(limits(), false);
         assert_eq!(run.due(), Some((10, StopReason::Idle)));
         run.tell(8, ALIVE);
         assert_eq!(run.due(), Some((18, StopReason::Idle)));
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_result_starts_the_linger_and_signs_of_life_do_not_prolong_it() {
-        let mut run = Told::new(Limits::default(), false);
+        let mut run = ClockedRun::new(Limits::default(), false);
         run.tell(1, INIT);
         assert_eq!(run.due(), None);
         run.tell(5, RESULT);
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_task_in_the_background_may_wake_the_agent() {
-        let mut run = Told::new(Limits::default(), false);
+        let mut run = ClockedRun::new(Limits::default(), false);
         run.tell(1, INIT);
         run.tell(2, STARTED);
         run.tell(5, RESULT);
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_task_that_ended_without_a_word_may_wake_it_too() {
-        let mut run = Told::new(Limits::default(), false);
+        let mut run = ClockedRun::new(Limits::default(), false);
         run.tell(1, INIT);
         run.tell(2, STARTED);
         run.tell(5, RESULT);
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn whichever_clock_stops_a_run_that_is_over_it_counts_as_what_it_said() {
-        let mut run = Told::new(limits(), false);
+        let mut run = ClockedRun::new(limits(), false);
         run.tell(1, INIT);
         run.tell(95, RESULT);
         assert_eq!(run.due(), Some((100, StopReason::Linger)));
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn while_more_may_be_sent_nothing_is_over() {
-        let mut run = Told::new(limits(), true);
+        let mut run = ClockedRun::new(limits(), true);
         run.tell(1, INIT);
         run.tell(2, RESULT);
         assert_eq!(run.due(), Some((100, StopReason::Timeout)), "neither silence nor linger");
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn an_agent_that_is_not_read_is_not_silent() {
-        let run = Told::new(limits(), false);
+        let run = ClockedRun::new(limits(), false);
         assert_eq!(run.clocks.next(&run.activity, false).map(|(at, _)| (at - run.zero).as_secs()), Some(100));
     }
 
@@ -216,14 +216,14 @@ mod tests {
     fn times_beyond_every_clock() {
         let forever =
             Limits { timeout: Some(Duration::MAX), idle: Some(Duration::MAX), linger: Duration::MAX, ..Limits::default() };
-        let mut run = Told::new(forever, false);
+        let mut run = ClockedRun::new(forever, false);
         run.tell(1, RESULT);
         assert_eq!(run.due(), None);
     }
 
     #[test]
     fn a_closed_stdout_ends_a_run_without_a_result_too() {
-        let mut run = Told::new(Limits::default(), false);
+        let mut run = ClockedRun::new(Limits::default(), false);
         run.tell(1, INIT);
         run.clocks.output_closed(run.zero + SECOND * 3);
         assert_eq!(run.due(), Some((33, StopReason::Linger)));

@@ -26,6 +26,7 @@ pub enum Priority {
 /// let message = Message::text("What is in this picture?").image("image/png", b"\x89PNG").priority(Priority::Next);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
+#[must_use = "a message says nothing until it is sent"]
 pub struct Message {
     blocks: Vec<Json>,
     text: Option<String>,
@@ -50,21 +51,18 @@ impl Message {
     }
 
     /// Adds a content block.
-    #[must_use]
     pub fn block(mut self, block: impl Into<Json>) -> Self {
         self.blocks.push(block.into());
         self
     }
 
     /// Adds an image: its type (`image/png`, `image/jpeg`, …) and its bytes.
-    #[must_use]
     pub fn image(self, media_type: &str, bytes: &[u8]) -> Self {
         let source = serde_json::json!({"type": "base64", "media_type": media_type, "data": STANDARD.encode(bytes)});
         self.block(serde_json::json!({"type": "image", "source": source}))
     }
 
     /// Sets when the agent reads it during a turn.
-    #[must_use]
     pub fn priority(mut self, priority: Priority) -> Self {
         self.priority = Some(priority);
         self
@@ -72,14 +70,12 @@ impl Message {
 
     /// Sets the uuid with which the agent acknowledges it. The default is random. A uuid that was already used in the
     /// session is rejected.
-    #[must_use]
     pub fn uuid(mut self, uuid: impl Into<String>) -> Self {
         self.uuid = Some(uuid.into());
         self
     }
 
     /// Adds the message to the conversation without a request to the model.
-    #[must_use]
     pub fn without_query(mut self) -> Self {
         self.query = false;
         self

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tapline_protocol::control::InitializeReply;
 use tapline_protocol::{Agent as Kind, InputShape, Record};
 use tapline_recording::Recorder;
-use tapline_session::{Collector, Ending, Fold, Format, Report, Run, What};
+use tapline_session::{Collector, Ending, Fold, Report, Run, StreamFormat, What};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
@@ -37,6 +37,7 @@ const WAITING: usize = 4;
 /// Read its records with [`next`](Self::next), or as a [`Stream`](futures_core::Stream); [`finish`](Self::finish) waits for the
 /// end. Dropping it kills the agent and every process that it started, at once.
 #[derive(Debug)]
+#[must_use = "dropping it kills the agent: read it, or wait for its end with `finish`"]
 pub struct Running {
     updates: mpsc::Receiver<Vec<Update>>,
     waiting: VecDeque<Update>,
@@ -129,13 +130,11 @@ impl Running {
 
     /// Collects for the report only what the value at this path needs, or nothing with an empty path. A run of any
     /// length then takes little memory.
-    #[must_use]
     pub fn collect_only(self, path: &str) -> Self {
         self.collect_for([path])
     }
 
     /// Collects for the report only what the values at these paths need.
-    #[must_use]
     pub fn collect_for<'p>(mut self, paths: impl IntoIterator<Item = &'p str>) -> Self {
         self.collector = Collector::for_paths(paths);
         self
@@ -251,7 +250,7 @@ impl Drop for Running {
 /// Makes the report of a run that has ended.
 pub fn report(collector: Collector, conclusion: &Conclusion, run: Run) -> Report {
     let summary = conclusion.summary.clone();
-    let format = Format::of(InputShape::Lines, summary.agent);
+    let format = StreamFormat::of(InputShape::Lines, summary.agent);
     collector.report(summary, format, run, &conclusion.ending)
 }
 

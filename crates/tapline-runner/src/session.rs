@@ -45,6 +45,7 @@ use crate::update::{Over, Update};
 ///
 /// Updates that you do not read are kept, up to 64 MiB; then the agent waits. Dropping a session kills the agent and every process that it started.
 #[derive(Debug)]
+#[must_use = "dropping it kills the agent: take turns, and end it with `finish`"]
 pub struct Session {
     running: Running,
     control: Control,
@@ -99,7 +100,6 @@ impl Session {
     }
 
     /// Collects for the report only what the value at this path needs: see [`Running::collect_only`].
-    #[must_use]
     pub fn collect_only(mut self, path: &str) -> Self {
         self.running = self.running.collect_only(path);
         self

@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
+#[must_use = "a sub-agent is added with `Agent::sub_agent`"]
 pub struct SubAgent {
     /// When to use it: the agent reads this to choose one.
     pub description: String,
@@ -44,28 +45,24 @@ impl SubAgent {
     }
 
     /// Only these tools.
-    #[must_use]
     pub fn tools<T: Into<String>>(mut self, tools: impl IntoIterator<Item = T>) -> Self {
         self.tools = Some(tools.into_iter().map(Into::into).collect());
         self
     }
 
     /// Not these tools.
-    #[must_use]
     pub fn disallowed_tools<T: Into<String>>(mut self, tools: impl IntoIterator<Item = T>) -> Self {
         self.disallowed_tools = tools.into_iter().map(Into::into).collect();
         self
     }
 
     /// Its model: `haiku`, `inherit`, or a full name.
-    #[must_use]
     pub fn model(mut self, model: impl Into<String>) -> Self {
         self.model = Some(model.into());
         self
     }
 
     /// Anything else that the agent knows of a sub-agent: `with("maxTurns", 3)`.
-    #[must_use]
     pub fn with(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         self.more.insert(key.into(), value.into());
         self

@@ -5,7 +5,7 @@ mod codex;
 
 use tapline_protocol::{Agent, InputShape};
 
-use crate::format::Format;
+use crate::format::StreamFormat;
 use crate::step::Turn;
 
 /// Returns what is known about this agent.
@@ -26,7 +26,7 @@ pub(crate) fn asks_a_person(tool: &str) -> bool {
     profiles().any(|profile| profile.asks.contains(&tool))
 }
 
-impl Format {
+impl StreamFormat {
     /// Returns the format of input with this shape from this agent.
     pub fn of(shape: InputShape, agent: Option<Agent>) -> Self {
         match (shape, agent) {
@@ -46,7 +46,7 @@ impl Format {
 /// What is known about an agent.
 pub(crate) struct Profile {
     /// The name of its line format in a report.
-    pub(crate) lines: Format,
+    pub(crate) lines: StreamFormat,
     /// The plain text that the agent prints at the end of a turn, from the last turn and the answer. `None` if it
     /// prints nothing.
     pub(crate) text: fn(&Turn, Option<&str>) -> Option<String>,

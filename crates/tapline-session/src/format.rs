@@ -4,7 +4,7 @@ use crate::words::words;
 
 words! {
     /// The format of a stream.
-    pub enum Format {
+    pub enum StreamFormat {
         /// `claude --output-format stream-json`
         StreamJson = "stream-json",
         /// `claude --output-format json`

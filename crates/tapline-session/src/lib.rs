@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use tapline_protocol::Reader;
-//! use tapline_session::{Collector, Ending, Fold, Format, Run};
+//! use tapline_session::{Collector, Ending, Fold, StreamFormat, Run};
 //!
 //! let stream = br#"{"type":"assistant","message":{"content":[{"type":"text","text":"4"}]}}
 //! {"type":"result","subtype":"success","is_error":false,"result":"4","total_cost_usd":0.01,"num_turns":1}
@@ -18,7 +18,7 @@
 //!     }
 //! }
 //! let ending = Ending { exit_code: Some(0), ..Ending::default() };
-//! let report = collector.report(fold.finish(&ending), Format::StreamJson, Run::default(), &ending);
+//! let report = collector.report(fold.finish(&ending), StreamFormat::StreamJson, Run::default(), &ending);
 //! assert_eq!(report.answer.as_deref(), Some("4"));
 //! assert_eq!(report.ledger.cost_usd, Some(0.01));
 //! assert!(report.verdict.clean);
@@ -53,7 +53,7 @@ mod verdict;
 mod words;
 
 pub use fold::{CodexPart, Fold, ItemEntry, LineCounts, Rejected, SessionFacts, StreamStats, Summary, TurnCounts};
-pub use format::Format;
+pub use format::StreamFormat;
 pub use host::{Host, earlier_run};
 pub use ledger::{Basis, Ledger, ModelTotals, TokenCounts};
 pub use report::{

@@ -1,6 +1,6 @@
 //! Renderers: steps in, text out. They are pure: no terminal, no clock, and no configuration other than their
 //! arguments. Text for a CI log goes through [`without_commands`](crate::text::without_commands) before it is printed.
-//! To add one: a file in `render/` and a variant of [`Format`]; the snapshots of fixtures × formats pick it up.
+//! To add one: a file in `render/` and a variant of [`RenderAs`]; the snapshots of fixtures × formats pick it up.
 
 mod column;
 mod digest;
@@ -61,7 +61,8 @@ pub trait Render {
 
 /// A format for steps.
 #[derive(Clone, Copy, Debug)]
-pub enum Format {
+#[non_exhaustive]
+pub enum RenderAs {
     /// For a person at a terminal, or reading a log.
     Terminal(TerminalOptions),
     /// One line per step, for a log. Of the options, only style and thinking apply.
@@ -76,7 +77,7 @@ pub enum Format {
     Steps,
 }
 
-impl Format {
+impl RenderAs {
     /// Creates a renderer for one stream.
     pub fn renderer(self) -> Box<dyn Render> {
         match self {

@@ -15,7 +15,7 @@ pub use path::{GetError, get};
 pub use shape::check_path;
 
 use crate::fold::{CodexPart, StreamStats};
-use crate::format::Format;
+use crate::format::StreamFormat;
 use crate::ledger::Ledger;
 use crate::step::{CallStatus, Hook, Retry, ServerAnswer, ServerCall, Setup, Turn};
 use crate::verdict::Verdict;
@@ -29,7 +29,7 @@ pub struct Report {
     pub schema: u32,
     #[serde(serialize_with = "agent_name", deserialize_with = "crate::step::reading::agent_named")]
     pub agent: Option<Agent>,
-    pub format: Format,
+    pub format: StreamFormat,
     pub run: Run,
     pub session: Session,
     pub verdict: Verdict,

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::asked::Api;
-use crate::scenario::{Block, Text, Turn, Usage};
+use crate::scenario::{ScriptedBlock, ScriptedTurn, Text, Usage};
 
 /// The body of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(crate) enum Body {
 /// An answer before it is formatted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer<'t> {
-    pub(crate) turn: &'t Turn,
+    pub(crate) turn: &'t ScriptedTurn,
     pub(crate) model: &'t str,
     pub(crate) usage: Usage,
     /// The id, which differs from that of other answers.
@@ -31,7 +31,7 @@ impl Answer<'_> {
     }
 
     pub(crate) fn calls_tools(self) -> bool {
-        self.turn.blocks.iter().any(|block| matches!(block, Block::Tool(_) | Block::Structured(_)))
+        self.turn.blocks.iter().any(|block| matches!(block, ScriptedBlock::Tool(_) | ScriptedBlock::Structured(_)))
     }
 }
 
@@ -60,6 +60,6 @@ pub(crate) fn error_event(api: Api, kind: &str, message: &str) -> String {
 }
 
 /// Makes a block of one short text.
-pub(crate) fn short(text: &str) -> Block {
-    Block::Text(Text::plain(text))
+pub(crate) fn short(text: &str) -> ScriptedBlock {
+    ScriptedBlock::Text(Text::plain(text))
 }

@@ -21,6 +21,7 @@ pub struct ScenarioError {
 
 /// Why a sim or a replay cannot be started.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum SimError {
     /// The scenario has an error.
     #[error("the scenario is wrong: {0}")]

@@ -25,6 +25,7 @@ use crate::replay::{HostEnds, Played, ReplayOptions, replay};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
+#[must_use = "the program is removed when it is dropped"]
 pub struct FakeAgent {
     folder: PathBuf,
     program: PathBuf,

@@ -42,7 +42,8 @@ pub use fake::FakeAgent;
 pub use journal::Logged;
 pub use replay::{HostEnds, Played, ReplayOptions, Speed, recorded_version, replay};
 pub use scenario::{
-    Block, EXAMPLE, Facts, Fault, Kind, Lane, Pace, Pattern, Scenario, Text, Times, ToolCall, Turn, Usage, When, Whole,
+    EXAMPLE, Facts, Fault, FaultKind, Lane, Pace, Pattern, Repeat, Scenario, ScriptedBlock, ScriptedTurn, Text, ToolCall,
+    Usage, When, Whole,
 };
 pub use sim::{Sim, SimOptions};
 

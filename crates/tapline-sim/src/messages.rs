@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::answer::{Answer, event};
-use crate::scenario::Block;
+use crate::scenario::ScriptedBlock;
 
 /// The tool that Claude Code offers for answers that must match a schema.
 const STRUCTURED: &str = "StructuredOutput";
@@ -61,7 +61,7 @@ fn stop_reason(answer: Answer<'_>) -> &str {
 }
 
 /// Returns how a block begins, and the deltas that fill it.
-fn parts(answer: Answer<'_>, index: usize, block: &Block) -> (String, Vec<String>) {
+fn parts(answer: Answer<'_>, index: usize, block: &ScriptedBlock) -> (String, Vec<String>) {
     let chunk = answer.turn.pace.chunk.get();
     let call = |name: &str, id: Option<&str>, input: &Value| {
         let start = tool_use(&answer.call_id("toolu", id, index), name, "{}");
@@ -70,19 +70,19 @@ fn parts(answer: Answer<'_>, index: usize, block: &Block) -> (String, Vec<String
         (start, input.chunks(chunk).into_iter().map(delta).collect())
     };
     match block {
-        Block::Text(text) => {
+        ScriptedBlock::Text(text) => {
             let delta = |part: String| format!(r#"{{"type":"text_delta","text":{part}}}"#);
             (r#"{"type":"text","text":""}"#.to_owned(), text.chunks(chunk).into_iter().map(delta).collect())
         }
-        Block::Thinking(text) => {
+        ScriptedBlock::Thinking(text) => {
             let delta = |part: String| format!(r#"{{"type":"thinking_delta","thinking":{part}}}"#);
             let signed = format!(r#"{{"type":"signature_delta","signature":"{SIGNATURE}"}}"#);
             let deltas = text.chunks(chunk).into_iter().map(delta).chain([signed]).collect();
             (r#"{"type":"thinking","thinking":"","signature":""}"#.to_owned(), deltas)
         }
-        Block::Tool(tool) => call(&tool.name, tool.id.as_deref(), &tool.input),
-        Block::Structured(value) => call(STRUCTURED, None, value),
-        Block::Raw(json) => (json.as_str().to_owned(), Vec::new()),
+        ScriptedBlock::Tool(tool) => call(&tool.name, tool.id.as_deref(), &tool.input),
+        ScriptedBlock::Structured(value) => call(STRUCTURED, None, value),
+        ScriptedBlock::Raw(json) => (json.as_str().to_owned(), Vec::new()),
     }
 }
 
@@ -91,14 +91,16 @@ fn tool_use(id: &str, name: &str, input: &str) -> String {
 }
 
 /// Returns a whole block.
-fn whole(answer: Answer<'_>, index: usize, block: &Block) -> String {
+fn whole(answer: Answer<'_>, index: usize, block: &ScriptedBlock) -> String {
     let call =
         |name: &str, id: Option<&str>, input: &Value| tool_use(&answer.call_id("toolu", id, index), name, &input.to_string());
     match block {
-        Block::Text(text) => format!(r#"{{"type":"text","text":{}}}"#, text.json()),
-        Block::Thinking(text) => format!(r#"{{"type":"thinking","thinking":{},"signature":"{SIGNATURE}"}}"#, text.json()),
-        Block::Tool(tool) => call(&tool.name, tool.id.as_deref(), &tool.input),
-        Block::Structured(value) => call(STRUCTURED, None, value),
-        Block::Raw(json) => json.as_str().to_owned(),
+        ScriptedBlock::Text(text) => format!(r#"{{"type":"text","text":{}}}"#, text.json()),
+        ScriptedBlock::Thinking(text) => {
+            format!(r#"{{"type":"thinking","thinking":{},"signature":"{SIGNATURE}"}}"#, text.json())
+        }
+        ScriptedBlock::Tool(tool) => call(&tool.name, tool.id.as_deref(), &tool.input),
+        ScriptedBlock::Structured(value) => call(STRUCTURED, None, value),
+        ScriptedBlock::Raw(json) => json.as_str().to_owned(),
     }
 }

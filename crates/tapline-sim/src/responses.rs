@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 
 use crate::answer::{Answer, event};
-use crate::scenario::{Block, Text};
+use crate::scenario::{ScriptedBlock, Text};
 
 pub(crate) fn events(answer: Answer<'_>) -> Vec<String> {
     let begun = response(answer, "in_progress", "[]", false);
     let mut out = vec![event("response.created", &format!(r#"{{"type":"response.created","response":{begun}}}"#))];
     for (index, block) in answer.turn.blocks.iter().enumerate() {
         let item = item(answer, index, block);
-        if let Block::Text(text) = block {
+        if let ScriptedBlock::Text(text) = block {
             let id = format!("msg_{}_{index}", answer.id);
             let empty = json!({ "type": "message", "id": id, "role": "assistant", "status": "in_progress", "content": [] });
             out.push(added(index, &empty.to_string()));
@@ -76,7 +76,7 @@ fn usage(answer: Answer<'_>) -> Value {
 }
 
 /// Returns a whole block.
-fn item(answer: Answer<'_>, index: usize, block: &Block) -> String {
+fn item(answer: Answer<'_>, index: usize, block: &ScriptedBlock) -> String {
     let message = |text: &Text| {
         let id = format!("msg_{}_{index}", answer.id);
         format!(
@@ -85,16 +85,16 @@ fn item(answer: Answer<'_>, index: usize, block: &Block) -> String {
         )
     };
     match block {
-        Block::Text(text) => message(text),
-        Block::Structured(value) => message(&Text::plain(&value.to_string())),
-        Block::Thinking(text) => {
+        ScriptedBlock::Text(text) => message(text),
+        ScriptedBlock::Structured(value) => message(&Text::plain(&value.to_string())),
+        ScriptedBlock::Thinking(text) => {
             let id = format!("rs_{}_{index}", answer.id);
             format!(
                 r#"{{"type":"reasoning","id":"{id}","summary":[{{"type":"summary_text","text":{}}}],"content":null,"encrypted_content":null}}"#,
                 text.json()
             )
         }
-        Block::Tool(tool) => {
+        ScriptedBlock::Tool(tool) => {
             let id = answer.call_id("call", tool.id.as_deref(), index);
             let mut item = json!({
                 "type": "function_call", "id": format!("fc_{}_{index}", answer.id), "call_id": id, "name": tool.name,
@@ -105,6 +105,6 @@ fn item(answer: Answer<'_>, index: usize, block: &Block) -> String {
             }
             item.to_string()
         }
-        Block::Raw(json) => json.as_str().to_owned(),
+        ScriptedBlock::Raw(json) => json.as_str().to_owned(),
     }
 }

@@ -12,11 +12,11 @@ use hyper::header::{HeaderName, HeaderValue};
 use serde::Deserialize;
 
 use crate::error::ScenarioError;
-pub use fault::{Fault, Kind};
+pub use fault::{Fault, FaultKind};
 pub(crate) use pattern::beginning;
 pub use pattern::{Facts, Lane, Pattern, When};
 pub use text::Text;
-pub use turn::{Block, Pace, ToolCall, Turn, Usage};
+pub use turn::{Pace, ScriptedBlock, ScriptedTurn, ToolCall, Usage};
 
 /// A working scenario with comments.
 pub const EXAMPLE: &str = include_str!("scenario/example.toml");
@@ -35,7 +35,7 @@ pub struct Scenario {
     pub expect: Whole,
     /// The answers, in order.
     #[serde(rename = "turn", alias = "turns")]
-    pub turns: Vec<Turn>,
+    pub turns: Vec<ScriptedTurn>,
 }
 
 /// Expectations at the end.
@@ -50,7 +50,7 @@ pub struct Whole {
 
 /// How often something happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Times {
+pub enum Repeat {
     /// This many times.
     Exactly(u64),
     /// Always.
@@ -77,29 +77,29 @@ impl Scenario {
     }
 }
 
-impl<'de> Deserialize<'de> for Times {
+impl<'de> Deserialize<'de> for Repeat {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;
         impl serde::de::Visitor<'_> for Visitor {
-            type Value = Times;
+            type Value = Repeat;
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str("a number of 1 or more, or \"forever\"")
             }
-            fn visit_u64<E: serde::de::Error>(self, times: u64) -> Result<Times, E> {
+            fn visit_u64<E: serde::de::Error>(self, times: u64) -> Result<Repeat, E> {
                 if times == 0 {
                     return Err(E::invalid_value(serde::de::Unexpected::Unsigned(0), &self));
                 }
-                Ok(Times::Exactly(times))
+                Ok(Repeat::Exactly(times))
             }
-            fn visit_i64<E: serde::de::Error>(self, times: i64) -> Result<Times, E> {
+            fn visit_i64<E: serde::de::Error>(self, times: i64) -> Result<Repeat, E> {
                 let times = u64::try_from(times);
                 times
                     .map_err(|_| E::custom("a number below 1, expected a number of 1 or more, or \"forever\""))
                     .and_then(|times| self.visit_u64(times))
             }
-            fn visit_str<E: serde::de::Error>(self, word: &str) -> Result<Times, E> {
+            fn visit_str<E: serde::de::Error>(self, word: &str) -> Result<Repeat, E> {
                 if word == "forever" {
-                    Ok(Times::Forever)
+                    Ok(Repeat::Forever)
                 } else {
                     Err(E::invalid_value(serde::de::Unexpected::Str(word), &self))
                 }

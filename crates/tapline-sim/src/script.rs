@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::scenario::{Block, Facts, Fault, Lane, Scenario, Times, Turn};
+use crate::scenario::{Facts, Fault, Lane, Repeat, Scenario, ScriptedBlock, ScriptedTurn};
 
 /// A scenario and its progress.
 #[derive(Debug)]
@@ -26,9 +26,9 @@ struct Used {
 #[derive(Clone, Debug)]
 pub(crate) enum Choice {
     /// A turn, its index in the scenario, and how often it has answered before.
-    Turn { at: usize, turn: Turn, before: u64 },
+    Turn { at: usize, turn: ScriptedTurn, before: u64 },
     /// A fault, instead of a turn or in the middle of it.
-    Fault { at: usize, turn: Turn, before: u64, fault: Fault },
+    Fault { at: usize, turn: ScriptedTurn, before: u64, fault: Fault },
     /// The short text for a request outside the conversation.
     Side(String),
     /// No turn answers it. The text says why.
@@ -37,7 +37,7 @@ pub(crate) enum Choice {
     Departs { at: usize, why: String },
 }
 
-impl Times {
+impl Repeat {
     fn is_over(self, count: u64) -> bool {
         match self {
             Self::Exactly(times) => count >= times,
@@ -63,7 +63,8 @@ impl Script {
 
     /// Chooses the answer to a request. It uses up a fault or a turn.
     pub(crate) fn choose(&mut self, facts: &Facts) -> Choice {
-        let is_for = |turn: &Turn| turn.when.departure(facts).is_none() && turn.when.agent.unwrap_or_default() == facts.lane;
+        let is_for =
+            |turn: &ScriptedTurn| turn.when.departure(facts).is_none() && turn.when.agent.unwrap_or_default() == facts.lane;
         let turns = self.scenario.turns.iter().zip(&mut self.used).enumerate();
         let mut open = turns.filter(|(_, (turn, used))| !turn.repeat.is_over(used.answers) && is_for(turn));
         let Some((at, (turn, used))) = open.next() else {
@@ -115,7 +116,7 @@ impl Script {
         let unused = self.scenario.turns.iter().zip(&self.used).enumerate();
         let unused = unused.filter(|(_, (turn, used))| {
             expect.all_turns
-                && (used.answers == 0 || matches!(turn.repeat, Times::Exactly(times) if used.answers < times))
+                && (used.answers == 0 || matches!(turn.repeat, Repeat::Exactly(times) if used.answers < times))
                 && !turn.never_answers()
         });
         let unused = unused.map(|(at, (turn, used))| match used.answers {
@@ -127,14 +128,16 @@ impl Script {
 }
 
 /// Returns the prompt of the sub-agent that a block starts.
-fn given_by(block: &Block) -> Option<String> {
+fn given_by(block: &ScriptedBlock) -> Option<String> {
     match block {
-        Block::Tool(tool) if matches!(tool.name.as_str(), "Task" | "Agent") => tool.input["prompt"].as_str().map(str::to_owned),
+        ScriptedBlock::Tool(tool) if matches!(tool.name.as_str(), "Task" | "Agent") => {
+            tool.input["prompt"].as_str().map(str::to_owned)
+        }
         _ => None,
     }
 }
 
-impl Turn {
+impl ScriptedTurn {
     /// Returns the turn's name in messages.
     pub(crate) fn called(&self, at: usize) -> String {
         match &self.name {

@@ -22,7 +22,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use crate::answer::{Answer, Body, error_document, error_event, event, short};
 use crate::asked::Api;
 use crate::journal::{Journal, Logged};
-use crate::scenario::{Block, Fault, Kind, Lane, Pace, Turn, Usage};
+use crate::scenario::{Fault, FaultKind, Lane, Pace, ScriptedBlock, ScriptedTurn, Usage};
 use crate::script::Choice;
 use crate::{messages, responses};
 
@@ -141,7 +141,7 @@ async fn answer(api: Api, mut logged: Logged, journal: &Arc<Journal>) -> Option<
             logged.failure = Some(why.clone());
             return refuse(logged, &why);
         }
-        Choice::Side(text) => (Turn::of_block(short(&text)), format!("sim_side_{number}"), None),
+        Choice::Side(text) => (ScriptedTurn::of_block(short(&text)), format!("sim_side_{number}"), None),
         Choice::Turn { at, turn, before } => {
             logged.turn = Some(at + 1);
             (turn, id_of(at, before), None)
@@ -154,21 +154,23 @@ async fn answer(api: Api, mut logged: Logged, journal: &Arc<Journal>) -> Option<
     };
     // Faults instead of an answer.
     match &fault {
-        Some(Fault { kind: Kind::Error { status, kind, message, headers }, after, .. }) if after.is_none() || !asked.stream => {
+        Some(Fault { kind: FaultKind::Error { status, kind, message, headers }, after, .. })
+            if after.is_none() || !asked.stream =>
+        {
             let status = StatusCode::from_u16(*status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
             let mut response = plain(journal, logged, status, &error_document(api, kind, message));
             tokio::time::sleep(turn.pace.before).await;
             set_headers(&mut response, headers);
             return Some(response);
         }
-        Some(Fault { kind: kind @ (Kind::Cut | Kind::Hang), after: None, .. }) => {
+        Some(Fault { kind: kind @ (FaultKind::Cut | FaultKind::Hang), after: None, .. }) => {
             journal.log(logged);
             tokio::time::sleep(turn.pace.before).await;
-            return if *kind == Kind::Cut { None } else { std::future::pending().await };
+            return if *kind == FaultKind::Cut { None } else { std::future::pending().await };
         }
         _ => journal.log(Logged { status: 200, ..logged }),
     }
-    for tool in turn.blocks.iter().filter_map(Block::tool).filter(|tool| !asked.facts.may_call(tool)) {
+    for tool in turn.blocks.iter().filter_map(ScriptedBlock::tool).filter(|tool| !asked.facts.may_call(tool)) {
         journal.note(format!("{id} calls {tool}, but the agent has no tool of that name"));
     }
     tokio::time::sleep(turn.pace.before).await;
@@ -215,7 +217,7 @@ struct Sending {
 async fn send(sending: Sending, body: Body, sender: Sender<io::Result<Bytes>>) {
     let pieces = match (body, sending.fault.as_ref().map(|fault| &fault.kind)) {
         (Body::Events(events), _) => events,
-        (Body::Document(_), Some(Kind::Malformed { data })) => {
+        (Body::Document(_), Some(FaultKind::Malformed { data })) => {
             let _ = write(&sender, data, None).await;
             return;
         }
@@ -229,16 +231,16 @@ async fn send(sending: Sending, body: Body, sender: Sender<io::Result<Bytes>>) {
     for (at, piece) in pieces.iter().enumerate() {
         if let Some(fault) = sending.fault.as_ref().filter(|fault| fault.after.unwrap_or(0).min(pieces.len() - 1) == at) {
             match &fault.kind {
-                Kind::Malformed { data } => {
+                FaultKind::Malformed { data } => {
                     let _ = write(&sender, &event("content_block_delta", data), None).await;
                     return;
                 }
-                Kind::Error { kind, message, .. } => {
+                FaultKind::Error { kind, message, .. } => {
                     let _ = write(&sender, &error_event(sending.api, kind, message), None).await;
                     return;
                 }
-                Kind::Hang => return sender.closed().await,
-                Kind::Cut => {
+                FaultKind::Hang => return sender.closed().await,
+                FaultKind::Cut => {
                     tokio::time::sleep(FLUSH).await;
                     let _ = sender.send(Err(io::ErrorKind::ConnectionReset.into())).await;
                     return;

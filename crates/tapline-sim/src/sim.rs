@@ -28,6 +28,7 @@ use crate::scenario::{Lane, Scenario, Usage};
 /// # Ok::<(), tapline_sim::SimError>(())
 /// ```
 #[derive(Debug)]
+#[must_use = "the scripted model ends when it is dropped"]
 pub struct Sim {
     address: SocketAddr,
     journal: Arc<Journal>,

@@ -80,7 +80,7 @@ pub use tapline_runner::{
     Update, ask,
 };
 pub use tapline_session::{
-    Advice, Category, Collector, Ending, Fold, Format, Ledger, Outcome, Report, Run, Step, Summary, TokenCounts, Verdict,
+    Advice, Category, Collector, Ending, Fold, Ledger, Outcome, Report, Run, Step, StreamFormat, Summary, TokenCounts, Verdict,
     Warning, What, check_path, get,
 };
 
@@ -109,7 +109,7 @@ pub fn read_report(source: impl BufRead, ending: &Ending) -> io::Result<Report> 
         }
     }
     let summary = fold.finish(ending);
-    let format = Format::of(input.shape(), summary.agent);
+    let format = StreamFormat::of(input.shape(), summary.agent);
     Ok(collector.report(summary, format, Run::default(), ending))
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tapline_archive::{Note, Options, Source, SourceError, report, report_of, report_of_bytes};
 use tapline_protocol::{Agent, Json, StopReason};
 use tapline_recording::{End, Loss, Meta, Recorder, Recording, Redactor, Stop, Stream, Sync};
-use tapline_session::{Category, Ending, Format, Outcome, Report};
+use tapline_session::{Category, Ending, Outcome, Report, StreamFormat};
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures")
@@ -74,7 +74,7 @@ fn a_recording_says_how_its_run_ended() {
     };
     record(&path, &meta, &[INIT, RESULT], Some(&end));
     let told = report(&path).unwrap();
-    assert_eq!((told.agent, told.format, told.answer.as_deref()), (Some(Agent::Claude), Format::StreamJson, Some("4")));
+    assert_eq!((told.agent, told.format, told.answer.as_deref()), (Some(Agent::Claude), StreamFormat::StreamJson, Some("4")));
     assert_eq!((told.verdict.outcome, told.verdict.category), (Outcome::Failure, Some(Category::Exit)));
     assert_eq!((told.verdict.exit.code, told.run.attempts, told.run.duration_ms), (Some(3), 2, Some(1_500)));
     assert_eq!((told.run.label.as_deref(), told.run.started_at.as_deref()), (Some("nightly"), Some("2026-01-02T03:04:05Z")));

@@ -173,7 +173,7 @@ pub(crate) struct AgentOptions {
 pub(crate) struct Shown {
     /// What to print [default: live on a terminal, else lines]
     #[arg(long, value_enum, value_name = "FORMAT")]
-    pub(crate) format: Option<Format>,
+    pub(crate) format: Option<RunFormat>,
     /// Print one value of the report, such as session.id, answer or ledger.cost_usd; can be repeated
     ///
     /// Each value starts on its own line. In GitHub Actions, tapline changes text that the runner would take for a command
@@ -210,7 +210,7 @@ pub(crate) struct Shown {
 
 /// What is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
+pub(crate) enum RunFormat {
     /// The steps, as `tapline view` shows them, with a status line
     Live,
     /// One line per step, each with its time
@@ -301,7 +301,7 @@ pub(crate) enum SyncWhen {
     Always,
 }
 
-/// Settings files; a type of its own, because a list of values would be one value each.
+/// Clap would take a `Vec` for an option that can be repeated; this is one list, which may be empty.
 pub(crate) type Sources = Vec<SettingSource>;
 
 /// `user,project`, or nothing.

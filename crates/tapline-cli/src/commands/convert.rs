@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::Result;
-use tapline_session::render::{Format, OutputError, Outputs, has_documents, verbose_item};
+use tapline_session::render::{OutputError, Outputs, RenderAs, has_documents, verbose_item};
 
 use crate::args::{Convert, Target};
 use crate::ci::Kind;
@@ -46,9 +46,9 @@ fn write(source: Source, args: &Convert, out: &mut dyn Write) -> Result<u8> {
         Target::StreamJson => pass_on(source, out),
         Target::JsonVerbose => array(source, out),
         Target::Text | Target::Json => result(source, args, out),
-        Target::Markdown => render(source, Format::Markdown, out),
-        Target::Html => render(source, Format::Html, out),
-        Target::Steps => render(source, Format::Steps, out),
+        Target::Markdown => render(source, RenderAs::Markdown, out),
+        Target::Html => render(source, RenderAs::Html, out),
+        Target::Steps => render(source, RenderAs::Steps, out),
     };
     if let Err(error) = &done
         && error.downcast_ref() == Some(&OutputError::NoResult)
@@ -72,7 +72,7 @@ fn pass_on(mut source: Source, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-fn render(mut source: Source, format: Format, out: &mut dyn Write) -> Result<()> {
+fn render(mut source: Source, format: RenderAs, out: &mut dyn Write) -> Result<()> {
     let mut renderer = format.renderer();
     while let Some((_, steps)) = source.next()? {
         for step in &steps {

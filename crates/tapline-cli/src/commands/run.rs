@@ -19,7 +19,7 @@ use anyhow::{Context as _, Result};
 use tapline_session::Fold;
 use tapline_session::policy::PolicyChecker;
 
-use crate::args::run::{Format, Run};
+use crate::args::run::{Run, RunFormat};
 use crate::commands::check::read_policy;
 use crate::{ci, config, exit, output, secrets, store};
 use attempt::Attempt;
@@ -55,7 +55,7 @@ async fn attempts(args: &Run) -> Result<u8> {
     let piped = plan.read_stdin(args, until, &signals).await?;
     let folder = store::folder(&args.kept)?;
     // If nothing that is shown is redacted, or nothing is shown, notes about redaction are not needed.
-    let is_told = (args.shown.redact || ci::is_log()) && plan.format != Format::Quiet;
+    let is_told = (args.shown.redact || ci::is_log()) && plan.format != RunFormat::Quiet;
     let redactor = if is_told { secrets::redactor()? } else { config::redactor()?.0 };
     let redaction = Redaction::new(args, plan.format, redactor);
     let mut show = Show::new(args, plan.format, plan.kind, &redaction);

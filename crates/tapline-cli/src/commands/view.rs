@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
 use tapline_session::Verdict;
-use tapline_session::render::{Format, Hints, TerminalOptions, Times};
+use tapline_session::render::{Hints, RenderAs, TerminalOptions, Times};
 use tapline_session::text::visible;
 
 use crate::args::{Look, View};
@@ -82,7 +82,7 @@ pub(crate) fn options(look: Look) -> TerminalOptions {
 
 /// Shows a stream as it arrives, and returns its verdict.
 pub(crate) fn show(mut source: Source, options: TerminalOptions) -> Result<Verdict> {
-    let mut renderer = Format::Terminal(options).renderer();
+    let mut renderer = RenderAs::Terminal(options).renderer();
     let mut out = output::stdout();
     let mut waits_for_times = options.times != Times::Hidden;
     while let Some((_, steps)) = source.next()? {

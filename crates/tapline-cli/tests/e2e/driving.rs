@@ -207,7 +207,7 @@ async fn interrupted_in_the_middle_of_each_phase() {
     let told = Arc::clone(&dropped);
     let session = agent(&question)
         .on_permission(move |_| {
-            let told = Told(Arc::clone(&told));
+            let told = CountsDrops(Arc::clone(&told));
             async move {
                 let _told = told;
                 std::future::pending().await
@@ -223,9 +223,9 @@ async fn interrupted_in_the_middle_of_each_phase() {
 }
 
 /// Says when it is dropped.
-struct Told(Arc<AtomicU32>);
+struct CountsDrops(Arc<AtomicU32>);
 
-impl Drop for Told {
+impl Drop for CountsDrops {
     fn drop(&mut self) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }

@@ -16,14 +16,12 @@ use crate::answers::{
 impl Agent {
     /// Sets permission rules: deny takes precedence over ask, and ask over allow. What they leave open goes to
     /// [`on_permission`](Self::on_permission); without that, it is denied.
-    #[must_use]
     pub fn permissions(mut self, rules: Permissions) -> Self {
         self.answers.permissions = Some(rules);
         self
     }
 
     /// Sets the callback that decides whether a tool may run.
-    #[must_use]
     pub fn on_permission<F>(mut self, ask: impl Fn(PermissionQuestion) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Permission> + Send + 'static,
@@ -33,7 +31,6 @@ impl Agent {
     }
 
     /// Adds a hook: a callback that runs whenever this event happens, and can prevent it.
-    #[must_use]
     pub fn hook<F>(self, event: HookEvent, told: impl Fn(HookQuestion) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = HookReply> + Send + 'static,
@@ -42,7 +39,6 @@ impl Agent {
     }
 
     /// Adds a hook for some tools only: `Bash`, `Write|Edit`, or a regular expression.
-    #[must_use]
     pub fn hook_for<F>(
         self,
         event: HookEvent,
@@ -61,7 +57,6 @@ impl Agent {
     }
 
     /// Adds a tool of this program. The agent calls it `mcp__tapline__NAME`.
-    #[must_use]
     pub fn tool(mut self, tool: Tool) -> Self {
         let servers = &mut self.answers.servers;
         let place = servers.iter().position(|server| server.name == OWN_SERVER);
@@ -71,7 +66,6 @@ impl Agent {
     }
 
     /// Adds tools of this program under a server name of their own.
-    #[must_use]
     pub fn tools(mut self, server: ToolServer) -> Self {
         self.answers.servers.retain(|known| known.name != server.name);
         self.answers.servers.push(server);
@@ -79,7 +73,6 @@ impl Agent {
     }
 
     /// Sets the callback for when an MCP server asks the user something.
-    #[must_use]
     pub fn on_elicitation<F>(mut self, ask: impl Fn(Elicitation) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = ElicitationReply> + Send + 'static,
@@ -89,7 +82,6 @@ impl Agent {
     }
 
     /// Sets the callback that shows dialogs of this kind.
-    #[must_use]
     pub fn on_dialog<F>(
         mut self,
         kind: impl Into<String>,
@@ -103,7 +95,6 @@ impl Agent {
     }
 
     /// Sets how long a callback may take before the answer is no. The default is ten minutes.
-    #[must_use]
     pub fn answer_within(mut self, limit: Duration) -> Self {
         self.answers.within = limit;
         self

@@ -33,6 +33,7 @@ impl PermissionQuestion {
 
 /// The answer to a permission request.
 #[derive(Clone, Debug, PartialEq)]
+#[must_use = "it decides only as the answer of a callback"]
 pub enum Permission {
     /// The call may run.
     Allow {

@@ -18,6 +18,7 @@ const BROKEN: i64 = -32603;
 
 /// Tools of this program under one server name. The agent calls them `mcp__NAME__TOOL`.
 #[derive(Clone)]
+#[must_use = "a server is offered by `Agent::tools`"]
 pub struct ToolServer {
     pub(crate) name: String,
     version: String,
@@ -52,7 +53,6 @@ impl ToolServer {
     }
 
     /// Adds a tool. It replaces an earlier one with the same name.
-    #[must_use]
     pub fn tool(mut self, tool: Tool) -> Self {
         if let Serves::Tools(tools) = &mut self.serves {
             tools.retain(|known| known.name != tool.name);

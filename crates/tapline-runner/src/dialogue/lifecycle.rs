@@ -10,7 +10,7 @@ use tapline_session::step::Turn;
 use tapline_session::{Step, What};
 use tokio::time::Instant;
 
-use crate::activity::{Activity, State};
+use crate::activity::{Activity, AgentState};
 use crate::update::{Delivery, Over};
 
 /// What one line means for the messages that were sent.
@@ -109,7 +109,7 @@ impl Lifecycle {
             heard.over.push(Over { messages, turn: self.last.clone() });
         }
         if event.as_session_state().is_some() {
-            let idle = activity.state == Some(State::Idle);
+            let idle = activity.state == Some(AgentState::Idle);
             // They were handled, but no result named them: a turn since then was theirs, or they had none.
             for sent in self.sent.extract_if(.., |sent| idle && sent.dealt_with) {
                 let turn = self.last.clone().filter(|_| activity.turns > sent.after);
@@ -162,9 +162,9 @@ impl Lifecycle {
             return Need::Open;
         }
         match (activity.tasks.is_empty(), activity.state) {
-            (true, None | Some(State::Idle)) if !activity.waking => Need::Nothing,
-            (true, None | Some(State::Idle)) => after(WAKES_WITHIN),
-            (true, Some(State::Busy)) => after(linger),
+            (true, None | Some(AgentState::Idle)) if !activity.waking => Need::Nothing,
+            (true, None | Some(AgentState::Idle)) => after(WAKES_WITHIN),
+            (true, Some(AgentState::Busy)) => after(linger),
             (false, _) => ceiling.map_or(Need::Open, after),
         }
     }

@@ -138,8 +138,13 @@ fn answering(wanted: &Wanted<'_>, args: &mut Vec<OsString>) -> Result<(), StartE
             return Err(Refusal::argument(flag, why).into());
         }
         // With `dontAsk` the agent denies what it would ask about, also what a rule allows (tried with 2.1.325).
-        if let Some(mode @ ("bypassPermissions" | "dontAsk")) = options.permission_mode.as_deref() {
-            return Err(Refusal::new(RunOption::PermissionMode, format!("with `{mode}` {why}")).into());
+        let of_agent = options.permission_mode.as_deref().map(|mode| (RunOption::PermissionMode, mode));
+        let of_others =
+            options.agents.values().filter_map(|agent| Some((RunOption::Agents, agent.more.get("permissionMode")?.as_str()?)));
+        if let Some((option, mode)) =
+            of_agent.into_iter().chain(of_others).find(|(_, mode)| ["bypassPermissions", "dontAsk"].contains(mode))
+        {
+            return Err(Refusal::new(option, format!("with `{mode}` {why}")).into());
         }
     }
     if wanted.asks {

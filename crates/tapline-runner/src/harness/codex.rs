@@ -95,22 +95,22 @@ fn refused(wanted: &Wanted<'_>) -> Option<Refusal> {
         Refusal::new(option, why).instead(O::Argument("-c mcp_servers.NAME.command=…".into()))
     };
     let whole = |option| Refusal::new(option, "codex writes only complete messages");
-    let given: [(bool, O, &dyn Fn(O) -> Refusal); 15] = [
-        (!options.allowed_tools.is_empty(), O::AllowedTools, &sandbox),
-        (!options.disallowed_tools.is_empty(), O::DisallowedTools, &sandbox),
-        (options.permission_mode.is_some(), O::PermissionMode, &sandbox),
-        (options.max_turns.is_some(), O::MaxTurns, &time),
-        (options.max_budget_usd.is_some(), O::MaxBudgetUsd, &time),
-        (!options.mcp_config.is_empty(), O::McpConfig, &servers),
-        (options.fallback_model.is_some(), O::FallbackModel, &other),
-        (!options.agents.is_empty(), O::Agents, &other),
-        (options.setting_sources.is_some(), O::SettingSources, &other),
-        (!options.plugin_dir.is_empty(), O::PluginDir, &other),
-        (options.system_prompt.is_some(), O::SystemPrompt, &other),
-        (options.append_system_prompt.is_some(), O::AppendSystemPrompt, &other),
-        (options.system_prompt_file.is_some(), O::SystemPromptFile, &other),
-        (options.append_system_prompt_file.is_some(), O::AppendSystemPromptFile, &other),
-        (options.partial, O::Partial, &whole),
+    let given = [
+        (!options.allowed_tools.is_empty(), sandbox(O::AllowedTools)),
+        (!options.disallowed_tools.is_empty(), sandbox(O::DisallowedTools)),
+        (options.permission_mode.is_some(), sandbox(O::PermissionMode)),
+        (options.max_turns.is_some(), time(O::MaxTurns)),
+        (options.max_budget_usd.is_some(), time(O::MaxBudgetUsd)),
+        (!options.mcp_config.is_empty(), servers(O::McpConfig)),
+        (options.fallback_model.is_some(), other(O::FallbackModel)),
+        (!options.agents.is_empty(), other(O::Agents)),
+        (options.setting_sources.is_some(), other(O::SettingSources)),
+        (!options.plugin_dir.is_empty(), other(O::PluginDir)),
+        (options.system_prompt.is_some(), other(O::SystemPrompt)),
+        (options.append_system_prompt.is_some(), other(O::AppendSystemPrompt)),
+        (options.system_prompt_file.is_some(), other(O::SystemPromptFile)),
+        (options.append_system_prompt_file.is_some(), other(O::AppendSystemPromptFile)),
+        (options.partial, whole(O::Partial)),
     ];
-    given.into_iter().find(|(given, ..)| *given).map(|(_, option, refused)| refused(option))
+    given.into_iter().find(|(given, _)| *given).map(|(_, refusal)| refusal)
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, kill_process_group, pidfd_open};
 use tokio::sync::oneshot;
 
-use super::proc::{Told, holds, listed, read, stat_of};
+use super::proc::{ProcFile, holds, listed, read, stat_of};
 use super::search::{Found, Member, Sought, find};
 use super::signal::{Left, StopSignal};
 
@@ -81,7 +81,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Returns whether every process that an agent starts can be found and held on this system.
 pub(crate) fn reaches_all() -> bool {
-    read(getpid().as_raw_nonzero().get(), "environ", &mut Vec::new()) == Told::All
+    read(getpid().as_raw_nonzero().get(), "environ", &mut Vec::new()) == ProcFile::Read
         && pidfd_open(getpid(), PidfdFlags::empty()).is_ok()
 }
 

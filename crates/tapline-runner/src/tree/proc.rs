@@ -64,15 +64,15 @@ pub(super) fn bare(pid: i32, born: u64, buffer: &mut Vec<u8>) -> Bare {
         None | Some((_, true)) => Bare::Ended,
         // In the meantime it may have got one, or ended. The kernel says nothing about processes of other users.
         Some((stat, _)) => match read(pid, "environ", buffer) {
-            Told::Gone => Bare::Ended,
-            Told::All if stat.becoming || !buffer.is_empty() => Bare::Becoming,
-            Told::All | Told::Nothing | Told::Failed => Bare::Other,
+            ProcFile::Gone => Bare::Ended,
+            ProcFile::Read if stat.becoming || !buffer.is_empty() => Bare::Becoming,
+            ProcFile::Read | ProcFile::Denied | ProcFile::Failed => Bare::Other,
         },
     }
 }
 
 /// Returns which of these marks a process has. A process that has ended has none.
-pub(super) fn carried(pid: i32, buffer: &mut Vec<u8>, wanted: &HashMap<&[u8], usize>) -> (Told, Vec<usize>) {
+pub(super) fn carried(pid: i32, buffer: &mut Vec<u8>, wanted: &HashMap<&[u8], usize>) -> (ProcFile, Vec<usize>) {
     let told = read(pid, "environ", buffer);
     (told, marker::marks(buffer).filter_map(|mark| wanted.get(mark).copied()).collect())
 }
@@ -125,25 +125,25 @@ fn stat(told: &[u8]) -> Option<(Stat, bool)> {
 
 /// What the kernel said about a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum ProcFile {
     /// Everything.
-    All,
+    Read,
     /// Nothing: it has ended.
     Gone,
     /// Nothing: it is another user's.
-    Nothing,
+    Denied,
     /// It could not be read: no descriptors or memory are left.
     Failed,
 }
 
-pub(super) fn read(pid: i32, name: &str, buffer: &mut Vec<u8>) -> Told {
+pub(super) fn read(pid: i32, name: &str, buffer: &mut Vec<u8>) -> ProcFile {
     buffer.clear();
     match std::fs::File::open(format!("/proc/{pid}/{name}")).and_then(|mut file| file.read_to_end(buffer)) {
-        Ok(_) => Told::All,
+        Ok(_) => ProcFile::Read,
         Err(error) => match Errno::from_io_error(&error) {
-            Some(Errno::NOENT | Errno::SRCH) => Told::Gone,
-            Some(Errno::ACCESS | Errno::PERM) => Told::Nothing,
-            _ => Told::Failed,
+            Some(Errno::NOENT | Errno::SRCH) => ProcFile::Gone,
+            Some(Errno::ACCESS | Errno::PERM) => ProcFile::Denied,
+            _ => ProcFile::Failed,
         },
     }
 }

@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, kill_process, kill_process_group, pidfd_open, pidfd_send_signal};
 
-use super::proc::{Bare, Listed, Stat, Told, bare, carried, listed, newest, stat_of};
+use super::proc::{Bare, Listed, ProcFile, Stat, bare, carried, listed, newest, stat_of};
 
 /// How many passes are made without finding a process, because others ended in the meantime.
 const LOOKS: usize = 8;
@@ -184,7 +184,7 @@ impl<'s> Search<'s> {
                 continue;
             }
             // Some kernels report their own threads, and processes that have ended, as missing.
-            let is_bare = matches!(told, Told::Gone | Told::All) && buffer.is_empty();
+            let is_bare = matches!(told, ProcFile::Gone | ProcFile::Read) && buffer.is_empty();
             match is_bare.then(|| bare(pid, self.born, &mut buffer)) {
                 Some(Bare::Ended) => {
                     ended.insert(pid, entry);
@@ -192,7 +192,7 @@ impl<'s> Search<'s> {
                     continue;
                 }
                 Some(Bare::Becoming) => unclear = true,
-                None if told == Told::Failed => unclear = true,
+                None if told == ProcFile::Failed => unclear = true,
                 Some(Bare::Other) | None => {
                     self.unmarked.insert(pid, entry);
                 }

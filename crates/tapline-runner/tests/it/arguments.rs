@@ -81,7 +81,7 @@ async fn args_of_codex(agent: Agent) -> String {
 #[tokio::test]
 async fn what_codex_lacks_is_refused_by_name() {
     let codex = || Agent::codex().prompt("p");
-    for (agent, option) in [
+    for (agent, option) in vec![
         (codex().allowed_tools(["Read"]), "allowed_tools"),
         (codex().disallowed_tools(["Read"]), "disallowed_tools"),
         (codex().permission_mode("plan"), "permission_mode"),
@@ -141,6 +141,12 @@ async fn what_would_break_the_stream_is_refused_by_name() {
         (fake("ok").json_schema("[]"), RunOption::JsonSchema),
         (fake("ok").json_schema(r#"{"type":"thing"}"#), RunOption::JsonSchema),
         (fake("ok").permissions(Permissions::default()).permission_mode("dontAsk"), RunOption::PermissionMode),
+        (
+            fake("ok")
+                .permissions(Permissions::default())
+                .sub_agent("x", SubAgent::new("d", "p").with("permissionMode", "bypassPermissions")),
+            RunOption::Agents,
+        ),
         (fake("ok").permissions(Permissions::default()).arg("--bare"), RunOption::Argument("--bare".into())),
         (fake("ok").permissions(Permissions::default()).arg("--settings={}"), RunOption::Argument("--settings".into())),
     ] {

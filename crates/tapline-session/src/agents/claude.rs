@@ -1,11 +1,11 @@
 //! What is known about Claude Code apart from its lines.
 
 use super::{Key, Profile, Tool, ToolKinds, line};
-use crate::format::Format;
+use crate::format::StreamFormat;
 use crate::step::Turn;
 
 pub(super) const PROFILE: Profile = Profile {
-    lines: Format::StreamJson,
+    lines: StreamFormat::StreamJson,
     text,
     has_documents: true,
     tools: TOOLS,

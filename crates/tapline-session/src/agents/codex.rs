@@ -1,11 +1,11 @@
 //! What is known about Codex apart from its lines.
 
 use super::{Key, Profile, Tool, ToolKinds, line};
-use crate::format::Format;
+use crate::format::StreamFormat;
 use crate::step::Turn;
 
 pub(super) const PROFILE: Profile =
-    Profile { lines: Format::ExecJson, text, has_documents: false, tools: TOOLS, kinds: KINDS, asks: &[], names: NAMES };
+    Profile { lines: StreamFormat::ExecJson, text, has_documents: false, tools: TOOLS, kinds: KINDS, asks: &[], names: NAMES };
 
 /// Returns what `codex exec` prints to stdout.
 fn text(turn: &Turn, answer: Option<&str>) -> Option<String> {

@@ -16,6 +16,7 @@ use messages::Messages;
 
 /// Why there is nothing to print.
 #[derive(Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OutputError {
     /// This agent has no such mode.
     NoSuchMode(Agent),

@@ -6,7 +6,7 @@ use tapline_protocol::Json;
 
 use super::{CallEntry, OrphanEntry, PartialTexts, Report, ResultEntry, Run, Session, TaskEntry, Tools};
 use crate::fold::{Extensions, Summary};
-use crate::format::Format;
+use crate::format::StreamFormat;
 use crate::step::{Answer, Call, CallStatus, DeltaKind, Hook, Partial, Retry, Said, Step, Task, Turn, What};
 use crate::verdict::Ending;
 
@@ -220,7 +220,7 @@ impl Collector {
     }
 
     /// Returns the report.
-    pub fn report(mut self, summary: Summary, format: Format, run: Run, ending: &Ending) -> Report {
+    pub fn report(mut self, summary: Summary, format: StreamFormat, run: Run, ending: &Ending) -> Report {
         let join = |passages: &mut dyn Iterator<Item = &Passage>| {
             passages.map(|passage| passage.text.as_str()).collect::<Vec<_>>().join("\n")
         };

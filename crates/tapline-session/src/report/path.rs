@@ -6,6 +6,7 @@ use tapline_protocol::{Json, Kind, Value};
 
 /// Why there is no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum GetError {
     /// The path is not valid.
     Syntax,

@@ -2,9 +2,9 @@
 
 use tapline_protocol::{Agent, InputFormat};
 use tapline_session::step::What;
-use tapline_session::{Category, Ending, Format, Outcome};
+use tapline_session::{Category, Ending, Outcome, StreamFormat};
 
-use crate::fixtures::{Told, folder, tell};
+use crate::fixtures::{ReadStream, folder, tell};
 
 const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"s","model":"m","permissionMode":"default"}"#;
 const TEXT: &str =
@@ -15,15 +15,15 @@ const ITEM: &str = r#"{"type":"item.completed","item":{"id":"i","type":"agent_me
 const COMPLETED: &str = r#"{"type":"turn.completed","usage":{"input_tokens":1,"output_tokens":2}}"#;
 const NEW: &str = r#"{"type":"brand_new","text":"what is this?"}"#;
 
-fn read(lines: &[&str]) -> Told {
+fn read(lines: &[&str]) -> ReadStream {
     read_with(lines, None, &Ending::default())
 }
 
-fn read_with(lines: &[&str], agent: Option<Agent>, ending: &Ending) -> Told {
+fn read_with(lines: &[&str], agent: Option<Agent>, ending: &Ending) -> ReadStream {
     tell((lines.join("\n") + "\n").as_bytes(), 4096, InputFormat::Auto, agent, ending)
 }
 
-fn outcome(told: &Told) -> (Option<Agent>, Outcome, Option<Category>) {
+fn outcome(told: &ReadStream) -> (Option<Agent>, Outcome, Option<Category>) {
     (told.summary.agent, told.summary.verdict.outcome, told.summary.verdict.category)
 }
 
@@ -93,7 +93,7 @@ fn a_stream_of_nobodys_is_never_a_success() {
     for lines in [&gemini[..], &copilot, &opencode] {
         let told = read(lines);
         assert_eq!(outcome(&told), (None, Outcome::Incomplete, Some(Category::NoResult)), "{lines:?}");
-        assert_eq!(Format::of(tapline_protocol::InputShape::Lines, told.summary.agent), Format::Unknown);
+        assert_eq!(StreamFormat::of(tapline_protocol::InputShape::Lines, told.summary.agent), StreamFormat::Unknown);
         for (step, line) in told.steps.iter().zip(lines) {
             let What::Odd(odd) = &step[0].what else { panic!("{step:?}") };
             assert_eq!(odd.text.as_deref(), Some(*line), "shown whole");

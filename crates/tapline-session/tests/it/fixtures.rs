@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use tapline_protocol::{Agent, Decoder, Input, InputFormat, Record};
-use tapline_session::render::{Format as Shown, Hints, Style, TerminalOptions, Times};
-use tapline_session::{Collector, Ending, Fold, Format, Report, Run, Step, Summary};
+use tapline_session::render::{Hints, RenderAs, Style, TerminalOptions, Times};
+use tapline_session::{Collector, Ending, Fold, Report, Run, Step, StreamFormat, Summary};
 
 /// A view as a log has it.
 pub(crate) const PLAIN: TerminalOptions = TerminalOptions {
@@ -23,7 +23,7 @@ pub(crate) fn folder() -> PathBuf {
 }
 
 /// A stream that has been read: its records, its steps and the report.
-pub(crate) struct Told {
+pub(crate) struct ReadStream {
     pub(crate) records: Vec<Record>,
     pub(crate) steps: Vec<Vec<Step>>,
     pub(crate) summary: Summary,
@@ -31,7 +31,7 @@ pub(crate) struct Told {
 }
 
 /// Reads a stream in chunks of this size.
-pub(crate) fn tell(bytes: &[u8], chunk: usize, format: InputFormat, agent: Option<Agent>, ending: &Ending) -> Told {
+pub(crate) fn tell(bytes: &[u8], chunk: usize, format: InputFormat, agent: Option<Agent>, ending: &Ending) -> ReadStream {
     let source = std::io::BufReader::with_capacity(chunk, bytes);
     let mut input = Input::open(source, format, Decoder::default().for_agent(agent)).unwrap();
     let (mut fold, mut collector) = (Fold::for_agent(agent), Collector::default());
@@ -46,18 +46,18 @@ pub(crate) fn tell(bytes: &[u8], chunk: usize, format: InputFormat, agent: Optio
         steps.push(told);
     }
     let summary = fold.finish(ending);
-    let format = Format::of(input.shape(), summary.agent);
+    let format = StreamFormat::of(input.shape(), summary.agent);
     let report = collector.report(summary.clone(), format, Run::default(), ending);
-    Told { records, steps, summary, report }
+    ReadStream { records, steps, summary, report }
 }
 
 /// Reads a stream of which nothing else is known.
-pub(crate) fn tell_plainly(bytes: &[u8]) -> Told {
+pub(crate) fn tell_plainly(bytes: &[u8]) -> ReadStream {
     tell(bytes, 1 << 16, InputFormat::Auto, None, &Ending::default())
 }
 
 /// A stream as a renderer shows it.
-pub(crate) fn show(told: &Told, format: Shown) -> String {
+pub(crate) fn show(told: &ReadStream, format: RenderAs) -> String {
     let mut renderer = format.renderer();
     let mut out = String::new();
     for step in told.steps.iter().flatten() {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tapline_session::render::{Format, Status, TerminalOptions};
+use tapline_session::render::{RenderAs, Status, TerminalOptions};
 use tapline_session::step::{Step, What};
 
 use crate::fixtures::{PLAIN, show, tell_plainly};
@@ -19,7 +19,7 @@ fn partial_messages_of_one_character_each_take_linear_time() {
     let told = tell_plainly(stream.as_bytes());
     for (width, live) in [(None, false), (Some(80), false), (Some(80), true)] {
         let options = TerminalOptions { width, live, partial: true, ..PLAIN };
-        let shown = show(&told, Format::Terminal(options));
+        let shown = show(&told, RenderAs::Terminal(options));
         assert!(shown.matches('x').count() >= pieces, "all of it is typed");
     }
 }
@@ -28,7 +28,7 @@ fn partial_messages_of_one_character_each_take_linear_time() {
 fn a_page_of_malformed_lines_stays_small() {
     let stream = "x\n".repeat(200_000);
     let told = tell_plainly(stream.as_bytes());
-    let page = show(&told, Format::Html);
+    let page = show(&told, RenderAs::Html);
     assert!(page.len() < 1 << 20, "{} bytes", page.len());
     assert!(page.contains("… 199000 more odd lines"), "{}", &page[page.len() - 2_000..]);
 }
@@ -66,8 +66,8 @@ const CODEX_TURN: &str = concat!(
 fn show_all(stream: &str) {
     let told = tell_plainly(stream.as_bytes());
     let terminal = TerminalOptions { width: Some(80), live: true, thinking: true, partial: true, ..PLAIN };
-    let written = [Format::Markdown, Format::Html, Format::Transcript, Format::Steps];
-    for format in [Format::Terminal(terminal), Format::Lines(terminal)].into_iter().chain(written) {
+    let written = [RenderAs::Markdown, RenderAs::Html, RenderAs::Transcript, RenderAs::Steps];
+    for format in [RenderAs::Terminal(terminal), RenderAs::Lines(terminal)].into_iter().chain(written) {
         show(&told, format);
     }
     let mut status = Status::default();

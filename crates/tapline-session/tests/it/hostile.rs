@@ -5,12 +5,12 @@ use std::time::Duration;
 use serde_json::Value;
 use tapline_protocol::Moment;
 use tapline_session::render::{
-    Current, Format, Hints, Outputs, Proposal, Status, Style, TerminalOptions, Times, digest, render_summary,
+    Current, Hints, Outputs, Proposal, RenderAs, Status, Style, TerminalOptions, Times, digest, render_summary,
 };
 use tapline_session::text::without_commands;
 use tapline_session::{Step, What};
 
-use crate::fixtures::{PLAIN, Told, folder, show, tell_plainly};
+use crate::fixtures::{PLAIN, ReadStream, folder, show, tell_plainly};
 
 /// Colours, a title, a link, the clipboard, an 8-bit sequence, overwriting, hidden and turned text, markup, a script link.
 const HOSTILE: &str = "\u{1b}[31m\u{1b}]0;t\u{7}\u{1b}]8;;http://x\u{1b}\\\u{1b}]52;c;aGk=\u{7}\u{9b}2J\rover\u{8}\u{0}\u{7f}\u{202e}\u{2066}\u{200f}\u{e0041}<script>alert(1)</script><img src=x onerror=y>\"'&lt;[x](javascript:alert(1))::error::pwn\n::error::pwn\n##[error]pwn\n## pwn\n";
@@ -59,7 +59,7 @@ fn steers_terminal(text: &str) -> bool {
     })
 }
 
-fn every_poisoned(check: impl Fn(&str, &Told)) {
+fn every_poisoned(check: impl Fn(&str, &ReadStream)) {
     let mut count = 0;
     for (place, line) in poisoned() {
         check(&place, &tell_plainly(format!("{BEFORE}{line}\n").as_bytes()));
@@ -87,7 +87,7 @@ enum Place {
     Raw,
 }
 
-type Render = fn(&Told) -> String;
+type Render = fn(&ReadStream) -> String;
 
 /// How a file of `render/` is tried.
 enum Tried {
@@ -107,15 +107,15 @@ const RENDERERS: &[(&str, Tried)] = &[
             digest(&told.report, &titles, &titles)
         }),
     ),
-    ("html", Tried::As(Place::Page, |told| show(told, Format::Html))),
-    ("lines", Tried::As(Place::CiLog, |told| without_commands(&show(told, Format::Lines(LOG))))),
+    ("html", Tried::As(Place::Page, |told| show(told, RenderAs::Html))),
+    ("lines", Tried::As(Place::CiLog, |told| without_commands(&show(told, RenderAs::Lines(LOG))))),
     ("live", Tried::As(Place::Terminal, live)),
-    ("markdown", Tried::As(Place::Markdown, |told| show(told, Format::Markdown))),
+    ("markdown", Tried::As(Place::Markdown, |told| show(told, RenderAs::Markdown))),
     ("marks", Tried::Within(&["terminal", "lines", "html", "markdown"])),
     ("output", Tried::As(Place::Raw, outputs)),
     ("proposal", Tried::As(Place::Terminal, proposals)),
     ("status", Tried::As(Place::Terminal, statuses)),
-    ("steps", Tried::As(Place::Json, |told| show(told, Format::Steps))),
+    ("steps", Tried::As(Place::Json, |told| show(told, RenderAs::Steps))),
     ("style", Tried::Within(&["terminal"])),
     (
         "summary",
@@ -123,16 +123,16 @@ const RENDERERS: &[(&str, Tried)] = &[
             without_commands(&render_summary(&told.report, &told.summary, Style::plain(), Some(80), Hints::default()))
         }),
     ),
-    ("terminal", Tried::As(Place::CiLog, |told| without_commands(&show(told, Format::Terminal(LOG))))),
-    ("transcript", Tried::As(Place::Prompt, |told| show(told, Format::Transcript))),
+    ("terminal", Tried::As(Place::CiLog, |told| without_commands(&show(told, RenderAs::Terminal(LOG))))),
+    ("transcript", Tried::As(Place::Prompt, |told| show(told, RenderAs::Transcript))),
     ("typing", Tried::Within(&["live"])),
 ];
 
 const LOG: TerminalOptions = TerminalOptions { width: Some(80), thinking: true, partial: true, ..PLAIN };
 
 /// A view of steps that have times.
-fn with_times(told: &Told) -> String {
-    let mut renderer = Format::Terminal(TerminalOptions { times: Times::SinceFirst, ..LOG }).renderer();
+fn with_times(told: &ReadStream) -> String {
+    let mut renderer = RenderAs::Terminal(TerminalOptions { times: Times::SinceFirst, ..LOG }).renderer();
     let moments = (0..).map(|second| Some(Moment::from_millis(second * 1_000)));
     let steps = told.steps.iter().flatten().zip(moments).map(|(step, arrived)| {
         let mut step: Step = step.clone();
@@ -143,8 +143,8 @@ fn with_times(told: &Told) -> String {
 }
 
 /// What is drawn over and over, without our own moves of the cursor.
-fn live(told: &Told) -> String {
-    let mut renderer = Format::Terminal(TerminalOptions { live: true, ..LOG }).renderer();
+fn live(told: &ReadStream) -> String {
+    let mut renderer = RenderAs::Terminal(TerminalOptions { live: true, ..LOG }).renderer();
     let mut out = String::new();
     for step in told.steps.iter().flatten() {
         out += &renderer.step(step);
@@ -156,7 +156,7 @@ fn live(told: &Told) -> String {
 }
 
 /// The status line at every moment.
-fn statuses(told: &Told) -> String {
+fn statuses(told: &ReadStream) -> String {
     let mut status = Status::default();
     let mut out = String::new();
     for step in told.steps.iter().flatten() {
@@ -169,7 +169,7 @@ fn statuses(told: &Told) -> String {
 }
 
 /// Every call, as if it were asked for, about a file that is hostile too.
-fn proposals(told: &Told) -> String {
+fn proposals(told: &ReadStream) -> String {
     let mut out = String::new();
     for step in told.steps.iter().flatten() {
         if let What::Call(call) = &step.what
@@ -187,7 +187,7 @@ fn proposals(told: &Told) -> String {
 }
 
 /// What the agent itself would have printed.
-fn outputs(told: &Told) -> String {
+fn outputs(told: &ReadStream) -> String {
     let mut outputs = Outputs::with_messages();
     for (record, steps) in told.records.iter().zip(&told.steps) {
         outputs.accept(Some(record), steps);

@@ -3,12 +3,12 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
-use tapline_session::render::{CONTENT_POLICY, Format};
+use tapline_session::render::{CONTENT_POLICY, RenderAs};
 
 use crate::fixtures::{folder, show, tell_plainly};
 
 fn page(fixture: &str) -> String {
-    show(&tell_plainly(&std::fs::read(folder().join(fixture)).unwrap()), Format::Html)
+    show(&tell_plainly(&std::fs::read(folder().join(fixture)).unwrap()), RenderAs::Html)
 }
 
 #[test]

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 use tapline_protocol::InputFormat;
 use tapline_session::Ending;
-use tapline_session::render::Format;
+use tapline_session::render::RenderAs;
 
 use crate::fixtures::{folder, show, tell, tell_plainly};
 
@@ -23,7 +23,7 @@ fn make_everything(bytes: &[u8]) {
     let told = tell_plainly(bytes);
     let report: Value = serde_json::from_str(&told.report.to_json()).unwrap();
     assert_eq!(report["schema"], 1);
-    for format in [Format::Markdown, Format::Html, Format::Steps] {
+    for format in [RenderAs::Markdown, RenderAs::Html, RenderAs::Steps] {
         show(&told, format);
     }
 }
@@ -60,6 +60,6 @@ proptest! {
         let parts = tell(stream, chunk, InputFormat::Auto, None, &Ending::default());
         prop_assert_eq!(&whole.records, &parts.records);
         prop_assert_eq!(whole.report.to_json(), parts.report.to_json());
-        prop_assert_eq!(show(&whole, Format::Steps), show(&parts, Format::Steps));
+        prop_assert_eq!(show(&whole, RenderAs::Steps), show(&parts, RenderAs::Steps));
     }
 }

@@ -1,7 +1,7 @@
 //! Every fixture in every format. A change of what people see shows here, as a diff.
 
 use insta::{assert_snapshot, glob};
-use tapline_session::render::{Format, Hints, Style, TerminalOptions, render_summary};
+use tapline_session::render::{Hints, RenderAs, Style, TerminalOptions, render_summary};
 
 use crate::fixtures::{PLAIN, show, tell_plainly};
 
@@ -17,40 +17,40 @@ fn snapshot(name: &str, view: impl Fn(&[u8]) -> String) {
 
 #[test]
 fn terminal_log() {
-    snapshot("log", |bytes| show(&tell_plainly(bytes), Format::Terminal(PLAIN)));
+    snapshot("log", |bytes| show(&tell_plainly(bytes), RenderAs::Terminal(PLAIN)));
 }
 
 #[test]
 fn terminal_live_with_partial_text_and_thoughts() {
     let options = TerminalOptions { style: Style::ansi(), width: Some(72), live: true, thinking: true, partial: true, ..PLAIN };
     let visible = |text: String| text.replace('\u{1b}', "␛");
-    snapshot("live", |bytes| visible(show(&tell_plainly(bytes), Format::Terminal(options))));
+    snapshot("live", |bytes| visible(show(&tell_plainly(bytes), RenderAs::Terminal(options))));
 }
 
 #[test]
 fn lines() {
-    snapshot("lines", |bytes| show(&tell_plainly(bytes), Format::Lines(PLAIN)));
+    snapshot("lines", |bytes| show(&tell_plainly(bytes), RenderAs::Lines(PLAIN)));
 }
 
 #[test]
 fn transcript() {
-    snapshot("transcript", |bytes| show(&tell_plainly(bytes), Format::Transcript));
+    snapshot("transcript", |bytes| show(&tell_plainly(bytes), RenderAs::Transcript));
 }
 
 #[test]
 fn markdown() {
-    snapshot("markdown", |bytes| show(&tell_plainly(bytes), Format::Markdown));
+    snapshot("markdown", |bytes| show(&tell_plainly(bytes), RenderAs::Markdown));
 }
 
 #[test]
 fn html() {
     let body = |page: String| page.split_once("</style>").map(|(_, body)| body.to_owned()).unwrap();
-    snapshot("html", |bytes| body(show(&tell_plainly(bytes), Format::Html)));
+    snapshot("html", |bytes| body(show(&tell_plainly(bytes), RenderAs::Html)));
 }
 
 #[test]
 fn steps() {
-    snapshot("steps", |bytes| show(&tell_plainly(bytes), Format::Steps));
+    snapshot("steps", |bytes| show(&tell_plainly(bytes), RenderAs::Steps));
 }
 
 #[test]

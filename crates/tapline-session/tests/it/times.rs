@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 use tapline_protocol::{Agent, Decoder, Moment, Record};
-use tapline_session::render::{Format as Shown, Style, TerminalOptions, Times};
-use tapline_session::{Collector, Ending, Fold, Format, Host, Run};
+use tapline_session::render::{RenderAs, Style, TerminalOptions, Times};
+use tapline_session::{Collector, Ending, Fold, Host, Run, StreamFormat};
 
-use crate::fixtures::{PLAIN, Told, folder, show, tell_plainly};
+use crate::fixtures::{PLAIN, ReadStream, folder, show, tell_plainly};
 
 const START: Moment = Moment::from_millis(1_700_000_000_000);
 
@@ -14,7 +14,7 @@ fn at(ms: u64) -> Moment {
 }
 
 /// Reads lines that arrived so many milliseconds after the start; no time is none.
-fn timed(agent: Agent, lines: &[(Option<u64>, &str)]) -> Told {
+fn timed(agent: Agent, lines: &[(Option<u64>, &str)]) -> ReadStream {
     let (mut decoder, mut fold) = (Decoder::default().for_agent(Some(agent)), Fold::for_agent(Some(agent)));
     let (mut collector, mut records, mut steps) = (Collector::default(), Vec::new(), Vec::new());
     for (ms, line) in lines {
@@ -28,23 +28,23 @@ fn timed(agent: Agent, lines: &[(Option<u64>, &str)]) -> Told {
             steps.push(told);
         }
     }
-    let (ending, format) = (Ending::default(), Format::StreamJson);
+    let (ending, format) = (Ending::default(), StreamFormat::StreamJson);
     let summary = fold.finish(&ending);
     let report = collector.report(summary.clone(), format, Run::default(), &ending);
-    Told { records, steps, summary, report }
+    ReadStream { records, steps, summary, report }
 }
 
-fn claude(lines: &[(u64, &str)]) -> Told {
+fn claude(lines: &[(u64, &str)]) -> ReadStream {
     timed(Agent::Claude, &lines.iter().map(|(ms, line)| (Some(*ms), *line)).collect::<Vec<_>>())
 }
 
-fn report(told: &Told) -> Value {
+fn report(told: &ReadStream) -> Value {
     serde_json::from_str(&told.report.to_json()).unwrap()
 }
 
 /// The steps of this kind, as `convert --to steps` writes them.
-fn steps(told: &Told, kind: &str) -> Vec<Value> {
-    let written = show(told, Shown::Steps);
+fn steps(told: &ReadStream, kind: &str) -> Vec<Value> {
+    let written = show(told, RenderAs::Steps);
     let steps = written.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     steps.filter(|step| step["step"] == kind).collect()
 }
@@ -172,7 +172,7 @@ fn what_is_not_known_is_absent() {
         for task in report["tasks"].as_array().unwrap() {
             assert_eq!(task.get("duration_ms"), None, "{lines:?}");
         }
-        let written = show(&told, Shown::Steps);
+        let written = show(&told, RenderAs::Steps);
         assert!(!written.contains("elapsed_ms") && !written.contains("\"duration_ms\":0"), "{written}");
     }
     // A result that came before its call keeps its own time.
@@ -184,7 +184,7 @@ fn what_is_not_known_is_absent() {
 fn a_view_shows_times_and_durations_when_asked() {
     let told = claude(RUN);
     let options = TerminalOptions { times: Times::Since(START), ..PLAIN };
-    let shown = show(&told, Shown::Terminal(options));
+    let shown = show(&told, RenderAs::Terminal(options));
     let expected = "    0.9s  ● session started · resume id s
             m
 
@@ -205,12 +205,12 @@ fn a_view_shows_times_and_durations_when_asked() {
 ";
     assert_eq!(shown, expected);
     // Without being asked it shows none, and from the first step on if nobody knows when the run started.
-    assert_eq!(show(&told, Shown::Terminal(PLAIN)), show(&claude_without_times(), Shown::Terminal(PLAIN)));
-    let since_first = show(&told, Shown::Terminal(TerminalOptions { times: Times::SinceFirst, ..PLAIN }));
+    assert_eq!(show(&told, RenderAs::Terminal(PLAIN)), show(&claude_without_times(), RenderAs::Terminal(PLAIN)));
+    let since_first = show(&told, RenderAs::Terminal(TerminalOptions { times: Times::SinceFirst, ..PLAIN }));
     assert!(since_first.starts_with("    0.0s  ● session"), "{since_first}");
 }
 
-fn claude_without_times() -> Told {
+fn claude_without_times() -> ReadStream {
     timed(Agent::Claude, &RUN.iter().map(|(_, line)| (None, *line)).collect::<Vec<_>>())
 }
 
@@ -220,7 +220,7 @@ fn times_take_no_more_columns_than_the_terminal_has() {
     for width in [24, 40, 80, 120] {
         for live in [false, true] {
             let times = Times::Since(START);
-            let shown = show(&told, Shown::Terminal(TerminalOptions { times, width: Some(width), live, ..PLAIN }));
+            let shown = show(&told, RenderAs::Terminal(TerminalOptions { times, width: Some(width), live, ..PLAIN }));
             for line in shown.split('\n').map(|line| line.rsplit("\u{1b}[J").next().unwrap()) {
                 // The verdict and the session's id are never cut.
                 let is_cut = !line.contains("success") && !line.contains("session started");
@@ -244,11 +244,11 @@ fn text_that_is_typed_has_its_times_too() {
     let lines = [(900, INIT), (1_000, start), (1_000, &one), (2_000, &two), (3_000, &three), (3_100, TEXT), (3_200, RESULT)];
     let told = claude(&lines);
     let options = TerminalOptions { times: Times::Since(START), partial: true, ..PLAIN };
-    let shown = show(&told, Shown::Terminal(options));
+    let shown = show(&told, RenderAs::Terminal(options));
     assert!(shown.contains("    1.0s  Two lines\n    2.0s  of text.\n"), "{shown}");
     // Drawn over in place, in colour, the rows are counted as they are seen: no line of the view is erased.
     let style = Style::ansi();
-    let live = show(&told, Shown::Terminal(TerminalOptions { live: true, width: Some(22), style, ..options }));
+    let live = show(&told, RenderAs::Terminal(TerminalOptions { live: true, width: Some(22), style, ..options }));
     assert!(live.contains("Two lines") && !live.contains("\u{1b}[2A"), "{live:?}");
 }
 
@@ -259,7 +259,7 @@ fn a_stream_without_times_looks_the_same_with_them() {
         for live in [false, true] {
             let options = TerminalOptions { live, width: Some(80), ..PLAIN };
             let asked = TerminalOptions { times: Times::SinceFirst, ..options };
-            assert_eq!(show(&told, Shown::Terminal(asked)), show(&told, Shown::Terminal(options)), "{name}");
+            assert_eq!(show(&told, RenderAs::Terminal(asked)), show(&told, RenderAs::Terminal(options)), "{name}");
         }
     }
 }
@@ -267,14 +267,14 @@ fn a_stream_without_times_looks_the_same_with_them() {
 #[test]
 fn pages_have_the_durations_of_calls() {
     let told = claude(RUN);
-    let markdown = show(&told, Shown::Markdown);
+    let markdown = show(&told, RenderAs::Markdown);
     assert!(markdown.contains("- ✗ ran: `cargo test` · 12.4s\n"), "{markdown}");
     assert!(markdown.contains("- ✓ task completed: look · 1m06.5s\n"), "{markdown}");
-    let html = show(&told, Shown::Html);
+    let html = show(&told, RenderAs::Html);
     assert!(html.contains("<code>cargo test</code> <small class=quiet>12.4s</small></summary>"), "{html}");
     assert!(html.contains("task completed: look <small class=quiet>1m06.5s</small></div>"), "{html}");
     let without = claude_without_times();
-    for page in [show(&without, Shown::Markdown), show(&without, Shown::Html)] {
+    for page in [show(&without, RenderAs::Markdown), show(&without, RenderAs::Html)] {
         assert!(!page.contains("<small") && !page.contains("12.4s"), "{page}");
     }
 }

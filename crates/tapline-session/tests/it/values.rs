@@ -14,7 +14,7 @@ use tapline_session::{
     Advice, Basis, Category, Ending, ExitClass, Ledger, ModelTotals, Outcome, Report, Step, TokenCounts, Verdict, Warning, What,
 };
 
-use crate::fixtures::{Told, folder, tell, tell_plainly};
+use crate::fixtures::{ReadStream, folder, tell, tell_plainly};
 
 /// Writes a value, reads it back, and writes it again.
 fn round_trip<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T) {
@@ -25,7 +25,7 @@ fn round_trip<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T) {
 }
 
 /// Everything that was made of a stream reads back as it was.
-pub(crate) fn reads_back(told: &Told) {
+pub(crate) fn reads_back(told: &ReadStream) {
     round_trip(&told.report);
     round_trip(&told.report.verdict);
     round_trip(&told.report.ledger);

@@ -4,23 +4,24 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::Times;
+use super::Repeat;
 
 /// A fault that happens a number of times before the turn's own answer.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, try_from = "Written")]
 pub struct Fault {
     /// What happens.
-    pub kind: Kind,
+    pub kind: FaultKind,
     /// How often.
-    pub times: Times,
+    pub times: Repeat,
     /// After how many events of the stream it happens. With `None`, it happens instead of an answer.
     pub after: Option<usize>,
 }
 
 /// The kind of fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+#[non_exhaustive]
+pub enum FaultKind {
     /// An error of the API: with a status, or, in the middle of a stream, as an event.
     Error {
         /// The HTTP status.
@@ -47,7 +48,7 @@ pub enum Kind {
 #[serde(deny_unknown_fields)]
 struct Written {
     kind: Word,
-    times: Option<Times>,
+    times: Option<Repeat>,
     after: Option<usize>,
     status: Option<u16>,
     #[serde(rename = "type")]
@@ -81,9 +82,11 @@ impl TryFrom<Written> for Fault {
             return Err("data belongs to kind = \"malformed\"".to_owned());
         }
         let kind = match kind {
-            Word::Cut => Kind::Cut,
-            Word::Hang => Kind::Hang,
-            Word::Malformed => Kind::Malformed { data: data.unwrap_or_else(|| r#"{"type":"content_block_del"#.to_owned()) },
+            Word::Cut => FaultKind::Cut,
+            Word::Hang => FaultKind::Hang,
+            Word::Malformed => {
+                FaultKind::Malformed { data: data.unwrap_or_else(|| r#"{"type":"content_block_del"#.to_owned()) }
+            }
             Word::Error => {
                 let status = status.ok_or("an error needs its status, like status = 529")?;
                 if !(400..=599).contains(&status) {
@@ -99,10 +102,10 @@ impl TryFrom<Written> for Fault {
                     }
                     headers.insert("retry-after".to_owned(), seconds.to_string());
                 }
-                Kind::Error { status, kind, message, headers }
+                FaultKind::Error { status, kind, message, headers }
             }
         };
-        Ok(Self { kind, times: times.unwrap_or(Times::Exactly(1)), after })
+        Ok(Self { kind, times: times.unwrap_or(Repeat::Exactly(1)), after })
     }
 }
 
@@ -136,11 +139,11 @@ fn error_message(status: u16) -> &'static str {
 impl Fault {
     /// Returns whether the fault happens every time.
     pub(crate) fn stays(&self) -> bool {
-        self.times == Times::Forever
+        self.times == Repeat::Forever
     }
 }
 
-impl Kind {
+impl FaultKind {
     /// Returns the name.
     pub fn name(&self) -> &'static str {
         match self {

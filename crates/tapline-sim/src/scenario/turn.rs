@@ -9,12 +9,12 @@ use serde_json::Value;
 use tapline_protocol::Json;
 
 use super::text::literal;
-use super::{Fault, Text, Times, When};
+use super::{Fault, Repeat, Text, When};
 
 /// One answer of the model.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "Written")]
-pub struct Turn {
+pub struct ScriptedTurn {
     /// The name in messages.
     pub name: Option<String>,
     /// Which requests it answers. Without an agent, those of the main agent.
@@ -22,9 +22,9 @@ pub struct Turn {
     /// What the request must contain.
     pub expect: When,
     /// How many requests it answers.
-    pub repeat: Times,
+    pub repeat: Repeat,
     /// The parts of the answer.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<ScriptedBlock>,
     /// Why the model stops, if that does not follow from the blocks.
     pub stop_reason: Option<String>,
     /// The usage that it reports.
@@ -41,7 +41,8 @@ pub struct Turn {
 
 /// A part of an answer.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Block {
+#[non_exhaustive]
+pub enum ScriptedBlock {
     /// Text.
     Text(Text),
     /// Thinking.
@@ -54,7 +55,7 @@ pub enum Block {
     Raw(Json),
 }
 
-impl Block {
+impl ScriptedBlock {
     /// Returns the tool that it calls.
     pub(crate) fn tool(&self) -> Option<&str> {
         match self {
@@ -135,7 +136,7 @@ struct Written {
     when: When,
     #[serde(default)]
     expect: When,
-    repeat: Option<Times>,
+    repeat: Option<Repeat>,
     thinking: Option<Text>,
     text: Option<Text>,
     #[serde(default, deserialize_with = "literal")]
@@ -161,7 +162,7 @@ struct Written {
 
 #[derive(Deserialize)]
 #[serde(try_from = "WrittenPart")]
-struct Part(Block);
+struct Part(ScriptedBlock);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -179,14 +180,15 @@ impl TryFrom<WrittenPart> for Part {
     type Error = String;
 
     fn try_from(part: WrittenPart) -> Result<Self, String> {
-        let raw =
-            part.raw.map(|text| Json::parse(text.trim()).map(Block::Raw).map_err(|error| format!("raw is not JSON: {error}")));
+        let raw = part
+            .raw
+            .map(|text| Json::parse(text.trim()).map(ScriptedBlock::Raw).map_err(|error| format!("raw is not JSON: {error}")));
         let blocks = [
-            part.thinking.map(Block::Thinking),
-            part.text.map(Block::Text),
-            part.text_json.map(Block::Text),
-            part.tool.map(Block::Tool),
-            part.structured.map(Block::Structured),
+            part.thinking.map(ScriptedBlock::Thinking),
+            part.text.map(ScriptedBlock::Text),
+            part.text_json.map(ScriptedBlock::Text),
+            part.tool.map(ScriptedBlock::Tool),
+            part.structured.map(ScriptedBlock::Structured),
             raw.transpose()?,
         ];
         let mut given = blocks.into_iter().flatten();
@@ -197,7 +199,7 @@ impl TryFrom<WrittenPart> for Part {
     }
 }
 
-impl TryFrom<Written> for Turn {
+impl TryFrom<Written> for ScriptedTurn {
     type Error = String;
 
     fn try_from(turn: Written) -> Result<Self, String> {
@@ -205,11 +207,12 @@ impl TryFrom<Written> for Turn {
             return Err("text and text_json exclude each other: use one of them".to_owned());
         }
         let simple = [
-            turn.thinking.map(Block::Thinking),
-            turn.text.or(turn.text_json).map(Block::Text),
-            turn.structured.map(Block::Structured),
+            turn.thinking.map(ScriptedBlock::Thinking),
+            turn.text.or(turn.text_json).map(ScriptedBlock::Text),
+            turn.structured.map(ScriptedBlock::Structured),
         ];
-        let mut blocks: Vec<Block> = simple.into_iter().flatten().chain(turn.tools.into_iter().map(Block::Tool)).collect();
+        let mut blocks: Vec<ScriptedBlock> =
+            simple.into_iter().flatten().chain(turn.tools.into_iter().map(ScriptedBlock::Tool)).collect();
         if let Some(content) = turn.content {
             if !blocks.is_empty() {
                 return Err("a turn has either content or text, thinking, tool and structured, not both".to_owned());
@@ -227,7 +230,7 @@ impl TryFrom<Written> for Turn {
             name: turn.name,
             when: turn.when,
             expect: turn.expect,
-            repeat: turn.repeat.unwrap_or(Times::Exactly(1)),
+            repeat: turn.repeat.unwrap_or(Repeat::Exactly(1)),
             blocks,
             stop_reason: turn.stop_reason,
             usage: turn.usage,
@@ -244,14 +247,14 @@ impl TryFrom<Written> for Turn {
     }
 }
 
-impl Turn {
+impl ScriptedTurn {
     /// Makes a turn of one block.
-    pub(crate) fn of_block(block: Block) -> Self {
+    pub(crate) fn of_block(block: ScriptedBlock) -> Self {
         Self {
             name: None,
             when: When::default(),
             expect: When::default(),
-            repeat: Times::Exactly(1),
+            repeat: Repeat::Exactly(1),
             blocks: vec![block],
             stop_reason: None,
             usage: None,

@@ -1,13 +1,16 @@
 //! Scenarios: the example works, wrong ones are refused with line and reason, JSON says the same as TOML.
 
-use tapline_sim::{Block, EXAMPLE, Scenario, Sim};
+use tapline_sim::{EXAMPLE, Scenario, ScriptedBlock, Sim};
 
 #[test]
 fn the_example_is_a_scenario() {
     let scenario = Scenario::parse(EXAMPLE).unwrap();
     assert_eq!(scenario.turns.len(), 4);
     assert_eq!(scenario.usage.cache_read_input_tokens, 2000);
-    assert!(matches!(&scenario.turns[0].blocks[..], [Block::Thinking(_), Block::Text(_), Block::Tool(_)]));
+    assert!(matches!(
+        &scenario.turns[0].blocks[..],
+        [ScriptedBlock::Thinking(_), ScriptedBlock::Text(_), ScriptedBlock::Tool(_)]
+    ));
 }
 
 #[test]

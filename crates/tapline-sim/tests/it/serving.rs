@@ -186,3 +186,12 @@ fn the_log_holds_no_secrets() {
     drop(sim);
     std::fs::remove_dir_all(folder).unwrap();
 }
+
+/// It is the compiler that tests it.
+#[test]
+fn a_scripted_model_can_be_shared_between_threads() {
+    fn shared<T: Send + Sync>() {}
+    shared::<Sim>();
+    shared::<tapline_sim::FakeAgent>();
+    shared::<tapline_sim::Scenario>();
+}

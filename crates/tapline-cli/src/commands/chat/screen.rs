@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use tapline_session::Step;
-use tapline_session::render::{Format, Render, Status, Style, TerminalOptions};
+use tapline_session::render::{Render, RenderAs, Status, Style, TerminalOptions};
 use tapline_session::text::{count_of, one_line, visible, width};
 
 use super::editor::Rows;
@@ -30,7 +30,7 @@ pub(super) struct Screen {
 impl Screen {
     pub(super) fn new(options: TerminalOptions) -> Self {
         Self {
-            renderer: Format::Terminal(options).renderer(),
+            renderer: RenderAs::Terminal(options).renderer(),
             status: Status::default(),
             options,
             out: Sink::stdout(),
@@ -54,7 +54,7 @@ impl Screen {
     pub(super) fn renew(&mut self) {
         let text = self.erased() + &self.renderer.status(None) + &self.renderer.pause();
         self.out.write(text.as_bytes());
-        self.renderer = Format::Terminal(self.options).renderer();
+        self.renderer = RenderAs::Terminal(self.options).renderer();
     }
 
     /// Shows a step of the agent.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use tapline_runner::{Agent, Stopper, Update};
-use tapline_session::render::{Format, Render, Style, TerminalOptions};
+use tapline_session::render::{Render, RenderAs, Style, TerminalOptions};
 use tapline_session::step::Turn;
 use tapline_session::text::{one_line, visible};
 use tapline_session::{Step, What};
@@ -47,7 +47,7 @@ pub(super) async fn run(args: &Chat, agent: Agent) -> Result<u8> {
         kind,
         format: args.format.unwrap_or(ScriptFormat::View),
         keep_going: args.keep_going,
-        renderer: Format::Terminal(options).renderer(),
+        renderer: RenderAs::Terminal(options).renderer(),
         out: Sink::stdout(),
         answers: 0,
         asked: false,

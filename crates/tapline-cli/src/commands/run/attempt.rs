@@ -17,7 +17,7 @@ use super::prepare::Plan;
 use super::redaction::{Clean, Redaction};
 use super::show::Show;
 use super::signals::{NotBegun, Signals, over};
-use crate::args::run::{Format, Run};
+use crate::args::run::{Run, RunFormat};
 use crate::commands::check::doubts_of;
 use crate::commands::guard_program;
 use crate::{errors, exit, store};
@@ -162,9 +162,9 @@ impl Attempt<'_> {
     }
 
     async fn follow(&mut self, running: Running, show: &mut Show, whole: &mut Fold, recorded: Option<PathBuf>) -> Ended {
-        let for_document = if self.plan.format == Format::Json { &["turns", "structured"][..] } else { &[] };
+        let for_document = if self.plan.format == RunFormat::Json { &["turns", "structured"][..] } else { &[] };
         let paths = || self.args.shown.get.iter().map(String::as_str).chain(for_document.iter().copied());
-        let prints_all = matches!(self.plan.format, Format::Report | Format::Steps);
+        let prints_all = matches!(self.plan.format, RunFormat::Report | RunFormat::Steps);
         let wants_all = self.wants_summary() || prints_all && self.args.shown.get.is_empty();
         let collector = if wants_all { Collector::default() } else { Collector::for_paths(paths()) };
         let mut clean = self.redaction.clean(self.plan.kind, collector);

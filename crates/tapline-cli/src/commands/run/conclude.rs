@@ -18,7 +18,7 @@ use super::files::{EndFiles, on_disk};
 use super::prepare::Plan;
 use super::show::Show;
 use super::signals::Signals;
-use crate::args::run::{Format, Run};
+use crate::args::run::{Run, RunFormat};
 use crate::ci::Kind;
 use crate::commands::denials::Started;
 use crate::{exit, output, store, values};
@@ -48,7 +48,7 @@ pub(super) fn open_group(args: &Run, plan: &Plan, show: &mut Show) {
 }
 
 fn is_grouped(args: &Run, plan: &Plan) -> bool {
-    args.shown.get.is_empty() && matches!(plan.format, Format::Live | Format::Lines)
+    args.shown.get.is_empty() && matches!(plan.format, RunFormat::Live | RunFormat::Lines)
 }
 
 /// Prints what is printed at the end, and returns the exit code.
@@ -82,12 +82,12 @@ pub(super) async fn conclude(
     let Ended { report, told, advice, mut code, recorded, started, .. } = ended;
     let told = told.as_ref().unwrap_or(&report);
     let mut failure = exit::failure(&told.verdict);
-    let human = matches!(plan.format, Format::Live | Format::Lines) && args.shown.get.is_empty();
+    let human = matches!(plan.format, RunFormat::Live | RunFormat::Lines) && args.shown.get.is_empty();
     match (args.shown.get.as_slice(), plan.format) {
-        ([], Format::Text) => show.answer(report.answer.as_deref().filter(|_| failure.is_none())),
-        ([], Format::Json) => show.line(&output::raw(&show.outputs.document(&report)), Kind::Json),
-        ([], Format::Report | Format::Steps) => show.line(&output::raw(&report.to_json()), Kind::Json),
-        ([], Format::Live | Format::Lines | Format::StreamJson | Format::Quiet) => {}
+        ([], RunFormat::Text) => show.answer(report.answer.as_deref().filter(|_| failure.is_none())),
+        ([], RunFormat::Json) => show.line(&output::raw(&show.outputs.document(&report)), Kind::Json),
+        ([], RunFormat::Report | RunFormat::Steps) => show.line(&output::raw(&report.to_json()), Kind::Json),
+        ([], RunFormat::Live | RunFormat::Lines | RunFormat::StreamJson | RunFormat::Quiet) => {}
         (paths, _) => code = print_values(&report, paths, code, show),
     }
     let asked_for = Started { whose: &args.whose, told: &args.told, extra: &args.extra };
@@ -105,9 +105,9 @@ pub(super) async fn conclude(
     code = if warned.is_some() { exit::FAILED } else { code };
     let wrong_input = plan.wrong_input.advice();
     code = if wrong_input.is_some() { exit::USAGE } else { code };
-    if let Some(failure) = failure.as_ref().filter(|_| plan.format != Format::Quiet) {
+    if let Some(failure) = failure.as_ref().filter(|_| plan.format != RunFormat::Quiet) {
         match plan.format {
-            Format::Text => {
+            RunFormat::Text => {
                 show.error_line(&format!("Error: {}", visible(failure)));
             }
             // The view has already shown it.
@@ -125,7 +125,7 @@ pub(super) async fn conclude(
         show.note(&if is_told { exit::warned_after(&warning) } else { exit::warned(&warning) });
         failure = Some(exit::warned(&warning));
     }
-    if let Some(failure) = failure.as_ref().filter(|_| plan.format != Format::Quiet) {
+    if let Some(failure) = failure.as_ref().filter(|_| plan.format != RunFormat::Quiet) {
         show.annotate(title(told), failure);
     }
     if let Some(folder) = recorded.filter(|_| human || failure.is_some()) {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use tapline_session::earlier_run;
-use tapline_session::render::Format;
+use tapline_session::render::RenderAs;
 
 use crate::args::Facts;
 use crate::source::{Source, is_stdin};
@@ -35,7 +35,7 @@ fn bytes_of(path: &Path) -> std::io::Result<Vec<u8>> {
 
 /// Returns the transcript. `None` if it is not a stream.
 fn transcript(mut source: Source) -> Result<Option<String>> {
-    let mut renderer = Format::Transcript.renderer();
+    let mut renderer = RenderAs::Transcript.renderer();
     let mut out = String::new();
     while let Some((_, steps)) = source.next()? {
         out.extend(steps.iter().map(|step| renderer.step(step)));

@@ -19,14 +19,14 @@ use super::signals::NotBegun;
 use super::signals::Signals;
 use super::stdin::{self, Piped};
 use crate::agents::habits;
-use crate::args::run::{AgentOptions, Format, InputKind, Run, span};
+use crate::args::run::{AgentOptions, InputKind, Run, RunFormat, span};
 use crate::commands::check::read_permissions;
 use crate::{output, source};
 
 /// What every attempt of a run has in common.
 pub(super) struct Plan {
     pub(super) kind: tapline_protocol::Agent,
-    pub(super) format: Format,
+    pub(super) format: RunFormat,
     /// The prompt, with the context before it and the piped input after it.
     pub(super) prompt: Option<Vec<u8>>,
     stdin: Stdin,
@@ -50,24 +50,24 @@ enum Stdin {
 /// Reads everything that the run needs from files.
 pub(super) fn plan(args: &Run) -> Result<Plan> {
     let kind = args.whose.agent;
-    let live = if output::is_capable() { Format::Live } else { Format::Lines };
+    let live = if output::is_capable() { RunFormat::Live } else { RunFormat::Lines };
     let implied = match (args.shown.messages, args.shown.only.is_empty()) {
-        (true, _) => Format::Json,
-        (false, false) => Format::StreamJson,
+        (true, _) => RunFormat::Json,
+        (false, false) => RunFormat::StreamJson,
         (false, true) => live,
     };
     let format = args.shown.format.unwrap_or(implied);
-    ensure!(!args.shown.messages || format == Format::Json, "--messages goes with --format json alone");
+    ensure!(!args.shown.messages || format == RunFormat::Json, "--messages goes with --format json alone");
     check_only(&args.shown.only, format)?;
     ensure!(
         args.input.is_none() || args.ending.retry == 0,
         "--retry with --input stream-json: messages from stdin cannot be sent again"
     );
     let told = &args.told;
-    if format != Format::Quiet {
+    if format != RunFormat::Quiet {
         doubt_mode(told, kind);
     }
-    let watched = args.shown.get.is_empty() && format == Format::Live && output::is_capable();
+    let watched = args.shown.get.is_empty() && format == RunFormat::Live && output::is_capable();
     let options = options(told, &args.extra, told.partial || watched && habits(kind).writes_partial)?;
     let permissions = told.permissions.as_deref().map(read_permissions).transpose()?;
     let why = "the program that sends the messages answers the questions";
@@ -77,16 +77,16 @@ pub(super) fn plan(args: &Run) -> Result<Plan> {
 }
 
 /// Refuses what `--only` cannot mean. An agent may write lines of any type; the steps are known.
-fn check_only(only: &[String], format: Format) -> Result<()> {
+fn check_only(only: &[String], format: RunFormat) -> Result<()> {
     match format {
-        Format::Steps => {
+        RunFormat::Steps => {
             for name in only.iter().filter(|name| !What::NAMES.contains(&name.as_str())) {
                 let meant = nearest(name, What::NAMES.iter().copied());
                 let meant = meant.map(|meant| format!("did you mean `{meant}`? ")).unwrap_or_default();
                 bail!("--only: no step is called `{name}`. {meant}The steps are {}", What::NAMES.join(", "));
             }
         }
-        Format::StreamJson => {}
+        RunFormat::StreamJson => {}
         _ => ensure!(only.is_empty(), "--only goes with --format stream-json or --format steps"),
     }
     Ok(())

@@ -5,7 +5,7 @@ use tapline_recording::Redactor;
 use tapline_runner::{Conclusion, Seen, report};
 use tapline_session::{Collector, Report, Run as RunFacts, Step, Summary};
 
-use crate::args::run::{Format, Run};
+use crate::args::run::{Run, RunFormat};
 use crate::ci;
 use crate::clean::CleanReading;
 
@@ -20,9 +20,9 @@ pub(super) struct Redaction {
 }
 
 impl Redaction {
-    pub(super) fn new(args: &Run, format: Format, redactor: Redactor) -> Self {
+    pub(super) fn new(args: &Run, format: RunFormat, redactor: Redactor) -> Self {
         let told = args.shown.redact || ci::is_log();
-        let for_people = matches!(format, Format::Live | Format::Lines | Format::Text) && args.shown.get.is_empty();
+        let for_people = matches!(format, RunFormat::Live | RunFormat::Lines | RunFormat::Text) && args.shown.get.is_empty();
         Self { redactor, told, printed: args.shown.redact || told && for_people }
     }
 

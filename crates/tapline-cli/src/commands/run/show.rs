@@ -6,14 +6,14 @@ use std::time::Duration;
 use tapline_protocol::Record;
 use tapline_recording::Redactor;
 use tapline_runner::{Seen, StopReason, Update, now};
-use tapline_session::render::{Format as Rendering, Outputs, Render, Status, TerminalOptions};
+use tapline_session::render::{Outputs, Render, RenderAs, Status, TerminalOptions};
 use tapline_session::step::{Step, What};
 use tapline_session::text::{one_line, visible};
 use tapline_session::{Summary, duration};
 
 use super::redaction::Redaction;
 use super::typing::Typing;
-use crate::args::run::{Ending, Format, Run};
+use crate::args::run::{Ending, Run, RunFormat};
 use crate::ci::Kind;
 use crate::clock;
 use crate::commands::denials::Denials;
@@ -24,7 +24,7 @@ use crate::sink::Sink;
 
 /// Shows a run.
 pub(super) struct Show {
-    format: Format,
+    format: RunFormat,
     /// Whether only a value is wanted.
     only_value: bool,
     /// The first value that is wanted is the session's id: it is printed as soon as it is known.
@@ -78,15 +78,15 @@ impl Clocks {
 }
 
 impl Show {
-    pub(super) fn new(args: &Run, format: Format, kind: tapline_protocol::Agent, redaction: &Redaction) -> Self {
+    pub(super) fn new(args: &Run, format: RunFormat, kind: tapline_protocol::Agent, redaction: &Redaction) -> Self {
         let only_value = !args.shown.get.is_empty();
-        let live = format == Format::Live && output::is_capable() && !only_value;
+        let live = format == RunFormat::Live && output::is_capable() && !only_value;
         let terminal = view::options(args.shown.look);
         let options = TerminalOptions { thinking: args.shown.thinking, partial: live || args.told.partial, live, ..terminal };
         let rendering = match format {
-            Format::Live => Rendering::Terminal(options),
-            Format::Steps => Rendering::Steps,
-            _ => Rendering::Lines(options),
+            RunFormat::Live => RenderAs::Terminal(options),
+            RunFormat::Steps => RenderAs::Steps,
+            _ => RenderAs::Lines(options),
         };
         let (out, err) = Sink::both();
         Self {
@@ -95,7 +95,7 @@ impl Show {
             wants_session: args.shown.get.first().is_some_and(|path| path == "session.id"),
             session_told: false,
             only: args.shown.only.clone(),
-            typing: (format == Format::Text && args.told.partial && !only_value).then(Typing::default),
+            typing: (format == RunFormat::Text && args.told.partial && !only_value).then(Typing::default),
             label: args.shown.label.as_deref().map(one_line),
             out,
             err,
@@ -132,7 +132,7 @@ impl Show {
     }
 
     fn is_human(&self) -> bool {
-        matches!(self.format, Format::Live | Format::Lines) && !self.only_value
+        matches!(self.format, RunFormat::Live | RunFormat::Lines) && !self.only_value
     }
 
     /// Lines of the agent's came, this long after the start: as they are printed, and as people may be told of them.
@@ -141,10 +141,10 @@ impl Show {
             self.hear(step);
         }
         for seen in printed {
-            if self.format == Format::StreamJson && !self.only_value && self.passes(&seen.record) {
+            if self.format == RunFormat::StreamJson && !self.only_value && self.passes(&seen.record) {
                 self.out.put(output::raw_bytes(&seen.record.bytes).as_ref(), Kind::Json);
             }
-            if self.format == Format::Json {
+            if self.format == RunFormat::Json {
                 self.outputs.accept(Some(&seen.record), &seen.steps);
             }
             seen.steps.iter().for_each(|step| self.put(step, elapsed));
@@ -160,9 +160,14 @@ impl Show {
     /// Prompts were sent to the agent.
     pub(super) fn sent(&mut self, steps: &[Step], elapsed: Duration) {
         match self.format {
-            Format::Json => self.outputs.accept(None, steps),
-            Format::Steps => steps.iter().for_each(|step| self.put(step, elapsed)),
-            Format::Live | Format::Lines | Format::Text | Format::StreamJson | Format::Report | Format::Quiet => {}
+            RunFormat::Json => self.outputs.accept(None, steps),
+            RunFormat::Steps => steps.iter().for_each(|step| self.put(step, elapsed)),
+            RunFormat::Live
+            | RunFormat::Lines
+            | RunFormat::Text
+            | RunFormat::StreamJson
+            | RunFormat::Report
+            | RunFormat::Quiet => {}
         }
     }
 
@@ -170,11 +175,11 @@ impl Show {
     pub(super) fn update(&mut self, update: &Update) {
         match update {
             // If only a value is wanted, failures are shown at the end.
-            Update::Stderr(line) if self.is_human() || self.format == Format::StreamJson => self.note_of(self.agent, line),
+            Update::Stderr(line) if self.is_human() || self.format == RunFormat::StreamJson => self.note_of(self.agent, line),
             Update::Lost(_) | Update::Trouble(_) | Update::Left(_) => {
                 let warning = warning(update).unwrap_or_default();
                 // Lost data is reported in every format.
-                if self.format == Format::Quiet && matches!(update, Update::Lost(_)) {
+                if self.format == RunFormat::Quiet && matches!(update, Update::Lost(_)) {
                     self.error_line(&format!("tapline: {}", visible(&warning)));
                 } else {
                     self.note(&warning);
@@ -221,7 +226,7 @@ impl Show {
             self.write(output::raw(&text).as_bytes());
         }
         let passes = self.only.is_empty() || self.only.iter().any(|only| only == step.what.name());
-        if self.format == Format::Steps && !self.only_value && passes {
+        if self.format == RunFormat::Steps && !self.only_value && passes {
             let line = self.renderer.step(step);
             self.out.put(output::raw(&line).as_bytes(), Kind::Json);
         }
@@ -242,7 +247,7 @@ impl Show {
 
     /// Writes text for people. In a log, every line has its time.
     fn write_lines(&mut self, text: &str) {
-        if self.format == Format::Live {
+        if self.format == RunFormat::Live {
             return self.write(text.as_bytes());
         }
         let time = now().unwrap_or_default();
@@ -338,7 +343,7 @@ impl Show {
     }
 
     fn note_of(&mut self, who: &str, text: &str) {
-        if self.format == Format::Quiet {
+        if self.format == RunFormat::Quiet {
             return;
         }
         let name = self.label.as_ref().map(|label| format!("[{label}]")).unwrap_or_default();

@@ -1,0 +1,6 @@
+//! The tests of the façade.
+
+#![cfg(feature = "run")]
+
+#[cfg(test)]
+mod threads;
