@@ -14,8 +14,8 @@ const UNDECIDED: u8 = 64;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dialect {
     decided: Decided,
-    /// Whose it may be, unless there are lines of somebody else.
-    likely: Option<Agent>,
+    /// Whose it may be, and how surely, unless there are lines of somebody else.
+    likely: Option<(Agent, Fit)>,
     /// There were lines that none of the known agents writes.
     foreign: bool,
     /// Lines that did not decide it.
@@ -42,7 +42,7 @@ impl Dialect {
         match self.decided {
             Decided::Agent(agent) => Some(agent),
             Decided::Unknown => None,
-            Decided::NotYet => self.likely.filter(|_| !self.foreign),
+            Decided::NotYet => self.likely.filter(|_| !self.foreign).map(|(agent, _)| agent),
         }
     }
 
@@ -70,27 +70,34 @@ impl Dialect {
     }
 
     fn try_all(&mut self, kind: &str, subtype: Option<&str>, value: Value<'_>) -> Option<Event> {
-        let mut open = None;
+        let (mut best, mut contradicted) = (None::<(Agent, Fit, Event)>, false);
         for agent in Agent::ALL {
             let Some((event, fit)) = read(*agent, kind, subtype, value) else { continue };
-            match fit {
-                Fit::Sure => {
-                    self.decided = Decided::Agent(*agent);
-                    return Some(event);
-                }
-                // Among lines of somebody else, one that only may be this agent's is not read as such.
-                Fit::Likely if !self.foreign => {
-                    self.likely = self.likely.or(Some(*agent));
-                    open = Some(event);
-                }
-                Fit::Open if !self.foreign => open = open.or(Some(event)),
-                Fit::Likely | Fit::Open | Fit::Not => {}
+            if fit == Fit::Sure {
+                self.decided = Decided::Agent(*agent);
+                return Some(event);
+            }
+            if !self.may_be(*agent, fit) {
+                contradicted |= fit > Fit::Open;
+            } else if best.as_ref().is_none_or(|(_, other, _)| fit > *other) {
+                best = Some((*agent, fit, event));
             }
         }
+        if let Some((agent, fit, _)) = best
+            && fit > Fit::Open
+        {
+            self.likely = Some((agent, self.likely.map_or(fit, |(_, known)| known.max(fit))));
+        }
         // A new `system` event is as likely a known agent's as not.
-        self.foreign |= open.is_none() && kind != "system";
+        self.foreign |= best.is_none() && (contradicted || kind != "system");
         self.pass();
-        open
+        best.map(|(_, _, event)| event)
+    }
+
+    /// Whether a line that does not decide is read as this agent's. Among lines of somebody else none is; where an agent is likely
+    /// already, another's must say more.
+    fn may_be(self, agent: Agent, fit: Fit) -> bool {
+        !self.foreign && fit > Fit::Not && self.likely.is_none_or(|(likely, known)| agent == likely || fit > known)
     }
 
     /// A line that decides nothing.

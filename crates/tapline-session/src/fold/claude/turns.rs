@@ -60,7 +60,7 @@ impl Fold {
         }
         let cost_usd = self.ledger.result(usage::of_result(turn), out.record.envelope.session_id.as_deref(), repeated);
         let subtype = turn.subtype.as_deref().unwrap_or_default();
-        let failed = turn.is_error || subtype == "error" || subtype.starts_with("error_");
+        let failed = turn.failed();
         let facts = std::mem::take(&mut self.sides.claude.facts);
         let message = failed.then(|| error_text(turn));
         // The agent ended before it began: nothing but this came.
@@ -111,7 +111,7 @@ impl Fold {
         let ended = Turn {
             index: turns.count,
             subtype: turn.subtype.clone(),
-            is_error: turn.is_error,
+            is_error: turn.is_error == Some(true),
             result: turn.result.clone(),
             errors: turn.errors.clone(),
             stop_reason: turn.stop_reason.clone(),
