@@ -3,7 +3,6 @@
 
 mod claude;
 mod codex;
-mod help;
 mod invocation;
 
 use std::ffi::OsStr;
@@ -11,7 +10,6 @@ use std::ffi::OsStr;
 use tapline_protocol::Agent as Kind;
 
 use crate::error::StartError;
-pub(crate) use help::names;
 pub(crate) use invocation::{Harness, Invocation, Wanted};
 
 /// What is known of an agent.

@@ -41,6 +41,7 @@ mod harness;
 mod locate;
 // Processes, of whichever agent:
 mod guard;
+mod help;
 mod process;
 mod spawn;
 mod tee;
