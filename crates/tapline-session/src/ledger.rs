@@ -165,14 +165,17 @@ impl From<Written> for Ledger {
     }
 }
 
-/// Two runs together are exact if both are.
+/// Two runs together are exact if both are, and something is known of them if it is of one. A default ledger adds nothing.
 impl AddAssign<&Ledger> for Ledger {
     fn add_assign(&mut self, other: &Ledger) {
-        self.exact = match (self.basis, other.basis) {
-            (Basis::None, _) => other.exact,
-            (_, Basis::None) => self.exact,
-            _ => self.exact && other.exact,
-        };
+        if *other == Self::default() {
+            return;
+        }
+        if *self == Self::default() {
+            return self.clone_from(other);
+        }
+        self.exact &= other.exact;
+        self.unreported &= other.unreported;
         self.cost_usd = add_costs(self.cost_usd, other.cost_usd);
         self.tokens += other.tokens;
         self.web_searches = self.web_searches.saturating_add(other.web_searches);

@@ -254,6 +254,22 @@ prop_compose! {
     }
 }
 
+/// As a stream makes it: whole cents, so that the order of adding does not matter, and nothing exact where nothing is counted.
+fn plausible(mut ledger: Ledger) -> Ledger {
+    let cents = |cost: f64| (cost.abs() % 1_000.0 * 100.0).round() / 100.0;
+    ledger.cost_usd = ledger.cost_usd.map(cents);
+    for totals in ledger.by_model.values_mut() {
+        totals.cost_usd = totals.cost_usd.map(cents);
+    }
+    if ledger.unreported {
+        ledger.basis = Basis::None;
+    } else if ledger.basis == Basis::None {
+        ledger.basis = Basis::Results;
+    }
+    ledger.exact &= !ledger.unreported;
+    ledger
+}
+
 prop_compose! {
     fn verdict()(
         outcome in proptest::sample::select(vec!["success", "failure", "interrupted", "incomplete"]),
@@ -285,9 +301,23 @@ proptest! {
 
     #[test]
     fn any_sum_of_ledgers_reads_back(mut one in ledger(), other in ledger()) {
-        one.unreported = false;
         one += &other;
         round_trip(&one);
+    }
+
+    #[test]
+    fn ledgers_add_up_in_any_grouping_and_nothing_adds_nothing(ledgers in [ledger(), ledger(), ledger()]) {
+        let [a, b, c] = ledgers.map(plausible);
+        let sum = |one: &Ledger, other: &Ledger| {
+            let mut sum = one.clone();
+            sum += other;
+            sum
+        };
+        prop_assert_eq!(sum(&sum(&a, &b), &c), sum(&a, &sum(&b, &c)));
+        prop_assert_eq!(&sum(&a, &Ledger::default()), &a);
+        prop_assert_eq!(&sum(&Ledger::default(), &a), &a);
+        prop_assert_eq!(sum(&a, &b).unreported, a.unreported && b.unreported);
+        prop_assert!(a.exact && b.exact || !sum(&a, &b).exact);
     }
 
     #[test]
