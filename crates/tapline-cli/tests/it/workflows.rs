@@ -166,10 +166,11 @@ fn the_action_installs_nothing_whose_checksum_is_wrong() {
     assert_eq!(ran.code, 1);
     assert!(ran.out.contains("::error title=tapline::the checksum of"), "{}", ran.out);
     assert!(!Path::new(&job.folder.path("tapline-bin/tapline")).exists() && !Path::new(&job.folder.path("path")).exists());
-    for version in ["v9.9.9", "1.2.3; rm -rf x", ""] {
+    for version in ["v9.9.9", "1.2.3; rm -rf x", "", "v1\n::add-mask::x", "v1/../../x", "\r\n::add-mask::x"] {
         let releases = format!("{releases}/none");
         let ran = job.step("install", &[("TAPLINE_RELEASES", &releases), ("TAPLINE_VERSION", version)]);
         assert_eq!((ran.code, ran.out.contains("::error")), (1, true), "{version}");
+        assert!(!ran.out.lines().any(|line| line.starts_with("::add-mask")), "{version}: {}", ran.out);
     }
 }
 

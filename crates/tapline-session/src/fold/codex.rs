@@ -60,6 +60,9 @@ pub(super) struct State {
     open: HashMap<String, WireItem>,
 }
 
+/// More calls than this are never under way at once.
+const OPEN: usize = 1 << 10;
+
 /// No more errors of one turn are told.
 const ERRORS: usize = 1_000;
 
@@ -294,6 +297,9 @@ impl Fold {
         let id = item.text("id");
         let merged = match &id {
             Some(id) => {
+                if self.sides.codex.open.len() >= OPEN && !self.sides.codex.open.contains_key(id) {
+                    self.sides.codex.open.clear();
+                }
                 let known = self.sides.codex.open.entry(id.clone()).or_default();
                 merge(&mut known.fields, &item.fields);
                 known.clone()
@@ -362,4 +368,19 @@ fn reconnecting(message: &str) -> Option<(u64, u64)> {
         all.then(|| digits.parse().unwrap_or(u64::MAX))
     };
     Some((number(attempt)?, number(&rest[..digits])?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_that_never_complete_take_bounded_memory() {
+        let (mut fold, mut decoder) = (Fold::default(), tapline_protocol::Decoder::default());
+        for number in 0..OPEN * 3 {
+            let line = format!("{{\"type\":\"item.started\",\"item\":{{\"id\":\"{number}\",\"type\":\"web_search\"}}}}\n");
+            decoder.push_each(line.as_bytes(), |record| drop(fold.apply(&record)));
+            assert!(fold.sides.codex.open.len() <= OPEN);
+        }
+    }
 }

@@ -210,6 +210,15 @@ fn a_view_shows_times_and_durations_when_asked() {
     assert!(since_first.starts_with("    0.0s  ● session"), "{since_first}");
 }
 
+#[test]
+fn after_ten_hours_the_column_of_times_is_as_wide_as_before() {
+    const HOUR: u64 = 3_600_000;
+    let late: Vec<_> = RUN.iter().map(|(at, line)| (at + 47 * HOUR, *line)).collect();
+    let times = TerminalOptions { times: Times::Since(START), ..PLAIN };
+    let shown = show(&claude(&late), Shown::Terminal(times));
+    assert!(shown.starts_with("  47h00m  ● session started"), "{shown}");
+}
+
 fn claude_without_times() -> Told {
     timed(Agent::Claude, &RUN.iter().map(|(_, line)| (None, *line)).collect::<Vec<_>>())
 }
