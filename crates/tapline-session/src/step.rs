@@ -14,7 +14,6 @@ use tapline_protocol::{Agent, Json, Moment, Number};
 pub use words::{CallStatus, DeltaKind, Level, Phase};
 
 use crate::ledger::Ledger;
-use crate::unwritten::Unwritten;
 use crate::verdict::Category;
 
 /// One thing that happened, with its place in the stream.
@@ -376,25 +375,26 @@ pub struct Turn {
     /// The time from the turn's prompt or first event to its end, as it arrived; `duration_ms` is the agent's own count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub elapsed_ms: Option<u64>,
-    /// The error message for people.
-    #[serde(skip)]
-    pub message: Unwritten<Option<String>>,
+    /// The error message for people. This and what follows are in steps alone: a report says it elsewhere.
+    #[serde(skip_serializing_if = "reading::is_default")]
+    pub message: Option<String>,
     /// Whether the result repeats the last text of the main thread.
-    #[serde(skip)]
-    pub repeats_text: Unwritten<bool>,
+    #[serde(skip_serializing_if = "reading::is_default")]
+    pub repeats_text: bool,
     /// Why it failed.
-    #[serde(skip)]
-    pub category: Unwritten<Option<Category>>,
+    #[serde(skip_serializing_if = "reading::is_default")]
+    pub category: Option<Category>,
     /// The sum of all turns up to this one.
-    #[serde(skip)]
-    pub so_far: Unwritten<SoFar>,
+    #[serde(skip_serializing_if = "reading::is_default")]
+    pub so_far: SoFar,
     /// What the turn's thread has used so far, unchanged, where the agent counts by thread.
-    #[serde(skip)]
-    pub thread_usage: Unwritten<Option<Json>>,
+    #[serde(skip_serializing_if = "reading::is_default")]
+    pub thread_usage: Option<Json>,
 }
 
 /// The sum of all turns up to one.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct SoFar {
     /// Requests to the model, as the agent counts them; else turns.
@@ -422,7 +422,7 @@ impl Turn {
 
     /// The text of the result, unless it repeats an earlier text.
     pub fn news(&self) -> Option<&str> {
-        self.result.as_deref().map(str::trim).filter(|text| !text.is_empty() && !*self.repeats_text && !self.failed)
+        self.result.as_deref().map(str::trim).filter(|text| !text.is_empty() && !self.repeats_text && !self.failed)
     }
 }
 
@@ -520,8 +520,8 @@ pub struct Denied {
     /// Why.
     pub message: Option<String>,
     /// Whether a result with the denial follows.
-    #[serde(skip)]
-    pub answer_follows: Unwritten<bool>,
+    #[serde(skip_serializing_if = "reading::is_default")]
+    pub answer_follows: bool,
 }
 
 /// Something that the agent asks the program that started it.
@@ -557,9 +557,9 @@ pub struct Progress {
 pub struct Item {
     /// How far it is.
     pub phase: Phase,
-    /// Whether a new process numbers its items anew from here.
-    #[serde(skip)]
-    pub thread: Unwritten<usize>,
+    /// The thread's number, from 1: each process numbers its items anew.
+    #[serde(skip_serializing_if = "reading::is_default")]
+    pub thread: usize,
     /// Its fields.
     #[serde(serialize_with = "pairs::write", deserialize_with = "pairs::read")]
     pub item: Vec<(String, Json)>,

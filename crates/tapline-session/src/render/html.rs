@@ -127,7 +127,7 @@ impl Html {
                 }
             }
             Shown::Turn(turn) => {
-                if let Some(message) = turn.message.as_ref().filter(|_| !*turn.repeats_text) {
+                if let Some(message) = turn.message.as_ref().filter(|_| !turn.repeats_text) {
                     self.markup(step, format!("<div class=error>{}</div>\n", escaped(message)));
                 } else if let Some(text) = turn.news() {
                     self.markup(step, format!("<div class=text>{}</div>\n", escaped(text)));

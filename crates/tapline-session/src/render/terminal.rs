@@ -306,7 +306,7 @@ impl Terminal {
         }
         // Of a turn that was cut short the agent's own diagnostics say nothing to anybody.
         let noise = |message: &String| turn.is_aborted() && message.starts_with("[ede_diagnostic]");
-        if let Some(message) = turn.message.as_ref().filter(|message| !*turn.repeats_text && !noise(message)) {
+        if let Some(message) = turn.message.as_ref().filter(|message| !turn.repeats_text && !noise(message)) {
             let red = self.style().red;
             out += self.gap();
             out += &self.marked(0, red, "✗", message);

@@ -4,17 +4,20 @@
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use proptest::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tapline_protocol::InputFormat;
+use tapline_session::render::{Format, Status, TerminalOptions, Times};
 use tapline_session::{
-    Advice, Basis, Category, Ending, ExitClass, Ledger, ModelTotals, Outcome, Report, Step, TokenCounts, Verdict, Warning, What,
+    Advice, Basis, Category, Collector, Ending, ExitClass, Ledger, ModelTotals, Outcome, Report, Run, Step, TokenCounts,
+    Verdict, Warning, What,
 };
 
-use crate::fixtures::{Told, folder, tell, tell_plainly};
+use crate::fixtures::{PLAIN, Told, folder, show, tell, tell_plainly};
 
 /// Writes a value, reads it back, and writes it again.
 fn round_trip<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T) {
@@ -30,6 +33,28 @@ pub(crate) fn reads_back(told: &Told) {
     round_trip(&told.report.verdict);
     round_trip(&told.report.ledger);
     told.steps.iter().flatten().for_each(round_trip);
+}
+
+/// Steps that were read back are shown and collected as those that were written.
+fn looks_the_same(told: &Told, ending: &Ending) {
+    let again = |step: &Step| serde_json::from_str(&serde_json::to_string(step).unwrap()).unwrap();
+    let steps: Vec<Vec<Step>> = told.steps.iter().map(|steps| steps.iter().map(again).collect()).collect();
+    let (mut collector, mut status, mut status_again) = (Collector::default(), Status::default(), Status::default());
+    for (step, again) in told.steps.iter().flatten().zip(steps.iter().flatten()) {
+        collector.accept(again);
+        status.accept(step, Duration::ZERO);
+        status_again.accept(again, Duration::ZERO);
+        assert_eq!(status.line(Duration::ZERO), status_again.line(Duration::ZERO));
+    }
+    let report = collector.report(told.summary.clone(), told.report.format, Run::default(), ending);
+    assert_eq!(report, told.report);
+    let read = Told { records: Vec::new(), steps, summary: told.summary.clone(), report };
+    let times = TerminalOptions { times: Times::SinceFirst, thinking: true, ..PLAIN };
+    for format in
+        [Format::Terminal(times), Format::Lines(times), Format::Markdown, Format::Html, Format::Transcript, Format::Steps]
+    {
+        assert_eq!(show(&read, format), show(told, format));
+    }
 }
 
 fn streams() -> Vec<(PathBuf, Vec<u8>)> {
@@ -57,6 +82,7 @@ fn reports_and_steps_of_every_fixture_read_back_as_they_were_written() {
         for ending in [&Ending::default(), &failed, &killed] {
             let told = tell(&bytes, 1 << 16, InputFormat::Auto, None, ending);
             reads_back(&told);
+            looks_the_same(&told, ending);
             let written: Report = serde_json::from_str(&told.report.to_json()).unwrap();
             assert_eq!(written.to_json(), told.report.to_json(), "{}", path.display());
             for step in told.steps.iter().flatten() {

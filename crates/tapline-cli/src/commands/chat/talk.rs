@@ -231,7 +231,7 @@ impl Runs {
         // A run may end without a word; its turn is over all the same, and failed.
         let unsaid = || {
             let mut turn = Turn::default();
-            (turn.failed, *turn.message) = (true, report.verdict.error.clone());
+            (turn.failed, turn.message) = (true, report.verdict.error.clone());
             Box::new(turn)
         };
         let turn = self.turn.1.take().filter(|turn| turn.failed || report.verdict.outcome == Outcome::Success);

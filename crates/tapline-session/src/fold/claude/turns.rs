@@ -97,7 +97,7 @@ impl Fold {
         if !repeated {
             turns.all_num_turns = turns.all_num_turns.saturating_add(whole.unwrap_or(0));
             if let Some(ms) = &turn.duration_ms {
-                turns.duration_ms = Some(turns.duration_ms.unwrap_or(0.0) + ms.as_f64());
+                turns.duration_ms = Some((turns.duration_ms.unwrap_or(0.0) + ms.as_f64()).clamp(f64::MIN, f64::MAX));
             }
         }
         let typed = self.typing.get(&None).map(String::as_str);
@@ -131,9 +131,9 @@ impl Fold {
             total_cost_usd: turn.total_cost().cloned(),
             model_usage: turn.model_usage.clone(),
             cost_usd,
-            message: message.into(),
-            repeats_text: repeats_text.into(),
-            category: turns.failure.as_ref().map(|(category, _)| *category).into(),
+            message,
+            repeats_text,
+            category: turns.failure.as_ref().map(|(category, _)| *category),
             ..Turn::default()
         };
         turns.count += 1;
