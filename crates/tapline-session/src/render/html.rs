@@ -132,6 +132,10 @@ impl Html {
                 } else if let Some(text) = turn.news() {
                     self.markup(step, format!("<div class=text>{}</div>\n", escaped(text)));
                 }
+                if turn.elapsed_ms.is_some() {
+                    let line = format!("<span class=mark>◦</span> turn ended{}", took(turn.elapsed_ms));
+                    self.markup(step, format!("<div class=\"line aside\">{line}</div>\n"));
+                }
             }
             Shown::Remark(remark) => {
                 let class = match remark.mood {

@@ -316,7 +316,10 @@ impl Terminal {
         }
         let line = super::summary::turn_line(turn, self.style());
         out += self.gap();
-        out += &line;
+        match self.column.took(turn.elapsed_ms) {
+            Some(took) => out += &format!("{} · took {took}\n", line.trim_end()),
+            None => out += &line,
+        }
         self.dirty = true;
         self.told = Some(line);
         out

@@ -201,7 +201,7 @@ fn a_view_shows_times_and_durations_when_asked() {
 
           done
 
-          ✓ success · 3 turns · 700 ms
+          ✓ success · 3 turns · 700 ms · took 1m20.1s
 ";
     assert_eq!(shown, expected);
     // Without being asked it shows none, and from the first step on if nobody knows when the run started.
@@ -274,7 +274,7 @@ fn a_stream_without_times_looks_the_same_with_them() {
 }
 
 #[test]
-fn pages_have_the_durations_of_calls() {
+fn pages_have_the_durations_of_calls_and_turns() {
     let told = claude(RUN);
     let markdown = show(&told, Shown::Markdown);
     assert!(markdown.contains("- ✗ ran: `cargo test` · 12.4s\n"), "{markdown}");
@@ -282,6 +282,7 @@ fn pages_have_the_durations_of_calls() {
     let html = show(&told, Shown::Html);
     assert!(html.contains("<code>cargo test</code> <small class=quiet>12.4s</small></summary>"), "{html}");
     assert!(html.contains("task completed: look <small class=quiet>1m06.5s</small></div>"), "{html}");
+    assert!(html.contains("turn ended <small class=quiet>1m20.1s</small></div>"), "{html}");
     let without = claude_without_times();
     for page in [show(&without, Shown::Markdown), show(&without, Shown::Html)] {
         assert!(!page.contains("<small") && !page.contains("12.4s"), "{page}");
