@@ -2,20 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::{Json, Node, Walk, next_escape};
-
-/// What kind of value stands here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "JSON's own words")]
-pub enum Kind {
-    Null,
-    True,
-    False,
-    Number,
-    String,
-    Array,
-    Object,
-}
+use super::walk::Walk;
+use super::{Kind, Node, next_escape};
 
 /// One value of a checked text.
 #[derive(Clone, Copy, Debug)]
@@ -57,11 +45,6 @@ impl<'t> Value<'t> {
     /// Everything in it, itself included, in the order of the text and without recursion.
     pub fn walk(self) -> Walk<'t> {
         Walk::new(self.text, self.nodes, self.at)
-    }
-
-    /// A copy that stands on its own.
-    pub fn to_json(self) -> Json {
-        Json::checked(self.raw())
     }
 
     /// A string's characters; half a surrogate pair becomes U+FFFD.
