@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 /// An error of a recording.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RecordingError {
     /// The path already exists.
     #[error("{0} already exists, and a recording is never overwritten; use another path")]

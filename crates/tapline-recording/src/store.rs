@@ -36,6 +36,7 @@ pub struct Store {
 
 /// Why a recording was not found.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum FindError {
     /// There is none yet.
     #[error("there is no recording in {0} yet")]

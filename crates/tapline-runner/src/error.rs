@@ -8,6 +8,7 @@ use tapline_session::exit;
 
 /// Why an agent did not start.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StartError {
     /// The program was not found. The message is the same as in the report.
     #[error("{agent}: not found: {path}")]
