@@ -193,7 +193,8 @@ struct Turns {
 }
 
 impl Fold {
-    /// A fold for a stream of a known agent; its records come from a [`Decoder::for_agent`](tapline_protocol::Decoder::for_agent).
+    /// A fold for a stream of a known agent. It counts only if no record comes: each record says whose stream it is
+    /// ([`Decoder::for_agent`](tapline_protocol::Decoder::for_agent)).
     pub fn for_agent(agent: Option<Agent>) -> Self {
         Self { dialect: Dialect::of(agent), ..Self::default() }
     }

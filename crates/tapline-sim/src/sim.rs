@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use tapline_recording::Redactor;
 use tokio::sync::oneshot;
 
-use crate::agents::LOGINS;
+use crate::agents::logins;
 use crate::error::SimError;
 use crate::home;
 use crate::journal::{Journal, Logged};
@@ -62,7 +62,9 @@ impl Default for SimOptions {
 
 impl Sim {
     /// Variables through which an agent might find a real account.
-    pub const LOGINS: &[&str] = LOGINS;
+    pub fn logins() -> impl Iterator<Item = &'static str> {
+        logins()
+    }
 
     /// Starts a model with this scenario (TOML or JSON), on loopback.
     pub fn start(scenario: &str) -> Result<Self, SimError> {
@@ -120,7 +122,7 @@ impl Sim {
         home::environment(self.address, self.home.path())
     }
 
-    /// The variables that an agent in another environment needs to use this model. Remove [`Sim::LOGINS`] from that environment.
+    /// The variables that an agent in another environment needs to use this model. Remove [`Sim::logins`] from that environment.
     pub fn variables(&self) -> Vec<(String, OsString)> {
         home::variables(self.address).into_iter().chain(home::folders(self.home.path())).collect()
     }
