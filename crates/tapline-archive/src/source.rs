@@ -24,6 +24,17 @@ const UNKNOWN: &str = "unknown-type";
 const SHOWS_WITHIN: u64 = 64;
 
 /// What the caller knows better than the source.
+///
+/// ```
+/// use tapline_archive::{Options, Source};
+/// use tapline_session::{Ending, Outcome};
+///
+/// let failed = Options::default().with_ending(Ending { exit_code: Some(1), ..Ending::default() });
+/// let stream = br#"{"type":"result","subtype":"success","is_error":false,"result":"4"}"#;
+/// let report = Source::of("the stream", stream.as_slice(), failed)?.report()?;
+/// assert_eq!(report.verdict.outcome, Outcome::Failure);
+/// # Ok::<(), tapline_archive::SourceError>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Options {
@@ -35,6 +46,32 @@ pub struct Options {
     pub line_limit: Option<usize>,
     /// How the run ended.
     pub ending: Ending,
+}
+
+impl Options {
+    /// Reads the stream as this agent's.
+    #[must_use]
+    pub fn with_agent(self, agent: Agent) -> Self {
+        Self { agent: Some(agent), ..self }
+    }
+
+    /// Reads the input in this format.
+    #[must_use]
+    pub fn with_format(self, format: InputFormat) -> Self {
+        Self { format, ..self }
+    }
+
+    /// Counts longer lines as malformed.
+    #[must_use]
+    pub fn with_line_limit(self, bytes: usize) -> Self {
+        Self { line_limit: Some(bytes), ..self }
+    }
+
+    /// Says how the run ended.
+    #[must_use]
+    pub fn with_ending(self, ending: Ending) -> Self {
+        Self { ending, ..self }
+    }
 }
 
 /// A record and its steps. There is no record if the steps are about what the host sent.

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
-use tapline_recording::{Store, Sync};
+use anyhow::{Context as _, Result, anyhow};
+use tapline_recording::{FindError, Recording, Store, Sync};
 use tapline_runner::RecordTo;
 
 use crate::args::run::{Kept, SyncWhen};
@@ -17,11 +17,21 @@ pub(crate) fn store() -> Result<Store> {
 pub(crate) fn meant(path: &Path) -> Result<PathBuf> {
     let is_id = |text: &&str| !text.contains(['/', '.']) && !text.is_empty() && *text != "-";
     match (path.to_str().filter(is_id), Store::of_user()) {
-        (Some(id), Some(store)) if path.symlink_metadata().is_err() => {
-            store.find(id).with_context(|| format!("there is no file `{id}`"))
-        }
+        (Some(id), Some(store)) if path.symlink_metadata().is_err() => store.find(id).map_err(|error| match error {
+            FindError::Empty(_) | FindError::Unknown { .. } => anyhow!(error).context(format!("there is no file `{id}`")),
+            error => error.into(),
+        }),
         _ => Ok(path.to_owned()),
     }
+}
+
+/// The file to follow that a person means by FILE: of a recording what the agent writes. It need not be there yet.
+pub(crate) fn to_follow(path: &Path) -> Result<PathBuf> {
+    let path = match meant(path) {
+        Err(error) if matches!(error.downcast_ref(), Some(FindError::Unknown { .. })) => path.to_owned(),
+        path => path?,
+    };
+    Ok(if Recording::is_one(&path) { Recording::open(&path)?.stdout() } else { path })
 }
 
 /// Returns where the command line wants a run recorded. An impossible place is rejected before the agent starts.

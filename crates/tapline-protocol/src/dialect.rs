@@ -15,7 +15,7 @@ const UNDECIDED: u8 = 64;
 pub struct Dialect {
     decided: Decided,
     /// The likely agent, as long as no line is foreign.
-    likely: Option<Agent>,
+    likely: Option<(Agent, Fit)>,
     /// Whether there were lines that no known agent writes.
     foreign: bool,
     /// How many lines decided nothing.
@@ -42,7 +42,7 @@ impl Dialect {
         match self.decided {
             Decided::Agent(agent) => Some(agent),
             Decided::Unknown => None,
-            Decided::NotYet => self.likely.filter(|_| !self.foreign),
+            Decided::NotYet => self.likely.filter(|_| !self.foreign).map(|(agent, _)| agent),
         }
     }
 
@@ -70,27 +70,34 @@ impl Dialect {
     }
 
     fn try_all(&mut self, kind: &str, subtype: Option<&str>, value: Value<'_>) -> Option<Event> {
-        let mut open = None;
+        let (mut best, mut contradicted) = (None::<(Agent, Fit, Event)>, false);
         for agent in Agent::ALL {
             let Some((event, fit)) = read(*agent, kind, subtype, value) else { continue };
-            match fit {
-                Fit::Sure => {
-                    self.decided = Decided::Agent(*agent);
-                    return Some(event);
-                }
-                // In a stream with foreign lines, a line that is only likely to be this agent's is not read as one.
-                Fit::Likely if !self.foreign => {
-                    self.likely = self.likely.or(Some(*agent));
-                    open = Some(event);
-                }
-                Fit::Open if !self.foreign => open = open.or(Some(event)),
-                Fit::Likely | Fit::Open | Fit::Not => {}
+            if fit == Fit::Sure {
+                self.decided = Decided::Agent(*agent);
+                return Some(event);
+            }
+            if !self.may_be(*agent, fit) {
+                contradicted |= fit > Fit::Open;
+            } else if best.as_ref().is_none_or(|(_, other, _)| fit > *other) {
+                best = Some((*agent, fit, event));
             }
         }
-        // An unknown `system` event may well be a new one of a known agent.
-        self.foreign |= open.is_none() && kind != "system";
+        if let Some((agent, fit, _)) = best
+            && fit > Fit::Open
+        {
+            self.likely = Some((agent, self.likely.map_or(fit, |(_, known)| known.max(fit))));
+        }
+        // A new `system` event is as likely a known agent's as not.
+        self.foreign |= best.is_none() && (contradicted || kind != "system");
         self.pass();
-        open
+        best.map(|(_, _, event)| event)
+    }
+
+    /// Whether a line that does not decide is read as this agent's. Among lines of somebody else none is; where an agent is likely
+    /// already, another's must say more.
+    fn may_be(self, agent: Agent, fit: Fit) -> bool {
+        !self.foreign && fit > Fit::Not && self.likely.is_none_or(|(likely, known)| agent == likely || fit > known)
     }
 
     /// Counts a line that decides nothing.

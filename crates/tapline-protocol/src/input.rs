@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io::{self, BufRead, Cursor, Read as _};
 
 use crate::decode::Decoder;
+use crate::dialects::read_untyped_document;
 use crate::event::LineKind;
 use crate::json::{Kind, SyntaxError, Tape, Value};
 use crate::reader::Reader;
@@ -150,7 +151,7 @@ fn looks_like_document<R: BufRead>(source: &mut R, head: &mut Vec<u8>) -> io::Re
 /// Returns whether an object may be the older kind of document, which has no `type`.
 fn is_untyped_document(value: Value<'_>) -> bool {
     let typed = value.get("type").is_some_and(|kind| kind.kind() == Kind::String);
-    !typed && ["messages", "result", "is_error", "session_id"].iter().any(|key| value.get(key).is_some())
+    !typed && read_untyped_document(value).is_some()
 }
 
 /// Reads the bytes that are available. Returns `true` at the end.

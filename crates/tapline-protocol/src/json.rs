@@ -9,10 +9,23 @@ mod walk;
 
 pub(crate) use fingerprint::fingerprint;
 pub use fragment::{Json, JsonError, Number, without_lone_surrogates};
-pub use value::{Entries, Items, Kind, Value};
+pub use value::{Entries, Items, Value};
 pub use walk::{Token, Walk};
 
 use std::fmt;
+
+/// What kind of value stands here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "JSON's own words")]
+pub enum Kind {
+    Null,
+    True,
+    False,
+    Number,
+    String,
+    Array,
+    Object,
+}
 
 /// The position of one value in the text. `next` is the index of the node after this value and everything in it.
 #[derive(Clone, Copy, Debug)]

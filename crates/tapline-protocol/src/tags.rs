@@ -28,16 +28,18 @@ pub(crate) trait Wire: Sized {
 }
 
 /// How well a line fits an agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fit {
-    /// Only this agent writes such lines.
-    Sure,
-    /// This agent writes such lines, and others may, too.
-    Likely,
-    /// The line can be read as this agent's, but that proves nothing.
-    Open,
     /// The line only looks like one of this agent's.
     Not,
+    /// It can be read so, which says nothing.
+    Open,
+    /// This agent writes such lines, and so do many others.
+    Possible,
+    /// This agent writes such lines, and others may.
+    Likely,
+    /// Only this agent writes such lines.
+    Sure,
 }
 
 /// A line that was read.

@@ -50,7 +50,7 @@ pub use error::RecordingError;
 pub use reading::Recording;
 pub use redact::{BadPattern, PieceRedactor, REDACTED, Redactor, SHAPES, SHORTEST_VALUE, Shape, StreamRedactor};
 pub use sent::{Sent, SentPieces};
-pub use store::{FindError, Store, attempt_folder, recording_name};
+pub use store::{FindError, Store, attempt_folder, recording_name, recordings_in};
 pub use times::{Arrivals, Piece};
 pub use writing::{End, Loss, Meta, Recorder, Stop, Stream, Sync, create_private_folder};
 

@@ -50,12 +50,14 @@ pub enum FindError {
         folder: PathBuf,
     },
     /// Several recordings have this id.
-    #[error("`{id}` is the start of several recordings: {}", .names.join(", "))]
+    #[error("`{id}` is the start of several recordings: {}{}", .names.join(", "), and_more(*.more))]
     Ambiguous {
         /// The id.
         id: String,
         /// The names of the newest of them.
         names: Vec<String>,
+        /// How many others there are.
+        more: usize,
     },
     /// The folder cannot be read.
     #[error("cannot list the recordings in {folder}")]
@@ -101,14 +103,10 @@ impl Store {
     /// Lists the folders of all recordings, newest first.
     pub fn list(&self) -> Result<Vec<PathBuf>, FindError> {
         let folder = self.folder();
-        let entries = match std::fs::read_dir(&folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries.map_err(|error| FindError::List { folder, error })?,
-        };
-        let mut found: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(|path| Recording::is_one(path)).collect();
-        // Names start with the time.
-        found.sort_by(|one, other| other.cmp(one));
-        Ok(found)
+        match recordings_in(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            found => found.map(|found| found.into_iter().rev().collect()).map_err(|error| FindError::List { folder, error }),
+        }
     }
 
     /// Finds a recording: `last` is the newest; otherwise `id` is the start of its name, of the part of its name after
@@ -128,12 +126,24 @@ impl Store {
         }
         let by_name: Vec<_> = all.iter().filter(named).collect();
         if !by_name.is_empty() {
-            return one_of(id, &by_name, |path| name_of(path).map(|name| run_of(name).to_owned()));
+            return one_of(id, &by_name, |path| name_of(path).map(|name| attempt_of(name).0.to_owned()));
         }
         let session = |path: &PathBuf| session_of(path).filter(|session| session.starts_with(id));
         let by_session: Vec<_> = all.iter().filter(|path| session(path).is_some()).collect();
         if by_session.is_empty() { Err(unknown()) } else { one_of(id, &by_session, |path| session(path)) }
     }
+}
+
+/// The recordings in a folder, the oldest first, as their names tell it. Those whose names tell no time come first.
+pub fn recordings_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(folder)?.flatten().map(|entry| entry.path());
+    let mut found: Vec<_> = entries.filter(|path| Recording::is_one(path)).collect();
+    found.sort_by_cached_key(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let (run, attempt) = attempt_of(&name);
+        (has_time(&name), run.to_owned(), attempt)
+    });
+    Ok(found)
 }
 
 /// Returns the newest recording of a group, unless others match, too.
@@ -142,20 +152,29 @@ fn one_of(id: &str, found: &[&PathBuf], group: impl Fn(&PathBuf) -> Option<Strin
     if found.iter().all(|path| group(path) == group(newest)) {
         return Ok(newest.clone());
     }
-    let names = found.iter().filter_map(|path| name_of(path)).take(NAMED).map(str::to_owned).collect();
-    Err(FindError::Ambiguous { id: id.to_owned(), names })
+    let names: Vec<_> = found.iter().filter_map(|path| name_of(path)).take(NAMED).map(str::to_owned).collect();
+    Err(FindError::Ambiguous { id: id.to_owned(), more: found.len() - names.len(), names })
+}
+
+fn and_more(count: usize) -> String {
+    if count == 0 { String::new() } else { format!(" and {count} more") }
 }
 
 fn name_of(path: &Path) -> Option<&str> {
     path.file_name()?.to_str()
 }
 
-/// Strips the number of the attempt from a name: `2026-11-16T06-46-57Z-0a1b2c3d4e-2` is an attempt of
+/// A name without the number of the attempt, and the number: `2026-11-16T06-46-57Z-0a1b2c3d4e-2` is the second attempt of
 /// `2026-11-16T06-46-57Z-0a1b2c3d4e`.
-fn run_of(name: &str) -> &str {
-    let numbered =
-        name.rsplit_once('-').filter(|(run, number)| run.contains("Z-") && number.parse::<u64>().is_ok_and(|n| n < 1_000));
-    numbered.map_or(name, |(run, _)| run)
+fn attempt_of(name: &str) -> (&str, u64) {
+    let numbered = name.rsplit_once('-').filter(|(run, _)| run.contains("Z-"));
+    numbered.and_then(|(run, number)| Some((run, number.parse().ok()?))).unwrap_or((name, 1))
+}
+
+/// Whether a name starts with a time, as those of new recordings do.
+fn has_time(name: &str) -> bool {
+    let time = name.split_once("Z-").map_or("", |(time, _)| time);
+    time.len() == "2026-11-16T06-46-57".len() && time.starts_with(|c: char| c.is_ascii_digit())
 }
 
 /// Returns the part of a name after the time.

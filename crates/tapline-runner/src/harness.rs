@@ -3,7 +3,6 @@
 
 mod claude;
 mod codex;
-mod help;
 mod invocation;
 
 use std::ffi::OsStr;
@@ -12,7 +11,6 @@ use tapline_protocol::Agent as Kind;
 
 use crate::error::StartError;
 use crate::refusal::{Refusal, RunOption};
-pub(crate) use help::names;
 pub(crate) use invocation::{Harness, Invocation, Wanted};
 
 /// Returns what is known about an agent.

@@ -43,6 +43,7 @@ mod harness;
 mod locate;
 // Processes of any agent:
 mod guard;
+mod help;
 mod process;
 mod spawn;
 mod tee;

@@ -2,10 +2,11 @@
 //! started.
 
 use std::io;
-use std::process::{Command, ExitStatus};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::io::AsyncReadExt as _;
 use tokio::process::Child;
 
 use crate::guard::{Guard, GuardProgram};
@@ -45,6 +46,27 @@ impl Process {
         let child = spawn(command, if at_terminal { Group::Ours } else { Group::Own }).await?;
         let tree = Arc::new(Tree::new(mark, child.id(), &[]));
         Ok(Self { child, tree: Some(tree), guard, whole_group: !at_terminal })
+    }
+
+    /// What a program prints, if it ends in time. It ends in any case, and everything that it has started.
+    pub async fn output(mut command: Command, within: Duration) -> io::Result<Vec<u8>> {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut process = Self::within(command, false, None).await?;
+        let mut printed = Vec::new();
+        let ended = tokio::time::timeout(within, async {
+            if let Some(stdout) = &mut process.child.stdout {
+                stdout.read_to_end(&mut printed).await?;
+            }
+            process.child.wait().await
+        })
+        .await;
+        if ended.is_err() {
+            process.kill().await;
+            let _ = process.wait().await;
+        }
+        process.sweep().await;
+        ended.map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "it does not respond"))??;
+        Ok(printed)
     }
 
     /// Takes the process's streams: input, output, errors.

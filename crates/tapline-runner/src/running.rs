@@ -158,18 +158,12 @@ impl Running {
             }
         }
         let update = self.waiting.pop_front();
-        if let Some(Update::Sent(steps)) = &update {
-            for step in steps {
-                self.collector.accept(step);
+        let steps = update.as_ref().map_or(&[][..], Update::steps);
+        for step in steps {
+            if let What::Session(info) = &step.what {
+                self.session_id = info.id.clone().or(self.session_id.take());
             }
-        }
-        if let Some(Update::Record(seen)) = &update {
-            for step in &seen.steps {
-                if let What::Session(info) = &step.what {
-                    self.session_id = info.id.clone().or(self.session_id.take());
-                }
-                self.collector.accept(step);
-            }
+            self.collector.accept(step);
         }
         Poll::Ready(update)
     }
@@ -177,8 +171,16 @@ impl Running {
     fn poll_record(&mut self, context: &mut Context<'_>) -> Poll<Option<Record>> {
         loop {
             let Some(update) = ready!(self.poll_update(context)) else { return Poll::Ready(None) };
-            if let Update::Record(seen) = update {
-                return Poll::Ready(Some(seen.record));
+            match update {
+                Update::Record(seen) => return Poll::Ready(Some(seen.record)),
+                Update::Sent(_)
+                | Update::Stderr(_)
+                | Update::Lost(_)
+                | Update::Stopping(_)
+                | Update::Left(_)
+                | Update::Over(_)
+                | Update::Settled(_)
+                | Update::Trouble(_) => {}
             }
         }
     }

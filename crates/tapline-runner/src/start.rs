@@ -12,6 +12,7 @@ use crate::epoch::Epoch;
 use crate::error::StartError;
 use crate::guard::Guard;
 use crate::harness::{self, Harness, Invocation, Wanted};
+use crate::help;
 use crate::locate::locate;
 use crate::marker;
 use crate::refusal::{Refusal, RunOption};
@@ -98,7 +99,7 @@ fn environment(agent: &Agent, harness: &Harness) -> Variables {
 /// With rules, adds the flag that makes the agent report hooks of others, if it has one.
 async fn others(flag: Option<&'static str>, program: &Path, environment: &Variables, invocation: &mut Invocation) -> Others {
     let tells = match flag {
-        Some(flag) if harness::names(program, environment, flag).await => {
+        Some(flag) if help::names(program, environment, flag).await => {
             invocation.args.push(flag.into());
             true
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tapline_protocol::{Record, StopReason};
-use tapline_session::step::Turn;
+use tapline_session::step::{Turn, What};
 use tapline_session::{Ending, Step, Summary};
 
 use crate::settled::Settled;
@@ -32,10 +32,45 @@ pub enum Update {
 }
 
 impl Update {
+    /// What happened in it.
+    pub fn steps(&self) -> &[Step] {
+        match self {
+            Self::Record(seen) => &seen.steps,
+            Self::Sent(steps) => steps,
+            Self::Stderr(_)
+            | Self::Lost(_)
+            | Self::Stopping(_)
+            | Self::Left(_)
+            | Self::Over(_)
+            | Self::Settled(_)
+            | Self::Trouble(_) => &[],
+        }
+    }
+
     /// Returns roughly how much memory it takes.
     pub(crate) fn size(&self) -> usize {
-        size_of::<Seen>() + if let Self::Record(seen) = self { 2 * seen.record.bytes.len() } else { 0 }
+        let held = match self {
+            Self::Record(seen) => 2 * seen.record.bytes.len(),
+            Self::Sent(steps) => steps.iter().map(said).sum(),
+            Self::Over(over) => over.turn.as_deref().map_or(0, size_of_turn),
+            Self::Stderr(text) | Self::Lost(text) | Self::Trouble(text) => text.len(),
+            Self::Settled(settled) => settled.reason.as_ref().map_or(0, String::len),
+            Self::Stopping(_) | Self::Left(_) => 0,
+        };
+        size_of::<Seen>() + held
     }
+}
+
+/// The length of what was sent.
+fn said(step: &Step) -> usize {
+    if let What::Prompt { text } = &step.what { text.len() } else { 0 }
+}
+
+/// The length of the texts that a turn ended with.
+fn size_of_turn(turn: &Turn) -> usize {
+    let texts = [turn.result.as_ref(), turn.message.as_ref()].into_iter().flatten().map(String::len);
+    let values = turn.structured_output.iter().chain(&turn.permission_denials).map(|json| json.as_str().len());
+    texts.chain(values).sum()
 }
 
 /// A line and its steps.
@@ -84,4 +119,21 @@ pub struct Conclusion {
     pub ending: Ending,
     /// How long the run took.
     pub duration: Duration,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_is_long_counts_towards_what_may_wait() {
+        let text = "x".repeat(1 << 20);
+        let mut turn = Turn::default();
+        turn.result = Some(text.clone());
+        let over = Over { messages: Vec::new(), turn: Some(Box::new(turn)) };
+        let sent = serde_json::from_str(&format!("{{\"step\":\"prompt\",\"text\":\"{text}\"}}")).unwrap();
+        for update in [Update::Sent(vec![sent]), Update::Over(Box::new(over)), Update::Stderr(text)] {
+            assert!(update.size() > 1 << 20, "{}", update.size());
+        }
+    }
 }

@@ -168,11 +168,14 @@ impl From<Written> for Ledger {
 /// Adds two runs. The sum is exact if both are.
 impl AddAssign<&Ledger> for Ledger {
     fn add_assign(&mut self, other: &Ledger) {
-        self.exact = match (self.basis, other.basis) {
-            (Basis::None, _) => other.exact,
-            (_, Basis::None) => self.exact,
-            _ => self.exact && other.exact,
-        };
+        if *other == Self::default() {
+            return;
+        }
+        if *self == Self::default() {
+            return self.clone_from(other);
+        }
+        self.exact &= other.exact;
+        self.unreported &= other.unreported;
         self.cost_usd = add_costs(self.cost_usd, other.cost_usd);
         self.tokens += other.tokens;
         self.web_searches = self.web_searches.saturating_add(other.web_searches);

@@ -331,7 +331,7 @@ impl PolicyChecker {
         self.ended = true;
         self.cost_known |= turn.cost_usd.is_some();
         self.time_known |= turn.duration_ms.is_some();
-        let SoFar { turns: so_far, duration_ms, ledger, .. } = &*turn.so_far;
+        let SoFar { turns: so_far, duration_ms, ledger, .. } = &turn.so_far;
         self.cost = ledger.cost_usd.unwrap_or(0.0);
         self.turns = *so_far;
         self.ms = duration_ms.unwrap_or(0.0);

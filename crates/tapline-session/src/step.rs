@@ -18,7 +18,6 @@ pub use partial::Partial;
 pub use words::{CallStatus, DeltaKind, Level, Phase};
 
 use crate::ledger::Ledger;
-use crate::unwritten::Unwritten;
 use crate::verdict::Category;
 
 /// One thing that happened, with its place in the stream.
@@ -335,25 +334,26 @@ pub struct Turn {
     /// The time from the turn's prompt or first event to its end, by arrival. `duration_ms` is the agent's own figure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub elapsed_ms: Option<u64>,
-    /// The error message for people.
-    #[serde(skip)]
-    pub message: Unwritten<Option<String>>,
+    /// The error message for people. This and what follows are in steps alone: a report says it elsewhere.
+    #[serde(skip_serializing_if = "reading::is_default")]
+    pub message: Option<String>,
     /// Whether the result repeats the last text of the main thread.
-    #[serde(skip)]
-    pub repeats_text: Unwritten<bool>,
+    #[serde(skip_serializing_if = "reading::is_default")]
+    pub repeats_text: bool,
     /// Why the turn failed.
-    #[serde(skip)]
-    pub category: Unwritten<Option<Category>>,
+    #[serde(skip_serializing_if = "reading::is_default")]
+    pub category: Option<Category>,
     /// The totals of all turns up to this one.
-    #[serde(skip)]
-    pub so_far: Unwritten<SoFar>,
+    #[serde(skip_serializing_if = "reading::is_default")]
+    pub so_far: SoFar,
     /// What the turn's thread has used so far, unchanged, if the agent counts by thread.
-    #[serde(skip)]
-    pub thread_usage: Unwritten<Option<Json>>,
+    #[serde(skip_serializing_if = "reading::is_default")]
+    pub thread_usage: Option<Json>,
 }
 
 /// The totals of all turns up to one.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct SoFar {
     /// The number of requests to the model, as the agent counts them, or else of turns.
@@ -381,7 +381,7 @@ impl Turn {
 
     /// Returns the text of the result, unless it repeats an earlier text.
     pub fn news(&self) -> Option<&str> {
-        self.result.as_deref().map(str::trim).filter(|text| !text.is_empty() && !*self.repeats_text && !self.failed)
+        self.result.as_deref().map(str::trim).filter(|text| !text.is_empty() && !self.repeats_text && !self.failed)
     }
 }
 
@@ -479,8 +479,8 @@ pub struct Denied {
     /// The reason.
     pub message: Option<String>,
     /// Whether a result with the denial follows.
-    #[serde(skip)]
-    pub answer_follows: Unwritten<bool>,
+    #[serde(skip_serializing_if = "reading::is_default")]
+    pub answer_follows: bool,
 }
 
 /// A request of the agent to its host.
@@ -517,8 +517,8 @@ pub struct Item {
     /// The phase.
     pub phase: Phase,
     /// How many times a thread had started. Each process numbers its items anew.
-    #[serde(skip)]
-    pub thread: Unwritten<usize>,
+    #[serde(skip_serializing_if = "reading::is_default")]
+    pub thread: usize,
     /// The fields.
     #[serde(serialize_with = "pairs::write", deserialize_with = "pairs::read")]
     pub item: Vec<(String, Json)>,

@@ -31,7 +31,7 @@ pub(crate) struct Guest {
     pub(crate) version: Option<&'static str>,
 }
 
-pub(crate) const fn guest(agent: Agent) -> &'static Guest {
+pub(crate) fn guest(agent: Agent) -> &'static Guest {
     match agent {
         Agent::Claude => &claude::GUEST,
         Agent::Codex => &codex::GUEST,
@@ -43,28 +43,6 @@ pub(crate) fn guests() -> impl Iterator<Item = &'static Guest> {
 }
 
 /// The login variables of all agents.
-pub(crate) const LOGINS: &[&str] = &logins::<{ count() }>();
-
-const fn count() -> usize {
-    let (mut count, mut at) = (0, 0);
-    while at < Agent::ALL.len() {
-        count += guest(Agent::ALL[at]).logins.len();
-        at += 1;
-    }
-    count
-}
-
-const fn logins<const COUNT: usize>() -> [&'static str; COUNT] {
-    let mut all = [""; COUNT];
-    let (mut count, mut at) = (0, 0);
-    while at < Agent::ALL.len() {
-        let logins = guest(Agent::ALL[at]).logins;
-        let mut login = 0;
-        while login < logins.len() {
-            all[count] = logins[login];
-            (count, login) = (count + 1, login + 1);
-        }
-        at += 1;
-    }
-    all
+pub(crate) fn logins() -> impl Iterator<Item = &'static str> {
+    guests().flat_map(|guest| guest.logins).copied()
 }

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use tapline_recording::Redactor;
 use tokio::sync::oneshot;
 
-use crate::agents::LOGINS;
+use crate::agents::logins;
 use crate::error::SimError;
 use crate::home;
 use crate::journal::{Journal, Logged};
@@ -63,7 +63,9 @@ impl Default for SimOptions {
 
 impl Sim {
     /// Variables through which an agent might find a real account.
-    pub const LOGINS: &[&str] = LOGINS;
+    pub fn logins() -> impl Iterator<Item = &'static str> {
+        logins()
+    }
 
     /// Starts a model with this scenario (TOML or JSON), on loopback.
     pub fn start(scenario: &str) -> Result<Self, SimError> {

@@ -39,7 +39,7 @@
 //! # fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let report = tapline::report("run.jsonl")?; // or the folder of a recording
 //! println!("{}: {:?}", report.verdict.outcome, report.ledger.cost_usd);
-//! assert_eq!(report, serde_json::from_str(&report.to_json())?); // a report is a value
+//! assert_eq!(report, serde_json::from_str(&serde_json::to_string(&report)?)?); // a report is a value
 //! # Ok(())
 //! # }
 //! ```
@@ -53,8 +53,6 @@
 //! * [`Collector`], [`Report`]: the sum of all steps: [`Verdict`], [`Ledger`], answer, tool calls.
 
 #![forbid(unsafe_code)]
-
-use std::io::{self, BufRead};
 
 #[cfg(feature = "archive")]
 pub use tapline_archive as archive;
@@ -85,33 +83,6 @@ pub use tapline_session::{
 };
 
 pub use tapline_session::permission::{Permissions, Rule, Ruling};
-
-/// Reads a whole stream of any known agent and format, and returns its report. It needs no feature.
-///
-/// ```
-/// use std::io::BufReader;
-/// use tapline::{Ending, Outcome, read_report};
-///
-/// # let file: &[u8] = br#"{"type":"result","subtype":"success","is_error":true,"result":"API Error: 429","session_id":"s"}"#;
-/// // let file = std::fs::File::open("run.jsonl")?;
-/// let report = read_report(BufReader::new(file), &Ending::default())?;
-/// assert_eq!(report.verdict.outcome, Outcome::Failure); // although the subtype is `success`
-/// assert_eq!(report.verdict.category, Some(tapline::Category::RateLimit));
-/// assert_eq!(report.session.id.as_deref(), Some("s"));
-/// # Ok::<(), std::io::Error>(())
-/// ```
-pub fn read_report(source: impl BufRead, ending: &Ending) -> io::Result<Report> {
-    let mut input = Input::open(source, InputFormat::Auto, Decoder::default())?;
-    let (mut fold, mut collector) = (Fold::default(), Collector::default());
-    for record in &mut input {
-        for step in fold.apply(&record?) {
-            collector.accept(&step);
-        }
-    }
-    let summary = fold.finish(ending);
-    let format = StreamFormat::of(input.shape(), summary.agent);
-    Ok(collector.report(summary, format, Run::default(), ending))
-}
 
 /// Checks that the examples in the READMEs compile.
 #[cfg(all(doctest, feature = "run"))]

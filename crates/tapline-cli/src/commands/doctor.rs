@@ -4,13 +4,12 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
-use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 use tapline_protocol::Agent;
-use tapline_runner::{bin_variable, locate, package, reaches_all};
+use tapline_runner::{Process, bin_variable, locate, package, reaches_all};
 use tapline_session::policy::VersionRange;
 use tapline_session::render::Style;
 use tapline_session::text::{one_line, with_causes};
@@ -137,10 +136,10 @@ async fn agent(kind: Agent) -> Finding {
 
 /// Returns the version that the program prints.
 async fn version(path: &Path) -> Result<String> {
-    let mut command = tokio::process::Command::new(path);
-    command.arg("--version").stdin(Stdio::null()).kill_on_drop(true);
-    let output = tokio::time::timeout(PATIENCE, command.output()).await.context("it does not respond")??;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut command = std::process::Command::new(path);
+    command.arg("--version");
+    let printed = Process::output(command, PATIENCE).await?;
+    let text = String::from_utf8_lossy(&printed);
     let number = text.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.'));
     number.map(str::to_owned).with_context(|| format!("it says `{}`", text.trim()))
 }

@@ -4,7 +4,7 @@ use std::io::{IsTerminal as _, Read, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use tapline_recording::Recording;
+use tapline_recording::{Recording, recordings_in};
 use tapline_session::parse_signal;
 use tapline_sim::{HostEnds, Played, ReplayOptions, recorded_version, replay};
 
@@ -15,7 +15,7 @@ use crate::{exit, output, secrets, store};
 
 pub(crate) fn run(args: &Replay) -> Result<u8> {
     if args.args.len() == 1 && is_question(&args.args[0]) {
-        return version(&first(&args.recording)?);
+        return version(&first(&store::meant(&args.recording)?)?);
     }
     // In the form that a recording has them.
     let given: Vec<_> = args.args.iter().map(|argument| argument.to_string_lossy()).collect();
@@ -65,16 +65,8 @@ pub(crate) fn run(args: &Replay) -> Result<u8> {
 
 /// Returns the recording, or the first one in a folder of recordings.
 pub(super) fn first(path: &Path) -> Result<Recording> {
-    let inner = if Recording::is_one(path) { Vec::new() } else { recordings_in(path) };
+    let inner = if Recording::is_one(path) { Vec::new() } else { recordings_in(path).unwrap_or_default() };
     Ok(Recording::open(inner.first().map_or(path, PathBuf::as_path))?)
-}
-
-/// Returns the recordings in a folder by name, which is by time.
-fn recordings_in(path: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(path).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
-    let mut paths: Vec<PathBuf> = entries.filter(|path| Recording::is_one(path)).collect();
-    paths.sort();
-    paths
 }
 
 /// Returns the recording. From a folder of them, it is the first with these arguments: a host may start its agent more
@@ -84,7 +76,7 @@ fn choose(path: &Path, given: &[String]) -> Result<Recording> {
     if Recording::is_one(path) || !path.is_dir() {
         return Ok(Recording::open(path)?);
     }
-    let mut all = recordings_in(path).iter().map(|path| Recording::open(path)).collect::<Result<Vec<_>, _>>()?;
+    let mut all = recordings_in(path)?.iter().map(|path| Recording::open(path)).collect::<Result<Vec<_>, _>>()?;
     let same = all.iter().position(|recording| !given.is_empty() && other_arguments(recording, given).is_none());
     match (same, all.len()) {
         (_, 0) => Ok(Recording::open(path)?),

@@ -12,10 +12,11 @@ use super::chain::{MARK, stands_in};
 use super::replay::first;
 use super::tee::agent_of;
 use crate::args::offline::Shim;
-use crate::output;
+use crate::{output, store};
 
 pub(crate) fn run(args: &Shim) -> Result<u8> {
-    let recorded = args.replay.as_deref().map(first).transpose()?.map(|recording| recording.meta.agent);
+    let replay = args.replay.as_deref().map(store::meant).transpose()?;
+    let recorded = replay.as_deref().map(first).transpose()?.map(|recording| recording.meta.agent);
     let recorded = recorded.flatten().and_then(|name| agent_of(OsStr::new(&name)));
     let kind = args.agent.or(recorded).unwrap_or_default();
     let own = std::env::current_exe().context("cannot find tapline's own program")?;
@@ -23,7 +24,7 @@ pub(crate) fn run(args: &Shim) -> Result<u8> {
     if let Some(bin) = args.bin.as_deref().filter(|bin| is_path(bin)) {
         anyhow::ensure!(bin.is_file(), "{} does not exist: give the agent's program with --bin", bin.display());
     }
-    if let Some(recording) = &args.replay {
+    if let Some(recording) = &replay {
         crate::args::check_replay(recording, &args.args)?;
     }
     let path = args.folder.join(kind.name());
@@ -31,10 +32,10 @@ pub(crate) fn run(args: &Shim) -> Result<u8> {
         anyhow::bail!("{} exists and was not created by tapline: use another folder", path.display());
     }
     let _ = std::fs::remove_file(&path);
-    let made = if args.replay.is_none() && args.bin.is_none() && args.record_in.is_none() {
+    let made = if replay.is_none() && args.bin.is_none() && args.record_in.is_none() {
         std::os::unix::fs::symlink(&own, &path)
     } else {
-        write_script(&path, &script(args, kind, &own)?)
+        write_script(&path, &script(args, replay.as_deref(), kind, &own)?)
     };
     made.with_context(|| format!("cannot create {}", path.display()))?;
     let mut out = output::stdout();
@@ -48,12 +49,12 @@ fn is_path(program: &Path) -> bool {
     program.components().count() > 1 || program.is_absolute()
 }
 
-fn script(args: &Shim, kind: Agent, own: &Path) -> Result<String> {
+fn script(args: &Shim, replay: Option<&Path>, kind: Agent, own: &Path) -> Result<String> {
     let whole = |path: &Path| {
         std::path::absolute(path).map(PathBuf::into_os_string).with_context(|| format!("{} does not exist", path.display()))
     };
     let mut words: Vec<OsString> = vec![own.into()];
-    if let Some(recording) = &args.replay {
+    if let Some(recording) = replay {
         words.extend(["replay".into(), whole(recording)?]);
         words.extend(args.args.iter().cloned());
     } else {

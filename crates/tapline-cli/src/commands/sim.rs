@@ -105,7 +105,7 @@ fn variable(entry: &str) -> Result<(OsString, OsString)> {
 /// Serves until a signal comes.
 async fn serve(sim: &tapline_sim::Sim) -> Result<u8> {
     let mut signals = Signals::listen()?;
-    let mut text = format!("unset {}\n", tapline_sim::Sim::LOGINS.join(" "));
+    let mut text = format!("unset {}\n", tapline_sim::Sim::logins().collect::<Vec<_>>().join(" "));
     for (name, value) in sim.variables() {
         let _ = writeln!(text, "export {name}={}", output::quoted(&value.to_string_lossy()));
     }

@@ -11,7 +11,7 @@ use tapline_session::text::visible;
 use crate::args::{Look, View};
 use crate::follow::Follow;
 use crate::source::{Source, is_stdin};
-use crate::{ci, exit, output};
+use crate::{ci, exit, output, store};
 
 pub(crate) fn run(args: &View) -> Result<u8> {
     let options = TerminalOptions { thinking: args.thinking, partial: args.partial, ..options(args.look) };
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &View) -> Result<u8> {
         }
         let source = match file {
             Some(path) if args.follow && !is_stdin(Some(path)) => {
-                Source::of(path.display().to_string(), Box::new(Follow::open(path)), &args.facts)
+                Source::of(path.display().to_string(), Box::new(Follow::open(&store::to_follow(path)?)), &args.facts)
             }
             file => Source::open(file, &args.facts),
         };

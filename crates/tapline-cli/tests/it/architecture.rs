@@ -60,6 +60,29 @@ fn texts(extension: &str) -> Vec<(PathBuf, String)> {
         .collect()
 }
 
+/// The crates that a manifest names for all that is shipped, whatever the system and whatever they are called there.
+fn used_by(manifest: &toml::Table) -> Vec<String> {
+    let targets = manifest.get("target").and_then(|target| target.as_table()).into_iter().flat_map(|targets| targets.values());
+    let tables = targets.filter_map(|target| target.as_table()).chain([manifest]);
+    let kinds = tables.flat_map(|table| ["dependencies", "build-dependencies"].map(|kind| table.get(kind)));
+    let dependencies = kinds.flatten().filter_map(|kind| kind.as_table()).flatten();
+    let package = |wanted: &toml::Value| Some(wanted.get("package")?.as_str()?.to_owned());
+    dependencies.map(|(name, wanted)| package(wanted).unwrap_or_else(|| name.clone())).collect()
+}
+
+#[test]
+fn an_edge_between_crates_is_found_however_it_is_written() {
+    for text in [
+        "[dependencies]\ntapline-sim.workspace = true",
+        "[build-dependencies]\ntapline-sim = \"1\"",
+        "[target.'cfg(unix)'.dependencies]\ntapline-sim = \"1\"",
+        "[dependencies]\nother = { package = \"tapline-sim\", version = \"1\" }",
+    ] {
+        assert_eq!(used_by(&text.parse().unwrap()), ["tapline-sim"], "{text}");
+    }
+    assert!(used_by(&"[dev-dependencies]\ntapline-sim = \"1\"".parse().unwrap()).is_empty());
+}
+
 #[test]
 fn crates_use_what_the_design_lets_them() {
     let mut seen = 0;
@@ -70,7 +93,7 @@ fn crates_use_what_the_design_lets_them() {
         let (_, allowed) =
             EDGES.iter().find(|(known, _)| *known == name).unwrap_or_else(|| panic!("{name} is in no room of the design"));
         assert_eq!(manifest["package"]["name"].as_str(), Some(name.as_str()), "folder name = crate name");
-        for used in manifest["dependencies"].as_table().unwrap().keys().filter(|used| used.starts_with("tapline")) {
+        for used in used_by(&manifest).iter().filter(|used| used.starts_with("tapline")) {
             assert!(allowed.contains(&used.as_str()), "{name} must not use {used}");
         }
         assert_eq!(manifest["lints"]["workspace"].as_bool(), Some(true), "{name} keeps the workspace's lints");
@@ -91,14 +114,45 @@ fn files_are_short_and_say_why_they_exist() {
     }
 }
 
+/// Whether a text names variants of `Event`, or gives it a name under which it could.
+fn names_variants(text: &str) -> bool {
+    let code: String = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
+    let code = code.replace("HookEvent", "");
+    let is_alias = |line: &str| {
+        let line = line.trim_start().trim_start_matches("pub ").trim_start_matches("pub(crate) ");
+        line.starts_with("type ") && line.trim_end_matches(';').ends_with("Event")
+    };
+    code.contains("Event::") || code.contains("Event as ") || code.lines().any(is_alias)
+}
+
+/// Ways to write code that the compiler does not check.
+const UNSAFE: &[&str] = &["unsafe {", "unsafe fn", "unsafe impl", "unsafe trait", "unsafe extern", "unsafe("];
+
+#[test]
+fn laws_about_texts_are_not_evaded() {
+    for text in ["Event::Claude(_) => 1", "use tapline_protocol::Event as E;", "    type E = tapline_protocol::Event;"] {
+        assert!(names_variants(text), "{text}");
+    }
+    for text in ["use tapline_protocol::Event;", "// Event::Claude", "HookEvent::Stop", "type Question = HookEvent;"] {
+        assert!(!names_variants(text), "{text}");
+    }
+    for text in ["unsafe { f() }", "pub unsafe fn f()", "unsafe impl Send for X {}"] {
+        assert!(UNSAFE.iter().any(|way| text.contains(way)), "{text}");
+    }
+    assert_eq!(shipped_code("a\n#[cfg(test)]\nuse b;\nc\n\n#[cfg(test)]\nmod tests {\nd"), "a\n#[cfg(test)]\nuse b;\nc\n\n");
+}
+
+/// A file without its tests, which stand at its end.
+fn shipped_code(text: &str) -> &str {
+    text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default()
+}
+
 #[test]
 fn events_are_matched_in_one_place() {
     let outside =
         |path: &Path| !path.components().any(|part| part.as_os_str() == "tapline-protocol" || part.as_os_str() == "tests");
     for (path, text) in sources().into_iter().filter(|(path, _)| outside(path)) {
-        let code: String = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
-        let code = code.replace("HookEvent::", "");
-        let matches = code.contains("Event::");
+        let matches = names_variants(&text);
         let folds = ["fold/sides.rs", "fold/claude.rs", "fold/codex.rs"];
         let is_fold = folds.iter().any(|fold| path.ends_with(Path::new("tapline-session/src").join(fold)));
         assert_eq!(matches, is_fold, "{}: `Event` is matched in the fold alone, an agent's in its own file", path.display());
@@ -109,7 +163,7 @@ fn events_are_matched_in_one_place() {
 fn unsafe_code_has_one_place() {
     for (path, text) in sources().into_iter().filter(|(path, _)| !path.components().any(|part| part.as_os_str() == "tests")) {
         let allowed = path.ends_with("tapline-runner/src/spawn.rs");
-        assert_eq!(text.contains("unsafe {"), allowed, "{}", path.display());
+        assert_eq!(UNSAFE.iter().any(|way| text.contains(way)), allowed, "{}", path.display());
         if path.ends_with("src/lib.rs") || path.ends_with("src/main.rs") {
             let forbids = text.contains("#![forbid(unsafe_code)]");
             assert_eq!(forbids, !path.to_str().unwrap().contains("tapline-runner"), "{}", path.display());
@@ -133,10 +187,10 @@ fn libraries_are_silent_and_pure() {
 #[test]
 fn no_clock_is_asked_below_the_runner() {
     const CLOCKS: &[&str] = &["Instant::now", "SystemTime::now", "Timestamp::now", ".elapsed()"];
-    const BELOW: &[&str] = &["tapline-protocol/src", "tapline-session/src", "tapline-recording/src"];
+    const BELOW: &[&str] = &["tapline-protocol/src", "tapline-session/src", "tapline-recording/src", "tapline-archive/src"];
     for (path, text) in sources().into_iter().filter(|(path, _)| BELOW.iter().any(|part| path.to_str().unwrap().contains(part)))
     {
-        let code = text.split("#[cfg(test)]").next().unwrap();
+        let code = shipped_code(&text);
         let asked = CLOCKS.iter().find(|clock| code.contains(**clock));
         // The name of a new recording says when it was made.
         let expected = path.ends_with("tapline-recording/src/store.rs").then_some(&"Timestamp::now");

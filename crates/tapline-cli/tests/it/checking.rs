@@ -177,7 +177,8 @@ fn a_violation_is_named_with_its_line() {
 
 #[test]
 fn odd_things_count_when_strict() {
-    let stream = b"{\"type\":\"result\",\"subtype\":\"success\"}\nnonsense\n{\"type\":\"from_the_future\"}\n";
+    let stream =
+        b"{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false}\nnonsense\n{\"type\":\"from_the_future\"}\n";
     let ran = tapline_on(stream, &["check"]);
     assert_eq!(ran.code, 0);
     assert!(ran.out.contains("! line 2: malformed-line: not JSON: nonsense\n"), "{}", ran.out);

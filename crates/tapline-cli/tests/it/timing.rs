@@ -53,7 +53,7 @@ fn view_shows_times_since_the_start_and_durations_behind_calls() {
 
    15.0s  done
 
-          ✓ success · 2 turns
+          ✓ success · 2 turns · took 14.5s
 ";
     assert_eq!((view.out.as_str(), view.err.as_str(), view.code), (expected, "", 0));
     // Nobody who does not ask sees any.

@@ -166,10 +166,11 @@ fn the_action_installs_nothing_whose_checksum_is_wrong() {
     assert_eq!(ran.code, 1);
     assert!(ran.out.contains("::error title=tapline::the checksum of"), "{}", ran.out);
     assert!(!Path::new(&job.folder.path("tapline-bin/tapline")).exists() && !Path::new(&job.folder.path("path")).exists());
-    for version in ["v9.9.9", "1.2.3; rm -rf x", ""] {
+    for version in ["v9.9.9", "1.2.3; rm -rf x", "", "v1\n::add-mask::x", "v1/../../x", "\r\n::add-mask::x"] {
         let releases = format!("{releases}/none");
         let ran = job.step("install", &[("TAPLINE_RELEASES", &releases), ("TAPLINE_VERSION", version)]);
         assert_eq!((ran.code, ran.out.contains("::error")), (1, true), "{version}");
+        assert!(!ran.out.lines().any(|line| line.starts_with("::add-mask")), "{version}: {}", ran.out);
     }
 }
 
@@ -178,6 +179,48 @@ fn workflows() -> Vec<(String, String)> {
     let folder = std::fs::read_dir(root().join(".github/workflows")).unwrap().map(|entry| entry.unwrap().path());
     let all = folder.chain([root().join("action.yml")]);
     all.map(|path| (path.display().to_string(), std::fs::read_to_string(path).unwrap())).collect()
+}
+
+/// The script that a step calls, if that is all it does.
+fn script_of(run: &str) -> Option<&str> {
+    let run = run.trim_matches('\'');
+    let call = run.strip_prefix("\"$GITHUB_ACTION_PATH/scripts/").or_else(|| run.strip_prefix("scripts/"))?;
+    let is_plain = !call.contains([';', '|', '&', '<', '>', '`', '(', '\\']);
+    call.split([' ', '"']).next().filter(|script| is_plain && !script.is_empty())
+}
+
+/// Whether an action is pinned to a commit, with its version beside it. A tag can be moved.
+fn is_pinned(action: &str) -> bool {
+    let parts = action.split_once('@').and_then(|(_, version)| version.split_once(" # v"));
+    parts.is_some_and(|(commit, version)| {
+        commit.len() == 40
+            && commit.bytes().all(|byte| byte.is_ascii_hexdigit())
+            && version.starts_with(|first: char| first.is_ascii_digit())
+    })
+}
+
+#[test]
+fn what_a_workflow_may_do_is_not_evaded() {
+    assert_eq!(script_of("scripts/test unit"), Some("test"));
+    assert_eq!(script_of("scripts/test \"$PART\""), Some("test"));
+    for evaded in
+        ["curl x | sh; scripts/test", "scripts/test && curl x", "scripts/test `curl x`", "scripts/test $(x)", "scripts/"]
+    {
+        assert_eq!(script_of(evaded), None, "{evaded}");
+    }
+    assert!(is_pinned(&format!("actions/checkout@{} # v5.0.0", "0".repeat(40))));
+    for movable in ["actions/checkout@v", "actions/checkout@v5", "actions/checkout@main"] {
+        assert!(!is_pinned(movable), "{movable}");
+    }
+}
+
+#[test]
+fn a_release_is_published_only_if_all_checks_passed() {
+    let (_, text) = workflows().into_iter().find(|(name, _)| name.ends_with("release.yml")).unwrap();
+    for job in ["checks", "audit"] {
+        assert!(text.contains(&format!("\n  {job}:\n    uses: ./.github/workflows/{job}.yml\n")), "{job}");
+    }
+    assert!(text.contains("\n    needs: [build, package, checks, audit]\n"), "{text}");
 }
 
 #[test]
@@ -189,15 +232,13 @@ fn workflows_call_scripts_that_are_there_and_put_no_input_into_shell() {
             let line = line.trim_start().trim_start_matches("- ");
             if let Some(run) = line.strip_prefix("run: ") {
                 assert!(!run.contains("${{"), "{name}: an expression would be read as shell: {line}");
-                let script = run.split("scripts/").nth(1).unwrap_or_else(|| panic!("{name}: {line}"));
-                let script = script.split([' ', '"']).next().unwrap();
+                let script =
+                    script_of(run).unwrap_or_else(|| panic!("{name}: a step calls a script, and nothing else: {line}"));
                 let mode = std::fs::metadata(root().join("scripts").join(script)).unwrap().permissions().mode();
                 assert_eq!(mode & 0o111, 0o111, "{script} can be run");
                 called += 1;
-            } else if let Some(action) = line.strip_prefix("uses: ").filter(|action| *action != "./") {
-                let version = action.split_once('@').unwrap().1;
-                let is_major = version.strip_prefix('v').is_some_and(|major| major.bytes().all(|byte| byte.is_ascii_digit()));
-                assert!(is_major || version.len() == 40, "{name}: {action} is not pinned");
+            } else if let Some(action) = line.strip_prefix("uses: ").filter(|action| !action.starts_with("./")) {
+                assert!(is_pinned(action), "{name}: {action} is not pinned");
             }
         }
     }

@@ -86,8 +86,13 @@ impl Wire for Event {
         let changed = reading.error.is_some();
         if matches!(&reading.event, Self::Init(init) if is_claudes(init)) {
             Fit::Sure
-        } else if matches!(reading.event, Self::Result(_)) && changed {
-            Fit::Not
+        } else if let Self::Result(result) = &reading.event {
+            match result.is_error {
+                _ if changed => Fit::Not,
+                Some(_) => Fit::Sure,
+                // Many agents end with a `result` that shares a key or two.
+                None => Fit::Likely,
+            }
         } else if matches!(reading.event, Self::Error(_)) {
             Fit::Open
         } else if changed || matches!(reading.event, Self::Init(_) | Self::ToolUse(_) | Self::ToolResult(_)) {
@@ -98,7 +103,10 @@ impl Wire for Event {
     }
 
     fn read_untyped_document(value: Value<'_>) -> Option<Self> {
-        Some(Self::Document(Box::new(TurnResult::read(value).unwrap_or_default())))
+        let document = TurnResult::read(value)?;
+        let failed = !document.messages.is_empty() && document.error.is_some();
+        let is_claudes = document.is_error.is_some() || document.result.is_some() || failed;
+        is_claudes.then(|| Self::Document(Box::new(document)))
     }
 
     fn in_transcript(value: Value<'_>) -> Option<&'static str> {

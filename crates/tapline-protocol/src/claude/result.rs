@@ -10,7 +10,7 @@ wire! {
     /// `result`, of every subtype. `total_cost_usd` and `modelUsage` are cumulative over the process.
     TurnResult {
         subtype: Option<String> = "subtype",
-        is_error: bool = "is_error",
+        is_error: Option<bool> = "is_error",
         result: Option<String> = "result",
         errors: Option<Errors> = "errors",
         error: Option<Json> = "error",
@@ -80,6 +80,12 @@ impl TurnResult {
     /// Returns the total cost so far, under any of the names it has had.
     pub fn total_cost(&self) -> Option<&Cost> {
         self.total_cost_usd.as_ref().or(self.cost_usd.as_ref()).or(self.cost.as_ref())
+    }
+
+    /// Whether the turn failed: it says so, or it names an error and says nothing to the contrary.
+    pub fn failed(&self) -> bool {
+        let subtype = self.subtype.as_deref().unwrap_or_default();
+        self.is_error.unwrap_or(self.error.is_some()) || subtype == "error" || subtype.starts_with("error_")
     }
 
     /// Returns the tool calls that were denied.

@@ -25,11 +25,17 @@ impl Wire for Event {
     }
 
     fn fit(reading: &Reading<Self>) -> Fit {
-        // Other agents write an `error` with a message, too.
-        if let Self::Error(error) = &reading.event {
-            return if error.message.is_some() { Fit::Likely } else { Fit::Open };
+        match &reading.event {
+            // Many agents write an `error` with a message.
+            Self::Error(error) if error.message.is_some() => Fit::Possible,
+            Self::Error(_) => Fit::Open,
+            // A bare type is easily somebody else's, too.
+            Self::ThreadStarted(thread) if thread.thread_id.is_none() => Fit::Likely,
+            Self::TurnCompleted(turn) if turn.usage.is_none() => Fit::Likely,
+            Self::TurnStarted(_) => Fit::Likely,
+            _ if reading.error.is_some() => Fit::Likely,
+            _ => Fit::Sure,
         }
-        if reading.error.is_some() { Fit::Likely } else { Fit::Sure }
     }
 
     /// Recognises `{"id":"0","msg":{"type":…}}`, which Codex wrote before 0.44.

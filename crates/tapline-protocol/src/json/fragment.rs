@@ -33,6 +33,13 @@ impl fmt::Display for JsonError {
 
 impl std::error::Error for JsonError {}
 
+impl Value<'_> {
+    /// A copy that stands on its own.
+    pub fn to_json(self) -> Json {
+        Json::checked(self.raw())
+    }
+}
+
 impl Json {
     /// Checks a text. Whitespace around the value is dropped.
     pub fn parse(text: &str) -> Result<Self, SyntaxError> {

@@ -2,20 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::{Json, Node, Walk, next_escape};
-
-/// The kind of a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "JSON's own words")]
-pub enum Kind {
-    Null,
-    True,
-    False,
-    Number,
-    String,
-    Array,
-    Object,
-}
+use super::walk::Walk;
+use super::{Kind, Node, next_escape};
 
 /// One value in a checked text.
 #[derive(Clone, Copy, Debug)]
@@ -57,11 +45,6 @@ impl<'t> Value<'t> {
     /// Returns the value and everything in it, in text order and without recursion.
     pub fn walk(self) -> Walk<'t> {
         Walk::new(self.text, self.nodes, self.at)
-    }
-
-    /// Copies the value out of its text.
-    pub fn to_json(self) -> Json {
-        Json::checked(self.raw())
     }
 
     /// Returns a string's characters. Lone surrogates become U+FFFD.

@@ -76,6 +76,33 @@ fn the_attempts_of_a_run_are_one_and_the_last_counts() {
 }
 
 #[test]
+fn the_tenth_attempt_is_newer_than_the_ninth() {
+    let kept = Kept::new("ten");
+    let run = "2026-11-16T06-46-57Z-0a1b2c3d4e";
+    let mut made = vec![kept.record(run, "{}\n")];
+    made.extend((2..=11).map(|attempt| kept.record(&format!("{run}-{attempt}"), "{}\n")));
+    assert_eq!(kept.find("last"), made.last().cloned());
+    assert_eq!(kept.find("0a1b"), made.last().cloned());
+    let other = kept.record("2026-11-16T06-46-58Z-0000000000", "{}\n");
+    // A name without a time says nothing about when it was made.
+    made.insert(0, kept.record("zz-imported", "{}\n"));
+    made.push(other);
+    made.reverse();
+    assert_eq!(kept.store.list().unwrap(), made);
+}
+
+#[test]
+fn of_an_id_that_fits_many_recordings_some_are_named_and_the_rest_counted() {
+    let kept = Kept::new("many");
+    for day in 1..=7 {
+        kept.record(&format!("2026-11-0{day}T06-46-57Z-0a1b2c3d4{day}"), "{}\n");
+    }
+    let error = kept.store.find("2026").unwrap_err().to_string();
+    assert!(error.starts_with("`2026` is the start of several recordings: 2026-11-07"), "{error}");
+    assert!(error.ends_with("2026-11-03T06-46-57Z-0a1b2c3d43 and 2 more"), "{error}");
+}
+
+#[test]
 fn names_sort_by_time() {
     let (one, other) = (recording_name(), recording_name());
     assert!(one <= other && one.len() == "2026-11-16T06-46-57Z-0a1b2c3d4e".len(), "{one} {other}");

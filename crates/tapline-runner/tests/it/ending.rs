@@ -5,7 +5,7 @@ use std::time::Duration;
 use tapline_runner::{Agent, Running, Update};
 use tapline_session::{Category, Outcome, Report};
 
-use crate::fake::{Folder, HANG, fake, id_of, left_of};
+use crate::fake::{Folder, HANG, fake, gone, id_of, left_of, unique};
 
 /// Runs it to its end, and sees that it ends and that nothing is left.
 async fn ended(agent: Agent) -> Report {
@@ -67,7 +67,7 @@ async fn one_that_never_stops_talking_is_timed_out() {
     let mut run = agent.start().await.unwrap();
     run.next().await.unwrap();
     drop(run);
-    assert!(crate::fake::gone(&id));
+    assert!(gone(&id));
 }
 
 #[tokio::test]
@@ -231,7 +231,7 @@ async fn a_reader_that_does_not_read_stops_no_clock() {
     let agent = fake("lines").env("LINES_WANTED", "200000").timeout(Duration::from_millis(500));
     let id = id_of(&agent);
     let run = agent.start().await.unwrap();
-    let stopped = tokio::task::spawn_blocking(move || crate::fake::gone(&id));
+    let stopped = tokio::task::spawn_blocking(move || gone(&id));
     assert!(stopped.await.unwrap(), "stopped, though nobody took its lines");
     let report = finished(run).await;
     assert_eq!(verdict(&report), (Outcome::Failure, Some(Category::Timeout)));
@@ -272,5 +272,20 @@ async fn the_recording_has_everything_and_reads_the_same() {
         if mode == "flood" {
             assert_eq!(std::fs::metadata(path.join("stderr")).unwrap().len(), 10_000_000);
         }
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_is_only_asked_something_leaves_nothing_behind() {
+    for (script, within, expected) in [
+        ("sleep 313 & echo said; wait", Duration::from_millis(300), None),
+        ("trap '' TERM; sleep 313 >/dev/null & echo said", HANG, Some(b"said\n".to_vec())),
+    ] {
+        let id = unique();
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", script]).env("FAKE_ID", &id);
+        let printed = tapline_runner::Process::output(command, within).await;
+        assert_eq!(printed.ok(), expected, "{script}");
+        assert!(gone(&id), "{script}: {:?}", left_of(&id));
     }
 }

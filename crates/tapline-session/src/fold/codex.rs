@@ -12,7 +12,7 @@ use tapline_protocol::codex::{
     CodexUsage, Event, ITEM_KINDS, Item as WireItem, ItemEvent, StreamError, ThreadStarted, Todo, TurnCompleted, TurnFailed,
 };
 use tapline_protocol::totals::{RawUsage, Usage};
-use tapline_protocol::{Agent, Number, Read, Tokens};
+use tapline_protocol::{Agent, Json, Number, Read, Tokens};
 
 pub(crate) use part::Collected;
 pub use part::{CodexPart, ItemEntry, TurnCounts};
@@ -59,6 +59,9 @@ pub(super) struct State {
     /// Open calls by item id, with the fields merged so far.
     open: HashMap<String, WireItem>,
 }
+
+/// More calls than this are never under way at once.
+const OPEN: usize = 1 << 10;
 
 /// How many errors of one turn are reported.
 const ERRORS: usize = 1_000;
@@ -159,15 +162,19 @@ impl Fold {
             ..Usage::default()
         };
         let used = RawUsage { counts, others: Vec::new() };
-        let turn = Turn { usage: used, thread_usage: out.record.field("usage").into(), ..self.turn("completed") };
-        self.end_turn(Turn { repeats_text: true.into(), ..turn }, out);
+        let turn = Turn {
+            usage: used,
+            thread_usage: out.record.field("usage").filter(|usage| *usage != Json::null()),
+            ..self.turn("completed")
+        };
+        self.end_turn(Turn { repeats_text: true, ..turn }, out);
     }
 
     pub(super) fn turn_failed(&mut self, event: &TurnFailed, out: &mut Steps<'_>) {
         // A fatal error is written twice: on its own, then as the turn's.
         let told = !std::mem::take(&mut self.sides.codex.errors).is_empty();
         self.fail(event.error.as_ref().and_then(words_of));
-        self.end_turn(Turn { error: event.error.clone(), repeats_text: told.into(), ..self.turn("failed") }, out);
+        self.end_turn(Turn { error: event.error.clone(), repeats_text: told, ..self.turn("failed") }, out);
     }
 
     fn fail(&mut self, message: Option<String>) -> String {
@@ -189,7 +196,7 @@ impl Fold {
             is_error: subtype == "failed",
             result: answer.filter(|_| !failed).cloned(),
             failed,
-            message: self.sides.codex.failure.clone().into(),
+            message: self.sides.codex.failure.clone(),
             ..Turn::default()
         }
     }
@@ -203,13 +210,13 @@ impl Fold {
                 name: Some((*what).to_owned()),
                 title: None,
                 message: Some(why.clone()),
-                answer_follows: false.into(),
+                answer_follows: false,
             }));
         }
         self.turns.failure = self.sides.codex.failure();
         self.turns.count += 1;
         self.turns.failed += usize::from(turn.failed);
-        self.push_turn(Turn { category: self.turns.failure.as_ref().map(|(category, _)| *category).into(), ..turn }, out);
+        self.push_turn(Turn { category: self.turns.failure.as_ref().map(|(category, _)| *category), ..turn }, out);
     }
 
     pub(super) fn stream_error(&mut self, event: &StreamError, out: &mut Steps<'_>) {
@@ -234,7 +241,7 @@ impl Fold {
     pub(super) fn item(&mut self, phase: Phase, event: &ItemEvent, out: &mut Steps<'_>) {
         let Some(item) = &event.item else { return };
         let kind = item.kind().unwrap_or_default();
-        out.push(What::Item(Item { phase, thread: self.sides.codex.threads.into(), item: item.fields.clone() }));
+        out.push(What::Item(Item { phase, thread: self.sides.codex.threads, item: item.fields.clone() }));
         let completed = phase == Phase::Completed;
         match kind.as_str() {
             "agent_message" if completed => {
@@ -294,6 +301,9 @@ impl Fold {
         let id = item.text("id");
         let merged = match &id {
             Some(id) => {
+                if self.sides.codex.open.len() >= OPEN && !self.sides.codex.open.contains_key(id) {
+                    self.sides.codex.open.clear();
+                }
                 let known = self.sides.codex.open.entry(id.clone()).or_default();
                 merge(&mut known.fields, &item.fields);
                 known.clone()
@@ -362,4 +372,19 @@ fn reconnecting(message: &str) -> Option<(u64, u64)> {
         all.then(|| digits.parse().unwrap_or(u64::MAX))
     };
     Some((number(attempt)?, number(&rest[..digits])?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_that_never_complete_take_bounded_memory() {
+        let (mut fold, mut decoder) = (Fold::default(), tapline_protocol::Decoder::default());
+        for number in 0..OPEN * 3 {
+            let line = format!("{{\"type\":\"item.started\",\"item\":{{\"id\":\"{number}\",\"type\":\"web_search\"}}}}\n");
+            decoder.push_each(line.as_bytes(), |record| drop(fold.apply(&record)));
+            assert!(fold.sides.codex.open.len() <= OPEN);
+        }
+    }
 }

@@ -48,7 +48,7 @@ impl Fold {
         let about = title.as_ref().map(|title| format!(": {title}")).unwrap_or_default();
         self.warnings.add("permission-denied", Some(out.record.line), format!("{tool} was not permitted{about}"));
         let answer_follows = self.calls.is_pending(id.as_ref());
-        out.push(What::Denied(Denied { id, name, title, message, answer_follows: answer_follows.into() }));
+        out.push(What::Denied(Denied { id, name, title, message, answer_follows }));
     }
 
     /// Reports the end of a turn, with the totals of all turns.
@@ -57,7 +57,7 @@ impl Fold {
         let turns = &mut self.turns;
         turn.elapsed_ms = turns.elapsed.end(out.record.arrived);
         let count = if turns.all_num_turns > 0 { turns.all_num_turns } else { turns.count as u64 };
-        *turn.so_far = SoFar {
+        turn.so_far = SoFar {
             turns: count,
             duration_ms: turns.duration_ms,
             // A list of models in every turn would take unbounded memory.

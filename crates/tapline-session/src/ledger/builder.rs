@@ -30,6 +30,9 @@ pub(crate) struct ResultUsage {
 /// A model name that does not stand for a model.
 const SYNTHETIC: &str = "<synthetic>";
 
+/// So many processes of one stream are told apart.
+const PROCESSES: usize = 1 << 14;
+
 /// The name if the agent names no model.
 const UNNAMED: &str = "unknown";
 
@@ -40,6 +43,8 @@ pub(crate) struct LedgerBuilder {
     /// The processes by session or thread. Totals are cumulative in each.
     processes: BTreeMap<Option<String>, Process>,
     session: Option<String>,
+    /// Processes are no longer told apart from their like that come later.
+    forgot: bool,
     /// The totals of all processes, including those that have ended.
     totals: Totals,
     results: bool,
@@ -211,6 +216,7 @@ impl LedgerBuilder {
             process.set_models(models, used.searches_of_models);
         }
         self.totals.add(process);
+        self.forget(None);
         total.map(|total| exact_dollars(total - before))
     }
 
@@ -290,7 +296,20 @@ impl LedgerBuilder {
         process.whole = true;
         let before = std::mem::replace(&mut process.tokens, now);
         self.totals.add(process);
+        self.forget(thread);
         now.without(before)
+    }
+
+    /// Counts a process as ended if there are too many: any but the one under way.
+    fn forget(&mut self, thread: Option<&str>) {
+        let is_past = |key: &&Option<String>| **key != self.session && key.as_deref() != thread;
+        if self.processes.len() > PROCESSES
+            && let Some(key) = self.processes.keys().find(is_past).cloned()
+            && let Some(ended) = self.processes.remove(&key)
+        {
+            self.past += &ended.ledger();
+            self.forgot = true;
+        }
     }
 
     /// Returns the ledger so far without the list of models, in constant time.
@@ -333,7 +352,28 @@ impl LedgerBuilder {
     /// sub-agents.
     fn told_by_results(&self, mut ledger: Ledger) -> Ledger {
         ledger.basis = Basis::Results;
-        ledger.exact &= self.counted && !self.since_result && !self.sub_agents;
+        ledger.exact &= self.counted && !self.since_result && !self.sub_agents && !self.forgot;
         ledger
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ever_new_sessions_take_bounded_memory_and_all_are_counted() {
+        let mut builder = LedgerBuilder::default();
+        let sessions = PROCESSES + 1_000;
+        for session in 0..sessions {
+            let turn = Some((TokenCounts { input: 2, ..TokenCounts::default() }, 0));
+            let used = ResultUsage { total_usd: Some(0.5), turn, models: None, searches_of_models: 0, is_resumed: false };
+            builder.result(used, Some(&session.to_string()), false);
+        }
+        assert!(builder.processes.len() <= PROCESSES, "{}", builder.processes.len());
+        for ledger in [builder.ledger(), builder.totals()] {
+            assert_eq!((ledger.tokens.input, ledger.exact), (2 * sessions as u64, false));
+            assert_eq!(ledger.cost_usd.map(|cost| cost * 2.0), Some(sessions as f64));
+        }
     }
 }

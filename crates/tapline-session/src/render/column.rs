@@ -53,6 +53,10 @@ impl Column {
         if let Times::Since(start) = self.times {
             self.begun = true;
             self.next = short_duration(arrived.millis_since(start).unwrap_or(0));
+            // From ten hours on without the seconds.
+            if let Some(minutes) = self.next.find('m').filter(|_| self.next.len() > DIGITS) {
+                self.next.truncate(minutes + 1);
+            }
         }
     }
 

@@ -127,10 +127,14 @@ impl Html {
                 }
             }
             Shown::Turn(turn) => {
-                if let Some(message) = turn.message.as_ref().filter(|_| !*turn.repeats_text) {
+                if let Some(message) = turn.message.as_ref().filter(|_| !turn.repeats_text) {
                     self.markup(step, format!("<div class=error>{}</div>\n", escaped(message)));
                 } else if let Some(text) = turn.news() {
                     self.markup(step, format!("<div class=text>{}</div>\n", escaped(text)));
+                }
+                if turn.elapsed_ms.is_some() {
+                    let line = format!("<span class=mark>◦</span> turn ended{}", took(turn.elapsed_ms));
+                    self.markup(step, format!("<div class=\"line aside\">{line}</div>\n"));
                 }
             }
             Shown::Remark(remark) => {

@@ -48,7 +48,7 @@ impl Lines {
                 marked(colour, mark, &told(answer))
             }
             Shown::Turn(turn) => {
-                let message = turn.message.as_ref().filter(|_| !*turn.repeats_text);
+                let message = turn.message.as_ref().filter(|_| !turn.repeats_text);
                 let said = message.map(|text| format!("{red}✗{reset} {}\n", one_line(text)));
                 let news = turn.news().map(|text| one_line(text) + "\n");
                 let before = said.or(news).unwrap_or_default();

@@ -82,7 +82,7 @@ impl Markdown {
     }
 
     fn turn(&mut self, turn: &Turn) -> String {
-        if let Some(message) = turn.message.as_ref().filter(|_| !*turn.repeats_text) {
+        if let Some(message) = turn.message.as_ref().filter(|_| !turn.repeats_text) {
             return self.block(0, &format!("**Error:** {}", inline(message)));
         }
         turn.news().map(|text| self.block(0, &prose(text))).unwrap_or_default()

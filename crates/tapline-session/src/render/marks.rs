@@ -95,7 +95,7 @@ fn remark_on(what: &What, line: u64) -> Option<Remark> {
         What::RateLimit(limit) => rate_limit(limit),
         What::Task(task) => task_text(task),
         What::Hook(hook) => hook_text(hook),
-        What::Denied(denied) if *denied.answer_follows => None,
+        What::Denied(denied) if denied.answer_follows => None,
         What::Denied(denied) => remark(Mood::Bad, "✗", denied_text(denied)),
         What::Question(question) => remark(Mood::Warn, "?", question_text(question)),
         What::Error { text } => remark(Mood::Bad, "✗", api_error(text)),

@@ -24,7 +24,7 @@ pub(super) fn turn_line(turn: &Turn, style: Style) -> String {
     };
     let category = turn.category.filter(|_| word == "failure").map(|category| format!(" ({})", category.word()));
     let judged = format!("{}{word}{}{} ·", style.bold, style.reset, category.unwrap_or_default());
-    let SoFar { turns, duration_ms, ledger, denials, .. } = &*turn.so_far;
+    let SoFar { turns, duration_ms, ledger, denials, .. } = &turn.so_far;
     format!("{colour}{mark}{} {judged} {}\n", style.reset, figures(*denials, *turns, *duration_ms, ledger))
 }
 

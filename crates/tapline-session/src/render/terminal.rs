@@ -305,7 +305,7 @@ impl Terminal {
         }
         // The agent's own diagnostics about an aborted turn help nobody.
         let noise = |message: &String| turn.is_aborted() && message.starts_with("[ede_diagnostic]");
-        if let Some(message) = turn.message.as_ref().filter(|message| !*turn.repeats_text && !noise(message)) {
+        if let Some(message) = turn.message.as_ref().filter(|message| !turn.repeats_text && !noise(message)) {
             let red = self.style().red;
             out += self.gap();
             out += &self.marked(0, red, "✗", message);
@@ -315,7 +315,10 @@ impl Terminal {
         }
         let line = super::summary::turn_line(turn, self.style());
         out += self.gap();
-        out += &line;
+        match self.column.took(turn.elapsed_ms) {
+            Some(took) => out += &format!("{} · took {took}\n", line.trim_end()),
+            None => out += &line,
+        }
         self.dirty = true;
         self.told = Some(line);
         out

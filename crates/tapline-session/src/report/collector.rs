@@ -7,7 +7,7 @@ use tapline_protocol::Json;
 use super::{CallEntry, OrphanEntry, PartialTexts, Report, ResultEntry, Run, Session, TaskEntry, Tools};
 use crate::fold::{Extensions, Summary};
 use crate::format::StreamFormat;
-use crate::step::{Answer, Call, CallStatus, DeltaKind, Hook, Partial, Retry, Said, Step, Task, Turn, What};
+use crate::step::{Answer, Call, CallStatus, DeltaKind, Hook, Partial, Retry, Said, SoFar, Step, Task, Turn, What};
 use crate::verdict::Ending;
 
 /// Collects steps for a report.
@@ -134,7 +134,7 @@ impl Collector {
             }
             What::Turn(turn) => {
                 if self.wants("turns") {
-                    self.turns.push((**turn).clone());
+                    self.turns.push(for_report(turn));
                 }
             }
             What::Retry(retry) => self.retries.push(retry.clone()),
@@ -303,4 +303,10 @@ fn task_entry(task: Task) -> TaskEntry {
         kind: task.kind,
         duration_ms: task.duration_ms,
     }
+}
+
+/// A turn without what a report says elsewhere.
+fn for_report(turn: &Turn) -> Turn {
+    let (message, category, thread_usage) = (None, None, None);
+    Turn { message, repeats_text: false, category, so_far: SoFar::default(), thread_usage, ..turn.clone() }
 }

@@ -89,3 +89,8 @@ fn what(step: String, json: &Json) -> Result<What, serde_json::Error> {
         _ => What::Quiet { kind: step, detail: None },
     })
 }
+
+/// Whether there is nothing to write.
+pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}

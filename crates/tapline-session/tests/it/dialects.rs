@@ -105,7 +105,8 @@ fn a_stream_of_nobodys_is_never_a_success() {
     }
 }
 
-/// Streams of eight other programs, each with a plain answer and with a key that was refused.
+/// Streams of eight other programs, each with a plain answer and with a key that was refused; then short ones that failed, in the shapes
+/// that unknown agents may share with known ones.
 #[test]
 fn of_other_programs_none_that_failed_is_called_a_success() {
     let cases = std::fs::read_to_string(folder().join("cases/others.jsonl")).unwrap();
@@ -132,7 +133,7 @@ fn of_other_programs_none_that_failed_is_called_a_success() {
         }
     }
     read_as_claude.dedup();
-    assert_eq!((failed, read_as_claude), (16, vec!["grok-1.0.41".to_owned(), "qwen-code-0.24.4".to_owned()]));
+    assert_eq!((failed, read_as_claude), (40, vec!["grok-1.0.41".to_owned(), "qwen-code-0.24.4".to_owned()]));
 }
 
 #[test]
@@ -142,4 +143,46 @@ fn a_turn_that_failed_while_the_agent_was_not_known_is_told_when_it_is() {
     assert_eq!(outcome(&read(&[error, THREAD])), (Some(Agent::Codex), Outcome::Failure, Some(Category::Network)));
     let claude = read(&[error, INIT, TEXT, RESULT]);
     assert_eq!(outcome(&claude), (Some(Agent::Claude), Outcome::Success, None), "what one agent failed of is not another's");
+}
+
+#[test]
+fn a_document_of_nobodys_is_never_a_success() {
+    let error = r#"{"error":{"message":"boom"}}"#;
+    let read = |text: &str, agent| tell(text.as_bytes(), 4096, InputFormat::Document, agent, &Ending::default());
+    assert_eq!(outcome(&read(error, None)), (None, Outcome::Incomplete, Some(Category::NoResult)));
+    assert_eq!(outcome(&read(error, Some(Agent::Claude))).1, Outcome::Incomplete, "whatever agent it is said to be");
+    let envelope = r#"{"messages":[{"type":"user","content":"hi"}],"error":{"message":"boom","type":"api"}}"#;
+    let told = read(envelope, None);
+    assert_eq!(outcome(&told), (Some(Agent::Claude), Outcome::Failure, Some(Category::Api)));
+    assert_eq!(told.summary.verdict.error.as_deref(), Some("boom"));
+    let answered = r#"{"session_id":"s","result":"hi"}"#;
+    assert_eq!(outcome(&read(answered, None)), (Some(Agent::Claude), Outcome::Success, None));
+}
+
+#[test]
+fn a_result_that_shares_a_key_with_claudes_counts_only_where_nobody_else_spoke() {
+    let lenient = r#"{"type":"result","subtype":"success","result":"hello"}"#;
+    assert_eq!(outcome(&read(&[lenient])), (Some(Agent::Claude), Outcome::Success, None));
+    assert_eq!(outcome(&read(&[TEXT, lenient])), (Some(Agent::Claude), Outcome::Success, None));
+    for lines in [[NEW, lenient], [lenient, NEW]] {
+        assert_eq!(outcome(&read(&lines)), (None, Outcome::Incomplete, Some(Category::NoResult)), "{lines:?}");
+    }
+    let denied = r#"{"type":"result","is_error":false,"result":"hello","error":"of a tool"}"#;
+    assert_eq!(outcome(&read(&[denied])), (Some(Agent::Claude), Outcome::Success, None), "it says that it has not failed");
+}
+
+#[test]
+fn lines_that_may_be_of_two_agents_are_read_as_one_agents() {
+    let error = r#"{"type":"error","message":"boom"}"#;
+    let init = r#"{"type":"system","subtype":"init","session_id":"s"}"#;
+    // Many agents write such an `error`; such an `init` says more.
+    assert_eq!(outcome(&read(&[error, init])), (Some(Agent::Claude), Outcome::Incomplete, Some(Category::NoResult)));
+    let told = read(&[init, error]);
+    assert_eq!(told.summary.agent, Some(Agent::Claude));
+    assert_eq!(told.records[1].event.agent(), Some(Agent::Claude), "{:?}", told.records[1].event);
+    // As likely one's as the other's: nobody's.
+    let completed = r#"{"type":"turn.completed"}"#;
+    for lines in [[init, completed], [completed, init]] {
+        assert_eq!(outcome(&read(&lines)), (None, Outcome::Incomplete, Some(Category::NoResult)), "{lines:?}");
+    }
 }

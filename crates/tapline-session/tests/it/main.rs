@@ -32,6 +32,8 @@ mod properties;
 #[cfg(test)]
 mod rules;
 #[cfg(test)]
+mod signals;
+#[cfg(test)]
 mod snapshots;
 #[cfg(test)]
 mod times;

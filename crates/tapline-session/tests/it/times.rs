@@ -201,13 +201,22 @@ fn a_view_shows_times_and_durations_when_asked() {
 
           done
 
-          ✓ success · 3 turns · 700 ms
+          ✓ success · 3 turns · 700 ms · took 1m20.1s
 ";
     assert_eq!(shown, expected);
     // Without being asked it shows none, and from the first step on if nobody knows when the run started.
     assert_eq!(show(&told, RenderAs::Terminal(PLAIN)), show(&claude_without_times(), RenderAs::Terminal(PLAIN)));
     let since_first = show(&told, RenderAs::Terminal(TerminalOptions { times: Times::SinceFirst, ..PLAIN }));
     assert!(since_first.starts_with("    0.0s  ● session"), "{since_first}");
+}
+
+#[test]
+fn after_ten_hours_the_column_of_times_is_as_wide_as_before() {
+    const HOUR: u64 = 3_600_000;
+    let late: Vec<_> = RUN.iter().map(|(at, line)| (at + 47 * HOUR, *line)).collect();
+    let times = TerminalOptions { times: Times::Since(START), ..PLAIN };
+    let shown = show(&claude(&late), RenderAs::Terminal(times));
+    assert!(shown.starts_with("  47h00m  ● session started"), "{shown}");
 }
 
 fn claude_without_times() -> ReadStream {
@@ -265,7 +274,7 @@ fn a_stream_without_times_looks_the_same_with_them() {
 }
 
 #[test]
-fn pages_have_the_durations_of_calls() {
+fn pages_have_the_durations_of_calls_and_turns() {
     let told = claude(RUN);
     let markdown = show(&told, RenderAs::Markdown);
     assert!(markdown.contains("- ✗ ran: `cargo test` · 12.4s\n"), "{markdown}");
@@ -273,6 +282,7 @@ fn pages_have_the_durations_of_calls() {
     let html = show(&told, RenderAs::Html);
     assert!(html.contains("<code>cargo test</code> <small class=quiet>12.4s</small></summary>"), "{html}");
     assert!(html.contains("task completed: look <small class=quiet>1m06.5s</small></div>"), "{html}");
+    assert!(html.contains("turn ended <small class=quiet>1m20.1s</small></div>"), "{html}");
     let without = claude_without_times();
     for page in [show(&without, RenderAs::Markdown), show(&without, RenderAs::Html)] {
         assert!(!page.contains("<small") && !page.contains("12.4s"), "{page}");

@@ -4,17 +4,20 @@
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use proptest::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tapline_protocol::InputFormat;
+use tapline_session::render::{Format, Status, TerminalOptions, Times};
 use tapline_session::{
-    Advice, Basis, Category, Ending, ExitClass, Ledger, ModelTotals, Outcome, Report, Step, TokenCounts, Verdict, Warning, What,
+    Advice, Basis, Category, Collector, Ending, ExitClass, Ledger, ModelTotals, Outcome, Report, Run, Step, TokenCounts,
+    Verdict, Warning, What,
 };
 
-use crate::fixtures::{ReadStream, folder, tell, tell_plainly};
+use crate::fixtures::{PLAIN, ReadStream, folder, show, tell, tell_plainly};
 
 /// Writes a value, reads it back, and writes it again.
 fn round_trip<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T) {
@@ -30,6 +33,28 @@ pub(crate) fn reads_back(told: &ReadStream) {
     round_trip(&told.report.verdict);
     round_trip(&told.report.ledger);
     told.steps.iter().flatten().for_each(round_trip);
+}
+
+/// Steps that were read back are shown and collected as those that were written.
+fn looks_the_same(told: &ReadStream, ending: &Ending) {
+    let again = |step: &Step| serde_json::from_str(&serde_json::to_string(step).unwrap()).unwrap();
+    let steps: Vec<Vec<Step>> = told.steps.iter().map(|steps| steps.iter().map(again).collect()).collect();
+    let (mut collector, mut status, mut status_again) = (Collector::default(), Status::default(), Status::default());
+    for (step, again) in told.steps.iter().flatten().zip(steps.iter().flatten()) {
+        collector.accept(again);
+        status.accept(step, Duration::ZERO);
+        status_again.accept(again, Duration::ZERO);
+        assert_eq!(status.line(Duration::ZERO), status_again.line(Duration::ZERO));
+    }
+    let report = collector.report(told.summary.clone(), told.report.format, Run::default(), ending);
+    assert_eq!(report, told.report);
+    let read = ReadStream { records: Vec::new(), steps, summary: told.summary.clone(), report };
+    let times = TerminalOptions { times: Times::SinceFirst, thinking: true, ..PLAIN };
+    for format in
+        [Format::Terminal(times), Format::Lines(times), Format::Markdown, Format::Html, Format::Transcript, Format::Steps]
+    {
+        assert_eq!(show(&read, format), show(told, format));
+    }
 }
 
 fn streams() -> Vec<(PathBuf, Vec<u8>)> {
@@ -57,6 +82,7 @@ fn reports_and_steps_of_every_fixture_read_back_as_they_were_written() {
         for ending in [&Ending::default(), &failed, &killed] {
             let told = tell(&bytes, 1 << 16, InputFormat::Auto, None, ending);
             reads_back(&told);
+            looks_the_same(&told, ending);
             let written: Report = serde_json::from_str(&told.report.to_json()).unwrap();
             assert_eq!(written.to_json(), told.report.to_json(), "{}", path.display());
             for step in told.steps.iter().flatten() {
@@ -254,6 +280,22 @@ prop_compose! {
     }
 }
 
+/// As a stream makes it: whole cents, so that the order of adding does not matter, and nothing exact where nothing is counted.
+fn plausible(mut ledger: Ledger) -> Ledger {
+    let cents = |cost: f64| (cost.abs() % 1_000.0 * 100.0).round() / 100.0;
+    ledger.cost_usd = ledger.cost_usd.map(cents);
+    for totals in ledger.by_model.values_mut() {
+        totals.cost_usd = totals.cost_usd.map(cents);
+    }
+    if ledger.unreported {
+        ledger.basis = Basis::None;
+    } else if ledger.basis == Basis::None {
+        ledger.basis = Basis::Results;
+    }
+    ledger.exact &= !ledger.unreported;
+    ledger
+}
+
 prop_compose! {
     fn verdict()(
         outcome in proptest::sample::select(vec!["success", "failure", "interrupted", "incomplete"]),
@@ -285,9 +327,23 @@ proptest! {
 
     #[test]
     fn any_sum_of_ledgers_reads_back(mut one in ledger(), other in ledger()) {
-        one.unreported = false;
         one += &other;
         round_trip(&one);
+    }
+
+    #[test]
+    fn ledgers_add_up_in_any_grouping_and_nothing_adds_nothing(ledgers in [ledger(), ledger(), ledger()]) {
+        let [a, b, c] = ledgers.map(plausible);
+        let sum = |one: &Ledger, other: &Ledger| {
+            let mut sum = one.clone();
+            sum += other;
+            sum
+        };
+        prop_assert_eq!(sum(&sum(&a, &b), &c), sum(&a, &sum(&b, &c)));
+        prop_assert_eq!(&sum(&a, &Ledger::default()), &a);
+        prop_assert_eq!(&sum(&Ledger::default(), &a), &a);
+        prop_assert_eq!(sum(&a, &b).unreported, a.unreported && b.unreported);
+        prop_assert!(a.exact && b.exact || !sum(&a, &b).exact);
     }
 
     #[test]

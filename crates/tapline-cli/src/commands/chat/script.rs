@@ -158,10 +158,17 @@ impl Script<'_> {
         let mut said = None;
         while let Some(update) = self.talk.next().await {
             said = self.update(&update).or(said);
-            if let Update::Over(over) = update
-                && over.messages.contains(&name)
-            {
-                return Ok(self.over(over.turn.as_deref(), said));
+            match update {
+                Update::Over(over) if over.messages.contains(&name) => return Ok(self.over(over.turn.as_deref(), said)),
+                Update::Over(_)
+                | Update::Record(_)
+                | Update::Sent(_)
+                | Update::Stderr(_)
+                | Update::Lost(_)
+                | Update::Stopping(_)
+                | Update::Left(_)
+                | Update::Settled(_)
+                | Update::Trouble(_) => {}
             }
             self.out.ready().await;
         }

@@ -222,11 +222,9 @@ impl Runs {
     async fn next(&mut self) -> Update {
         if let State::Running(running) = &mut self.state {
             if let Some(update) = running.next_update().await {
-                if let Update::Record(seen) = &update {
-                    let mut turns =
-                        seen.steps.iter().filter_map(|step| if let What::Turn(turn) = &step.what { Some(turn) } else { None });
-                    self.turn.1 = turns.next_back().cloned().or(self.turn.1.take());
-                }
+                let mut turns =
+                    update.steps().iter().filter_map(|step| if let What::Turn(turn) = &step.what { Some(turn) } else { None });
+                self.turn.1 = turns.next_back().cloned().or(self.turn.1.take());
                 return update;
             }
             if let State::Running(running) = std::mem::replace(&mut self.state, State::Idle) {
@@ -241,7 +239,7 @@ impl Runs {
         // A run may end silently. Its turn has then ended, too, and failed.
         let unsaid = || {
             let mut turn = Turn::default();
-            (turn.failed, *turn.message) = (true, report.verdict.error.clone());
+            (turn.failed, turn.message) = (true, report.verdict.error.clone());
             Box::new(turn)
         };
         let turn = self.turn.1.take().filter(|turn| turn.failed || report.verdict.outcome == Outcome::Success);

@@ -12,33 +12,46 @@ use crate::tapline::root;
 /// The module of a file: `["redact", "scan"]`; the crate's root is empty.
 type Module = Vec<String>;
 
+/// The names that a file imports, and the path of each.
+type Imports = BTreeMap<String, Vec<String>>;
+
 /// What a file uses of its crate.
 struct Uses<'m> {
     at: &'m Module,
-    modules: &'m BTreeSet<Module>,
+    modules: &'m BTreeMap<Module, Imports>,
     found: BTreeSet<Module>,
 }
 
 impl Uses<'_> {
-    /// The module that a path leads to, if it leads into this crate.
     fn see(&mut self, path: &[String]) {
+        self.follow(self.at.clone(), path, 0);
+    }
+
+    /// The module that a path in this one leads to, if it leads into this crate. A name that another module only passes on leads
+    /// to where that has it from.
+    fn follow(&mut self, from: Module, path: &[String], passed_on: usize) {
         let (mut at, mut rest) = match path.first().map(String::as_str) {
             Some("crate") => (Module::new(), &path[1..]),
-            Some("self") => (self.at.clone(), &path[1..]),
+            Some("self") => (from, &path[1..]),
             // `super`, or a name of this file's folder.
-            Some(_) => (self.at.clone(), path),
+            Some(_) => (from, path),
             None => return,
         };
         while rest.first().is_some_and(|segment| segment == "super") {
             at.pop();
             rest = &rest[1..];
         }
-        for segment in rest {
+        while let Some(segment) = rest.first() {
             let below: Module = at.iter().chain([segment]).cloned().collect();
-            if !self.modules.contains(&below) {
+            if !self.modules.contains_key(&below) {
                 break;
             }
-            at = below;
+            (at, rest) = (below, &rest[1..]);
+        }
+        // Its own imports are seen where they stand.
+        let source = rest.first().filter(|_| at != *self.at).and_then(|name| self.modules[&at].get(name));
+        if let Some(source) = source.filter(|_| passed_on < 8) {
+            self.follow(at.clone(), source, passed_on + 1);
         }
         self.found.insert(at);
     }
@@ -69,6 +82,16 @@ impl<'ast> Visit<'ast> for Uses<'_> {
         self.see_tree(&[], &item.tree);
     }
 
+    fn visit_macro(&mut self, item: &'ast syn::Macro) {
+        let text = item.tokens.to_string().replace(" :: ", "::").replace(":: ", "::").replace(" ::", "::");
+        for word in text.split(|c: char| !c.is_alphanumeric() && c != '_' && c != ':') {
+            let names: Vec<String> = word.split("::").filter(|name| !name.is_empty()).map(ToOwned::to_owned).collect();
+            if names.len() > 1 && ["crate", "self", "super"].contains(&names[0].as_str()) {
+                self.see(&names);
+            }
+        }
+    }
+
     fn visit_path(&mut self, path: &'ast syn::Path) {
         // A single name was imported, which is seen there.
         if path.segments.len() > 1 {
@@ -79,8 +102,35 @@ impl<'ast> Visit<'ast> for Uses<'_> {
     }
 }
 
+/// The names that a file imports.
+fn imports(text: &str) -> Imports {
+    fn add(before: &[String], tree: &UseTree, imports: &mut Imports) {
+        let with = |name: &syn::Ident| before.iter().cloned().chain([name.to_string()]).collect::<Vec<_>>();
+        match tree {
+            UseTree::Path(path) => add(&with(&path.ident), &path.tree, imports),
+            UseTree::Name(name) => drop(imports.insert(name.ident.to_string(), with(&name.ident))),
+            UseTree::Rename(name) => drop(imports.insert(name.rename.to_string(), with(&name.ident))),
+            UseTree::Glob(_) => {}
+            UseTree::Group(group) => group.items.iter().for_each(|tree| add(before, tree, imports)),
+        }
+    }
+    let file: File = syn::parse_file(text).unwrap_or_else(|error| panic!("{error}"));
+    let mut imports = Imports::new();
+    for item in &file.items {
+        if let syn::Item::Use(item) = item {
+            add(&[], &item.tree, &mut imports);
+        }
+    }
+    imports
+}
+
+/// Every module of a crate, with what it imports.
+fn modules_of(files: &BTreeMap<Module, String>) -> BTreeMap<Module, Imports> {
+    files.iter().map(|(at, text)| (at.clone(), imports(text))).collect()
+}
+
 /// The modules that a file uses.
-fn uses(at: &Module, text: &str, modules: &BTreeSet<Module>) -> BTreeSet<Module> {
+fn uses(at: &Module, text: &str, modules: &BTreeMap<Module, Imports>) -> BTreeSet<Module> {
     let file: File = syn::parse_file(text).unwrap_or_else(|error| panic!("{at:?}: {error}"));
     let mut uses = Uses { at, modules, found: BTreeSet::new() };
     uses.visit_file(&file);
@@ -89,7 +139,7 @@ fn uses(at: &Module, text: &str, modules: &BTreeSet<Module>) -> BTreeSet<Module>
 
 /// The circles among the files of one crate: each as the names of the rooms that tie it.
 fn circles(files: &BTreeMap<Module, String>) -> Vec<String> {
-    let modules: BTreeSet<Module> = files.keys().cloned().collect();
+    let modules = modules_of(files);
     // Of each folder: which of its rooms uses which, and where.
     let mut folders: BTreeMap<Module, BTreeMap<String, BTreeMap<String, String>>> = BTreeMap::new();
     for (at, text) in files {
@@ -167,9 +217,9 @@ fn room(module: &Module) -> Option<&'static str> {
 #[test]
 fn what_happened_what_is_allowed_and_how_it_looks_are_three_rooms() {
     let files = files_of("tapline-session");
-    let modules: BTreeSet<Module> = files.keys().cloned().collect();
+    let modules = modules_of(&files);
     for name in ROOMS.iter().flat_map(|(_, modules)| *modules) {
-        assert!(modules.contains(&vec![(*name).to_owned()]), "{name} is in no file");
+        assert!(modules.contains_key(&vec![(*name).to_owned()]), "{name} is in no file");
     }
     // The front page shows all of them.
     for (at, text) in files.iter().filter(|(at, _)| !at.is_empty()) {
@@ -192,6 +242,14 @@ fn a_circle_is_found_however_it_is_made() {
         &[root, ("a", "use super::{b::{B, C}, c};"), ("b", "fn f() { crate::c::g() }"), ("c", "struct C(super::a::A);")],
         &[root, ("a", "mod x;"), ("a::x", "use crate::b::B;"), ("b", "impl crate::a::x::X for u8 {}")],
         &[("", "mod a;"), ("a", "mod x; mod y;"), ("a::x", "use super::y::Y;"), ("a::y", "fn f(x: super::x::X) {}")],
+        &[("", "mod a; mod b; pub use a::A;"), ("a", "use crate::b::B;"), ("b", "fn f(a: crate::A) {}")],
+        &[
+            ("", "mod a;"),
+            ("a", "mod x; mod y; pub use {x::X, y::Y};"),
+            ("a::x", "use super::{Y, Z};"),
+            ("a::y", "use super::X;"),
+        ],
+        &[root, ("a", "use crate::b::B;"), ("b", "fn f() { vec![crate::a::A] }")],
     ];
     for files in made {
         assert!(!crate_of(files).is_empty(), "{files:?}");
@@ -200,6 +258,7 @@ fn a_circle_is_found_however_it_is_made() {
         &[root, ("a", "use crate::b::B;"), ("b", "/// See [`crate::a::A`].\nconst TEXT: &str = \"crate::a::A\";")],
         &[root, ("a", "use crate::b::B;"), ("b", "#[cfg(test)]\nmod tests { use crate::a::A; }")],
         &[root, ("a", "mod x; use x::X;"), ("a::x", "use super::A;")],
+        &[("", "mod a; mod b; pub use a::A; pub use b::B;"), ("a", "use crate::B;"), ("b", "fn f() {}")],
         &[root, ("a", "use crate::b::B; use crate::c::C;"), ("b", "use crate::c::C;"), ("c", "use std::fmt;")],
     ];
     for files in none {

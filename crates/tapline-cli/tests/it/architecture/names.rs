@@ -10,8 +10,11 @@ use crate::tapline::root;
 /// Where an agent may be named all the same: the file or folder, what stands in the line, and why.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("tapline-protocol/src/agent.rs", " = \"", "the table of agents: their names"),
-    ("tapline-protocol/src/dialects.rs", "", "the table of their dialects"),
-    ("tapline-protocol/src/event.rs", "", "an event is one agent's: a variant each"),
+    ("tapline-protocol/src/dialects.rs", "use crate::{claude, codex};", "the table of their dialects"),
+    ("tapline-protocol/src/dialects.rs", " => of!(", "the table of their dialects"),
+    ("tapline-protocol/src/event.rs", "use crate::{claude, codex};", "an event is one agent's: a variant each"),
+    ("tapline-protocol/src/event.rs", "::Event),", "an event is one agent's: a variant each"),
+    ("tapline-protocol/src/event.rs", "Self::", "an event is one agent's: a variant each"),
     (
         "tapline-protocol/src/lib.rs",
         "pub use crate::claude::",
@@ -19,7 +22,12 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ),
     ("tapline-protocol/src/event/accessors.rs", "", "finds events of the one agent that can be talked with"),
     ("tapline-session/src/agents.rs", "::PROFILE", "the table of their profiles"),
-    ("tapline-session/src/fold/sides.rs", "", "the table of their sides of the fold"),
+    ("tapline-session/src/fold/sides.rs", "use super::{Fold, Steps, claude, codex};", "the table of their sides of the fold"),
+    ("tapline-session/src/fold/sides.rs", "::State,", "the table of their sides of the fold"),
+    ("tapline-session/src/fold/sides.rs", " => ", "the table of their sides of the fold"),
+    ("tapline-session/src/fold/sides.rs", "codex::Co", "the report's `codex` key"),
+    ("tapline-session/src/fold/sides.rs", "wants(\"codex\")", "the report's `codex` key"),
+    ("tapline-session/src/fold/sides.rs", "self.codex.", "the report's `codex` key"),
     ("tapline-session/src/fold.rs", "pub use codex::", "the type of the report's `codex` key"),
     ("tapline-session/src/lib.rs", "CodexPart", "the type of the report's `codex` key"),
     ("tapline-session/src/report.rs", "CodexPart", "the report's `codex` key"),
@@ -29,11 +37,26 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("tapline-session/src/permission/unasked.rs", "\".", "files of many programs that run code, agents among them"),
     ("tapline-runner/src/harness.rs", "::HARNESS", "the table of how they are started"),
     ("tapline-runner/src/harness/codex.rs", "Kind::Claude", "names who can do what Codex cannot"),
-    ("tapline-runner/src/agent.rs", "", "`Agent::claude()`, `Agent::codex()`: what Rust programs write"),
+    ("tapline-runner/src/agent.rs", "    pub fn c", "`Agent::claude()`, `Agent::codex()`: what Rust programs write"),
+    (
+        "tapline-runner/src/agent.rs",
+        "        Self::new(Kind::C",
+        "`Agent::claude()`, `Agent::codex()`: what Rust programs write",
+    ),
     ("tapline-runner/src/ask.rs", "Agent::claude()", "the simplest use names no agent: this one is meant"),
     ("tapline-sim/src/agents.rs", "::GUEST", "the table of the scripted model's guests"),
     ("tapline-cli/src/agents.rs", "::HABITS", "the table of what commands know of them"),
-    ("tapline-cli/src/args/offline.rs", "  ", "help: commands that people copy"),
+    ("tapline-cli/src/args/offline.rs", "  tapline sim ", "help: commands that people copy"),
+    ("tapline-cli/src/args/offline.rs", "  ln -s ", "help: commands that people copy"),
+    ("tapline-cli/src/args/offline.rs", "  CLAUDE=$(tapline shim ", "help: commands that people copy"),
+    ("tapline-cli/src/args.rs", "/// tapline starts `claude -p` and `codex exec`", "help: which agents there are"),
+    ("tapline-cli/src/args.rs", "/// no process behind.", "help: which agents there are"),
+    ("tapline-cli/src/args.rs", "/// live on a pipe or from a file", "help: which agents there are"),
+    ("tapline-cli/src/args.rs", "/// The file that `codex exec", "help: an option for one agent's file"),
+    ("tapline-cli/src/args.rs", "/// One ", "help: formats, by the flags that give them"),
+    ("tapline-cli/src/args/offline.rs", "/// ", "help: which agents there are"),
+    ("tapline-cli/src/args/run.rs", "/// The agent's program [default: $", "help: which agents there are"),
+    ("tapline-cli/src/args/run.rs", "/// The result, as `claude", "help: a format, by the flag that gives it"),
     ("tapline-cli/src/commands/sim.rs", "like `-- claude -p", "an example of a command"),
 ];
 
@@ -52,7 +75,12 @@ fn naming<'t>(path: &Path, text: &'t str) -> Vec<(usize, &'t str)> {
         let mut names = Agent::ALL.iter().map(|agent| agent.name()).filter(|name| !is_of(path, name));
         names.any(|name| code.contains(name) && !is_declared(name))
     };
-    let is_comment = |line: &str| line.trim_start().starts_with("//");
+    // A command's help is written as a comment, and is shipped.
+    let is_help = path.starts_with("tapline-cli/src/args") || path.ends_with("tapline-cli/src/args.rs");
+    let is_comment = |line: &str| {
+        let line = line.trim_start();
+        line.starts_with("//") && !(is_help && line.starts_with("/// "))
+    };
     (1..).zip(code.lines()).filter(|(_, line)| !is_comment(line) && says(line)).collect()
 }
 
@@ -129,6 +157,7 @@ fn a_name_is_found_however_it_is_written() {
     ] {
         assert_eq!(found(path, text), 0, "{text}");
     }
+    assert_eq!(found("tapline-cli/src/args/run.rs", "    /// What claude does"), 1, "help is shipped");
     let shown = "const TEXT: &str = \"claude\";";
     assert_eq!(exception(Path::new("tapline-session/src/report.rs"), shown), None, "an exception is for what it names alone");
 }

@@ -63,7 +63,7 @@ impl Fold {
         }
         let cost_usd = self.ledger.result(usage::of_result(turn), out.record.envelope.session_id.as_deref(), repeated);
         let subtype = turn.subtype.as_deref().unwrap_or_default();
-        let failed = turn.is_error || subtype == "error" || subtype.starts_with("error_");
+        let failed = turn.failed();
         let facts = std::mem::take(&mut self.sides.claude.facts);
         let message = failed.then(|| error_text(turn));
         // The agent ended before it began: there is nothing but this result.
@@ -100,7 +100,7 @@ impl Fold {
         if !repeated {
             turns.all_num_turns = turns.all_num_turns.saturating_add(whole.unwrap_or(0));
             if let Some(ms) = &turn.duration_ms {
-                turns.duration_ms = Some(turns.duration_ms.unwrap_or(0.0) + ms.as_f64());
+                turns.duration_ms = Some((turns.duration_ms.unwrap_or(0.0) + ms.as_f64()).clamp(f64::MIN, f64::MAX));
             }
         }
         let typed = self.typing.get(&None).map(String::as_str);
@@ -114,7 +114,7 @@ impl Fold {
         let ended = Turn {
             index: turns.count,
             subtype: turn.subtype.clone(),
-            is_error: turn.is_error,
+            is_error: turn.is_error == Some(true),
             result: turn.result.clone(),
             errors: turn.errors.clone(),
             stop_reason: turn.stop_reason.clone(),
@@ -134,9 +134,9 @@ impl Fold {
             total_cost_usd: turn.total_cost().cloned(),
             model_usage: turn.model_usage.clone(),
             cost_usd,
-            message: message.into(),
-            repeats_text: repeats_text.into(),
-            category: turns.failure.as_ref().map(|(category, _)| *category).into(),
+            message,
+            repeats_text,
+            category: turns.failure.as_ref().map(|(category, _)| *category),
             ..Turn::default()
         };
         turns.count += 1;

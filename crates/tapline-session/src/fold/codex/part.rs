@@ -104,7 +104,7 @@ impl Collected {
         if news.kind().as_deref() == Some("reasoning") && item.phase == Phase::Completed {
             self.part.reasoning.extend(news.text("text"));
         }
-        let at = news.text("id").map(|id| *self.item_at.entry((*item.thread, id)).or_insert(self.items.len()));
+        let at = news.text("id").map(|id| *self.item_at.entry((item.thread, id)).or_insert(self.items.len()));
         match at.and_then(|at| self.items.get_mut(at)) {
             Some((known, phases)) => {
                 merge(&mut known.fields, &news.fields);

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use crate::environment::Variables;
+use crate::process::Process;
 
 /// How long the program may take to print its help.
 const SAYS_WITHIN: Duration = Duration::from_secs(10);
@@ -22,10 +23,10 @@ pub(crate) async fn names(program: &Path, environment: &Variables, flag: &'stati
     if let Some(named) = known().get(&key) {
         return *named;
     }
-    let mut command = tokio::process::Command::new(program);
-    command.arg("--help").env_clear().envs(environment).stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
-    let Ok(Ok(help)) = tokio::time::timeout(SAYS_WITHIN, command.output()).await else { return false };
-    let named = String::from_utf8_lossy(&help.stdout).contains(flag);
+    let mut command = Command::new(program);
+    command.arg("--help").env_clear().envs(environment);
+    let Ok(help) = Process::output(command, SAYS_WITHIN).await else { return false };
+    let named = String::from_utf8_lossy(&help).contains(flag);
     known().insert(key, named);
     named
 }
