@@ -12,6 +12,7 @@ use tapline_recording::{Redactor, Sync};
 use crate::answers::Answers;
 use crate::guard::GuardProgram;
 use crate::spec::{Environment, Input, Limits, Options, RecordTo};
+use crate::subagent::{SettingSource, SubAgent};
 
 /// An agent to start: its prompt, its options, its limits.
 ///
@@ -119,6 +120,10 @@ impl Agent {
         cwd(PathBuf) => cwd = Some(cwd);
         /// The model to use.
         model(String) => options.model = Some(model);
+        /// A model to use if the first is overloaded; or several, separated by commas.
+        fallback_model(String) => options.fallback_model = Some(fallback_model);
+        /// How much the model thinks: `low`, `medium`, `high`, and what else the agent knows.
+        effort(String) => options.effort = Some(effort);
         /// The session to continue.
         resume(String) => options.resume = Some(resume);
         /// What the agent may do without asking.
@@ -195,6 +200,27 @@ impl Agent {
     #[must_use]
     pub fn mcp_config(mut self, config: impl Into<String>) -> Self {
         self.options.mcp_config.push(config.into());
+        self
+    }
+
+    /// Adds a sub-agent that the agent can give work to.
+    #[must_use]
+    pub fn sub_agent(mut self, name: impl Into<String>, sub_agent: SubAgent) -> Self {
+        self.options.agents.insert(name.into(), sub_agent);
+        self
+    }
+
+    /// Reads only these of the agent's settings files; none, if there are none here.
+    #[must_use]
+    pub fn setting_sources(mut self, sources: impl IntoIterator<Item = SettingSource>) -> Self {
+        self.options.setting_sources = Some(sources.into_iter().collect());
+        self
+    }
+
+    /// Adds a plugin: its folder, or an archive of it.
+    #[must_use]
+    pub fn plugin_dir(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.options.plugin_dir.push(folder.into());
         self
     }
 

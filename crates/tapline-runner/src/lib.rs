@@ -32,6 +32,7 @@ mod message;
 mod refusal;
 mod schema;
 mod spec;
+mod subagent;
 // What it tells:
 mod settled;
 mod turn;
@@ -91,6 +92,7 @@ pub use session::{RunningTurn, Session};
 pub use settled::{Settled, SettledBy};
 pub use spec::{Environment, Input, Limits, Options, RecordTo};
 pub use stopper::Stopper;
+pub use subagent::{SettingSource, SubAgent, UnknownSource};
 pub use tapline_protocol::StopReason;
 pub use tee::{Host, Tee, Teed};
 pub use turn::TurnReport;

@@ -56,6 +56,14 @@ options! {
     MaxBudgetUsd = "max_budget_usd",
     /// A schema for the answer.
     JsonSchema = "json_schema",
+    /// Models to use if the first is overloaded.
+    FallbackModel = "fallback_model",
+    /// Sub-agents.
+    Agents = "agents",
+    /// Which settings files are read.
+    SettingSources = "setting_sources",
+    /// Plugins.
+    PluginDir = "plugin_dir",
     /// MCP servers.
     McpConfig = "mcp_config",
     /// Replaces the system prompt.

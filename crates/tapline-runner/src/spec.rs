@@ -1,5 +1,6 @@
 //! What a run is to be, in plain values: the agent's options, its input, its environment, its limits, where it is recorded.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -8,11 +9,17 @@ use std::time::Duration;
 use tapline_recording::Sync;
 use tokio::io::AsyncRead;
 
+use crate::subagent::{SettingSource, SubAgent};
+
 /// Options of the agent itself. An option that the agent does not have is an error that names it.
 #[derive(Clone, Debug, Default)]
 #[expect(missing_docs, reason = "each is the flag of its name")]
 pub struct Options {
     pub model: Option<String>,
+    /// Models to try, separated by commas, if the first is overloaded.
+    pub fallback_model: Option<String>,
+    /// How much the model thinks: `low`, `medium`, `high`, …
+    pub effort: Option<String>,
     pub resume: Option<String>,
     pub continue_last: bool,
     pub fork: bool,
@@ -24,6 +31,12 @@ pub struct Options {
     /// A JSON schema, as text.
     pub json_schema: Option<String>,
     pub mcp_config: Vec<String>,
+    /// Sub-agents, by name.
+    pub agents: BTreeMap<String, SubAgent>,
+    /// The agent's settings files that are read; `None`: all of them.
+    pub setting_sources: Option<Vec<SettingSource>>,
+    /// Folders or archives with a plugin.
+    pub plugin_dir: Vec<PathBuf>,
     pub add_dir: Vec<PathBuf>,
     pub system_prompt: Option<String>,
     pub append_system_prompt: Option<String>,

@@ -76,7 +76,8 @@ pub use tapline_protocol::{
 pub use tapline_runner::{
     Agent, Answer, Answers, Control, Conversation, Delivery, ElicitationReply, Failure, HookEvent, HookQuestion, Instead,
     Message, Over, Permission, PermissionQuestion, Priority, Refusal, RunOption, Running, RunningTurn, Sent, Session,
-    SessionError, Settled, SettledBy, StartError, Stopper, Tool, ToolResult, ToolServer, TurnReport, Update, ask,
+    SessionError, SettingSource, Settled, SettledBy, StartError, Stopper, SubAgent, Tool, ToolResult, ToolServer, TurnReport,
+    Update, ask,
 };
 pub use tapline_session::{
     Advice, Category, Collector, Ending, Fold, Format, Ledger, Outcome, Report, Run, Step, Summary, TokenCounts, Verdict,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use tapline_protocol::Agent;
+use tapline_runner::{SettingSource, UnknownSource};
 use tapline_session::Category;
 
 use super::Look;
@@ -63,7 +64,7 @@ Examples:
   git diff | tapline run \"review this\" --format text --timeout 10m --retry 2 > review.txt
   tapline run \"fix it\" --fail-on denied
   tapline run \"A\" --format stream-json | tapline run \"Summarize\" --context -
-  tapline run \"…\" --policy rules.toml --allowed-tools Read,Grep -- --effort high
+  tapline run \"…\" --policy rules.toml --allowed-tools Read,Grep -- --betas NAME
 
 ";
 
@@ -88,6 +89,12 @@ pub(crate) struct AgentOptions {
     /// The model to use
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<String>,
+    /// A model to use if the first is overloaded, or several, separated by commas
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) fallback_model: Option<String>,
+    /// How much the model thinks: low, medium, high, xhigh or max, if the model and the agent's version have it
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) effort: Option<String>,
     /// Continue this session
     #[arg(long, value_name = "ID", conflicts_with = "continue_last", allow_hyphen_values = true)]
     pub(crate) resume: Option<String>,
@@ -125,6 +132,15 @@ pub(crate) struct AgentOptions {
     /// MCP servers: a file, or JSON; can be repeated
     #[arg(long, value_name = "FILE|JSON")]
     pub(crate) mcp_config: Vec<String>,
+    /// Sub-agents: a JSON object with a description and a prompt for each, or a file with it
+    #[arg(long, value_name = "FILE|JSON")]
+    pub(crate) agents: Option<String>,
+    /// Which of its settings files the agent reads: user, project, local, separated by commas; with '' none [default: all]
+    #[arg(long, value_name = "SOURCES", value_parser = setting_sources)]
+    pub(crate) setting_sources: Option<Sources>,
+    /// A plugin: its folder or .zip file; can be repeated
+    #[arg(long, value_name = "PATH")]
+    pub(crate) plugin_dir: Vec<PathBuf>,
     /// Another folder that the agent may use; can be repeated
     #[arg(long, value_name = "DIR")]
     pub(crate) add_dir: Vec<PathBuf>,
@@ -283,6 +299,14 @@ pub(crate) enum SyncWhen {
     Second,
     /// After every piece of output: a power failure costs nothing, but every piece waits for the disk
     Always,
+}
+
+/// Settings files; a type of its own, because a list of values would be one value each.
+pub(crate) type Sources = Vec<SettingSource>;
+
+/// `user,project`, or nothing.
+fn setting_sources(text: &str) -> Result<Sources, UnknownSource> {
+    text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::parse).collect()
 }
 
 /// `90`, `90s`, `1.5h`, `1h30m`, `500ms`.

@@ -26,6 +26,8 @@ mod honesty;
 #[cfg(test)]
 mod hosts;
 #[cfg(test)]
+mod options;
+#[cfg(test)]
 mod requesting;
 #[cfg(test)]
 mod ruling;

@@ -100,6 +100,20 @@ fn what_an_agent_refuses_is_told_with_our_flags() {
 }
 
 #[test]
+fn options_that_cannot_be_read_are_told_by_their_flag() {
+    for (flag, given, said) in [
+        ("--agents", "[]", "--agents: write it like {\"NAME\": {\"description\""),
+        ("--agents", r#"{"x":{"prompt":"p"}}"#, "missing field `description`"),
+        ("--agents", "/no/such", "--agents: cannot read /no/such"),
+        ("--setting-sources", "user,team", "`team` is not a source of settings: use user, project or local"),
+        ("--plugin-dir", "/no/such", "--plugin-dir: /no/such does not exist"),
+    ] {
+        let ran = tapline(&["run", "go", "--no-record", "--bin", &fake(), flag, given]);
+        assert!(ran.code == 2 && ran.err.contains(said), "{flag} {given}: {}", ran.err);
+    }
+}
+
+#[test]
 fn what_goes_with_what() {
     let folder = Folder::new("chat-usage");
     let rules = folder.file("rules.toml", "allow = [{ tool = \"Read\" }]\n");

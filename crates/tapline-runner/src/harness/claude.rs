@@ -56,9 +56,11 @@ fn arguments(options: &Options, messages: bool) -> Result<Vec<OsString>, StartEr
         arg.push(value);
         args.push(arg);
     };
-    let Options { model, resume, permission_mode, system_prompt, append_system_prompt, .. } = options;
+    let Options { model, fallback_model, effort, resume, permission_mode, system_prompt, append_system_prompt, .. } = options;
     let texts = [
         ("--model", model),
+        ("--fallback-model", fallback_model),
+        ("--effort", effort),
         ("--resume", resume),
         ("--permission-mode", permission_mode),
         ("--system-prompt", system_prompt),
@@ -77,6 +79,16 @@ fn arguments(options: &Options, messages: bool) -> Result<Vec<OsString>, StartEr
     }
     for config in &options.mcp_config {
         value("--mcp-config", config);
+    }
+    if !options.agents.is_empty() {
+        value("--agents", &serde_json::to_string(&options.agents).unwrap_or_default());
+    }
+    if let Some(sources) = &options.setting_sources {
+        let names: Vec<_> = sources.iter().map(|source| source.name()).collect();
+        value("--setting-sources", &names.join(","));
+    }
+    for folder in &options.plugin_dir {
+        value("--plugin-dir", folder);
     }
     for folder in &options.add_dir {
         value("--add-dir", folder);

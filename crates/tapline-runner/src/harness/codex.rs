@@ -37,6 +37,10 @@ fn invocation(wanted: &Wanted<'_>) -> Result<Invocation, StartError> {
     if let Some(model) = &options.model {
         args.push(format!("--model={model}").into());
     }
+    if let Some(effort) = &options.effort {
+        // A text of TOML, so that nothing in it can be another setting.
+        args.extend(["-c".into(), format!("model_reasoning_effort={}", serde_json::Value::from(effort.as_str())).into()]);
+    }
     for folder in &options.add_dir {
         let mut arg = OsString::from("--add-dir=");
         arg.push(folder);
@@ -91,13 +95,17 @@ fn refused(wanted: &Wanted<'_>) -> Option<Refusal> {
         Refusal::new(option, why).instead(O::Argument("-c mcp_servers.NAME.command=…".into()))
     };
     let whole = |option| Refusal::new(option, "codex writes only complete messages");
-    let given: [(bool, O, &dyn Fn(O) -> Refusal); 11] = [
+    let given: [(bool, O, &dyn Fn(O) -> Refusal); 15] = [
         (!options.allowed_tools.is_empty(), O::AllowedTools, &sandbox),
         (!options.disallowed_tools.is_empty(), O::DisallowedTools, &sandbox),
         (options.permission_mode.is_some(), O::PermissionMode, &sandbox),
         (options.max_turns.is_some(), O::MaxTurns, &time),
         (options.max_budget_usd.is_some(), O::MaxBudgetUsd, &time),
         (!options.mcp_config.is_empty(), O::McpConfig, &servers),
+        (options.fallback_model.is_some(), O::FallbackModel, &other),
+        (!options.agents.is_empty(), O::Agents, &other),
+        (options.setting_sources.is_some(), O::SettingSources, &other),
+        (!options.plugin_dir.is_empty(), O::PluginDir, &other),
         (options.system_prompt.is_some(), O::SystemPrompt, &other),
         (options.append_system_prompt.is_some(), O::AppendSystemPrompt, &other),
         (options.system_prompt_file.is_some(), O::SystemPromptFile, &other),

@@ -1,6 +1,6 @@
 //! Options to arguments, and what is refused by its name in the library.
 
-use tapline_runner::{Agent, Input, Instead, Refusal, RunOption, StartError, ToolServer};
+use tapline_runner::{Agent, Input, Instead, Refusal, RunOption, SettingSource, StartError, SubAgent, ToolServer};
 use tapline_session::permission::Permissions;
 
 use crate::fake::{fake, program};
@@ -22,6 +22,8 @@ async fn claude_gets_every_value_with_its_flag() {
     let agent = Agent::claude()
         .prompt("p")
         .model("opus")
+        .fallback_model("sonnet,haiku")
+        .effort("high")
         .resume("id")
         .fork()
         .allowed_tools(["Read", "Bash(git log:*)"])
@@ -31,18 +33,24 @@ async fn claude_gets_every_value_with_its_flag() {
         .max_budget_usd(0.5)
         .json_schema(r#"{"type":"object"}"#)
         .mcp_config("servers.json")
+        .sub_agent("reviewer", SubAgent::new("Reviews", "You review.").tools(["Read"]).model("haiku").with("maxTurns", 3))
+        .setting_sources([SettingSource::User, SettingSource::Local])
+        .plugin_dir("/p/one")
+        .plugin_dir("/p/two.zip")
         .add_dir("/tmp")
         .system_prompt("-s")
         .append_system_prompt("--verbose")
         .partial()
-        .arg("--effort")
-        .arg("high");
+        .arg("--betas")
+        .arg("x");
     assert_eq!(
         args(agent).await,
-        "-p|--output-format=stream-json|--verbose|--model=opus|--resume=id|--permission-mode=plan|--system-prompt=-s|\
+        "-p|--output-format=stream-json|--verbose|--model=opus|--fallback-model=sonnet,haiku|--effort=high|--resume=id|--permission-mode=plan|--system-prompt=-s|\
          --append-system-prompt=--verbose|--allowedTools=Read|--allowedTools=Bash(git log:*)|--disallowedTools=WebSearch|\
-         --mcp-config=servers.json|--add-dir=/tmp|--max-turns=3|--max-budget-usd=0.5|--json-schema={ type : object }|\
-         --fork-session|--include-partial-messages|--effort|high|"
+         --mcp-config=servers.json|\
+         --agents={ reviewer :{ description : Reviews , prompt : You review. , tools :[ Read ], model : haiku , maxTurns :3}}|\
+         --setting-sources=user,local|--plugin-dir=/p/one|--plugin-dir=/p/two.zip|--add-dir=/tmp|--max-turns=3|--max-budget-usd=0.5|--json-schema={ type : object }|\
+         --fork-session|--include-partial-messages|--betas|x|"
     );
 }
 
@@ -52,6 +60,8 @@ async fn codex_reads_its_prompt_from_stdin() {
     assert_eq!(args_of_codex(plain).await, "exec|-i|a.png|--json|-|");
     let resumed = Agent::codex().prompt("p").resume("id").model("gpt-5");
     assert_eq!(args_of_codex(resumed).await, "exec|--json|--model=gpt-5|resume|id|-|");
+    let thinks = Agent::codex().prompt("p").effort("high");
+    assert_eq!(args_of_codex(thinks).await, "exec|--json|-c|model_reasoning_effort= high |-|");
     assert_eq!(args_of_codex(Agent::codex().prompt("p").continue_last()).await, "exec|--json|resume|--last|-|");
     assert_eq!(args_of_codex(Agent::codex().prompt("p").resume("id").fork()).await, "exec|--json|fork|id|-|");
 }
@@ -78,6 +88,10 @@ async fn what_codex_lacks_is_refused_by_name() {
         (codex().max_turns(1_u64), "max_turns"),
         (codex().max_budget_usd(1.0), "max_budget_usd"),
         (codex().mcp_config("x"), "mcp_config"),
+        (codex().fallback_model("x"), "fallback_model"),
+        (codex().sub_agent("x", SubAgent::new("d", "p")), "agents"),
+        (codex().setting_sources([]), "setting_sources"),
+        (codex().plugin_dir("x"), "plugin_dir"),
         (codex().system_prompt("x"), "system_prompt"),
         (codex().append_system_prompt("x"), "append_system_prompt"),
         (codex().partial(), "partial"),
@@ -132,4 +146,26 @@ async fn what_would_break_the_stream_is_refused_by_name() {
     ] {
         assert_eq!(refused(agent).await.option, option);
     }
+}
+
+/// None is not the same as no word of it.
+#[tokio::test]
+async fn no_source_of_settings_is_passed_on_as_none() {
+    let said = args(Agent::claude().prompt("p").setting_sources([])).await;
+    assert!(said.ends_with("|--setting-sources=|"), "{said}");
+    assert_eq!("local".parse(), Ok(SettingSource::Local));
+    let wrong = "team".parse::<SettingSource>().unwrap_err().to_string();
+    assert_eq!(wrong, "`team` is not a source of settings: use user, project or local");
+}
+
+/// What this library does not know of a sub-agent is passed on as it came.
+#[test]
+fn a_sub_agent_is_read_and_written_whole() {
+    let text = r#"{"description":"d","prompt":"p","tools":["Read"],"disallowedTools":["Bash"],"model":"haiku","skills":["x"]}"#;
+    let read: SubAgent = serde_json::from_str(text).unwrap();
+    assert_eq!(
+        read,
+        SubAgent::new("d", "p").tools(["Read"]).disallowed_tools(["Bash"]).model("haiku").with("skills", vec!["x"])
+    );
+    assert_eq!(serde_json::to_string(&read).unwrap(), text);
 }

@@ -1,12 +1,13 @@
 //! The command line to an agent that can be started.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use tapline_runner::{Agent, Environment, Input, Limits, Options};
+use tapline_runner::{Agent, Environment, Input, Limits, Options, SubAgent};
 use tapline_session::What;
 use tapline_session::permission::Permissions;
 use tapline_session::policy::unknown_mode;
@@ -104,6 +105,9 @@ pub(in crate::commands) fn options(told: &AgentOptions, extra: &[OsString], part
     for folder in &told.add_dir {
         ensure!(folder.is_dir(), "--add-dir: {} is not a folder", folder.display());
     }
+    for plugin in &told.plugin_dir {
+        ensure!(plugin.exists(), "--plugin-dir: {} does not exist", plugin.display());
+    }
     for file in [&told.system_prompt_file, &told.append_system_prompt_file].into_iter().flatten() {
         ensure!(file.is_file(), "{} is not a file", file.display());
     }
@@ -119,6 +123,8 @@ pub(in crate::commands) fn options(told: &AgentOptions, extra: &[OsString], part
     ensure!(told.env.iter().all(|text| !text.is_empty() && !text.starts_with('=')), "--env: write it like NAME=VALUE or NAME");
     Ok(Options {
         model: told.model.clone(),
+        fallback_model: told.fallback_model.clone(),
+        effort: told.effort.clone(),
         resume: told.resume.clone(),
         continue_last: told.continue_last,
         fork: told.fork,
@@ -127,8 +133,11 @@ pub(in crate::commands) fn options(told: &AgentOptions, extra: &[OsString], part
         permission_mode: told.permission_mode.clone(),
         max_turns: told.max_turns,
         max_budget_usd: told.max_budget_usd,
-        json_schema: told.json_schema.as_deref().map(schema).transpose()?,
+        json_schema: told.json_schema.as_deref().map(|text| json("--json-schema", text)).transpose()?,
         mcp_config: told.mcp_config.iter().map(config).collect(),
+        agents: told.agents.as_deref().map(sub_agents).transpose()?.unwrap_or_default(),
+        setting_sources: told.setting_sources.clone(),
+        plugin_dir: told.plugin_dir.iter().map(here).collect(),
         add_dir: told.add_dir.iter().map(here).collect(),
         system_prompt: told.system_prompt.clone(),
         append_system_prompt: told.append_system_prompt.clone(),
@@ -274,10 +283,15 @@ fn refuse_empty(prompt: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// A schema: itself, or the file that holds it.
-fn schema(text: &str) -> Result<String> {
+/// JSON: itself, or the file that holds it.
+fn json(flag: &str, text: &str) -> Result<String> {
     if text.trim_start().starts_with(['{', '[']) {
         return Ok(text.to_owned());
     }
-    std::fs::read_to_string(text).with_context(|| format!("--json-schema: cannot read {text}"))
+    std::fs::read_to_string(text).with_context(|| format!("{flag}: cannot read {text}"))
+}
+
+fn sub_agents(text: &str) -> Result<BTreeMap<String, SubAgent>> {
+    let text = json("--agents", text)?;
+    serde_json::from_str(&text).context("--agents: write it like {\"NAME\": {\"description\": \"…\", \"prompt\": \"…\"}}")
 }
