@@ -10,7 +10,7 @@ pub(crate) struct TextFacts {
     pub(crate) waiting: bool,
     /// Whether `AskUserQuestion` was called.
     pub(crate) asked: bool,
-    /// Whether `AskUserQuestion` was called and denied, because nobody could answer.
+    /// Whether `AskUserQuestion` was called and denied or failed, because nobody could answer.
     pub(crate) refused: bool,
     /// The number of calls that start a background task.
     pub(crate) launches: u64,

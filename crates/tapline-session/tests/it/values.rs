@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tapline_protocol::InputFormat;
-use tapline_session::render::{Format, Status, TerminalOptions, Times};
+use tapline_session::render::{RenderAs, Status, TerminalOptions, Times};
 use tapline_session::{
     Advice, Basis, Category, Collector, Ending, ExitClass, Ledger, ModelTotals, Outcome, Report, Run, Step, TokenCounts,
     Verdict, Warning, What,
@@ -50,9 +50,14 @@ fn looks_the_same(told: &ReadStream, ending: &Ending) {
     assert_eq!(report, told.report);
     let read = ReadStream { records: Vec::new(), steps, summary: told.summary.clone(), report };
     let times = TerminalOptions { times: Times::SinceFirst, thinking: true, ..PLAIN };
-    for format in
-        [Format::Terminal(times), Format::Lines(times), Format::Markdown, Format::Html, Format::Transcript, Format::Steps]
-    {
+    for format in [
+        RenderAs::Terminal(times),
+        RenderAs::Lines(times),
+        RenderAs::Markdown,
+        RenderAs::Html,
+        RenderAs::Transcript,
+        RenderAs::Steps,
+    ] {
         assert_eq!(show(&read, format), show(told, format));
     }
 }

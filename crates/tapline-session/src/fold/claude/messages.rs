@@ -179,6 +179,7 @@ impl Fold {
             return out.push(What::Orphan(answer));
         }
         answer.duration_ms = call.took(out.record);
+        self.asked.refused |= status == CallStatus::Error && asks_a_person(&call.name);
         answer.name = Some(call.name);
         answer.title = Some(call.title);
         answer.done = Some(call.done);
@@ -192,6 +193,7 @@ impl Fold {
             if call.id.as_ref().is_some_and(|id| self.denied.contains(id)) {
                 answer.status = CallStatus::Denied;
             }
+            self.asked.refused |= answer.status == CallStatus::Error && asks_a_person(&call.name);
             let (name, title) = (Some(call.name.clone()), Some(call.title.clone()));
             out.push_at(line, arrived, What::Answer(Answer { name, title, done: Some(call.done.clone()), ..answer }));
         }
