@@ -36,8 +36,8 @@ fn a_recording_is_followed_by_its_path_its_id_and_last() {
     for path in ["last", "0a1b2c", &recording] {
         let mut child = command(&["view", "--follow", path]);
         let mut child = Bounded(child.env("TAPLINE_HOME", &home).stdout(Stdio::piped()).spawn().unwrap());
-        let lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map(Result::unwrap);
-        assert_eq!(lines.filter(|line| !line.is_empty()).next().as_deref(), Some("recorded"), "{path}");
+        let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+        assert_eq!(lines.find(|line| !line.is_empty()).as_deref(), Some("recorded"), "{path}");
     }
     let none = ran(command(&["view", "--follow", "last"]).env("TAPLINE_HOME", folder.path("empty")).output().unwrap());
     assert!(none.code == 2 && none.err.contains("no recording"), "{}", none.err);

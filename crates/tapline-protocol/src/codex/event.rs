@@ -33,8 +33,18 @@ impl Wire for Event {
             Self::ThreadStarted(thread) if thread.thread_id.is_none() => Fit::Likely,
             Self::TurnCompleted(turn) if turn.usage.is_none() => Fit::Likely,
             Self::TurnStarted(_) => Fit::Likely,
-            _ if reading.error.is_some() => Fit::Likely,
-            _ => Fit::Sure,
+            Self::ThreadStarted(_)
+            | Self::TurnCompleted(_)
+            | Self::TurnFailed(_)
+            | Self::ItemStarted(_)
+            | Self::ItemUpdated(_)
+            | Self::ItemCompleted(_) => {
+                if reading.error.is_some() {
+                    Fit::Likely
+                } else {
+                    Fit::Sure
+                }
+            }
         }
     }
 
