@@ -1,5 +1,6 @@
 //! The report: what tapline says about one stream. A public interface, described in docs/REPORT.md; keys are
 //! never removed or renamed within a `schema` number.
+#![expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 
 mod collector;
 mod path;
@@ -24,7 +25,6 @@ use crate::verdict::Verdict;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct Report {
     pub schema: u32,
     #[serde(serialize_with = "agent_name", deserialize_with = "crate::step::reading::agent_named")]
@@ -102,7 +102,6 @@ impl Default for Run {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct Session {
     pub id: Option<String>,
     pub ids: Vec<String>,
@@ -115,7 +114,6 @@ pub struct Session {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct Tools {
     pub calls: Vec<CallEntry>,
     pub orphan_results: Vec<OrphanEntry>,
@@ -127,7 +125,6 @@ pub struct Tools {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct CallEntry {
     pub id: Option<String>,
     pub name: String,
@@ -144,7 +141,6 @@ pub struct CallEntry {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct ResultEntry {
     pub text: String,
     pub is_error: bool,
@@ -156,7 +152,6 @@ pub struct ResultEntry {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct OrphanEntry {
     pub tool_use_id: Option<String>,
     pub text: String,
@@ -170,7 +165,6 @@ pub struct OrphanEntry {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct TaskEntry {
     pub id: String,
     pub status: String,
@@ -186,7 +180,6 @@ pub struct TaskEntry {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct PartialTexts {
     pub text: String,
     pub thinking: String,

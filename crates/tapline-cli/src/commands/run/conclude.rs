@@ -45,14 +45,10 @@ pub(super) async fn check(args: &Run) -> Result<Option<OutputFile>> {
 
 /// In a CI log the agent's work is a group that can be folded.
 pub(super) fn open_group(args: &Run, plan: &Plan, show: &mut Show) {
-    if is_grouped(args, plan) {
+    if args.shown.get.is_empty() && matches!(plan.format, Format::Live | Format::Lines) {
         let name = args.shown.label.as_deref().unwrap_or("tapline run");
         show.group(name);
     }
-}
-
-fn is_grouped(args: &Run, plan: &Plan) -> bool {
-    args.shown.get.is_empty() && matches!(plan.format, Format::Live | Format::Lines)
 }
 
 /// Prints what is to be printed at the end, and returns the exit code.

@@ -35,36 +35,11 @@ pub(super) struct Show {
     pub(super) denials: Denials,
     /// Nobody needs to be told whose key the agent uses: it was said, or given.
     key_known: bool,
-    clocks: Clocks,
+    ending: Ending,
     stopping: bool,
     agent: &'static str,
     /// Takes secrets out of what is told.
     pub(super) redactor: Option<Redactor>,
-}
-
-/// How long the clocks run that may stop the agent.
-#[derive(Clone, Copy)]
-struct Clocks {
-    timeout: Option<Duration>,
-    idle: Option<Duration>,
-    linger: Duration,
-}
-
-impl Clocks {
-    fn of(ending: &Ending) -> Self {
-        Self { timeout: ending.timeout, idle: ending.idle_timeout, linger: ending.linger }
-    }
-
-    /// Which clock has stopped the agent, and after how long.
-    fn told(self, reason: StopReason) -> Option<String> {
-        let limit = match reason {
-            StopReason::Timeout => self.timeout?,
-            StopReason::Idle => self.idle?,
-            StopReason::Linger => self.linger,
-            StopReason::Interrupted | StopReason::Terminated | StopReason::Stopped => return None,
-        };
-        clock::told(reason, limit)
-    }
 }
 
 impl Show {
@@ -89,7 +64,7 @@ impl Show {
             // A simulated model bills nobody.
             key_known: std::env::var_os("TAPLINE_SIM_KEY").is_some()
                 || args.told.env.iter().any(|text| text.split('=').next() == Some(KEY)),
-            clocks: Clocks::of(&args.ending),
+            ending: args.ending.clone(),
             stopping: false,
             agent: kind.name(),
             redactor: redaction.told.then(|| redaction.redactor.clone()),
@@ -104,7 +79,13 @@ impl Show {
 
     /// Which clock has stopped the agent, and after how long.
     pub(super) fn clock(&self, reason: StopReason) -> Option<String> {
-        self.clocks.told(reason)
+        let limit = match reason {
+            StopReason::Timeout => self.ending.timeout?,
+            StopReason::Idle => self.ending.idle_timeout?,
+            StopReason::Linger => self.ending.linger,
+            StopReason::Interrupted | StopReason::Terminated | StopReason::Stopped => return None,
+        };
+        clock::told(reason, limit)
     }
 
     /// Whether there is a status line.
