@@ -1,6 +1,5 @@
 //! The report: what tapline says about one stream. A public interface, described in docs/REPORT.md; keys are
 //! never removed or renamed within a `schema` number.
-#![expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 
 mod collector;
 mod path;
@@ -25,6 +24,7 @@ use crate::verdict::Verdict;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct Report {
     pub schema: u32,
     #[serde(serialize_with = "agent_name", deserialize_with = "crate::step::reading::agent_named")]
@@ -102,6 +102,7 @@ impl Default for Run {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct Session {
     pub id: Option<String>,
     pub ids: Vec<String>,
@@ -114,6 +115,7 @@ pub struct Session {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct Tools {
     pub calls: Vec<CallEntry>,
     pub orphan_results: Vec<OrphanEntry>,
@@ -125,6 +127,7 @@ pub struct Tools {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct CallEntry {
     pub id: Option<String>,
     pub name: String,
@@ -141,6 +144,7 @@ pub struct CallEntry {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct ResultEntry {
     pub text: String,
     pub is_error: bool,
@@ -152,6 +156,7 @@ pub struct ResultEntry {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct OrphanEntry {
     pub tool_use_id: Option<String>,
     pub text: String,
@@ -165,6 +170,7 @@ pub struct OrphanEntry {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct TaskEntry {
     pub id: String,
     pub status: String,
@@ -180,6 +186,7 @@ pub struct TaskEntry {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
 pub struct PartialTexts {
     pub text: String,
     pub thinking: String,
