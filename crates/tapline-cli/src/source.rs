@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use tapline_archive::{Advance, Finished, Note, Options, SourceError};
-use tapline_protocol::{Agent, InputFormat, Moment, Record, StopReason};
+use tapline_protocol::{Agent, InputFormat, Record, StopReason};
 use tapline_recording::{Redactor, Stop};
 use tapline_runner::no_background_tasks;
-use tapline_session::{Ending, Run, Step, StreamFormat, Summary, Verdict};
+use tapline_session::{Ending, StreamFormat, Verdict};
 
 use crate::args::{Facts, Shape};
 use crate::clean::CleanReading;
@@ -18,7 +18,7 @@ use crate::{ci, clock, config, output, secrets, store};
 
 /// An open stream that tells people what they need to know about it.
 pub(crate) struct Source {
-    inner: tapline_archive::Source<Box<dyn Read + Send>>,
+    pub(crate) inner: tapline_archive::Source<Box<dyn Read + Send>>,
     /// Whether it need not be an agent's stream.
     of_whomever: bool,
     /// For annotations.
@@ -71,8 +71,9 @@ impl Source {
     }
 
     /// What annotations tell of its verdict has no secrets: the log of a job is read by many.
-    pub(crate) fn annotated(self) -> Self {
-        let clean = ci::is_job().then(|| Box::new(CleanReading::new(ci::redactor().clone(), self.agent())));
+    pub(crate) fn annotated(self, is_judged: bool) -> Self {
+        let clean = || Box::new(CleanReading::new(ci::redactor().clone(), self.inner.agent()));
+        let clean = (is_judged && ci::is_job()).then(clean);
         Self { clean, ..self }
     }
 
@@ -121,26 +122,6 @@ impl Source {
         next
     }
 
-    /// Takes the rule that the run was stopped for. It no longer counts.
-    pub(crate) fn take_violation(&mut self) -> Option<String> {
-        self.inner.ending_mut().violated.take()
-    }
-
-    /// Returns how many attempts the run had: 1 if that is not known.
-    pub(crate) fn attempts(&self) -> u64 {
-        self.inner.run().attempts.max(1)
-    }
-
-    /// Returns the folders of the earlier attempts.
-    pub(crate) fn earlier_attempts(&self) -> Vec<PathBuf> {
-        self.inner.earlier_attempts()
-    }
-
-    /// Returns when the run started, if a recording has its times.
-    pub(crate) fn started(&self) -> Option<Moment> {
-        self.inner.started()
-    }
-
     pub(crate) fn tell_no_times(&self) {
         output::tell(&format!(
             "{} has no times, so none are shown: recordings (`tapline run`) and transcripts have them",
@@ -148,52 +129,17 @@ impl Source {
         ));
     }
 
-    /// Returns whether it is certain that no line has a time.
-    pub(crate) fn has_no_times(&self) -> bool {
-        self.inner.has_no_times()
-    }
-
-    /// Returns whether this is not a stream, but a session file that an agent keeps for itself.
-    pub(crate) fn is_transcript(&self) -> bool {
-        self.inner.is_transcript()
-    }
-
-    /// Returns how long the run took, if it is known.
-    pub(crate) fn took(&self) -> Option<Duration> {
-        self.inner.run().duration_ms.map(Duration::from_millis)
-    }
-
-    /// Returns the text so far of messages that were never finished.
-    pub(crate) fn unfinished(&self) -> Vec<Step> {
-        self.inner.unfinished()
-    }
-
-    /// Returns the agent that wrote the stream, if it is known.
-    pub(crate) fn agent(&self) -> Option<Agent> {
-        self.inner.agent()
-    }
-
-    /// Returns whether the next record may have to be waited for, so that output must be flushed first.
-    pub(crate) fn may_wait(&self) -> bool {
-        !self.inner.is_ready()
-    }
-
-    /// Ends the source and returns everything that is known.
-    pub(crate) fn finish(self) -> (Summary, StreamFormat, Ending, Run) {
-        let (summary, _, format, ending, run) = self.finish_annotated();
-        (summary, format, ending, run)
-    }
-
-    /// The same, and the verdict as annotations tell it.
-    pub(crate) fn finish_annotated(self) -> (Summary, Verdict, StreamFormat, Ending, Run) {
-        let Finished { mut summary, format, ending, run, stop, .. } = self.inner.finish();
-        *summary.verdict.clock = stop.filter(|stop| stop.reason.is_timeout()).and_then(clock_of);
-        let mut told = summary.verdict.clone();
+    /// Ends the source. Returns everything that is known, and the verdict as annotations show it.
+    pub(crate) fn finish(self) -> (Finished, Verdict) {
+        let mut finished = self.inner.finish();
+        let stop = finished.stop.take().filter(|stop| stop.reason.is_timeout());
+        *finished.summary.verdict.clock = stop.and_then(clock_of);
+        let mut told = finished.summary.verdict.clone();
         if let Some(mut clean) = self.clean {
             clean.rest();
-            clean.clean(&mut told, &ending);
+            clean.clean(&mut told, &finished.ending);
         }
-        (summary, told, format, ending, run)
+        (finished, told)
     }
 }
 

@@ -236,7 +236,7 @@ pub(crate) enum InputKind {
 }
 
 /// When it ends.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Limits and failures")]
 pub(crate) struct Ending {
     /// Stop the run after this long: 90s, 10m, 1h30m

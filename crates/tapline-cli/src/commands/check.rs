@@ -7,8 +7,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
+use tapline_archive::Finished;
 use tapline_recording::Recording;
 use tapline_session::Outcome;
 use tapline_session::check::{CheckReport, Checker};
@@ -36,13 +38,13 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
     let mut source = Source::open(file.as_ref(), &args.facts)?;
     // Rules look at what was really done; what is told of it, and what annotations tell in any case, has no secrets.
     let public = redactor.clone().or_else(|| ci::is_job().then(|| ci::redactor().clone()));
-    let mut told = public.map(|redactor| CleanCheck::new(redactor, source.agent()));
+    let mut told = public.map(|redactor| CleanCheck::new(redactor, source.inner.agent()));
     // Whether the run kept this policy is judged here, not taken from the run.
-    let stopped_for = source.take_violation().filter(|_| policy.is_some());
-    let took = source.took();
+    let stopped_for = source.inner.ending_mut().violated.take().filter(|_| policy.is_some());
+    let took = source.inner.run().duration_ms.map(Duration::from_millis);
     if let Some(policy) = &mut policy {
-        let counted = count_earlier(&source.earlier_attempts(), policy, &args.facts)?;
-        let missing = source.attempts().saturating_sub(1 + counted);
+        let counted = count_earlier(&source.inner.earlier_attempts(), policy, &args.facts)?;
+        let missing = source.inner.run().attempts.saturating_sub(1 + counted);
         if missing > 0 {
             let missing = count_of(usize::try_from(missing).unwrap_or(usize::MAX), "earlier attempt");
             output::tell(&format!("{missing} of this run cannot be read: the policy's limits are checked without it"));
@@ -66,8 +68,8 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
             violations.extend(steps.iter().flat_map(|step| policy.accept(step)));
         }
     }
-    let is_transcript = source.is_transcript();
-    let (summary, _, ending, run) = source.finish();
+    let is_transcript = source.inner.is_transcript();
+    let Finished { summary, ending, run, .. } = source.finish().0;
     violations.extend(policy.as_mut().map(|policy| policy.rejected(&summary.rejected)).unwrap_or_default());
     let late = stopped_for.is_some_and(|rule| rule.starts_with(LIMIT_OF_TIME));
     if let Some(policy) = &mut policy {
@@ -130,10 +132,16 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
         out.write_all(text.as_bytes())?;
     }
     out.flush()?;
+    let code = if report.ok { 0 } else { exit::VIOLATED };
+    annotate(report, held, annotated);
+    Ok(code)
+}
+
+/// Annotates what was violated. A title may be cut out of a secret: the calls are named as the clean lines have them, if they were read.
+fn annotate(report: CheckReport, mut held: Held, clean: Option<CleanCheck>) {
     let mut violations = report.violations;
-    if let Some(told) = annotated {
-        // A title may be cut out of a secret.
-        held.clean(&told);
+    if let Some(clean) = clean {
+        held.clean(&clean);
         violations.retain(|violation| violation.rule != held::DENIED);
         violations.extend(held.violations());
     }
@@ -144,7 +152,6 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
     if !report.ok && violations.is_empty() {
         ci::annotate("something is odd about the stream (check --strict)");
     }
-    Ok(if report.ok { 0 } else { exit::VIOLATED })
 }
 
 /// Counts the earlier attempts of the run for the policy, as the run did. If they had broken it, the run would have
@@ -158,7 +165,7 @@ fn count_earlier(attempts: &[PathBuf], policy: &mut PolicyChecker, facts: &Facts
                 policy.accept(step);
             }
         }
-        policy.rejected(&source.finish().0.rejected);
+        policy.rejected(&source.finish().0.summary.rejected);
         count += 1;
     }
     Ok(count)

@@ -65,7 +65,7 @@ fn write(source: Source, args: &Convert, out: &mut dyn Write) -> Result<u8> {
 fn pass_on(mut source: Source, out: &mut dyn Write) -> Result<()> {
     while let Some(record) = source.next_record()? {
         out.write_all(&record.bytes)?;
-        if source.may_wait() {
+        if !source.inner.is_ready() {
             out.flush()?;
         }
     }
@@ -78,14 +78,14 @@ fn render(mut source: Source, format: RenderAs, out: &mut dyn Write) -> Result<(
         for step in &steps {
             out.write_all(renderer.step(step).as_bytes())?;
         }
-        if source.may_wait() {
+        if !source.inner.is_ready() {
             out.flush()?;
         }
     }
-    for step in source.unfinished() {
+    for step in source.inner.unfinished() {
         out.write_all(renderer.step(&step).as_bytes())?;
     }
-    let (summary, ..) = source.finish();
+    let summary = source.finish().0.summary;
     out.write_all(renderer.finish(&summary).as_bytes())?;
     Ok(())
 }
@@ -95,7 +95,7 @@ fn array(mut source: Source, out: &mut dyn Write) -> Result<()> {
     let mut before = "[";
     while let Some((record, _)) = source.next()? {
         let Some(record) = record else { continue };
-        has_documents(source.agent())?;
+        has_documents(source.inner.agent())?;
         if let Some(item) = verbose_item(&record) {
             write!(out, "{before}{item}")?;
             before = ",";
@@ -113,7 +113,7 @@ fn result(mut source: Source, args: &Convert, out: &mut dyn Write) -> Result<()>
     while let Some((record, steps)) = source.next()? {
         outputs.accept(record.as_ref(), &steps);
     }
-    let (summary, ..) = source.finish();
+    let summary = source.finish().0.summary;
     let printed = match args.to {
         Target::Json => outputs.json(summary.agent)?,
         _ => outputs.text(summary.agent, summary.answer.as_deref())?,

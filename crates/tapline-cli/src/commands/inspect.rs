@@ -3,6 +3,7 @@
 use std::io::Write as _;
 
 use anyhow::Result;
+use tapline_archive::Finished;
 use tapline_session::Collector;
 use tapline_session::render::render_summary;
 
@@ -16,11 +17,7 @@ pub(crate) fn run(args: &Inspect) -> Result<u8> {
     let source = Source::open(args.stream.file.as_ref(), &args.facts)?;
     // What counts as a failure is asked for to have it in the exit code.
     let judged = args.exit_status || !args.fail_on.is_empty();
-    let mut source = match args.redact {
-        true => source.redacted()?,
-        false if judged => source.annotated(),
-        false => source,
-    };
+    let mut source = if args.redact { source.redacted()? } else { source.annotated(judged) };
     let mut collector = match args.get.as_slice() {
         [] => Collector::default(),
         paths => Collector::for_paths(paths.iter().map(String::as_str)),
@@ -30,7 +27,7 @@ pub(crate) fn run(args: &Inspect) -> Result<u8> {
             collector.accept(step);
         }
     }
-    let (summary, told, format, ending, run) = source.finish_annotated();
+    let (Finished { summary, format, ending, run, .. }, told) = source.finish();
     let report = collector.report(summary.clone(), format, run, &ending);
     let mut code = if judged { report.verdict.exit_code() } else { 0 };
     if let Some(why) = exit::failure(&told).filter(|_| code != 0) {

@@ -34,12 +34,8 @@ pub(crate) fn run(args: &View) -> Result<u8> {
         };
         match source {
             Ok(source) => {
-                let source = match args.redact {
-                    true => source.redacted()?,
-                    false if args.exit_status => source.annotated(),
-                    false => source,
-                };
-                let since = source.started().map_or(Times::SinceFirst, Times::Since);
+                let source = if args.redact { source.redacted()? } else { source.annotated(args.exit_status) };
+                let since = source.inner.started().map_or(Times::SinceFirst, Times::Since);
                 let times = if args.times { since } else { Times::Hidden };
                 let verdict = show(source, TerminalOptions { times, ..options })?;
                 if let Some(why) = exit::failure(&verdict).filter(|_| args.exit_status) {
@@ -88,7 +84,7 @@ pub(crate) fn show(mut source: Source, options: TerminalOptions) -> Result<Verdi
     while let Some((_, steps)) = source.next()? {
         if waits_for_times {
             waits_for_times = steps.iter().all(|step| step.arrived.is_none());
-            if waits_for_times && source.has_no_times() {
+            if waits_for_times && source.inner.has_no_times() {
                 waits_for_times = false;
                 source.tell_no_times();
             }
@@ -100,7 +96,7 @@ pub(crate) fn show(mut source: Source, options: TerminalOptions) -> Result<Verdi
         for step in &steps {
             out.write_all(renderer.step(step).as_bytes())?;
         }
-        if source.may_wait() {
+        if !source.inner.is_ready() {
             out.flush()?;
         }
     }
@@ -108,12 +104,12 @@ pub(crate) fn show(mut source: Source, options: TerminalOptions) -> Result<Verdi
         source.tell_no_times();
     }
     if !options.partial {
-        for step in source.unfinished() {
+        for step in source.inner.unfinished() {
             out.write_all(renderer.step(&step).as_bytes())?;
         }
     }
-    let (summary, told, ..) = source.finish_annotated();
-    out.write_all(renderer.finish(&summary).as_bytes())?;
+    let (finished, told) = source.finish();
+    out.write_all(renderer.finish(&finished.summary).as_bytes())?;
     out.flush()?;
     Ok(told)
 }

@@ -87,17 +87,6 @@ fn a_closed_pipe_is_a_quiet_end() {
 }
 
 #[test]
-fn no_workflow_command_in_a_ci_log() {
-    let stream = br#"{"type":"assistant","message":{"content":[{"type":"text","text":"::error::pwn\n  ::set-output name=a::b\n##[error]x"}]}}"#;
-    let mut child =
-        command(&["view"]).env("GITHUB_ACTIONS", "true").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    std::io::Write::write_all(&mut child.stdin.take().unwrap(), stream).unwrap();
-    let out = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
-    assert!(out.contains(": :error::pwn\n") && out.contains("## [error]x"), "{out}");
-    assert!(out.lines().all(|line| !line.trim_start().starts_with("::") && !line.contains("##[")));
-}
-
-#[test]
 fn the_demo_needs_nothing() {
     let ran = tapline(&["demo"]);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""));

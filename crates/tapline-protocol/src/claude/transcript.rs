@@ -5,7 +5,7 @@ use crate::wire::Read as _;
 
 /// Describes the file: what it is, where it is kept, what reads it, and what to use instead.
 pub(super) const ABOUT: &str = "a transcript that Claude Code keeps of a session (~/.claude/projects), not a stream: `claude --resume ID` reads it, \
-    tapline does not yet, and it has no result. A stream comes from a run with tapline, or from `claude -p --output-format stream-json --verbose`";
+    tapline does not yet, and it has no result. A stream comes from `tapline run`, or from `claude -p --output-format stream-json --verbose`";
 
 /// Types of the lines between the messages. Often the first line has one of them.
 const BETWEEN: [&str; 8] =

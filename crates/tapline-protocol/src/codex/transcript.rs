@@ -5,7 +5,7 @@ use crate::wire::Read as _;
 
 /// Describes the file: what it is, where it is kept, what reads it, and what to use instead.
 pub(super) const ABOUT: &str = "a rollout that Codex keeps of a session (~/.codex/sessions), not a stream: `codex resume ID` reads it, tapline does \
-    not yet, and it has no result. A stream comes from a run with tapline, or from `codex exec --json`";
+    not yet, and it has no result. A stream comes from `tapline run --agent codex`, or from `codex exec --json`";
 
 /// The types of its lines, including older ones.
 const ROLLOUT: [&str; 7] =

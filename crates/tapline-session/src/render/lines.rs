@@ -1,11 +1,11 @@
 //! One line per step, for logs: nothing is drawn over and nothing is cut. The caller puts the time before each line.
 
-use super::marks::{Mood, Shown, session_lines, show};
+use super::marks::{Shown, session_lines, show, thought};
 use super::summary::{turn_line, verdict_line, verdict_lines};
 use super::{Render, Style, TerminalOptions};
 use crate::fold::Summary;
 use crate::step::{Answer, CallStatus, Step};
-use crate::text::{count_of, indent, one_line};
+use crate::text::{indent, one_line};
 
 /// The renderer of lines.
 pub(super) struct Lines {
@@ -20,7 +20,7 @@ impl Lines {
     }
 
     fn line(&self, step: &Step) -> Option<String> {
-        let Style { bold, dim, red, green, yellow, cyan, reset, .. } = self.options.style;
+        let Style { bold, dim, red, green, cyan, reset, .. } = self.options.style;
         let marked = |colour: &str, mark: &str, text: &str| Some(format!("{colour}{mark}{reset} {}", one_line(text)));
         match show(step) {
             Shown::Session(info) => {
@@ -35,10 +35,7 @@ impl Lines {
             Shown::Text(said) if said.text.trim().is_empty() => None,
             Shown::Text(said) => Some(one_line(said.text.trim())),
             Shown::Thinking(said) if self.options.thinking => marked(dim, "·", said.text.trim()),
-            Shown::Thinking(said) => {
-                let words = said.text.split_whitespace().count();
-                marked(dim, "·", &format!("thought ({})", count_of(words, "word")))
-            }
+            Shown::Thinking(said) => marked(dim, "·", &thought(said)),
             Shown::Call(call) => marked(cyan, "▸", &format!("{}: {}", call.doing, call.title)),
             Shown::Answer(answer) => {
                 let (colour, mark) = match answer.status {
@@ -54,15 +51,7 @@ impl Lines {
                 let before = said.or(news).unwrap_or_default();
                 Some((before + &turn_line(turn, self.options.style)).trim_end().to_owned())
             }
-            Shown::Remark(remark) => {
-                let colour = match remark.mood {
-                    Mood::Good => green,
-                    Mood::Bad => red,
-                    Mood::Warn => yellow,
-                    Mood::Aside => dim,
-                };
-                marked(colour, remark.mark, &remark.text)
-            }
+            Shown::Remark(remark) => marked(remark.mood.colour(self.options.style), remark.mark, &remark.text),
             Shown::Partial(_) | Shown::Nothing => None,
         }
     }

@@ -2,6 +2,7 @@
 
 use tapline_protocol::{Agent, Number};
 
+use super::Style;
 use crate::step::{
     Answer, Call, Denied, Hook, Level, Odd, Partial, Question, RateLimit, Retry, Said, SessionInfo, Step, Task, Turn, What,
 };
@@ -28,6 +29,22 @@ pub(super) enum Mood {
     Bad,
     Warn,
     Aside,
+}
+
+impl Mood {
+    pub(super) fn colour(self, style: Style) -> &'static str {
+        match self {
+            Self::Good => style.green,
+            Self::Bad => style.red,
+            Self::Warn => style.yellow,
+            Self::Aside => style.dim,
+        }
+    }
+}
+
+/// A thought that is not shown whole.
+pub(super) fn thought(said: &Said) -> String {
+    format!("thought ({})", count_of(said.text.split_whitespace().count(), "word"))
 }
 
 /// A line about a step that is neither text nor a call.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::column::{Column, Times};
 use super::live::Live;
-use super::marks::{Hints, Mood, Shown, behind_earlier_run, session_lines, show};
+use super::marks::{Hints, Shown, behind_earlier_run, session_lines, show, thought};
 use super::typing::Typing;
 use super::{Render, Style};
 use crate::fold::Summary;
@@ -86,15 +86,6 @@ impl Terminal {
 
     fn style(&self) -> Style {
         self.options.style
-    }
-
-    fn colour(&self, mood: Mood) -> &'static str {
-        match mood {
-            Mood::Good => self.style().green,
-            Mood::Bad => self.style().red,
-            Mood::Warn => self.style().yellow,
-            Mood::Aside => self.style().dim,
-        }
     }
 
     /// Writes a line with a mark: `✓ ran: …`.
@@ -240,11 +231,10 @@ impl Terminal {
 
     fn thinking(&mut self, said: &Said, depth: usize) -> String {
         let dim = self.style().dim;
-        let words = said.text.split_whitespace().count();
         if self.options.thinking {
             return self.block(depth, dim, &format!("· {}", said.text.trim()));
         }
-        self.marked(depth, dim, "·", &format!("thought ({})", count_of(words, "word")))
+        self.marked(depth, dim, "·", &thought(said))
     }
 
     fn call(&mut self, call: &Call, depth: usize) -> String {
@@ -343,7 +333,7 @@ impl Terminal {
             Shown::Partial(part) => self.partial(part, step),
             Shown::Turn(turn) => self.turn(turn),
             Shown::Remark(remark) => {
-                let colour = self.colour(remark.mood);
+                let colour = remark.mood.colour(self.style());
                 self.marked_end(step.depth, colour, remark.mark, &remark.text, remark.took)
             }
             Shown::Nothing => String::new(),

@@ -47,13 +47,8 @@ struct Passage {
 }
 
 impl Collector {
-    /// Collects only what the value at this path needs (see [`get`](super::get)), so that one value of a huge stream
-    /// takes little memory.
-    pub fn for_path(path: &str) -> Self {
-        Self::for_paths([path])
-    }
-
-    /// Collects only what the values at these paths need.
+    /// Collects only what the values at these paths need (see [`get`](super::get)), so that one value of a huge
+    /// stream takes little memory.
     pub fn for_paths<'p>(paths: impl IntoIterator<Item = &'p str>) -> Self {
         let root = |path: &str| path.trim_start_matches('.').split(['.', '[']).next().unwrap_or_default().to_owned();
         Self { only: Some(paths.into_iter().map(root).collect()), ..Self::default() }

@@ -194,7 +194,9 @@ impl Script<'_> {
     fn update(&mut self, update: &Update) -> Option<String> {
         let mut said = None;
         let raw = self.talk.take_raw();
-        raw.iter().for_each(|raw| self.pass_on(raw));
+        if let Some(raw) = &raw {
+            self.pass_on(raw);
+        }
         match update {
             Update::Record(seen) => {
                 for step in &seen.steps {

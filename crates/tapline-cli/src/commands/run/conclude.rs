@@ -41,14 +41,10 @@ pub(super) async fn check(args: &Run) -> Result<EndFiles> {
 
 /// Starts a group in a CI log, so that the agent's work can be folded.
 pub(super) fn open_group(args: &Run, plan: &Plan, show: &mut Show) {
-    if is_grouped(args, plan) {
+    if args.shown.get.is_empty() && matches!(plan.format, Format::Live | Format::Lines) {
         let name = args.shown.label.as_deref().unwrap_or("tapline run");
         show.group(name);
     }
-}
-
-fn is_grouped(args: &Run, plan: &Plan) -> bool {
-    args.shown.get.is_empty() && matches!(plan.format, RunFormat::Live | RunFormat::Lines)
 }
 
 /// Prints what is printed at the end, and returns the exit code.

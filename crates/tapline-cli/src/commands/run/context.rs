@@ -40,6 +40,6 @@ fn transcript(mut source: Source) -> Result<Option<String>> {
     while let Some((_, steps)) = source.next()? {
         out.extend(steps.iter().map(|step| renderer.step(step)));
     }
-    let (summary, ..) = source.finish();
+    let summary = source.finish().0.summary;
     Ok((*summary.stream.known > 0).then_some(out))
 }

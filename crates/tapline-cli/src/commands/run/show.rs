@@ -45,36 +45,11 @@ pub(super) struct Show {
     pub(super) denials: Denials,
     /// Whether the source of the key need not be mentioned: it was shown, or given.
     key_known: bool,
-    clocks: Clocks,
+    ending: Ending,
     stopping: bool,
     agent: &'static str,
     /// Removes secrets from what is shown.
     pub(super) redactor: Option<Redactor>,
-}
-
-/// The limits of the clocks that may stop the agent.
-#[derive(Clone, Copy)]
-struct Clocks {
-    timeout: Option<Duration>,
-    idle: Option<Duration>,
-    linger: Duration,
-}
-
-impl Clocks {
-    fn of(ending: &Ending) -> Self {
-        Self { timeout: ending.timeout, idle: ending.idle_timeout, linger: ending.linger }
-    }
-
-    /// Says which clock stopped the agent, and after how long.
-    fn told(self, reason: StopReason) -> Option<String> {
-        let limit = match reason {
-            StopReason::Timeout => self.timeout?,
-            StopReason::Idle => self.idle?,
-            StopReason::Linger => self.linger,
-            StopReason::Interrupted | StopReason::Terminated | StopReason::Stopped => return None,
-        };
-        clock::told(reason, limit)
-    }
 }
 
 impl Show {
@@ -107,7 +82,7 @@ impl Show {
             // A simulated model costs nothing.
             key_known: std::env::var_os("TAPLINE_SIM_KEY").is_some()
                 || args.told.env.iter().any(|text| text.split('=').next() == Some(KEY)),
-            clocks: Clocks::of(&args.ending),
+            ending: args.ending.clone(),
             stopping: false,
             agent: kind.name(),
             redactor: redaction.told.then(|| redaction.redactor.clone()),
@@ -123,7 +98,13 @@ impl Show {
 
     /// Says which clock stopped the agent, and after how long.
     pub(super) fn clock(&self, reason: StopReason) -> Option<String> {
-        self.clocks.told(reason)
+        let limit = match reason {
+            StopReason::Timeout => self.ending.timeout?,
+            StopReason::Idle => self.ending.idle_timeout?,
+            StopReason::Linger => self.ending.linger,
+            StopReason::Interrupted | StopReason::Terminated | StopReason::Stopped => return None,
+        };
+        clock::told(reason, limit)
     }
 
     /// Returns whether there is a status line.
