@@ -92,7 +92,7 @@ impl Source {
                 Note::Lingered(stop) => clock_of(stop).map(|clock| format!("{name}: {clock}: it was stopped")),
                 Note::Transcript(about) => Some(format!("{name} is {about}")),
                 Note::Foreign if self.of_whomever => None,
-                Note::Foreign => Some(format!("{name}: no agent that tapline knows wrote this stream")),
+                Note::Foreign => Some(format!("{name}: no known agent wrote this stream")),
             };
             if let Some(told) = told {
                 output::tell(&told);

@@ -89,7 +89,7 @@ impl Record {
     /// ```
     /// let line = br#"{"parentUuid":null,"sessionId":"s","type":"user","message":{"role":"user","content":"hi"}}"#;
     /// let record = tapline_protocol::Decoder::default().decode_line(1, line.to_vec());
-    /// assert!(record.in_transcript().is_some_and(|about| about.starts_with("a transcript that Claude Code keeps")));
+    /// assert!(record.in_transcript().is_some_and(|about| about.starts_with("Claude Code's own transcript")));
     /// ```
     pub fn in_transcript(&self) -> Option<&'static str> {
         self.with(in_transcript)?

@@ -53,7 +53,7 @@ impl fmt::Display for Answer {
 #[non_exhaustive]
 pub enum StructuredError {
     /// The answer is plain text.
-    #[error("the answer follows no schema")]
+    #[error("the answer is plain text, not structured output")]
     None,
     /// The answer is JSON of another shape.
     #[error(transparent)]

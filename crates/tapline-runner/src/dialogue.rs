@@ -265,7 +265,7 @@ impl Dialogue {
             outcome.settle(settled);
         }
         for question in taken {
-            let words = format!("a hook of somebody else's let {} run before anybody here had answered", question.tool);
+            let words = format!("a hook that is not tapline's allowed {} before tapline answered", question.tool);
             outcome.updates.push(Update::Trouble(words));
             self.look_into(question.tool, Rewrite::Input(question.input.unwrap_or_else(Json::null)));
         }

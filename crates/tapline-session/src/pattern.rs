@@ -106,7 +106,7 @@ pub struct WrongRange(String);
 
 impl fmt::Display for WrongRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is no version: write `>=2.1.0, <3` or `2.1`", self.0)
+        write!(f, "`{}` is not a version: write `>=2.1.0, <3` or `2.1`", self.0)
     }
 }
 

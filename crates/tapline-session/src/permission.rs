@@ -107,7 +107,7 @@ impl Permissions {
             for (name, rules, _) in held {
                 if let Some(at) = rules.iter().position(about) {
                     let rule = format!("{name}[{at}]");
-                    let reason = format!("what the command runs cannot be known beforehand: it may be what {rule} is for");
+                    let reason = format!("it cannot be known in advance what the command runs: {rule} may apply to it");
                     return Decision { ruling: Ruling::Ask, rule: Some(rule), reason: Some(reason) };
                 }
             }

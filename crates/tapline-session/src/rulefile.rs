@@ -161,7 +161,7 @@ fn value_of(value: &Spanned<DeValue<'_>>, holds: Holds, path: &str, example: &st
         (Holds::SomeNames(_), DeValue::Array(names)) if names.is_empty() => wrong(value, "at least one name"),
         (Holds::Names(check) | Holds::SomeNames(check), DeValue::Array(names)) => names.iter().try_for_each(|name| {
             let DeValue::String(text) = name.get_ref() else {
-                let why = format!("`{path}` holds {}, but must hold names alone, like {example}", given(name.get_ref()));
+                let why = format!("`{path}` contains {}, but may contain only names, like {example}", given(name.get_ref()));
                 return Err((name.span().start, why));
             };
             checked(name, text, check)
@@ -237,5 +237,5 @@ pub(crate) fn any(_: &str) -> Option<String> {
 
 /// Accepts any text that is not empty.
 pub(crate) fn filled(text: &str) -> Option<String> {
-    text.trim().is_empty().then(|| "an empty name is for nothing: leave it out".to_owned())
+    text.trim().is_empty().then(|| "an empty name matches nothing: leave it out".to_owned())
 }

@@ -127,7 +127,7 @@ fn what_a_person_may_want_to_know_comes_as_values() {
     assert_eq!(notes(&file), [Note::Foreign]);
     std::fs::write(&file, r#"{"parentUuid":null,"sessionId":"s","type":"user","message":{"role":"user","content":"hi"}}"#)
         .unwrap();
-    assert!(matches!(notes(&file)[..], [Note::Transcript(about)] if about.starts_with("a transcript that Claude Code keeps")));
+    assert!(matches!(notes(&file)[..], [Note::Transcript(about)] if about.starts_with("Claude Code's own transcript")));
     assert_eq!(notes(&fixtures().join("claude-2.1.325/tools.jsonl")), []);
 }
 

@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
     }
     violations.extend(held.violations());
     if summary.agent.is_none() && (policy.is_some() || rules.is_some()) {
-        let message = "no agent that tapline knows wrote this, so what was done is not known".to_owned();
+        let message = "no known agent wrote this stream, so tapline cannot tell what was done".to_owned();
         violations.push(Violation { rule: "stream", message, line: None });
     }
     let mut report = checker.finish(&summary, violations, args.strict);
@@ -124,7 +124,7 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
         let style = args.look.style();
         let otherwise = match held.differing() {
             0 => String::new(),
-            count => format!(" ({} would be decided otherwise)", count_of(count, "call")),
+            count => format!(" ({} would be decided differently)", count_of(count, "call")),
         };
         let rules_kept = format!("rules kept{otherwise}");
         let kept = [(args.policy.is_some(), "policy kept"), (args.permissions.is_some(), &*rules_kept)];

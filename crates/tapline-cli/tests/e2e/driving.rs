@@ -349,7 +349,7 @@ fn rules_are_held_against_every_call() {
     for program in crate::stage::claudes() {
         let scenario = "[[turn]]\ntool = [{ name = \"Read\", input = { file_path = \"WORK/.env\" } }]\n[[turn]]\nexpect = { last = \"secrets stay\" }\n\
              tool = [{ name = \"Bash\", input = { command = \"touch made\", description = \"Make\" } }]\n\
-             [[turn]]\ntool = [{ name = \"Write\", input = { file_path = \"WORK/new\", content = \"x\" } }]\n[[turn]]\nexpect = { last = \"nobody is there to ask\" }\ntext = \"Done.\"\n";
+             [[turn]]\ntool = [{ name = \"Write\", input = { file_path = \"WORK/new\", content = \"x\" } }]\n[[turn]]\nexpect = { last = \"there is nobody to ask\" }\ntext = \"Done.\"\n";
         let folder = std::env::temp_dir().join(format!("tapline-rules-{}-{}", std::process::id(), program.version));
         std::fs::create_dir_all(&folder).unwrap();
         let folder = folder.canonicalize().unwrap();
@@ -373,7 +373,7 @@ fn rules_are_held_against_every_call() {
             for told in [
                 "the rules deny it (deny[0]: secrets stay secret), and it was denied in the run (by deny[0])",
                 "the rules allow it (allow[0]), and it ran (allowed by allow[0])",
-                "no rule is for it, so the agent decides, and it was denied in the run (nobody was there to ask)",
+                "no rule matches it, so the agent decides, and it was denied in the run (there was nobody to ask)",
             ] {
                 assert!(text.contains(told), "{told}: {text}");
             }

@@ -208,10 +208,9 @@ fn what_rules_deny_is_told_once_with_its_rule() {
 
 #[test]
 fn what_the_agents_keep_of_a_session_is_called_by_its_name() {
-    for (program, folder, name) in [
-        (newest(), ".claude/projects", "a transcript that Claude Code keeps"),
-        (codex(), ".codex/sessions", "a rollout that Codex keeps"),
-    ] {
+    for (program, folder, name) in
+        [(newest(), ".claude/projects", "Claude Code's own transcript"), (codex(), ".codex/sessions", "Codex's own transcript")]
+    {
         let stage = Stage::new(&program, &(program.runs("ls") + "[[turn]]\ntext = \"Fine.\"\n"));
         assert_eq!(stage.run(&[&["Look"], program.unasked()].concat()).code, 0);
         let home = stage.sim.environment().into_iter().find(|(name, _)| *name == "HOME").unwrap().1;

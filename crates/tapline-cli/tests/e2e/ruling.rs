@@ -80,7 +80,7 @@ fn a_project_hook_that_rewrites_a_call_runs_nothing_that_rules_deny() {
                 let ran = stage.work().join("denied").exists();
                 if ran && is_blind(&program) {
                     let violated = outcome.report["verdict"].to_string();
-                    assert!(violated.contains("Bash ran what deny[0] does not let run"), "{what}: {violated}");
+                    assert!(violated.contains("Bash ran something that deny[0] does not allow"), "{what}: {violated}");
                 } else {
                     assert!(!ran, "{what}");
                     assert_eq!(outcome.verdict(), "success/-", "{what}");

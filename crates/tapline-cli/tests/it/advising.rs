@@ -73,7 +73,7 @@ fn the_rule_that_is_suggested_after_a_denial_allows_the_call() {
     let (bash, file) = (r#"tool = "Bash", command = ["git status", "ls \"a b\""]"#, r#"tool = "Read", path = "a.txt""#);
     for before in ["", "deny = [{ tool = \"Write\" }]\n", "[[deny]]\ntool = \"Write\"\n"] {
         let ran = run(&agent, &folder, before);
-        assert_eq!(ran.err.matches("no permission rule allows it, and nobody is there to ask").count(), 3, "{}", ran.err);
+        assert_eq!(ran.err.matches("no permission rule allows it, and there is nobody to ask").count(), 3, "{}", ran.err);
         let list = format!("allow = [{{ {bash} }}, {{ {file} }}]");
         let (said, copied) = advice(&ran);
         assert!(said.ends_with("rules.toml:") && said.contains("add at the top of") && copied == list, "{}", ran.err);
@@ -95,7 +95,7 @@ fn a_rule_that_wants_a_person_is_named_where_nobody_is_there() {
     let agent = agent(&folder, &[("Bash", r#"{"command":"git push"}"#)]);
     let ran = run(&agent, &folder, "ask = [{ tool = \"Bash\", command = \"git push*\" }]\n");
     assert!(
-        ran.err.contains("denied: Bash `git push`: ask[0] wants a person to be asked, and nobody is there\n"),
+        ran.err.contains("denied: Bash `git push`: ask[0] requires asking a person, and there is nobody to ask\n"),
         "{}",
         ran.err
     );
@@ -103,7 +103,7 @@ fn a_rule_that_wants_a_person_is_named_where_nobody_is_there() {
     assert!(!ran.err.contains("allow = ["), "no rule beside it would help: {}", ran.err);
     let ran = run(&agent, &folder, "deny = [{ tool = \"Bash\", reason = \"no\" }]\n");
     assert!(ran.err.contains("denied: Bash `git push`: no (deny[0])\n"), "{}", ran.err);
-    assert!(ran.err.contains("what deny[0] holds back is allowed only by changing that rule in"), "{}", ran.err);
+    assert!(ran.err.contains("what deny[0] prevents is allowed only by changing that rule in"), "{}", ran.err);
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn what_no_rule_can_allow_is_named_with_the_reason_beside_what_one_can() {
     let ran = run(&agent, &folder, "");
     for said in [
         "tapline: no rule can allow Bash `ls > f`: it is redirected (`> f`); a rule allows only `> /dev/null` and `2>&1`\n",
-        "tapline: no rule can allow Bash `$CMD x`: the name of a command must be written out, and `$CMD` is none\n",
+        "tapline: no rule can allow Bash `$CMD x`: the name of a command must be written out, and `$CMD` is not\n",
         "tapline: no rule can allow Read `~/x`: ",
         "rules.toml:\nallow = [{ tool = \"Bash\", command = \"git status\" }]\n",
         "tapline chat asks you",
@@ -334,7 +334,7 @@ fn advice_and_reasons_stay_short_however_long_a_call_is() {
         assert!(told.len() < 6_000 && told.contains("tapline: denied: "), "{} bytes: {:.2000}", told.len(), told);
     }
     let both = told_of(&folder, &[("Bash", &format!("{{\"command\":\"echo {long}\"}}")), ("Bash", r#"{"command":"ls"}"#)], &[]);
-    assert!(both.contains("--allowed-tools \"Bash(ls)\" and 1 more, too long to be told"), "{both:.3000}");
+    assert!(both.contains("--allowed-tools \"Bash(ls)\" and 1 more, too long to show"), "{both:.3000}");
     // The reason has room beside the longest title.
     let wide = told_of(&folder, &[("Bash", &format!("{{\"command\":\"ls {} > f\"}}", "b".repeat(400)))], &[]);
     assert!(wide.contains("…: it is redirected (`> f`)"), "{wide}");
@@ -373,10 +373,5 @@ fn doubts_of_a_policy_are_told_where_no_session_starts() {
     let agent = folder.file("agent", "#!/bin/sh\necho broken >&2\nexit 1\n");
     std::fs::set_permissions(&agent, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let ran = tapline(&["run", "go", "--no-record", "--format", "text", "--bin", &agent, "--policy", &policy]);
-    assert_eq!(
-        ran.err.matches("calls.forbid: no tool of the name `Bsh` is known: did you mean `Bash`?").count(),
-        1,
-        "{}",
-        ran.err
-    );
+    assert_eq!(ran.err.matches("calls.forbid: no tool named `Bsh` is known: did you mean `Bash`?").count(), 1, "{}", ran.err);
 }

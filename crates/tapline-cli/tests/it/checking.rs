@@ -13,7 +13,7 @@ fn permission_rules_are_held_against_a_run() {
     let rules = folder.file("rules.toml", "[[allow]]\ntool = [\"Read\", \"Bash\"]\npath = \"*.py\"\n[[allow]]\ntool = \"Bash\"\ncommand = \"ls\"\n[[deny]]\ntool = \"Bash\"\ncommand = \"cat /*\"\nreason = \"stay here\"\n");
     let ran = tapline(&["check", "--permissions", &rules, &tools()]);
     assert_eq!(ran.code, 3, "a call ran that a rule denies: {}", ran.err);
-    assert!(ran.err.contains("rules.toml: allow[0]: a rule with `path` (*.py) is never for Bash"), "{}", ran.err);
+    assert!(ran.err.contains("rules.toml: allow[0]: a rule with `path` (*.py) never matches Bash"), "{}", ran.err);
     let lines: Vec<&str> = ran.out.lines().collect();
     assert_eq!(
         lines[..4],
@@ -21,7 +21,7 @@ fn permission_rules_are_held_against_a_run() {
             "✓ line 5: Bash `ls`: the rules allow it (allow[1]), and it ran",
             "✓ line 6: Read `main.py`: the rules allow it (allow[0]), and it ran",
             "✗ line 10: permissions.deny: Bash `cat /nonexistent`: the rules deny it (deny[0]: stay here), but it ran",
-            "· line 12: Write `out.txt`: no rule is for it, so the agent decides, and it ran",
+            "· line 12: Write `out.txt`: no rule matches it, so the agent decides, and it ran",
         ],
         "{}",
         ran.out
@@ -59,7 +59,7 @@ fn a_call_that_was_denied_breaks_no_rule_whoever_denied_it() {
     assert_eq!(allowed.code, 0, "{}", allowed.out);
     let otherwise = "the rules allow it (allow[0]), but it was denied in the run (by the agent)\n";
     assert_eq!(allowed.out.matches(otherwise).count(), 2, "{}", allowed.out);
-    assert!(allowed.out.ends_with(" · rules kept (2 calls would be decided otherwise)\n"), "{}", allowed.out);
+    assert!(allowed.out.ends_with(" · rules kept (2 calls would be decided differently)\n"), "{}", allowed.out);
     let json: serde_json::Value =
         serde_json::from_str(&tapline(&["check", "--json", "--permissions", &rules, &stream]).out).unwrap();
     let was: Vec<_> = json["decisions"].as_array().unwrap().iter().map(|decision| &decision["was"]["ruling"]).collect();
@@ -87,8 +87,8 @@ fn a_call_that_was_denied_breaks_no_rule_whoever_denied_it() {
     assert_eq!(
         lines,
         [
-            "✗ line 1: permissions.deny: Bash `git status`: the rules deny it (deny[0]), but what became of it is not in the stream",
-            "✓ line 2: Bash `git status`: the rules deny it (deny[0]), and it was denied in the run (nobody was there to ask)",
+            "✗ line 1: permissions.deny: Bash `git status`: the rules deny it (deny[0]), but the stream does not say what happened to it",
+            "✓ line 2: Bash `git status`: the rules deny it (deny[0]), and it was denied in the run (there was nobody to ask)",
         ]
     );
     // What was asked about was asked, or ran unasked.
@@ -100,8 +100,8 @@ fn a_call_that_was_denied_breaks_no_rule_whoever_denied_it() {
     assert_eq!(
         lines,
         [
-            "! line 1: Bash `git status`: the rules want a person to be asked (ask[0]), but it ran (allowed by allow[0])",
-            "✓ line 3: Bash `git status`: the rules want a person to be asked (ask[0]), and it was denied in the run (nobody was there to ask)",
+            "! line 1: Bash `git status`: the rules require asking a person (ask[0]), but it ran (allowed by allow[0])",
+            "✓ line 3: Bash `git status`: the rules require asking a person (ask[0]), and it was denied in the run (there was nobody to ask)",
         ]
     );
     assert_eq!(asked.code, 0, "it is no violation: {}", asked.out);
@@ -145,11 +145,11 @@ fn what_is_said_of_a_denied_call_is_what_is_known_of_it() {
         let said = if ran.is_some() {
             "Bash `ls` ran, and deny[0] denies it"
         } else {
-            "Bash `ls` was called, whether it ran is not known, and deny[0] denies it"
+            "Bash `ls` was called (whether it ran is not known), and deny[0] denies it"
         };
         assert!(denied.iter().all(|broken| broken["message"] == said), "{id}: {told}");
         let shown = tapline(&["check", "--permissions", &rules, &stream]).out;
-        let did_not = "the rules deny it (deny[0]), and it did not run: the agent refused it as wrong\n";
+        let did_not = "the rules deny it (deny[0]), and it did not run: the agent rejected it as invalid\n";
         assert_eq!(shown.contains(did_not), ran == Some(false), "{id}: {shown}");
     }
 }
@@ -217,7 +217,7 @@ fn a_wrong_policy_is_refused_with_line_and_reason() {
 fn a_policy_with_a_tool_that_nobody_knows_is_doubted_by_check_and_by_run() {
     let folder = Folder::new("doubted-policy");
     let policy = folder.file("policy.toml", "[calls]\nforbid = [\"Bsh\"]\n");
-    let said = "policy.toml: calls.forbid: no tool of the name `Bsh` is known: did you mean `Bash`?\n";
+    let said = "policy.toml: calls.forbid: no tool named `Bsh` is known: did you mean `Bash`?\n";
     let checked = tapline(&["check", "--policy", &policy, &tools()]);
     assert_eq!((checked.code, checked.err.matches(said).count()), (0, 1), "{}", checked.err);
     let run = ran(run_command("ok", &["--policy", &policy, "--format", "text"]).output().unwrap());

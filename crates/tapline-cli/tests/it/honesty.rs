@@ -58,7 +58,7 @@ fn very_many_denied_calls_are_counted() {
 #[test]
 fn what_would_allow_it_depends_on_how_it_was_started() {
     let plan = run("denied", &["--permission-mode", "plan", "--format", "text"]);
-    assert!(plan.err.contains("another --permission-mode than plan"), "{}", plan.err);
+    assert!(plan.err.contains("a --permission-mode other than plan"), "{}", plan.err);
     let codex = run("declined", &["--agent", "codex", "--format", "text"]);
     assert_eq!((codex.code, codex.out.as_str()), (0, "I could not\n"));
     assert!(codex.err.contains("denied: ") && codex.err.contains("-- -s workspace-write"), "{}", codex.err);
@@ -340,9 +340,9 @@ fn a_transcript_or_rollout_is_called_by_its_name() {
 {"timestamp":"2026-11-15T21:56:16.000Z","type":"response_item","payload":{"type":"message","role":"assistant","content":[{"type":"output_text","text":"fine"}]}}
 "#;
     for (text, name, instead) in [
-        (claude, "a transcript that Claude Code keeps", "claude -p --output-format stream-json --verbose"),
-        (older, "a transcript that Claude Code keeps", "tapline run"),
-        (codex, "a rollout that Codex keeps", "codex exec --json"),
+        (claude, "Claude Code's own transcript", "claude -p --output-format stream-json --verbose"),
+        (older, "Claude Code's own transcript", "tapline run"),
+        (codex, "Codex's own transcript", "codex exec --json"),
     ] {
         for args in [
             &["inspect"][..],
@@ -362,6 +362,6 @@ fn a_transcript_or_rollout_is_called_by_its_name() {
     }
     for stream in streams() {
         let told = tapline(&["inspect", stream.to_str().unwrap()]);
-        assert!(!told.err.contains("keeps of a session"), "{}: {}", stream.display(), told.err);
+        assert!(!told.err.contains("own transcript"), "{}: {}", stream.display(), told.err);
     }
 }

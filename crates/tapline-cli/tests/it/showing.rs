@@ -10,7 +10,7 @@ const OTHERS: [&str; 4] = [
     "{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"s\",\"tools\":[]}\n{\"type\":\"tool_call\",\"id\":\"c\"}\n{\"type\":\"completion\",\"finalText\":\"Done.\"}\n",
     "> {\"method\":\"initialize\"}\n< {\"result\":{}}\n",
 ];
-const NOBODYS: &str = "no agent that tapline knows wrote this stream\n";
+const NOBODYS: &str = "no known agent wrote this stream\n";
 
 #[test]
 fn a_kept_recording_is_found_by_last_and_by_the_start_of_its_session() {
@@ -52,7 +52,7 @@ fn a_foreign_result_is_no_success_even_where_the_agent_is_named() {
     for stream in [&*file, "/dev/null"] {
         let checked = tapline(&["check", "--policy", &policy, stream]);
         assert_eq!(checked.code, 3, "{stream}: {}", checked.out);
-        assert!(checked.out.contains("what was done is not known"), "{stream}: {}", checked.out);
+        assert!(checked.out.contains("tapline cannot tell what was done"), "{stream}: {}", checked.out);
     }
 }
 
@@ -74,7 +74,7 @@ fn a_stream_of_an_agent_that_is_not_known_is_called_so_first_and_once() {
     streams.truncate(20);
     for path in streams {
         let ran = tapline(&["view", path.to_str().unwrap()]);
-        assert!(!ran.err.contains("no agent that tapline knows"), "{}: {}", path.display(), ran.err);
+        assert!(!ran.err.contains("no known agent"), "{}: {}", path.display(), ran.err);
     }
     // A line of somebody else's before the agent's own.
     let mixed = [b"{\"level\":\"info\"}\n".to_vec(), std::fs::read(fixture("claude-2.1.325/text.jsonl")).unwrap()].concat();
@@ -117,7 +117,7 @@ fn the_prompt_of_a_run_with_a_context_is_shown() {
     let (context, record) = (folder.file("context", &"line\n".repeat(70)), folder.path("recording"));
     let start = ["run", "look around\nand tell", "--context", &context, "--bin", &fake(), "--record", &record];
     let run = ran(command(&start).env("FAKE", "ok").output().unwrap());
-    assert!(run.code == 0 && !run.err.contains("no agent that tapline knows"), "a context may be anything: {}", run.err);
+    assert!(run.code == 0 && !run.err.contains("no known agent"), "a context may be anything: {}", run.err);
     let view = tapline(&["view", &record]).out;
     assert!(view.contains("› look around\n  and tell\n  (after 70 lines of an earlier run, from --context)\n"), "{view}");
     let inspect = tapline(&["inspect", &record]).out;

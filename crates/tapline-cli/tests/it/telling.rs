@@ -164,8 +164,7 @@ fn a_rule_that_would_hold_a_secret_is_left_out_of_the_advice_of_run_and_chat() {
     for ran in denied(&folder, &input, &["--redact"]) {
         assert_eq!(ran.code, 0, "{}", ran.err);
         assert!(!ran.err.contains(&key[4..]) && !ran.out.contains(&key[4..]), "{}", ran.err);
-        let told =
-            "tapline: the rule that would allow Bash `curl -H X:[redacted] http://x` is left out, because it holds a secret\n";
+        let told = "tapline: the rule that would allow Bash `curl -H X:[redacted] http://x` is left out, because it contains a secret\n";
         assert!(ran.err.contains(told), "{}", ran.err);
         assert!(ran.err.contains("\nallow = [{ tool = \"Bash\", command = \"git status\" }]\n"), "{}", ran.err);
         assert!(!ran.err.contains("command = \"curl"), "nothing that cannot work is to be copied: {}", ran.err);

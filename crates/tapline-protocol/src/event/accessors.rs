@@ -11,7 +11,7 @@ macro_rules! accessors {
     ($( $name:ident => $variant:ident($shape:ty); )+) => {
         impl Event {
             $(
-                #[doc = concat!("The event, if it is Claude's [`", stringify!($variant), "`](claude::Event::", stringify!($variant), ").")]
+                #[doc = concat!("Returns the event, if it is Claude's [`", stringify!($variant), "`](claude::Event::", stringify!($variant), ").")]
                 pub fn $name(&self) -> Option<&$shape> {
                     if let Self::Claude(claude::Event::$variant(event)) = self.as_read() { Some(event) } else { None }
                 }

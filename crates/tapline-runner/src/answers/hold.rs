@@ -51,7 +51,7 @@ impl Bench<'_> {
             let other = match rewrite {
                 Rewrite::Input(input) => self.decide(tool, Some(&input)).await,
                 Rewrite::Unreadable => {
-                    let reason = Some("a hook rewrites the call, and what it says cannot be read".to_owned());
+                    let reason = Some("a hook rewrites the call, and its output cannot be read".to_owned());
                     Decision { ruling: Ruling::Deny, rule: None, reason }
                 }
             };
@@ -107,7 +107,7 @@ impl Bench<'_> {
         if known && (self.others.answer_questions() || !self.others.are_told() && decision.rule.is_some()) {
             return self.ask_here(id, hook).await;
         }
-        let fallback = if decision.ruling == Ruling::Allow { SHOW } else { "a permission rule wants it asked" };
+        let fallback = if decision.ruling == Ruling::Allow { SHOW } else { "a permission rule requires asking" };
         Answered::with(Json::of(&HookReply::ask_tool(why.unwrap_or_else(|| fallback.to_owned()))))
     }
 
@@ -156,7 +156,7 @@ impl Bench<'_> {
         let tool = hook.tool_name.clone().unwrap_or_default();
         let same = hook.tool_input == held.input;
         let broken = match held.standing {
-            Standing::Denied => Some(format!("{tool} was denied and has run all the same: a hook of somebody else's let it")),
+            Standing::Denied => Some(format!("{tool} was denied, but has run: a hook that is not tapline's allowed it")),
             Standing::Left | Standing::Allowed if same => None,
             standing => {
                 let places = Places { cwd: held.cwd, ..self.places.clone() };
@@ -180,7 +180,8 @@ impl Bench<'_> {
         };
         let rule = decision.rule.unwrap_or_else(|| "a rule".to_owned());
         let why = decision.reason.map(|why| format!(": {why}")).unwrap_or_default();
-        is_broken.then(|| format!("{tool} ran what {rule} does not let run, by a hook of somebody else's or unasked{why}"))
+        is_broken
+            .then(|| format!("{tool} ran something that {rule} does not allow, because of another hook or without asking{why}"))
     }
 
     /// Checks a call that a hook rewrote after it was left to the agent, or whose permission request another hook

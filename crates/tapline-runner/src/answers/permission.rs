@@ -124,7 +124,7 @@ pub(super) async fn settle(
                 Ok(answer) => (answer, SettledBy::Callback),
                 Err(failed) => {
                     let by = if matches!(failed, Failed::Panicked(_)) { SettledBy::Panic } else { SettledBy::Deadline };
-                    (Permission::deny(format!("whoever was asked for permission {failed}")), by)
+                    (Permission::deny(format!("the permission callback {failed}")), by)
                 }
             }
         }
@@ -171,9 +171,9 @@ pub(super) async fn settle(
 /// Says why a call that needed permission was denied.
 pub(super) fn nobody(decision: &Decision) -> String {
     match (&decision.reason, &decision.rule) {
-        (Some(why), _) => format!("{why}, and nobody is there to ask"),
-        (None, Some(rule)) => format!("{rule} wants a person to be asked, and nobody is there"),
-        (None, None) => "no permission rule allows it, and nobody is there to ask".to_owned(),
+        (Some(why), _) => format!("{why}, and there is nobody to ask"),
+        (None, Some(rule)) => format!("{rule} requires asking a person, and there is nobody to ask"),
+        (None, None) => "no permission rule allows it, and there is nobody to ask".to_owned(),
     }
 }
 

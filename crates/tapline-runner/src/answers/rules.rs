@@ -22,8 +22,7 @@ pub(super) async fn decide(
     places: &Places,
     within: Duration,
 ) -> Decision {
-    let lost =
-        || Decision { ruling: Ruling::Deny, rule: None, reason: Some("the rules could not be held against it".to_owned()) };
+    let lost = || Decision { ruling: Ruling::Deny, rule: None, reason: Some("the rules could not be checked".to_owned()) };
     look(rules, tool, input, places, within, Permissions::decide).await.unwrap_or_else(lost)
 }
 

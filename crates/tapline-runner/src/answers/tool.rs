@@ -25,7 +25,7 @@ use super::callback::{Callback, callback};
 /// let add = Tool::new("add", "Adds two numbers", schema, |Add { a, b }| async move { (a + b).to_string() });
 /// ```
 #[derive(Clone)]
-#[must_use = "a tool is offered by `Agent::tool`"]
+#[must_use = "pass it to `Agent::tool` to offer it"]
 pub struct Tool {
     /// The name. The agent sees `mcp__SERVER__NAME`.
     pub name: String,

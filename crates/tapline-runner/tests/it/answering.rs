@@ -80,8 +80,8 @@ async fn whoever_panics_or_takes_too_long_denies_and_says_so() {
     let panics = |_: PermissionQuestion| async { panic!("oh no") };
     let (answer, told) = asked_once(MAY_I, |agent| agent.on_permission(panics)).await;
     assert_eq!(answer["response"]["behavior"], "deny");
-    assert_eq!(answer["response"]["message"], "whoever was asked for permission panicked: oh no");
-    assert_eq!(told, ["whoever was asked for permission panicked: oh no"]);
+    assert_eq!(answer["response"]["message"], "the permission callback panicked: oh no");
+    assert_eq!(told, ["the permission callback panicked: oh no"]);
     // Before there is anything to wait for, too.
     let (answer, _) = asked_once(MAY_I, |agent| agent.on_permission(at_once)).await;
     assert_eq!(answer["response"]["behavior"], "deny");
@@ -89,7 +89,7 @@ async fn whoever_panics_or_takes_too_long_denies_and_says_so() {
     let limit = Duration::from_millis(50);
     let (answer, told) = asked_once(MAY_I, |agent| agent.on_permission(|_| std::future::pending()).answer_within(limit)).await;
     assert_eq!(answer["response"]["behavior"], "deny");
-    assert_eq!(told, ["whoever was asked for permission gave no answer within 50ms"]);
+    assert_eq!(told, ["the permission callback gave no answer within 50ms"]);
 
     let hook = r#"{"subtype":"hook_callback","callback_id":"hook_0","input":{"hook_event_name":"PreToolUse"}}"#;
     let (answer, told) = asked_once(hook, |agent| agent.hook(HookEvent::PreToolUse, |_| async { panic!("hooked") })).await;
@@ -227,12 +227,12 @@ async fn rules_decide_then_somebody_then_nobody() {
     let (answer, _) = asked_once(MAY_I, |agent| agent.permissions(rules(ask)).on_permission(yes)).await;
     assert_eq!(behavior(&answer), "allow");
     let (answer, _) = asked_once(MAY_I, |agent| agent.permissions(rules(ask))).await;
-    assert_eq!(answer["response"]["message"], "look twice, and nobody is there to ask");
+    assert_eq!(answer["response"]["message"], "look twice, and there is nobody to ask");
     let unexplained = "ask = [{ tool = \"Bash\" }]";
     let (answer, _) = asked_once(MAY_I, |agent| agent.permissions(rules(unexplained))).await;
-    assert_eq!(answer["response"]["message"], "ask[0] wants a person to be asked, and nobody is there");
+    assert_eq!(answer["response"]["message"], "ask[0] requires asking a person, and there is nobody to ask");
     let (answer, _) = asked_once(MAY_I, |agent| agent.permissions(Permissions::default())).await;
-    assert_eq!(answer["response"]["message"], "no permission rule allows it, and nobody is there to ask");
+    assert_eq!(answer["response"]["message"], "no permission rule allows it, and there is nobody to ask");
 }
 
 /// A call that is taken back is dropped where it waits; a question that is asked twice has one answer.

@@ -46,10 +46,10 @@ impl WrongName {
             Self::OfAgent { rule, .. } => {
                 format!("`{name}` is how the agent writes its own rules; here, write {rule}")
             }
-            Self::Several(names) => format!("`{name}` is the name of no tool: write {write}{names}"),
+            Self::Several(names) => format!("`{name}` is not the name of a tool: write {write}{names}"),
             Self::Server => format!("`{name}` is an MCP server, not a tool: for all of its tools, write {write}\"{name}__*\""),
             Self::Letters { meant } => {
-                format!("no tool is called `{name}`: did you mean `{meant}`? Capital and small letters count")
+                format!("no tool is called `{name}`: did you mean `{meant}`? Names are case-sensitive")
             }
         }
     }
@@ -66,7 +66,7 @@ fn translated(tool: &str, inside: &str) -> String {
         let path = if inside.starts_with("//") { &inside[1..] } else { inside };
         format!("tool = {tool:?} and path = {path:?}")
     } else {
-        format!("tool = {tool:?} alone: rules look at nothing else of it")
+        format!("tool = {tool:?} alone: rules see nothing else of it")
     }
 }
 
@@ -76,5 +76,5 @@ pub(crate) fn unknown(name: &str) -> Option<String> {
         return None;
     }
     let meant = nearest(name, tools::known()).map(|meant| format!(": did you mean `{meant}`?")).unwrap_or_default();
-    Some(format!("no tool of the name `{name}` is known{meant}"))
+    Some(format!("no tool named `{name}` is known{meant}"))
 }

@@ -12,10 +12,10 @@ pub(super) fn of(call: &Call, rule: Option<&str>) -> String {
         return why;
     }
     if call.lost_command {
-        return "its command is no plain text".to_owned();
+        return "its command is not plain text".to_owned();
     }
     if let Some(rule) = rule {
-        return format!("{rule} holds it back");
+        return format!("{rule} prevents it");
     }
     let Some(command) = &call.command else {
         return if call.lost_path {
@@ -35,12 +35,11 @@ pub(super) fn of(call: &Call, rule: Option<&str>) -> String {
         return "its command is empty".to_owned();
     }
     if tools::is_powershell(&call.tool) {
-        return "of PowerShell a rule allows nothing but plain words".to_owned();
+        return "for PowerShell, a rule allows only plain words".to_owned();
     }
     let at_home = call.cwd.is_some() && call.cwd == call.home;
-    in_text(command, at_home).unwrap_or_else(|| {
-        if command.contains('*') { star("it") } else { "what it runs cannot be told from its words".to_owned() }
-    })
+    in_text(command, at_home)
+        .unwrap_or_else(|| if command.contains('*') { star("it") } else { "its text does not show what it runs".to_owned() })
 }
 
 /// Says why no rule can name this tool.
@@ -52,7 +51,7 @@ fn in_name(tool: &str) -> Option<String> {
         Some(WrongName::OfAgent { .. }) => "a rule of the agent's own".to_owned(),
         Some(WrongName::Several(_)) => "several names".to_owned(),
         Some(WrongName::Server) => "the name of an MCP server".to_owned(),
-        Some(WrongName::Letters { meant }) => format!("`{meant}` in other letters"),
+        Some(WrongName::Letters { meant }) => format!("`{meant}` in a different case"),
     };
     Some(format!("a rule cannot name its tool: `{tool}` is read as {read_as}"))
 }
@@ -63,7 +62,7 @@ fn star(what: &str) -> String {
 
 fn in_text(text: &str, at_home: bool) -> Option<String> {
     if text.contains("\\\n") {
-        return Some("a line goes on with `\\`, which shells read in different ways".to_owned());
+        return Some("a line continues with `\\`, which shells read differently".to_owned());
     }
     if text.chars().any(|c| c.is_control() && c != '\n' && c != '\t') {
         return Some("it has control characters".to_owned());
@@ -119,8 +118,8 @@ fn in_simple(simple: &Simple, alone: bool, at_home: bool) -> Option<String> {
     }
     let Some(name) = name(simple) else {
         return Some(match (simple.words.first(), simple.assigns.first()) {
-            (Some(word), _) => format!("the name of a command must be written out, and `{}` is none", word.raw),
-            (None, Some(set)) => format!("it sets a variable and runs nothing with it (`{}`): a rule is for commands", set.raw),
+            (Some(word), _) => format!("the name of a command must be written out, and `{}` is not", word.raw),
+            (None, Some(set)) => format!("it sets a variable and runs nothing with it (`{}`): rules are for commands", set.raw),
             (None, None) => "it has a part without a command".to_owned(),
         });
     };
@@ -131,10 +130,10 @@ fn in_simple(simple: &Simple, alone: bool, at_home: bool) -> Option<String> {
         return Some(format!("what is set before a command must be plain text, unlike `{}`", assign.raw));
     }
     if !alone && BUILTINS.split(' ').any(|known| known == name) {
-        return Some(format!("`{name}` evaluates what it is given: a rule allows it only alone, to the letter"));
+        return Some(format!("`{name}` evaluates its arguments: a rule allows it only as the whole command, word for word"));
     }
     let elsewhere = name.contains('/') && !name.starts_with('/') && !at_home;
-    elsewhere.then(|| format!("`{name}` is allowed only in the folder where the agent was started, and not behind `cd`"))
+    elsewhere.then(|| format!("`{name}` is allowed only in the folder where the agent was started, and not after `cd`"))
 }
 
 fn is_literal(word: &Word) -> bool {

@@ -57,7 +57,7 @@ impl TryFrom<Written> for Rule {
 fn some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Patterns, D::Error> {
     let patterns = Patterns::deserialize(deserializer)?;
     let nothing = patterns.is_empty() || patterns.iter().any(str::is_empty);
-    if nothing { Err(D::Error::custom("an empty list, or an empty pattern, is for nothing")) } else { Ok(patterns) }
+    if nothing { Err(D::Error::custom("an empty list, or an empty pattern, matches nothing")) } else { Ok(patterns) }
 }
 
 fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Patterns, D::Error> {
@@ -74,7 +74,7 @@ fn some_paths<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Patte
     let patterns = some(deserializer)?;
     let of_another = |pattern: &&str| pattern.starts_with('~') && *pattern != "~" && !pattern.starts_with("~/");
     let unknown = patterns.iter().find(of_another);
-    let unknown = unknown.map(|pattern| format!("whose home `{pattern}` is in is not known: write the whole path"));
+    let unknown = unknown.map(|pattern| format!("it is not known whose home `{pattern}` means: write the whole path"));
     unknown.map_or(Ok(Some(patterns)), |wrong| Err(D::Error::custom(wrong)))
 }
 
@@ -88,15 +88,15 @@ impl Rule {
                 let instead = if files { "write `path`" } else { "leave it out" };
                 let command = given(&self.command);
                 return Some(format!(
-                    "{name} runs no command, and a rule with `command` ({command}) is never for it: {instead}"
+                    "{name} runs no command, so a rule with `command` ({command}) never matches it: {instead}"
                 ));
             }
             if self.path.is_some() && tools::runs_commands(name) {
                 let (path, why) = (given(&self.path), "paths are not looked for in commands");
-                return Some(format!("a rule with `path` ({path}) is never for {name}, because {why}: write `command`"));
+                return Some(format!("a rule with `path` ({path}) never matches {name}, because {why}: write `command`"));
             }
             (self.path.is_some() && tools::has_neither(name)).then(|| {
-                format!("{name} names no file, and a rule with `path` ({}) is never for it: leave it out", given(&self.path))
+                format!("{name} names no file, so a rule with `path` ({}) never matches it: leave it out", given(&self.path))
             })
         })
     }
@@ -115,10 +115,10 @@ impl Rule {
                 && !self.command.iter().flat_map(Patterns::iter).any(|other| other.starts_with(&format!("{command} ")))
             {
                 doubts.push(format!(
-                    "`{command}` is that command without a word behind it; `{command} *` is any command of {command}"
+                    "`{command}` matches only the command without arguments; `{command} *` matches every command of {command}"
                 ));
             } else if command.trim() != command {
-                doubts.push(format!("no command begins or ends with a blank, as `{command}` does"));
+                doubts.push(format!("no command begins or ends with a space, as `{command}` does"));
             } else if let Some(parts) =
                 covers::parts(command).filter(|parts| allows && !parts.iter().any(|part| part == command))
             {

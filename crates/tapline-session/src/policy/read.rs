@@ -69,7 +69,7 @@ pub fn unknown_mode(name: &str) -> Option<String> {
     let same = MODES.iter().copied().find(|mode| mode.eq_ignore_ascii_case(name));
     let meant = same.or_else(|| nearest(name, MODES.iter().copied()));
     let meant = meant.map(|meant| format!(": did you mean `{meant}`?")).unwrap_or_default();
-    Some(format!("no mode of the name `{name}` is known{meant} (there are {})", MODES.join(", ")))
+    Some(format!("no mode named `{name}` is known{meant} (there are {})", MODES.join(", ")))
 }
 
 /// Reads a policy from TOML. An error names its line.
@@ -120,7 +120,7 @@ impl Policy {
                 ("tools.allow", !tools.allow.as_ref().unwrap_or(&none).match_any(name) && tools.allow.is_some()),
             ];
             if let Some((key, _)) = forbidden.into_iter().find(|(_, forbidden)| *forbidden) {
-                doubts.push(format!("tools.require: `{name}` must be offered, and {key} does not let it: no run keeps both"));
+                doubts.push(format!("tools.require: `{name}` must be offered, but {key} forbids it: no run can keep both"));
             }
         }
         for (key, names) in [("mcp.connected", &mcp.connected), ("mcp.allow", &any(&mcp.allow))] {

@@ -56,7 +56,7 @@ fn what_is_no_list_of_rules_is_said_in_plain_words() {
         ),
         ("[[allow]]\ncommand = \"ls\"", "the rule allow[0] has no `tool`: every rule needs it, like tool = \"Bash\""),
         ("[[allow]]\ntool = 5", "`allow[0].tool` is 5, but must be a name or a list of names, like tool = \"Bash\""),
-        ("[[allow]]\ntool = \"Bash\"\ncommand = [\"ls\", 5]", "`allow[0].command` holds 5, but must hold names alone"),
+        ("[[allow]]\ntool = \"Bash\"\ncommand = [\"ls\", 5]", "`allow[0].command` contains 5, but may contain only names"),
         ("[[deny]]\ntool = \"Bash\"\nreason = 5", "`deny[0].reason` is 5, but must be a text, like reason = "),
         ("[[deny]]\ntool = \"Bash\"\ncomand = \"rm *\"", "the rule deny[0] has no key `comand`: did you mean `command`?"),
         ("[[deny]]\ntool = Bash", "line 2: `tool = Bash` is not TOML: string values must be quoted; it is written like"),
@@ -74,10 +74,10 @@ fn what_is_most_likely_not_meant_is_doubted() {
     for (text, said) in [
         (
             "[[deny]]\ntool = [\"Read\", \"Bash\"]\npath = \"secrets/**\"",
-            "deny[0]: a rule with `path` (secrets/**) is never for Bash",
+            "deny[0]: a rule with `path` (secrets/**) never matches Bash",
         ),
         ("[[ask]]\ntool = [\"Read\", \"Bash\"]\ncommand = \"rm *\"", "ask[0]: Read runs no command"),
-        ("[[deny]]\ntool = \"Wirte\"", "deny[0]: no tool of the name `Wirte` is known: did you mean `Write`?"),
+        ("[[deny]]\ntool = \"Wirte\"", "deny[0]: no tool named `Wirte` is known: did you mean `Write`?"),
         (
             "[[allow]]\ntool = \"Bash\"\ncommand = \"git:*\"",
             "allow[0]: `git:*` is how the agent writes its own rules; here, `git *`",
@@ -85,7 +85,7 @@ fn what_is_most_likely_not_meant_is_doubted() {
         ("[[allow]]\ntool = \"Bash\"\ncommand = \"git status && ls\"", "(`git status`, `ls`)"),
         ("[[allow]]\ntool = \"Bash\"\ncommand = \"cargo test > log\"", "`cargo test > log` allows nothing"),
         ("[[allow]]\ntool = \"Bash\"\ncommand = \"ls \"", "no command begins or ends with a blank"),
-        ("[[deny]]\ntool = \"Bash\"\ncommand = \"rm\"", "deny[0]: `rm` is that command without a word behind it; `rm *`"),
+        ("[[deny]]\ntool = \"Bash\"\ncommand = \"rm\"", "deny[0]: `rm` matches only the command without arguments; `rm *`"),
     ] {
         let doubts = doubts(text);
         assert!(doubts.len() == 1 && doubts[0].contains(said), "{text}: {doubts:?}");
@@ -173,7 +173,7 @@ fn nothing_is_suggested_that_would_not_work_and_why_is_said() {
         ("echo $(ls > f)", "it is redirected (`> f`)"),
         ("/bin/bash -lc 'ls > f'", "it is redirected (`> f`)"),
         ("cat <<E\nE", "it has a here-document (`<<E`)"),
-        ("$CMD x", "the name of a command must be written out, and `$CMD` is none"),
+        ("$CMD x", "the name of a command must be written out, and `$CMD` is not"),
         ("if true; then ls; fi", "`if`, a loop"),
         ("(ls)", "brackets"),
         ("f() { ls; }; f", "it defines a function (`f`)"),
@@ -185,10 +185,10 @@ fn nothing_is_suggested_that_would_not_work_and_why_is_said() {
         ("echo ${a:-b}", "`${a:-b}` is more than text"),
         ("diff <(ls) f", "`<(ls)` is more than text"),
         ("a=$(date) make", "must be plain text, unlike `a=$(date)`"),
-        ("test -f a; ls", "`test` evaluates what it is given"),
-        ("ls; eval 'rm x'", "`eval` evaluates what it is given"),
+        ("test -f a; ls", "`test` evaluates its arguments"),
+        ("ls; eval 'rm x'", "`eval` evaluates its arguments"),
         ("cd sub && ./test.sh", "`./test.sh` is allowed only in the folder where the agent was started"),
-        ("ls \\\n-l", "a line goes on with `\\`"),
+        ("ls \\\n-l", "a line continues with `\\`"),
         ("'", "it cannot be read"),
     ] {
         let why = none.suggest(&bash(command)).unwrap_err().to_string();
@@ -204,7 +204,7 @@ fn nothing_is_suggested_that_would_not_work_and_why_is_said() {
     }
     let home = none.suggest(&call("Read", &json!({"file_path": "~/x"}))).unwrap_err().to_string();
     assert!(home.contains("needs the whole path"), "{home}");
-    assert!(none.suggest(&call("Bash", &json!({"command": ["ls"]}))).unwrap_err().to_string().contains("no plain text"));
+    assert!(none.suggest(&call("Bash", &json!({"command": ["ls"]}))).unwrap_err().to_string().contains("not plain text"));
     let elsewhere = Call { cwd: Some("/home/dev/project/sub".to_owned()), ..bash("./test.sh") };
     assert!(none.suggest(&elsewhere).is_err(), "it is another script");
     // Where a rule denies, or wants it asked, another that allows is no help.
@@ -266,16 +266,16 @@ fn a_reason_why_no_rule_allows_a_call_is_so() {
         ("my tool", "`my tool` is read as several names"),
         ("x,Bash", "`x,Bash` is read as several names"),
         ("Bash(ls)", "`Bash(ls)` is read as a rule of the agent's own"),
-        ("bash", "`bash` is read as `Bash` in other letters"),
+        ("bash", "`bash` is read as `Bash` in a different case"),
         ("", "its tool has no name"),
     ] {
         let why = none.suggest(&call(tool, &json!({}))).unwrap_err().to_string();
-        assert!(why.contains(said) && !why.contains("holds it back"), "{tool}: {why}");
+        assert!(why.contains(said) && !why.contains("prevents it"), "{tool}: {why}");
     }
     let rules: Permissions = "deny = [{ tool = \"Read\" }]\nask = [{ tool = \"Bash\" }]".parse().unwrap();
     for (call, said) in [
-        (call("Read", &json!({"file_path": "a"})), "deny[0] holds it back"),
-        (call("Bash", &json!({"command": "ls"})), "ask[0] holds it back"),
+        (call("Read", &json!({"file_path": "a"})), "deny[0] prevents it"),
+        (call("Bash", &json!({"command": "ls"})), "ask[0] prevents it"),
     ] {
         assert_eq!(rules.suggest(&call).unwrap_err().to_string(), said);
     }

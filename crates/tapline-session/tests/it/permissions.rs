@@ -304,7 +304,7 @@ fn a_rule_for_nothing_is_a_mistake() {
         "[[deny]]\ntool = \"\"\n",
     ] {
         let error = text.parse::<Permissions>().unwrap_err().to_string();
-        let said = ["an empty name is for nothing", "is an empty list, but must be at least one name"];
+        let said = ["an empty name matches nothing", "is an empty list, but must be at least one name"];
         assert!(said.iter().any(|said| error.contains(said)) && error.contains("line "), "{error}");
     }
 }

@@ -36,7 +36,7 @@ fn a_tool_that_can_never_be_called_so_is_refused_in_every_list_of_a_policy() {
         (r#""Edit(src/**)""#, r#"tool = "Edit" and path = "src/**""#),
         (r#""Bash, Read""#, r#"write ["Bash", "Read"]"#),
         (r#""mcp__github""#, r#"write "mcp__github__*""#),
-        (r#""""#, "an empty name is for nothing"),
+        (r#""""#, "an empty name matches nothing"),
     ] {
         for (table, key) in
             [("tools", "allow"), ("tools", "forbid"), ("tools", "require"), ("calls", "allow"), ("calls", "forbid")]
@@ -54,11 +54,11 @@ fn a_tool_that_nobody_knows_is_doubted_unless_the_session_has_it() {
         text.parse::<Policy>().unwrap().doubts(&offered)
     };
     let typo = "[calls]\nforbid = [\"Bsh\"]\n";
-    assert_eq!(doubts(typo, &[]), ["calls.forbid: no tool of the name `Bsh` is known: did you mean `Bash`?"]);
+    assert_eq!(doubts(typo, &[]), ["calls.forbid: no tool named `Bsh` is known: did you mean `Bash`?"]);
     assert_eq!(doubts(typo, &["Bash"]).len(), 1);
     assert_eq!(doubts(typo, &["Bsh"]), [""; 0], "the session has a tool of that name");
     let own = "[tools]\nallow = [\"MyOwnTool\"]\n";
-    assert_eq!(doubts(own, &[]), ["tools.allow: no tool of the name `MyOwnTool` is known"]);
+    assert_eq!(doubts(own, &[]), ["tools.allow: no tool named `MyOwnTool` is known"]);
     for sound in [
         "[tools]\nallow = [\"Bash\", \"Task\", \"mcp__github__search\", \"mcp__*\", \"*\", \"Web*\"]\nforbid = \"command_execution\"\n",
         "[calls]\nallow = []\nforbid = []\n[session]\nskills = []\npermission_mode = [\"default\", \"plan\", \"accept*\"]\n",
@@ -68,14 +68,11 @@ fn a_tool_that_nobody_knows_is_doubted_unless_the_session_has_it() {
         assert_eq!(doubts(sound, &[]), [""; 0], "{sound}");
     }
     for (text, said) in [
-        (
-            "[session]\npermission_mode = \"acceptedits\"\n",
-            "no mode of the name `acceptedits` is known: did you mean `acceptEdits`?",
-        ),
+        ("[session]\npermission_mode = \"acceptedits\"\n", "no mode named `acceptedits` is known: did you mean `acceptEdits`?"),
         ("[session]\npermission_mode = \"yolo\"\n", "bypassPermissions"),
         ("[mcp]\nallow = \"mcp__github__*\"\n", "its server is `github`"),
-        ("[tools]\nrequire = \"Bash\"\nforbid = \"Bash\"\n", "no run keeps both"),
-        ("[tools]\nrequire = \"Bash\"\nallow = \"Read\"\n", "no run keeps both"),
+        ("[tools]\nrequire = \"Bash\"\nforbid = \"Bash\"\n", "no run can keep both"),
+        ("[tools]\nrequire = \"Bash\"\nallow = \"Read\"\n", "no run can keep both"),
     ] {
         let doubts = doubts(text, &[]);
         assert!(doubts.len() == 1 && doubts[0].contains(said), "{text}: {doubts:?}");
@@ -98,13 +95,13 @@ fn a_value_that_makes_no_sense_is_refused_with_its_key_what_it_is_and_what_it_mu
         ("[limits]\nseconds = 0", "`limits.seconds` is 0, but must be a number above 0, like seconds = 600"),
         ("[limits]\nseconds = 2026-01-01", "is the date 2026-01-01"),
         ("[tools]\nrequire = 5", "`tools.require` is 5, but must be a name or a list of names, like require = [\"Bash\"]"),
-        ("[calls]\nforbid = [\"Bash\", 5]", "`calls.forbid` holds 5, but must hold names alone"),
+        ("[calls]\nforbid = [\"Bash\", 5]", "`calls.forbid` contains 5, but may contain only names"),
         (
             "[mcp]\nall_connected = \"yes\"",
             "`mcp.all_connected` is the text \"yes\", but must be true or false, like all_connected = true",
         ),
         ("[session]\nmodel = []", "`session.model` is an empty list, but must be at least one name"),
-        ("[session]\ncli_version = \"latest\"", "`latest` is no version: write"),
+        ("[session]\ncli_version = \"latest\"", "`latest` is not a version: write"),
         ("[session]\ncli_version = 2.1", "`session.cli_version` is 2.1, but must be a text"),
         ("[limits]\ncosts_usd = 1", "[limits] has no key `costs_usd`: did you mean `cost_usd`?"),
         ("[limit]\nturns = 1", "a policy has no key `limit`: did you mean `limits`?"),

@@ -57,7 +57,7 @@ impl Clean {
                 if let Some(turn) = &mut over.turn {
                     match self.turn.take().filter(|clean| clean.subtype == turn.subtype) {
                         Some(clean) => *turn = clean,
-                        None => turn.message = turn.message.as_ref().map(|text| self.redactor.text(text).into_owned()),
+                        None => turn.message = turn.message.as_ref().map(|text| self.redactor().text(text).into_owned()),
                     }
                 }
                 self.ready.push_back(Update::Over(over));

@@ -156,7 +156,7 @@ impl Held {
     pub(super) fn violations(&self) -> impl Iterator<Item = Violation> {
         self.decided.iter().filter(|decided| self.is_broken(decided)).map(|decided| {
             let rule = decided.decision.rule.as_deref().unwrap_or("a rule");
-            let known = if self.ran(decided) == Some(true) { "ran" } else { "was called, whether it ran is not known" };
+            let known = if self.ran(decided) == Some(true) { "ran" } else { "was called (whether it ran is not known)" };
             let message = format!("{} {} {known}, and {rule} denies it", decided.tool, decided.title);
             Violation { rule: DENIED, message, line: Some(decided.line) }
         })
@@ -197,22 +197,22 @@ impl Held {
         let was = self.was(decided);
         let by = was.map(|was| was.rule.as_deref().unwrap_or(&was.by));
         let by = match by {
-            Some("callback") => "by whoever was asked",
-            Some("nobody") => "nobody was there to ask",
-            Some("deadline" | "panic") => "whoever was asked gave no answer",
+            Some("callback") => "by the person or program that was asked",
+            Some("nobody") => "there was nobody to ask",
+            Some("deadline" | "panic") => "the one who was asked gave no answer",
             Some("agent") => "by the agent",
             Some("hook") => "by a hook",
-            Some("withdrawn") => "the agent took the question back",
+            Some("withdrawn") => "the agent withdrew its request",
             Some(rule) => &format!("by {rule}"),
             None => "",
         };
         let (what, by) = match self.fate(decided) {
             Some(Fate::Denied) => ("it was denied in the run", by.to_owned()),
-            Some(Fate::Refused) => ("it did not run: the agent refused it as wrong", String::new()),
+            Some(Fate::Refused) => ("it did not run: the agent rejected it as invalid", String::new()),
             Some(Fate::Ran) if by.is_empty() => ("it ran", String::new()),
             Some(Fate::Ran) => ("it ran", format!("allowed {by}")),
             Some(Fate::Unknown) => ("it failed, and whether it did anything is not known", String::new()),
-            None => ("what became of it is not in the stream", String::new()),
+            None => ("the stream does not say what happened to it", String::new()),
         };
         if by.is_empty() { what.to_owned() } else { format!("{what} ({by})") }
     }
@@ -222,10 +222,10 @@ impl Held {
 fn rules_say(decided: &Decided) -> String {
     let decision = &decided.decision;
     let reason = decision.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-    let Some(rule) = &decision.rule else { return format!("no rule is for it{reason}, so the agent decides") };
+    let Some(rule) = &decision.rule else { return format!("no rule matches it{reason}, so the agent decides") };
     match decision.ruling {
         Ruling::Allow => format!("the rules allow it ({rule}{reason})"),
         Ruling::Deny => format!("the rules deny it ({rule}{reason})"),
-        Ruling::Ask => format!("the rules want a person to be asked ({rule}{reason})"),
+        Ruling::Ask => format!("the rules require asking a person ({rule}{reason})"),
     }
 }

@@ -50,7 +50,7 @@ pub(super) fn advice_on(denied: &[Denial], started: &Started<'_>) -> Vec<String>
         };
         let names = names.into_iter().collect::<Vec<_>>().join(", ");
         advice.push(format!(
-            "{names}{more}: the agent's settings, or --disallowed-tools, deny it, and no flag or rule is above them"
+            "{names}{more}: the agent's settings, or --disallowed-tools, deny it, and no flag or rule overrides them"
         ));
     }
     if !asking.is_empty() {
@@ -117,7 +117,7 @@ fn by_rules(denied: &[&Denial], path: &Path) -> Vec<String> {
     if !held.is_empty() {
         let held = fit(&held.into_iter().collect::<Vec<_>>().join(", "), COLUMNS).into_owned();
         let chat = if held.contains("ask[") { "; tapline chat asks you" } else { "" };
-        advice.push(format!("what {held} holds back is allowed only by changing that rule in {name}{chat}"));
+        advice.push(format!("what {held} prevents is allowed only by changing that rule in {name}{chat}"));
     }
     let open = denied.iter().filter(|denial| denial.rule.is_none());
     let never = open.filter_map(|denial| Some((*denial, denial.suggestion.as_ref()?.as_ref().err()?.as_str())));
@@ -134,7 +134,7 @@ fn left_out<'d>(calls: impl Iterator<Item = &'d Denial>) -> Option<String> {
     let more = names.len().saturating_sub(TOLD);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let shown = names.iter().take(TOLD).map(|name| fit(&one_line(name), COLUMNS).into_owned()).collect::<Vec<_>>().join(", ");
-    (!names.is_empty()).then(|| format!("the rule that would allow {shown}{more} is left out, because it holds a secret"))
+    (!names.is_empty()).then(|| format!("the rule that would allow {shown}{more} is left out, because it contains a secret"))
 }
 
 /// Lists calls that nothing allows as they are, each with the reason.
@@ -150,7 +150,7 @@ fn never_allowed<'d>(calls: impl Iterator<Item = (&'d Denial, &'d str, &'d str)>
             })
             .collect();
     if calls.len() > TOLD {
-        lines.push(format!("the same holds for {} more", count_of(calls.len() - TOLD, "call")));
+        lines.push(format!("the same applies to {} more", count_of(calls.len() - TOLD, "call")));
     }
     if !lines.is_empty() {
         lines.push(
@@ -163,7 +163,7 @@ fn never_allowed<'d>(calls: impl Iterator<Item = (&'d Denial, &'d str, &'d str)>
 
 fn by_flags(denied: &[&Denial], told: &AgentOptions) -> Vec<String> {
     if told.permission_mode.as_deref() == Some("plan") {
-        return vec!["to allow this, give another --permission-mode than plan".to_owned()];
+        return vec!["to allow this, use a --permission-mode other than plan".to_owned()];
     }
     let (by_rule, by_flag): (Vec<&Denial>, Vec<&Denial>) =
         denied.iter().partition(|denial| denial.no_flag_helps(told) || denial.as_agents_rules().is_none());
@@ -215,10 +215,10 @@ fn flags(denied: &[&Denial]) -> String {
     };
     let told: Vec<String> = all.into_iter().filter(fits).collect();
     let mut advice = match (told.is_empty(), count - told.len()) {
-        (true, _) => "to allow this, name it with --allowed-tools: it is too long to be told here".to_owned(),
+        (true, _) => "to allow this, name it with --allowed-tools: it is too long to show here".to_owned(),
         (false, 0) => format!("to allow this: --allowed-tools {}", in_quotes(&told.join(","))),
         (false, more) => {
-            format!("to allow this: --allowed-tools {} and {more} more, too long to be told", in_quotes(&told.join(",")))
+            format!("to allow this: --allowed-tools {} and {more} more, too long to show", in_quotes(&told.join(",")))
         }
     };
     if denied.iter().all(|denial| denial.edits()) {
@@ -280,7 +280,7 @@ impl Denial {
     fn rule_without_others(&self, none: &Permissions) -> Result<Suggestion, String> {
         match &self.call {
             Some(call) => none.suggest(call).map_err(|why| why.to_string()),
-            None if flags::runs_commands(&self.tool, None) => Err("its command is not known any more".to_owned()),
+            None if flags::runs_commands(&self.tool, None) => Err("its command is no longer known".to_owned()),
             None => Err("no flag can name its tool".to_owned()),
         }
     }

@@ -41,7 +41,7 @@ pub(super) async fn check(args: &Run) -> Result<EndFiles> {
 
 /// Starts a group in a CI log, so that the agent's work can be folded.
 pub(super) fn open_group(args: &Run, plan: &Plan, show: &mut Show) {
-    if args.shown.get.is_empty() && matches!(plan.format, Format::Live | Format::Lines) {
+    if args.shown.get.is_empty() && matches!(plan.format, RunFormat::Live | RunFormat::Lines) {
         let name = args.shown.label.as_deref().unwrap_or("tapline run");
         show.group(name);
     }

@@ -12,8 +12,6 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("tapline-protocol/src/claude/transcript.rs", "`claude --resume ID`", "the agent's own flag"),
     ("tapline-protocol/src/", "A stream comes from `tapline run", "whole commands, to be copied"),
     ("tapline-sim/src/fake.rs", "--help ]", "a script: flags of an agent"),
-    ("tapline-session/src/render/summary.rs", "", "the page that `tapline inspect` prints says how to see more"),
-    ("tapline-session/src/render/marks.rs", "from --context", "what `tapline run --context` has put before a prompt"),
 ];
 
 fn flags() -> BTreeSet<String> {

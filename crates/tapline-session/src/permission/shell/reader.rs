@@ -462,7 +462,7 @@ impl<'a> Reader<'a> {
         let Some(operator) = OPERATORS.iter().find(|operator| rest.starts_with(**operator)) else { return Ok(None) };
         // dash reads `a &>f b` as `a & >f b`, and accepts only one digit as a number.
         if operator.starts_with('&') || prefix > 1 {
-            self.mark("a redirection that shells read in different ways (`&>`, `10>`)");
+            self.mark("a redirection that shells read differently (`&>`, `10>`)");
         }
         self.at += prefix + operator.len();
         self.blanks();

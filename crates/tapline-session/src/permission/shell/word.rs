@@ -143,7 +143,7 @@ impl Reader<'_> {
         let behind = self.rest().trim_start_matches(['#', '+', '=', '~', '^']);
         if behind.len() < self.rest().len() && behind.starts_with(|c: char| c.is_ascii_alphanumeric() || "_@*?!$-".contains(c))
         {
-            self.mark("a variable that shells read in different ways (`$#x`, `$=x`)");
+            self.mark("a variable that shells read differently (`$#x`, `$=x`)");
         }
         match self.peek() {
             Some(b'(') => {
