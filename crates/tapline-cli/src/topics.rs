@@ -32,6 +32,7 @@ topics! {
     "replaying" "REPLAY.md" "record what an agent and its host send each other, and replay it"
     "session" "SESSION.md" "drive an agent from Rust"
     "ci" "CI.md" "run an agent in GitHub Actions and other CI systems"
+    "migrating" "MIGRATING.md" "from your own reader of an agent's output to tapline"
 }
 
 /// The page with this name.

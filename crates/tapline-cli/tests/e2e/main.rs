@@ -32,6 +32,8 @@ mod requesting;
 #[cfg(test)]
 mod ruling;
 #[cfg(test)]
+mod seeds;
+#[cfg(test)]
 mod sessions;
 #[cfg(test)]
 #[path = "../it/signals.rs"]

@@ -29,6 +29,8 @@ mod inspecting;
 #[cfg(test)]
 mod live;
 #[cfg(test)]
+mod migrating;
+#[cfg(test)]
 mod newcomer;
 #[cfg(test)]
 mod offline;

@@ -90,6 +90,18 @@ fn a_step_says_which_message_it_is_of() {
 }
 
 #[test]
+fn the_agent_works_in_the_folder_that_is_named() {
+    let folder = Folder::new("seeds-cwd");
+    let lines = format!(r#"printf '{{"type":"system","subtype":"init","cwd":"%s"}}\n' "$PWD"; printf '%s\n' '{DONE}'"#);
+    let agent = folder.file("agent", &format!("#!/bin/sh\ncat >/dev/null\n{lines}\n"));
+    std::process::Command::new("chmod").args(["+x", &agent]).status().unwrap();
+    let work = folder.path("work");
+    std::fs::create_dir(&work).unwrap();
+    let ended = tapline(&["run", "go", "--bin", &agent, "--no-record", "--cwd", &work, "--get", "session.cwd"]);
+    assert_eq!((ended.code, ended.out), (0, work + "\n"), "{}", ended.err);
+}
+
+#[test]
 fn the_session_id_is_printed_while_the_agent_works() {
     let mut child =
         Bounded(run_command("hang", &["--get", "session.id", "--get", "answer"]).stdout(Stdio::piped()).spawn().unwrap());
@@ -146,8 +158,14 @@ fn json_is_one_object_however_it_ends() {
         assert_eq!(object.get("category").unwrap_or(&Value::Null), &category, "{mode} {args:?}: {object}");
         assert_eq!(object["error"]["message"].is_string(), is_error, "{mode}: {object}");
     }
-    // What the agent itself calls an error stays as it printed it.
-    assert_eq!(parsed(&run("auth", &["--format", "json"]).out)["api_error_status"], 401);
+    // What the agent itself calls an error stays as it printed it, and says why in the same place as the others.
+    let auth = parsed(&run("auth", &["--format", "json"]).out);
+    assert_eq!((&auth["api_error_status"], &auth["category"], &auth["is_error"]), (&json!(401), &json!("auth"), &json!(true)));
+    assert_eq!(auth["error"]["message"], auth["result"], "{auth}");
+    let old =
+        r#"{"type":"result","subtype":"error","is_error":true,"session_id":"s1","result":"","error":"Rate limit exceeded."}"#;
+    let old = parsed(&run_lines(&[INIT, old], &["--format", "json"]).out);
+    assert_eq!((&old["error"], &old["category"]), (&json!("Rate limit exceeded."), &json!("rate_limit")), "its own stays");
     let partial = parsed(&run("no-result", &["--format", "json"]).out);
     assert_eq!((&partial["result"], &partial["session_id"]), (&json!("done"), &json!("fake-session")));
     let codex = parsed(&run("declined", &["--agent", "codex", "--format", "json"]).out);

@@ -90,12 +90,12 @@ impl Outputs {
         Ok(without_stream_keys(line, self.messages.as_ref(), None) + "\n")
     }
 
-    /// One JSON document, however the run ended. It is what the agent prints; if the agent printed none, or one that calls a
-    /// failed run a success, it says what the report says, in the same shape.
+    /// One JSON document, however the run ended: what the agent prints. If the run failed, `category` and `error` are added unless
+    /// the agent has them. If the agent printed nothing, or calls a failed run a success, the document says what the report says.
     pub fn document(&self, report: &Report) -> String {
         let failure = Failure::of(report);
         match self.result.as_ref().filter(|_| has_documents(report.agent).is_ok()) {
-            Some((line, turn)) => without_stream_keys(line, self.messages.as_ref(), failure.filter(|_| !turn.is_error)),
+            Some((line, _)) => without_stream_keys(line, self.messages.as_ref(), failure),
             None => {
                 let document = serde_json::to_string(&Document::of(report, failure)).unwrap_or_default();
                 without_stream_keys(&without_lone_surrogates(&document), self.messages.as_ref(), None)
@@ -206,14 +206,16 @@ fn without_stream_keys(line: &str, messages: Option<&Messages>, failure: Option<
     let failure = failure.as_ref().and_then(serde_json::Value::as_object);
     let kept = Json::parse(line).ok().and_then(|json| {
         json.with(|value| {
-            let is_replaced = |key: &str| {
-                STREAM_ONLY.contains(&key)
-                    || messages.is_some() && key == "messages"
-                    || failure.is_some_and(|failure| failure.contains_key(key))
-            };
+            // What the agent itself says of its failure stays.
+            let says_so = value.get("is_error").is_some_and(|is_error| is_error.raw() == "true");
+            let is_added =
+                |key: &str| failure.is_some_and(|failure| failure.contains_key(key)) && !(says_so && value.get(key).is_some());
+            let is_replaced =
+                |key: &str| STREAM_ONLY.contains(&key) || messages.is_some() && key == "messages" || is_added(key);
             let entries = value.entries()?.filter(|(key, _)| !is_replaced(key));
             let mut parts: Vec<_> = entries.map(|(key, value)| format!("{}:{}", quoted(&key), value.raw())).collect();
-            parts.extend(failure.into_iter().flatten().map(|(key, value)| format!("{}:{value}", quoted(key))));
+            let added = failure.into_iter().flatten().filter(|(key, _)| is_added(key));
+            parts.extend(added.map(|(key, value)| format!("{}:{value}", quoted(key))));
             parts.extend(messages.map(|messages| format!("\"messages\":{}", messages.to_json())));
             Some(format!("{{{}}}", parts.join(",")))
         })
