@@ -132,14 +132,13 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
         out.write_all(text.as_bytes())?;
     }
     out.flush()?;
-    let code = if report.ok { 0 } else { exit::VIOLATED };
-    annotate(report, held, annotated);
-    Ok(code)
+    annotate(&report, held, annotated);
+    Ok(if report.ok { 0 } else { exit::VIOLATED })
 }
 
-/// Annotates what was violated. A title may be cut out of a secret: the calls are named as the clean lines have them, if they were read.
-fn annotate(report: CheckReport, mut held: Held, clean: Option<CleanCheck>) {
-    let mut violations = report.violations;
+/// Annotates violations. A title may be cut out of a secret, so calls are named as the clean lines have them, if these were read.
+fn annotate(report: &CheckReport, mut held: Held, clean: Option<CleanCheck>) {
+    let mut violations = report.violations.clone();
     if let Some(clean) = clean {
         held.clean(&clean);
         violations.retain(|violation| violation.rule != held::DENIED);

@@ -46,7 +46,9 @@ mod redacting;
 mod retelling;
 #[cfg(test)]
 mod running;
+#[cfg(test)]
 mod schemas;
+#[cfg(test)]
 mod seeds;
 #[cfg(test)]
 mod showing;

@@ -46,8 +46,8 @@ fn steps_come_as_they_happen_and_the_report_is_last() {
     );
     let names: Vec<_> = lines.iter().map(|line| line["step"].as_str().unwrap()).collect();
     assert!(names.contains(&"prompt") && names.ends_with(&["session", "text", "turn"]), "{names:?}");
-    let named: Vec<_> = lines.iter().filter_map(|line| line["session_id"].as_str()).collect();
-    assert_eq!(named, ["fake-session"], "once, where it is first known");
+    let ids: Vec<_> = lines.iter().filter_map(|line| line["session_id"].as_str()).collect();
+    assert_eq!(ids, ["fake-session"], "once, where it is first known");
     assert_eq!(lines.iter().find(|line| line["session_id"].is_string()).unwrap()["step"], "session");
     for (args, code, category) in [
         (&["--timeout", "300ms"][..], 124, "timeout"),

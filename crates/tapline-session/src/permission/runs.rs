@@ -71,11 +71,8 @@ pub(super) fn leaves(text: &str, cwd: Option<&str>) -> bool {
     runs(text).map_or(true, |runs| runs.unknown || runs.commands.iter().any(goes))
 }
 
-/// Reads a command as dash does, if bash reads it differently: `ls &>f rm x` is `ls & >f rm x`, `[[ a
-///
-/// rm x ]]` and `((a
-///
-/// rm x))` are commands, and `$'a\'` ends there.
+/// Reads a command as dash does, if bash reads it differently. In dash, `ls &>f rm x` is `ls & >f rm x`, `[[` and `((` start
+/// commands, which a line end finishes, and `$'a\'` ends there.
 fn in_dash(text: &str) -> Option<Script> {
     let other = text.replace("&>", "& >").replace("((", "( (").replace("$( (", "$((").replace("[[", "[").replace("$'", "'");
     if other == text { None } else { shell::read(&other).ok() }

@@ -94,13 +94,11 @@ impl Outputs {
     /// the agent has them. If the agent printed nothing, or calls a failed run a success, the document says what the report says.
     pub fn document(&self, report: &Report) -> String {
         let failure = Failure::of(report);
-        match self.result.as_ref().filter(|_| has_documents(report.agent).is_ok()) {
-            Some((line, _)) => without_stream_keys(line, self.messages.as_ref(), failure),
-            None => {
-                let document = serde_json::to_string(&Document::of(report, failure)).unwrap_or_default();
-                without_stream_keys(&without_lone_surrogates(&document), self.messages.as_ref(), None)
-            }
+        if let Some((line, _)) = self.result.as_ref().filter(|_| has_documents(report.agent).is_ok()) {
+            return without_stream_keys(line, self.messages.as_ref(), failure);
         }
+        let document = serde_json::to_string(&Document::of(report, failure)).unwrap_or_default();
+        without_stream_keys(&without_lone_surrogates(&document), self.messages.as_ref(), None)
     }
 }
 

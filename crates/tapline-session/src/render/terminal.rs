@@ -306,7 +306,7 @@ impl Terminal {
         let line = super::summary::turn_line(turn, self.style());
         out += self.gap();
         match self.column.took(turn.elapsed_ms) {
-            Some(took) => out += &format!("{} · took {took}\n", line.trim_end()),
+            Some(took) => out.extend([line.trim_end(), " · took ", &took, "\n"]),
             None => out += &line,
         }
         self.dirty = true;

@@ -39,13 +39,14 @@ impl<'de> Deserialize<'de> for Step {
         let Place { line, arrived, at, parent, depth, session_id, step } =
             serde_json::from_str(json.as_str()).map_err(D::Error::custom)?;
         let what = what(step, &json).map_err(D::Error::custom)?;
-        let message = match &what {
-            // These have a model, a usage or a stop reason of their own.
-            What::Session(_) | What::Turn(_) | What::Partial(_) => None,
-            _ => serde_json::from_str::<MessageInfo>(json.as_str()).ok().filter(|message| *message != MessageInfo::default()),
+        // These have a model, a usage or a stop reason of their own.
+        let message = if matches!(what, What::Session(_) | What::Turn(_) | What::Partial(_)) {
+            MessageInfo::default()
+        } else {
+            serde_json::from_str(json.as_str()).unwrap_or_default()
         };
-        let message = message.map(Box::new);
-        Ok(Self { line, at, arrived, parent, depth, session_id, message, what })
+        let message = (message != MessageInfo::default()).then(|| Box::new(message));
+        Ok(Self { line, at, arrived, parent, depth, session_id, what, message })
     }
 }
 

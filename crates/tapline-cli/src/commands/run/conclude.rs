@@ -133,7 +133,7 @@ pub(super) async fn conclude(
     if let Err(error) = job_summary(text.clone(), grace).await {
         show.note(&format!("{error:#}"));
     }
-    let json = files.report.is_some().then(|| format!("{}\n", report.to_json())).unwrap_or_default();
+    let json = if files.report.is_some() { format!("{}\n", report.to_json()) } else { String::new() };
     for (file, text) in [(files.summary, text), (files.report, json)] {
         if let Some(file) = file
             && let Err(error) = file.write(text, grace, signals).await

@@ -31,15 +31,15 @@ impl EndFiles {
     /// Opens them, so that what is wrong with one is found before the run is paid for.
     pub(super) async fn open(shown: &Shown) -> Result<Self> {
         Ok(Self {
-            summary: EndFile::open("--summary", &shown.summary).await?,
-            report: EndFile::open("--report", &shown.report).await?,
+            summary: EndFile::open("--summary", shown.summary.clone()).await?,
+            report: EndFile::open("--report", shown.report.clone()).await?,
         })
     }
 }
 
 impl EndFile {
-    async fn open(flag: &'static str, path: &Option<PathBuf>) -> Result<Option<Self>> {
-        let Some(path) = path.clone() else { return Ok(None) };
+    async fn open(flag: &'static str, path: Option<PathBuf>) -> Result<Option<Self>> {
+        let Some(path) = path else { return Ok(None) };
         let name = path.clone();
         let opened = spawn_blocking(move || OutputFile::open(&name)).await.map_err(anyhow::Error::from);
         let opened = opened.and_then(|opened| opened).context(flag)?;

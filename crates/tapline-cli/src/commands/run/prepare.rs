@@ -80,7 +80,7 @@ pub(super) fn plan(args: &Run) -> Result<Plan> {
 fn check_only(only: &[String], format: RunFormat) -> Result<()> {
     match format {
         RunFormat::Steps => {
-            for name in only.iter().filter(|name| !What::NAMES.contains(&name.as_str())) {
+            if let Some(name) = only.iter().find(|name| !What::NAMES.contains(&name.as_str())) {
                 let meant = nearest(name, What::NAMES.iter().copied());
                 let meant = meant.map(|meant| format!("did you mean `{meant}`? ")).unwrap_or_default();
                 bail!("--only: no step is called `{name}`. {meant}The steps are {}", What::NAMES.join(", "));

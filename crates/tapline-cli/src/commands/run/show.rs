@@ -93,7 +93,7 @@ impl Show {
     pub(super) fn again(&mut self, args: &Run, kind: tapline_protocol::Agent, redaction: &Redaction) {
         let (denials, typing) = (std::mem::take(&mut self.denials), self.typing.take());
         let (key_known, session_told) = (self.key_known, self.session_told);
-        *self = Self { denials, typing, key_known, session_told, ..Self::new(args, self.format, kind, redaction) };
+        *self = Self { session_told, typing, denials, key_known, ..Self::new(args, self.format, kind, redaction) };
     }
 
     /// Says which clock stopped the agent, and after how long.

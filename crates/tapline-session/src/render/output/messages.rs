@@ -1,6 +1,9 @@
 //! The conversation as a list of messages: type, content, and the model of an answer. An agent writes a message in pieces; here it
 //! is whole again.
 
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
 use tapline_protocol::{Kind, Record, Value};
 
 /// The messages so far.
@@ -48,7 +51,7 @@ impl Messages {
     fn piece(&mut self, kind: &'static str, parent: Option<&str>, body: Value<'_>) {
         let Some(content) = body.get("content") else { return };
         let blocks: Option<Vec<String>> = content.items().map(|blocks| blocks.map(|block| block.raw().to_owned()).collect());
-        let id = body.get("id").and_then(Value::as_str).map(|id| id.into_owned());
+        let id = body.get("id").and_then(Value::as_str).map(Cow::into_owned);
         let same = |message: &&mut Message| message.kind == kind && id.is_some() && message.id == id && message.is_list;
         if let Some(blocks) = &blocks
             && let Some(earlier) = self.0.iter_mut().rev().find(same)
@@ -60,7 +63,7 @@ impl Messages {
         }
         let mut more = body.get("model").map(|model| format!(",\"model\":{}", model.raw())).unwrap_or_default();
         if let Some(parent) = parent {
-            more += &format!(",\"parent_tool_use_id\":{}", serde_json::to_string(parent).unwrap_or_default());
+            let _ = write!(more, ",\"parent_tool_use_id\":{}", serde_json::to_string(parent).unwrap_or_default());
         }
         let is_list = blocks.is_some();
         let content = blocks.unwrap_or_else(|| vec![content.raw().to_owned()]);
