@@ -137,8 +137,8 @@ fn looks_like_document<R: BufRead>(source: &mut R, head: &mut Vec<u8>) -> io::Re
         match Tape::default().parse(&lossy(text)) {
             // This is the first line of a stream, and is passed on at once. Whether a result stays the only line is
             // known at the end.
-            Ok(value) if value.kind() == Kind::Object && !is_untyped_document(value) => {
-                return Ok(text.contains(&b'\n') && ended);
+            Ok(value) if value.kind() == Kind::Object && !text.contains(&b'\n') && !is_untyped_document(value) => {
+                return Ok(false);
             }
             Ok(_) if ended => return Ok(true),
             Ok(_) => whole_value = Some(text.len()),

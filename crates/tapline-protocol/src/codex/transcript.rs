@@ -4,8 +4,8 @@ use crate::json::{Kind, Value};
 use crate::wire::Read as _;
 
 /// Describes the file: what it is, where it is kept, what reads it, and what to use instead.
-pub(super) const ABOUT: &str = "a rollout that Codex keeps of a session (~/.codex/sessions), not a stream: `codex resume ID` reads it, tapline does \
-    not yet, and it has no result. A stream comes from `tapline run --agent codex`, or from `codex exec --json`";
+pub(super) const ABOUT: &str = "Codex's own transcript (rollout) of a session (~/.codex/sessions), not a stream: it has no result, and tapline cannot \
+    read it yet (`codex resume ID` can); to get a stream, use `tapline run --agent codex` or `codex exec --json`";
 
 /// The types of its lines, including older ones.
 const ROLLOUT: [&str; 7] =
