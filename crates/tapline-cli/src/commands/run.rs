@@ -128,7 +128,8 @@ fn retry_in(args: &Run, ended: &Ended, number: u64) -> Option<Duration> {
         Advice::Later => match verdict.retry.at.as_deref().and_then(parse_rfc3339) {
             // A second more: clocks differ.
             Some(at) => Some(Duration::from_secs(u64::try_from(at - unix_now() + 1).unwrap_or(0)).max(Duration::from_secs(1))),
-            None => Some(asked_for(ended).unwrap_or(Duration::from_secs(30 << step))),
+            // The agent's own waits were not enough.
+            None => Some(asked_for(ended).unwrap_or_default().max(Duration::from_secs(30 << step))),
         },
     }
 }
