@@ -85,6 +85,8 @@ pub struct Source<R> {
     /// When the run started, and when its lines arrived, where a recording has it.
     started: Option<Moment>,
     arrivals: Option<Arrivals>,
+    /// Where lines arrive as they are read: the time.
+    clock: Option<fn() -> Moment>,
     /// How much was read.
     bytes: u64,
 }
@@ -159,6 +161,7 @@ impl<R: Read> Source<R> {
             stop: None,
             started: None,
             arrivals: None,
+            clock: None,
             bytes: 0,
         })
     }
@@ -197,6 +200,14 @@ impl<R: Read> Source<R> {
             *text = redactor.text(text).into_owned();
         }
         self.redaction = Some(Redaction::new(redactor));
+        self
+    }
+
+    /// Takes the times of lines from this clock, for a stream that is read while it is written. The elements of an array arrive together,
+    /// whenever each of them happened: they have none.
+    #[must_use]
+    pub fn timed_by(mut self, clock: fn() -> Moment) -> Self {
+        self.clock = Some(clock).filter(|_| self.input.shape() != InputShape::VerboseDocument);
         self
     }
 
@@ -288,7 +299,10 @@ impl<R: Read> Source<R> {
             Some(Ok(record)) => record,
         };
         self.bytes += record.bytes.len() as u64;
-        record.arrived = self.arrivals.as_mut().and_then(|arrivals| arrivals.at(self.bytes));
+        record.arrived = match &mut self.arrivals {
+            Some(arrivals) => arrivals.at(self.bytes),
+            None => self.clock.map(|clock| clock()),
+        };
         if self.unsure {
             if let Some(about) = record.in_transcript() {
                 self.is_transcript = true;
@@ -354,7 +368,7 @@ impl<R: Read> Source<R> {
 
     /// Whether it is known that no line of it has a time.
     pub fn has_no_times(&self) -> bool {
-        self.arrivals.is_none() && !self.is_transcript && !self.unsure
+        self.arrivals.is_none() && self.clock.is_none() && !self.is_transcript && !self.unsure
     }
 
     /// Whether it is no stream, but what an agent keeps of a session.
