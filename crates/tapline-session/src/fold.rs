@@ -265,7 +265,12 @@ impl Fold {
         out.odd("changed-shape", format!("{}: {error}", out.kind()));
         self.event(event, out);
         // Somebody else's `result` says nothing about how it ended, whatever agent the stream is said to be of.
-        self.turns.foreign_end |= out.kind() == "result";
+        if out.kind() == "result" {
+            self.turns.foreign_end = true;
+            if let Some(What::Turn(turn)) = out.steps.last_mut().map(|step| &mut step.what) {
+                turn.so_far.foreign = true;
+            }
+        }
     }
 
     fn malformed(&mut self, why: &Malformed, out: &mut Steps<'_>) {

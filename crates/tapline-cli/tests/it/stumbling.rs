@@ -23,3 +23,22 @@ fn a_rate_limit_that_names_no_time_is_waited_for_longer_than_the_agent_itself_di
     assert!(tried.err.contains("no retry: the wait would exceed --timeout"), "{}", tried.err);
     assert!(tried.out.contains(r#""attempts":1"#), "{}", tried.out);
 }
+
+/// The lines that say how it ended.
+fn verdicts(text: &str) -> Vec<&str> {
+    let is_one = |line: &&str| ["success", "failure", "incomplete", "interrupted"].iter().any(|word| line.contains(word));
+    text.lines().filter(is_one).filter(|line| line.contains(" turn")).collect()
+}
+
+#[test]
+fn a_result_of_another_agent_is_not_called_a_success_and_then_none() {
+    let folder = Folder::new("forced");
+    let lines = r#"{"type":"init","session_id":"s","model":"auto"}
+{"type":"result","status":"success","stats":{"total_tokens":300}}
+"#;
+    let file = folder.file("gemini.jsonl", lines);
+    for input in [tapline(&["view", "--agent", "claude", &file]), tapline_on(lines.as_bytes(), &["view", "--agent", "claude"])]
+    {
+        assert_eq!(verdicts(&input.out), ["✗ incomplete (no_result) · 1 turn"], "{}", input.out);
+    }
+}
