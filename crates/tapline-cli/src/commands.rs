@@ -15,6 +15,7 @@ mod run;
 mod shim;
 mod sim;
 pub(crate) mod tee;
+mod turn_line;
 mod updates;
 mod view;
 
