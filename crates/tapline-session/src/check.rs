@@ -141,6 +141,11 @@ impl Checker {
         }
     }
 
+    /// Takes a doubt about the rules that the stream is held against: most likely they are not meant so.
+    pub fn doubt(&mut self, message: String) {
+        self.add("doubtful-rule", None, message);
+    }
+
     /// Returns everything that was found. With `strict`, findings make the check fail.
     pub fn finish(mut self, summary: &Summary, violations: Vec<Violation>, strict: bool) -> CheckReport {
         for (code, message) in self.deltas.finish() {

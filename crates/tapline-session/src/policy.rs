@@ -17,7 +17,7 @@ use crate::time::duration;
 pub use read::unknown_mode;
 
 /// What a run must keep to. Everything is optional; what is not named is not checked.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Policy {
     /// Tools, offered and called.
@@ -33,7 +33,7 @@ pub struct Policy {
 }
 
 /// Rules about the tools a session has. They hold for calls too.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ToolRules {
     /// No others.
@@ -45,7 +45,7 @@ pub struct ToolRules {
 }
 
 /// Rules about the tools that are called.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CallRules {
     /// No others.
@@ -55,7 +55,7 @@ pub struct CallRules {
 }
 
 /// Rules about MCP servers.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct McpRules {
     /// These must be there and connected: of each, at least one.
@@ -67,7 +67,7 @@ pub struct McpRules {
 }
 
 /// Rules about how a session is started.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SessionRules {
     /// The model is one of these.
@@ -87,7 +87,7 @@ pub struct SessionRules {
 }
 
 /// Ceilings over the whole run.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
     /// Dollars.
@@ -165,7 +165,13 @@ impl PolicyChecker {
 
     /// What of the policy is most likely not meant so, now that it is known which tools the session has; told once.
     pub fn doubts(&mut self) -> Vec<String> {
-        if std::mem::replace(&mut self.doubted, true) { Vec::new() } else { self.policy.doubts(&self.offered) }
+        if std::mem::replace(&mut self.doubted, true) {
+            return Vec::new();
+        }
+        let is_empty = self.policy == Policy::default();
+        let mut doubts = self.policy.doubts(&self.offered);
+        doubts.extend(is_empty.then(|| "it has no rules, so every run keeps it".to_owned()));
+        doubts
     }
 
     /// Takes the next step and returns the rules it breaks.

@@ -83,3 +83,28 @@ fn a_result_of_another_agent_is_not_called_a_success_and_then_none() {
         assert_eq!(verdicts(&input.out), ["✗ incomplete (no_result) · 1 turn"], "{}", input.out);
     }
 }
+
+#[test]
+fn a_rule_that_is_most_likely_a_mistake_fails_a_strict_check() {
+    let folder = Folder::new("strict-typo");
+    let stream = fixture("claude-2.1.325/text.jsonl").display().to_string();
+    let typo = folder.file("typo.toml", "[calls]\nforbid = [\"Bsh\"]\n");
+    let empty = folder.file("empty.toml", "");
+    let rules = folder.file("rules.toml", "[[deny]]\ntool = \"Bsh\"\n");
+    for (option, file, said) in [
+        ("--policy", &typo, "did you mean `Bash`?"),
+        ("--policy", &empty, "it has no rules"),
+        ("--permissions", &rules, "`Bsh`"),
+    ] {
+        let lax = tapline(&["check", option, file, &stream]);
+        assert!(lax.code == 0 && lax.err.contains(said) && !lax.out.contains(said), "{}{}", lax.out, lax.err);
+        for more in [&[][..], &["--redact"]] {
+            let strict = tapline(&[&["check", "--strict", option, file, &stream][..], more].concat());
+            assert_eq!(strict.code, 3, "{file} {more:?}: {}{}", strict.out, strict.err);
+            assert!(strict.out.contains("doubtful-rule") && strict.out.contains(said), "{more:?}: {}", strict.out);
+        }
+    }
+    let good = folder.file("good.toml", "[calls]\nforbid = [\"WebFetch\"]\n");
+    let kept = tapline(&["check", "--strict", "--policy", &good, &stream]);
+    assert_eq!(kept.code, 0, "{}{}", kept.out, kept.err);
+}
