@@ -108,3 +108,50 @@ fn a_rule_that_is_most_likely_a_mistake_fails_a_strict_check() {
     let kept = tapline(&["check", "--strict", "--policy", &good, &stream]);
     assert_eq!(kept.code, 0, "{}{}", kept.out, kept.err);
 }
+
+#[test]
+fn a_script_says_at_which_line_it_stopped() {
+    let folder = Folder::new("script-stops");
+    let agent = crate::running::fake();
+    let script = folder.file("steps.txt", "\n/mode\\\n\n/nosuch\nhello\n");
+    let chat = |more: &[&str]| {
+        let args = [&["chat", "--bin", &agent, "--no-record", "--script", &script, "--format", "text"][..], more].concat();
+        let mut chat = command(&args);
+        ran(chat.env("FAKE", "session-and-go").env("RESPONSE", r#""commands":[{"name":"compact"}]"#).output().unwrap())
+    };
+    let stopped = chat(&[]);
+    assert_eq!(stopped.code, 1, "{}", stopped.err);
+    assert!(stopped.err.contains("unknown command: /nosuch"), "{}", stopped.err);
+    assert!(stopped.err.contains("line 4 of the script") && stopped.err.contains("--keep-going"), "{}", stopped.err);
+    assert!(stopped.err.contains("modes: default"), "what a command says is not lost: {}", stopped.err);
+    let on = chat(&["--keep-going"]);
+    assert!(on.code == 1 && !on.err.contains("line 4"), "{}", on.err);
+}
+
+#[test]
+fn a_script_without_a_prompt_starts_no_agent() {
+    let folder = Folder::new("no-prompts");
+    let agent = program(&folder, "claude", &format!("touch {}", folder.path("started")));
+    for script in [folder.file("empty", ""), folder.file("blank", "\n  \n\n"), "/dev/null".to_owned()] {
+        let refused = tapline(&["chat", "--bin", &agent, "--no-record", "--script", &script]);
+        assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{script}: {}", refused.err);
+        assert!(refused.err.contains("no prompts"), "{script}: {}", refused.err);
+    }
+    let piped = ran(command(&["chat", "--bin", &agent, "--no-record"]).stdin(Stdio::null()).output().unwrap());
+    assert!(piped.code == 2 && piped.err.contains("no prompts"), "{}", piped.err);
+    assert!(!std::path::Path::new(&folder.path("started")).exists());
+    // A pipe that ends later with nothing in it has nothing either; the agent was ready by then.
+    let script = format!(
+        "(while [ ! -e {0} ]; do sleep 0.05; done) | {1} chat --bin {2} --no-record",
+        folder.path("ready"),
+        env!("CARGO_BIN_EXE_tapline"),
+        program(
+            &folder,
+            "late",
+            &format!("touch {}; FAKE=session-and-go exec {}", folder.path("ready"), crate::running::fake())
+        )
+    );
+    let mut late = std::process::Command::new("/bin/sh");
+    let late = ran(late.args(["-c", &script]).env_clear().env("PATH", "/usr/bin:/bin").output().unwrap());
+    assert!(late.code == 2 && late.err.contains("no prompts"), "{}", late.err);
+}
