@@ -155,3 +155,23 @@ fn a_script_without_a_prompt_starts_no_agent() {
     let late = ran(late.args(["-c", &script]).env_clear().env("PATH", "/usr/bin:/bin").output().unwrap());
     assert!(late.code == 2 && late.err.contains("no prompts"), "{}", late.err);
 }
+
+#[test]
+fn what_is_added_from_stdin_is_told_where_a_person_looks() {
+    let added = |input: &str, more: &[&str]| {
+        let agent = crate::running::fake();
+        let args = [&["run", "go", "--no-record", "--bin", &agent][..], more].concat();
+        tapline_on(input.as_bytes(), &args).err
+    };
+    assert!(added("b\n", &[]).contains("added 2 bytes from stdin after the prompt"), "{}", added("b\n", &[]));
+    for (input, more) in [
+        ("", &[][..]),
+        ("b\n", &["--no-stdin"]),
+        ("b\n", &["--format", "text"]),
+        ("b\n", &["--format", "report"]),
+        ("b\n", &["--get", "answer"]),
+        ("b\n", &["--format", "quiet"]),
+    ] {
+        assert!(!added(input, more).contains("from stdin"), "{more:?}: {}", added(input, more));
+    }
+}
