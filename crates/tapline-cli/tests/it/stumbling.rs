@@ -175,3 +175,17 @@ fn what_is_added_from_stdin_is_told_where_a_person_looks() {
         assert!(!added(input, more).contains("from stdin"), "{more:?}: {}", added(input, more));
     }
 }
+
+#[test]
+fn the_summary_says_why_a_success_exits_with_1() {
+    let folder = Folder::new("summary-why");
+    let summary = folder.path("summary.md");
+    let failed = run("denied", &["--fail-on", "denied", "--summary", &summary]);
+    assert_eq!(failed.code, 1, "{}", failed.err);
+    let page = std::fs::read_to_string(&summary).unwrap();
+    assert!(page.starts_with("### ❌ success\n\nExit code 1: permission-denied: "), "{page}");
+    assert!(page.contains("--fail-on"), "{page}");
+    assert_eq!(run("denied", &["--summary", &summary]).code, 0);
+    let page = std::fs::read_to_string(&summary).unwrap();
+    assert!(page.starts_with("### ⚠️ success\n\n|") && !page.contains("Exit code"), "{page}");
+}

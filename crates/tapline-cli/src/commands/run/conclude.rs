@@ -114,9 +114,10 @@ pub(super) async fn conclude(
             show.note(&advice);
         }
     }
+    let warned_of = warned.as_ref().map(exit::warned);
     if let Some(warning) = warned {
         show.note(&exit::warned_after(&warning, !denied.calls.is_empty()));
-        failure = Some(exit::warned(&warning));
+        failure.clone_from(&warned_of);
     }
     if let Some(failure) = failure.as_ref().filter(|_| plan.format != Format::Quiet) {
         show.annotate(title(told), failure);
@@ -126,7 +127,7 @@ pub(super) async fn conclude(
     }
     let [calls, advice] =
         [&denied.calls, &denied.advice].map(|lines| lines.iter().map(|line| show.clean(line)).collect::<Vec<_>>());
-    let text = digest(told, &calls, &advice);
+    let text = digest(told, warned_of.map(|why| show.clean(&why)).as_deref(), &calls, &advice);
     if let Err(error) = job_summary(text.clone(), grace).await {
         show.note(&format!("{error:#}"));
     }
