@@ -25,6 +25,8 @@ pub(crate) struct Habits {
     pub(crate) behind: fn(&[u8], &[u8]) -> Vec<u8>,
     /// Arguments of its own without those that name a session: a resumed run has its own.
     pub(crate) without_session: fn(&[OsString]) -> Vec<OsString>,
+    /// What to do about a failure with these words, where that is known.
+    pub(crate) after: fn(&str) -> Option<&'static str>,
     /// What would permit denied calls, where that is not a matter of flags and rules for tools.
     pub(crate) advice: Option<Advice>,
 }

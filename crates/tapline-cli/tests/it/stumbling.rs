@@ -189,3 +189,15 @@ fn the_summary_says_why_a_success_exits_with_1() {
     let page = std::fs::read_to_string(&summary).unwrap();
     assert!(page.starts_with("### ⚠️ success\n\n|") && !page.contains("Exit code"), "{page}");
 }
+
+#[test]
+fn codex_outside_of_a_git_repository_gets_advice() {
+    let folder = Folder::new("untrusted");
+    let why = "Not inside a trusted directory and --skip-git-repo-check was not specified.";
+    let agent = program(&folder, "codex", &format!("cat >/dev/null; echo '{why}' >&2; exit 1"));
+    for format in ["lines", "text", "report"] {
+        let failed = tapline(&["run", "go", "--agent", "codex", "--no-record", "--bin", &agent, "--format", format]);
+        assert_eq!(failed.code, 1, "{}", failed.err);
+        assert!(failed.err.contains("add: -- --skip-git-repo-check"), "{format}: {}", failed.err);
+    }
+}

@@ -18,6 +18,7 @@ use super::attempt::Ended;
 use super::prepare::Plan;
 use super::show::Show;
 use super::signals::Signals;
+use crate::agents::habits;
 use crate::args::run::{Format, Run};
 use crate::ci::Kind;
 use crate::commands::denials::Started;
@@ -234,6 +235,9 @@ impl Amendment {
 /// What to do about a failure, where we know.
 fn advise(report: &Report, args: &Run) -> Option<String> {
     let agent = report.agent.map_or("the agent", |agent| agent.name());
+    if let Some(advice) = report.verdict.error.as_deref().and_then(habits(args.whose.agent).after) {
+        return Some(advice.to_owned());
+    }
     match report.verdict.category? {
         Category::Auth => {
             Some(format!("log in by starting `{agent}` once, or set its API key (--env NAME=VALUE){}", key(report)))
