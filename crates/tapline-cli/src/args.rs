@@ -99,7 +99,8 @@ pub(crate) struct View {
     /// Show text while it is written (needs partial messages in the stream)
     #[arg(long)]
     pub(crate) partial: bool,
-    /// Show when each step arrived, since the start of the run, and how long each tool call took (recordings and transcripts)
+    /// Show when each step arrived, since the start of the run, and how long each tool call took (recordings, transcripts, and pipes, whose
+    /// times count from the first step)
     #[arg(long)]
     pub(crate) times: bool,
     /// Replace secrets: keys, tokens, passwords, private keys (`tapline help redact`)
