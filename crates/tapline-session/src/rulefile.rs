@@ -19,30 +19,37 @@ impl std::fmt::Display for WrongRules {
 impl std::error::Error for WrongRules {}
 
 /// A kind of file.
-pub(crate) struct File {
+#[derive(Debug)]
+pub struct File {
     /// What it is called: `a policy`.
-    pub(crate) name: &'static str,
-    pub(crate) keys: &'static [Key],
+    pub name: &'static str,
+    /// Which keys there are.
+    pub keys: &'static [Key],
     /// How it is written.
-    pub(crate) example: &'static str,
+    pub example: &'static str,
     /// The other kind, which it may be taken for: its keys, and where they belong.
-    pub(crate) other: (&'static [&'static str], &'static str),
+    pub other: (&'static [&'static str], &'static str),
 }
 
 /// A key, and an example of it.
-pub(crate) struct Key(pub(crate) &'static str, pub(crate) Holds, pub(crate) &'static str);
+#[derive(Debug)]
+pub struct Key(pub &'static str, pub Holds, pub &'static str);
 
 /// Why a text is wrong, if it is.
-type Wrong = fn(&str) -> Option<String>;
+pub type Wrong = fn(&str) -> Option<String>;
 
 /// What a key holds.
-#[derive(Clone, Copy)]
-pub(crate) enum Holds {
+#[derive(Clone, Copy, Debug)]
+pub enum Holds {
     /// A name or a list of names.
     Names(Wrong),
-    /// The same, at least one.
+    /// A list of texts.
+    List(Wrong),
+    /// The same as names, at least one.
     SomeNames(Wrong),
+    /// A text.
     Text(Wrong),
+    /// True or false.
     Flag,
     /// A whole number from 0 up.
     Count,
@@ -50,13 +57,14 @@ pub(crate) enum Holds {
     Amount,
     /// A number above 0.
     SomeAmount,
+    /// A table with these keys.
     Table(&'static [Key]),
     /// A list of tables, each with the first of these keys.
     Rules(&'static [Key]),
 }
 
 /// Reads a file of this kind.
-pub(crate) fn read<T: serde::de::DeserializeOwned>(text: &str, file: &File) -> Result<T, WrongRules> {
+pub fn read<T: serde::de::DeserializeOwned>(text: &str, file: &File) -> Result<T, WrongRules> {
     let at = |place: usize, why: &str| {
         let line = text.bytes().take(place).filter(|byte| *byte == b'\n').count() + 1;
         WrongRules(format!("line {line}: {why}"))
@@ -131,14 +139,18 @@ fn value_of(value: &Spanned<DeValue<'_>>, holds: Holds, path: &str, example: &st
             checked(value, text, check)
         }
         (Holds::SomeNames(_), DeValue::Array(names)) if names.is_empty() => wrong(value, "at least one name"),
-        (Holds::Names(check) | Holds::SomeNames(check), DeValue::Array(names)) => names.iter().try_for_each(|name| {
-            let DeValue::String(text) = name.get_ref() else {
-                let why = format!("`{path}` holds {}, but must hold names alone, like {example}", given(name.get_ref()));
-                return Err((name.span().start, why));
-            };
-            checked(name, text, check)
-        }),
+        (Holds::Names(check) | Holds::SomeNames(check) | Holds::List(check), DeValue::Array(names)) => {
+            names.iter().try_for_each(|name| {
+                let DeValue::String(text) = name.get_ref() else {
+                    let what = if matches!(holds, Holds::List(_)) { "texts" } else { "names" };
+                    let why = format!("`{path}` holds {}, but must hold {what} alone, like {example}", given(name.get_ref()));
+                    return Err((name.span().start, why));
+                };
+                checked(name, text, check)
+            })
+        }
         (Holds::Names(_) | Holds::SomeNames(_), _) => wrong(value, "a name or a list of names"),
+        (Holds::List(_), _) => wrong(value, "a list of texts"),
         (Holds::Text(_), _) => wrong(value, "a text"),
         (Holds::Flag, DeValue::Boolean(_)) => Ok(()),
         (Holds::Flag, _) => wrong(value, "true or false"),
@@ -203,11 +215,11 @@ fn given(value: &DeValue<'_>) -> String {
 }
 
 /// Any text will do.
-pub(crate) fn any(_: &str) -> Option<String> {
+pub fn any(_: &str) -> Option<String> {
     None
 }
 
 /// Any but an empty one.
-pub(crate) fn filled(text: &str) -> Option<String> {
+pub fn filled(text: &str) -> Option<String> {
     text.trim().is_empty().then(|| "an empty name is for nothing: leave it out".to_owned())
 }
