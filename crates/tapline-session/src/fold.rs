@@ -385,6 +385,7 @@ impl Fold {
         let (answer, last_text) = side.answer(&turns, spoken.last(), ending, &mut warnings);
         let evidence = Evidence {
             known: agent.is_some() || self.stats.lines.objects == 0,
+            empty: self.stats.lines.total == 0,
             objects: self.stats.lines.objects > 0,
             result: agent.is_some() && turns.count > 0 && !turns.foreign_end && !turns.open,
             failure: turns.failure.or_else(|| side.failure()),

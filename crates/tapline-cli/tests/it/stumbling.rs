@@ -201,3 +201,13 @@ fn codex_outside_of_a_git_repository_gets_advice() {
         assert!(failed.err.contains("add: -- --skip-git-repo-check"), "{format}: {}", failed.err);
     }
 }
+
+#[test]
+fn an_empty_input_is_called_empty() {
+    let folder = Folder::new("empty");
+    let file = folder.file("empty.jsonl", "");
+    let viewed = tapline(&["inspect", &file]);
+    assert!(viewed.out.contains("no-result: there is no result: the stream is empty"), "{}", viewed.out);
+    let checked = tapline(&["check", &file]);
+    assert!(checked.out.contains("no-events: the input is empty"), "{}", checked.out);
+}
