@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead as _, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, InputShape, Moment, Record};
@@ -107,6 +107,15 @@ pub struct Finished {
     pub stop: Option<Stop>,
 }
 
+/// What is no text of ours, by its first bytes, and would be a line of garbage for each of its lines.
+fn packed(head: &[u8]) -> Option<&'static str> {
+    match head {
+        [0x1f, 0x8b, ..] => Some("compressed with gzip: unpack it first (gunzip)"),
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Some("UTF-16, not UTF-8: convert it first (iconv -f UTF-16 -t UTF-8)"),
+        _ => None,
+    }
+}
+
 /// Whether it can be nothing else: no transcript has such a line.
 fn is_of_a_stream(record: &Record) -> bool {
     record.envelope.session_id.is_some() || record.envelope.kind.as_deref() == Some("thread.started")
@@ -137,7 +146,12 @@ impl<R: Read> Source<R> {
         let Options { agent, format, line_limit, ending } = options;
         let name = name.into();
         let decoder = Decoder::with_line_limit(line_limit.unwrap_or(DEFAULT_LINE_LIMIT)).for_agent(agent);
-        let input = match Input::open(BufReader::with_capacity(CHUNK, reader), format, decoder) {
+        let mut reader = BufReader::with_capacity(CHUNK, reader);
+        let head = if format == InputFormat::Auto { reader.fill_buf().unwrap_or_default() } else { &[] };
+        if let Some(what) = packed(head) {
+            return Err(SourceError::Packed { name, what });
+        }
+        let input = match Input::open(reader, format, decoder) {
             Ok(input) => input,
             Err(error) => return Err(SourceError::Read { name, error }),
         };

@@ -211,3 +211,18 @@ fn an_empty_input_is_called_empty() {
     let checked = tapline(&["check", &file]);
     assert!(checked.out.contains("no-events: the input is empty"), "{}", checked.out);
 }
+
+#[test]
+fn what_is_packed_is_told_in_one_line() {
+    let folder = Folder::new("packed");
+    for (bytes, what) in [(&b"\x1f\x8b\x08\0\0\n\xff\n\xfe\n"[..], "gzip"), (b"\xff\xfe{\0\n\0}\0\n\0", "UTF-16")] {
+        let path = folder.path("packed.jsonl");
+        std::fs::write(&path, bytes).unwrap();
+        for command in ["view", "inspect", "check"] {
+            for told in [tapline(&[command, &path]), tapline_on(bytes, &[command])] {
+                assert_eq!((told.code, told.out.as_str(), told.err.lines().count()), (2, "", 1), "{}", told.err);
+                assert!(told.err.contains(what) && told.err.contains("first"), "{}", told.err);
+            }
+        }
+    }
+}
