@@ -226,3 +226,13 @@ fn what_is_packed_is_told_in_one_line() {
         }
     }
 }
+
+#[test]
+fn a_duration_that_a_file_does_not_have_is_explained() {
+    let file = fixture("claude-2.1.325/tools.jsonl").display().to_string();
+    for path in ["tools.calls[].duration_ms", "turns[0].elapsed_ms"] {
+        let none = tapline(&["inspect", "--get", path, &file]);
+        assert_eq!((none.code, none.out.as_str()), (1, ""), "{path}");
+        assert!(none.err.contains("the stream has no times"), "{path}: {}", none.err);
+    }
+}
