@@ -111,7 +111,10 @@ impl Source {
                 Note::Lingered(stop) => clock_of(stop).map(|clock| format!("{name}: {clock}: it was stopped")),
                 Note::Transcript(about) => Some(format!("{name} is {about}")),
                 Note::Foreign if self.of_whomever => None,
-                Note::Foreign => Some(format!("{name}: no agent that tapline knows wrote this stream")),
+                Note::Foreign => {
+                    let known: Vec<_> = Agent::ALL.iter().map(|agent| agent.name()).collect();
+                    Some(format!("{name}: no agent that tapline knows ({}) wrote this stream", known.join(", ")))
+                }
             };
             if let Some(told) = told {
                 output::tell(&told);
