@@ -211,6 +211,7 @@ impl Source {
     pub(crate) fn finish(self) -> (Summary, Format, Ending, Run) {
         let Finished { mut summary, format, ending, run, stop, .. } = self.inner.finish();
         *summary.verdict.clock = stop.filter(|stop| stop.reason.is_timeout()).and_then(clock_of);
+        clock::measure(&mut summary, run.duration_ms);
         (summary, format, ending, run)
     }
 }

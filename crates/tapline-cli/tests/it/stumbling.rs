@@ -236,3 +236,16 @@ fn a_duration_that_a_file_does_not_have_is_explained() {
         assert!(none.err.contains("the stream has no times"), "{path}: {}", none.err);
     }
 }
+
+#[test]
+fn a_run_that_a_clock_stopped_says_how_long_it_ran() {
+    let folder = Folder::new("clock");
+    let record = folder.path("r");
+    let args = ["run", "go", "--bin", &crate::running::fake(), "--record", &record, "--timeout", "1s", "--grace", "100ms"];
+    let stopped = ran(command(&args).env("FAKE", "hang").output().unwrap());
+    assert_eq!(stopped.code, 124, "{}", stopped.err);
+    for shown in [stopped.out, tapline(&["view", &record]).out, tapline(&["inspect", &record]).out] {
+        let verdict = shown.lines().find(|line| line.contains("failure (timeout)")).unwrap();
+        assert!(verdict.contains("0 turns · ") && verdict.ends_with('s') && !verdict.ends_with("turns"), "{verdict}");
+    }
+}
