@@ -15,7 +15,6 @@ mod run;
 mod shim;
 mod sim;
 pub(crate) mod tee;
-mod turn_line;
 mod updates;
 mod view;
 

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tapline_archive::{Advance, Finished, Note, Options, SourceError};
 use tapline_protocol::{Agent, InputFormat, Moment, Record, StopReason};
 use tapline_recording::{Redactor, Stop};
@@ -25,20 +24,7 @@ pub(crate) struct Source {
     inner: tapline_archive::Source<Box<dyn Read + Send>>,
     /// It need not be an agent's stream.
     of_whomever: bool,
-    waits: Waits,
 }
-
-/// Whether a source's next line may be waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Waits {
-    /// A file or recording: all of it is there.
-    Never,
-    Stdin,
-    Otherwise,
-}
-
-/// After so long a silence nothing is expected to follow at once.
-const SOON: Duration = Duration::from_millis(300);
 
 /// Whether a path means stdin.
 pub(crate) fn is_stdin(path: Option<&Path>) -> bool {
@@ -52,8 +38,7 @@ impl Source {
             if io::stdin().is_terminal() {
                 output::tell("reading stdin: pipe a stream into tapline, or give a FILE (see --help)");
             }
-            let waits = if stdin_is_file() { Waits::Never } else { Waits::Stdin };
-            return Ok(Self { waits, ..Self::of("stdin".to_owned(), Box::new(io::stdin()), facts)? });
+            return Self::of("stdin".to_owned(), Box::new(io::stdin()), facts);
         }
         let path = store::meant(path.map_or(Path::new(""), PathBuf::as_path))?;
         let opened = tapline_archive::Source::open(&path, options(facts)?);
@@ -61,9 +46,7 @@ impl Source {
             SourceError::Folder(_) => anyhow!("{error}: give a recording (one of the folders in it?) or a file"),
             error => error.into(),
         })?;
-        let at_rest = path.metadata().is_ok_and(|meta| meta.is_file() || meta.is_dir());
-        let waits = if at_rest { Waits::Never } else { Waits::Otherwise };
-        let mut source = Self { inner, of_whomever: false, waits };
+        let mut source = Self { inner, of_whomever: false };
         if let Some(stderr) = source.inner.ending_mut().stderr.as_mut().filter(|_| facts.stderr.is_none()) {
             // A recording's: the user may have patterns of secrets beside those that are always taken out.
             *stderr = config::redactor()?.0.text(stderr).into_owned();
@@ -74,16 +57,7 @@ impl Source {
 
     /// Reads from anything.
     pub(crate) fn of(name: String, reader: Box<dyn Read + Send>, facts: &Facts) -> Result<Self> {
-        let inner = tapline_archive::Source::of(name, reader, options(facts)?)?;
-        Ok(Self { inner, of_whomever: false, waits: Waits::Otherwise })
-    }
-
-    /// Takes the time of arrival from the clock, if it is a pipe, where lines arrive as they are written.
-    pub(crate) fn timed(self) -> Self {
-        match self.waits {
-            Waits::Never => self,
-            Waits::Stdin | Waits::Otherwise => Self { inner: self.inner.timed_by(tapline_runner::moment), ..self },
-        }
+        Ok(Self { inner: tapline_archive::Source::of(name, reader, options(facts)?)?, of_whomever: false })
     }
 
     /// It need not be an agent's stream: nothing is said where it is none.
@@ -195,18 +169,6 @@ impl Source {
         !self.inner.is_ready()
     }
 
-    /// Whether more, or the end, comes at once. May wait a moment to find out.
-    pub(crate) fn comes_soon(&self) -> bool {
-        match self.waits {
-            Waits::Never => true,
-            Waits::Stdin => {
-                let soon = Timespec::try_from(SOON).ok();
-                poll(&mut [PollFd::new(&io::stdin(), PollFlags::IN)], soon.as_ref()).is_ok_and(|ready| ready > 0)
-            }
-            Waits::Otherwise => false,
-        }
-    }
-
     /// Everything that is known at the end.
     pub(crate) fn finish(self) -> (Summary, Format, Ending, Run) {
         let Finished { mut summary, format, ending, run, stop, .. } = self.inner.finish();
@@ -214,11 +176,6 @@ impl Source {
         clock::measure(&mut summary, run.duration_ms);
         (summary, format, ending, run)
     }
-}
-
-/// Whether stdin is a file, all of which is there.
-fn stdin_is_file() -> bool {
-    rustix::fs::fstat(io::stdin()).is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file())
 }
 
 /// The clock that stopped a run, in words.

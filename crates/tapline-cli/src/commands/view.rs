@@ -8,7 +8,6 @@ use tapline_session::Verdict;
 use tapline_session::render::{Format, TerminalOptions, Times};
 use tapline_session::text::visible;
 
-use super::turn_line::TurnLine;
 use crate::args::{Look, View};
 use crate::follow::Follow;
 use crate::source::{Source, is_stdin};
@@ -74,7 +73,6 @@ pub(crate) fn options(look: Look) -> TerminalOptions {
 pub(crate) fn show(mut source: Source, options: TerminalOptions) -> Result<Verdict> {
     let mut renderer = Format::Terminal(options).renderer();
     let mut out = output::stdout();
-    let mut turn_line = TurnLine::default();
     let mut waits_for_times = options.times != Times::Hidden;
     while let Some((_, steps)) = source.next()? {
         if waits_for_times {
@@ -89,17 +87,10 @@ pub(crate) fn show(mut source: Source, options: TerminalOptions) -> Result<Verdi
             renderer.resize(columns, rows);
         }
         for step in &steps {
-            let text = renderer.step(step);
-            // A terminal's line can be drawn over.
-            let text = if options.live { text } else { turn_line.pass(step, text) };
-            out.write_all(text.as_bytes())?;
+            out.write_all(renderer.step(step).as_bytes())?;
         }
         if source.may_wait() {
             out.flush()?;
-            if turn_line.is_held() && !source.comes_soon() {
-                out.write_all(turn_line.settle().as_bytes())?;
-                out.flush()?;
-            }
         }
     }
     if waits_for_times {
@@ -107,11 +98,11 @@ pub(crate) fn show(mut source: Source, options: TerminalOptions) -> Result<Verdi
     }
     if !options.partial {
         for step in source.unfinished() {
-            out.write_all(turn_line.pass(&step, renderer.step(&step)).as_bytes())?;
+            out.write_all(renderer.step(&step).as_bytes())?;
         }
     }
     let (summary, ..) = source.finish();
-    out.write_all(turn_line.end(renderer.finish(&summary)).as_bytes())?;
+    out.write_all(renderer.finish(&summary).as_bytes())?;
     out.flush()?;
     Ok(summary.verdict)
 }

@@ -31,47 +31,6 @@ fn verdicts(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn a_run_that_ends_with_a_question_has_one_verdict() {
-    let ask = fixture("claude-2.1.325/ask.jsonl");
-    let path = ask.display().to_string();
-    let bytes = std::fs::read(&ask).unwrap();
-    let redirected = ran(command(&["view"]).stdin(std::fs::File::open(&ask).unwrap()).output().unwrap());
-    for shown in [tapline(&["view", &path]), tapline_on(&bytes, &["view"]), redirected] {
-        let verdicts = verdicts(&shown.out);
-        assert_eq!(verdicts.len(), 1, "{}", shown.out);
-        assert!(verdicts[0].starts_with("! success (interactive) · 1 turn"), "{}", shown.out);
-        assert!(!shown.out.contains("\n\n\n"), "{:?}", shown.out);
-    }
-    let folder = Folder::new("one-verdict");
-    let agent = program(&folder, "claude", &format!("cat >/dev/null; cat {path}"));
-    let shown = tapline(&["run", "go", "--no-record", "--bin", &agent]);
-    assert_eq!(verdicts(&shown.out).len(), 1, "{}", shown.out);
-    let ended = tapline(&["view", "--exit-code", "3", &path]);
-    assert_eq!(verdicts(&ended.out).len(), 1, "{}", ended.out);
-    assert!(verdicts(&ended.out)[0].starts_with("✗ failure (exit)"), "{}", ended.out);
-}
-
-#[test]
-fn each_turn_but_the_last_has_its_own_line() {
-    let turn = |text: &str, index: u32| {
-        let said = format!(
-            r#"{{"type":"assistant","session_id":"s","message":{{"id":"m{index}","content":[{{"type":"text","text":"{text}"}}]}}}}"#
-        );
-        let result = format!(
-            r#"{{"type":"result","subtype":"success","result":"{text}","session_id":"s","num_turns":1,"uuid":"u{index}"}}"#
-        );
-        format!("{said}\n{result}\n")
-    };
-    let folder = Folder::new("turns");
-    let file = folder.file("two.jsonl", &(turn("Which one?", 1) + &turn("Done.", 2)));
-    let view = tapline(&["view", "--exit-code", "1", &file]);
-    let expected = "Which one?\n\n✓ success · 1 turn\n\nDone.\n\n✗ exited with code 1\n✗ failure (exit) · 2 turns\n";
-    assert_eq!(view.out, expected);
-    let view = tapline(&["view", &file]);
-    assert_eq!(view.out, "Which one?\n\n✓ success · 1 turn\n\nDone.\n\n✓ success · 2 turns\n");
-}
-
-#[test]
 fn a_result_of_another_agent_is_not_called_a_success_and_then_none() {
     let folder = Folder::new("forced");
     let lines = r#"{"type":"init","session_id":"s","model":"auto"}

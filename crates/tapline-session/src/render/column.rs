@@ -56,11 +56,6 @@ impl Column {
         }
     }
 
-    /// What follows is no step: it has no time, or that of the step before.
-    pub(super) fn repeat(&mut self, has_time: bool) {
-        self.next = if has_time { std::mem::take(&mut self.last) } else { String::new() };
-    }
-
     /// Puts the column before every line that begins in this text.
     pub(super) fn before(&mut self, text: String, style: Style) -> String {
         if !self.begun {

@@ -58,7 +58,8 @@ impl Live {
     /// narrower since, a line takes several rows.
     pub(super) fn erase(&mut self, columns: usize) -> String {
         let rows: usize = self.drawn.drain(..).map(|width| width.div_ceil(columns.max(1)).max(1)).sum();
-        if rows == 0 { String::new() } else { up(rows) }
+        // The column may not be the first: a terminal shows `^C` where it was typed.
+        if rows == 0 { String::new() } else { format!("\r\x1b[{rows}A\x1b[J") }
     }
 
     /// Draws a line that is still being typed and the running calls; each is cut to the width, so that the rows can be counted.
@@ -87,12 +88,6 @@ impl Live {
         }
         out
     }
-}
-
-/// Erases the last rows.
-pub(super) fn up(rows: usize) -> String {
-    // The column may not be the first: a terminal shows `^C` where it was typed.
-    format!("\r\x1b[{rows}A\x1b[J")
 }
 
 /// The columns of a line that is being typed: the time before it may be dim.

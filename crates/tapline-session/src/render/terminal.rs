@@ -49,8 +49,6 @@ pub(super) struct Terminal {
     typing: Typing,
     /// The line that told of the last turn's end, if nothing was shown since.
     told: Option<String>,
-    /// Live: it is the last line on the terminal, and this wide, so that the verdict can be drawn over it.
-    drawn_over: Option<usize>,
     /// Something was written since the last empty line.
     dirty: bool,
     /// Live: the line that is still being typed, drawn over until it is whole, so that what is below it stays.
@@ -67,7 +65,6 @@ impl Terminal {
             live: Live::default(),
             typing: Typing::default(),
             told: None,
-            drawn_over: None,
             dirty: false,
             open_line: String::new(),
             column: Column::new(options.times),
@@ -320,8 +317,6 @@ impl Terminal {
         let line = super::summary::turn_line(turn, self.style());
         out += self.gap();
         out += &line;
-        let plain = || super::summary::turn_line(turn, Style::plain());
-        self.drawn_over = self.options.live.then(|| width(plain().trim_end()) + self.column.width());
         self.dirty = true;
         self.told = Some(line);
         out
@@ -385,24 +380,18 @@ impl Terminal {
 
     fn ending(&mut self, summary: &Summary) -> String {
         self.live.set_status(None);
-        let drawn_over = self.drawn_over.filter(|_| self.told.is_some());
         let (paused, mut out) = (self.pause(), String::new());
-        self.column.repeat(self.told.is_some());
+        self.column.step(None);
         let yellow = self.style().yellow;
         for (depth, text) in self.live.drain() {
             out += &self.marked(depth, yellow, "?", &format!("unanswered: {text}"));
         }
         let line = super::summary::verdict_line(summary, self.style());
-        if out.is_empty() && self.told.as_ref() == Some(&line) {
-            return paused;
-        }
-        // It says all that the last turn's line says.
-        let room = drawn_over.map(|width| super::live::up(width.div_ceil(self.columns().max(1)).max(1)));
-        if room.is_none() || !out.is_empty() {
+        if self.told.as_ref() != Some(&line) {
             out += self.gap();
+            out += &super::summary::verdict_lines(summary, self.style(), self.width());
         }
-        out += &super::summary::verdict_lines(summary, self.style(), self.width());
-        paused + &room.unwrap_or_default() + &self.column.before(out, self.style())
+        paused + &self.column.before(out, self.style())
     }
 }
 
@@ -430,7 +419,6 @@ impl Render for Terminal {
     }
 
     fn pause(&mut self) -> String {
-        self.drawn_over = None;
         let end = self.end_line();
         let end = self.column.before(end, self.style());
         self.live.erase(self.columns()) + &std::mem::take(&mut self.open_line) + &end

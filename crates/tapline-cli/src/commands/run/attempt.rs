@@ -25,8 +25,6 @@ use crate::{clock, errors, exit, store};
 const TOLD: usize = 5;
 /// The status line changes this often.
 const TICK: Duration = Duration::from_millis(250);
-/// An agent whose last turn is over has ended after this long, as a rule.
-const ENDS_WITHIN: Duration = Duration::from_secs(1);
 
 pub(super) struct Attempt<'a> {
     pub(super) args: &'a Run,
@@ -183,10 +181,6 @@ impl Attempt<'_> {
                 }
                 _ = tick.tick(), if show.is_live() => {
                     show.tick(self.started.elapsed());
-                    continue;
-                }
-                () = tokio::time::sleep(ENDS_WITHIN), if show.holds_line() => {
-                    show.settle();
                     continue;
                 }
             };

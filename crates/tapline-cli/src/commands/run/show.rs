@@ -15,7 +15,6 @@ use crate::args::run::{Ending, Format, Run};
 use crate::ci::Kind;
 use crate::clock;
 use crate::commands::denials::Denials;
-use crate::commands::turn_line::TurnLine;
 use crate::commands::updates::warning;
 use crate::commands::view;
 use crate::output;
@@ -30,7 +29,6 @@ pub(super) struct Show {
     out: Sink,
     err: Sink,
     renderer: Box<dyn Render>,
-    turn_line: TurnLine,
     live: bool,
     status: Status,
     pub(super) outputs: Outputs,
@@ -84,7 +82,6 @@ impl Show {
             out,
             err,
             renderer: rendering.renderer(),
-            turn_line: TurnLine::default(),
             live,
             status: Status::default(),
             outputs: Outputs::default(),
@@ -185,36 +182,22 @@ impl Show {
             self.renderer.resize(columns, rows);
         }
         let text = self.renderer.step(step);
-        let text = self.timed(text);
-        // A terminal's line can be drawn over.
-        let text = if self.live { text } else { self.turn_line.pass(step, text) };
-        self.write(text.as_bytes());
+        self.write_lines(&text);
     }
 
     /// Text for people: in a log every line has its time.
-    fn timed(&self, text: String) -> String {
-        if self.format == Format::Live || text.is_empty() {
-            return text;
+    fn write_lines(&mut self, text: &str) {
+        if self.format == Format::Live {
+            return self.write(text.as_bytes());
         }
         let time = now().unwrap_or_default();
-        let lines = text.split_inclusive('\n').filter(|line| !line.trim().is_empty());
-        lines.flat_map(|line| [time.as_str(), "  ", line]).collect()
+        for line in text.split_inclusive('\n').filter(|line| !line.trim().is_empty()) {
+            self.write(format!("{time}  {line}").as_bytes());
+        }
     }
 
     fn write(&mut self, bytes: &[u8]) {
         self.out.put(bytes, Kind::Text);
-    }
-
-    /// Whether the line of a turn's end waits for what follows.
-    pub(super) fn holds_line(&self) -> bool {
-        self.turn_line.is_held()
-    }
-
-    /// Nothing follows it for now.
-    pub(super) fn settle(&mut self) {
-        let text = self.turn_line.settle();
-        self.write(text.as_bytes());
-        self.flush();
     }
 
     /// What was put out must be seen now.
@@ -284,8 +267,7 @@ impl Show {
             self.write(text.as_bytes());
         }
         if interrupted && self.is_human() {
-            let text = self.timed("! interrupted\n".to_owned());
-            self.write(text.as_bytes());
+            self.write_lines("! interrupted\n");
         }
         self.flush();
     }
@@ -320,9 +302,7 @@ impl Show {
         self.denials.reject(&summary.rejected);
         if self.is_human() {
             let text = self.renderer.finish(summary);
-            let text = self.timed(text);
-            let text = self.turn_line.end(text);
-            self.write(text.as_bytes());
+            self.write_lines(&text);
         }
         self.flush();
     }
