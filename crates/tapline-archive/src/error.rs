@@ -24,6 +24,14 @@ pub enum SourceError {
         #[source]
         error: io::Error,
     },
+    /// It is no stream, but something that holds one.
+    #[error("{name} is {what}")]
+    Packed {
+        /// Which.
+        name: String,
+        /// What it is, and what to do about it.
+        what: &'static str,
+    },
     /// Reading failed.
     #[error("cannot read {name}")]
     Read {

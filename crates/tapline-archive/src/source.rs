@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead as _, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, InputShape, Moment, Record};
@@ -123,6 +123,8 @@ pub struct Source<R> {
     /// When the run started, if a recording has its times.
     started: Option<Moment>,
     arrivals: Option<Arrivals>,
+    /// Where lines arrive as they are read: the time.
+    clock: Option<fn() -> Moment>,
     /// How many bytes were read.
     bytes: u64,
 }
@@ -141,6 +143,15 @@ pub struct Finished {
     pub run: Run,
     /// Why the run was stopped, and by which clock, if a recording says so.
     pub stop: Option<Stop>,
+}
+
+/// What is no text of ours, by its first bytes, and would be a line of garbage for each of its lines.
+fn packed(head: &[u8]) -> Option<&'static str> {
+    match head {
+        [0x1f, 0x8b, ..] => Some("compressed with gzip: unpack it first (gunzip)"),
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Some("UTF-16, not UTF-8: convert it first (iconv -f UTF-16 -t UTF-8)"),
+        _ => None,
+    }
 }
 
 /// Returns whether a record can only be from a stream. No transcript has such a line.
@@ -173,7 +184,12 @@ impl<R: Read> Source<R> {
         let Options { agent, format, line_limit, ending } = options;
         let name = name.into();
         let decoder = Decoder::with_line_limit(line_limit.unwrap_or(DEFAULT_LINE_LIMIT)).for_agent(agent);
-        let input = match Input::open(BufReader::with_capacity(CHUNK, reader), format, decoder) {
+        let mut reader = BufReader::with_capacity(CHUNK, reader);
+        let head = if format == InputFormat::Auto { reader.fill_buf().unwrap_or_default() } else { &[] };
+        if let Some(what) = packed(head) {
+            return Err(SourceError::Packed { name, what });
+        }
+        let input = match Input::open(reader, format, decoder) {
             Ok(input) => input,
             Err(error) => return Err(SourceError::Read { name, error }),
         };
@@ -197,6 +213,7 @@ impl<R: Read> Source<R> {
             stop: None,
             started: None,
             arrivals: None,
+            clock: None,
             bytes: 0,
         })
     }
@@ -235,6 +252,14 @@ impl<R: Read> Source<R> {
             *text = redactor.text(text).into_owned();
         }
         self.redaction = Some(Redaction::new(redactor));
+        self
+    }
+
+    /// Takes the times of lines from this clock, for a stream that is read while it is written. The elements of an array arrive together,
+    /// whenever each of them happened: they have none.
+    #[must_use]
+    pub fn timed_by(mut self, clock: fn() -> Moment) -> Self {
+        self.clock = Some(clock).filter(|_| self.input.shape() != InputShape::VerboseDocument);
         self
     }
 
@@ -327,7 +352,10 @@ impl<R: Read> Source<R> {
             Some(Ok(record)) => record,
         };
         self.bytes += record.bytes.len() as u64;
-        record.arrived = self.arrivals.as_mut().and_then(|arrivals| arrivals.at(self.bytes));
+        record.arrived = match &mut self.arrivals {
+            Some(arrivals) => arrivals.at(self.bytes),
+            None => self.clock.map(|clock| clock()),
+        };
         if self.unsure {
             if let Some(about) = record.in_transcript() {
                 self.is_transcript = true;
@@ -394,7 +422,7 @@ impl<R: Read> Source<R> {
 
     /// Returns whether it is certain that no line has a time.
     pub fn has_no_times(&self) -> bool {
-        self.arrivals.is_none() && !self.is_transcript && !self.unsure
+        self.arrivals.is_none() && self.clock.is_none() && !self.is_transcript && !self.unsure
     }
 
     /// Returns whether this is not a stream, but a session file that an agent keeps for itself.

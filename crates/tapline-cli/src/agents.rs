@@ -25,6 +25,8 @@ pub(crate) struct Habits {
     pub(crate) behind: fn(&[u8], &[u8]) -> Vec<u8>,
     /// Removes the arguments that name a session, because a resumed run has its own.
     pub(crate) without_session: fn(&[OsString]) -> Vec<OsString>,
+    /// What to do about a failure with these words, where that is known.
+    pub(crate) after: fn(&str) -> Option<&'static str>,
     /// Returns what would allow denied calls, if that is not a matter of flags and rules for tools.
     pub(crate) advice: Option<Advice>,
 }

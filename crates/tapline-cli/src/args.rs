@@ -106,7 +106,8 @@ pub(crate) struct View {
     /// Show text while the agent writes it (needs partial messages in the stream)
     #[arg(long)]
     pub(crate) partial: bool,
-    /// Show when each step arrived, counted from the start of the run, and how long each tool call took (recordings and transcripts)
+    /// Show when each step arrived, counted from the start of the run, and how long each tool call took (recordings, transcripts, and
+    /// pipes, whose times count from the first step)
     #[arg(long)]
     pub(crate) times: bool,
     /// Replace secrets: keys, tokens, passwords, private keys (`tapline help redact`)

@@ -6,12 +6,24 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 use tapline_recording::{Redactor, SHORTEST_VALUE};
+use tapline_session::rulefile::{self, File, Holds, Key, any};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Config {
     redact: Redact,
 }
+
+/// What the file may contain.
+const FILE: File = File {
+    kind: RuleFile::Config,
+    keys: &[Key("redact", Holds::Table(REDACT), "[redact] with env = [\"MY_TOKEN\"] below it")],
+    example: "env = [\"MY_TOKEN\"], below a line with [redact]",
+    other: (&[], RuleFile::Policy),
+};
+
+const REDACT: &[Key] =
+    &[Key("patterns", Holds::List(any), "patterns = ['corp-[0-9]{6}']"), Key("env", Holds::List(any), "env = [\"MY_TOKEN\"]")];
 
 /// What is hidden in addition to the table.
 #[derive(Debug, Default, Deserialize)]
@@ -44,7 +56,7 @@ pub(crate) fn redactor() -> Result<(Redactor, Vec<String>)> {
 
 fn read(path: &Path, text: &str) -> Result<(Redactor, Vec<String>)> {
     let wrong = || format!("{} is wrong (`tapline help redact` describes it)", path.display());
-    let Config { redact: Redact { patterns, env } } = toml::from_str(text).with_context(wrong)?;
+    let Config { redact: Redact { patterns, env } } = rulefile::read(text, &FILE).with_context(wrong)?;
     if patterns.is_empty() && env.is_empty() {
         return Ok((Redactor::default(), Vec::new()));
     }

@@ -16,7 +16,10 @@ pub(crate) fn failure(verdict: &Verdict) -> Option<String> {
     Some(match error {
         Some(error) if error == word || verdict.category == Some(Category::Timeout) => error.to_owned(),
         Some(error) => format!("{error} ({word})"),
-        None => "there is no result: the run did not end, or its last lines are missing".to_owned(),
+        None => {
+            let why = verdict.warnings.iter().find(|warning| warning.code == "no-result");
+            why.map_or_else(|| "there is no result".to_owned(), |why| why.message.clone())
+        }
     })
 }
 

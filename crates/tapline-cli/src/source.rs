@@ -92,7 +92,10 @@ impl Source {
                 Note::Lingered(stop) => clock_of(stop).map(|clock| format!("{name}: {clock}: it was stopped")),
                 Note::Transcript(about) => Some(format!("{name} is {about}")),
                 Note::Foreign if self.of_whomever => None,
-                Note::Foreign => Some(format!("{name}: no known agent wrote this stream")),
+                Note::Foreign => {
+                    let known: Vec<_> = Agent::ALL.iter().map(|agent| agent.name()).collect();
+                    Some(format!("{name}: no known agent ({}) wrote this stream", known.join(", ")))
+                }
             };
             if let Some(told) = told {
                 output::tell(&told);
@@ -134,6 +137,7 @@ impl Source {
         let mut finished = self.inner.finish();
         let stop = finished.stop.take().filter(|stop| stop.reason.is_timeout());
         *finished.summary.verdict.clock = stop.and_then(clock_of);
+        clock::measure(&mut finished.summary, finished.run.duration_ms);
         let mut told = finished.summary.verdict.clone();
         if let Some(mut clean) = self.clean {
             clean.rest();

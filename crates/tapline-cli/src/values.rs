@@ -31,7 +31,7 @@ pub(crate) fn of(report: &Report, paths: &[String]) -> Values {
     for path in paths {
         let value = get(&report, path).unwrap_or_else(|error| {
             if error != GetError::Empty || paths.len() == 1 {
-                values.missing.push(format!("no value at `{path}`: {error}"));
+                values.missing.push(format!("no value at `{path}`: {}", why(&error)));
             }
             String::new()
         });
@@ -40,6 +40,16 @@ pub(crate) fn of(report: &Report, paths: &[String]) -> Values {
         }
     }
     values
+}
+
+/// Why there is no value. A path that no report can have was refused before.
+fn why(error: &GetError) -> String {
+    match error {
+        GetError::NoKey { key, .. } if key == "duration_ms" || key == "elapsed_ms" => {
+            "the stream has no times; recordings (`tapline run`) and transcripts have them".to_owned()
+        }
+        error => error.to_string(),
+    }
 }
 
 /// Returns how to keep a value from being a command in a CI log. JSON stays the same JSON.

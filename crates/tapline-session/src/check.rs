@@ -141,6 +141,11 @@ impl Checker {
         }
     }
 
+    /// Takes a doubt about the rules that the stream is held against: most likely they are not meant so.
+    pub fn doubt(&mut self, message: String) {
+        self.add("doubtful-rule", None, message);
+    }
+
     /// Returns all findings. With `strict`, they make the check fail.
     pub fn finish(mut self, summary: &Summary, violations: Vec<Violation>, strict: bool) -> CheckReport {
         for (code, message) in self.deltas.finish() {
@@ -149,7 +154,9 @@ impl Checker {
         for warning in summary.verdict.warnings.iter().filter(|warning| ABOUT_THE_STREAM.contains(&&*warning.code)) {
             self.add(warning.code.clone(), warning.line, warning.message.clone());
         }
-        if summary.stream.lines.total > 0 && *summary.stream.known == 0 {
+        if summary.stream.lines.total == 0 {
+            self.add("no-events", None, "the input is empty".to_owned());
+        } else if *summary.stream.known == 0 {
             let agents: Vec<_> = Agent::ALL.iter().map(|agent| agent.name()).collect();
             self.add("no-events", None, format!("no line is an event of {}: is this an agent's stream?", agents.join(" or ")));
         }

@@ -283,7 +283,12 @@ impl Fold {
         out.odd("changed-shape", format!("{}: {error}", out.kind()));
         self.event(event, out);
         // Another agent's `result` does not say how this run ended, even if the caller named the agent.
-        self.turns.foreign_end |= out.kind() == "result";
+        if out.kind() == "result" {
+            self.turns.foreign_end = true;
+            if let Some(What::Turn(turn)) = out.steps.last_mut().map(|step| &mut step.what) {
+                turn.so_far.foreign = true;
+            }
+        }
     }
 
     fn malformed(&mut self, why: &Malformed, out: &mut Steps<'_>) {
@@ -400,6 +405,7 @@ impl Fold {
         let (answer, last_text) = side.answer(&turns, spoken.last(), ending, &mut warnings);
         let evidence = Evidence {
             known: agent.is_some() || self.stats.lines.objects == 0,
+            empty: self.stats.lines.total == 0,
             objects: self.stats.lines.objects > 0,
             result: agent.is_some() && turns.count > 0 && !turns.foreign_end && !turns.open,
             failure: turns.failure.or_else(|| side.failure()),

@@ -42,7 +42,7 @@ pub mod policy;
 mod recent;
 pub mod render;
 mod report;
-mod rulefile;
+pub mod rulefile;
 pub mod schema;
 mod signals;
 pub mod step;

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 
 /// A list of names in which `*` stands for any characters. A single name may be given without a list.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, PartialEq, Default)]
 pub struct Patterns(Vec<String>);
 
 impl Patterns {
@@ -85,13 +85,13 @@ impl<'de> Deserialize<'de> for Patterns {
 }
 
 /// A version range: `>=2.1.0, <3`, or `2.1` for all versions that start with it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct VersionRange {
     text: String,
     bounds: Vec<(Bound, Vec<u64>)>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Bound {
     AtLeast,
     Above,

@@ -17,7 +17,7 @@ use crate::time::duration;
 pub use read::unknown_mode;
 
 /// The limits of a run. Everything is optional, and what is not given is not checked.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Policy {
     /// Tools that are offered or called.
@@ -33,7 +33,7 @@ pub struct Policy {
 }
 
 /// Rules about the tools of a session. They also apply to calls.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ToolRules {
     /// Only these.
@@ -45,7 +45,7 @@ pub struct ToolRules {
 }
 
 /// Rules about the tools that are called.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CallRules {
     /// Only these.
@@ -55,7 +55,7 @@ pub struct CallRules {
 }
 
 /// Rules about MCP servers.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct McpRules {
     /// For each of these, at least one server must exist and be connected.
@@ -67,7 +67,7 @@ pub struct McpRules {
 }
 
 /// Rules about the start of a session.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SessionRules {
     /// The allowed models.
@@ -87,7 +87,7 @@ pub struct SessionRules {
 }
 
 /// Upper limits for the whole run.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
     /// The cost in dollars.
@@ -166,7 +166,13 @@ impl PolicyChecker {
     /// Lists what is most likely a mistake in the policy, now that the tools of the session are known. The list is
     /// returned once.
     pub fn doubts(&mut self) -> Vec<String> {
-        if std::mem::replace(&mut self.doubted, true) { Vec::new() } else { self.policy.doubts(&self.offered) }
+        if std::mem::replace(&mut self.doubted, true) {
+            return Vec::new();
+        }
+        let is_empty = self.policy == Policy::default();
+        let mut doubts = self.policy.doubts(&self.offered);
+        doubts.extend(is_empty.then(|| "it has no rules, so every run keeps it".to_owned()));
+        doubts
     }
 
     /// Takes the next step and returns the rules that it breaks.

@@ -30,11 +30,14 @@ impl std::error::Error for WrongRules {}
 
 /// A kind of file with rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RuleFile {
     /// A [policy](crate::policy::Policy).
     Policy,
     /// [Permission rules](crate::permission::Permissions).
     Permissions,
+    /// The configuration of a program.
+    Config,
 }
 
 impl std::fmt::Display for RuleFile {
@@ -42,34 +45,43 @@ impl std::fmt::Display for RuleFile {
         f.write_str(match self {
             Self::Policy => "a policy",
             Self::Permissions => "a permission file",
+            Self::Config => "config.toml",
         })
     }
 }
 
 /// What a kind of file may hold.
-pub(crate) struct File {
-    pub(crate) kind: RuleFile,
-    pub(crate) keys: &'static [Key],
+#[derive(Debug)]
+pub struct File {
+    /// The kind.
+    pub kind: RuleFile,
+    /// The keys that it may have.
+    pub keys: &'static [Key],
     /// An example.
-    pub(crate) example: &'static str,
+    pub example: &'static str,
     /// The keys of the other kind, which it may be taken for.
-    pub(crate) other: (&'static [&'static str], RuleFile),
+    pub other: (&'static [&'static str], RuleFile),
 }
 
 /// A key, its kind of value, and an example.
-pub(crate) struct Key(pub(crate) &'static str, pub(crate) Holds, pub(crate) &'static str);
+#[derive(Debug)]
+pub struct Key(pub &'static str, pub Holds, pub &'static str);
 
 /// Says why a text is wrong, if it is.
-type Wrong = fn(&str) -> Option<String>;
+pub type Wrong = fn(&str) -> Option<String>;
 
 /// The kind of value of a key.
-#[derive(Clone, Copy)]
-pub(crate) enum Holds {
+#[derive(Clone, Copy, Debug)]
+pub enum Holds {
     /// A name or a list of names.
     Names(Wrong),
+    /// A list of texts.
+    List(Wrong),
     /// A name or a list of names, at least one.
     SomeNames(Wrong),
+    /// A text.
     Text(Wrong),
+    /// True or false.
     Flag,
     /// A whole number, 0 or greater.
     Count,
@@ -77,13 +89,14 @@ pub(crate) enum Holds {
     Amount,
     /// A number greater than 0.
     SomeAmount,
+    /// A table with these keys.
     Table(&'static [Key]),
     /// A list of tables. The first of these keys is required.
     Rules(&'static [Key]),
 }
 
 /// Reads a file of this kind.
-pub(crate) fn read<T: serde::de::DeserializeOwned>(text: &str, file: &File) -> Result<T, WrongRules> {
+pub fn read<T: serde::de::DeserializeOwned>(text: &str, file: &File) -> Result<T, WrongRules> {
     let at = |place: usize, why: &str| {
         let line = text.bytes().take(place).filter(|byte| *byte == b'\n').count() + 1;
         WrongRules { said: format!("line {line}: {why}"), belongs_in: None }
@@ -159,14 +172,19 @@ fn value_of(value: &Spanned<DeValue<'_>>, holds: Holds, path: &str, example: &st
             checked(value, text, check)
         }
         (Holds::SomeNames(_), DeValue::Array(names)) if names.is_empty() => wrong(value, "at least one name"),
-        (Holds::Names(check) | Holds::SomeNames(check), DeValue::Array(names)) => names.iter().try_for_each(|name| {
-            let DeValue::String(text) = name.get_ref() else {
-                let why = format!("`{path}` contains {}, but may contain only names, like {example}", given(name.get_ref()));
-                return Err((name.span().start, why));
-            };
-            checked(name, text, check)
-        }),
+        (Holds::Names(check) | Holds::SomeNames(check) | Holds::List(check), DeValue::Array(names)) => {
+            names.iter().try_for_each(|name| {
+                let DeValue::String(text) = name.get_ref() else {
+                    let what = if matches!(holds, Holds::List(_)) { "texts" } else { "names" };
+                    let why =
+                        format!("`{path}` contains {}, but may contain only {what}, like {example}", given(name.get_ref()));
+                    return Err((name.span().start, why));
+                };
+                checked(name, text, check)
+            })
+        }
         (Holds::Names(_) | Holds::SomeNames(_), _) => wrong(value, "a name or a list of names"),
+        (Holds::List(_), _) => wrong(value, "a list of texts"),
         (Holds::Text(_), _) => wrong(value, "a text"),
         (Holds::Flag, DeValue::Boolean(_)) => Ok(()),
         (Holds::Flag, _) => wrong(value, "true or false"),
@@ -231,11 +249,11 @@ fn given(value: &DeValue<'_>) -> String {
 }
 
 /// Accepts any text.
-pub(crate) fn any(_: &str) -> Option<String> {
+pub fn any(_: &str) -> Option<String> {
     None
 }
 
 /// Accepts any text that is not empty.
-pub(crate) fn filled(text: &str) -> Option<String> {
+pub fn filled(text: &str) -> Option<String> {
     text.trim().is_empty().then(|| "an empty name matches nothing: leave it out".to_owned())
 }

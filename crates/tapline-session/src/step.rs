@@ -366,6 +366,8 @@ pub struct SoFar {
     pub denials: u64,
     /// Whether something went wrong on the way: see [`Verdict::clean`](crate::Verdict).
     pub blemished: bool,
+    /// Whether the turn's result is not of the agent's own shape, so that it does not say how the turn ended.
+    pub foreign: bool,
 }
 
 impl Turn {

@@ -11,6 +11,7 @@ pub(super) const HABITS: Habits = Habits {
     has_modes: true,
     behind,
     without_session,
+    after: |_| None,
     advice: None,
 };
 

@@ -11,8 +11,15 @@ pub(super) const HABITS: Habits = Habits {
     has_modes: false,
     behind,
     without_session: <[OsString]>::to_vec,
+    after,
     advice: Some(advice),
 };
+
+/// As 0.166.0 says it.
+fn after(error: &str) -> Option<&'static str> {
+    let outside = error.contains("Not inside a trusted directory");
+    outside.then_some("Codex works only inside a git repository, unless you add: -- --skip-git-repo-check")
+}
 
 /// Joins them as 0.166.0 does.
 fn behind(prompt: &[u8], piped: &[u8]) -> Vec<u8> {

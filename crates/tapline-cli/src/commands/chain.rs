@@ -58,20 +58,41 @@ impl Chain {
     }
 }
 
-/// The second line of a stand-in script, which identifies it.
-pub(super) const MARK: &str = "# a stand-in made by tapline shim";
+/// The second line of a stand-in that is a script starts like this; by it one is known.
+const MARK: &str = "# a stand-in made by tapline shim";
+
+/// The second line of a stand-in: whether it looks for the agent, or was told what to start or to play.
+pub(super) fn mark(searches: bool) -> String {
+    if searches { MARK.to_owned() } else { format!("{MARK}: it does not look for the agent") }
+}
 
 /// Returns whether a program is tapline itself, or a stand-in that it made.
 pub(super) fn stands_in(path: &Path) -> bool {
+    is_tapline(path) || mark_of(path).is_some_and(|line| line.starts_with(MARK))
+}
+
+/// Whether it is one that looks for the agent: two of these would only find each other.
+pub(super) fn searches(path: &Path) -> bool {
+    is_tapline(path) || mark_of(path).is_some_and(|line| line == mark(true))
+}
+
+/// Whether a program is given by its path, not by its name.
+pub(super) fn is_path(program: &Path) -> bool {
+    program.components().count() > 1 || program.is_absolute()
+}
+
+fn is_tapline(path: &Path) -> bool {
     let own = std::env::current_exe().ok().and_then(|own| own.canonicalize().ok());
-    if own.is_some() && path.canonicalize().ok() == own {
-        return true;
-    }
+    own.is_some() && path.canonicalize().ok() == own
+}
+
+/// The second line of a file.
+fn mark_of(path: &Path) -> Option<String> {
     // Opening a FIFO could block.
     if !path.is_file() {
-        return false;
+        return None;
     }
     let mut head = [0; 128];
-    let read = std::fs::File::open(path).and_then(|mut file| std::io::Read::read(&mut file, &mut head)).unwrap_or(0);
-    String::from_utf8_lossy(&head[..read]).lines().nth(1) == Some(MARK)
+    let read = std::fs::File::open(path).and_then(|mut file| std::io::Read::read(&mut file, &mut head)).ok()?;
+    String::from_utf8_lossy(&head[..read]).lines().nth(1).map(str::to_owned)
 }

@@ -28,7 +28,8 @@ use held::Held;
 pub(crate) fn run(args: &Check) -> Result<u8> {
     let redactor = if args.redact { Some(secrets::redactor()?) } else { None };
     let mut policy = args.policy.as_deref().map(read_policy).transpose()?.map(PolicyChecker::new);
-    let rules = args.permissions.as_deref().map(read_permissions).transpose()?;
+    let rules = args.permissions.as_deref().map(|path| read_rules::<Permissions>(path, PERMISSIONS)).transpose()?;
+    let mut doubts = rules.as_ref().map(|rules| named(args.permissions.as_deref(), &rules.doubts())).unwrap_or_default();
     // As far as possible: the recording does not say which user ran it.
     let home = std::env::var("HOME").ok();
     let rules = rules.map(|rules| home.map_or_else(|| rules.clone(), |home| rules.clone().with_home(&home)));
@@ -74,9 +75,7 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
     let late = stopped_for.is_some_and(|rule| rule.starts_with(LIMIT_OF_TIME));
     if let Some(policy) = &mut policy {
         // Now the tools of the session are known.
-        for doubt in doubts_of(args.policy.as_deref(), policy) {
-            output::tell(&told.as_ref().map_or_else(|| doubt.clone(), |told| told.text(&doubt)));
-        }
+        doubts.extend(doubts_of(args.policy.as_deref(), policy));
         let succeeded = summary.verdict.outcome == Outcome::Success;
         match run.recording.filter(|_| took.is_some()) {
             // Only the run had a clock, and that was the first rule to be broken.
@@ -98,6 +97,7 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
         let message = "no known agent wrote this stream, so tapline cannot tell what was done".to_owned();
         violations.push(Violation { rule: "stream", message, line: None });
     }
+    doubt(doubts, args.strict, told.as_mut().filter(|_| args.redact), &mut checker);
     let mut report = checker.finish(&summary, violations, args.strict);
     let annotated = match told {
         Some(told) if args.redact => {
@@ -149,7 +149,7 @@ fn annotate(report: &CheckReport, mut held: Held, clean: Option<CleanCheck>) {
         ci::annotate(&format!("{what}: {}: {}", violation.rule, violation.message));
     }
     if !report.ok && violations.is_empty() {
-        ci::annotate("something is odd about the stream (check --strict)");
+        ci::annotate("something is odd about the stream or the rules (check --strict)");
     }
 }
 
@@ -172,25 +172,45 @@ fn count_earlier(attempts: &[PathBuf], policy: &mut PolicyChecker, facts: &Facts
 
 /// Reads a policy. An error names its line and reason.
 pub(crate) fn read_policy(path: &Path) -> Result<Policy> {
-    read_rules(path, "policy", "`tapline help policy`")
+    read_rules(path, ("policy", "`tapline help policy`"))
 }
 
 /// Lists what is most likely a mistake in a policy.
 pub(crate) fn doubts_of(path: Option<&Path>, policy: &mut PolicyChecker) -> Vec<String> {
-    let name = path.unwrap_or(Path::new("the policy")).display();
-    policy.doubts().iter().map(|doubt| format!("{name}: {doubt}")).collect()
+    named(path, &policy.doubts())
+}
+
+/// Doubts, with the file that they are about.
+fn named(path: Option<&Path>, doubts: &[String]) -> Vec<String> {
+    let name = path.unwrap_or(Path::new("the rules")).display();
+    doubts.iter().map(|doubt| format!("{name}: {doubt}")).collect()
+}
+
+/// A rule that nothing can break is a hole: a strict check counts it, another only tells of it.
+fn doubt(doubts: Vec<String>, is_strict: bool, mut told: Option<&mut CleanCheck>, checker: &mut Checker) {
+    for doubt in doubts {
+        match told.as_mut() {
+            None if is_strict => checker.doubt(doubt),
+            None => output::tell(&doubt),
+            Some(told) if is_strict => told.doubt(checker, &doubt),
+            Some(told) => output::tell(&told.text(&doubt)),
+        }
+    }
 }
 
 /// Reads permission rules.
 pub(crate) fn read_permissions(path: &Path) -> Result<Permissions> {
-    let rules: Permissions = read_rules(path, "permission file", "`tapline help permissions`")?;
-    for doubt in rules.doubts() {
-        output::tell(&format!("{}: {doubt}", path.display()));
+    let rules: Permissions = read_rules(path, PERMISSIONS)?;
+    for doubt in named(Some(path), &rules.doubts()) {
+        output::tell(&doubt);
     }
     Ok(rules)
 }
 
-fn read_rules<T: std::str::FromStr<Err = WrongRules>>(path: &Path, what: &str, described: &str) -> Result<T> {
+/// What a file of rules is called, and what describes it.
+const PERMISSIONS: (&str, &str) = ("permission file", "`tapline help permissions`");
+
+fn read_rules<T: std::str::FromStr<Err = WrongRules>>(path: &Path, (what, described): (&str, &str)) -> Result<T> {
     let name = path.display();
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the {what} {name}"))?;
     text.parse::<T>().with_context(|| format!("the {what} {name} is wrong ({described} describes it)"))

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use tapline_protocol::Agent;
 use tapline_recording::create_private_folder;
 
-use super::chain::{MARK, stands_in};
+use super::chain::{is_path, mark, searches, stands_in};
 use super::replay::first;
 use super::tee::agent_of;
 use crate::args::offline::Shim;
@@ -22,7 +22,14 @@ pub(crate) fn run(args: &Shim) -> Result<u8> {
     let own = std::env::current_exe().context("cannot find tapline's own program")?;
     create_private_folder(&args.folder).with_context(|| format!("cannot create {}", args.folder.display()))?;
     if let Some(bin) = args.bin.as_deref().filter(|bin| is_path(bin)) {
-        anyhow::ensure!(bin.is_file(), "{} does not exist: give the agent's program with --bin", bin.display());
+        let name = bin.display();
+        anyhow::ensure!(bin.is_file(), "{name} does not exist: give the agent's program with --bin");
+        let itself =
+            args.folder.join(kind.name()).canonicalize().is_ok_and(|own| bin.canonicalize().is_ok_and(|bin| bin == own));
+        anyhow::ensure!(
+            !itself && !searches(bin),
+            "--bin: {name} starts tapline again, not the agent; give the agent's own program"
+        );
     }
     if let Some(recording) = &replay {
         crate::args::check_replay(recording, &args.args)?;
@@ -44,11 +51,6 @@ pub(crate) fn run(args: &Shim) -> Result<u8> {
     Ok(0)
 }
 
-/// Returns whether a program is given by its path, not by its name.
-fn is_path(program: &Path) -> bool {
-    program.components().count() > 1 || program.is_absolute()
-}
-
 fn script(args: &Shim, replay: Option<&Path>, kind: Agent, own: &Path) -> Result<String> {
     let whole = |path: &Path| {
         std::path::absolute(path).map(PathBuf::into_os_string).with_context(|| format!("{} does not exist", path.display()))
@@ -67,8 +69,9 @@ fn script(args: &Shim, replay: Option<&Path>, kind: Agent, own: &Path) -> Result
             words.extend(["--record-in".into(), whole(folder)?]);
         }
     }
+    let searches = args.replay.is_none() && args.bin.as_deref().is_none_or(|bin| !is_path(bin));
     let quoted: Vec<String> = words.iter().map(|word| output::quoted(&word.to_string_lossy())).collect();
-    Ok(format!("#!/bin/sh\n{MARK}\nexec {} -- \"$@\"\n", quoted.join(" ")))
+    Ok(format!("#!/bin/sh\n{}\nexec {} -- \"$@\"\n", mark(searches), quoted.join(" ")))
 }
 
 fn write_script(path: &Path, text: &str) -> std::io::Result<()> {

@@ -8,12 +8,12 @@ use std::process::Command;
 use std::sync::mpsc::SendError;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use tapline_protocol::Agent;
 use tapline_recording::{Meta, Recorder, Sync, recording_name};
 use tapline_runner::{Host, StartError, locate_other};
 
-use super::chain::{CHAIN, Chain, stands_in};
+use super::chain::{CHAIN, Chain, is_path, searches};
 
 use crate::args::offline::Tee;
 use crate::plain::Plain;
@@ -29,7 +29,12 @@ pub(crate) fn run(args: &Tee) -> Result<u8> {
         output::tell("tee would start tapline again instead of the agent; give the agent's program with --bin");
         return Ok(exit::NOT_EXECUTABLE);
     }
-    let program = match locate_other(kind, args.bin.as_deref(), path.as_deref(), |path| stands_in(path) || chain.has(path)) {
+    let leads_back = |path: &Path| searches(path) || chain.has(path);
+    // Whoever names a program gets that one, or is told why not: another might be the real agent, and cost money.
+    if let Some(bin) = args.bin.as_deref().filter(|bin| is_path(bin)) {
+        ensure!(!leads_back(bin), "--bin: {} starts tapline again, not the agent; give the agent's own program", bin.display());
+    }
+    let program = match locate_other(kind, args.bin.as_deref(), path.as_deref(), leads_back) {
         Ok(program) => program,
         Err(error) => {
             output::fail(&errors::told(&error));

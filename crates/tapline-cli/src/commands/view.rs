@@ -35,6 +35,7 @@ pub(crate) fn run(args: &View) -> Result<u8> {
         match source {
             Ok(source) => {
                 let source = if args.redact { source.redacted()? } else { source.annotated(args.exit_status) };
+                let source = if args.times { source.timed() } else { source };
                 let since = source.inner.started().map_or(Times::SinceFirst, Times::Since);
                 let times = if args.times { since } else { Times::Hidden };
                 let verdict = show(source, TerminalOptions { times, ..options })?;

@@ -30,9 +30,9 @@ fn a_prompt_a_line() {
     let ran = chat(SESSION, &[], "one\n");
     assert!(ran.out.contains("› one") && ran.out.contains("✓ success"), "{}", ran.out);
     assert!(ran.err.contains("continue with: tapline chat --resume fake-session"), "{}", ran.err);
-    for nothing in ["", "\n\n", "/quit\nnever\n"] {
+    for (nothing, code) in [("", 2), ("\n\n", 2), ("/quit\nnever\n", 0)] {
         let ran = chat(SESSION, &["--format", "text"], nothing);
-        assert_eq!((ran.code, ran.out.as_str()), (0, ""), "{nothing:?}: {}", ran.err);
+        assert_eq!((ran.code, ran.out.as_str()), (code, ""), "{nothing:?}: {}", ran.err);
     }
 }
 

@@ -57,6 +57,8 @@ mod signals;
 #[cfg(test)]
 mod stopping;
 #[cfg(test)]
+mod stumbling;
+#[cfg(test)]
 mod tapline;
 #[cfg(test)]
 mod telling;

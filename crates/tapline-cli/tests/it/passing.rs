@@ -236,3 +236,57 @@ fn a_stand_in_never_finds_itself() {
     let refused = ran(command(&["shim", &real]).output().unwrap());
     assert!(refused.code == 2 && refused.err.contains("was not created by tapline"), "{}", refused.err);
 }
+
+#[test]
+fn a_named_stand_in_is_started_or_refused_and_never_replaced_by_the_agent_on_path() {
+    let folder = Folder::new("tee-named");
+    std::fs::create_dir(folder.path("real")).unwrap();
+    let real = agent(&folder, "real/claude", "echo the real one");
+    let recorded = agent(&folder, "recorded", "echo what was recorded");
+    assert!(tee(&recorded, &folder.path("r")).output().unwrap().status.success());
+    let shim = |args: &[&str]| {
+        let args: Vec<&str> = ["shim"].iter().chain(args).copied().collect();
+        ran(command(&args).output().unwrap())
+    };
+    let fake =
+        shim(&[&folder.path("fake"), "--replay", &folder.path("r"), "--", "--speed", "instant"]).out.trim_end().to_owned();
+    let pinned = shim(&[&folder.path("pinned"), "--bin", &fake]).out.trim_end().to_owned();
+    let searching = [&[][..], &["--record-in", &folder.path("in")]].map(|more: &[&str]| {
+        let name = folder.path(&format!("searching{}", more.len()));
+        shim(&[&[name.as_str()][..], more].concat()).out.trim_end().to_owned()
+    });
+    let path = |first: &str| format!("{first}:{}:/usr/bin:/bin", folder.path("real"));
+    let play = |program: &str, args: &[&str], bin: Option<&str>, first: &str| {
+        let mut started = Command::new(program);
+        started.args(args).env_clear().env("PATH", path(first)).env("TAPLINE_HOME", folder.path("home")).stdin(Stdio::null());
+        started.envs(bin.map(|bin| ("TAPLINE_CLAUDE_BIN", bin)));
+        ran(started.output().unwrap())
+    };
+    let own = env!("CARGO_BIN_EXE_tapline");
+    let here = folder.path("real");
+    let by_flag = |bin| play(own, &["tee", "--bin", bin, "--", "-p", "hi"], None, &here);
+    for (how, started) in [
+        ("--bin", by_flag(&fake)),
+        ("--bin, one that names it", by_flag(&pinned)),
+        ("the variable", play(own, &["tee", "--", "-p", "hi"], Some(&fake), &here)),
+        ("PATH", play(own, &["tee", "--", "-p", "hi"], None, &folder.path("fake"))),
+        ("shim --bin", play(&pinned, &["-p", "hi"], None, &here)),
+        ("a stand-in that searches", play(&searching[0], &["-p", "hi"], Some(&pinned), &here)),
+    ] {
+        assert_eq!((started.code, started.out.as_str()), (0, "what was recorded\n"), "{how}: {}", started.err);
+    }
+    for bin in &searching {
+        let refused = by_flag(bin);
+        assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{bin}: {}", refused.err);
+        assert!(refused.err.contains(bin.as_str()) && refused.err.contains("not the agent"), "{}", refused.err);
+        let refused = shim(&[&folder.path("made"), "--bin", bin]);
+        assert!(refused.code == 2 && refused.err.contains("not the agent"), "{}", refused.err);
+    }
+    let itself = shim(&[&folder.path("pinned"), "--bin", &pinned]);
+    assert!(itself.code == 2 && itself.err.contains("not the agent"), "{}", itself.err);
+    // A wrapper that leads back is found when it does.
+    let circle = agent(&folder, "circle", &format!("exec {own} tee --bin {} -- \"$@\"", folder.path("circle")));
+    let refused = play(&circle, &["-p", "hi"], None, &here);
+    assert!(refused.code == 2 && refused.out.is_empty() && refused.err.contains("not the agent"), "{}", refused.err);
+    assert_eq!(by_flag(&real).out, "the real one\n");
+}

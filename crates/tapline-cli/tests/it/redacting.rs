@@ -302,8 +302,13 @@ fn a_users_own_patterns_and_variables() {
         ("[redact]\npatterns = ['x', '[0-9]*']\n", "the pattern `[0-9]*` matches empty text"),
         ("[redact]\npatterns = ['(a|)']\n", "matches empty text"),
         ("[redact]\npatterns = ['\\b']\n", "matches empty text"),
-        ("[redact]\npattern = ['x']\n", "line 2"),
-        ("[redact\n", "line 1"),
+        ("[redact]\npattern = ['x']\n", "line 2: [redact] has no key `pattern`: did you mean `patterns`?"),
+        (
+            "[redact]\nenv = 'X'\n",
+            "line 2: `redact.env` is the text \"X\", but must be a list of texts, like env = [\"MY_TOKEN\"]",
+        ),
+        ("env = ['X']\n", "line 1: `env` belongs below [redact]"),
+        ("[redact\n", "line 1: `[redact` is not TOML"),
     ] {
         let path = config(text);
         let ran = convert();

@@ -357,7 +357,7 @@ fn doctor_says_what_is_here() {
     let mut broken = command(&["doctor"]);
     broken.env("TAPLINE_CLAUDE_BIN", fake()).env("FAKE", "version").env("XDG_CONFIG_HOME", folder.path("config"));
     let broken = ran(broken.env("TAPLINE_HOME", folder.path("h")).output().unwrap());
-    assert!(broken.code == 1 && broken.out.contains("✗ config"), "{}", broken.out);
+    assert!(broken.code == 1 && broken.out.contains("✗ config") && broken.out.contains("no key `nothing`"), "{}", broken.out);
 }
 
 #[test]

@@ -10,7 +10,7 @@ const OTHERS: [&str; 4] = [
     "{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"s\",\"tools\":[]}\n{\"type\":\"tool_call\",\"id\":\"c\"}\n{\"type\":\"completion\",\"finalText\":\"Done.\"}\n",
     "> {\"method\":\"initialize\"}\n< {\"result\":{}}\n",
 ];
-const NOBODYS: &str = "no known agent wrote this stream\n";
+const NOBODYS: &str = "no known agent (claude, codex) wrote this stream\n";
 
 #[test]
 fn a_kept_recording_is_found_by_last_and_by_the_start_of_its_session() {

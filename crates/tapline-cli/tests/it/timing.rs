@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::tapline::{Folder, fixture, tapline, tapline_on};
+use crate::tapline::{Folder, command, fixture, ran, tapline, tapline_on};
 
 const LINES: &[(u64, &str)] = &[
     (850, r#"{"type":"system","subtype":"init","session_id":"s","model":"m"}"#),
@@ -97,7 +97,11 @@ fn a_stream_without_times_says_so_and_shows_none() {
         assert_eq!(view.err.replace(&plain.err, "").matches("has no times, so none are shown").count(), 1, "{}", view.err);
         assert!(!plain.err.contains("no times"), "{}", plain.err);
     }
-    let piped = tapline_on(stream.as_bytes(), &["view", "--times"]);
+    // Nor has a file that is read on stdin, or an array, however it comes.
+    let mut redirected = command(&["view", "--times"]);
+    let redirected = ran(redirected.stdin(std::fs::File::open(&file).unwrap()).output().unwrap());
+    assert!(redirected.err.contains("stdin has no times"), "{}", redirected.err);
+    let piped = tapline_on(&std::fs::read(&array).unwrap(), &["view", "--times"]);
     assert!(piped.err.contains("stdin has no times"), "{}", piped.err);
 
     // The same for a recording whose times are gone, or that was edited, so that they do not fit.
@@ -109,6 +113,17 @@ fn a_stream_without_times_says_so_and_shows_none() {
         assert!(view.err.contains("has no times") && !view.out.contains("12.4s"), "{} {}", view.err, view.out);
         assert_eq!(tapline(&["inspect", "--get", "tools.calls[].duration_ms", path]).code, 1, "{path}");
     }
+}
+
+#[test]
+fn lines_that_arrive_on_a_pipe_have_the_time_of_their_arrival() {
+    let stream = LINES.iter().map(|(_, line)| *line).collect::<Vec<_>>().join("\n") + "\n";
+    let piped = tapline_on(stream.as_bytes(), &["view", "--times"]);
+    assert_eq!((piped.err.as_str(), piped.code), ("", 0));
+    assert!(piped.out.starts_with("    0.0s  ● session started"), "{}", piped.out);
+    let ran = piped.out.lines().find(|line| line.contains("✓ ran: `cargo test`")).unwrap();
+    assert!(ran.ends_with('s') && ran.chars().rev().nth(2) == Some('.'), "how long it took: {ran}");
+    assert!(piped.out.ends_with("✓ success · 2 turns\n"), "{}", piped.out);
 }
 
 #[test]

@@ -64,6 +64,7 @@ impl Fold {
             ledger: self.ledger.totals(),
             denials: self.denials,
             blemished,
+            foreign: false,
         };
         turns.last = Some(turn.clone());
         out.push(What::Turn(Box::new(turn)));

@@ -16,9 +16,10 @@ const ANSWER: usize = 20_000;
 
 /// Summarises a run in Markdown, with the denied calls and what would have allowed them. The agent's text stays plain
 /// text in it.
-pub fn digest(report: &Report, denied: &[String], advice: &[String]) -> String {
+pub fn digest(report: &Report, failed_for: Option<&str>, denied: &[String], advice: &[String]) -> String {
     let verdict = &report.verdict;
     let mark = match verdict.outcome {
+        Outcome::Success if failed_for.is_some() => "❌",
         Outcome::Success if verdict.clean => "✅",
         Outcome::Success | Outcome::Interrupted => "⚠️",
         Outcome::Failure | Outcome::Incomplete => "❌",
@@ -28,6 +29,9 @@ pub fn digest(report: &Report, denied: &[String], advice: &[String]) -> String {
     let mut out = format!("### {mark} {label}{}{}\n\n", verdict.outcome, category.unwrap_or_default());
     if let Some(error) = verdict.error_for_people().filter(|_| verdict.outcome != Outcome::Interrupted) {
         let _ = writeln!(out, "{}\n", code_block(error));
+    }
+    if let Some(why) = failed_for {
+        let _ = writeln!(out, "Exit code 1: {}\n", inline(why));
     }
     out += "| | |\n|---|---|\n";
     let mut row = |name: &str, value: String| {

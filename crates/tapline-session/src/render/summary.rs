@@ -12,17 +12,23 @@ use crate::report::{Report, name_of};
 use crate::step::{CallStatus, SoFar, Turn};
 use crate::text::{count_of, dollars, fit, grouped, one_line, short_count};
 use crate::time::duration;
-use crate::verdict::{Advice, Outcome, Verdict};
+use crate::verdict::{Advice, Category, Outcome, Verdict};
 
 /// Returns the line for the end of a turn, with the totals so far. It ends a view, unless something follows.
 pub(super) fn turn_line(turn: &Turn, style: Style) -> String {
     let (colour, mark, word) = match turn.failed {
         true if turn.is_aborted() => (style.yellow, "!", "interrupted"),
         true => (style.red, "✗", "failure"),
+        false if turn.so_far.foreign => (style.red, "✗", "incomplete"),
         false if turn.so_far.blemished => (style.yellow, "!", "success"),
         false => (style.green, "✓", "success"),
     };
-    let category = turn.category.filter(|_| word == "failure").map(|category| format!(" ({})", category.word()));
+    let category = match word {
+        "failure" => *turn.category,
+        "incomplete" => Some(Category::NoResult),
+        _ => None,
+    };
+    let category = category.map(|category| format!(" ({})", category.word()));
     let judged = format!("{}{word}{}{} ·", style.bold, style.reset, category.unwrap_or_default());
     let SoFar { turns, duration_ms, ledger, denials, .. } = &turn.so_far;
     format!("{colour}{mark}{} {judged} {}\n", style.reset, figures(*denials, *turns, *duration_ms, ledger))

@@ -11,6 +11,8 @@ use crate::text::head;
 pub(crate) struct Evidence<'f> {
     /// Whether a known agent wrote the stream.
     pub(crate) known: bool,
+    /// There was not a single line.
+    pub(crate) empty: bool,
     /// Whether any object was read.
     pub(crate) objects: bool,
     /// Whether there was any result (for Codex, any ended turn).
@@ -51,7 +53,9 @@ pub(crate) fn judge(evidence: &Evidence<'_>, ending: &Ending, mut warnings: Warn
         warnings.add("stderr", None, cut(text));
     }
     if !evidence.result {
-        let why = if evidence.known {
+        let why = if evidence.empty {
+            "there is no result: the stream is empty"
+        } else if evidence.known {
             "there is no result: the run did not end, or its last lines are missing"
         } else {
             "there is no result that tapline can read: no known agent wrote this stream"

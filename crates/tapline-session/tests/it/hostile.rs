@@ -104,7 +104,7 @@ const RENDERERS: &[(&str, Tried)] = &[
         "digest",
         Tried::As(Place::Markdown, |told| {
             let titles: Vec<_> = told.report.tools.calls.iter().map(|call| format!("{} {}", call.name, call.title)).collect();
-            digest(&told.report, &titles, &titles)
+            digest(&told.report, titles.first().map(String::as_str), &titles, &titles)
         }),
     ),
     ("html", Tried::As(Place::Page, |told| show(told, RenderAs::Html))),

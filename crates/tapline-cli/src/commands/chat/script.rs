@@ -25,9 +25,15 @@ use crate::source::is_stdin;
 use crate::{ci, exit, output};
 
 pub(super) async fn run(args: &Chat, agent: Agent) -> Result<u8> {
-    let prompts = prompts(args)?;
+    let mut prompts = prompts(args)?;
     let kind = agent.kind;
     let mut signals = Signals::listen()?;
+    // No agent is started for an empty script. A prompt that comes later finds the agent ready.
+    let first = tokio::select! {
+        first = prompts.recv() => Some(first.context(NO_PROMPTS)?),
+        () = tokio::time::sleep(HEAD_START) => None,
+        signal = signals.next() => return Ok(code_of(signal)),
+    };
     let mut talk = tokio::select! {
         talk = Talk::start(agent, args.redact || ci::is_log()) => match talk {
             Ok(talk) => talk,
@@ -50,6 +56,7 @@ pub(super) async fn run(args: &Chat, agent: Agent) -> Result<u8> {
         renderer: RenderAs::Terminal(options).renderer(),
         out: Sink::stdout(),
         answers: 0,
+        seen: false,
         asked: false,
         failed: false,
         now: Now::default(),
@@ -57,7 +64,7 @@ pub(super) async fn run(args: &Chat, agent: Agent) -> Result<u8> {
         style: options.style,
     };
     let mut signalled = tokio::select! {
-        read = script.read(prompts) => {
+        read = script.read(first, prompts) => {
             read?;
             None
         }
@@ -106,6 +113,8 @@ struct Script<'a> {
     renderer: Box<dyn Render>,
     out: Sink,
     answers: u64,
+    /// Whether there was a prompt or a command.
+    seen: bool,
     /// Whether a prompt was sent to the agent.
     asked: bool,
     failed: bool,
@@ -116,10 +125,11 @@ struct Script<'a> {
 
 impl Script<'_> {
     /// Sends one prompt after the other, until there are no more, one fails, or the agent ends.
-    async fn read(&mut self, mut prompts: Prompts) -> Result<()> {
+    async fn read(&mut self, mut first: Option<std::io::Result<Prompt>>, mut prompts: Prompts) -> Result<()> {
         loop {
+            let next = async { if first.is_some() { first.take() } else { prompts.recv().await } };
             let prompt = tokio::select! {
-                prompt = prompts.recv() => prompt,
+                prompt = next => prompt,
                 // The agent may write something, or end, between prompts.
                 update = self.talk.next() => {
                     let Some(update) = update else {
@@ -131,8 +141,13 @@ impl Script<'_> {
                 }
             };
             let Some(prompt) = prompt.transpose().context("cannot read the script")? else { return Ok(()) };
-            let ended = self.turn(prompt).await?;
+            self.seen = true;
+            let place = prompt.line.map_or_else(|| "the first prompt".to_owned(), |line| format!("line {line} of the script"));
+            let ended = self.turn(prompt.text).await?;
             self.failed |= matches!(ended, Ended::Badly | Ended::Gone);
+            if ended == Ended::Badly && !self.keep_going {
+                output::tell(&format!("the chat ends at {place}, which failed (--keep-going goes on with the next)"));
+            }
             if ended == Ended::Gone || ended == Ended::Quit || self.failed && !self.keep_going || self.out.failure().is_some() {
                 return Ok(());
             }
@@ -181,7 +196,8 @@ impl Script<'_> {
         }
         match slash::run(slash, self.now.clone(), self.talk.control()).await {
             Ok(text) if self.format == ScriptFormat::View => self.put(&format!("{}\n", visible(&text))),
-            Ok(_) => {}
+            // There stdout has answers, or the agent's lines, alone.
+            Ok(text) => output::tell(&text),
             Err(error) => {
                 output::fail(&format!("{error:#}"));
                 return Ended::Badly;
@@ -265,7 +281,7 @@ impl Script<'_> {
 
     /// Ends the chat: how it ended, and how to continue.
     async fn finish(self) -> u8 {
-        let Self { args, mut denials, mut talk, kind, format, out, asked, failed, .. } = self;
+        let Self { args, mut denials, mut talk, kind, format, out, seen, asked, failed, .. } = self;
         denials.reject(&talk.take_rejected());
         let redactor = talk.redactor();
         let report = talk.finish().await;
@@ -289,8 +305,13 @@ impl Script<'_> {
         }
         let code = report.verdict.exit_code();
         let code = match (asked, failed, code) {
+            (false, false, exit::INCOMPLETE) if !seen => {
+                output::fail(NO_PROMPTS);
+                exit::USAGE
+            }
             // Nothing was asked, and nothing answered.
             (false, false, exit::INCOMPLETE) => 0,
+            (false, true, exit::INCOMPLETE) if seen => exit::FAILED,
             (_, true, 0) => exit::FAILED,
             (true, true, exit::INCOMPLETE) => {
                 output::fail(report.verdict.error.as_deref().unwrap_or("the agent ended without a result"));
@@ -302,10 +323,22 @@ impl Script<'_> {
     }
 }
 
+const NO_PROMPTS: &str = "no prompts: each line of the script, or of stdin, is a prompt (tapline chat --help)";
+
+/// How long to wait for the first prompt before the agent is started.
+const HEAD_START: Duration = Duration::from_millis(300);
+
 /// How long to wait for a reader that does not read.
 const NOT_TAKEN: Duration = Duration::from_secs(10);
 
-type Prompts = tokio::sync::mpsc::Receiver<std::io::Result<String>>;
+type Prompts = tokio::sync::mpsc::Receiver<std::io::Result<Prompt>>;
+
+/// A prompt, and where the script has it.
+struct Prompt {
+    text: String,
+    /// The line that it ends in; none for the one on the command line.
+    line: Option<u64>,
+}
 
 /// Reads the prompts as they arrive: the program that writes them may wait for the answers.
 fn prompts(args: &Chat) -> Result<Prompts> {
@@ -316,8 +349,8 @@ fn prompts(args: &Chat) -> Result<Prompts> {
     let (send, prompts) = tokio::sync::mpsc::channel(1);
     let first = args.prompt.clone();
     std::thread::spawn(move || {
-        let first = first.into_iter().map(Ok);
-        for prompt in first.chain(Lines { reader: BufReader::new(source), ended: false }) {
+        let first = first.into_iter().map(|text| Ok(Prompt { text, line: None }));
+        for prompt in first.chain(Lines { reader: BufReader::new(source), line: 0, ended: false }) {
             let failed = prompt.is_err();
             if send.blocking_send(prompt).is_err() || failed {
                 return;
@@ -330,11 +363,13 @@ fn prompts(args: &Chat) -> Result<Prompts> {
 /// Prompts, one per line. `\` at the end of a line continues it.
 struct Lines<R> {
     reader: R,
+    /// How many lines were read.
+    line: u64,
     ended: bool,
 }
 
 impl<R: std::io::BufRead> Iterator for Lines<R> {
-    type Item = std::io::Result<String>;
+    type Item = std::io::Result<Prompt>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let mut prompt = String::new();
@@ -343,6 +378,7 @@ impl<R: std::io::BufRead> Iterator for Lines<R> {
             if let Err(error) = self.reader.read_until(b'\n', &mut line) {
                 return Some(Err(error));
             }
+            self.line += 1;
             self.ended = !line.ends_with(b"\n");
             let text = String::from_utf8_lossy(&line);
             if matches!(text, std::borrow::Cow::Owned(_)) {
@@ -356,7 +392,7 @@ impl<R: std::io::BufRead> Iterator for Lines<R> {
             }
             prompt += text;
             if !prompt.trim().is_empty() {
-                return Some(Ok(prompt));
+                return Some(Ok(Prompt { text: prompt, line: Some(self.line) }));
             }
             prompt.clear();
         }
@@ -374,9 +410,11 @@ mod tests {
 
     #[test]
     fn a_prompt_a_line() {
-        let read =
-            |text: &str| Lines { reader: text.as_bytes(), ended: false }.map(Result::unwrap_or_default).collect::<Vec<_>>();
+        let prompts = |text: &'static str| Lines { reader: text.as_bytes(), line: 0, ended: false }.map_while(Result::ok);
+        let read = |text| prompts(text).map(|prompt| prompt.text).collect::<Vec<_>>();
         assert_eq!(read("one\n\n  \ntwo\r\nthree\\\ngoes on\nlast"), ["one", "two", "three\ngoes on", "last"]);
+        let lines: Vec<_> = prompts("one\n\n  \ntwo\r\nthree\\\ngoes on\nlast").filter_map(|prompt| prompt.line).collect();
+        assert_eq!(lines, [1, 4, 6, 7]);
         assert_eq!(read("ends with\\"), ["ends with\\"], "nothing follows");
         assert_eq!(read("\n\n"), Vec::<String>::new());
         assert_eq!(read(""), Vec::<String>::new());

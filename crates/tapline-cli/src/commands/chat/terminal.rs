@@ -74,11 +74,16 @@ fn put(bytes: &[u8]) {
 /// Returns what is typed. The channel ends with the terminal.
 pub(super) fn typed() -> mpsc::Receiver<Vec<u8>> {
     let (send, typed) = mpsc::channel(16);
+    // What was typed before the keys came one by one.
+    let mut ahead = usize::try_from(rustix::io::ioctl_fionread(std::io::stdin()).unwrap_or(0)).unwrap_or(0);
     std::thread::spawn(move || {
         let mut buffer = vec![0; 64 << 10];
         loop {
             match std::io::stdin().read(&mut buffer) {
                 Ok(count) if count > 0 => {
+                    let earlier = ahead.min(count);
+                    ahead -= earlier;
+                    with_enter(&mut buffer[..earlier]);
                     if send.blocking_send(buffer[..count].to_vec()).is_err() {
                         return;
                     }
@@ -89,4 +94,21 @@ pub(super) fn typed() -> mpsc::Receiver<Vec<u8>> {
         }
     });
     typed
+}
+
+/// Of a line that was typed ahead, the terminal has made its Enter a line feed: it is to send the prompt all the same.
+fn with_enter(typed_ahead: &mut [u8]) {
+    typed_ahead.iter_mut().filter(|byte| **byte == b'\n').for_each(|byte| *byte = b'\r');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_was_typed_ahead_is_sent() {
+        let mut typed = *b"hello\nand";
+        with_enter(&mut typed);
+        assert_eq!(&typed, b"hello\rand");
+    }
 }

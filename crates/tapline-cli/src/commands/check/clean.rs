@@ -59,6 +59,13 @@ impl CleanCheck {
         self.reading.text(text)
     }
 
+    /// A doubt about the rules.
+    pub(super) fn doubt(&mut self, checker: &mut Checker, doubt: &str) {
+        for checker in [checker, &mut self.checker] {
+            checker.doubt(self.redactor.text(doubt).into_owned());
+        }
+    }
+
     /// Names the calls as the clean lines do. A call that they do not have keeps its place and its ruling.
     pub(super) fn calls(&self, decided: &mut [Decided]) {
         for calls in decided.chunk_by_mut(|one, other| one.line == other.line) {

@@ -20,7 +20,7 @@ use super::signals::{NotBegun, Signals, over};
 use crate::args::run::{Run, RunFormat};
 use crate::commands::check::doubts_of;
 use crate::commands::guard_program;
-use crate::{errors, exit, store};
+use crate::{clock, errors, exit, store};
 
 /// How many broken rules of one line are listed.
 const TOLD: usize = 5;
@@ -268,6 +268,7 @@ impl Attempt<'_> {
             }
             clean => (report(collector, &conclusion, run), clean.map(|(_, report)| report)),
         };
+        clock::measure(&mut summary, report.run.duration_ms);
         if let Some(clock) = conclusion.ending.stopped.and_then(|reason| show.clock(reason)) {
             let reports = std::iter::once(&mut report).chain(&mut told_report).map(|report| &mut report.verdict);
             for verdict in reports.chain([&mut summary.verdict]) {

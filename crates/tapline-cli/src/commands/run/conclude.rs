@@ -18,6 +18,7 @@ use super::files::{EndFiles, on_disk};
 use super::prepare::Plan;
 use super::show::Show;
 use super::signals::Signals;
+use crate::agents::habits;
 use crate::args::run::{Run, RunFormat};
 use crate::ci::Kind;
 use crate::commands::denials::Started;
@@ -115,11 +116,12 @@ pub(super) async fn conclude(
             show.note(&advice);
         }
     }
+    let warned_of = warned.as_ref().map(exit::warned);
     if let Some(warning) = warned {
         let code = &*warning.first.code;
         let is_told = !denied.calls.is_empty() && code == "permission-denied" || !human && TOLD_EVERYWHERE.contains(&code);
         show.note(&if is_told { exit::warned_after(&warning) } else { exit::warned(&warning) });
-        failure = Some(exit::warned(&warning));
+        failure.clone_from(&warned_of);
     }
     if let Some(failure) = failure.as_ref().filter(|_| plan.format != RunFormat::Quiet) {
         show.annotate(title(told), failure);
@@ -129,7 +131,7 @@ pub(super) async fn conclude(
     }
     let [calls, advice] =
         [&denied.calls, &denied.advice].map(|lines| lines.iter().map(|line| show.clean(line)).collect::<Vec<_>>());
-    let text = digest(told, &calls, &advice);
+    let text = digest(told, warned_of.map(|why| show.clean(&why)).as_deref(), &calls, &advice);
     if let Err(error) = job_summary(text.clone(), grace).await {
         show.note(&format!("{error:#}"));
     }
@@ -203,6 +205,9 @@ impl Amendment {
 /// Says what to do about a failure, if that is known.
 fn advise(report: &Report, args: &Run) -> Option<String> {
     let agent = report.agent.map_or("the agent", |agent| agent.name());
+    if let Some(advice) = report.verdict.error.as_deref().and_then(habits(args.whose.agent).after) {
+        return Some(advice.to_owned());
+    }
     match report.verdict.category? {
         Category::Auth => {
             Some(format!("log in by starting `{agent}` once, or set its API key (--env NAME=VALUE){}", key(report)))

@@ -11,7 +11,7 @@ use tapline_runner::{Agent, Environment, Input, Limits, Options, SubAgent};
 use tapline_session::What;
 use tapline_session::permission::Permissions;
 use tapline_session::policy::unknown_mode;
-use tapline_session::text::nearest;
+use tapline_session::text::{count_of, nearest};
 
 use super::context;
 use super::messages::{Messages, WrongInput};
@@ -182,8 +182,12 @@ impl Plan {
             return Ok(Ok(None));
         }
         if let Ok(Piped::All(piped)) = &piped {
-            self.prompt = Some((habits(self.kind).behind)(&prompt, piped));
-            return Ok(Ok(None));
+            let joined = (habits(self.kind).behind)(&prompt, piped);
+            // A loop that reads its tasks from stdin loses them here.
+            let is_told = joined != prompt && matches!(self.format, Format::Live | Format::Lines) && args.shown.get.is_empty();
+            self.prompt = Some(joined);
+            let bytes = count_of(piped.len(), "byte");
+            return Ok(Ok(is_told.then(|| format!("added {bytes} from stdin after the prompt (--no-stdin ignores stdin)"))));
         }
         self.prompt = Some(prompt);
         match piped {

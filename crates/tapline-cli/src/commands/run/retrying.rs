@@ -23,12 +23,16 @@ fn wait_after(ending: &Ending, report: &Report, attempt: u64, now: i64) -> Optio
         Advice::No => None,
         Advice::Now => Some(growing(1)),
         Advice::Later => {
-            let told = match retry.at.as_deref().and_then(parse_rfc3339) {
-                // A second more: clocks differ.
-                Some(at) => Some(Duration::from_secs(u64::try_from(at - now + 1).unwrap_or(0)).max(Duration::from_secs(1))),
-                None => asked_for(report),
+            let wait = match retry.at.as_deref().and_then(parse_rfc3339) {
+                // A second more, because clocks differ.
+                Some(at) => {
+                    let wait = Duration::from_secs(u64::try_from(at - now + 1).unwrap_or(0)).max(Duration::from_secs(1));
+                    wait.max(ending.retry_delay.map_or(Duration::ZERO, |_| growing(0)))
+                }
+                // The agent's own waits were not enough.
+                None => asked_for(report).unwrap_or_default().max(growing(30)),
             };
-            Some(told.map_or_else(|| growing(30), |told| told.max(ending.retry_delay.map_or(Duration::ZERO, |_| growing(0)))))
+            Some(wait)
         }
     }
 }
