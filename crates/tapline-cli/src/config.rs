@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 use tapline_recording::{Redactor, SHORTEST_VALUE};
-use tapline_session::rulefile::{self, File, Holds, Key, any};
+use tapline_session::rulefile::{self, File, Holds, Key, RuleFile, any};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]

@@ -74,6 +74,7 @@ fn advice(error: &(dyn Error + 'static)) -> Option<&'static str> {
     match error.downcast_ref::<WrongRules>()?.belongs_in()? {
         RuleFile::Policy => Some("; a policy is given with --policy"),
         RuleFile::Permissions => Some("; a permission file is given with --permissions"),
+        RuleFile::Config => None,
     }
 }
 

@@ -2,6 +2,7 @@
 //! command line says about them, and what people are told.
 
 use std::io::{self, IsTerminal as _, Read};
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,6 +16,15 @@ use tapline_session::{Ending, StreamFormat, Verdict};
 use crate::args::{Facts, Shape};
 use crate::clean::CleanReading;
 use crate::{ci, clock, config, output, secrets, store};
+
+/// Returns whether lines arrive as they are written: a pipe, not a file.
+pub(crate) fn is_live(path: Option<&Path>) -> bool {
+    let meta = match path.filter(|_| !is_stdin(path)) {
+        Some(path) => path.metadata(),
+        None => io::stdin().as_fd().try_clone_to_owned().map(std::fs::File::from).and_then(|stdin| stdin.metadata()),
+    };
+    meta.is_ok_and(|meta| !meta.is_file() && !meta.is_dir())
+}
 
 /// An open stream that tells people what they need to know about it.
 pub(crate) struct Source {
@@ -58,6 +68,11 @@ impl Source {
     /// Reads from any reader.
     pub(crate) fn of(name: String, reader: Box<dyn Read + Send>, facts: &Facts) -> Result<Self> {
         Ok(Self { inner: tapline_archive::Source::of(name, reader, options(facts)?)?, of_whomever: false, clean: None })
+    }
+
+    /// Takes the times of arrival from the clock, for lines that arrive as they are written.
+    pub(crate) fn timed(self) -> Self {
+        Self { inner: self.inner.timed_by(tapline_runner::moment), ..self }
     }
 
     /// Says nothing if it is not an agent's stream.

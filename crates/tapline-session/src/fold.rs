@@ -374,7 +374,7 @@ impl Fold {
             let message = format!("{lines} of {} that tapline does not know; the text is kept", count_of(types, "type"));
             warnings.join("unknown-type", message);
         }
-        session.ids = side.session_ids().unwrap_or(self.ids.list);
+        session.ids = side.session_ids().map_or(self.ids.list, <[String]>::to_vec);
         for (id, line) in calls.orphans() {
             warnings.add("orphan-result", Some(line), format!("a result for {id}, but there is no such call"));
         }

@@ -30,7 +30,6 @@ impl std::error::Error for WrongRules {}
 
 /// A kind of file with rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum RuleFile {
     /// A [policy](crate::policy::Policy).
     Policy,

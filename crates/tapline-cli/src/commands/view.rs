@@ -10,7 +10,7 @@ use tapline_session::text::visible;
 
 use crate::args::{Look, View};
 use crate::follow::Follow;
-use crate::source::{Source, is_stdin};
+use crate::source::{Source, is_live, is_stdin};
 use crate::{ci, exit, output, store};
 
 pub(crate) fn run(args: &View) -> Result<u8> {
@@ -35,7 +35,8 @@ pub(crate) fn run(args: &View) -> Result<u8> {
         match source {
             Ok(source) => {
                 let source = if args.redact { source.redacted()? } else { source.annotated(args.exit_status) };
-                let source = if args.times { source.timed() } else { source };
+                let is_timed = args.times && (args.follow || is_live(file.map(PathBuf::as_path)));
+                let source = if is_timed { source.timed() } else { source };
                 let since = source.inner.started().map_or(Times::SinceFirst, Times::Since);
                 let times = if args.times { since } else { Times::Hidden };
                 let verdict = show(source, TerminalOptions { times, ..options })?;

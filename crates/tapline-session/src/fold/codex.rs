@@ -72,8 +72,8 @@ impl Side for State {
     }
 
     /// Codex has no session ids. Its thread ids are used.
-    fn session_ids(&self) -> Option<Vec<String>> {
-        Some(self.ids.list.clone())
+    fn session_ids(&self) -> Option<&[String]> {
+        Some(&self.ids.list)
     }
 
     fn failure(&self) -> Option<(Category, String)> {

@@ -10,7 +10,7 @@ pub(super) trait Side {
     fn hear_stderr(&mut self, _lines: &str) {}
 
     /// Returns the ids of its sessions, if they are not the `session_id` of the lines.
-    fn session_ids(&self) -> Option<Vec<String>> {
+    fn session_ids(&self) -> Option<&[String]> {
         None
     }
 

@@ -24,7 +24,7 @@ pub(super) fn turn_line(turn: &Turn, style: Style) -> String {
         false => (style.green, "✓", "success"),
     };
     let category = match word {
-        "failure" => *turn.category,
+        "failure" => turn.category,
         "incomplete" => Some(Category::NoResult),
         _ => None,
     };

@@ -24,8 +24,8 @@ fn a_rule_that_can_never_match_is_refused_and_what_to_write_instead_is_said() {
         (r#"tool = " Bash""#, r#"write tool = "Bash""#),
         (r#"tool = "mcp__github""#, r#"write tool = "mcp__github__*""#),
         ("tool = \"Bash\"\npath = \"src/**\"", "write `command`"),
-        ("tool = \"Monitor\"\npath = \"src/**\"", "never for Monitor"),
-        ("tool = \"Bash\"\ncommand = \"ls\"\npath = \"src/**\"", "never for Bash"),
+        ("tool = \"Monitor\"\npath = \"src/**\"", "never matches Monitor"),
+        ("tool = \"Bash\"\ncommand = \"ls\"\npath = \"src/**\"", "never matches Bash"),
         ("tool = \"Read\"\ncommand = \"ls\"", "Read runs no command"),
         ("tool = [\"Write\", \"Edit\"]\ncommand = \"ls\"", "write `path`"),
         ("tool = \"WebSearch\"\ncommand = \"ls\"", "leave it out"),
@@ -84,7 +84,7 @@ fn what_is_most_likely_not_meant_is_doubted() {
         ),
         ("[[allow]]\ntool = \"Bash\"\ncommand = \"git status && ls\"", "(`git status`, `ls`)"),
         ("[[allow]]\ntool = \"Bash\"\ncommand = \"cargo test > log\"", "`cargo test > log` allows nothing"),
-        ("[[allow]]\ntool = \"Bash\"\ncommand = \"ls \"", "no command begins or ends with a blank"),
+        ("[[allow]]\ntool = \"Bash\"\ncommand = \"ls \"", "no command begins or ends with a space"),
         ("[[deny]]\ntool = \"Bash\"\ncommand = \"rm\"", "deny[0]: `rm` matches only the command without arguments; `rm *`"),
     ] {
         let doubts = doubts(text);

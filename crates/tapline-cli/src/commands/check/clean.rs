@@ -62,7 +62,7 @@ impl CleanCheck {
     /// A doubt about the rules.
     pub(super) fn doubt(&mut self, checker: &mut Checker, doubt: &str) {
         for checker in [checker, &mut self.checker] {
-            checker.doubt(self.redactor.text(doubt).into_owned());
+            checker.doubt(self.reading.redactor.text(doubt).into_owned());
         }
     }
 

@@ -184,7 +184,8 @@ impl Plan {
         if let Ok(Piped::All(piped)) = &piped {
             let joined = (habits(self.kind).behind)(&prompt, piped);
             // A loop that reads its tasks from stdin loses them here.
-            let is_told = joined != prompt && matches!(self.format, Format::Live | Format::Lines) && args.shown.get.is_empty();
+            let is_told =
+                joined != prompt && matches!(self.format, RunFormat::Live | RunFormat::Lines) && args.shown.get.is_empty();
             self.prompt = Some(joined);
             let bytes = count_of(piped.len(), "byte");
             return Ok(Ok(is_told.then(|| format!("added {bytes} from stdin after the prompt (--no-stdin ignores stdin)"))));
