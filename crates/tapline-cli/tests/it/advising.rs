@@ -99,7 +99,7 @@ fn a_rule_that_wants_a_person_is_named_where_nobody_is_there() {
         "{}",
         ran.err
     );
-    assert!(ran.err.contains("what ask[0] holds back") && ran.err.contains("tapline chat asks you"), "{}", ran.err);
+    assert!(ran.err.contains("what ask[0] prevents") && ran.err.contains("tapline chat asks you"), "{}", ran.err);
     assert!(!ran.err.contains("allow = ["), "no rule beside it would help: {}", ran.err);
     let ran = run(&agent, &folder, "deny = [{ tool = \"Bash\", reason = \"no\" }]\n");
     assert!(ran.err.contains("denied: Bash `git push`: no (deny[0])\n"), "{}", ran.err);

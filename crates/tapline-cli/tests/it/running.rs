@@ -124,7 +124,6 @@ fn bad_input_is_named_and_nothing_starts() {
         (&["--fork"], "--fork"),
         (&["--timeout", "soon"], "soon"),
         (&["--agent", "codex", "--max-turns", "3"], "--max-turns"),
-        (&["--agent", "codex", "--format", "json"], "--format json"),
         (&["--context", "/no/such/file"], "/no/such/file"),
         (&["--input", "stream-json", "--retry", "2"], "--retry"),
         (&["--summary", "/no/such/summary"], "/no/such/summary"),

@@ -3,6 +3,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 
@@ -26,7 +27,8 @@ fn agent(folder: &Folder, lines: &[&str]) -> String {
 }
 
 fn run_lines(lines: &[&str], args: &[&str]) -> Ran {
-    let folder = Folder::new("seeds-lines");
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let folder = Folder::new(&format!("seeds-lines-{}", COUNT.fetch_add(1, Ordering::Relaxed)));
     tapline(&[&["run", "go", "--bin", &agent(&folder, lines), "--no-record", "--grace", "300ms"], args].concat())
 }
 
