@@ -123,7 +123,7 @@ impl Sim {
         home::environment(self.address, self.home.path())
     }
 
-    /// Returns the variables that an agent in another environment needs to use this model. Remove [`Sim::LOGINS`] from
+    /// Returns the variables that an agent in another environment needs to use this model. Remove [`Sim::logins`] from
     /// that environment.
     pub fn variables(&self) -> Vec<(String, OsString)> {
         home::variables(self.address).into_iter().chain(home::folders(self.home.path())).collect()
