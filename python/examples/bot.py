@@ -19,7 +19,8 @@ def status_line(happened: tapline.Step) -> str | None:
             return f"✗ {happened.done}: {happened.title}: {happened.text.splitlines()[0]}"
         case step.Retry(status, error):
             return f"… trying again: {error} ({status})"
-    return None
+        case _:
+            return None
 
 
 async def handle(prompt: str, resume: str | None = None) -> tapline.Report:

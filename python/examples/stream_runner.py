@@ -20,6 +20,8 @@ async def stream_claude_output(command: str, cwd: Path) -> tapline.Report:
                     print(f"Tool: {name}")
                 case step.Answer(name, "error" | "denied"):
                     print(f"Failed: {name}: {happened.text}")
+                case _:
+                    pass
     return run.report
 
 

@@ -14,7 +14,7 @@ use tapline::{
 use tokio::sync::oneshot;
 
 use crate::json::{Raw, raw};
-use crate::runtime::with_python;
+use crate::runtime::in_python;
 
 /// Python's end: `ask(key, question, reply)` has the function of this key called and returns how to cancel it.
 #[derive(Clone)]
@@ -29,11 +29,18 @@ impl Asker {
     async fn ask(self, key: String, question: Raw) -> Json {
         let (tell, told) = oneshot::channel();
         let reply = Reply(Mutex::new(Some(tell)));
-        let asked = with_python(|py| self.0.call1(py, (key, question, reply)));
-        let mut waiting = match asked {
-            Some(Ok(cancel)) => Waiting(Some(cancel)),
-            Some(Err(error)) => resume_unwind(Box::new(error.to_string())),
-            None => resume_unwind(Box::new("the interpreter exits".to_owned())),
+        let (begin, begun) = oneshot::channel();
+        let ask = self.0;
+        in_python(move |py| {
+            // If nobody waits any more, it is cancelled at once.
+            if let Err(Ok(cancel)) = begin.send(ask.call1(py, (key, question, reply))) {
+                let _ = cancel.call0(py);
+            }
+        });
+        let mut waiting = match begun.await {
+            Ok(Ok(cancel)) => Waiting(Some(cancel)),
+            Ok(Err(error)) => resume_unwind(Box::new(error.to_string())),
+            Err(_) => resume_unwind(Box::new("the interpreter exits".to_owned())),
         };
         let answer = told.await;
         waiting.0 = None;
@@ -51,7 +58,7 @@ struct Waiting(Option<Py<PyAny>>);
 impl Drop for Waiting {
     fn drop(&mut self) {
         if let Some(cancel) = self.0.take() {
-            with_python(|py| drop(cancel.call0(py)));
+            in_python(move |py| drop(cancel.call0(py)));
         }
     }
 }

@@ -1,8 +1,10 @@
-//! One tokio runtime for the whole process, and the gate between its threads and Python: through it they call back, until the
-//! interpreter exits. A forked child has no threads of its parent's, so it gets an error instead of a wait without end.
+//! One tokio runtime for the whole process, and the one thread that calls Python for it, until the interpreter exits. A forked
+//! child has no threads of its parent's, so it gets an error instead of a wait without end.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{OnceLock, PoisonError, RwLock};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use pyo3::exceptions::PyRuntimeError;
@@ -10,8 +12,10 @@ use pyo3::prelude::*;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
-/// Two are enough: what they do is short, and Python lets one in at a time.
+/// Two are enough: what they do is short.
 const THREADS: usize = 2;
+/// What waits for a disk or for `/proc` does so beside them, on no more threads than this.
+const WAITING: usize = 16;
 /// At the end of the interpreter, what was killed is waited for so long.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -27,6 +31,8 @@ pub(crate) struct Shared {
     live: watch::Sender<usize>,
     /// The interpreter exits.
     exits: watch::Sender<bool>,
+    /// What is to be done in Python.
+    python: Sender<Job>,
 }
 
 /// The runtime; an error in a forked child of the process that made it, and when the interpreter exits.
@@ -34,9 +40,13 @@ pub(crate) fn shared() -> PyResult<&'static Shared> {
     let shared = match SHARED.get() {
         Some(shared) => shared,
         None => {
-            let runtime = Builder::new_multi_thread().worker_threads(THREADS).thread_name("tapline").enable_all().build()?;
-            let made =
-                Shared { runtime, process: std::process::id(), live: watch::Sender::new(0), exits: watch::Sender::new(false) };
+            let mut builder = Builder::new_multi_thread();
+            builder.worker_threads(THREADS).max_blocking_threads(WAITING).thread_name("tapline").enable_all();
+            let runtime = builder.build()?;
+            let (python, jobs) = channel();
+            std::thread::Builder::new().name("tapline-python".to_owned()).spawn(move || serve(&jobs))?;
+            let (live, exits) = (watch::Sender::new(0), watch::Sender::new(false));
+            let made = Shared { runtime, process: std::process::id(), live, exits, python };
             SHARED.get_or_init(|| made)
         }
     };
@@ -79,10 +89,24 @@ impl Drop for Live {
     }
 }
 
-/// Calls Python from a thread of the runtime; nothing happens once the interpreter exits.
-pub(crate) fn with_python<T>(call: impl FnOnce(Python<'_>) -> T) -> Option<T> {
-    let open = OPEN.read().unwrap_or_else(PoisonError::into_inner);
-    if *open { Python::try_attach(call) } else { None }
+/// Has Python called, by the one thread that does so: whoever holds the GIL for long holds up no run. Nothing happens once the
+/// interpreter exits.
+pub(crate) fn in_python(job: impl FnOnce(Python<'_>) + Send + 'static) {
+    if let Some(shared) = SHARED.get() {
+        let _ = shared.python.send(Box::new(job));
+    }
+}
+
+type Job = Box<dyn FnOnce(Python<'_>) + Send>;
+
+fn serve(jobs: &Receiver<Job>) {
+    for job in jobs {
+        let open = OPEN.read().unwrap_or_else(PoisonError::into_inner);
+        if *open {
+            // Whatever goes wrong in one job, the thread stays.
+            let _ = catch_unwind(AssertUnwindSafe(|| Python::try_attach(job)));
+        }
+    }
 }
 
 /// Kills every run and waits until they are gone; then no thread calls Python any more. Python calls it at its exit.
@@ -99,27 +123,28 @@ pub(crate) fn shut_down(py: Python<'_>) {
     });
 }
 
-/// A function of Python's that is called with results, from a thread of the runtime. If there is none, because the run was killed,
-/// it is called with None: nobody waits for ever.
+/// A function of Python's that is called with results. If there is none, because the run was killed, it is called with None: nobody
+/// waits for ever.
 pub(crate) struct Post {
-    function: Py<PyAny>,
+    function: Arc<Py<PyAny>>,
     called: AtomicBool,
 }
 
 impl Post {
     pub(crate) fn new(function: Py<PyAny>) -> Self {
-        Self { function, called: AtomicBool::new(false) }
+        Self { function: Arc::new(function), called: AtomicBool::new(false) }
     }
 
     /// Hands a result over. An event loop that is closed wants nothing more.
-    pub(crate) fn send<T>(&self, value: impl FnOnce(Python<'_>) -> PyResult<T>)
+    pub(crate) fn send<T>(&self, value: impl FnOnce(Python<'_>) -> PyResult<T> + Send + 'static)
     where
         T: for<'py> IntoPyObject<'py>,
     {
         self.called.store(true, Ordering::Relaxed);
-        with_python(|py| {
+        let function = Arc::clone(&self.function);
+        in_python(move |py| {
             if let Ok(value) = value(py) {
-                let _ = self.function.call1(py, (value,));
+                let _ = function.call1(py, (value,));
             }
         });
     }
@@ -128,7 +153,7 @@ impl Post {
 impl Drop for Post {
     fn drop(&mut self) {
         if !self.called.load(Ordering::Relaxed) {
-            with_python(|py| drop(self.function.call1(py, (py.None(),))));
+            self.send(|py| Ok(py.None()));
         }
     }
 }

@@ -7,7 +7,7 @@ use pyo3::IntoPyObjectExt as _;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tapline::{Agent, Control, Failure, Json, Message, Priority, SessionError};
+use tapline::{Agent, Control, Failure, Json, Message, Priority, SessionError, Update};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -24,7 +24,8 @@ enum Ask {
     Turn {
         message: Message,
         limit: Option<Duration>,
-        live: Option<Post>,
+        live: bool,
+        listen: Post,
         post: Post,
     },
     /// No more turns: the report.
@@ -61,13 +62,20 @@ impl Session {
 
 #[pymethods]
 impl Session {
-    /// Sends a message and calls `post` with its turn, or with an exception's arguments. `live`, if given, is called with lists
-    /// of what happens on the way.
-    #[pyo3(signature = (message, limit, live, post))]
-    fn turn(&self, message: &Bound<'_, PyDict>, limit: Option<f64>, live: Option<Py<PyAny>>, post: Py<PyAny>) -> PyResult<()> {
+    /// Sends a message and calls `post` with its turn, or with why there is none. `listen` is called with lists of what happens on
+    /// the way; steps are among it if `live`, else they come with the turn.
+    fn turn(
+        &self,
+        message: &Bound<'_, PyDict>,
+        limit: Option<f64>,
+        live: bool,
+        listen: Py<PyAny>,
+        post: Py<PyAny>,
+    ) -> PyResult<()> {
         let limit = limit.map(Duration::try_from_secs_f64).transpose();
         let limit = limit.map_err(|_| PyValueError::new_err("timeout is a number of seconds"))?;
-        let ask = Ask::Turn { message: read_message(message)?, limit, live: live.map(Post::new), post: Post::new(post) };
+        let message = read_message(message)?;
+        let ask = Ask::Turn { message, limit, live, listen: Post::new(listen), post: Post::new(post) };
         let sent = self.with(|ends| ends.asks.send(ask).is_ok())?;
         if sent == Some(true) { Ok(()) } else { Err(ended("turn")) }
     }
@@ -183,12 +191,12 @@ async fn drive(
                 let report = session.finish().await;
                 return post.send(|py| Report(report).into_py_any(py));
             }
-            Ask::Turn { message, limit, live, post } => {
+            Ask::Turn { message, limit, live, listen, post } => {
                 let mut turn = session.turn(message);
                 let until = limit.and_then(|limit| Instant::now().checked_add(limit));
-                if let Some(live) = live {
-                    while let Some(update) = within(until, turn.next()).await.flatten() {
-                        live.send(|py| happened(py, [update]));
+                while let Some(update) = within(until, turn.next()).await.flatten() {
+                    if live || !matches!(update, Update::Record(_) | Update::Sent(_)) {
+                        listen.send(|py| happened(py, [update]));
                     }
                 }
                 let ended = match until {

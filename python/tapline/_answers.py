@@ -134,12 +134,13 @@ def handlers(options: dict[str, Any]) -> dict[str, Handler]:
         found["on_elicitation"] = options["on_elicitation"]
         options["on_elicitation"] = True
     hooks: list[tuple[str, str | None]] = []
-    for event, matchers in (options.pop("hooks", None) or {}).items():
+    wanted: Mapping[str, Sequence[Any]] = options.pop("hooks", None) or {}
+    for event, matchers in wanted.items():
         for matcher in matchers:
-            functions = getattr(matcher, "hooks", None)
+            functions: Sequence[HookFunction] | None = getattr(matcher, "hooks", None)
             for function in [matcher] if functions is None else functions:
                 found[f"hook/{len(hooks)}"] = _hook(function)
-                hooks.append((event, getattr(matcher, "matcher", None) if functions is not None else None))
+                hooks.append((event, None if functions is None else matcher.matcher))
     if hooks:
         options["hooks"] = hooks
     _tools(options, found)
@@ -153,12 +154,13 @@ def _hook(function: HookFunction) -> Handler:
 def _tools(options: dict[str, Any], found: dict[str, Handler]) -> None:
     servers: dict[str, Sequence[Tool]] = {}
     configured: dict[str, Any] = {}
-    for name, server in (options.pop("mcp_servers", None) or {}).items():
+    given: Mapping[str, Any] = options.pop("mcp_servers", None) or {}
+    for name, server in given.items():
         if isinstance(server, ToolServer):
             servers[name] = server.tools
         else:
             configured[name] = server
-    own = options.pop("tools", None)
+    own: Sequence[Tool] = options.pop("tools", None) or ()
     if own:
         servers["tapline"] = [*servers.get("tapline", ()), *own]
     if configured:
@@ -198,7 +200,7 @@ def _permission(value: object) -> dict[str, Any]:
         return {"behavior": "allow" if value else "deny"}
     behavior = getattr(value, "behavior", None)
     if behavior == "allow":
-        updates = getattr(value, "updated_permissions", None) or []
+        updates: list[Any] = getattr(value, "updated_permissions", None) or []
         plain = [one.to_dict() if hasattr(one, "to_dict") else dict(one) for one in updates]
         return {"behavior": behavior, "updatedInput": getattr(value, "updated_input", None), "updatedPermissions": plain}
     if behavior == "deny":
@@ -206,11 +208,11 @@ def _permission(value: object) -> dict[str, Any]:
     raise TypeError(f"can_use_tool must return Allow, Deny or a bool, not {type(value).__name__}")
 
 
-def _tool_result(value: object) -> dict[str, Any]:
+def _tool_result(value: Any) -> dict[str, Any]:
     if isinstance(value, str):
         return {"content": [{"type": "text", "text": value}]}
     if not isinstance(value, Mapping) or "content" not in value:
-        raise TypeError(f"a tool must return a text or a dict with 'content', not {type(value).__name__}")
+        raise TypeError("a tool must return a text or a dict with 'content'")
     result = cast("Mapping[str, Any]", value)
     is_error = bool(result.get("is_error", result.get("isError", False)))
     return {"content": result["content"], "isError": is_error, "structuredContent": result.get("structuredContent")}

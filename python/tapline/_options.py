@@ -97,18 +97,16 @@ _LISTS = ("allowed_tools", "disallowed_tools", "add_dirs", "extra_args")
 
 def native(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options as Rust reads them: times in seconds, JSON as text, lists as lists."""
-    made: dict[str, Any] = {}
-    for key, value in options.items():
-        if isinstance(value, timedelta):
-            value = value.total_seconds()
-        elif key in _LISTS and value is not None:
-            if isinstance(value, str):
-                raise TypeError(f"{key} is a list of texts, not a text")
-            value = list(value)
-        elif key == "json_schema" and value is not None and not isinstance(value, str):
-            value = json.dumps(value)
-        elif key == "env" and value is not None:
-            value = dict(value)
-        made[key] = value
-    made["guard"] = command()
-    return made
+    return {"guard": command(), **{key: _native(key, value) for key, value in options.items()}}
+
+
+def _native(key: str, value: Any) -> Any:
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if key in _LISTS and value is not None:
+        if isinstance(value, (str, bytes)):
+            raise TypeError(f"{key} is a list of texts, not a text")
+        return list(value)
+    if key == "env" and value is not None:
+        return dict(value)
+    return json.dumps(value) if key == "json_schema" and not isinstance(value, (str, type(None))) else value

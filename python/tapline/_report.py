@@ -9,7 +9,8 @@ import typing
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, cast
 
-from . import _native
+from ._native import Report as NativeReport
+from ._native import loads
 
 Outcome = Literal["success", "failure", "interrupted", "incomplete"]
 Number = int | float
@@ -262,7 +263,7 @@ class StreamInfo:
 
 
 @functools.cache
-def _fields(kind: type) -> dict[str, tuple[str, Any]]:
+def _fields(kind: Any) -> dict[str, tuple[str, Any]]:
     """The fields of a dataclass by their keys in JSON: `class_` is `class` there."""
     hints = typing.get_type_hints(kind)
     return {one.name.rstrip("_"): (one.name, hints[one.name]) for one in dataclasses.fields(kind)}
@@ -274,15 +275,16 @@ def build(kind: Any, value: Any) -> Any:
     if origin in (types.UnionType, typing.Union):
         # `X | None`
         return None if value is None else build(parts[0], value)
-    if origin is list and isinstance(value, list):
-        return [build(parts[0], one) for one in cast("list[Any]", value)]
-    if origin is dict and isinstance(value, dict):
-        return {key: build(parts[1], one) for key, one in cast("dict[str, Any]", value).items()}
-    if isinstance(kind, type) and dataclasses.is_dataclass(kind) and isinstance(value, dict):
-        known = _fields(kind)
-        given = cast("dict[str, Any]", value).items()
-        return kind(**{known[key][0]: build(known[key][1], one) for key, one in given if key in known})
-    return value
+    if origin is list:
+        items: list[Any] = value
+        return [build(parts[0], one) for one in items]
+    if origin is not dict and not hasattr(kind, "__dataclass_fields__"):
+        return value
+    entries: dict[str, Any] = value
+    if origin is dict:
+        return {key: build(parts[1], one) for key, one in entries.items()}
+    known = _fields(kind)
+    return kind(**{known[key][0]: build(known[key][1], one) for key, one in entries.items() if key in known})
 
 
 class Report:
@@ -295,12 +297,9 @@ class Report:
 
     __slots__ = ("_native", "_parts")
 
-    _native: _native.Report
-    _parts: dict[str, Any]
-
-    def __init__(self, native: _native.Report) -> None:
+    def __init__(self, native: NativeReport) -> None:
         self._native = native
-        self._parts = {}
+        self._parts: dict[str, Any] = {}
 
     def _part(self, name: str, kind: type[T] | Any) -> T:
         if name not in self._parts:
@@ -430,7 +429,8 @@ class Report:
     @property
     def structured(self) -> Any:
         """The last turn's structured output."""
-        return self._part("structured", Any)
+        value: Any = self._part("structured", object)
+        return value
 
     @property
     def stream(self) -> StreamInfo:
@@ -485,15 +485,15 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """The report as a dict, with the keys of docs/REPORT.md."""
-        return cast("dict[str, Any]", _native.loads(self._native.to_json()))
+        return cast("dict[str, Any]", loads(self._native.to_json()))
 
     @classmethod
     def from_json(cls, text: str) -> Report:
         """Reads a report back. Raises ValueError for a text that is none."""
-        return cls(_native.Report.from_json(text))
+        return cls(NativeReport.from_json(text))
 
     def __eq__(self, other: object) -> bool:
-        return self._native == other._native if isinstance(other, Report) else NotImplemented
+        return isinstance(other, Report) and bool(self._native == other._native)
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator
 from queue import SimpleQueue
@@ -120,7 +119,7 @@ def settle(future: asyncio.Future[Any], result: Any) -> None:
 def posted(loop: asyncio.AbstractEventLoop) -> tuple[asyncio.Future[Any], Callable[[Any], object]]:
     """A future, and what sets it from another thread."""
     future: asyncio.Future[Any] = loop.create_future()
-    return future, functools.partial(loop.call_soon_threadsafe, settle, future)
+    return future, lambda result: loop.call_soon_threadsafe(settle, future, result)
 
 
 class Run:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
@@ -121,7 +120,8 @@ class Session:
         return self._report
 
     def turn(self, message: Message, *, timeout: float | None = None, priority: Priority | None = None) -> RunningTurn:
-        """Sends a message. `await` waits for the turn; `async for` gives its steps on the way.
+        """A turn with this message: `await` it for its report, or iterate over it with `async for` for its steps. The
+        message is sent when that begins.
 
         After `timeout` seconds the turn is interrupted, and returned as that. A task that is cancelled while it waits
         interrupts the turn, too. A turn that fails is returned, not raised.
@@ -204,9 +204,10 @@ class Session:
         return self._native
 
     def _of_loop(self) -> asyncio.AbstractEventLoop:
-        if self._loop is not asyncio.get_running_loop():
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
             raise RuntimeError("a session belongs to the event loop that it began on")
-        return self._loop
+        return loop
 
     def _kill(self) -> None:
         self._killed = True
@@ -273,19 +274,22 @@ class RunningTurn:
 
     def _begin(self, live: bool) -> asyncio.Future[Any]:
         if self._ended is None:
-            loop = self._session._of_loop()  # pyright: ignore[reportPrivateUsage]
+            loop = self._session._of_loop()
             self._ended, post = posted(loop)
             self._ended.add_done_callback(lambda _: self._news.set())
-            listen = functools.partial(loop.call_soon_threadsafe, self._heard) if live else None
+
+            def listen(happened: list[Any] | None) -> object:
+                return loop.call_soon_threadsafe(self._heard, happened)
+
             try:
-                handle = self._session._started()  # pyright: ignore[reportPrivateUsage]
-                handle.turn(self._message, self._timeout, listen, post)
+                handle = self._session._started()
+                handle.turn(self._message, self._timeout, live, listen, post)
             except RuntimeError as error:
                 settle(self._ended, ("ended", str(error)))
         return self._ended
 
     def _heard(self, happened: list[Any] | None) -> None:
-        self._steps.extend(self._session._saw(happened or []))  # pyright: ignore[reportPrivateUsage]
+        self._steps.extend(self._session._saw(happened or []))
         self._news.set()
 
     async def _end(self, live: bool) -> TurnReport:
@@ -298,14 +302,14 @@ class RunningTurn:
                 raise
             facts = _answer(got, None)
             if not live:
-                self._session._saw(facts["steps"])  # pyright: ignore[reportPrivateUsage]
+                self._session._saw(facts["steps"])
             facts["result"] = build(TurnResult, facts["result"])
             self._report = TurnReport(**facts)
         return self._report
 
     def _abandon(self) -> None:
         """Nobody waits any more: the agent need not go on with it."""
-        handle = self._session._native  # pyright: ignore[reportPrivateUsage]
+        handle = self._session._native
         if handle is not None and self._ended is not None and not self._ended.done():
             try:
                 handle.request("interrupt", "{}", None, lambda _: None)
@@ -347,7 +351,7 @@ def _answer(got: Any, report: Report | None) -> Any:
         assert report is not None
         raise SessionError(f"the session could not begin: {report.category}: {report.error}", report)
     if got is None:
-        raise SessionError("the session was killed")
+        raise SessionError("the session has ended")
     kind, value = got
     if kind != "ok":
         raise SessionError(value, report)

@@ -10,14 +10,25 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from . import _native
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from ._options import Options
+
+class SimOptions(TypedDict):
+    """The options with which an agent uses a sim."""
+
+    env: dict[str, str]
+    clean_env: bool
+
+
+class ReplayOptions(TypedDict):
+    """The options with which a replay takes the agent's place."""
+
+    program: Path
 
 
 class Sim:
@@ -43,7 +54,7 @@ class Sim:
         return self._native.environment()
 
     @property
-    def options(self) -> Options:
+    def options(self) -> SimOptions:
         """The options for `run`, `start` and `Session`: `tapline.run("...", **sim.options)`."""
         return {"env": self.env, "clean_env": True}
 
@@ -121,7 +132,7 @@ class Replay:
         return {"PATH": path, f"TAPLINE_{program.name.upper()}_BIN": str(program)}
 
     @property
-    def options(self) -> Options:
+    def options(self) -> ReplayOptions:
         """The options for `run`, `start` and `Session`: `tapline.run("...", **replay.options)`."""
         return {"program": self.program}
 

@@ -69,7 +69,7 @@ def test_ctrl_c_in_a_loop(agent: Make, mark: str) -> None:
     "body",
     [
         # The main thread ends while another is in the middle of a run.
-        f"threading.Thread(target=lambda: {RUN}, daemon=True).start()\nwhile not os.path.exists(f'/tmp/{{mark}}'): time.sleep(0.02)\nsys.exit(7)",
+        f"threading.Thread(target=lambda: {RUN}, daemon=True).start()\nwhile not os.path.exists(program + '.go'): time.sleep(0.02)\nsys.exit(7)",
         # A callback of the loop ends the program.
         "async def leave(): sys.exit(7)\nasyncio.run(follow(leave))",
         # The loop is just left.
@@ -80,16 +80,13 @@ def test_ctrl_c_in_a_loop(agent: Make, mark: str) -> None:
     ids=["thread", "exit in a task", "loop that is left"],
 )
 def test_an_interpreter_that_exits_in_the_middle_of_a_run(agent: Make, mark: str, body: str) -> None:
-    go = Path("/tmp") / mark
-    try:
-        with program(body, agent(STUBBORN), mark) as process:
-            go.touch()
-            _, errors = process.communicate(timeout=120)
-        assert process.returncode == 7, errors
-        assert "Fatal" not in errors and "panicked" not in errors
-        nothing_is_left(mark)
-    finally:
-        go.unlink(missing_ok=True)
+    stubborn = agent(STUBBORN)
+    with program(body, stubborn, mark) as process:
+        Path(f"{stubborn}.go").touch()
+        _, errors = process.communicate(timeout=120)
+    assert process.returncode == 7, errors
+    assert "Fatal" not in errors and "panicked" not in errors
+    nothing_is_left(mark)
 
 
 @pytest.mark.parametrize("how", ["os._exit(7)", "os.kill(os.getpid(), signal.SIGKILL)"])
