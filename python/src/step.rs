@@ -561,7 +561,11 @@ impl Steps {
 
     fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let next = self.0.next(py, |stream, ready: &mut VecDeque<_>| {
-            let Some((_, steps)) = stream.advance()? else { return Ok(false) };
+            let Some((_, steps)) = stream.advance()? else {
+                // What was being written when the stream was cut.
+                ready.extend(stream.unfinished());
+                return Ok(false);
+            };
             ready.extend(steps);
             Ok(true)
         });

@@ -59,7 +59,7 @@ def test_a_sim_that_is_closed() -> None:
     with Sim({"turn": [{"text": "x"}]}) as sim:
         home = sim.home
         assert home.is_dir() and sim.env["HOME"] == str(home) and "PATH" in sim.env and sim.url.startswith("http://127.0.0.1:")
-        assert sim.notes == [] and sim.requests == []
+        assert sim.notes == ["no request reached the model"] and sim.requests == []
     assert not home.exists()
     with pytest.raises(RuntimeError, match="closed"):
         _ = sim.url

@@ -30,7 +30,7 @@ def tool(*args: object) -> str:
 @pytest.mark.parametrize("path", STREAMS, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_the_same_as_the_command_says(path: Path) -> None:
     assert tapline.report(path).to_dict() == tapline.Report.from_json(tool("inspect", "--json", path)).to_dict()
-    printed = [line for line in tool("convert", "--to", "steps", path).splitlines()]
+    printed = tool("convert", "--to", "steps", path).rstrip("\n").split("\n")
     ours = list(tapline.steps(path))
     # The command's last step is the end of the stream.
     assert [json.loads(one.to_json()) for one in ours] == [json.loads(line) for line in printed[: len(ours)]]
@@ -123,7 +123,7 @@ def test_every_step_is_of_the_class_of_its_kind() -> None:
 
 
 def test_a_step_worth_reading() -> None:
-    (call,) = (one for one in list(tapline.steps(TOOLS)) if isinstance(one, step.Call) and one.name == "Bash")
+    call = next(one for one in tapline.steps(TOOLS) if isinstance(one, step.Call))
     assert repr(call).startswith(f"Call(line={call.line}, id='{call.id}', name='Bash', doing='running'")
     long = tapline.Step.from_json(json.dumps({"step": "text", "line": 1, "text": "x" * 10_000}))
     assert len(repr(long)) < 200
