@@ -29,15 +29,15 @@ impl Asker {
     async fn ask(self, key: String, question: Raw) -> Json {
         let (tell, told) = oneshot::channel();
         let reply = Reply(Mutex::new(Some(tell)));
-        let (begin, begun) = oneshot::channel();
+        let (tell_cancel, cancel) = oneshot::channel();
         let ask = self.0;
         in_python(move |py| {
             // If nobody waits any more, it is cancelled at once.
-            if let Err(Ok(cancel)) = begin.send(ask.call1(py, (key, question, reply))) {
+            if let Err(Ok(cancel)) = tell_cancel.send(ask.call1(py, (key, question, reply))) {
                 let _ = cancel.call0(py);
             }
         });
-        let mut waiting = match begun.await {
+        let mut waiting = match cancel.await {
             Ok(Ok(cancel)) => Waiting(Some(cancel)),
             Ok(Err(error)) => resume_unwind(Box::new(error.to_string())),
             Err(_) => resume_unwind(Box::new("the interpreter exits".to_owned())),
@@ -98,15 +98,15 @@ pub(crate) fn answer(agent: Agent, key: &str, value: &Bound<'_, PyAny>, asker: O
         "can_use_tool" => {
             let key = key.to_owned();
             agent.on_permission(move |question| {
-                let asked = asker.clone().ask(key.clone(), raw(&question.request));
-                async move { permission(&asked.await) }
+                let answer = asker.clone().ask(key.clone(), raw(&question.request));
+                async move { permission(&answer.await) }
             })
         }
         "on_elicitation" => {
             let key = key.to_owned();
             agent.on_elicitation(move |question| {
-                let asked = asker.clone().ask(key.clone(), raw(&question));
-                async move { elicitation(&asked.await) }
+                let answer = asker.clone().ask(key.clone(), raw(&question));
+                async move { elicitation(&answer.await) }
             })
         }
         // (event, matcher or None), in the order of their keys: hook/0, hook/1, ...
@@ -142,8 +142,8 @@ fn hook(agent: Agent, asker: &Asker, place: usize, event: String, matcher: Optio
         let about = serde_json::json!({"tool_use_id": question.tool_use_id}).to_string();
         // The input stays as it came, whatever is in it.
         let whole = format!("{},\"input\":{}}}", about.trim_end_matches('}'), question.all.as_str());
-        let asked = asker.clone().ask(key.clone(), Raw::of(whole));
-        async move { asked.await.with(HookReply::read).flatten().unwrap_or_default() }
+        let answer = asker.clone().ask(key.clone(), Raw::of(whole));
+        async move { answer.await.with(HookReply::read).flatten().unwrap_or_default() }
     };
     match matcher {
         Some(tools) => agent.hook_for(event, tools, told),
@@ -156,8 +156,8 @@ fn tool(asker: &Asker, server: &str, name: String, description: String, schema: 
     let schema = Json::parse(schema).map_err(wrong)?;
     let (asker, key) = (asker.clone(), format!("tool/{server}/{name}"));
     Ok(Tool::new(name, description, schema, move |arguments: Json| {
-        let asked = asker.clone().ask(key.clone(), raw(&arguments));
-        async move { tool_result(&asked.await) }
+        let answer = asker.clone().ask(key.clone(), raw(&arguments));
+        async move { tool_result(&answer.await) }
     }))
 }
 

@@ -31,7 +31,6 @@ pub(crate) fn agent(options: &Bound<'_, PyDict>, asker: Option<Asker>) -> PyResu
         let flag = || value.extract::<bool>().map_err(wrong);
         let time = || duration(&key, &value);
         agent = match key.as_str() {
-            "agent" => agent,
             "prompt" => agent.prompt(text()?),
             "model" => agent.model(text()?),
             "resume" => agent.resume(text()?),
@@ -39,7 +38,7 @@ pub(crate) fn agent(options: &Bound<'_, PyDict>, asker: Option<Asker>) -> PyResu
             "fork" if flag()? => agent.fork(),
             "partial" if flag()? => agent.partial(),
             "clean_env" if flag()? => agent.clean_env(),
-            "continue_last" | "fork" | "partial" | "clean_env" => agent,
+            "agent" | "continue_last" | "fork" | "partial" | "clean_env" => agent,
             "allowed_tools" => agent.allowed_tools(texts()?),
             "disallowed_tools" => agent.disallowed_tools(texts()?),
             "permission_mode" => agent.permission_mode(text()?),

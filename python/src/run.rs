@@ -89,12 +89,12 @@ pub(crate) fn start(options: &Bound<'_, PyDict>, ask: Option<Py<PyAny>>, post: P
     let (alive, killed) = oneshot::channel();
     let task = drive(agent, Post::new(post), asked, stopped);
     let live = shared.live();
-    shared.runtime.spawn(async move { until_killed(task, killed, &live).await });
+    shared.runtime.spawn(Box::pin(until_killed(task, killed, live)));
     Ok(Run(Mutex::new(Owned::new(Ends { asks, stops, _alive: alive }))))
 }
 
 /// Runs a task until its end, or until nobody wants it any more: then it is dropped, and with it what it runs.
-pub(crate) async fn until_killed(task: impl Future<Output = ()>, killed: oneshot::Receiver<()>, live: &Live) {
+pub(crate) async fn until_killed(task: impl Future<Output = ()>, killed: oneshot::Receiver<()>, live: Live) {
     tokio::select! {
         biased;
         _ = killed => {}

@@ -37,18 +37,11 @@ pub(crate) struct Shared {
 
 /// The runtime; an error in a forked child of the process that made it, and when the interpreter exits.
 pub(crate) fn shared() -> PyResult<&'static Shared> {
-    let shared = match SHARED.get() {
-        Some(shared) => shared,
-        None => {
-            let mut builder = Builder::new_multi_thread();
-            builder.worker_threads(THREADS).max_blocking_threads(WAITING).thread_name("tapline").enable_all();
-            let runtime = builder.build()?;
-            let (python, jobs) = channel();
-            std::thread::Builder::new().name("tapline-python".to_owned()).spawn(move || serve(&jobs))?;
-            let (live, exits) = (watch::Sender::new(0), watch::Sender::new(false));
-            let made = Shared { runtime, process: std::process::id(), live, exits, python };
-            SHARED.get_or_init(|| made)
-        }
+    let shared = if let Some(shared) = SHARED.get() {
+        shared
+    } else {
+        let made = Shared::new()?;
+        SHARED.get_or_init(|| made)
     };
     if shared.process != std::process::id() {
         return Err(PyRuntimeError::new_err(
@@ -63,6 +56,16 @@ pub(crate) fn shared() -> PyResult<&'static Shared> {
 }
 
 impl Shared {
+    fn new() -> std::io::Result<Self> {
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(THREADS).max_blocking_threads(WAITING).thread_name("tapline").enable_all();
+        let runtime = builder.build()?;
+        let (python, jobs) = channel();
+        std::thread::Builder::new().name("tapline-python".to_owned()).spawn(move || serve(&jobs))?;
+        let (live, exits) = (watch::Sender::new(0), watch::Sender::new(false));
+        Ok(Self { runtime, process: std::process::id(), live, exits, python })
+    }
+
     /// Notes a run, until the guard is dropped.
     pub(crate) fn live(&'static self) -> Live {
         self.live.send_modify(|live| *live += 1);
@@ -78,7 +81,7 @@ impl Live {
     pub(crate) async fn exits(&self) {
         let mut exits = self.0.exits.subscribe();
         if exits.wait_for(|exits| *exits).await.is_err() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }

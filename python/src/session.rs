@@ -161,7 +161,7 @@ pub(crate) fn open_session(options: &Bound<'_, PyDict>, ask: Option<Py<PyAny>>, 
     let control = Arc::default();
     let task = drive(agent, Post::new(post), asked, stopped, Arc::clone(&control));
     let live = shared.live();
-    shared.runtime.spawn(async move { until_killed(task, killed, &live).await });
+    shared.runtime.spawn(Box::pin(until_killed(task, killed, live)));
     Ok(Session(Mutex::new(Owned::new(Ends { asks, stops, control, _alive: alive }))))
 }
 

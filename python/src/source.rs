@@ -100,13 +100,11 @@ impl Next {
 /// The bytes of a line: `str`, or anything that holds bytes. Text that is no Unicode (half an emoji) is kept as well as can be.
 pub(crate) fn bytes(line: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     if let Ok(text) = line.cast::<PyString>() {
-        return match text.to_str() {
-            Ok(text) => Ok(text.as_bytes().to_vec()),
-            Err(_) => {
-                let encoded = text.call_method1("encode", ("utf-8", "surrogateescape"));
-                encoded.or_else(|_| text.call_method1("encode", ("utf-8", "replace")))?.extract()
-            }
-        };
+        if let Ok(text) = text.to_str() {
+            return Ok(text.as_bytes().to_vec());
+        }
+        let encoded = text.call_method1("encode", ("utf-8", "surrogateescape"));
+        return encoded.or_else(|_| text.call_method1("encode", ("utf-8", "replace")))?.extract();
     }
     if let Ok(bytes) = line.extract::<PyBackedBytes>() {
         return Ok(bytes.to_vec());

@@ -84,7 +84,7 @@ impl Step {
             let key: String = key.extract()?;
             // What is not there, or empty, says nothing.
             if !PLACE.contains(&key.as_str()) && value.is_truthy()? {
-                shown.push_str(&format!(", {key}={}", short(&value)?));
+                shown.extend([", ", &key, "=", &short(&value)?]);
             }
         }
         Ok(shown + ")")
@@ -182,7 +182,7 @@ kinds! {
     /// A session (or a thread, as some agents call it) or another turn of it started.
     Session("id", "model") = What::Session(it) => {
         /// Whose session it is: `claude` or `codex`.
-        agent: it.agent.map(|agent| agent.name());
+        agent: it.agent.map(tapline::AgentKind::name);
         /// The id with which it can be resumed.
         id: it.id.as_deref();
         /// Whether this is the first start in the stream and not another turn.

@@ -351,7 +351,12 @@ def test_the_real_claude_is_interrupted(claude: Path, tapline_sim: StartSim, tmp
 
     async def main() -> None:
         async with tapline.Session(
-            program=claude, cwd=tmp_path, permission_mode="bypassPermissions", timeout=300, **sim.options
+            program=claude,
+            cwd=tmp_path,
+            permission_mode="bypassPermissions",
+            timeout=300,
+            background_timeout=5,
+            **sim.options,
         ) as session:
 
             async def until_it_sleeps() -> None:

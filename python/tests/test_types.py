@@ -114,7 +114,8 @@ def test_the_stubs_are_the_module() -> None:
 
 def test_everything_public_says_what_it_is() -> None:
     public = {name: getattr(tapline, name) for name in tapline.__all__}
-    assert [name for name, one in public.items() if (inspect.isclass(one) or inspect.isroutine(one)) and not one.__doc__] == []
+    ours = {name: one for name, one in public.items() if inspect.isclass(one) or inspect.isroutine(one)}
+    assert [name for name, one in ours.items() if one.__module__.startswith("tapline") and not one.__doc__] == []
     for name in tapline.step.__all__:
         kind = getattr(tapline.step, name)
         assert kind.__doc__, name
