@@ -86,8 +86,9 @@ def user(tmp_path: Path) -> Path:
 
 def test_mypy_strict(user: Path, tmp_path: Path) -> None:
     options = ["--config-file", CONFIG, "--cache-dir", tmp_path / "cache"]
-    done = check("mypy", *options, PACKAGE, *EXAMPLES.glob("*.py"), user)
-    assert done.returncode == 0, done.stdout
+    for what in (["-p", "tapline"], [*EXAMPLES.glob("*.py"), user]):
+        done = check("mypy", *options, *what)
+        assert done.returncode == 0, done.stdout
     wrong = tmp_path / "wrong.py"
     wrong.write_text(WRONG)
     done = check("mypy", *options, wrong)
