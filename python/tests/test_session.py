@@ -369,6 +369,8 @@ def test_the_real_claude_is_interrupted(claude: Path, tapline_sim: StartSim, tmp
             await session.interrupt()
             turn = await waiting
             assert turn.interrupted and not turn.ok, turn
+            while running(mark):
+                await asyncio.sleep(0.02)
             # Because nobody waits any more.
             waiting = asyncio.ensure_future(session.turn("sleep again"))
             await until_it_sleeps()

@@ -1,6 +1,6 @@
 """Measures reading beside `json.loads` and the official SDK's parser, on the same file and in turns: `scripts/python --bench`.
 
-    bench.py [--mb N] [--rounds N]
+    reading.py [--mb N] [--rounds N]
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from claude_agent_sdk._internal.message_parser import parse_message
 
 import tapline
 
-FIXTURES = Path(__file__).resolve().parent.parent / "fixtures" / "claude-2.1.325"
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "claude-2.1.325"
 # Whole sessions with tools, sub-agents and several turns; and one with partial messages, whose lines are short.
 CORPORA = {"mixed": ["tools.jsonl", "subagent.jsonl", "multi.jsonl", "hooks.jsonl"], "partial messages": ["tools-partial.jsonl"]}
 IDS = re.compile(rb"(msg_sim_|toolu_sim_|-4000-8000-)")
