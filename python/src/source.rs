@@ -16,13 +16,30 @@ pub(crate) type Stream = Source<Box<dyn Read + Send>>;
 /// One read of a Python file asks for so much.
 const CHUNK: usize = 64 << 10;
 
-/// Opens a source. Only a path is opened here, and only that can fail.
+/// What is read, and what errors call it.
+pub(crate) struct Opened {
+    pub(crate) name: String,
+    pub(crate) reader: Box<dyn Read + Send>,
+}
+
+/// Opens a source with all that is known of it.
 pub(crate) fn open(source: &Bound<'_, PyAny>, options: Options) -> PyResult<Stream> {
     let py = source.py();
-    if source.is_instance_of::<PyString>() || source.hasattr("__fspath__")? {
-        let path: PathBuf = source.extract()?;
+    if let Some(path) = path(source)? {
         return py.detach(|| Source::open(&path, options)).map_err(error);
     }
+    let Opened { name, reader } = opened(source)?;
+    py.detach(|| Source::of(name, reader, options)).map_err(error)
+}
+
+/// The path, if the source is one.
+pub(crate) fn path(source: &Bound<'_, PyAny>) -> PyResult<Option<PathBuf>> {
+    if source.is_instance_of::<PyString>() || source.hasattr("__fspath__")? { source.extract().map(Some) } else { Ok(None) }
+}
+
+/// Opens what is no path.
+pub(crate) fn opened(source: &Bound<'_, PyAny>) -> PyResult<Opened> {
+    let py = source.py();
     let reader: Box<dyn Read + Send> = if source.is_instance_of::<PyBytes>() || source.is_instance_of::<PyByteArray>() {
         Box::new(Cursor::new(source.extract::<PyBackedBytes>()?))
     } else if source.is_instance_of::<PyMemoryView>() {
@@ -36,7 +53,7 @@ pub(crate) fn open(source: &Bound<'_, PyAny>, options: Options) -> PyResult<Stre
         };
         Box::new(Pieces { next: Next::Line(lines.unbind()), left: Cursor::default() })
     };
-    py.detach(|| Source::of("the stream", reader, options)).map_err(error)
+    Ok(Opened { name: "the stream".to_owned(), reader })
 }
 
 /// How a binary file gives what is there without waiting for more. A text file gives lines.

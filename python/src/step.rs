@@ -8,12 +8,12 @@ use pyo3::PyTypeInfo as _;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
-use tapline::What;
 use tapline::session::step::Partial as Part;
+use tapline::{SourceError, What};
 
 use crate::json::raw;
-use crate::record::{Ahead, datetime};
-use crate::source;
+use crate::record::{Ahead, Feed, datetime};
+use crate::source::{self, Stream};
 
 /// One thing that happened, with its place in the stream. Its class says what: see `tapline.step`.
 #[pyclass(frozen, subclass, module = "tapline")]
@@ -549,9 +549,30 @@ pub(crate) fn objects(py: Python<'_>, steps: impl IntoIterator<Item = tapline::S
     steps.into_iter().map(|step| object(py, step)).collect()
 }
 
+/// A stream as steps.
+pub(crate) struct Folded(Stream);
+
+impl Feed for Folded {
+    type Item = tapline::Step;
+
+    fn feed(&mut self, ready: &mut VecDeque<tapline::Step>) -> Result<bool, SourceError> {
+        let Some((_, steps)) = self.0.advance()? else {
+            // What was being written when the stream was cut.
+            ready.extend(self.0.unfinished());
+            return Ok(false);
+        };
+        ready.extend(steps);
+        Ok(true)
+    }
+
+    fn is_ready(&self) -> bool {
+        self.0.is_ready()
+    }
+}
+
 /// The steps of a stream.
 #[pyclass(module = "tapline")]
-pub(crate) struct Steps(Ahead<tapline::Step>);
+pub(crate) struct Steps(Ahead<Folded>);
 
 #[pymethods]
 impl Steps {
@@ -560,21 +581,12 @@ impl Steps {
     }
 
     fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        let next = self.0.next(py, |stream, ready: &mut VecDeque<_>| {
-            let Some((_, steps)) = stream.advance()? else {
-                // What was being written when the stream was cut.
-                ready.extend(stream.unfinished());
-                return Ok(false);
-            };
-            ready.extend(steps);
-            Ok(true)
-        });
-        next?.map(|step| object(py, step)).transpose()
+        self.0.next(py)?.map(|step| object(py, step)).transpose()
     }
 }
 
 /// Opens a source for its steps.
 #[pyfunction]
 pub(crate) fn steps(source: &Bound<'_, PyAny>, known: Option<&Bound<'_, PyDict>>) -> PyResult<Steps> {
-    Ok(Steps(Ahead::new(source::open(source, source::options(known)?)?)))
+    Ok(Steps(Ahead::new(Folded(source::open(source, source::options(known)?)?))))
 }
