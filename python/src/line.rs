@@ -2,6 +2,7 @@
 //! recordings and transcripts are read by the archive, which knows their shapes and times.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{Cursor, Read};
@@ -46,13 +47,21 @@ fn text(bytes: &[u8], first: bool) -> Cow<'_, str> {
     let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
     let start = bytes.iter().position(|byte| !blank(byte)).unwrap_or(bytes.len());
     let end = bytes.iter().rposition(|byte| !blank(byte)).map_or(start, |at| at + 1);
-    String::from_utf8_lossy(&bytes[start..end])
+    let bytes = &bytes[start..end];
+    // The lossy reading goes byte by byte: only the few lines that need it take that way.
+    std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
 
 fn envelope(text: &str) -> Envelope {
+    thread_local! {
+        /// One for all lines, so that its memory is found once.
+        static TAPE: RefCell<Tape> = RefCell::default();
+    }
+    TAPE.with_borrow_mut(|tape| tape.parse(text).map(fields).unwrap_or_default())
+}
+
+fn fields(value: Value<'_>) -> Envelope {
     let mut envelope = Envelope::default();
-    let mut tape = Tape::default();
-    let Ok(value) = tape.parse(text) else { return envelope };
     if value.kind() != Kind::Object {
         return envelope;
     }
