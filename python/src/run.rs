@@ -9,6 +9,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tapline::runner::{StartError, now, report_not_started};
+use tapline::session::text::with_causes;
 use tapline::{Agent, AgentKind, Run as RunFacts, Running, Stopper, Update};
 use tokio::sync::{mpsc, oneshot};
 
@@ -118,12 +119,12 @@ impl Begun {
     /// Why it did not start, as Python is told: the caller's mistake is an exception, everything else a report.
     pub(crate) fn not_started(self, error: &StartError) -> Result<Report, String> {
         if let StartError::Refused(why) = error {
-            return Err(why.clone());
+            return Err(why.to_string());
         }
         let (started_at, began) = self.at;
         let duration_ms = u64::try_from(began.elapsed().as_millis()).ok();
         let run = RunFacts { started_at, duration_ms, label: self.label, ..RunFacts::default() };
-        Ok(Report(report_not_started(self.kind, error, run)))
+        Ok(Report(report_not_started(self.kind, with_causes(error), run)))
     }
 }
 
