@@ -60,6 +60,31 @@ impl Step {
         self.0.depth
     }
 
+    /// The session's id, on the first step that knows it, and again when it changes.
+    #[getter]
+    fn session_id(&self) -> Option<&str> {
+        self.0.session_id.as_deref()
+    }
+
+    /// The model that wrote the message that this is a part of.
+    #[getter]
+    fn model(&self) -> Option<&str> {
+        self.0.message.as_ref()?.model.as_deref()
+    }
+
+    /// Why the message that this is a part of ended.
+    #[getter]
+    fn stop_reason(&self) -> Option<&str> {
+        self.0.message.as_ref()?.stop_reason.as_deref()
+    }
+
+    /// The tokens of the message that this is a part of. All its steps repeat them: do not add them up.
+    #[getter]
+    fn usage<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let usage = self.0.message.as_ref().and_then(|message| message.usage.as_ref());
+        usage.map(|usage| raw(usage).into_pyobject(py)).transpose()
+    }
+
     /// The step as a dict, with the keys of docs/STEPS.md.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         raw(&self.0).into_pyobject(py)
@@ -393,6 +418,16 @@ kinds! {
         error: raw(&it.error);
         /// Whether the turn failed.
         failed: it.failed;
+        /// The error message for people.
+        message: it.message.as_deref();
+        /// Whether the result repeats the last text.
+        repeats_text: it.repeats_text;
+        /// Why the turn failed.
+        category: it.category.map(|category| category.word());
+        /// The totals of all turns up to this one.
+        so_far: raw(&it.so_far);
+        /// What the turn's thread has used so far, unchanged, if the agent counts by thread.
+        thread_usage: raw(&it.thread_usage);
         /// The tokens of this turn's main thread; further keys are unchanged.
         usage: raw(&it.usage);
         /// The total the agent reported.
@@ -477,6 +512,8 @@ kinds! {
         title: it.title.as_deref();
         /// Why.
         message: it.message.as_deref();
+        /// Whether a result with the denial follows.
+        answer_follows: it.answer_follows;
     }
 
     /// The agent asks the program that started it, and waits.
@@ -505,6 +542,8 @@ kinds! {
         phase: it.phase.word();
         /// Its fields.
         item: it.item.iter().map(|(key, value)| (key.clone(), raw(value))).collect::<std::collections::HashMap<_, _>>();
+        /// The number of the thread, from 1: each process numbers its items anew.
+        thread: it.thread;
     }
 
     /// An error of the agent or the model that does not end the turn by itself.

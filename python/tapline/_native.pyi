@@ -168,6 +168,22 @@ class Step:
     def depth(self) -> int:
         """How deep it is in sub-agents: 0 is the main agent."""
 
+    @property
+    def session_id(self) -> str | None:
+        """The session's id, on the first step that knows it, and again when it changes."""
+
+    @property
+    def model(self) -> str | None:
+        """The model that wrote the message that this is a part of."""
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Why the message that this is a part of ended."""
+
+    @property
+    def usage(self) -> dict[str, Any] | None:
+        """The tokens of the message that this is a part of. All its steps repeat them: do not add them up."""
+
     def to_dict(self) -> dict[str, Any]:
         """The step as a dict, with the keys of docs/STEPS.md."""
 
@@ -570,6 +586,26 @@ class Turn(Step):
         """Whether the turn failed."""
 
     @property
+    def message(self) -> str | None:
+        """The error message for people."""
+
+    @property
+    def repeats_text(self) -> bool:
+        """Whether the result repeats the last text."""
+
+    @property
+    def category(self) -> str | None:
+        """Why the turn failed."""
+
+    @property
+    def so_far(self) -> dict[str, Any]:
+        """The totals of all turns up to this one."""
+
+    @property
+    def thread_usage(self) -> Any:
+        """What the turn's thread has used so far, unchanged, if the agent counts by thread."""
+
+    @property
     def usage(self) -> dict[str, Any]:
         """The tokens of this turn's main thread; further keys are unchanged."""
 
@@ -732,6 +768,10 @@ class Denied(Step):
     def message(self) -> str | None:
         """Why."""
 
+    @property
+    def answer_follows(self) -> bool:
+        """Whether a result with the denial follows."""
+
 
 @final
 class Question(Step):
@@ -784,6 +824,10 @@ class Item(Step):
     @property
     def item(self) -> dict[str, Any]:
         """Its fields."""
+
+    @property
+    def thread(self) -> int:
+        """The number of the thread, from 1: each process numbers its items anew."""
 
 
 @final

@@ -148,8 +148,10 @@ pub struct Finished {
 /// What is no text of ours, by its first bytes, and would be a line of garbage for each of its lines.
 fn packed(head: &[u8]) -> Option<&'static str> {
     match head {
-        [0x1f, 0x8b, ..] => Some("compressed with gzip: unpack it first (gunzip)"),
-        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Some("UTF-16, not UTF-8: convert it first (iconv -f UTF-16 -t UTF-8)"),
+        [0x1f, 0x8b, 0x08, ..] => Some("compressed with gzip: unpack it first (gunzip)"),
+        [0xff, 0xfe, _, 0, ..] | [0xfe, 0xff, 0, _, ..] => {
+            Some("UTF-16, not UTF-8: convert it first (iconv -f UTF-16 -t UTF-8)")
+        }
         _ => None,
     }
 }
