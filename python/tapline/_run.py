@@ -60,7 +60,9 @@ def run(prompt: str, **options: Unpack[Options]) -> Report:
             got = wait()
             if isinstance(got, _native.Report):
                 return Report(got)
-            tell(got or [], on_stderr)
+            if got is None:
+                raise RuntimeError("the run was killed: the interpreter exits")
+            tell(got, on_stderr)
     except BaseException:
         asked.close()
         _stop_and_wait(running, jobs)
