@@ -44,6 +44,8 @@
 //! # }
 //! ```
 //!
+//! The module `guide` has an example of every main type.
+//!
 //! * [`Agent`]: what to start, and its limits. `start` returns a run with one verdict, and `session` a conversation.
 //!   However it ends, no process is left behind.
 //! * [`Session`], [`Control`]: turns and control requests. [`Permissions`], [`Permission`], [`HookEvent`], [`Tool`]:
@@ -85,6 +87,10 @@ pub use tapline_session::{
 pub use tapline_session::permission::{Permissions, Rule, Ruling};
 
 /// Checks that the examples in the READMEs compile.
+#[cfg(feature = "run")]
+#[doc = include_str!("guide.md")]
+pub mod guide {}
+
 #[cfg(all(doctest, feature = "run"))]
 mod readme {
     #[doc = include_str!("../README.md")]
