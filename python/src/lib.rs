@@ -1,6 +1,7 @@
 //! The native part of tapline for Python. Everything that is decided (verdicts, folding, what a process tree is) is decided in
 //! Rust; the package around it (`tapline/*.py`) gives it Python's shapes.
 
+mod ahead;
 mod answers;
 mod json;
 mod line;

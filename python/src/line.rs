@@ -14,7 +14,7 @@ use tapline::protocol::{DEFAULT_LINE_LIMIT, Kind, Piece, Splitter, Tape};
 use tapline::recording::Recording;
 use tapline::{Envelope, InputFormat, Moment, Source, SourceError, Value};
 
-use crate::record::Feed;
+use crate::ahead::Feed;
 use crate::source::{Opened, Stream};
 
 /// One read asks for so much.

@@ -11,8 +11,9 @@ use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 use tapline::session::step::Partial as Part;
 use tapline::{SourceError, What};
 
+use crate::ahead::{Ahead, Feed};
 use crate::json::raw;
-use crate::record::{Ahead, Feed, datetime};
+use crate::record::datetime;
 use crate::source::{self, Stream};
 
 /// One thing that happened, with its place in the stream. Its class says what: see `tapline.step`.

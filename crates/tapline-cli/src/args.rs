@@ -302,17 +302,20 @@ fn warning_code(text: &str) -> Result<&'static str, String> {
         let all = codes.join(", ");
         let begun = || codes.iter().copied().find(|code| !text.is_empty() && code.starts_with(text));
         let meant = tapline_session::text::nearest(text, codes.iter().copied().chain(["denied"])).or_else(begun);
-        let meant = meant.map(|meant| format!("did you mean `{meant}`? ")).unwrap_or_default();
-        format!("{meant}The codes are denied (short for permission-denied), {all}")
+        format!("{}The codes are denied (short for permission-denied), {all}", did_you_mean(meant))
     })
+}
+
+/// Starts an error with what was probably meant, if that is known.
+pub(crate) fn did_you_mean(meant: Option<&str>) -> String {
+    meant.map(|meant| format!("did you mean `{meant}`? ")).unwrap_or_default()
 }
 
 /// A verdict's category.
 fn category(text: &str) -> Result<Category, String> {
     text.parse().map_err(|unknown: tapline_session::UnknownWord| {
         let meant = tapline_session::text::nearest(text, unknown.known().iter().copied());
-        let meant = meant.map(|meant| format!("did you mean `{meant}`? ")).unwrap_or_default();
-        format!("{meant}The categories are {}", unknown.known().join(", "))
+        format!("{}The categories are {}", did_you_mean(meant), unknown.known().join(", "))
     })
 }
 

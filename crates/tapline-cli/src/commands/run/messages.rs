@@ -1,5 +1,5 @@
-//! Messages for the agent from stdin (`--input stream-json`). Whoever pipes an agent's own output there meant `--context`: it is
-//! recognised by its first line, and no byte of it is passed on.
+//! Messages for the agent from stdin (`--input stream-json`). If somebody pipes an agent's own output there, they meant
+//! `--context`. The first line shows this, and then nothing is passed on.
 
 use std::io;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 pub(super) struct WrongInput(Arc<AtomicBool>);
 
 impl WrongInput {
-    /// What to tell, if it did.
+    /// Returns the advice for the user, if it did.
     pub(super) fn advice(&self) -> Option<&'static str> {
         self.0.load(Ordering::Relaxed).then_some(
             "stdin has the output of an agent, but --input stream-json takes messages for one; to put an earlier run before the \
@@ -24,7 +24,7 @@ impl WrongInput {
     }
 }
 
-/// What is read is passed on, from the first line on.
+/// Passes on what is read, once the first line is known.
 pub(super) struct Messages<R> {
     inner: R,
     wrong: WrongInput,

@@ -19,6 +19,7 @@ use super::signals::NotBegun;
 use super::signals::Signals;
 use super::stdin::{self, Piped};
 use crate::agents::habits;
+use crate::args::did_you_mean;
 use crate::args::run::{AgentOptions, InputKind, Run, RunFormat, span};
 use crate::commands::check::read_permissions;
 use crate::{output, source};
@@ -81,8 +82,7 @@ fn check_only(only: &[String], format: RunFormat) -> Result<()> {
     match format {
         RunFormat::Steps => {
             if let Some(name) = only.iter().find(|name| !What::NAMES.contains(&name.as_str())) {
-                let meant = nearest(name, What::NAMES.iter().copied());
-                let meant = meant.map(|meant| format!("did you mean `{meant}`? ")).unwrap_or_default();
+                let meant = did_you_mean(nearest(name, What::NAMES.iter().copied()));
                 bail!("--only: no step is called `{name}`. {meant}The steps are {}", What::NAMES.join(", "));
             }
         }

@@ -1,4 +1,4 @@
-//! Whether a run is tried again, and how long to wait before that.
+//! Decides whether a run is tried again, and how long to wait first.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tapline_session::{Advice, Outcome, Report, parse_rfc3339};
 use super::attempt::Ended;
 use crate::args::run::Ending;
 
-/// How long to wait before the next attempt; none if it cannot help, or is not wanted.
+/// Returns how long to wait before the next attempt. `None` if another attempt cannot help or is not wanted.
 pub(super) fn wait(ending: &Ending, ended: &Ended, attempt: u64) -> Option<Duration> {
     if attempt > u64::from(ending.retry) || !ended.violations.is_empty() || !ended.started {
         return None;

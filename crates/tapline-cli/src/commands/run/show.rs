@@ -116,7 +116,7 @@ impl Show {
         matches!(self.format, RunFormat::Live | RunFormat::Lines) && !self.only_value
     }
 
-    /// Lines of the agent's came, this long after the start: as they are printed, and as people may be told of them.
+    /// Shows lines of the agent, which arrived this long after the start. `told` is what people may see of them.
     pub(super) fn all(&mut self, printed: &[Seen], told: &[Seen], elapsed: Duration) {
         for step in told.iter().flat_map(|seen| &seen.steps) {
             self.hear(step);
@@ -178,7 +178,7 @@ impl Show {
         }
     }
 
-    /// What people are told of a step beside the view.
+    /// Reports what people should know about a step in addition to the view.
     fn hear(&mut self, step: &Step) {
         match &step.what {
             // A key in the environment takes precedence over a login, and its owner may not have meant it to be used.

@@ -10,7 +10,7 @@ pub(super) struct Typing {
 }
 
 impl Typing {
-    /// What to type of a step. Sub-agents are not heard.
+    /// Returns what to type for a step. The text of sub-agents is left out.
     pub(super) fn step(&mut self, step: &Step) -> Option<String> {
         let What::Partial(partial) = &step.what else { return None };
         if step.parent.is_some() {
@@ -18,7 +18,7 @@ impl Typing {
         }
         match partial {
             Partial::BlockStart { kind, .. } if kind == "text" => {
-                // A blank line parts two blocks.
+                // A blank line separates two blocks.
                 let gap = (!self.block.is_empty()).then(|| format!("{}\n", self.line_end()));
                 self.block.clear();
                 gap
@@ -31,12 +31,12 @@ impl Typing {
         }
     }
 
-    /// What ends the last line.
+    /// Returns what ends the last line.
     pub(super) fn line_end(&self) -> &'static str {
         if self.block.is_empty() || self.block.ends_with('\n') { "" } else { "\n" }
     }
 
-    /// Whether this is what was typed last.
+    /// Returns whether this answer is what was typed last.
     pub(super) fn has(&self, answer: &str) -> bool {
         !self.block.is_empty() && self.block.trim() == answer.trim()
     }

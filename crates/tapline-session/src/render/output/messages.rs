@@ -2,18 +2,22 @@
 //! is whole again.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt::Write as _;
 
 use tapline_protocol::{Kind, Record, Value};
 
 /// The messages so far.
 #[derive(Debug, Default)]
-pub(super) struct Messages(Vec<Message>);
+pub(super) struct Messages {
+    list: Vec<Message>,
+    /// Where the messages with an id are in the list. Its pieces may come between those of others.
+    places: HashMap<(&'static str, String), usize>,
+}
 
 #[derive(Debug, Default)]
 struct Message {
-    /// The model's own id of it.
-    id: Option<String>,
     /// `user` or `assistant`; empty if `content` is the whole message, as a document had it.
     kind: &'static str,
     /// Its blocks, or one value that is no list.
@@ -27,7 +31,7 @@ impl Messages {
     /// Takes a prompt that was sent to the agent.
     pub(super) fn prompt(&mut self, text: &str) {
         let content = vec![serde_json::to_string(text).unwrap_or_default()];
-        self.0.push(Message { kind: "user", content, ..Message::default() });
+        self.list.push(Message { kind: "user", content, ..Message::default() });
     }
 
     /// Takes the next record.
@@ -40,7 +44,7 @@ impl Messages {
         record.with(|value| {
             if let Some(messages) = value.get("messages").and_then(Value::items) {
                 let whole = messages.map(|message| Message { content: vec![message.raw().to_owned()], ..Message::default() });
-                self.0.extend(whole);
+                self.list.extend(whole);
             } else if !kind.is_empty() {
                 let body = value.get("message").filter(|message| message.kind() == Kind::Object).unwrap_or(value);
                 self.piece(kind, record.envelope.parent.as_deref(), body);
@@ -52,10 +56,15 @@ impl Messages {
         let Some(content) = body.get("content") else { return };
         let blocks: Option<Vec<String>> = content.items().map(|blocks| blocks.map(|block| block.raw().to_owned()).collect());
         let id = body.get("id").and_then(Value::as_str).map(Cow::into_owned);
-        let same = |message: &&mut Message| message.kind == kind && id.is_some() && message.id == id && message.is_list;
-        if let Some(blocks) = &blocks
-            && let Some(earlier) = self.0.iter_mut().rev().find(same)
-        {
+        let place = id.and_then(|id| match (&blocks, self.places.entry((kind, id))) {
+            (Some(_), Entry::Occupied(place)) => Some(*place.get()),
+            (Some(_), Entry::Vacant(place)) => {
+                place.insert(self.list.len());
+                None
+            }
+            (None, _) => None,
+        });
+        if let (Some(blocks), Some(earlier)) = (&blocks, place.and_then(|place| self.list.get_mut(place))) {
             // Some versions write all blocks so far, others only the new ones.
             let known = if blocks.starts_with(&earlier.content) { earlier.content.len() } else { 0 };
             earlier.content.extend_from_slice(&blocks[known..]);
@@ -67,12 +76,12 @@ impl Messages {
         }
         let is_list = blocks.is_some();
         let content = blocks.unwrap_or_else(|| vec![content.raw().to_owned()]);
-        self.0.push(Message { id, kind, content, is_list, more });
+        self.list.push(Message { kind, content, is_list, more });
     }
 
     /// All of them, as a JSON array.
     pub(super) fn to_json(&self) -> String {
-        let messages: Vec<_> = self.0.iter().map(Message::to_json).collect();
+        let messages: Vec<_> = self.list.iter().map(Message::to_json).collect();
         format!("[{}]", messages.join(","))
     }
 }
