@@ -25,7 +25,7 @@ pub(crate) use sides::Extensions;
 
 use crate::ledger::{Ledger, LedgerBuilder};
 use crate::recent::Recent;
-use crate::step::{Level, MessageInfo, Notice, Odd, Said, Step, Task, Turn, What};
+use crate::step::{Level, Notice, Odd, Said, Step, Task, Turn, What};
 use crate::text::{count_of, head, one_line};
 use crate::unwritten::Unwritten;
 use crate::verdict::{Ending, Evidence, TextFacts, Verdict, Warnings, judge};
@@ -213,7 +213,7 @@ impl Fold {
     pub fn apply(&mut self, record: &Record) -> Vec<Step> {
         self.count(record);
         let depth = self.calls.depth_in(record.envelope.parent.as_deref());
-        let mut out = Steps { record, depth, message: None, steps: Vec::new() };
+        let mut out = Steps { record, depth, steps: Vec::new() };
         self.event(&record.event, &mut out);
         if let Some(step) = out.steps.first_mut() {
             self.name_session(step);
@@ -444,8 +444,6 @@ impl Fold {
 pub(crate) struct Steps<'r> {
     pub(crate) record: &'r Record,
     depth: usize,
-    /// The message that the record is a part of.
-    message: Option<Box<MessageInfo>>,
     steps: Vec<Step>,
 }
 
@@ -464,7 +462,7 @@ impl Steps<'_> {
             parent: self.record.envelope.parent.clone(),
             depth: self.depth,
             session_id: None,
-            message: self.message.clone(),
+            message: None,
             what,
         });
     }

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::What;
+
 /// What is known of a message of the model beside its id. Each of its blocks is a step, and each of these has all of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -32,4 +34,11 @@ pub struct MessageUsage {
     pub cache_read_input_tokens: u64,
     /// Written to the cache.
     pub cache_creation_input_tokens: u64,
+}
+
+impl What {
+    /// Returns whether this is a block of a message. Other steps may have a model or a usage of their own.
+    pub(crate) fn is_of_message(&self) -> bool {
+        matches!(self, Self::Text(_) | Self::Thinking(_) | Self::Call(_) | Self::ServerCall(_) | Self::ServerAnswer(_))
+    }
 }

@@ -39,12 +39,9 @@ impl<'de> Deserialize<'de> for Step {
         let Place { line, arrived, at, parent, depth, session_id, step } =
             serde_json::from_str(json.as_str()).map_err(D::Error::custom)?;
         let what = what(step, &json).map_err(D::Error::custom)?;
-        // These have a model, a usage or a stop reason of their own.
-        let message = if matches!(what, What::Session(_) | What::Turn(_) | What::Partial(_)) {
-            MessageInfo::default()
-        } else {
-            serde_json::from_str(json.as_str()).unwrap_or_default()
-        };
+        let is_block = what.is_of_message();
+        let message: MessageInfo =
+            if is_block { serde_json::from_str(json.as_str()).unwrap_or_default() } else { MessageInfo::default() };
         let message = (message != MessageInfo::default()).then(|| Box::new(message));
         Ok(Self { line, at, arrived, parent, depth, session_id, what, message })
     }

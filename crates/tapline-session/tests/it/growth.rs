@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tapline_session::render::{RenderAs, Status, TerminalOptions};
+use tapline_session::render::{Outputs, RenderAs, Status, TerminalOptions};
 use tapline_session::step::{Step, What};
 
 use crate::fixtures::{PLAIN, show, tell_plainly};
@@ -69,6 +69,10 @@ fn show_all(stream: &str) {
     let written = [RenderAs::Markdown, RenderAs::Html, RenderAs::Transcript, RenderAs::Steps];
     for format in [RenderAs::Terminal(terminal), RenderAs::Lines(terminal)].into_iter().chain(written) {
         show(&told, format);
+    }
+    let mut outputs = Outputs::with_messages();
+    for (record, steps) in told.records.iter().zip(&told.steps) {
+        outputs.accept(Some(record), steps);
     }
     let mut status = Status::default();
     for step in told.steps.iter().flatten() {

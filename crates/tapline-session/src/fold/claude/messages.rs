@@ -49,13 +49,17 @@ impl Fold {
             self.turns.elapsed.begin(out.record.arrived);
         }
         let id = event.message.as_ref().and_then(|message| message.id.as_ref());
-        out.message = message_info(event);
         let blocks = event.body().blocks();
         let prints: Vec<u64> = blocks.iter().map(print_of).collect();
         let Envelope { parent, uuid, .. } = &out.record.envelope;
         let said = self.messages.said_already(parent.as_ref(), id, uuid.is_some(), &prints);
         for (index, block) in blocks.iter().enumerate().skip(said) {
             self.block(block, index, id, event.aborted, out);
+        }
+        let mut blocks = out.steps.iter_mut().filter(|step| step.what.is_of_message()).peekable();
+        let mut info = blocks.peek().and_then(|_| message_info(event));
+        while let Some(step) = blocks.next() {
+            step.message = if blocks.peek().is_some() { info.clone() } else { info.take() };
         }
     }
 
