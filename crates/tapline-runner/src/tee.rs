@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tapline_recording::{End, Loss, Recorder, Stream};
 use tapline_session::signal_name;
 
@@ -30,7 +31,7 @@ const DISK: Duration = Duration::from_secs(5);
 const OVERHEAD: usize = 128;
 
 /// The host's ends of the streams.
-pub struct Host {
+pub struct HostStreams {
     /// The input from the host.
     pub stdin: Box<dyn Read + Send>,
     /// The host's stdout.
@@ -39,9 +40,9 @@ pub struct Host {
     pub stderr: Box<dyn Write + Send>,
 }
 
-impl std::fmt::Debug for Host {
+impl std::fmt::Debug for HostStreams {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Host")
+        f.write_str("HostStreams")
     }
 }
 
@@ -65,7 +66,7 @@ pub struct Teed {
 
 impl Tee {
     /// Starts the agent.
-    pub async fn start(mut command: Command, recorder: Option<Recorder>, host: Host) -> io::Result<Self> {
+    pub async fn start(mut command: Command, recorder: Option<Recorder>, host: HostStreams) -> io::Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let started = Instant::now();
         let mut process = match Process::beside(command).await {
@@ -80,13 +81,14 @@ impl Tee {
         };
         let keeper = recorder.map(|recorder| keep(recorder, started)).transpose()?;
         let [stdin, stdout, stderr] = process.streams()?.map(|fd| fd.map(File::from));
-        let outputs = [Arc::new(Pump::default()), Arc::new(Pump::default())];
+        let [stdout, stderr] = [stdout, stderr].map(|file| file.map(Arc::new));
+        let outputs = [&stdout, &stderr].map(|file| Arc::new(Pump::of(file.clone())));
         let ends = [
             (
                 Stream::Stdin,
                 Some(host.stdin),
                 stdin.map(|file| Box::new(file) as Box<dyn Write + Send>),
-                Arc::new(Pump::default()),
+                Arc::new(Pump::of(None)),
             ),
             (Stream::Stdout, boxed(stdout), Some(host.stdout), Arc::clone(&outputs[0])),
             (Stream::Stderr, boxed(stderr), Some(host.stderr), Arc::clone(&outputs[1])),
@@ -113,7 +115,9 @@ impl Tee {
     /// caller can stop waiting.
     pub async fn drained(&self) {
         let ended = Instant::now();
-        while self.outputs.iter().any(|pump| !pump.is_over(ended)) {
+        let goals = self.outputs.each_ref().map(|pump| pump.goal());
+        let left = || self.outputs.iter().zip(goals).any(|(pump, goal)| !pump.is_over(ended, goal));
+        while left() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
@@ -132,7 +136,7 @@ impl Tee {
     }
 }
 
-fn boxed(file: Option<File>) -> Option<Box<dyn Read + Send>> {
+fn boxed(file: Option<Arc<File>>) -> Option<Box<dyn Read + Send>> {
     file.map(|file| Box::new(file) as Box<dyn Read + Send>)
 }
 
@@ -140,23 +144,43 @@ fn boxed(file: Option<File>) -> Option<Box<dyn Read + Send>> {
 #[derive(Debug, Default)]
 struct Pump {
     done: AtomicBool,
-    /// Whether it waits for the reader.
-    writing: AtomicBool,
+    /// Whether a piece was taken out of the pipe and is not passed on yet.
+    busy: AtomicBool,
+    /// How many bytes were passed on.
+    passed: AtomicU64,
     /// When something last passed.
     last: Mutex<Option<Instant>>,
+    /// The agent's end of it, as long as it is read, to look whether something is left in it.
+    source: Mutex<Option<Arc<File>>>,
 }
 
 impl Pump {
+    fn of(source: Option<Arc<File>>) -> Self {
+        Self { source: Mutex::new(source), ..Self::default() }
+    }
+
+    /// Returns the agent's end.
+    fn source(&self) -> Option<Arc<File>> {
+        self.source.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn run(&self, stream: Stream, ends: Option<(Box<dyn Read + Send>, Box<dyn Write + Send>)>, keeper: Option<&Keeper>) {
         if let Some((from, to)) = ends {
             self.pass(stream, from, to, keeper);
         }
+        // The agent must see that its reader is gone, as it would without us.
+        *self.source.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.done.store(true, Ordering::Release);
     }
 
     fn pass(&self, stream: Stream, mut from: Box<dyn Read + Send>, mut to: Box<dyn Write + Send>, keeper: Option<&Keeper>) {
         let mut buffer = vec![0; PIECE];
         loop {
+            // Whoever looks sees the bytes in the pipe, or that a piece is on its way: never neither.
+            if let Some(source) = self.source() {
+                is_readable(&source, None);
+                self.busy.store(true, Ordering::Release);
+            }
             let count = match from.read(&mut buffer) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Ok(count) if count > 0 => count,
@@ -173,10 +197,10 @@ impl Pump {
             if let Some(keeper) = keeper {
                 keeper.note(stream, piece);
             }
-            self.writing.store(true, Ordering::Release);
             let sent = to.write_all(piece).and_then(|()| to.flush());
-            self.writing.store(false, Ordering::Release);
             *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+            self.passed.fetch_add(count as u64, Ordering::AcqRel);
+            self.busy.store(false, Ordering::Release);
             if sent.is_err() {
                 // The writer must see that its reader is gone, as it would without us.
                 return;
@@ -184,11 +208,37 @@ impl Pump {
         }
     }
 
+    /// Returns how many bytes must have been passed on before reading may stop: all that the pipe holds now.
+    fn goal(&self) -> u64 {
+        let held = self.source().and_then(|source| rustix::io::ioctl_fionread(&*source).ok()).unwrap_or(0);
+        held + self.passed.load(Ordering::Acquire)
+    }
+
     /// Returns whether there is nothing more to wait for, now that the agent has ended.
-    fn is_over(&self, ended: Instant) -> bool {
+    fn is_over(&self, ended: Instant, goal: u64) -> bool {
+        if self.done.load(Ordering::Acquire) {
+            return true;
+        }
+        let is_left = self.source().is_some_and(|source| is_readable(&source, Some(&Timespec::default())));
+        if is_left || self.busy.load(Ordering::Acquire) {
+            // Other processes may write for ever. What the agent wrote comes first.
+            let is_late = ended.elapsed() > LATEST && self.passed.load(Ordering::Acquire) >= goal;
+            return is_late && !self.busy.load(Ordering::Acquire);
+        }
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).unwrap_or(ended).max(ended);
-        let over = last.elapsed() > QUIET || ended.elapsed() > LATEST;
-        self.done.load(Ordering::Acquire) || (!self.writing.load(Ordering::Acquire) && over)
+        last.elapsed() > QUIET
+    }
+}
+
+/// Waits until there is something to read, or the end. Returns whether there is.
+fn is_readable(file: &File, timeout: Option<&Timespec>) -> bool {
+    let mut polled = [PollFd::new(file, PollFlags::IN)];
+    loop {
+        match poll(&mut polled, timeout) {
+            Err(rustix::io::Errno::INTR) => {}
+            // What cannot be asked is found out by reading.
+            found => return found.is_ok_and(|count| count > 0),
+        }
     }
 }
 

@@ -134,7 +134,7 @@ fn whoever_leaves_is_found_gone() {
     drop(child.0.stdout.take());
     assert_eq!(child.0.wait().unwrap().code(), Some(9));
     // The agent closes its output and lives on: the host finds its end.
-    let program = agent(&folder, "agent", "echo bye; exec >&-; exec 2>&-; sleep 1000");
+    let program = agent(&folder, "agent", "echo bye; exec >&-; exec 2>&-; exec sleep 1000");
     let mut child = Bounded(tee(&program, &folder.path("eof")).spawn().unwrap());
     let mut all = String::new();
     child.0.stdout.take().unwrap().read_to_string(&mut all).unwrap();
@@ -289,4 +289,35 @@ fn a_named_stand_in_is_started_or_refused_and_never_replaced_by_the_agent_on_pat
     let refused = play(&circle, &["-p", "hi"], None, &here);
     assert!(refused.code == 2 && refused.out.is_empty() && refused.err.contains("not the agent"), "{}", refused.err);
     assert_eq!(by_flag(&real).out, "the real one\n");
+}
+
+/// Needs strace (scripts/test installs it).
+#[test]
+fn a_slow_reader_of_the_agents_output_loses_nothing() {
+    let folder = Folder::new("tee-slow");
+    let program = agent(&folder, "agent", "read line; head -c 50000 /dev/zero; exit 6");
+    let recording = folder.path("r");
+    let mut child = Bounded(tee(&program, &recording).spawn().unwrap());
+    let tasks = format!("/proc/{}/task", child.0.id());
+    let mut thread = String::new();
+    wait_until("the agent's output is read", || {
+        let found = std::fs::read_dir(&tasks).unwrap().filter_map(|task| Some(task.ok()?.file_name().into_string().unwrap()));
+        let is_reader = |task: &String| {
+            std::fs::read_to_string(format!("{tasks}/{task}/comm")).is_ok_and(|name| name == "tapline-stdout\n")
+        };
+        thread = { found }.find(is_reader).unwrap_or_default();
+        !thread.is_empty()
+    });
+    // The thread gets to run a second too late, as on a machine that has too much to do. By then the agent has ended.
+    let mut slow = Command::new("strace");
+    slow.args(["-qq", "-o", "/dev/null", "-p", &thread, "-e", "trace=read,poll,ppoll"]);
+    slow.args(["-e", "inject=read,poll,ppoll:delay_exit=1000000"]);
+    let _slow = Bounded(slow.spawn().expect("strace is here: scripts/test installs it"));
+    let status = format!("{tasks}/{thread}/status");
+    wait_until("strace holds it", || !std::fs::read_to_string(&status).unwrap().contains("TracerPid:\t0\n"));
+    child.0.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
+    let mut got = Vec::new();
+    child.0.stdout.take().unwrap().read_to_end(&mut got).unwrap();
+    assert_eq!((child.0.wait().unwrap().code(), got.len()), (Some(6), 50_000));
+    assert_eq!(std::fs::read(format!("{recording}/stdout")).unwrap().len(), 50_000);
 }
