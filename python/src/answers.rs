@@ -14,6 +14,7 @@ use tapline::{
 use tokio::sync::oneshot;
 
 use crate::json::{Raw, raw};
+use crate::options;
 use crate::runtime::in_python;
 
 /// Python's end: `ask(key, question, reply)` has the function of this key called and returns how to cancel it.
@@ -109,13 +110,17 @@ pub(crate) fn answer(agent: Agent, key: &str, value: &Bound<'_, PyAny>, asker: O
                 async move { elicitation(&answer.await) }
             })
         }
-        // (event, matcher or None), in the order of their keys: hook/0, hook/1, ...
+        // (event, matcher or None, seconds or None), in the order of their keys: hook/0, hook/1, ...
         "hooks" => {
-            let hooks: Vec<(String, Option<String>)> = value.extract()?;
-            hooks
-                .into_iter()
-                .enumerate()
-                .fold(agent, |agent, (place, (event, matcher))| hook(agent, &asker, place, event, matcher))
+            let hooks: Vec<(String, Option<String>, Option<f64>)> = value.extract()?;
+            let mut agent = agent;
+            for (place, (event, matcher, limit)) in hooks.into_iter().enumerate() {
+                agent = hook(agent, &asker, place, event, matcher);
+                if let Some(limit) = limit {
+                    agent = agent.hook_within(options::seconds("timeout", limit)?);
+                }
+            }
+            agent
         }
         // Servers of tools: {server: [(name, description, schema)]}, by the keys tool/SERVER/NAME.
         "tool_servers" => {

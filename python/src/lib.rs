@@ -3,6 +3,7 @@
 
 mod ahead;
 mod answers;
+mod conversation;
 mod json;
 mod line;
 mod lines;
@@ -30,6 +31,8 @@ mod _native {
 
     #[pymodule_export]
     use super::answers::Reply;
+    #[pymodule_export]
+    use super::conversation::Conversation;
     #[pymodule_export]
     use super::lines::{
         extract_session_id, extract_text, extract_tool_result_content, extract_tool_results, extract_tool_uses, loads,

@@ -9,10 +9,10 @@ use std::io::{Cursor, Read};
 use std::path::Path;
 use std::sync::OnceLock;
 
-use tapline::archive::Options;
-use tapline::protocol::{DEFAULT_LINE_LIMIT, Kind, Piece, Splitter, Tape};
+use tapline::archive::SourceOptions;
+use tapline::protocol::{DEFAULT_LINE_LIMIT, Piece, Splitter, Tape, line_text};
 use tapline::recording::Recording;
-use tapline::{Envelope, InputFormat, Moment, Source, SourceError, Value};
+use tapline::{Envelope, InputFormat, Moment, Source, SourceError};
 
 use crate::ahead::Feed;
 use crate::source::{Opened, Stream};
@@ -33,7 +33,7 @@ pub(crate) struct Line {
 impl Line {
     /// The text without blanks, the line end and a byte order mark.
     pub(crate) fn text(&self) -> Cow<'_, str> {
-        text(&self.bytes, self.number == 1)
+        line_text(&self.bytes, self.number == 1)
     }
 
     /// The fields that nearly every event has.
@@ -42,46 +42,12 @@ impl Line {
     }
 }
 
-fn text(bytes: &[u8], first: bool) -> Cow<'_, str> {
-    let bytes = if first { bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes) } else { bytes };
-    let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
-    let start = bytes.iter().position(|byte| !blank(byte)).unwrap_or(bytes.len());
-    let end = bytes.iter().rposition(|byte| !blank(byte)).map_or(start, |at| at + 1);
-    let bytes = &bytes[start..end];
-    // The lossy reading goes byte by byte: only the few lines that need it take that way.
-    std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
-}
-
 fn envelope(text: &str) -> Envelope {
     thread_local! {
         /// One for all lines, so that its memory is found once.
         static TAPE: RefCell<Tape> = RefCell::default();
     }
-    TAPE.with_borrow_mut(|tape| tape.parse(text).map(fields).unwrap_or_default())
-}
-
-fn fields(value: Value<'_>) -> Envelope {
-    let mut envelope = Envelope::default();
-    if value.kind() != Kind::Object {
-        return envelope;
-    }
-    let filled = |value: Value<'_>| value.as_str().filter(|text| !text.is_empty()).map(Cow::into_owned);
-    // Of repeated keys the last counts.
-    for (key, value) in value.entries().into_iter().flatten() {
-        match &*key {
-            "type" => envelope.kind = value.as_str().map(|kind| Cow::Owned(kind.into_owned())),
-            "subtype" => envelope.subtype = value.as_str().map(Cow::into_owned),
-            "session_id" => envelope.session_id = filled(value),
-            "uuid" => envelope.uuid = filled(value),
-            "parent_tool_use_id" => envelope.parent = filled(value),
-            "timestamp" => envelope.timestamp = filled(value),
-            _ => {}
-        }
-    }
-    if envelope.kind.as_deref() != Some("system") {
-        envelope.subtype = None;
-    }
-    envelope
+    TAPE.with_borrow_mut(|tape| tape.parse(text).map(Envelope::read).unwrap_or_default())
 }
 
 /// The lines of a source.
@@ -94,7 +60,7 @@ pub(crate) enum Lines {
 
 impl Lines {
     /// Opens a recording or a file.
-    pub(crate) fn open(path: &Path, options: Options) -> Result<Self, SourceError> {
+    pub(crate) fn open(path: &Path, options: SourceOptions) -> Result<Self, SourceError> {
         if path.is_dir() || Recording::is_one(path) {
             return Source::open(path, options).map(Box::new).map(Self::Read);
         }
@@ -106,7 +72,7 @@ impl Lines {
     }
 
     /// Reads from anything. A stream shows in its first line, and is cut; the rest is read.
-    pub(crate) fn of(opened: Opened, options: Options) -> Result<Self, SourceError> {
+    pub(crate) fn of(opened: Opened, options: SourceOptions) -> Result<Self, SourceError> {
         let Opened { name, mut reader } = opened;
         let mut head = Vec::new();
         while !head.contains(&b'\n') && head.len() < HEAD {
@@ -126,7 +92,7 @@ impl Lines {
             }
         }
         let first = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
-        let about = envelope(&text(first, true));
+        let about = envelope(&line_text(first, true));
         let is_stream = about.kind.is_some() && about.session_id.is_some() || about.kind.as_deref() == Some("thread.started");
         let reader: Box<dyn Read + Send> = Box::new(Cursor::new(head).chain(reader));
         if options.format == InputFormat::Lines || options.format == InputFormat::Auto && is_stream {

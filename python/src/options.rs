@@ -91,7 +91,11 @@ pub(crate) fn agent(options: &Bound<'_, PyDict>, asker: Option<Asker>) -> PyResu
 
 /// A time in seconds.
 pub(crate) fn duration(key: &str, value: &Bound<'_, PyAny>) -> PyResult<Duration> {
-    let seconds: f64 = value.extract().map_err(|_| PyTypeError::new_err(format!("{key} is a number of seconds")))?;
+    seconds(key, value.extract().map_err(|_| PyTypeError::new_err(format!("{key} is a number of seconds")))?)
+}
+
+/// The same, from a number.
+pub(crate) fn seconds(key: &str, seconds: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(seconds)
         .map_err(|_| PyValueError::new_err(format!("{key} is a number of seconds, not {seconds}")))
 }

@@ -20,7 +20,7 @@ use crate::runtime::{Live, Owned, Post, shared};
 use crate::step::{object, objects};
 
 /// What Python asks of the task.
-enum Ask {
+pub(crate) enum Ask {
     /// What happened next; the report at the end.
     Next(Post),
     /// The report, once all has ended.
@@ -84,11 +84,25 @@ impl Run {
 #[pyfunction]
 pub(crate) fn start(options: &Bound<'_, PyDict>, ask: Option<Py<PyAny>>, post: Py<PyAny>) -> PyResult<Run> {
     let agent = options::agent(options, ask.map(Asker::new))?;
+    spawn(post, |post, asks, stops| async move {
+        let begun = Begun::of(&agent);
+        follow(begun, agent.start().await, post, asks, stops, |_| ()).await;
+    })
+}
+
+type Asks = mpsc::UnboundedReceiver<Ask>;
+type Stops = mpsc::UnboundedReceiver<()>;
+
+/// Gives a run a task of its own, and returns Python's end of it.
+pub(crate) fn spawn<T>(post: Py<PyAny>, task: impl FnOnce(Post, Asks, Stops) -> T) -> PyResult<Run>
+where
+    T: Future<Output = ()> + Send + 'static,
+{
     let shared = shared()?;
     let (asks, asked) = mpsc::unbounded_channel();
     let (stops, stopped) = mpsc::unbounded_channel();
     let (alive, killed) = oneshot::channel();
-    let task = drive(agent, Post::new(post), asked, stopped);
+    let task = task(Post::new(post), asked, stopped);
     let live = shared.live();
     shared.runtime.spawn(Box::pin(until_killed(task, killed, live)));
     Ok(Run(Mutex::new(Owned::new(Ends { asks, stops, _alive: alive }))))
@@ -136,9 +150,16 @@ pub(crate) fn failure(py: Python<'_>, failed: Result<Report, String>) -> PyResul
     }
 }
 
-async fn drive(agent: Agent, post: Post, mut asks: mpsc::UnboundedReceiver<Ask>, stops: mpsc::UnboundedReceiver<()>) {
-    let begun = Begun::of(&agent);
-    let mut running = match agent.start().await {
+/// Tells Python what it asks of a run. `ended` gets the report before Python does.
+pub(crate) async fn follow(
+    begun: Begun,
+    started: Result<Running, StartError>,
+    post: Post,
+    mut asks: Asks,
+    stops: Stops,
+    ended: impl FnOnce(&tapline::Report),
+) {
+    let mut running = match started {
         Ok(running) => running,
         Err(error) => {
             let failed = begun.not_started(&error);
@@ -152,6 +173,7 @@ async fn drive(agent: Agent, post: Post, mut asks: mpsc::UnboundedReceiver<Ask>,
             Ask::Next(post) => {
                 let Some(first) = running.next_update().await else {
                     let report = running.finish().await;
+                    ended(&report);
                     return post.send(|py| Report(report).into_py_any(py));
                 };
                 let updates = ready(&mut running, first).await;
@@ -159,6 +181,7 @@ async fn drive(agent: Agent, post: Post, mut asks: mpsc::UnboundedReceiver<Ask>,
             }
             Ask::Finish(post) => {
                 let report = running.finish().await;
+                ended(&report);
                 return post.send(|py| Report(report).into_py_any(py));
             }
         }
@@ -166,7 +189,7 @@ async fn drive(agent: Agent, post: Post, mut asks: mpsc::UnboundedReceiver<Ask>,
 }
 
 /// Passes interrupts on, until nobody can send any more.
-pub(crate) async fn pass_on_stops(stopper: Stopper, mut stops: mpsc::UnboundedReceiver<()>) {
+pub(crate) async fn pass_on_stops(stopper: Stopper, mut stops: Stops) {
     while stops.recv().await.is_some() {
         stopper.interrupt();
     }

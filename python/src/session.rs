@@ -7,7 +7,7 @@ use pyo3::IntoPyObjectExt as _;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tapline::{Agent, Control, Failure, Json, Message, Priority, SessionError, Update};
+use tapline::{Agent, Control, Failure, Json, Message, Priority, RunningTurn, SessionError, Update};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -28,6 +28,8 @@ enum Ask {
         listen: Post,
         post: Post,
     },
+    /// What happens next while no turn is under way.
+    Next(Post),
     /// No more turns: the report.
     Finish(Post),
 }
@@ -55,6 +57,12 @@ impl Session {
         Ok(self.0.lock().unwrap_or_else(PoisonError::into_inner).get().map(use_it))
     }
 
+    /// Asks the task. One that has ended drops what it is asked, and so answers with None.
+    fn ask(&self, ask: Ask) -> PyResult<()> {
+        self.with(|ends| drop(ends.asks.send(ask)))?;
+        Ok(())
+    }
+
     fn control(&self, what: &str) -> PyResult<Control> {
         self.with(|ends| ends.control.get().cloned())?.flatten().ok_or_else(|| ended(what))
     }
@@ -72,8 +80,7 @@ impl Session {
         listen: Py<PyAny>,
         post: Py<PyAny>,
     ) -> PyResult<()> {
-        let limit = limit.map(Duration::try_from_secs_f64).transpose();
-        let limit = limit.map_err(|_| PyValueError::new_err("timeout is a number of seconds"))?;
+        let limit = limit.map(|limit| options::seconds("timeout", limit)).transpose()?;
         let message = read_message(message)?;
         let ask = Ask::Turn { message, limit, live, listen: Post::new(listen), post: Post::new(post) };
         let sent = self.with(|ends| ends.asks.send(ask).is_ok())?;
@@ -90,8 +97,7 @@ impl Session {
     fn request(&self, subtype: String, fields: &str, limit: Option<f64>, post: Py<PyAny>) -> PyResult<()> {
         let mut control = self.control(&subtype)?;
         if let Some(limit) = limit {
-            control =
-                control.within(Duration::try_from_secs_f64(limit).map_err(|error| PyValueError::new_err(error.to_string()))?);
+            control = control.within(options::seconds("timeout", limit)?);
         }
         let fields = Json::parse(fields).map_err(|error| PyValueError::new_err(error.to_string()))?;
         let post = Post::new(post);
@@ -105,13 +111,14 @@ impl Session {
         Ok(())
     }
 
+    /// Calls `post` with a list of what happens next while no turn is under way, or with None at the end.
+    fn next(&self, post: Py<PyAny>) -> PyResult<()> {
+        self.ask(Ask::Next(Post::new(post)))
+    }
+
     /// Ends the session in order, and calls `post` with its report.
-    fn finish(&self, py: Python<'_>, post: Py<PyAny>) -> PyResult<()> {
-        let kept = post.clone_ref(py);
-        if self.with(|ends| ends.asks.send(Ask::Finish(Post::new(post))).is_ok())? != Some(true) {
-            kept.call1(py, (py.None(),))?;
-        }
-        Ok(())
+    fn finish(&self, post: Py<PyAny>) -> PyResult<()> {
+        self.ask(Ask::Finish(Post::new(post)))
     }
 
     /// Stops the whole session as Ctrl-C does, step by step; the second time it is killed at once.
@@ -185,32 +192,49 @@ async fn drive(
     let _ = control.set(session.control());
     let initialized = raw(session.initialized());
     post.send(|py| ("ok", initialized).into_py_any(py));
-    while let Some(ask) = asks.recv().await {
+    let mut waiting: Option<Post> = None;
+    loop {
+        let ask = tokio::select! {
+            biased;
+            ask = asks.recv() => ask,
+            update = session.next_update(), if waiting.is_some() => {
+                // Dropped without an answer, it says that this is the end.
+                if let (Some(post), Some(update)) = (waiting.take(), update) {
+                    post.send(|py| happened(py, [update]));
+                }
+                continue;
+            }
+        };
         match ask {
-            Ask::Finish(post) => {
+            None => return,
+            Some(Ask::Next(post)) => waiting = Some(post),
+            Some(Ask::Turn { message, limit, live, listen, post }) => {
+                let until = limit.and_then(|limit| Instant::now().checked_add(limit));
+                take_turn(session.turn(message), until, live, &listen, &post).await;
+            }
+            Some(Ask::Finish(post)) => {
                 let report = session.finish().await;
                 return post.send(|py| Report(report).into_py_any(py));
             }
-            Ask::Turn { message, limit, live, listen, post } => {
-                let mut turn = session.turn(message);
-                let until = limit.and_then(|limit| Instant::now().checked_add(limit));
-                while let Some(update) = within(until, turn.next()).await.flatten() {
-                    if live || !matches!(update, Update::Record(_) | Update::Sent(_)) {
-                        listen.send(|py| happened(py, [update]));
-                    }
-                }
-                let ended = match until {
-                    Some(until) => turn.timeout(until.saturating_duration_since(Instant::now())).await,
-                    None => turn.await,
-                };
-                post.send(|py| match ended {
-                    Ok(turn) => turned(py, turn),
-                    Err(SessionError::Failed(turn) | SessionError::Interrupted(turn)) => turned(py, *turn),
-                    Err(error) => failed(py, error),
-                });
-            }
         }
     }
+}
+
+async fn take_turn(mut turn: RunningTurn<'_>, until: Option<Instant>, live: bool, listen: &Post, post: &Post) {
+    while let Some(update) = within(until, turn.next()).await.flatten() {
+        if live || !matches!(update, Update::Record(_) | Update::Sent(_)) {
+            listen.send(|py| happened(py, [update]));
+        }
+    }
+    let ended = match until {
+        Some(until) => turn.timeout(until.saturating_duration_since(Instant::now())).await,
+        None => turn.await,
+    };
+    post.send(|py| match ended {
+        Ok(turn) => turned(py, turn),
+        Err(SessionError::Failed(turn) | SessionError::Interrupted(turn)) => turned(py, *turn),
+        Err(error) => failed(py, error),
+    });
 }
 
 /// What comes before that moment.

@@ -7,7 +7,7 @@ use pyo3::exceptions::{PyIsADirectoryError, PyOSError, PyTypeError, PyValueError
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyIterator, PyMemoryView, PyString};
-use tapline::archive::Options;
+use tapline::archive::SourceOptions;
 use tapline::{AgentKind, InputFormat, Source, SourceError};
 
 /// An open stream.
@@ -23,7 +23,7 @@ pub(crate) struct Opened {
 }
 
 /// Opens a source with all that is known of it.
-pub(crate) fn open(source: &Bound<'_, PyAny>, options: Options) -> PyResult<Stream> {
+pub(crate) fn open(source: &Bound<'_, PyAny>, options: SourceOptions) -> PyResult<Stream> {
     let py = source.py();
     if let Some(path) = path(source)? {
         return py.detach(|| Source::open(&path, options)).map_err(error);
@@ -157,8 +157,8 @@ pub(crate) fn error(error: SourceError) -> PyErr {
 }
 
 /// What the caller knows of a source: which agent wrote it, its format, how the run ended.
-pub(crate) fn options(known: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
-    let mut options = Options::default();
+pub(crate) fn options(known: Option<&Bound<'_, PyDict>>) -> PyResult<SourceOptions> {
+    let mut options = SourceOptions::default();
     for (key, value) in known.into_iter().flatten() {
         let key: String = key.extract()?;
         if value.is_none() {

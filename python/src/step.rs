@@ -424,7 +424,7 @@ kinds! {
         /// Whether the result repeats the last text.
         repeats_text: it.repeats_text;
         /// Why the turn failed.
-        category: it.category.map(|category| category.word());
+        category: it.category.map(tapline::Category::word);
         /// The totals of all turns up to this one.
         so_far: raw(&it.so_far);
         /// What the turn's thread has used so far, unchanged, if the agent counts by thread.

@@ -2,7 +2,7 @@
 
 Reading a stream:      `read`, `steps`, `report`; one line: `extract_text`, `extract_tool_uses`, ...
 Running an agent:      `run` waits for the report; `async with start(...)` follows it.
-Driving an agent:      `Session`: turns, permissions, hooks, tools.
+Driving an agent:      `Session`: turns, permissions, hooks, tools; `Conversation`: one run per turn, for any agent.
 Testing without cost:  `tapline.testing`, and the pytest fixtures `tapline_sim` and `tapline_replay`.
 
 >>> report = tapline.run("What does this project do?", timeout=300)
@@ -24,6 +24,7 @@ from ._answers import (
     ToolServer,
     tool,
 )
+from ._conversation import Conversation, ConversationTurn
 from ._native import (
     Record,
     Step,
@@ -64,6 +65,8 @@ from ._session import Message, RunningTurn, Session, SessionError, TurnReport
 __all__ = [
     "Allow",
     "CanUseTool",
+    "Conversation",
+    "ConversationTurn",
     "Deny",
     "Exit",
     "HookFunction",

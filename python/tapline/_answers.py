@@ -67,10 +67,12 @@ Handler = Callable[[Any], object]
 
 @dataclass(frozen=True, slots=True)
 class HookMatcher:
-    """Hooks for some tools: `matcher` is `Bash`, `Write|Edit`, a regular expression; None for all."""
+    """Hooks for some tools: `matcher` is `Bash`, `Write|Edit`, a regular expression; None for all. `timeout` is how many
+    seconds each of them may take, in place of `answer_within`."""
 
     matcher: str | None = None
     hooks: Sequence[HookFunction] = ()
+    timeout: float | None = None
 
 
 Hooks = Mapping[str, "Sequence[HookMatcher | HookFunction]"]
@@ -133,14 +135,14 @@ def handlers(options: dict[str, Any]) -> dict[str, Handler]:
     if options.get("on_elicitation") is not None:
         found["on_elicitation"] = options["on_elicitation"]
         options["on_elicitation"] = True
-    hooks: list[tuple[str, str | None]] = []
+    hooks: list[tuple[str, str | None, float | None]] = []
     wanted: Mapping[str, Sequence[Any]] = options.pop("hooks", None) or {}
     for event, matchers in wanted.items():
         for matcher in matchers:
             functions: Sequence[HookFunction] | None = getattr(matcher, "hooks", None)
             for function in [matcher] if functions is None else functions:
                 found[f"hook/{len(hooks)}"] = _hook(function)
-                hooks.append((event, None if functions is None else matcher.matcher))
+                hooks.append((event, getattr(matcher, "matcher", None), getattr(matcher, "timeout", None)))
     if hooks:
         options["hooks"] = hooks
     _tools(options, found)

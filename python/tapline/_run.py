@@ -124,6 +124,19 @@ def posted(loop: asyncio.AbstractEventLoop) -> tuple[asyncio.Future[Any], Callab
     return future, lambda result: loop.call_soon_threadsafe(settle, future, result)
 
 
+def on_loop(
+    options: dict[str, Any], loop: asyncio.AbstractEventLoop
+) -> tuple[dict[str, Any], Callable[[str], object] | None, Asker | None]:
+    """The options as Rust takes them, who is told of stderr, and who calls the functions among them on this loop."""
+    given = dict(options)
+    on_stderr = given.pop("stderr", None)
+    functions = handlers(given)
+    return native(given), on_stderr, OnLoop(functions, loop).ask if functions else None
+
+
+Asker = Callable[[str, Any, _native.Reply], Callable[[], object]]
+
+
 class Run:
     """An agent that is running. Iterate over it for its steps; `report` has the report once it is over."""
 
@@ -173,12 +186,8 @@ class Run:
         if self._native is not None:
             raise RuntimeError("the run was started already")
         self._loop = asyncio.get_running_loop()
-        options = dict(self._options)
-        self._on_stderr = options.pop("stderr", None)
-        functions = handlers(options)
         future, post = posted(self._loop)
-        ask = OnLoop(functions, self._loop).ask if functions else None
-        self._native = _native.start(native(options), ask, post)
+        self._native = self._start(self._loop, post)
         try:
             first = await future
         except BaseException:
@@ -189,6 +198,10 @@ class Run:
             raise first
         if isinstance(first, _native.Report):
             self._report = Report(first)
+
+    def _start(self, loop: asyncio.AbstractEventLoop, post: Callable[[Any], object]) -> _native.Run:
+        options, self._on_stderr, ask = on_loop(self._options, loop)
+        return _native.start(options, ask, post)
 
     def _started(self) -> _native.Run:
         if self._native is None:

@@ -11,10 +11,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import _native
-from ._answers import OnLoop, handlers
-from ._options import Options, native
+from ._options import Options
 from ._report import Report, TurnResult, build
-from ._run import posted, settle, tell
+from ._run import on_loop, posted, settle, tell
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -87,6 +86,9 @@ class Session:
     ...         print(step)
     >>> print(session.report.cost_usd)
 
+    `async for step in session` gives what happens while no turn is under way: the turns of messages that were sent with
+    `send`, and what background tasks do.
+
     Leaving the block ends the session in order, and waits for its background tasks; an exception or a cancelled task
     stops it and everything that it has started. Turns are taken one after the other; requests can be made at any time
     from any task of the same event loop.
@@ -101,6 +103,9 @@ class Session:
         self._id: str | None = None
         self._report: Report | None = None
         self._killed = False
+        self._between: deque[_native.Step] = deque()
+        self._next: asyncio.Future[Any] | None = None
+        self._no_more = False
 
     @property
     def info(self) -> dict[str, Any]:
@@ -221,15 +226,35 @@ class Session:
                 self._id = step.id
         return steps
 
+    def __aiter__(self) -> AsyncIterator[_native.Step]:
+        return self
+
+    async def __anext__(self) -> _native.Step:
+        while not self._between:
+            if self._no_more or self._report is not None:
+                raise StopAsyncIteration
+            if self._next is None:
+                self._next, post = posted(self._of_loop())
+                self._next.add_done_callback(self._came)
+                self._started().next(post)
+            # Who is cancelled meanwhile loses nothing: it is there the next time.
+            await asyncio.shield(self._next)
+        return self._between.popleft()
+
+    def _came(self, next: asyncio.Future[Any]) -> None:
+        """Called once for what happened between turns, however many tasks wait for it."""
+        self._next = None
+        happened = next.result()
+        self._no_more = happened is None
+        self._between.extend(self._saw(happened or []))
+
     async def __aenter__(self) -> Self:
         if self._native is not None:
             raise RuntimeError("the session was begun already")
         self._loop = asyncio.get_running_loop()
-        options = dict(self._options)
-        functions = handlers(options)
+        options, _, ask = on_loop(self._options, self._loop)
         future, post = posted(self._loop)
-        ask = OnLoop(functions, self._loop).ask if functions else None
-        self._native = _native.open_session(native(options), ask, post)
+        self._native = _native.open_session(options, ask, post)
         try:
             first = await future
         except BaseException:

@@ -31,7 +31,23 @@ class ReplayOptions(TypedDict):
     program: Path
 
 
-class Sim:
+class _Closing:
+    """Something that is closed at the end of a `with` block."""
+
+    def close(self) -> None:
+        """Ends it."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Sim(_Closing):
     """A scripted model on loopback. The real `claude` or `codex` asks it instead of the real one.
 
     The scenario is TOML, the same as a dict, or the path of a file (docs/SIM.md).
@@ -87,16 +103,8 @@ class Sim:
         """Stops it and removes its HOME."""
         self._native.close()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-class Replay:
+class Replay(_Closing):
     """A program that plays a recording each time it is started, in place of the agent.
 
     `speed` is a factor on the recorded speed; by default nothing waits. `stop_after` and `hang_at` end or hang it after
@@ -139,11 +147,3 @@ class Replay:
     def close(self) -> None:
         """Removes the program."""
         self._native.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()

@@ -18,13 +18,24 @@ STREAMS = sorted(path for path in (ROOT / "fixtures").rglob("*.jsonl"))
 pytest_plugins = ["pytester"]
 
 
+def installed(agent: str) -> Path:
+    name = f"TAPLINE_{agent.upper()}_BIN"
+    program = os.environ.get(name)
+    if not program:
+        pytest.fail(f"{name} must name the real {agent}: scripts/python sets it")
+    return Path(program)
+
+
 @pytest.fixture
 def claude() -> Path:
     """The real Claude Code. scripts/python installs it."""
-    program = os.environ.get("TAPLINE_CLAUDE_BIN")
-    if not program:
-        pytest.fail("TAPLINE_CLAUDE_BIN must name the real claude: scripts/python sets it")
-    return Path(program)
+    return installed("claude")
+
+
+@pytest.fixture
+def codex() -> Path:
+    """The real Codex. scripts/python installs it."""
+    return installed("codex")
 
 
 @pytest.fixture

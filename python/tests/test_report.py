@@ -70,7 +70,8 @@ def check(ours: Any, json_value: Any) -> None:
 def test_reports_and_steps_are_values(path: Path) -> None:
     report = tapline.report(path)
     assert report == tapline.Report.from_json(report.to_json()) == pickle.loads(pickle.dumps(report)) == copy.deepcopy(report)
-    assert report != tapline.report(b"") and report != "a report"
+    # One transcript is empty: the real program left it so.
+    assert report != tapline.report(b'{"type":"another"}\n') and report != "a report"
     for one in tapline.steps(path):
         again = pickle.loads(pickle.dumps(one))
         assert again == one and type(again) is type(one) and hash(again) == hash(one)

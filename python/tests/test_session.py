@@ -17,7 +17,7 @@ import tapline
 from tapline import step
 from tapline.pytest_plugin import StartSim
 
-from conftest import INIT, running
+from conftest import INIT, running, wait_until
 
 Make = Callable[[str], Path]
 
@@ -139,6 +139,88 @@ def test_a_callback_that_blocks_for_ever_is_cancelled(agent: Make, caplog: pytes
     assert "no answer within" in caplog.text
 
 
+# Asks the first hook of PreToolUse at the first message, and answers with what it was told; tells what it was told of it at the start.
+HOOKED = f"""
+for line in sys.stdin:
+    line = json.loads(line)
+    if line["type"] == "control_request":
+        if line["request"]["subtype"] == "initialize": (first,) = line["request"]["hooks"]["PreToolUse"]
+        say({{"type": "control_response", "response": {{"subtype": "success", "request_id": line["request_id"], "response": {{}}}}}})
+    elif line["type"] == "user":
+        say({INIT})
+        asked = {{"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {{}}}}
+        say({{"type": "control_request", "request_id": "h", "request": {{"subtype": "hook_callback", "callback_id": first["hookCallbackIds"][0], "input": asked}}}})
+    elif line["type"] == "control_response":
+        told = json.dumps([first, line["response"]])
+        say({{"type": "result", "subtype": "success", "is_error": False, "result": told, "num_turns": 1, "session_id": "s-1"}})
+"""
+
+
+def test_a_hook_has_a_limit_of_its_own(agent: Make, caplog: pytest.LogCaptureFixture) -> None:
+    cancelled: list[str] = []
+
+    async def slow(*_: object) -> None:
+        try:
+            await asyncio.sleep(1_000_000)
+        except asyncio.CancelledError:
+            cancelled.append("yes")
+            raise
+
+    hooks = {"PreToolUse": [tapline.HookMatcher("Bash", [slow], timeout=0.3)]}
+    (first, told), _ = drive(agent(HOOKED), "x", hooks=hooks)
+    reason = "the PreToolUse hook gave no answer within 300ms"
+    assert told["response"]["hookSpecificOutput"]["permissionDecisionReason"] == reason and cancelled == ["yes"]
+    assert first["matcher"] == "Bash" and first["timeout"] >= 60 and reason in caplog.text
+    with pytest.raises(ValueError, match="timeout is a number of seconds"):
+        drive(agent(HOOKED), "x", hooks={"PreToolUse": [tapline.HookMatcher("Bash", [slow], timeout=-1)]})
+
+
+def test_what_happens_between_turns(agent: Make) -> None:
+    # It takes a turn unasked, as a background task that has ended makes it do.
+    wakes = """        if line["request"]["subtype"] == "wake":
+            say({"type": "assistant", "message": {"id": str(time.time_ns()), "role": "assistant", "content": [{"type": "text", "text": "unasked"}]}, "session_id": "s-1"})
+            say({"type": "result", "subtype": "success", "is_error": False, "result": "unasked", "num_turns": 1, "session_id": "s-1"})
+"""
+    answered = '        say({"type": "control_response", "response": answer})\n'
+    assert answered in ASKING
+    program = agent(ASKING.replace(answered, answered + wakes))
+
+    async def main() -> None:
+        async with tapline.Session(program=program) as session:
+
+            async def until(last: str) -> list[str]:
+                seen: list[str] = []
+                async for one in session:
+                    seen.append(one.step)
+                    if seen[-1] == last:
+                        break
+                # What was sent is told, too, and at any time.
+                return [step for step in seen if step not in ("quiet", "prompt")]
+
+            assert (await session.turn("w 0")).ok
+            await session.request("wake")
+            assert await until("turn") == ["text", "turn"]
+            # Who waits and is cancelled loses nothing.
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(until("turn"), 0.05)
+            session.send("w 0")
+            assert (await until("turn"))[-2:] == ["session", "turn"]
+            # Turns are as before, also while somebody waits for what is between them.
+            waiting = asyncio.ensure_future(until("text"))
+            await asyncio.sleep(0)
+            turn = session.turn("w 0")
+            assert [one.step async for one in turn][-1] == "turn" and turn.report.ok
+            await session.request("wake")
+            assert await waiting == ["text"]
+            rest = asyncio.ensure_future(until("never"))
+            await asyncio.sleep(0)
+            await session.finish()
+            assert await rest in (["turn"], [])
+        assert [one async for one in session] == []
+
+    asyncio.run(main())
+
+
 def test_a_callback_that_is_cancelled_denies(agent: Make) -> None:
     async def ask(*_: object) -> bool:
         task = asyncio.current_task()
@@ -238,7 +320,7 @@ def test_an_exception_in_the_block_leaves_no_process(agent: Make, mark: str) -> 
         body = f'subprocess.Popen(["sleep", "{mark}"], start_new_session=True)\n{ASKING}'
         async with tapline.Session(program=agent(body), grace=0.2) as session:
             await session.turn("w 0")
-            assert running(f"sleep {mark}")
+            wait_until(lambda: bool(running(f"sleep {mark}")))
             raise how
 
     with pytest.raises(ZeroDivisionError):
