@@ -81,6 +81,10 @@ impl Redaction {
         !self.ready.is_empty()
     }
 
+    pub(crate) fn redactor(&self) -> &Redactor {
+        &self.redactor
+    }
+
     /// Removes secrets from a prompt that was sent to the agent.
     pub(crate) fn prompt(&self, step: &mut Step) {
         if let What::Prompt { text } = &mut step.what {

@@ -24,10 +24,10 @@ pub enum SourceError {
         #[source]
         error: io::Error,
     },
-    /// It is no stream, but something that holds one.
+    /// The file is compressed or packed; it is not a stream itself.
     #[error("{name} is {what}")]
     Packed {
-        /// Which.
+        /// The name of the file.
         name: String,
         /// What it is, and what to do about it.
         what: &'static str,
@@ -41,4 +41,57 @@ pub enum SourceError {
         #[source]
         error: io::Error,
     },
+}
+
+/// Why the archive cannot be read or kept.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ArchiveError {
+    /// The folder of the index cannot be used.
+    #[error("cannot use {folder}")]
+    Folder {
+        /// The folder or file.
+        folder: PathBuf,
+        /// The cause.
+        #[source]
+        error: io::Error,
+    },
+    /// The database failed.
+    #[error("the index failed")]
+    Database(#[from] rusqlite::Error),
+    /// Another version of tapline makes the index anew at the same time.
+    #[error("another version of tapline uses the index at the same time")]
+    Outdated,
+    /// The index does not say what was written into it.
+    #[error("the index is damaged")]
+    Damaged,
+}
+
+impl ArchiveError {
+    /// Returns whether the index is damaged. [`Index::rebuild`](crate::Index::rebuild) makes a new one.
+    pub fn is_damage(&self) -> bool {
+        use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+        match self {
+            Self::Damaged => true,
+            Self::Database(error) => {
+                matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase)) || is_nonsense(error)
+            }
+            Self::Folder { .. } | Self::Outdated => false,
+        }
+    }
+}
+
+/// Returns whether a value has not the type that was written, or a table is not there: a page is another one's.
+fn is_nonsense(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error as E;
+    match error {
+        E::FromSqlConversionFailure(..)
+        | E::IntegralValueOutOfRange(..)
+        | E::InvalidColumnType(..)
+        | E::Utf8Error(..)
+        | E::SqlInputError { .. } => true,
+        // No statement of ours is wrong, so the tables are.
+        E::SqliteFailure(failure, _) => failure.extended_code == rusqlite::ffi::SQLITE_ERROR,
+        _ => false,
+    }
 }

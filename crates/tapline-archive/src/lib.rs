@@ -21,28 +21,56 @@
 #![forbid(unsafe_code)]
 
 mod clean;
+mod cost;
+mod database;
 mod error;
+#[cfg(feature = "export")]
+pub mod export;
+pub mod facts;
+mod index;
+pub mod kept;
+mod lines;
+mod load;
+mod money;
+mod places;
+mod prices;
 mod recorded;
+mod retelling;
+mod said;
+mod scan;
+pub mod search;
 mod sent;
+pub mod sessions;
+mod shares;
 mod source;
+pub mod stats;
+mod tokens;
+mod transcripts;
 
 use std::io::Read;
 use std::path::Path;
 
 pub use clean::CleanRecords;
-pub use error::SourceError;
+pub use cost::CostBasis;
+pub use error::{ArchiveError, SourceError};
+pub use index::{Index, IndexedFile, Progress, Updated};
+pub use load::{Reader, Request, Selection, SessionFacts, load, project};
+pub use money::Money;
+pub use places::{Found, Places};
+pub use prices::{Asked, LongRates, Prices, PricesError, Rates, Speed, TokenRates};
 pub use recorded::Note;
-pub use source::{Advance, Finished, Options, Source};
+pub use source::{Advance, Finished, Source, SourceOptions};
 use tapline_session::Report;
+pub use tokens::Tokens;
 
 /// Reports on a recording, or on a file with a stream of any known agent and format.
 pub fn report(path: impl AsRef<Path>) -> Result<Report, SourceError> {
-    Source::open(path.as_ref(), Options::default())?.report()
+    Source::open(path.as_ref(), SourceOptions::default())?.report()
 }
 
 /// Reads a stream to its end and reports on it.
 pub fn report_of(reader: impl Read) -> Result<Report, SourceError> {
-    Source::of("the stream", reader, Options::default())?.report()
+    Source::of("the stream", reader, SourceOptions::default())?.report()
 }
 
 /// Reports on a stream that is in memory.

@@ -2,34 +2,37 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read};
+use std::io::{self, BufRead as _, BufReader, Read, Seek as _};
 use std::path::{Path, PathBuf};
 
-use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, InputShape, Moment, Record};
+use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, InputShape, Moment, Record, StopReason};
 use tapline_recording::{Arrivals, Recording, Redactor, Stop, attempt_folder};
-use tapline_session::{Collector, Ending, Fold, Ledger, Report, Run, Step, StreamFormat, Summary, Warning, What, parse_moment};
+use tapline_session::{Collector, Ending, Fold, Ledger, Report, Run, Step, StreamFormat, Summary, Warning, parse_moment};
 
 use crate::clean::Redaction;
 use crate::error::SourceError;
 use crate::recorded::{Note, Recorded, recorded};
+use crate::retelling::Retelling;
 use crate::sent::SentBefore;
+use crate::sessions;
+use crate::transcripts::recognise;
 
 /// Large reads mean fewer system calls. Every line is still returned at once.
 const CHUNK: usize = 256 << 10;
 
-/// The code of a line whose type streams do not have.
-const UNKNOWN: &str = "unknown-type";
+/// How a file that zstd has packed begins.
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// How many lines it takes at most to tell what a file is.
+/// Decide after at most this many lines what kind of file it is.
 const SHOWS_WITHIN: u64 = 64;
 
 /// What the caller knows better than the source.
 ///
 /// ```
-/// use tapline_archive::{Options, Source};
+/// use tapline_archive::{SourceOptions, Source};
 /// use tapline_session::{Ending, Outcome};
 ///
-/// let failed = Options::default().with_ending(Ending { exit_code: Some(1), ..Ending::default() });
+/// let failed = SourceOptions::default().with_ending(Ending { exit_code: Some(1), ..Ending::default() });
 /// let stream = br#"{"type":"result","subtype":"success","is_error":false,"result":"4"}"#;
 /// let report = Source::of("the stream", stream.as_slice(), failed)?.report()?;
 /// assert_eq!(report.verdict.outcome, Outcome::Failure);
@@ -37,7 +40,7 @@ const SHOWS_WITHIN: u64 = 64;
 /// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-pub struct Options {
+pub struct SourceOptions {
     /// The agent that wrote the stream. With `None`, the recording or the lines decide.
     pub agent: Option<Agent>,
     /// The format of the input. With `Auto`, the recording or the lines decide.
@@ -48,7 +51,7 @@ pub struct Options {
     pub ending: Ending,
 }
 
-impl Options {
+impl SourceOptions {
     /// Reads the stream as this agent's.
     #[must_use]
     pub fn with_agent(self, agent: Agent) -> Self {
@@ -80,10 +83,10 @@ pub type Advance = (Option<Record>, Vec<Step>);
 /// An open stream and the fold that reads it.
 ///
 /// ```
-/// use tapline_archive::{Options, Source};
+/// use tapline_archive::{SourceOptions, Source};
 ///
 /// let stream = br#"{"type":"assistant","message":{"content":[{"type":"text","text":"4"}]}}"#;
-/// let mut source = Source::of("the stream", stream.as_slice(), Options::default())?;
+/// let mut source = Source::of("the stream", stream.as_slice(), SourceOptions::default())?;
 /// while let Some((_record, steps)) = source.advance()? {
 ///     steps.iter().for_each(|step| println!("{step:?}"));
 /// }
@@ -114,8 +117,12 @@ pub struct Source<R> {
     redaction: Option<Redaction>,
     /// Whether it may still turn out not to be a stream.
     unsure: bool,
-    /// Whether it is a session file, not a stream. Lines that streams do not have are then not reported.
-    is_transcript: bool,
+    /// How a session file, which is not a stream, is told as one.
+    retelling: Option<Retelling>,
+    /// Whether the first lines of a session file were looked at.
+    looked_into: bool,
+    /// Where the file is.
+    path: Option<PathBuf>,
     /// Whether the fold has been given stderr.
     heard: bool,
     /// Why the run was stopped.
@@ -148,6 +155,7 @@ pub struct Finished {
 /// What is no text of ours, by its first bytes, and would be a line of garbage for each of its lines.
 fn packed(head: &[u8]) -> Option<&'static str> {
     match head {
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Some("compressed with zstd: give it as a file, or unpack it first (unzstd)"),
         [0x1f, 0x8b, 0x08, ..] => Some("compressed with gzip: unpack it first (gunzip)"),
         [0xff, 0xfe, _, 0, ..] | [0xfe, 0xff, 0, _, ..] => {
             Some("UTF-16, not UTF-8: convert it first (iconv -f UTF-16 -t UTF-8)")
@@ -163,7 +171,7 @@ fn is_of_a_stream(record: &Record) -> bool {
 
 impl Source<Box<dyn Read + Send>> {
     /// Opens a recording or a file.
-    pub fn open(path: &Path, options: Options) -> Result<Self, SourceError> {
+    pub fn open(path: &Path, options: SourceOptions) -> Result<Self, SourceError> {
         let name = path.display().to_string();
         let open = |path: &Path| File::open(path).map_err(|error| SourceError::Open { name: name.clone(), error });
         if Recording::is_one(path) {
@@ -174,16 +182,24 @@ impl Source<Box<dyn Read + Send>> {
         if path.is_dir() {
             return Err(SourceError::Folder(path.to_owned()));
         }
-        let file = open(path)?;
+        let mut file = open(path)?;
         let at_rest = file.metadata().is_ok_and(|meta| meta.is_file());
-        Ok(Self { at_rest, ..Self::of(name, Box::new(file), options)? })
+        // Agents pack old sessions.
+        let mut head = [0; ZSTD.len()];
+        let is_packed = at_rest && file.read_exact(&mut head).is_ok() && head == ZSTD;
+        let unpacked = match if at_rest { file.rewind() } else { Ok(()) } {
+            Ok(()) if is_packed => zstd::Decoder::new(file).map(|file| Box::new(file) as Box<dyn Read + Send>),
+            rewound => rewound.map(|()| Box::new(file) as Box<dyn Read + Send>),
+        };
+        let reader = unpacked.map_err(|error| SourceError::Read { name: name.clone(), error })?;
+        Ok(Self { at_rest, path: Some(path.to_owned()), ..Self::of(name, reader, options)? })
     }
 }
 
 impl<R: Read> Source<R> {
     /// Reads from any reader. Errors use this name for it.
-    pub fn of(name: impl Into<String>, reader: R, options: Options) -> Result<Self, SourceError> {
-        let Options { agent, format, line_limit, ending } = options;
+    pub fn of(name: impl Into<String>, reader: R, options: SourceOptions) -> Result<Self, SourceError> {
+        let SourceOptions { agent, format, line_limit, ending } = options;
         let name = name.into();
         let decoder = Decoder::with_line_limit(line_limit.unwrap_or(DEFAULT_LINE_LIMIT)).for_agent(agent);
         let mut reader = BufReader::with_capacity(CHUNK, reader);
@@ -210,7 +226,9 @@ impl<R: Read> Source<R> {
             lost: Vec::new(),
             redaction: None,
             unsure: true,
-            is_transcript: false,
+            retelling: None,
+            looked_into: false,
+            path: None,
             heard: false,
             stop: None,
             started: None,
@@ -226,7 +244,7 @@ impl<R: Read> Source<R> {
         path: &Path,
         recording: &Recording,
         stdout: R,
-        mut options: Options,
+        mut options: SourceOptions,
     ) -> Result<Self, SourceError> {
         options.agent = options.agent.or_else(|| recording.meta.agent.as_deref().and_then(Agent::named));
         if options.format == InputFormat::Auto && recording.writes_lines() {
@@ -307,52 +325,77 @@ impl<R: Read> Source<R> {
                 return Ok(Some((None, steps)));
             }
         }
-        let Some(record) = self.held.front() else { return Ok(None) };
-        let mut steps = self.fold.apply(record);
-        if self.is_transcript {
-            steps.retain(|step| !matches!(&step.what, What::Odd(odd) if odd.code == UNKNOWN));
+        if self.retelling.is_some() {
+            return self.retell();
         }
+        let Some(record) = self.held.front() else { return Ok(None) };
+        let steps = self.fold.apply(record);
         Ok(Some((self.held.pop_front(), steps)))
     }
 
-    /// Reads and holds one more record, unless the stream has ended. A record is large, so it is moved as seldom as
-    /// possible.
-    fn hold_next(&mut self) -> Result<bool, SourceError> {
-        // The redaction is taken out while it reads, because it may need several lines.
-        let Some(mut redaction) = self.redaction.take() else {
-            let Some(record) = self.read()? else { return Ok(false) };
-            self.hold(record.bytes.len(), record);
-            return Ok(true);
-        };
-        let next = redaction.next(|| self.read());
-        self.redaction = Some(redaction);
-        let next = next?;
-        let is_one = next.is_some();
-        if let Some((record, bytes)) = next {
-            self.hold(bytes, record);
+    /// Returns the next record of a session file, and the steps that it tells.
+    fn retell(&mut self) -> Result<Option<Advance>, SourceError> {
+        if !std::mem::replace(&mut self.looked_into, true) {
+            self.look_into()?;
         }
-        Ok(is_one)
+        let Some(retelling) = &mut self.retelling else { return Ok(None) };
+        let redactor = self.redaction.as_ref().map(Redaction::redactor);
+        let Some(record) = self.held.pop_front() else {
+            let steps = retelling.end(redactor, &mut self.fold);
+            return Ok((!steps.is_empty()).then_some((None, steps)));
+        };
+        let steps = retelling.tell(&record, redactor, &mut self.fold);
+        Ok(Some((Some(record), steps)))
     }
 
-    #[inline]
-    fn hold(&mut self, bytes: usize, record: Record) {
-        if let Some(sent) = &mut self.sent {
+    /// Looks at the first lines of a session file: the first line of a stream has facts that it tells later.
+    fn look_into(&mut self) -> Result<(), SourceError> {
+        let Some(mut retelling) = self.retelling.take() else { return Ok(()) };
+        let mut at = 0;
+        while self.held.get(at).is_none_or(|record| retelling.look(record)) {
+            at += usize::from(at < self.held.len());
+            let is_over = at as u64 >= SHOWS_WITHIN || !self.at_rest && !self.is_ready();
+            if at == self.held.len() && (is_over || !self.hold_next()?) {
+                break;
+            }
+        }
+        self.retelling = Some(retelling);
+        Ok(())
+    }
+
+    /// Reads and holds one more record, unless the stream has ended.
+    fn hold_next(&mut self) -> Result<bool, SourceError> {
+        let bytes = match self.redaction.take() {
+            None => self.read()?,
+            // It is taken out while it reads, because it may need several lines.
+            Some(mut redaction) => {
+                let next = redaction.next(|| self.read().map(|read| read.and_then(|_| self.held.pop_back())));
+                self.redaction = Some(redaction);
+                next?.map(|(record, bytes)| {
+                    self.held.push_back(record);
+                    bytes
+                })
+            }
+        };
+        if let (Some(sent), Some(bytes)) = (&mut self.sent, bytes) {
             sent.received(bytes);
         }
-        self.held.push_back(record);
+        Ok(bytes.is_some())
     }
 
-    /// Returns the next record of the stream, with its secrets.
+    /// Holds the next record of the stream, with its secrets, and returns its size. A record is large, so it is moved as seldom as
+    /// possible.
     #[inline]
-    fn read(&mut self) -> Result<Option<Record>, SourceError> {
-        let mut record = match self.input.next() {
+    fn read(&mut self) -> Result<Option<usize>, SourceError> {
+        match self.input.next() {
             None => {
                 self.unsure = false;
                 return Ok(None);
             }
             Some(Err(error)) => return Err(self.cannot_read(error)),
-            Some(Ok(record)) => record,
-        };
+            Some(Ok(record)) => self.held.push_back(record),
+        }
+        let Some(record) = self.held.back_mut() else { return Ok(None) };
         self.bytes += record.bytes.len() as u64;
         record.arrived = match &mut self.arrivals {
             Some(arrivals) => arrivals.at(self.bytes),
@@ -360,15 +403,16 @@ impl<R: Read> Source<R> {
         };
         if self.unsure {
             if let Some(about) = record.in_transcript() {
-                self.is_transcript = true;
+                let agent = record.with(recognise).flatten();
+                self.retelling = agent.map(|agent| Retelling::of(agent, self.path.as_deref()));
                 self.notes.push(Note::Transcript(about));
             }
-            self.unsure = !self.is_transcript && record.line < SHOWS_WITHIN && !is_of_a_stream(&record);
+            self.unsure = self.retelling.is_none() && record.line < SHOWS_WITHIN && !is_of_a_stream(record);
         }
-        if self.is_transcript {
+        if self.retelling.is_some() {
             record.arrived = record.envelope.timestamp.as_deref().and_then(parse_moment);
         }
-        Ok(Some(record))
+        Ok(Some(record.bytes.len()))
     }
 
     #[cold]
@@ -384,14 +428,14 @@ impl<R: Read> Source<R> {
             let (dialect, is_too_old) = (record.dialect, record.too_old().is_some());
             let shows = !dialect.is_open() || is_too_old || self.held.len() as u64 >= SHOWS_WITHIN;
             let is_over = shows || self.sent.is_some() || !self.is_ready() && !self.at_rest;
-            if dialect.agent().is_none() && dialect.is_foreign() && is_over && !is_too_old && !self.is_transcript {
+            if dialect.agent().is_none() && dialect.is_foreign() && is_over && !is_too_old && self.retelling.is_none() {
                 self.notes.push(Note::Foreign);
             }
             if is_over {
                 return Ok(());
             }
         }
-        if self.held.back().is_some_and(|record| record.dialect.agent().is_none()) && !self.is_transcript {
+        if self.held.back().is_some_and(|record| record.dialect.agent().is_none()) && self.retelling.is_none() {
             self.notes.push(Note::Foreign);
         }
         Ok(())
@@ -424,12 +468,12 @@ impl<R: Read> Source<R> {
 
     /// Returns whether it is certain that no line has a time.
     pub fn has_no_times(&self) -> bool {
-        self.arrivals.is_none() && self.clock.is_none() && !self.is_transcript && !self.unsure
+        self.arrivals.is_none() && self.clock.is_none() && self.retelling.is_none() && !self.unsure
     }
 
     /// Returns whether this is not a stream, but a session file that an agent keeps for itself.
     pub fn is_transcript(&self) -> bool {
-        self.is_transcript
+        self.retelling.is_some()
     }
 
     /// Returns the text so far of messages that were never finished.
@@ -448,13 +492,31 @@ impl<R: Read> Source<R> {
     }
 
     /// Ends the source and returns everything that is known.
-    pub fn finish(self) -> Finished {
+    pub fn finish(mut self) -> Finished {
+        if let Some(retelling) = &self.retelling {
+            // Whether a person reads along, a transcript does not say.
+            self.ending.no_heuristics = true;
+            let interrupted = retelling.is_interrupted().then_some(StopReason::Interrupted);
+            self.ending.stopped = self.ending.stopped.or(interrupted);
+        }
         let mut summary = self.fold.finish(&self.ending);
         if let Some(whole) = self.whole {
             summary.ledger = whole;
         }
-        if self.is_transcript {
-            summary.verdict.warnings.retain(|warning| warning.code != UNKNOWN);
+        if let Some(retelling) = &self.retelling {
+            let about = retelling.about();
+            if let Some(how) = retelling.infers().filter(|_| summary.turns > 0) {
+                summary.verdict.warnings.push(Warning::new("no-result", how));
+            }
+            let told = std::mem::replace(&mut summary.stream, retelling.stats());
+            summary.stream.known = told.known;
+            let setup = &mut summary.session.info.setup;
+            setup.model = setup.model.take().or(about.model);
+            setup.cwd = setup.cwd.take().or(about.cwd);
+            setup.cli_version = setup.cli_version.take().or(about.version);
+            let session = summary.session.info.id.as_deref();
+            let counted = session.zip(self.path.as_deref()).and_then(|(id, path)| sessions::ledger_of_file(path, id));
+            summary.ledger = counted.unwrap_or(summary.ledger);
         }
         summary.verdict.warnings.extend(self.lost.into_iter().map(|loss| Warning::new("recording-incomplete", loss)));
         let format = StreamFormat::of(self.input.shape(), summary.agent);

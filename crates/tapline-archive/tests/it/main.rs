@@ -1,4 +1,27 @@
-//! Tests of the archive: recordings, files, readers and bytes become reports.
+//! Tests of the archive: recordings, files, readers and bytes become reports; requests have prices.
 
 #[cfg(test)]
+mod counting;
+#[cfg(test)]
+mod damage;
+#[cfg(test)]
+#[cfg(feature = "export")]
+mod export;
+#[cfg(test)]
+mod index;
+#[cfg(test)]
+mod keep;
+#[cfg(test)]
+mod peers;
+#[cfg(test)]
+mod prices;
+#[cfg(test)]
 mod reports;
+#[cfg(test)]
+mod retelling;
+#[cfg(test)]
+mod search;
+#[cfg(test)]
+mod tempdir;
+#[cfg(test)]
+mod transcripts;

@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tapline_archive::{Note, Options, Source, SourceError, report, report_of, report_of_bytes};
+use tapline_archive::{Note, Source, SourceError, SourceOptions, report, report_of, report_of_bytes};
 use tapline_protocol::{Agent, Json, StopReason};
 use tapline_recording::{End, Loss, Meta, Recorder, Recording, Redactor, Stop, Stream, Sync};
 use tapline_session::{Category, Ending, Outcome, Report, StreamFormat};
@@ -89,7 +89,7 @@ fn a_recording_says_how_its_run_ended() {
     assert_eq!(read, told, "and is a value");
 
     // What the caller knows better counts.
-    let mut options = Options::default();
+    let mut options = SourceOptions::default();
     options.ending = Ending { exit_code: Some(0), stderr: Some("mine".to_owned()), ..Ending::default() };
     let source = Source::open(&path, options).unwrap();
     assert_eq!(source.earlier_attempts(), [folder.0.join("run")]);
@@ -101,7 +101,7 @@ fn a_recording_says_how_its_run_ended() {
 fn what_a_person_may_want_to_know_comes_as_values() {
     let folder = Folder::new("notes");
     let notes = |path: &Path| {
-        let mut source = Source::open(path, Options::default()).unwrap();
+        let mut source = Source::open(path, SourceOptions::default()).unwrap();
         while source.advance().unwrap().is_some() {}
         source.take_notes()
     };
@@ -117,7 +117,7 @@ fn what_a_person_may_want_to_know_comes_as_values() {
     let idle = Some(Stop { reason: StopReason::Idle, limit_ms: Some(7) });
     let end = End { stop: idle, ..End::default() };
     record(&folder.0.join("late"), &Meta::default(), &[INIT], Some(&end));
-    let mut late = Source::open(&folder.0.join("late"), Options::default()).unwrap();
+    let mut late = Source::open(&folder.0.join("late"), SourceOptions::default()).unwrap();
     while late.advance().unwrap().is_some() {}
     let finished = late.finish();
     assert_eq!((finished.stop, finished.summary.verdict.category), (idle, Some(Category::Timeout)));
@@ -167,7 +167,7 @@ fn a_source_without_secrets_reports_none() {
     let said =
         format!(r#"{{"type":"result","subtype":"success","is_error":false,"result":"the key is {secret}","num_turns":1}}"#);
     record(&path, &Meta { label: Some(format!("key={secret}")), ..Meta::default() }, &[INIT, &said], None);
-    let open = || Source::open(&path, Options::default()).unwrap();
+    let open = || Source::open(&path, SourceOptions::default()).unwrap();
     assert!(open().report().unwrap().to_json().contains(secret));
     let clean = open().redacted_by(Redactor::default()).report().unwrap();
     assert!(!clean.to_json().contains(secret) && clean.answer.unwrap().starts_with("the key is "));

@@ -1,0 +1,74 @@
+//! A database file of the archive: private, of one version, and put aside when it is damaged.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use rustix::fs::{FlockOperation, flock};
+
+use crate::error::ArchiveError;
+
+/// How long another process may write before this one gives up.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Makes the folder, if it is not there.
+pub(crate) fn make_folder(folder: &Path) -> Result<(), ArchiveError> {
+    let failed = |error| ArchiveError::Folder { folder: folder.to_owned(), error };
+    if folder.is_dir() {
+        return Ok(());
+    }
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)
+}
+
+/// Opens a database, or makes it with these tables. Returns `None` if it is of another version.
+pub(crate) fn open(path: &Path, version: i64, tables: &str) -> rusqlite::Result<Option<Connection>> {
+    // Private from the start: what agents read and wrote is in it. SQLite gives its other files the same mode.
+    let private = fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path);
+    if let Ok(meta) = private.and_then(|file| file.metadata())
+        && meta.permissions().mode() & 0o077 != 0
+    {
+        let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o600));
+    }
+    let mut db = Connection::open(path)?;
+    db.busy_timeout(PATIENCE)?;
+    db.pragma_update(None, "journal_mode", "wal")?;
+    // A crash of the machine may cost the last update, which is then read again.
+    db.pragma_update(None, "synchronous", "normal")?;
+    let found: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    if found == version {
+        return Ok(Some(db));
+    }
+    let transaction = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    let found: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    let is_new = transaction.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0))?;
+    if found != version && is_new {
+        transaction.execute_batch(tables)?;
+        transaction.pragma_update(None, "user_version", version)?;
+    }
+    transaction.commit()?;
+    Ok((found == version || is_new).then_some(db))
+}
+
+/// Puts a database aside, under its name with `.old` behind it.
+pub(crate) fn put_aside(folder: &Path, name: &str) -> Result<(), ArchiveError> {
+    for ending in ["", "-wal", "-shm"] {
+        let file = folder.join(format!("{name}{ending}"));
+        match fs::rename(&file, folder.join(format!("{name}.old{ending}"))) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(ArchiveError::Folder { folder: file, error });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Takes a lock of writers. Returns `None` if another process has it and `wait` is false.
+pub(crate) fn lock(folder: &Path, name: &str, wait: bool) -> Option<File> {
+    let file = fs::OpenOptions::new().create(true).append(true).mode(0o600).open(folder.join(name)).ok()?;
+    let how = if wait { FlockOperation::LockExclusive } else { FlockOperation::NonBlockingLockExclusive };
+    flock(&file, how).ok().map(|()| file)
+}

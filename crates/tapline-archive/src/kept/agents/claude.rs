@@ -1,0 +1,29 @@
+//! How long Claude Code keeps its transcripts: `cleanupPeriodDays` of its settings, counted from the last change of a
+//! file. It deletes them when it starts.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::transcripts::Environment;
+
+/// Without a setting.
+const DEFAULT: u64 = 30;
+/// The settings of an organisation, which win.
+const MANAGED: &str = "/etc/claude-code/managed-settings.json";
+
+pub(super) fn days(environment: Environment<'_>) -> (Option<u64>, Option<PathBuf>) {
+    let folder = environment("CLAUDE_CONFIG_DIR").or_else(|| Some(environment("HOME")?.join(".claude")));
+    let own = folder.map(|folder| folder.join("settings.json"));
+    for file in [Some(PathBuf::from(MANAGED)), own].into_iter().flatten() {
+        if let Some(days) = fs::read(&file).ok().and_then(|text| setting(&text)) {
+            return (Some(days), Some(file));
+        }
+    }
+    (Some(DEFAULT), None)
+}
+
+/// Reads the setting. Anything but a whole number from 1 on is none, as for Claude Code.
+fn setting(text: &[u8]) -> Option<u64> {
+    let settings: serde_json::Value = serde_json::from_slice(text).ok()?;
+    settings.get("cleanupPeriodDays")?.as_u64().filter(|days| *days > 0)
+}

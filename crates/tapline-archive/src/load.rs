@@ -1,0 +1,426 @@
+//! The one loader of all reports: every message once, however many lines and files repeat it, with its cost.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use crate::cost::{CostBasis, Item, ModelTotal, Total, agree, price};
+use crate::error::ArchiveError;
+use crate::facts::{CallEnd, End, Facts, Limit, Marks, Message, Reported, Scope};
+use crate::index::{Index, IndexedFile, facts_of};
+use crate::money::Money;
+use crate::prices::Prices;
+use crate::tokens::Tokens;
+
+/// One request to a model, counted once.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Request<'a> {
+    /// A hash of its id, the same in every copy. 0 if no line shows the request.
+    pub id: u64,
+    /// When it began, in milliseconds since 1970.
+    pub time: u64,
+    /// The agent.
+    pub agent: &'a str,
+    /// The session.
+    pub session: &'a str,
+    /// The model.
+    pub model: &'a str,
+    /// The working folder.
+    pub folder: &'a str,
+    /// The branch.
+    pub branch: &'a str,
+    /// The kind of sub-agent that made it. Empty for the main agent.
+    pub subagent: &'a str,
+    /// The tokens.
+    pub tokens: Tokens,
+    /// The number of web searches.
+    pub searches: u64,
+    /// The cost. `None` if it is not known.
+    pub cost: Option<Money>,
+    /// Where the cost comes from.
+    pub basis: CostBasis,
+    /// What the table of prices says.
+    pub computed: Option<Money>,
+    /// Whether the tokens are exact.
+    pub exact: bool,
+    /// Whether no line shows this request, but the agent's total includes it: it made a summary, for example.
+    pub unlisted: bool,
+    /// Whether it is an error that the agent tells as a message.
+    pub error: bool,
+    /// The tools that it called, and how each call ended.
+    pub calls: Vec<(&'a str, CallEnd)>,
+}
+
+/// One session.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct SessionFacts {
+    /// Its id.
+    pub id: String,
+    /// The agent.
+    pub agent: String,
+    /// The first prompt, or the title that somebody gave it.
+    pub title: String,
+    /// The last working folder.
+    pub folder: String,
+    /// The last branch.
+    pub branch: String,
+    /// The version of the agent.
+    pub version: String,
+    /// When its first line was written, in milliseconds since 1970.
+    pub first: Option<u64>,
+    /// When its last line was written.
+    pub last: Option<u64>,
+    /// The number of prompts that people gave.
+    pub prompts: u64,
+    /// How long its turns took in all, as far as the agent says it.
+    pub busy_ms: u64,
+    /// How it stands.
+    pub end: End,
+    /// Its files: transcripts, streams and recordings.
+    pub files: Vec<IndexedFile>,
+    /// The tokens of all its requests.
+    pub tokens: Tokens,
+    /// What it cost, as far as that is known.
+    pub cost: Money,
+    /// The number of requests whose cost is not known.
+    pub unpriced: u64,
+    /// The session that it was forked from.
+    pub forked_from: Option<String>,
+    /// The number of lines that could not be read.
+    pub damaged: u64,
+    /// The account's limits, as this session learned them last.
+    pub limits: Vec<Limit>,
+}
+
+/// Reads what the loader counts. Requests of a session come before the session.
+pub trait Reader {
+    /// Takes a request.
+    fn request(&mut self, request: &Request<'_>);
+    /// Takes a session.
+    fn session(&mut self, _session: SessionFacts) {}
+}
+
+/// What a report is on.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// Only files below these paths. Empty: all files.
+    pub below: Vec<PathBuf>,
+    /// Only files whose last line was written at this time or later, in milliseconds since 1970: for a quick look at the
+    /// present. Copies of older messages are then not recognised, so ask only for requests from then on.
+    pub since: Option<u64>,
+}
+
+impl Selection {
+    fn has(&self, file: &IndexedFile) -> bool {
+        self.below.is_empty() || self.below.iter().any(|path| file.path.starts_with(path))
+    }
+}
+
+/// Which copy of a message counts.
+struct Owner {
+    rank: (bool, bool, bool, u64, Option<u64>, i64),
+    file: i64,
+    /// The copy whose tokens count.
+    best: (bool, bool, u64),
+    tokens: Tokens,
+    searches: u32,
+    marks: Marks,
+    session: String,
+}
+
+/// What is known about all files before they are counted.
+#[derive(Default)]
+struct Survey {
+    owners: HashMap<u64, Owner, foldhash::fast::FixedState>,
+}
+
+/// Counts everything in the index.
+pub fn load(index: &Index, prices: &Prices, selection: &Selection, reader: &mut dyn Reader) -> Result<(), ArchiveError> {
+    let counting = Counting { survey: survey(index, selection)?, index, prices, selection };
+    let mut group: Vec<(IndexedFile, Facts)> = Vec::new();
+    let mut failed = None;
+    let mut count = |group: &mut Vec<(IndexedFile, Facts)>, reader: &mut dyn Reader| {
+        failed = failed.take().or(counting.count(group, reader).err());
+        group.clear();
+    };
+    index.each_since(selection.since, |file, facts| {
+        if !selection.has(&file) {
+            return;
+        }
+        let facts = facts_of(facts);
+        let session = |facts: &Facts| facts.names.get(facts.session).to_owned();
+        if group.first().is_some_and(|(_, first)| session(first) != session(&facts) || session(first).is_empty()) {
+            count(&mut group, reader);
+        }
+        group.push((file, facts));
+    })?;
+    count(&mut group, reader);
+    failed.map_or(Ok(()), Err)
+}
+
+/// Finds the copies of messages.
+fn survey(index: &Index, selection: &Selection) -> Result<Survey, ArchiveError> {
+    let mut survey = Survey::default();
+    let mut ids: Vec<(u64, i64)> = Vec::new();
+    index.each_id(selection.since, |file, id| ids.push((id, file)))?;
+    ids.sort_unstable();
+    let repeated = ids.chunk_by(|one, other| one.0 == other.0).filter(|copies| copies.len() > 1);
+    let (mut copied, mut files) = (HashSet::new(), HashSet::new());
+    for copies in repeated {
+        copied.insert(copies[0].0);
+        files.extend(copies.iter().map(|(_, file)| *file));
+    }
+    drop(ids);
+    let mut files: Vec<i64> = files.into_iter().collect();
+    files.sort_unstable();
+    index.each_of(&files, |file, facts| {
+        if selection.has(&file) {
+            let facts = facts_of(facts);
+            for message in facts.messages.iter().filter(|message| copied.contains(&message.id)) {
+                own(&mut survey.owners, &file, &facts, message);
+            }
+        }
+    })?;
+    Ok(survey)
+}
+
+/// Decides which copy of a message counts: the main agent's before a sub-agent's, the original before a copy, the
+/// final one before a placeholder, then the earliest. The largest count of those is the true one.
+fn own(owners: &mut HashMap<u64, Owner, foldhash::fast::FixedState>, file: &IndexedFile, facts: &Facts, message: &Message) {
+    let first = facts.first.unwrap_or(u64::MAX);
+    // A fork begins with a line of its own time, and copies older ones.
+    let is_copy = message.time > 0 && facts.first.is_some_and(|first| message.time < first);
+    let (side, is_final) = (message.marks.has(Marks::SIDE), message.marks.has(Marks::FINAL));
+    // Older versions copy whole lines, so a fork begins as the original does. It usually goes on for longer.
+    let rank = (side, is_copy, !is_final, first, facts.last, file.id);
+    let best = (!side, is_final, message.tokens.total());
+    let new = || Owner {
+        rank,
+        file: file.id,
+        best,
+        tokens: message.tokens,
+        searches: message.searches,
+        marks: message.marks,
+        session: facts.names.get(message.session).to_owned(),
+    };
+    let owner = owners.entry(message.id).or_insert_with(new);
+    if rank < owner.rank {
+        (owner.rank, owner.file) = (rank, file.id);
+        facts.names.get(message.session).clone_into(&mut owner.session);
+    }
+    if best > owner.best {
+        (owner.best, owner.tokens, owner.searches, owner.marks) = (best, message.tokens, message.searches, message.marks);
+    }
+}
+
+fn total(facts: &Facts, reported: &Reported) -> Total {
+    let model = |model: &crate::facts::ModelReport| {
+        let total =
+            ModelTotal { tokens: model.tokens, splits_writes: model.splits_writes, searches: model.searches, cost: model.cost };
+        (facts.names.get(model.model).to_owned(), total)
+    };
+    Total { cost: reported.cost, models: reported.models.iter().map(model).collect(), time: reported.time }
+}
+
+/// What counting needs.
+struct Counting<'c> {
+    survey: Survey,
+    index: &'c Index,
+    prices: &'c Prices,
+    selection: &'c Selection,
+}
+
+impl Counting<'_> {
+    /// Counts one session: all of its files.
+    fn count(&self, group: &[(IndexedFile, Facts)], reader: &mut dyn Reader) -> Result<(), ArchiveError> {
+        let Some((_, first)) = group.first() else { return Ok(()) };
+        let id = first.names.get(first.session);
+        let mut items = Vec::new();
+        let mut parent: Option<&str> = None;
+        for (at, (file, facts)) in group.iter().enumerate() {
+            for message in &facts.messages {
+                let mut message = message.clone();
+                if let Some(owner) = self.survey.owners.get(&message.id) {
+                    if owner.file != file.id {
+                        let elsewhere = &*owner.session;
+                        parent = parent.or(Some(elsewhere).filter(|session| *session != id && !message.marks.has(Marks::SIDE)));
+                        continue;
+                    }
+                    (message.tokens, message.searches) = (owner.tokens, owner.searches);
+                    message.marks.set(Marks::FINAL, owner.marks.has(Marks::FINAL));
+                }
+                let session = facts.names.get(message.session);
+                let session = if session.is_empty() { id } else { session };
+                let model = facts.names.get(message.model);
+                if message.time == 0 {
+                    message.time = facts.first.unwrap_or(file.mtime.cast_unsigned() / 1_000_000);
+                }
+                let exact = message.marks.has(Marks::FINAL);
+                let mut item = Item { message, model, file: at, session, exact, ..Item::default() };
+                price(&mut item, self.prices);
+                items.push(item);
+            }
+        }
+        // In a quick look, what a fork's parent had spent is not known.
+        let is_fork = |item: &Item<'_>| group[item.file].1.first.is_some_and(|first| item.message.time < first);
+        let is_unsure = self.selection.since.is_some() && items.iter().any(is_fork);
+        let before = parent.filter(|_| !is_unsure).map(|parent| self.totals_so_far(parent)).transpose()?;
+        let totals = if is_unsure { Vec::new() } else { totals_of(group, id, &before.unwrap_or_default(), &items) };
+        for (total, covered) in &totals {
+            agree(&mut items, covered, total, self.prices);
+        }
+        pass_on(group, id, parent, &items, reader);
+        Ok(())
+    }
+
+    /// Returns the totals that a session reports, in order of time.
+    fn totals_so_far(&self, session: &str) -> Result<Vec<Total>, ArchiveError> {
+        let mut totals = Vec::new();
+        self.index.each_of(&self.index.numbers_of(session)?, |file, facts| {
+            if self.selection.has(&file) {
+                let facts = facts_of(facts);
+                let is_its =
+                    |reported: &&Reported| reported.of == Scope::Session && facts.names.get(reported.session) == session;
+                totals.extend(facts.reported.iter().filter(is_its).map(|reported| total(&facts, reported)));
+            }
+        })?;
+        totals.sort_by_key(|total| total.time);
+        Ok(totals)
+    }
+}
+
+/// Returns the totals that count for a session, and which messages each is of.
+fn totals_of(group: &[(IndexedFile, Facts)], id: &str, before: &[Total], items: &[Item<'_>]) -> Vec<(Total, Vec<usize>)> {
+    let reports = || {
+        let files = group.iter().enumerate();
+        files.flat_map(|(at, (_, facts))| facts.reported.iter().map(move |reported| (at, reported)))
+    };
+    let is_own = |at: usize, reported: &Reported| group[at].1.names.get(reported.session) == id;
+    let own: Vec<usize> = (0..items.len()).filter(|at| items[*at].session == id).collect();
+    let of_session = reports().filter(|(at, reported)| reported.of == Scope::Session && is_own(*at, reported));
+    if let Some((at, last)) = of_session.max_by_key(|(_, reported)| (reported.cost, reported.time)) {
+        // What the session that it was forked from had spent until then.
+        let began = own.iter().map(|at| items[*at].message.time).min().unwrap_or(0);
+        let before = before.iter().rfind(|total| total.time <= began);
+        let whole = total(&group[at].1, last);
+        let whole = before.map_or_else(|| whole.clone(), |before| whole.clone().without(before));
+        let covered = own.into_iter().filter(|at| last.until == 0 || items[*at].message.time < last.until).collect();
+        return vec![(whole, covered)];
+    }
+    let mut totals = of_processes(group, items, own, is_own);
+    if totals.is_empty() && items.iter().all(|item| !item.exact) {
+        let only = reports().filter(|(at, reported)| reported.of == Scope::Only && is_own(*at, reported));
+        let most = only.max_by_key(|(_, reported)| reported.models.iter().map(|model| model.tokens.total()).sum::<u64>());
+        totals.extend(most.map(|(at, reported)| (total(&group[at].1, reported), Vec::new())));
+    }
+    totals
+}
+
+/// Returns the totals of processes whose streams are there, and which messages each is of.
+fn of_processes(
+    group: &[(IndexedFile, Facts)],
+    items: &[Item<'_>],
+    mut left: Vec<usize>,
+    is_own: impl Fn(usize, &Reported) -> bool,
+) -> Vec<(Total, Vec<usize>)> {
+    let mut processes = Vec::new();
+    for (at, (_, facts)) in group.iter().enumerate() {
+        let Some(last) = facts.reported.iter().rfind(|reported| reported.of == Scope::File && is_own(at, reported)) else {
+            continue;
+        };
+        let ids: HashSet<u64> = facts.messages.iter().map(|message| message.id).collect();
+        let (covered, others) = left.into_iter().partition::<Vec<_>, _>(|at| ids.contains(&items[*at].message.id));
+        left = others;
+        let ended = covered.iter().map(|at| items[*at].message.time).max();
+        processes.push((ended.or(facts.last).unwrap_or(u64::MAX), total(facts, last), covered));
+    }
+    processes.sort_by_key(|(ended, ..)| *ended);
+    // Streams do not show all sub-agents. They are of the process that ended next.
+    for at in left {
+        let item = &items[at].message;
+        if item.marks.has(Marks::SIDE) {
+            let next = processes.iter().position(|(ended, ..)| item.time <= *ended);
+            if let Some((_, _, covered)) = next.or(processes.len().checked_sub(1)).and_then(|next| processes.get_mut(next)) {
+                covered.push(at);
+            }
+        }
+    }
+    processes.into_iter().map(|(_, total, covered)| (total, covered)).collect()
+}
+
+/// Passes on the requests of a session, and the session.
+fn pass_on(group: &[(IndexedFile, Facts)], id: &str, parent: Option<&str>, items: &[Item<'_>], reader: &mut dyn Reader) {
+    let mut session = SessionFacts { id: id.to_owned(), forked_from: parent.map(str::to_owned), ..SessionFacts::default() };
+    for (file, facts) in group {
+        session.add(file, facts);
+    }
+    for item in items {
+        let (file, facts) = &group[item.file];
+        let names = &facts.names;
+        let message = &item.message;
+        let side = message.marks.has(Marks::SIDE) || facts.subagent != 0;
+        let time = if message.time == 0 { facts.last.unwrap_or(file.mtime.cast_unsigned() / 1_000_000) } else { message.time };
+        let or = |name: u32, other: &'static str| Some(names.get(name)).filter(|name| !name.is_empty()).unwrap_or(other);
+        let request = Request {
+            id: message.id,
+            time,
+            agent: &facts.agent,
+            session: if item.session.is_empty() { id } else { item.session },
+            model: item.model,
+            folder: if item.unlisted { &session.folder } else { names.get(message.folder) },
+            branch: if item.unlisted { &session.branch } else { names.get(message.branch) },
+            subagent: if side { or(facts.subagent, "subagent") } else { "" },
+            tokens: message.tokens,
+            searches: message.searches.into(),
+            cost: item.cost,
+            basis: item.basis,
+            computed: item.computed,
+            exact: item.exact,
+            unlisted: item.unlisted,
+            error: message.marks.has(Marks::ERROR),
+            calls: message.calls.iter().map(|call| (names.get(call.tool), call.ended)).collect(),
+        };
+        session.tokens += request.tokens;
+        session.cost += request.cost.unwrap_or_default();
+        session.unpriced += u64::from(request.cost.is_none());
+        reader.request(&request);
+    }
+    reader.session(session);
+}
+
+impl SessionFacts {
+    /// Adds what one of its files says.
+    fn add(&mut self, file: &IndexedFile, facts: &Facts) {
+        let newer = facts.last >= self.last;
+        let is_main = facts.subagent == 0;
+        for (mine, theirs) in
+            [(&mut self.folder, facts.folder), (&mut self.branch, facts.branch), (&mut self.version, facts.version)]
+        {
+            if is_main && (newer || mine.is_empty()) && theirs != 0 {
+                facts.names.get(theirs).clone_into(mine);
+            }
+        }
+        if is_main && (self.title.is_empty() || facts.titled) {
+            self.title.clone_from(&facts.title);
+        }
+        if is_main && newer {
+            self.end = facts.end;
+        }
+        if !facts.limits.is_empty() && (newer || self.limits.is_empty()) {
+            self.limits.clone_from(&facts.limits);
+        }
+        self.agent.clone_from(&facts.agent);
+        self.first = [self.first, facts.first].into_iter().flatten().min();
+        self.last = self.last.max(facts.last);
+        self.prompts = self.prompts.max(facts.prompts);
+        self.busy_ms = self.busy_ms.max(facts.busy_ms);
+        self.damaged += facts.damaged;
+        self.files.push(file.clone());
+    }
+}
+
+/// Returns the name of the project that a folder is of.
+pub fn project(folder: &str) -> &str {
+    Path::new(folder).file_name().and_then(|name| name.to_str()).unwrap_or(folder)
+}

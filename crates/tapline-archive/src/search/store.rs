@@ -1,0 +1,120 @@
+//! The database of the text index. It is apart from the index of numbers, which stays small and quick.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+
+use crate::database;
+use crate::error::ArchiveError;
+
+/// The version of the tables and of what a word is. An index of another version is built again.
+const VERSION: i64 = 1;
+/// The number of a text begins with its second, so that the newest come first without sorting. This many bits tell the
+/// texts of one second apart; where that is not enough, the next second is used.
+pub(super) const BITS: u32 = 10;
+
+/// The text itself is kept nowhere: the table `entries` says where it stands. `detail` is full, because phrases need it.
+const TABLES: &str = "
+CREATE TABLE files (
+    id INTEGER PRIMARY KEY,
+    path BLOB NOT NULL UNIQUE,
+    recording BLOB,          -- the folder of the recording, if it is one
+    len INTEGER NOT NULL,
+    mtime INTEGER NOT NULL,  -- nanoseconds since 1970
+    offset INTEGER NOT NULL, -- up to where it was read
+    chk INTEGER NOT NULL,    -- a hash of its first bytes, and of the last ones before the offset
+    agent TEXT,              -- none: it is no session
+    context BLOB NOT NULL    -- what reading needs to go on
+);
+CREATE TABLE names (id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, name TEXT NOT NULL, UNIQUE (kind, name));
+CREATE TABLE sessions (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    agent TEXT NOT NULL,
+    folder TEXT NOT NULL,
+    title TEXT NOT NULL,
+    titled INTEGER NOT NULL
+);
+CREATE TABLE entries (
+    id INTEGER PRIMARY KEY,  -- its second, and a number within it
+    file INTEGER NOT NULL,
+    at INTEGER NOT NULL,     -- where its line begins
+    len INTEGER NOT NULL,
+    part INTEGER NOT NULL,   -- which text of the line it is
+    about INTEGER NOT NULL,  -- its kind, error, sub-agent and tool
+    session INTEGER NOT NULL,
+    key INTEGER NOT NULL     -- the same for copies
+);
+CREATE UNIQUE INDEX entries_by_key ON entries (key);
+CREATE VIRTUAL TABLE text USING fts5 (body, marks, content = '', contentless_delete = 1, tokenize = 'ascii');
+INSERT INTO text (text, rank) VALUES ('hashsize', 33554432);
+";
+
+/// The open database, and where it is.
+#[derive(Debug)]
+pub(super) struct TextStore {
+    pub(super) db: Connection,
+    /// The folder, or none if the index is in memory only.
+    folder: Option<PathBuf>,
+    pub(super) was_damaged: bool,
+}
+
+impl TextStore {
+    /// Opens the index in a folder, or makes it. A damaged or outdated one is built again.
+    pub(super) fn open(folder: &Path) -> Result<Self, ArchiveError> {
+        database::make_folder(folder)?;
+        match open_file(&folder.join("text.db")) {
+            Ok(Some(db)) => Ok(Self { db, folder: Some(folder.to_owned()), was_damaged: false }),
+            Ok(None) => Self::again(folder, false, false),
+            Err(error) if is_damage(&error) => Self::again(folder, true, false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(super) fn in_memory() -> Result<Self, ArchiveError> {
+        let db = Connection::open_in_memory()?;
+        db.execute_batch(TABLES)?;
+        Ok(Self { db, folder: None, was_damaged: false })
+    }
+
+    /// Puts the index aside and makes a new one. If another process has done that already and it need not be done again,
+    /// takes that one.
+    pub(super) fn again(folder: &Path, was_damaged: bool, anyway: bool) -> Result<Self, ArchiveError> {
+        let _lock = lock(folder);
+        if let (false, Ok(Some(db))) = (anyway, open_file(&folder.join("text.db"))) {
+            return Ok(Self { db, folder: Some(folder.to_owned()), was_damaged: false });
+        }
+        database::put_aside(folder, "text.db")?;
+        let db = open_file(&folder.join("text.db"))?.ok_or(ArchiveError::Outdated)?;
+        Ok(Self { db, folder: Some(folder.to_owned()), was_damaged })
+    }
+
+    pub(super) fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
+    }
+
+    /// Waits for the lock of writers, and takes it.
+    pub(super) fn lock(&self) -> Option<File> {
+        lock(self.folder.as_ref()?)
+    }
+}
+
+fn lock(folder: &Path) -> Option<File> {
+    database::lock(folder, "text.lock", true)
+}
+
+/// Opens the file. Returns `None` if it is of another version.
+fn open_file(path: &Path) -> rusqlite::Result<Option<Connection>> {
+    let db = database::open(path, VERSION, TABLES)?;
+    if let Some(db) = &db {
+        db.pragma_update(None, "cache_size", -16_384)?;
+        db.pragma_update(None, "journal_size_limit", 4 << 20)?;
+    }
+    Ok(db)
+}
+
+pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+    matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase))
+}

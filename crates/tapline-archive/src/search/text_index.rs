@@ -1,0 +1,205 @@
+//! The text index: which words stand in which text of which session. It keeps no text itself, only where it stands.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use tapline_protocol::Agent;
+use tapline_recording::Recording;
+
+use super::reading::{Job, is_packed, read_all};
+use super::store::{TextStore, is_damage};
+use super::writing::Writer;
+use crate::error::ArchiveError;
+use crate::index::Progress;
+use crate::places::{Found, Places};
+use crate::said::Context;
+use crate::scan::check;
+
+/// The text index.
+#[derive(Debug)]
+pub struct TextIndex {
+    pub(super) store: TextStore,
+}
+
+/// What an update of the text index did.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct TextUpdated {
+    /// The number of files that were read.
+    pub files: usize,
+    /// How many bytes of them were new.
+    pub bytes: u64,
+    /// How many texts are so long that only their beginning and their end can be found.
+    pub cut: usize,
+    /// Files that could not be read, and why.
+    pub unreadable: Vec<(PathBuf, io::Error)>,
+    /// Whether it was interrupted. The rest is read next time.
+    pub interrupted: bool,
+}
+
+/// What is known about a file from an earlier update.
+struct Known {
+    id: i64,
+    len: u64,
+    mtime: i64,
+    offset: u64,
+    check: u64,
+    agent: Option<Agent>,
+    context: Vec<u8>,
+}
+
+impl TextIndex {
+    /// Opens the text index in a folder, or makes it. A damaged or outdated one is built again.
+    pub fn open(folder: &Path) -> Result<Self, ArchiveError> {
+        Ok(Self { store: TextStore::open(folder)? })
+    }
+
+    /// Makes a text index that is kept nowhere.
+    pub fn in_memory() -> Result<Self, ArchiveError> {
+        Ok(Self { store: TextStore::in_memory()? })
+    }
+
+    /// Returns whether a damaged index was put aside when this one was opened.
+    pub fn was_damaged(&self) -> bool {
+        self.store.was_damaged
+    }
+
+    /// If the index turns out to be damaged, puts it aside, makes a new one and returns true.
+    pub fn recover(&mut self, error: &ArchiveError) -> Result<bool, ArchiveError> {
+        let ArchiveError::Database(cause) = error else { return Ok(false) };
+        let folder = self.store.folder().map(Path::to_owned);
+        let Some(folder) = folder.filter(|_| is_damage(cause)) else { return Ok(false) };
+        self.store = TextStore::again(&folder, true, true)?;
+        Ok(true)
+    }
+
+    /// Reads what is new in these places.
+    pub fn update(
+        &mut self,
+        places: &Places,
+        stop: &AtomicBool,
+        progress: impl FnMut(Progress),
+    ) -> Result<TextUpdated, ArchiveError> {
+        if !self.known()?.has_news(places) {
+            return Ok(TextUpdated::default());
+        }
+        // Another process may be reading the same files. Its work is not done twice.
+        let _lock = self.store.lock();
+        self.read(places, stop, progress)
+    }
+
+    fn known(&self) -> Result<AllKnown, ArchiveError> {
+        let mut known = HashMap::new();
+        let mut rows = self.store.db.prepare("SELECT path, id, len, mtime, offset, chk, agent, context FROM files")?;
+        let mut rows = rows.query([])?;
+        while let Some(row) = rows.next()? {
+            let agent = row.get_ref(6)?.as_str_or_null().ok().flatten();
+            let of = Known {
+                id: row.get(1)?,
+                len: row.get::<_, i64>(2)?.cast_unsigned(),
+                mtime: row.get(3)?,
+                offset: row.get::<_, i64>(4)?.cast_unsigned(),
+                check: row.get::<_, i64>(5)?.cast_unsigned(),
+                agent: agent.and_then(agent_named),
+                context: row.get(7)?,
+            };
+            known.insert(row.get(0)?, of);
+        }
+        Ok(AllKnown(known))
+    }
+
+    fn read(
+        &mut self,
+        places: &Places,
+        stop: &AtomicBool,
+        mut progress: impl FnMut(Progress),
+    ) -> Result<TextUpdated, ArchiveError> {
+        let known = self.known()?;
+        let gone = known.gone(places);
+        let mut news: Vec<&Found> = places.files.iter().filter(|found| known.is_news(found)).collect();
+        // The oldest first: of copies, the first one counts, and that is the original.
+        news.sort_by_key(|found| found.mtime);
+        let (mut files, mut jobs) = (Vec::with_capacity(news.len()), Vec::with_capacity(news.len()));
+        for found in news {
+            let before = known.0.get(found.path.as_os_str().as_bytes());
+            let earlier = before.filter(|known| grew(found, known));
+            let (agent, from) = earlier.map_or((None, 0), |earlier| (earlier.agent, earlier.offset));
+            let context = earlier.and_then(|earlier| postcard::from_bytes(&earlier.context).ok());
+            files.push((found, before.is_some() && earlier.is_none()));
+            jobs.push(Job { path: &found.path, agent, len: found.len, from, context: context.unwrap_or_else(|| first(found)) });
+        }
+        let mut updated = TextUpdated::default();
+        let mut so_far = Progress { read: 0, of: jobs.iter().map(|job| job.len.saturating_sub(job.from)).sum() };
+        let mut reached: Vec<u64> = jobs.iter().map(|job| job.from).collect();
+        let mut written = Ok(());
+        let mut writer = Writer::new(&files, gone);
+        let db = &mut self.store.db;
+        read_all(&jobs, stop, |job, piece| {
+            match piece {
+                Err(error) => updated.unreadable.push((jobs[job].path.to_owned(), error)),
+                Ok(piece) => {
+                    updated.files += usize::from(piece.last);
+                    updated.cut += piece.cut;
+                    let end = if piece.last { jobs[job].len } else { piece.end.min(jobs[job].len) };
+                    so_far.read += end.saturating_sub(reached[job]);
+                    reached[job] = reached[job].max(end);
+                    written = writer.take(db, job, piece);
+                }
+            }
+            progress(so_far);
+            written.is_ok()
+        });
+        written?;
+        writer.write(db)?;
+        updated.bytes = so_far.read;
+        updated.interrupted = updated.files + updated.unreadable.len() < jobs.len();
+        Ok(updated)
+    }
+}
+
+/// What is known about all files, by their paths.
+struct AllKnown(HashMap<Vec<u8>, Known>);
+
+impl AllKnown {
+    fn is_news(&self, found: &Found) -> bool {
+        let known = self.0.get(found.path.as_os_str().as_bytes());
+        known.is_none_or(|known| known.len != found.len || known.mtime != found.mtime)
+    }
+
+    fn has_news(&self, places: &Places) -> bool {
+        places.files.iter().any(|found| self.is_news(found))
+    }
+
+    /// Returns the files that are no longer there.
+    fn gone(&self, places: &Places) -> HashSet<i64> {
+        let there: HashSet<&[u8]> = places.files.iter().map(|found| found.path.as_os_str().as_bytes()).collect();
+        let is_gone = |path: &[u8]| !there.contains(path) && !Path::new(OsStr::from_bytes(path)).exists();
+        self.0.iter().filter(|(path, _)| is_gone(path)).map(|(_, known)| known.id).collect()
+    }
+}
+
+/// Returns whether a file only grew since it was read.
+fn grew(found: &Found, known: &Known) -> bool {
+    let longer = found.len > known.len && known.agent.is_some() && known.offset > 0 && !is_packed(&found.path);
+    longer && check(&found.path, known.offset).ok() == Some(known.check)
+}
+
+/// What is known before the first line of a file: about when it was written.
+fn first(found: &Found) -> Context {
+    let started = found.recording.as_ref().and_then(|folder| Recording::open(folder).ok());
+    let changed = || found.mtime.max(0).cast_unsigned() / 1_000_000;
+    let time = started.map_or_else(changed, |recording| recording.started().as_millis());
+    Context { time, ..Context::default() }
+}
+
+pub(super) fn agent_named(name: &str) -> Option<Agent> {
+    Agent::ALL.iter().find(|agent| agent.name() == name).copied()
+}
+
+pub(super) fn path_of(bytes: Vec<u8>) -> PathBuf {
+    PathBuf::from(OsString::from_vec(bytes))
+}

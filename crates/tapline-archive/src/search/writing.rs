@@ -1,0 +1,321 @@
+//! Writes texts into the index: a batch at a time, all of it or nothing, sorted by time.
+
+use std::collections::{HashMap, HashSet};
+use std::os::unix::ffi::OsStrExt as _;
+
+use rusqlite::{Connection, OptionalExtension as _, Statement, Transaction, params};
+use tapline_protocol::Agent;
+
+use super::reading::{Entry, Piece, is_packed};
+use super::store::BITS;
+use crate::places::Found;
+use crate::said::{Context, EntryKind};
+use crate::scan::check;
+
+/// When this much text has come together, it is written.
+const BATCH: usize = 24 << 20;
+/// No text is of a later second.
+const LATEST: u64 = 1 << 40;
+
+/// What a name is the name of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum NameOf {
+    Agent = 0,
+    Tool = 1,
+    Folder = 2,
+    Branch = 3,
+}
+
+impl NameOf {
+    /// Returns the letter that its marks begin with.
+    pub(super) const fn letter(self) -> char {
+        match self {
+            Self::Agent => 'a',
+            Self::Tool => 't',
+            Self::Folder => 'p',
+            Self::Branch => 'b',
+        }
+    }
+}
+
+/// What an entry is, in one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct About {
+    pub(super) kind: EntryKind,
+    pub(super) error: bool,
+    pub(super) subagent: bool,
+    /// Whether it is of a stream, not of a transcript.
+    pub(super) streamed: bool,
+    /// The number of the tool's name. 0 if there is none.
+    pub(super) tool: i64,
+}
+
+impl About {
+    fn number(self) -> i64 {
+        let flags = i64::from(self.error) << 3 | i64::from(self.subagent) << 4 | i64::from(self.streamed) << 5;
+        self.kind.number() | flags | self.tool << 6
+    }
+
+    pub(super) fn of(number: i64) -> Self {
+        let kind = usize::try_from(number & 7).ok().and_then(|kind| EntryKind::ALL.get(kind)).copied();
+        let kind = kind.unwrap_or(EntryKind::Output);
+        Self { kind, error: number & 8 != 0, subagent: number & 16 != 0, streamed: number & 32 != 0, tool: number >> 6 }
+    }
+}
+
+/// How far a file was read, in a batch.
+#[derive(Debug)]
+struct Read {
+    agent: Option<Agent>,
+    end: u64,
+    context: Context,
+    last: bool,
+}
+
+/// Collects what was read, and writes it.
+pub(super) struct Writer<'f> {
+    /// The files that are read, and whether what is known about each must go first.
+    files: &'f [(&'f Found, bool)],
+    /// Files that are no longer there. Where a copy of one of their texts turns up, it takes its place.
+    gone: HashSet<i64>,
+    entries: Vec<(usize, Entry)>,
+    bytes: usize,
+    read: HashMap<usize, Read>,
+    cleared: HashSet<usize>,
+    names: HashMap<(NameOf, String), i64>,
+    sessions: HashMap<String, i64>,
+}
+
+impl<'f> Writer<'f> {
+    pub(super) fn new(files: &'f [(&'f Found, bool)], gone: HashSet<i64>) -> Self {
+        Self {
+            files,
+            gone,
+            entries: Vec::new(),
+            bytes: 0,
+            read: HashMap::new(),
+            cleared: HashSet::new(),
+            names: HashMap::new(),
+            sessions: HashMap::new(),
+        }
+    }
+
+    /// Takes a piece of a file, and writes if there is enough.
+    pub(super) fn take(&mut self, db: &mut Connection, job: usize, piece: Piece) -> rusqlite::Result<()> {
+        self.bytes += piece.entries.iter().map(|entry| entry.body.len() + 200).sum::<usize>();
+        self.entries.extend(piece.entries.into_iter().map(|entry| (job, entry)));
+        let Piece { agent, end, context, last, .. } = piece;
+        self.read.insert(job, Read { agent, end, context, last });
+        if self.bytes >= BATCH { self.write(db) } else { Ok(()) }
+    }
+
+    /// Writes what has come together.
+    pub(super) fn write(&mut self, db: &mut Connection) -> rusqlite::Result<()> {
+        let transaction = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+        let mut ids = HashMap::new();
+        for (job, read) in std::mem::take(&mut self.read) {
+            let (found, anew) = self.files[job];
+            let id = keep_file(&transaction, found, &read)?;
+            if anew && self.cleared.insert(job) {
+                clear(&transaction, id)?;
+            }
+            ids.insert(job, (id, read.agent.map_or("", Agent::name)));
+            self.title(&transaction, found, &read)?;
+        }
+        let mut entries = std::mem::take(&mut self.entries);
+        // In the order of their numbers: otherwise the database begins a new segment for each. Of copies, the one in
+        // the older file comes first.
+        entries.sort_by_key(|(job, entry)| (entry.time, *job, entry.offset, entry.part));
+        {
+            let mut statements = Statements::new(&transaction)?;
+            for (job, entry) in entries {
+                let (file, agent) = ids[&job];
+                self.insert(&transaction, &mut statements, (job, file, agent), &entry)?;
+            }
+        }
+        self.bytes = 0;
+        transaction.commit()
+    }
+
+    fn insert(
+        &mut self,
+        db: &Transaction<'_>,
+        statements: &mut Statements<'_>,
+        (job, file, agent): (usize, i64, &str),
+        entry: &Entry,
+    ) -> rusqlite::Result<()> {
+        let found = self.files[job].0;
+        let place = [file, entry.offset.cast_signed(), entry.len.cast_signed(), entry.part.into()];
+        let key = entry.key.cast_signed();
+        let known = statements.by_key.query_row([key], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+        if let Some((id, other)) = known {
+            let (id, other): (i64, i64) = (id, other);
+            if other != file && self.gone.contains(&other) {
+                let [file, at, len, part] = place;
+                db.prepare("UPDATE entries SET file = ?, at = ?, len = ?, part = ? WHERE id = ?")?
+                    .execute([file, at, len, part, id])?;
+            }
+            return Ok(());
+        }
+        let mut tool = if entry.tool.is_empty() { 0 } else { self.name(db, NameOf::Tool, &entry.tool)? };
+        if entry.call != 0 && tool == 0 {
+            let call = statements.about.query_row([entry.call.cast_signed()], |row| row.get(0)).optional()?;
+            tool = call.map_or(0, |about| About::of(about).tool);
+        }
+        let about = About { kind: entry.kind, error: entry.error, subagent: entry.subagent, streamed: entry.streamed, tool };
+        let scope = &entry.scope;
+        let session = self.session(db, found, &scope.session, agent)?;
+        let agent = self.name(db, NameOf::Agent, agent)?;
+        let folder = self.name(db, NameOf::Folder, &scope.folder)?;
+        let branch = self.name(db, NameOf::Branch, &scope.branch)?;
+        let mut marks = format!("k{} s{session} a{agent} p{folder} b{branch}", about.kind.number());
+        for (is_so, mark) in
+            [(about.error, " e".to_owned()), (about.subagent, " g".to_owned()), (tool != 0, format!(" t{tool}"))]
+        {
+            if is_so {
+                marks.push_str(&mark);
+            }
+        }
+        let id = statements.free_id(entry.time)?;
+        let [file, at, len, part] = place;
+        statements.entry.execute(params![id, file, at, len, part, about.number(), session, key])?;
+        statements.text.execute(params![id, entry.body, marks])?;
+        Ok(())
+    }
+
+    fn name(&mut self, db: &Connection, of: NameOf, name: &str) -> rusqlite::Result<i64> {
+        if let Some(id) = self.names.get(&(of, name.to_owned())) {
+            return Ok(*id);
+        }
+        let mut insert = db.prepare(
+            "INSERT INTO names (kind, name) VALUES (?, ?) ON CONFLICT (kind, name) DO UPDATE SET name = excluded.name RETURNING id",
+        )?;
+        let id = insert.query_row(params![of as i64, name], |row| row.get(0))?;
+        self.names.insert((of, name.to_owned()), id);
+        Ok(id)
+    }
+
+    /// Returns the number of a session. A file that names none is a session of its own.
+    fn session(&mut self, db: &Connection, found: &Found, name: &str, agent: &str) -> rusqlite::Result<i64> {
+        let unnamed = || found.recording.as_ref().unwrap_or(&found.path).display().to_string();
+        let name = if name.is_empty() { unnamed() } else { name.to_owned() };
+        if let Some(id) = self.sessions.get(&name) {
+            return Ok(*id);
+        }
+        let mut insert = db.prepare(
+            "INSERT INTO sessions (name, agent, folder, title, titled) VALUES (?, ?, '', '', 0) \
+             ON CONFLICT (name) DO UPDATE SET name = excluded.name RETURNING id",
+        )?;
+        let id = insert.query_row([&*name, agent], |row| row.get(0))?;
+        self.sessions.insert(name, id);
+        Ok(id)
+    }
+
+    /// Keeps what is known about the session of a file.
+    fn title(&mut self, db: &Connection, found: &Found, read: &Read) -> rusqlite::Result<()> {
+        let Some(agent) = read.agent else { return Ok(()) };
+        let context = &read.context;
+        let id = self.session(db, found, &context.session, agent.name())?;
+        let mut update = db.prepare(
+            "UPDATE sessions SET agent = ?2, folder = CASE WHEN ?3 = '' THEN folder ELSE ?3 END, \
+             title = CASE WHEN ?4 = '' OR (title <> '' AND ?5 = 0) THEN title ELSE ?4 END, titled = max(titled, ?5) WHERE id = ?1",
+        )?;
+        // A sub-agent can work in another folder.
+        let folder = if context.subagent { "" } else { &*context.folder };
+        update.execute(params![id, agent.name(), folder, context.title, context.titled])?;
+        Ok(())
+    }
+}
+
+/// Statements that run for every text.
+struct Statements<'t> {
+    by_key: Statement<'t>,
+    about: Statement<'t>,
+    entry: Statement<'t>,
+    text: Statement<'t>,
+    last: Statement<'t>,
+    /// The next free number of each second.
+    next: HashMap<u64, i64>,
+    /// Seconds without a free number, and where the next one was found.
+    full: HashMap<u64, u64>,
+}
+
+impl<'t> Statements<'t> {
+    fn new(db: &'t Transaction<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            by_key: db.prepare("SELECT id, file FROM entries WHERE key = ?")?,
+            about: db.prepare("SELECT about FROM entries WHERE key = ?")?,
+            entry: db.prepare(
+                "INSERT INTO entries (id, file, at, len, part, about, session, key) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            )?,
+            text: db.prepare("INSERT INTO text (rowid, body, marks) VALUES (?, ?, ?)")?,
+            last: db.prepare("SELECT max(id) FROM entries WHERE id BETWEEN ? AND ?")?,
+            next: HashMap::new(),
+            full: HashMap::new(),
+        })
+    }
+
+    /// Returns a number for a text of this second.
+    fn free_id(&mut self, second: u64) -> rusqlite::Result<i64> {
+        let wanted = second.min(LATEST);
+        let mut second = self.full.get(&wanted).copied().unwrap_or(wanted);
+        loop {
+            let first = (second << BITS).cast_signed();
+            let end = first + (1 << BITS);
+            let next = match self.next.get(&second) {
+                Some(next) => *next,
+                None => {
+                    self.last.query_row([first, end - 1], |row| row.get::<_, Option<i64>>(0))?.map_or(first, |last| last + 1)
+                }
+            };
+            if next < end {
+                self.next.insert(second, next + 1);
+                return Ok(next);
+            }
+            self.next.insert(second, end);
+            second += 1;
+            self.full.insert(wanted, second);
+        }
+    }
+}
+
+/// Keeps how far a file was read, and returns its number.
+fn keep_file(db: &Connection, found: &Found, read: &Read) -> rusqlite::Result<i64> {
+    let packed = is_packed(&found.path);
+    // A file that was not read to its end counts as one that has grown. A packed one is then read again.
+    let (len, mtime, offset) = match (read.last, packed) {
+        (true, _) => (found.len, found.mtime, read.end),
+        (false, false) => (read.end, 0, read.end),
+        (false, true) => (0, 0, 0),
+    };
+    let check = if packed { 0 } else { check(&found.path, offset).unwrap_or(0) };
+    let mut insert = db.prepare(
+        "INSERT INTO files (path, recording, len, mtime, offset, chk, agent, context) VALUES (?, ?, ?, ?, ?, ?, ?, ?) \
+         ON CONFLICT (path) DO UPDATE SET recording = excluded.recording, len = excluded.len, mtime = excluded.mtime, \
+         offset = excluded.offset, chk = excluded.chk, agent = excluded.agent, context = excluded.context RETURNING id",
+    )?;
+    let row = params![
+        found.path.as_os_str().as_bytes(),
+        found.recording.as_ref().map(|folder| folder.as_os_str().as_bytes()),
+        len.cast_signed(),
+        mtime,
+        offset.cast_signed(),
+        check.cast_signed(),
+        read.agent.map(Agent::name),
+        postcard::to_stdvec(&read.context).unwrap_or_default(),
+    ];
+    insert.query_row(row, |row| row.get(0))
+}
+
+/// Forgets the texts of a file that was rewritten.
+fn clear(db: &Connection, file: i64) -> rusqlite::Result<()> {
+    let mut old = db.prepare("SELECT id FROM entries WHERE file = ?")?;
+    let old: Vec<i64> = old.query_map([file], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    let mut text = db.prepare("DELETE FROM text WHERE rowid = ?")?;
+    let mut entry = db.prepare("DELETE FROM entries WHERE id = ?")?;
+    for id in old {
+        text.execute([id])?;
+        entry.execute([id])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,314 @@
+//! Sessions: a list of them, one by the beginning of its id, and what one used and cost.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use serde::Serialize;
+use tapline_session::{Basis, Ledger, TokenCounts};
+
+use crate::error::ArchiveError;
+use crate::facts::{End, Facts};
+use crate::index::{Index, IndexedFile};
+use crate::load::{Reader, Request, Selection, SessionFacts, load};
+use crate::money::Money;
+use crate::places::Places;
+use crate::prices::Prices;
+use crate::tokens::Tokens;
+
+/// A session that has written nothing for this long, in milliseconds, is no longer at work.
+const AT_WORK: u64 = 60 * 60 * 1_000;
+/// A call that has no result for this long, in milliseconds, will have none.
+const IN_CALL: u64 = 24 * AT_WORK;
+
+/// How a session stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum SessionState {
+    /// The last turn is over.
+    Finished,
+    /// The last turn failed.
+    Failed,
+    /// It asks a person something, or a call has no result: it may need a permission.
+    Waiting,
+    /// It is working.
+    Working,
+    /// It stopped in the middle of a turn.
+    Stopped,
+    /// Its files do not say it.
+    #[default]
+    Unknown,
+}
+
+impl SessionState {
+    /// Returns how a session stands now, in milliseconds since 1970.
+    pub fn of(end: End, last: Option<u64>, now: u64) -> Self {
+        let silent = now.saturating_sub(last.unwrap_or(0));
+        match end {
+            End::Unknown => Self::Unknown,
+            End::Finished => Self::Finished,
+            End::Failed => Self::Failed,
+            End::Asking => Self::Waiting,
+            End::InCall if silent < IN_CALL => Self::Waiting,
+            End::Working if silent < AT_WORK => Self::Working,
+            End::InCall | End::Working => Self::Stopped,
+        }
+    }
+
+    /// Returns its name, as JSON has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Finished => "finished",
+            Self::Failed => "failed",
+            Self::Waiting => "waiting",
+            Self::Working => "working",
+            Self::Stopped => "stopped",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// Which sessions to list.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct SessionFilter {
+    /// Only sessions that wrote something at this time or later, in milliseconds since 1970.
+    pub since: Option<u64>,
+    /// Only sessions that began before then.
+    pub until: Option<u64>,
+    /// Only sessions whose folder has one of these in its path.
+    pub projects: Vec<String>,
+    /// Only these agents.
+    pub agents: Vec<String>,
+    /// Only sessions in one of these states.
+    pub states: Vec<SessionState>,
+    /// Only sessions that cost more than this.
+    pub cost_over: Option<Money>,
+    /// The time, in milliseconds since 1970.
+    pub now: u64,
+}
+
+/// One session of a list.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ListedSession {
+    /// What is known about it.
+    pub facts: SessionFacts,
+    /// How it stands.
+    pub state: SessionState,
+    /// The number of requests to models.
+    pub requests: u64,
+    /// The model that answered last.
+    pub model: String,
+}
+
+impl ListedSession {
+    /// Returns what opens it: its newest recording, which has the whole stream, or else its transcript, or else any of
+    /// its files that is still there.
+    pub fn opens(&self) -> Option<&Path> {
+        let there = || self.facts.files.iter().filter(|file| !file.gone);
+        let newest = there().filter(|file| file.recording.is_some()).max_by_key(|file| file.mtime);
+        let recording = newest.and_then(|file| file.recording.as_deref());
+        let named =
+            |file: &&IndexedFile| file.path.file_name().is_some_and(|name| name.to_string_lossy().contains(&self.facts.id));
+        recording.or_else(|| there().find(named).or_else(|| there().next()).map(|file| &*file.path))
+    }
+}
+
+/// Lists sessions, the newest first.
+pub fn sessions(
+    index: &Index,
+    prices: &Prices,
+    selection: &Selection,
+    filter: &SessionFilter,
+) -> Result<Vec<ListedSession>, ArchiveError> {
+    let mut list = List { filter, requests: 0, last: (0, String::new()), found: Vec::new() };
+    load(index, prices, selection, &mut list)?;
+    list.found.sort_by(|one, other| other.facts.last.cmp(&one.facts.last).then_with(|| one.facts.id.cmp(&other.facts.id)));
+    Ok(list.found)
+}
+
+struct List<'f> {
+    filter: &'f SessionFilter,
+    requests: u64,
+    /// When the last request began, and its model.
+    last: (u64, String),
+    found: Vec<ListedSession>,
+}
+
+impl Reader for List<'_> {
+    fn request(&mut self, request: &Request<'_>) {
+        self.requests += u64::from(!request.error);
+        if request.subagent.is_empty() && !request.error && request.time >= self.last.0 {
+            self.last = (request.time, request.model.to_owned());
+        }
+    }
+
+    fn session(&mut self, facts: SessionFacts) {
+        let (requests, (_, model)) = (std::mem::take(&mut self.requests), std::mem::take(&mut self.last));
+        let SessionFilter { since, until, projects, agents, states, cost_over, now } = self.filter;
+        let last = facts.last.or_else(|| facts.files.iter().map(|file| file.mtime.cast_unsigned() / 1_000_000).max());
+        let facts = SessionFacts { last, first: facts.first.or(last), ..facts };
+        let state = SessionState::of(facts.end, facts.last, *now);
+        let takes = !facts.id.is_empty()
+            && since.is_none_or(|since| facts.last.is_some_and(|last| last >= since))
+            && until.is_none_or(|until| facts.first.is_some_and(|first| first < until))
+            && (projects.is_empty() || projects.iter().any(|part| facts.folder.contains(&**part)))
+            && (agents.is_empty() || agents.contains(&facts.agent))
+            && (states.is_empty() || states.contains(&state))
+            && cost_over.is_none_or(|cost| facts.cost > cost);
+        if takes {
+            self.found.push(ListedSession { facts, state, requests, model });
+        }
+    }
+}
+
+/// What the beginning of a session's id leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SessionLookup {
+    /// No session has such an id.
+    None,
+    /// One session.
+    One(SessionFiles),
+    /// Several sessions: their ids and titles.
+    Several(Vec<(String, String)>),
+}
+
+/// The files of a session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SessionFiles {
+    /// The session's id.
+    pub id: String,
+    /// The agent.
+    pub agent: String,
+    /// The last working folder.
+    pub folder: String,
+    /// The folder of its newest recording.
+    pub recording: Option<PathBuf>,
+    /// Its transcript, or a captured stream.
+    pub transcript: Option<PathBuf>,
+    /// Whether it had files that are gone.
+    pub had_others: bool,
+}
+
+/// Finds the session whose id begins so.
+pub fn find(index: &Index, start: &str) -> Result<SessionLookup, ArchiveError> {
+    let files = index.sessions_from(start)?;
+    let mut ids: Vec<&str> = files.iter().map(|(id, ..)| id.as_str()).collect();
+    ids.dedup();
+    // A whole id is never ambiguous.
+    let ids: Vec<&str> = if ids.contains(&start) { vec![start] } else { ids };
+    let of =
+        |wanted: &str| files.iter().filter(|(id, ..)| id == wanted).map(|(_, file, facts)| (file, facts)).collect::<Vec<_>>();
+    match ids.as_slice() {
+        [] => Ok(SessionLookup::None),
+        [id] => Ok(SessionLookup::One(files_of_one(id, &of(id)))),
+        several => Ok(SessionLookup::Several(several.iter().map(|id| ((*id).to_owned(), title(&of(id)))).collect())),
+    }
+}
+
+fn title(files: &[(&IndexedFile, &Facts)]) -> String {
+    let titles = || files.iter().filter(|(_, facts)| facts.subagent == 0 && !facts.title.is_empty());
+    let title = titles().find(|(_, facts)| facts.titled).or_else(|| titles().next());
+    title.map(|(_, facts)| facts.title.clone()).unwrap_or_default()
+}
+
+fn files_of_one(id: &str, files: &[(&IndexedFile, &Facts)]) -> SessionFiles {
+    let mut one = SessionFiles { id: id.to_owned(), ..SessionFiles::default() };
+    let (mut recorded, mut written) = (None, None);
+    for (file, facts) in files {
+        one.agent.clone_from(&facts.agent);
+        if facts.subagent == 0 && facts.folder != 0 {
+            facts.names.get(facts.folder).clone_into(&mut one.folder);
+        }
+        one.had_others |= file.gone;
+        if file.gone || !file.path.exists() {
+            continue;
+        }
+        if let Some(recording) = &file.recording {
+            if recorded.is_none_or(|newest| file.mtime > newest) {
+                recorded = Some(file.mtime);
+                one.recording = Some(recording.clone());
+            }
+        } else {
+            // The main agent's before a sub-agent's, one that is named after the session before others, then the newest.
+            let is_named = file.path.file_name().is_some_and(|name| name.to_string_lossy().contains(id));
+            let rank = (facts.subagent == 0, is_named, file.mtime);
+            if written.is_none_or(|best| rank > best) {
+                written = Some(rank);
+                one.transcript = Some(file.path.clone());
+            }
+        }
+    }
+    one
+}
+
+/// Counts what one session used and cost: the same numbers as the statistics. `None` if nothing is known about it.
+pub fn ledger(index: &Index, prices: &Prices, selection: &Selection, session: &str) -> Result<Option<Ledger>, ArchiveError> {
+    let mut sum = Sum { session, ledger: Ledger::default(), cost: None, unpriced: false, is_known: false };
+    sum.ledger.exact = true;
+    load(index, prices, selection, &mut sum)?;
+    let Sum { mut ledger, cost, unpriced, is_known, .. } = sum;
+    ledger.cost_usd = cost.filter(|cost: &Money| !unpriced || cost.pico() > 0).map(Money::usd);
+    // What has no price is missing in the cost.
+    ledger.exact &= !unpriced;
+    Ok(is_known.then_some(ledger))
+}
+
+/// Counts what a session used and cost by a transcript alone, and those of its sub-agents beside it.
+pub(crate) fn ledger_of_file(path: &Path, session: &str) -> Option<Ledger> {
+    let beside = path.with_extension("");
+    let paths: Vec<PathBuf> = [path.to_owned(), beside].into_iter().filter(|path| path.exists()).collect();
+    let mut index = Index::in_memory().ok()?;
+    index.update(&Places::below(&paths), &AtomicBool::new(false), |_| {}).ok()?;
+    ledger(&index, Prices::embedded(), &Selection::default(), session).ok()?
+}
+
+struct Sum<'s> {
+    session: &'s str,
+    ledger: Ledger,
+    cost: Option<Money>,
+    unpriced: bool,
+    is_known: bool,
+}
+
+impl Reader for Sum<'_> {
+    fn request(&mut self, request: &Request<'_>) {
+        if request.session != self.session {
+            return;
+        }
+        self.is_known = true;
+        if request.tokens == Tokens::default() && request.searches == 0 && request.cost.unwrap_or_default() == Money::default()
+        {
+            return;
+        }
+        let tokens = request.tokens;
+        let tokens = TokenCounts {
+            input: tokens.input,
+            output: tokens.output,
+            cache_read: tokens.cache_read,
+            cache_write: tokens.cache_write(),
+            reasoning: tokens.reasoning,
+        };
+        let ledger = &mut self.ledger;
+        ledger.tokens += tokens;
+        ledger.web_searches += request.searches;
+        ledger.exact &= request.exact || request.unlisted;
+        ledger.basis = Basis::Messages;
+        let model = ledger.by_model.entry(request.model.to_owned()).or_default();
+        model.tokens += tokens;
+        match request.cost {
+            Some(cost) => {
+                self.cost = Some(self.cost.unwrap_or_default() + cost);
+                model.cost_usd = Some(model.cost_usd.unwrap_or_default() + cost.usd());
+            }
+            None => self.unpriced = true,
+        }
+    }
+
+    fn session(&mut self, session: SessionFacts) {
+        self.is_known |= session.id == self.session;
+    }
+}

@@ -1,0 +1,498 @@
+//! Statistics: what all requests add up to, by day, project, model, tool and so on.
+
+mod blocks;
+mod keys;
+mod trend;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use jiff::tz::TimeZone;
+use serde::Serialize;
+
+pub use blocks::{Block, BlockLimit};
+use keys::Keys;
+
+use crate::cost::CostBasis;
+use crate::error::ArchiveError;
+use crate::facts::{CallEnd, Limit, hash};
+use crate::index::Index;
+use crate::load::{Reader, Request, Selection, SessionFacts, load, project};
+use crate::money::Money;
+use crate::prices::Prices;
+use crate::shares::{CallShare, shares};
+use crate::tokens::Tokens;
+
+/// What a row is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum By {
+    /// A day.
+    #[default]
+    Day,
+    /// A week, from Monday on.
+    Week,
+    /// A month.
+    Month,
+    /// An hour of a day.
+    Hour,
+    /// A session.
+    Session,
+    /// A project: the working folder.
+    Project,
+    /// A model.
+    Model,
+    /// An agent.
+    Agent,
+    /// A tool. The cost of a request is shared evenly by the calls it made.
+    Tool,
+    /// A kind of sub-agent.
+    Subagent,
+    /// A branch.
+    Branch,
+    /// A window of five hours, as accounts are limited.
+    Block,
+}
+
+/// What statistics are on.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Query {
+    /// What a row is.
+    pub by: By,
+    /// Only requests from then on, in milliseconds since 1970.
+    pub since: Option<u64>,
+    /// Only requests before then.
+    pub until: Option<u64>,
+    /// Only projects whose folder has one of these in its path.
+    pub projects: Vec<String>,
+    /// Only models that have one of these in their name.
+    pub models: Vec<String>,
+    /// Only these agents.
+    pub agents: Vec<String>,
+    /// Where days begin.
+    pub zone: TimeZone,
+    /// Whether every row has its models.
+    pub breakdown: bool,
+    /// Whether every row has its cost over time.
+    pub trend: bool,
+    /// The time, for the window of five hours that is open now.
+    pub now: u64,
+    /// The most tokens that a window of five hours may have, if the user says it.
+    pub limit: Option<u64>,
+}
+
+impl Default for Query {
+    fn default() -> Self {
+        Self {
+            by: By::Day,
+            since: None,
+            until: None,
+            projects: Vec::new(),
+            models: Vec::new(),
+            agents: Vec::new(),
+            zone: TimeZone::UTC,
+            breakdown: false,
+            trend: false,
+            now: 0,
+            limit: None,
+        }
+    }
+}
+
+impl Query {
+    /// Returns whether a request counts.
+    pub(crate) fn takes(&self, request: &Request<'_>) -> bool {
+        let one_of = |parts: &[String], text: &str| parts.is_empty() || parts.iter().any(|part| text.contains(&**part));
+        self.since.is_none_or(|since| request.time >= since)
+            && self.until.is_none_or(|until| request.time < until)
+            && one_of(&self.projects, request.folder)
+            && one_of(&self.models, request.model)
+            && (self.agents.is_empty() || self.agents.iter().any(|agent| agent == request.agent))
+    }
+}
+
+/// What some requests add up to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Totals {
+    /// Input tokens that were not cached.
+    pub input: u64,
+    /// Output tokens, including reasoning.
+    pub output: u64,
+    /// Tokens read from the cache.
+    pub cache_read: u64,
+    /// Tokens written to the cache.
+    pub cache_write: u64,
+    /// Those that were written for an hour.
+    pub cache_write_1h: u64,
+    /// The output tokens that were spent on thinking.
+    pub reasoning: u64,
+    /// All tokens.
+    pub tokens: u64,
+    /// What is known of the cost.
+    #[serde(serialize_with = "usd")]
+    pub cost_usd: Money,
+    /// The part of it that agents report themselves. The rest is computed from prices.
+    #[serde(serialize_with = "usd")]
+    pub cost_reported_usd: Money,
+    /// What all of it costs by the table of prices.
+    #[serde(serialize_with = "usd")]
+    pub cost_computed_usd: Money,
+    /// The number of requests whose cost is not known. They are missing in `cost_usd`.
+    pub cost_unknown: u64,
+    /// Whether all tokens are exact.
+    pub exact: bool,
+    /// The number of requests to models.
+    pub requests: u64,
+    /// The requests that failed.
+    pub request_errors: u64,
+    /// The requests that no line shows. They are known from totals that agents report.
+    pub unlisted: u64,
+    /// The number of tool calls.
+    pub calls: u64,
+    /// The calls that failed.
+    pub call_errors: u64,
+    /// The calls that were refused.
+    pub call_denials: u64,
+    /// The number of web searches.
+    pub web_searches: u64,
+    /// The number of sessions.
+    pub sessions: u64,
+    /// The share of the input that was read from the cache.
+    pub cache_hit_ratio: Option<f64>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn usd<S: serde::Serializer>(money: &Money, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(money.usd())
+}
+
+impl Totals {
+    /// Adds a whole request.
+    #[cfg(feature = "export")]
+    pub(crate) fn add_request(&mut self, request: &Request<'_>) {
+        let calls: Vec<CallEnd> = request.calls.iter().map(|(_, end)| *end).collect();
+        let (tokens, cost, computed) = (request.tokens, request.cost, request.computed);
+        self.add(&Share { request, tokens, cost, computed, calls: &calls, whole: true });
+    }
+
+    fn add(&mut self, share: &Share<'_>) {
+        let Share { request, tokens, cost, computed, calls, whole } = share;
+        let first = self.requests == 0 && self.calls == 0 && self.tokens == 0;
+        self.exact = (first || self.exact) && request.exact;
+        self.input += tokens.input;
+        self.output += tokens.output;
+        self.cache_read += tokens.cache_read;
+        self.cache_write += tokens.cache_write();
+        self.cache_write_1h += tokens.cache_write_1h;
+        self.reasoning += tokens.reasoning;
+        self.tokens += tokens.total();
+        self.cost_usd += cost.unwrap_or_default();
+        self.cost_computed_usd += computed.unwrap_or_default();
+        if request.basis == CostBasis::Reported {
+            self.cost_reported_usd += cost.unwrap_or_default();
+        }
+        if *whole {
+            self.cost_unknown += u64::from(cost.is_none());
+            self.requests += 1;
+            self.request_errors += u64::from(request.error);
+            self.unlisted += u64::from(request.unlisted);
+            self.web_searches += request.searches;
+        }
+        for end in *calls {
+            self.calls += 1;
+            self.call_errors += u64::from(*end == CallEnd::Failed);
+            self.call_denials += u64::from(*end == CallEnd::Denied);
+        }
+    }
+
+    /// Adds other sums. Sessions are not known to be different ones, so they are not added.
+    fn merge(&mut self, other: &Self) {
+        self.exact &= other.exact;
+        for (mine, theirs) in [
+            (&mut self.input, other.input),
+            (&mut self.output, other.output),
+            (&mut self.cache_read, other.cache_read),
+            (&mut self.cache_write, other.cache_write),
+            (&mut self.cache_write_1h, other.cache_write_1h),
+            (&mut self.reasoning, other.reasoning),
+            (&mut self.tokens, other.tokens),
+            (&mut self.cost_unknown, other.cost_unknown),
+            (&mut self.requests, other.requests),
+            (&mut self.request_errors, other.request_errors),
+            (&mut self.unlisted, other.unlisted),
+            (&mut self.calls, other.calls),
+            (&mut self.call_errors, other.call_errors),
+            (&mut self.call_denials, other.call_denials),
+            (&mut self.web_searches, other.web_searches),
+        ] {
+            *mine += theirs;
+        }
+        self.cost_usd += other.cost_usd;
+        self.cost_reported_usd += other.cost_reported_usd;
+        self.cost_computed_usd += other.cost_computed_usd;
+    }
+
+    /// Works out what follows from the sums.
+    #[expect(clippy::cast_precision_loss, reason = "a ratio has few digits")]
+    fn finish(&mut self) {
+        // Nothing is exactly nothing.
+        self.exact |= self.requests == 0 && self.tokens == 0;
+        let prompt = self.input + self.cache_read + self.cache_write;
+        self.cache_hit_ratio = (prompt > 0).then(|| self.cache_read as f64 / prompt as f64);
+    }
+}
+
+/// A part of a request: all of it, or what one of its calls answers for.
+struct Share<'r> {
+    request: &'r Request<'r>,
+    tokens: Tokens,
+    cost: Option<Money>,
+    computed: Option<Money>,
+    calls: &'r [CallEnd],
+    /// Whether the request itself counts here.
+    whole: bool,
+}
+
+/// One row.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Row {
+    /// What the row is of: a date, a name, an id.
+    pub key: String,
+    /// Its sums.
+    #[serde(flatten)]
+    pub totals: Totals,
+    /// If it is a session: what it is about, where and when.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub about: Option<About>,
+    /// If it is a window of five hours: how it stands.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub block: Option<Block>,
+    /// The same by model, if it was asked for.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub models: BTreeMap<String, Totals>,
+    /// What it cost in equal parts of the whole time, if that was asked for and the time is more than a day.
+    #[serde(skip)]
+    pub trend: Vec<Money>,
+}
+
+/// What a session is about.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct About {
+    /// The first prompt, or its title.
+    pub title: String,
+    /// The agent.
+    pub agent: String,
+    /// The working folder.
+    pub folder: String,
+    /// The branch.
+    pub branch: String,
+    /// When it began, in milliseconds since 1970.
+    pub first: Option<u64>,
+    /// When it ended.
+    pub last: Option<u64>,
+    /// How long its turns took, as far as the agent says it.
+    pub busy_ms: u64,
+    /// The number of prompts.
+    pub prompts: u64,
+}
+
+/// Statistics.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Stats {
+    /// All of it.
+    pub totals: Totals,
+    /// The rows. Times are in order, all others by cost.
+    pub rows: Vec<Row>,
+    /// Models without a known price.
+    pub unknown_models: Vec<String>,
+    /// The number of lines that could not be read.
+    pub damaged_lines: u64,
+    /// The date of the prices.
+    pub prices_dated: String,
+}
+
+/// Adds up what is in the index.
+pub fn stats(index: &Index, prices: &Prices, selection: &Selection, query: &Query) -> Result<Stats, ArchiveError> {
+    let mut adder = Adder::new(query);
+    load(index, prices, selection, &mut adder)?;
+    let mut stats = adder.finish();
+    prices.dated().clone_into(&mut stats.prices_dated);
+    Ok(stats)
+}
+
+/// Adds requests to rows.
+struct Adder<'q> {
+    query: &'q Query,
+    keys: Keys,
+    rows: Vec<Row>,
+    by_key: HashMap<String, usize, foldhash::fast::FixedState>,
+    totals: Totals,
+    /// Which sessions were counted in which rows.
+    seen: HashSet<(usize, u64), foldhash::fast::FixedState>,
+    seen_last: (usize, u64),
+    unknown: BTreeSet<String>,
+    damaged: u64,
+    blocks: blocks::Blocks,
+    trend: trend::Trend,
+    limits: Vec<Limit>,
+}
+
+/// The row of all requests, in `seen`.
+const ALL: usize = usize::MAX;
+
+impl<'q> Adder<'q> {
+    fn new(query: &'q Query) -> Self {
+        Self {
+            query,
+            keys: Keys::new(query),
+            rows: Vec::new(),
+            by_key: HashMap::default(),
+            totals: Totals::default(),
+            seen: HashSet::default(),
+            seen_last: (ALL, 0),
+            unknown: BTreeSet::new(),
+            damaged: 0,
+            blocks: blocks::Blocks::default(),
+            trend: trend::Trend::default(),
+            limits: Vec::new(),
+        }
+    }
+
+    fn row(&mut self, key: &str) -> usize {
+        if let Some(&row) = self.by_key.get(key) {
+            return row;
+        }
+        self.rows.push(Row { key: key.to_owned(), ..Row::default() });
+        self.by_key.insert(key.to_owned(), self.rows.len() - 1);
+        self.rows.len() - 1
+    }
+
+    fn add(&mut self, at: usize, share: &Share<'_>) {
+        let session = hash(share.request.session);
+        // Requests of a session follow each other.
+        if self.seen_last != (at, session) {
+            self.seen_last = (at, session);
+            if self.seen.insert((at, session)) {
+                self.rows[at].totals.sessions += 1;
+            }
+        }
+        if self.query.trend {
+            self.trend.add(at, share.request.time, share.cost.unwrap_or_default());
+        }
+        let breakdown = self.query.breakdown;
+        let row = &mut self.rows[at];
+        row.totals.add(share);
+        if breakdown {
+            let model = row.models.entry(share.request.model.to_owned()).or_default();
+            model.add(share);
+            model.sessions += u64::from(self.seen.insert((at, session ^ hash(share.request.model).rotate_left(1))));
+        }
+    }
+
+    /// Shares a request evenly among the tools that it called.
+    fn add_to_tools(&mut self, request: &Request<'_>) {
+        for (at, ((tool, end), share)) in request.calls.iter().zip(shares(request)).enumerate() {
+            let CallShare { tokens, cost, computed } = share;
+            let row = self.row(tool);
+            // The request itself counts once, with its first call.
+            self.add(row, &Share { request, tokens, cost, computed, calls: &[*end], whole: at == 0 });
+        }
+    }
+
+    fn finish(mut self) -> Stats {
+        let by = self.query.by;
+        if by == By::Block {
+            self.rows = self.blocks.rows(self.query, &self.limits);
+        }
+        self.trend.give(&mut self.rows);
+        for row in &mut self.rows {
+            row.totals.finish();
+            row.models.values_mut().for_each(Totals::finish);
+        }
+        self.totals.finish();
+        let by_time = matches!(by, By::Day | By::Week | By::Month | By::Hour | By::Block);
+        let order = |one: &Row, other: &Row| {
+            let by_cost = other.totals.cost_usd.cmp(&one.totals.cost_usd).then(other.totals.tokens.cmp(&one.totals.tokens));
+            (if by_time { std::cmp::Ordering::Equal } else { by_cost }).then_with(|| one.key.cmp(&other.key))
+        };
+        self.rows.sort_by(order);
+        Stats {
+            totals: self.totals,
+            rows: self.rows,
+            unknown_models: self.unknown.into_iter().collect(),
+            damaged_lines: self.damaged,
+            prices_dated: String::new(),
+        }
+    }
+}
+
+impl Reader for Adder<'_> {
+    fn request(&mut self, request: &Request<'_>) {
+        if !self.query.takes(request) {
+            return;
+        }
+        if request.cost.is_none() && request.tokens.total() > 0 {
+            self.unknown.insert(request.model.to_owned());
+        }
+        let ends: Vec<CallEnd> = request.calls.iter().map(|(_, end)| *end).collect();
+        let (tokens, cost, computed) = (request.tokens, request.cost, request.computed);
+        let whole = Share { request, tokens, cost, computed, calls: &ends, whole: true };
+        self.totals.add(&whole);
+        if self.seen.insert((ALL, hash(request.session))) {
+            self.totals.sessions += 1;
+        }
+        let row = match self.query.by {
+            By::Block => return self.blocks.add(request.time, &whole, self.query.breakdown),
+            By::Day | By::Week | By::Month | By::Hour => {
+                let (query, rows, by_key) = (self.query, &mut self.rows, &mut self.by_key);
+                self.keys.row(request.time, query, |key| {
+                    *by_key.entry(key.clone()).or_insert_with(|| {
+                        rows.push(Row { key, ..Row::default() });
+                        rows.len() - 1
+                    })
+                })
+            }
+            By::Tool if request.unlisted => self.row("(unlisted)"),
+            By::Tool if request.calls.is_empty() => self.row("(answer)"),
+            By::Tool => return self.add_to_tools(request),
+            By::Session => self.row(request.session),
+            By::Project => self.row(or_none(request.folder)),
+            By::Model => self.row(or_none(request.model)),
+            By::Agent => self.row(or_none(request.agent)),
+            By::Subagent => self.row(if request.subagent.is_empty() { "(main)" } else { request.subagent }),
+            By::Branch => self.row(&format!("{} {}", project(request.folder), or_none(request.branch))),
+        };
+        self.add(row, &whole);
+    }
+
+    fn session(&mut self, session: SessionFacts) {
+        self.damaged += session.damaged;
+        if let (By::Session, Some(&row)) = (self.query.by, self.by_key.get(&session.id)) {
+            self.rows[row].about = Some(About {
+                title: session.title,
+                agent: session.agent,
+                folder: session.folder,
+                branch: session.branch,
+                first: session.first,
+                last: session.last,
+                busy_ms: session.busy_ms,
+                prompts: session.prompts,
+            });
+        }
+        for limit in session.limits {
+            match self.limits.iter_mut().find(|known| known.minutes == limit.minutes) {
+                Some(known) if known.time < limit.time => *known = limit,
+                Some(_) => {}
+                None => self.limits.push(limit),
+            }
+        }
+    }
+}
+
+fn or_none(name: &str) -> &str {
+    if name.is_empty() { "(unknown)" } else { name }
+}

@@ -1,0 +1,327 @@
+//! Session files that agents keep for themselves: one file here for each agent. Outside them nothing knows how an agent
+//! writes its transcripts.
+
+mod claude;
+mod codex;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use tapline_protocol::{Agent, Moment, Tape, Value};
+use tapline_session::parse_moment;
+
+use crate::facts::{Call, CallEnd, Facts, Marks, Message, Name, Reported, hash};
+use crate::lines::{Needles, interesting, lines};
+use crate::said::{Context, Each};
+use crate::tokens::Tokens;
+
+/// A string to search for, and a check of the bytes that follow it.
+type Needle = (&'static str, fn(&[u8]) -> bool);
+
+/// How much of a prompt is kept as a title.
+pub(crate) const TITLE: usize = 160;
+
+/// Variables of the environment, so that nothing here asks for them itself.
+pub(crate) type Environment<'e> = &'e dyn Fn(&str) -> Option<PathBuf>;
+
+/// A line that was parsed.
+#[derive(Clone, Copy, Debug)]
+struct Line<'t> {
+    value: Value<'t>,
+    /// Its length.
+    bytes: usize,
+}
+
+/// How one agent writes its transcripts.
+struct Format {
+    needles: &'static [Needle],
+    is_one: fn(Value<'_>) -> bool,
+    read: fn(Line<'_>, &mut Reading),
+    said: fn(Value<'_>, &mut Context, Each<'_>),
+    places: fn(Environment<'_>) -> Vec<PathBuf>,
+    /// The kind of sub-agent that a file is of, if another file beside it says so.
+    subagent: fn(&Path) -> Option<String>,
+}
+
+/// Returns how an agent writes its transcripts.
+const fn format(agent: Agent) -> &'static Format {
+    match agent {
+        Agent::Claude => &claude::FORMAT,
+        Agent::Codex => &codex::FORMAT,
+    }
+}
+
+/// Returns the folders in which agents keep transcripts, whether they exist or not.
+pub(crate) fn places(environment: Environment<'_>) -> Vec<PathBuf> {
+    Agent::ALL.iter().flat_map(|agent| places_of(*agent, environment)).collect()
+}
+
+/// Returns the folders in which one agent keeps transcripts, whether they exist or not.
+pub(crate) fn places_of(agent: Agent, environment: Environment<'_>) -> Vec<PathBuf> {
+    (format(agent).places)(environment)
+}
+
+/// Returns the agent that keeps such lines in its transcripts.
+pub(crate) fn recognise(line: Value<'_>) -> Option<Agent> {
+    Agent::ALL.iter().find(|agent| (format(**agent).is_one)(line)).copied()
+}
+
+/// Passes on what a line of this agent says in words.
+pub(crate) fn said(agent: Agent, line: Value<'_>, context: &mut Context, each: Each<'_>) {
+    (format(agent).said)(line, context, each);
+}
+
+/// Returns the kind of sub-agent that a file is of, if another file beside it says so.
+pub(crate) fn subagent(agent: &str, path: &Path) -> Option<String> {
+    (format(Agent::named(agent)?).subagent)(path)
+}
+
+/// Returns what makes a line of this agent matter.
+fn needles(agent: Agent) -> &'static Needles {
+    static ALL: LazyLock<Vec<Needles>> = LazyLock::new(|| {
+        let texts = |agent: &Agent| Needles::new(format(*agent).needles.iter().map(|(text, _)| *text));
+        Agent::ALL.iter().map(texts).collect()
+    });
+    let at = Agent::ALL.iter().position(|known| *known == agent);
+    at.and_then(|at| ALL.get(at)).unwrap_or(&Needles::None)
+}
+
+/// A transcript that is being read.
+#[derive(Debug, Default)]
+pub(crate) struct Reading {
+    pub(crate) facts: Facts,
+    tape: Tape,
+    /// Where each message is.
+    messages: HashMap<u64, usize, foldhash::fast::FixedState>,
+    /// Where each call is: its message, and its place in it.
+    calls: HashMap<u64, (usize, usize), foldhash::fast::FixedState>,
+    /// The message that is being written, in a stream of pieces, for the main agent and for each sub-agent.
+    started: HashMap<u64, u64, foldhash::fast::FixedState>,
+    /// Totals so far, with the time and the model at each.
+    totals: Vec<Total>,
+    /// Whether the message that is being read asks a person something.
+    asks: bool,
+}
+
+/// A total that grows.
+#[derive(Clone, Copy, Debug)]
+struct Total {
+    total: Tokens,
+    /// What the last answer used.
+    last: Tokens,
+    time: u64,
+    model: Name,
+}
+
+impl Reading {
+    /// Goes on where an earlier reading ended.
+    pub(crate) fn after(facts: Facts) -> Self {
+        let mut reading = Self { facts, ..Self::default() };
+        for at in 0..reading.facts.messages.len() {
+            reading.index(at);
+        }
+        reading
+    }
+
+    fn index(&mut self, at: usize) {
+        let message = &self.facts.messages[at];
+        self.messages.insert(message.id, at);
+        for (place, call) in message.calls.iter().enumerate() {
+            self.calls.insert(call.id, (at, place));
+        }
+    }
+
+    /// Reads the lines that matter of whole lines.
+    pub(crate) fn lines(&mut self, agent: Agent, bytes: &[u8]) {
+        let format = format(agent);
+        interesting(bytes, needles(agent), |needle, behind| (format.needles[needle].1)(behind), |line| self.line(format, line));
+    }
+
+    /// Reads every one of whole lines: at the beginning of a file, where its title is, and at its end.
+    pub(crate) fn every_line(&mut self, agent: Agent, bytes: &[u8]) {
+        let format = format(agent);
+        lines(bytes).for_each(|line| self.line(format, line));
+    }
+
+    fn line(&mut self, format: &Format, line: &[u8]) {
+        let line = line.trim_ascii();
+        // After a crash of the machine, NULs stand where something was lost, and the next line behind them.
+        let kept = without_nuls(line);
+        self.facts.damaged += u64::from(kept.len() < line.len());
+        let line = kept;
+        if line.is_empty() {
+            return;
+        }
+        let text = match simdutf8::basic::from_utf8(line) {
+            Ok(text) => Cow::Borrowed(text),
+            Err(_) => String::from_utf8_lossy(line),
+        };
+        let mut tape = std::mem::take(&mut self.tape);
+        match tape.parse(&text) {
+            Ok(value) => (format.read)(Line { value, bytes: line.len() }, self),
+            Err(_) => self.facts.damaged += 1,
+        }
+        self.tape = tape;
+    }
+
+    /// Notes when a line was written.
+    fn written(&mut self, time: u64) {
+        if time == 0 {
+            return;
+        }
+        self.facts.first.get_or_insert(time);
+        self.facts.last = self.facts.last.max(Some(time));
+        if let Some(last) = self.facts.reported.last_mut().filter(|last| last.until == 0) {
+            last.until = time;
+        }
+    }
+
+    /// Adds a message, or a further line of one.
+    fn add(&mut self, message: Message) {
+        match self.messages.get(&message.id) {
+            None => {
+                self.facts.messages.push(message);
+                self.index(self.facts.messages.len() - 1);
+            }
+            Some(&at) => {
+                self.facts.messages[at].merge(message);
+                self.index(at);
+            }
+        }
+    }
+
+    /// Notes how a call ended.
+    fn ended(&mut self, id: u64, end: CallEnd) {
+        match self.calls.get(&id) {
+            None => self.facts.so_far.results.push((id, end)),
+            Some(&(message, call)) => {
+                let call = &mut self.facts.messages[message].calls[call];
+                call.ended = call.ended.max(end);
+            }
+        }
+    }
+
+    /// Adds a total. Only the last one of a session counts, as long as nothing stands between them.
+    fn report(&mut self, reported: Reported) {
+        self.facts.reported.retain(|other| other.session != reported.session || other.of != reported.of || other.until != 0);
+        self.facts.reported.push(reported);
+    }
+
+    /// Adds what was read from the following part of the same file.
+    pub(crate) fn append(&mut self, part: Self) {
+        let mut next = part.facts;
+        let names: Vec<_> = next.names.all().iter().map(|name| self.facts.names.add(name)).collect();
+        let renamed = |name: Name| names.get(name as usize).copied().unwrap_or(0);
+        let model = self.facts.so_far.model;
+        for mut message in std::mem::take(&mut next.messages) {
+            message.rename(renamed);
+            // A part does not know what an earlier one said about the whole file.
+            for (mine, of_file) in [
+                (&mut message.model, model),
+                (&mut message.session, self.facts.session),
+                (&mut message.subagent, self.facts.subagent),
+            ] {
+                *mine = if *mine == 0 { of_file } else { *mine };
+            }
+            self.add(message);
+        }
+        for mut reported in std::mem::take(&mut next.reported) {
+            if reported.time == 0 {
+                reported.time = self.facts.last.unwrap_or(0);
+            }
+            reported.rename(renamed);
+            self.report(reported);
+        }
+        let total = |total: Total| Total { model: if total.model == 0 { model } else { renamed(total.model) }, ..total };
+        self.totals.extend(part.totals.into_iter().map(total));
+        self.written(next.first.unwrap_or(0));
+        self.written(next.last.unwrap_or(0));
+        let so_far = std::mem::take(&mut next.so_far);
+        for (id, end) in so_far.results {
+            self.ended(id, end);
+        }
+        let mine = &mut self.facts.so_far;
+        mine.has_records |= so_far.has_records;
+        mine.made.extend(so_far.made.into_iter().map(|call| Call { tool: renamed(call.tool), ..call }));
+        mine.model = if so_far.model == 0 { mine.model } else { renamed(so_far.model) };
+        mine.root = if so_far.root == 0 { mine.root } else { so_far.root };
+        self.facts.continue_with(next, renamed);
+    }
+
+    /// Ends the reading.
+    pub(crate) fn finish(mut self) -> Facts {
+        for total in std::mem::take(&mut self.totals) {
+            self.count(total);
+        }
+        for (id, end) in std::mem::take(&mut self.facts.so_far.results) {
+            self.ended(id, end);
+        }
+        self.facts
+    }
+
+    /// Counts what a total grew by.
+    fn count(&mut self, total: Total) {
+        let so_far = &mut self.facts.so_far;
+        // The first total of a fork includes what was spent before. Older versions begin again when they resume.
+        let is_first = total.total == total.last;
+        let restarts =
+            so_far.total.is_some_and(|before| total.total.total() < before.total() || is_first && total.total != before);
+        so_far.restarts += u64::from(restarts);
+        let before = so_far.total.filter(|_| !restarts).unwrap_or_else(|| total.total.without(total.last));
+        so_far.total = Some(total.total);
+        let grown = total.total.without(before);
+        if so_far.has_records || grown.total() == 0 {
+            return;
+        }
+        let Tokens { input, output, cache_read, .. } = total.total;
+        let id = hash(&format!("{:x} {} {input} {output} {cache_read}", so_far.root, so_far.restarts));
+        let facts = &self.facts;
+        let (session, folder, branch, subagent) = (facts.session, facts.folder, facts.branch, facts.subagent);
+        let (time, model) = (total.time, total.model);
+        let calls = std::mem::take(&mut self.facts.so_far.made);
+        self.add(Message {
+            id,
+            time,
+            session,
+            model,
+            folder,
+            branch,
+            subagent,
+            tokens: grown,
+            marks: Marks::FINAL,
+            calls,
+            ..Message::default()
+        });
+    }
+}
+
+/// Returns a line without the NULs at its beginning and its end.
+pub(crate) fn without_nuls(line: &[u8]) -> &[u8] {
+    let is_text = |byte: &u8| *byte != 0;
+    let start = line.iter().position(is_text).unwrap_or(line.len());
+    let end = line.iter().rposition(is_text).map_or(start, |last| last + 1);
+    line[start..end].trim_ascii()
+}
+
+/// Returns a string, or nothing for another value.
+fn text(value: Value<'_>) -> Cow<'_, str> {
+    value.as_str().unwrap_or_default()
+}
+
+/// Returns a whole number, or 0 for another value.
+fn number(value: Value<'_>) -> u64 {
+    value.as_number().and_then(|digits| digits.parse().ok()).unwrap_or(0)
+}
+
+/// Returns a time in milliseconds since 1970, or 0 for another value.
+fn time(value: Value<'_>) -> u64 {
+    parse_moment(&text(value)).map_or(0, Moment::as_millis)
+}
+
+/// Makes a title of a prompt: its first line that says something, cut.
+fn cut_title(prompt: &str) -> String {
+    let line = prompt.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    line.chars().take(TITLE).collect()
+}

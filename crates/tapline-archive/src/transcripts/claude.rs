@@ -1,0 +1,400 @@
+//! Claude Code's transcripts: where they are stored, and what their lines say.
+
+mod said;
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::Read as _;
+
+use tapline_protocol::{Kind, Tape, Value};
+
+use std::path::{Path, PathBuf};
+
+use super::{Environment, Format, Line, Needle, Reading, cut_title, number, text};
+use crate::facts::{Call, CallEnd, End, Marks, Message, ModelReport, Reported, Scope, hash};
+use crate::lines::value_starts_with;
+use crate::money::Money;
+use crate::tokens::Tokens;
+
+pub(super) const FORMAT: Format = Format { needles: NEEDLES, is_one, read, said: said::said, places, subagent };
+
+/// What makes a line matter.
+const NEEDLES: &[Needle] = &[
+    ("\"usage\"", |behind| value_starts_with(behind, b'{')),
+    ("\"is_error\"", |behind| value_starts_with(behind, b't')),
+    ("\"cost-state\"", |_| true),
+    ("\"turn_duration\"", |_| true),
+    ("\"custom-title\"", |_| true),
+    ("\"ai-title\"", |_| true),
+    ("\"total_cost_usd\"", |_| true),
+    ("\"permissionMode\"", |_| true),
+    ("\"role\":\"user\",\"content\":\"", |_| true),
+    ("\"role\":\"user\",\"content\":[{\"type\":\"text\"", |_| true),
+    ("<tool_use_error>", |_| true),
+    ("\"Exit code ", |_| true),
+];
+
+/// The most that is read of the file beside a sub-agent's transcript.
+const MOST_META: u64 = 64 << 10;
+
+/// The model of messages that no model wrote.
+const SYNTHETIC: &str = "<synthetic>";
+
+fn places(environment: Environment<'_>) -> Vec<PathBuf> {
+    if let Some(folder) = environment("CLAUDE_CONFIG_DIR") {
+        return vec![folder.join("projects")];
+    }
+    let home = environment("HOME");
+    let config = environment("XDG_CONFIG_HOME").or_else(|| Some(home.as_ref()?.join(".config")));
+    [home.map(|home| home.join(".claude")), config.map(|config| config.join("claude"))]
+        .into_iter()
+        .flatten()
+        .map(|folder| folder.join("projects"))
+        .collect()
+}
+
+/// Returns the kind of sub-agent that a transcript is of: `agent-ID.meta.json` beside it says so.
+fn subagent(path: &Path) -> Option<String> {
+    let stem = path.file_name()?.to_str()?.strip_suffix(".jsonl").filter(|stem| stem.starts_with("agent-"))?;
+    let mut text = String::new();
+    let file = File::open(path.with_file_name(format!("{stem}.meta.json"))).ok()?;
+    file.take(MOST_META).read_to_string(&mut text).ok()?;
+    let mut tape = Tape::default();
+    let kind = text_of(tape.parse(text.trim()).ok()?, "agentType");
+    (!kind.is_empty()).then_some(kind)
+}
+
+fn text_of(value: Value<'_>, key: &str) -> String {
+    value.get(key).map(text).unwrap_or_default().into_owned()
+}
+
+/// Returns whether a line is of such a transcript.
+fn is_one(line: Value<'_>) -> bool {
+    line.get("sessionId").is_some_and(|id| id.kind() == Kind::String)
+        || ["leafUuid", "isSnapshotUpdate"].into_iter().any(|key| line.get(key).is_some())
+}
+
+/// What the lines have in common.
+#[derive(Default)]
+struct Envelope<'t> {
+    kind: Cow<'t, str>,
+    subtype: Cow<'t, str>,
+    session: Cow<'t, str>,
+    time: u64,
+    folder: Cow<'t, str>,
+    branch: Cow<'t, str>,
+    version: Cow<'t, str>,
+    agent: Cow<'t, str>,
+    uuid: Cow<'t, str>,
+    side: bool,
+    error: bool,
+    /// The line is not a person's prompt, but looks like one.
+    meta: bool,
+    message: Option<Value<'t>>,
+    /// It is of a stream, not of a transcript.
+    streamed: bool,
+    /// The call whose sub-agent wrote it.
+    parent: Cow<'t, str>,
+}
+
+impl<'t> Envelope<'t> {
+    fn of(line: Value<'t>) -> Self {
+        let mut it = Self::default();
+        let mut kept = false;
+        for (key, value) in line.entries().into_iter().flatten() {
+            match &*key {
+                "type" => it.kind = text(value),
+                "subtype" => it.subtype = text(value),
+                "sessionId" => (it.session, kept) = (text(value), true),
+                "session_id" => {
+                    if !kept {
+                        it.session = text(value);
+                    }
+                    it.streamed = true;
+                }
+                "parent_tool_use_id" => {
+                    it.parent = text(value);
+                    it.side |= !it.parent.is_empty();
+                }
+                "timestamp" => it.time = super::time(value),
+                "cwd" => it.folder = text(value),
+                "gitBranch" => it.branch = text(value),
+                "version" => it.version = text(value),
+                "agentId" => it.agent = text(value),
+                "uuid" => it.uuid = text(value),
+                "isSidechain" => it.side = value.as_bool() == Some(true),
+                "isApiErrorMessage" => it.error = value.as_bool() == Some(true),
+                "isMeta" | "isCompactSummary" => it.meta |= value.as_bool() == Some(true),
+                "message" => it.message = Some(value),
+                _ => {}
+            }
+        }
+        // In a terminal, the lines of a transcript have both ids.
+        it.streamed &= !kept;
+        it
+    }
+}
+
+/// Reads one line.
+fn read(line: Line<'_>, into: &mut Reading) {
+    let envelope = Envelope::of(line.value);
+    into.written(envelope.time);
+    let facts = &mut into.facts;
+    if facts.session == 0 && !envelope.session.is_empty() {
+        facts.session = facts.names.add(&envelope.session);
+    }
+    for (place, name) in
+        [(&mut facts.folder, &envelope.folder), (&mut facts.branch, &envelope.branch), (&mut facts.version, &envelope.version)]
+    {
+        if !name.is_empty() {
+            *place = facts.names.add(name);
+        }
+    }
+    match &*envelope.kind {
+        "assistant" => answer(&envelope, line.bytes, into),
+        "user" => user(&envelope, into),
+        "cost-state" => {
+            let reported = totals(&envelope, line.value, line.value.get("modelUsage"), "totalCostUSD", into);
+            into.report(reported);
+        }
+        "result" => result_of_turn(&envelope, line.value, into),
+        "stream_event" => partial(&envelope, line.value, into),
+        "system" if envelope.subtype == "turn_duration" => {
+            facts.busy_ms += line.value.get("durationMs").map_or(0, number);
+            facts.end = End::Finished;
+        }
+        "custom-title" | "ai-title" => {
+            let title = ["customTitle", "aiTitle", "title"].into_iter().find_map(|key| line.value.get(key)).map(text);
+            if let Some(title) = title.filter(|title| !title.is_empty() && (!facts.titled || envelope.kind == "custom-title")) {
+                facts.title = cut_title(&title);
+                facts.titled = true;
+            }
+        }
+        _ => {}
+    }
+}
+
+fn answer(envelope: &Envelope<'_>, bytes: usize, into: &mut Reading) {
+    let Some(message) = envelope.message else { return };
+    let (mut id, mut model, mut usage, mut content, mut ended) = (Cow::default(), Cow::default(), None, None, Cow::default());
+    for (key, value) in message.entries().into_iter().flatten() {
+        match &*key {
+            "id" => id = text(value),
+            "model" => model = text(value),
+            "usage" => usage = Some(value),
+            "content" => content = Some(value),
+            "stop_reason" => ended = text(value),
+            _ => {}
+        }
+    }
+    let (tokens, searches, mut marks) = usage.map_or_else(Default::default, usage_of);
+    if envelope.streamed {
+        // A stream has a placeholder where the output is counted.
+        marks = Marks(marks.0 & !Marks::FINAL.0);
+    }
+    marks.set(Marks::SIDE, envelope.side);
+    marks.set(Marks::ERROR, envelope.error || model == SYNTHETIC);
+    let facts = &mut into.facts;
+    // A sub-agent that starts while its session is resumed begins with the id of a session that never comes to be.
+    if envelope.side && !envelope.streamed && facts.messages.first().is_none_or(|first| first.marks.has(Marks::SIDE)) {
+        facts.session = facts.names.add(&envelope.session);
+    }
+    // A message without an id is one of its own.
+    let id = hash(if id.is_empty() { &envelope.uuid } else { &id });
+    let calls = content.and_then(Value::items).into_iter().flatten().filter_map(|block| {
+        let is_call = block.get("type").and_then(Value::as_str).is_some_and(|kind| kind == "tool_use");
+        is_call.then(|| {
+            let tool = block.get("name").map(text).unwrap_or_default();
+            into.asks |= matches!(&*tool, "AskUserQuestion" | "ExitPlanMode");
+            Call { id: hash(&block.get("id").map(text).unwrap_or_default()), tool: facts.names.add(&tool), ended: CallEnd::Ok }
+        })
+    });
+    let calls: Vec<Call> = calls.collect();
+    facts.end = match (marks.has(Marks::ERROR), calls.is_empty(), &*ended) {
+        (true, ..) => End::Failed,
+        (_, false, _) if into.asks => End::Asking,
+        (_, false, _) => End::InCall,
+        (_, _, "end_turn" | "stop_sequence" | "max_tokens" | "refusal") => End::Finished,
+        _ => End::Working,
+    };
+    into.asks = false;
+    let message = Message {
+        id,
+        time: envelope.time,
+        session: facts.names.add(&envelope.session),
+        model: facts.names.add(&model),
+        folder: facts.names.add(&envelope.folder),
+        branch: facts.names.add(&envelope.branch),
+        subagent: if envelope.agent.is_empty() { 0 } else { facts.names.add(&envelope.agent) },
+        tokens,
+        searches,
+        marks,
+        bytes: bytes as u64,
+        calls,
+    };
+    into.add(message);
+}
+
+/// Reads the tokens of a message.
+pub(crate) fn usage_of(usage: Value<'_>) -> (Tokens, u32, Marks) {
+    let (mut tokens, mut searches, mut marks) = (Tokens::default(), 0, Marks::FINAL);
+    let mut writes = 0;
+    for (key, value) in usage.entries().into_iter().flatten() {
+        match &*key {
+            "input_tokens" => tokens.input = number(value),
+            "output_tokens" => tokens.output = number(value),
+            "cache_read_input_tokens" => tokens.cache_read = number(value),
+            "cache_creation_input_tokens" => writes = number(value),
+            "cache_creation" => {
+                tokens.cache_write_5m = value.get("ephemeral_5m_input_tokens").map_or(0, number);
+                tokens.cache_write_1h = value.get("ephemeral_1h_input_tokens").map_or(0, number);
+            }
+            "output_tokens_details" => tokens.reasoning = value.get("thinking_tokens").map_or(0, number),
+            "server_tool_use" => {
+                searches = u32::try_from(value.get("web_search_requests").map_or(0, number)).unwrap_or(u32::MAX);
+            }
+            "inference_geo" => marks.set(Marks::US, text(value) == "us"),
+            "speed" => marks.set(Marks::FAST, text(value) == "fast"),
+            _ => {}
+        }
+    }
+    // What has no duration was written for five minutes, the API's default.
+    tokens.cache_write_5m += writes.saturating_sub(tokens.cache_write());
+    (tokens, searches, marks)
+}
+
+/// The end of a turn in a stream.
+fn result_of_turn(envelope: &Envelope<'_>, line: Value<'_>, into: &mut Reading) {
+    let failed = line.get("is_error").and_then(Value::as_bool) == Some(true);
+    into.facts.end = if failed { End::Failed } else { End::Finished };
+    into.facts.busy_ms += line.get("duration_ms").map_or(0, number);
+    // Newer versions tell what the turn used, and totals that include what the session, or the one it was forked from,
+    // used before. Older ones tell only totals, of this process.
+    let since = line.get("model_usage_since_last_result");
+    let last = into.facts.reported.last().filter(|last| since.is_some() && last.of == Scope::File);
+    let mut sum = last.map_or_else(Vec::new, |last| last.models.clone());
+    let mut reported = totals(envelope, line, since.or_else(|| line.get("modelUsage")), "total_cost_usd", into);
+    if since.is_some() {
+        for model in &reported.models {
+            match sum.iter_mut().find(|known| known.model == model.model) {
+                Some(known) => *known += *model,
+                None => sum.push(*model),
+            }
+        }
+        reported.cost = sum.iter().map(|model| model.cost).sum();
+        reported.models = sum;
+    }
+    into.facts.reported.retain(|other| other.of != Scope::File || other.session != reported.session);
+    into.report(Reported { of: Scope::File, ..reported });
+}
+
+/// A piece of a message. It has the true count of output, which the message in the stream has not.
+fn partial(envelope: &Envelope<'_>, line: Value<'_>, into: &mut Reading) {
+    let Some(event) = line.get("event") else { return };
+    match event.get("type").map(text).as_deref() {
+        Some("message_start") => {
+            let id = event.get("message").and_then(|message| message.get("id")).map(text).unwrap_or_default();
+            into.started.insert(hash(&envelope.parent), hash(&id));
+        }
+        Some("message_delta") => {
+            let (Some(&id), Some(usage)) = (into.started.get(&hash(&envelope.parent)), event.get("usage")) else { return };
+            let (tokens, searches, marks) = usage_of(usage);
+            let session = into.facts.names.add(&envelope.session);
+            into.add(Message { id, session, tokens, searches, marks, ..Message::default() });
+        }
+        _ => {}
+    }
+}
+
+fn user(envelope: &Envelope<'_>, into: &mut Reading) {
+    let Some(content) = envelope.message.and_then(|message| message.get("content")) else { return };
+    into.facts.end = End::Working;
+    let mut prompt = (content.kind() == Kind::String).then(|| text(content));
+    for block in content.items().into_iter().flatten() {
+        match block.get("type").map(text).as_deref() {
+            Some("tool_result") => result(block, into),
+            Some("text") if prompt.is_none() => prompt = block.get("text").map(text),
+            _ => {}
+        }
+    }
+    let Some(prompt) = prompt.filter(|_| !envelope.meta && !envelope.side && envelope.agent.is_empty()) else { return };
+    if prompt.starts_with("<command-name>")
+        || prompt.starts_with("<local-command")
+        || prompt.starts_with("[Request interrupted")
+    {
+        into.facts.end = End::Finished;
+        return;
+    }
+    let facts = &mut into.facts;
+    // A resumed session repeats its prompts with the same ids.
+    facts.prompts += 1;
+    if facts.title.is_empty() {
+        facts.title = cut_title(&prompt);
+    }
+}
+
+fn result(block: Value<'_>, into: &mut Reading) {
+    let Some(id) = block.get("tool_use_id").map(text) else { return };
+    let content = block.get("content");
+    // Results can be long: only their beginning is looked at, as it is written.
+    let said = content.and_then(|content| {
+        let first = content.items().and_then(|mut parts| parts.find_map(|part| part.get("text")));
+        first.unwrap_or(content).raw().strip_prefix('"')
+    });
+    let said = said.unwrap_or_default();
+    let is_error = block.get("is_error").and_then(Value::as_bool) == Some(true)
+        || said.starts_with("<tool_use_error>")
+        || said.starts_with("Exit code ");
+    let ended = match is_error {
+        false => return,
+        true if is_denial(said) => CallEnd::Denied,
+        true => CallEnd::Failed,
+    };
+    into.ended(hash(&id), ended);
+}
+
+/// The words with which Claude Code says that a call was refused.
+fn is_denial(said: &str) -> bool {
+    const STARTS: [&str; 4] = [
+        "The user doesn't want to proceed with this tool use",
+        "The user doesn't want to take this action",
+        "Claude requested permissions",
+        "Permission to use ",
+    ];
+    // `touch in '/home/dev/x' needs approval. …`
+    let beginning: String = said.chars().take(400).collect();
+    STARTS.iter().any(|start| said.starts_with(start))
+        || [" needs approval", " requires approval"].iter().any(|words| beginning.contains(words))
+}
+
+/// Reads totals: for each model, and the cost of all.
+fn totals(envelope: &Envelope<'_>, line: Value<'_>, models: Option<Value<'_>>, cost: &str, into: &mut Reading) -> Reported {
+    let names = &mut into.facts.names;
+    let money = |value: Value<'_>| value.as_number()?.parse().ok().map(Money::from_usd);
+    let unknown = line.get("hasUnknownModelCost").and_then(Value::as_bool) == Some(true);
+    let models = models.and_then(Value::entries).into_iter().flatten().map(|(model, used)| {
+        let count = |key| used.get(key).map_or(0, number);
+        let (five, hour) = (count("cacheCreationEphemeral5mInputTokens"), count("cacheCreationEphemeral1hInputTokens"));
+        let writes = count("cacheCreationInputTokens");
+        let tokens = Tokens {
+            input: count("inputTokens"),
+            output: count("outputTokens"),
+            cache_read: count("cacheReadInputTokens"),
+            cache_write_5m: five + writes.saturating_sub(five + hour),
+            cache_write_1h: hour,
+            reasoning: count("thinkingTokens"),
+        };
+        let cost = used.get("costUSD").and_then(money).filter(|_| !unknown);
+        let splits_writes = five + hour == writes;
+        ModelReport { model: names.add(&model), tokens, splits_writes, searches: count("webSearchRequests"), cost }
+    });
+    let models = models.collect();
+    Reported {
+        session: names.add(&envelope.session),
+        time: into.facts.last.unwrap_or(0),
+        until: 0,
+        of: Scope::Session,
+        cost: line.get(cost).and_then(money).filter(|_| !unknown),
+        models,
+    }
+}

@@ -1,0 +1,201 @@
+//! The index: incremental, private, shared by several threads and processes, and built again if it is damaged.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use serde_json::Value;
+use tapline_archive::stats::{Query, stats};
+use tapline_archive::{Index, Places, Prices, Selection};
+
+use crate::counting::{Folder, counted, fresh, transcripts, update};
+
+/// A folder with the transcripts of these cases.
+fn archive(folder: &Folder, cases: &[&str]) -> std::path::PathBuf {
+    for name in cases {
+        for path in transcripts(name) {
+            folder
+                .write(&format!("files/{name}-{}", path.file_name().unwrap().to_str().unwrap()), std::fs::read(&path).unwrap());
+        }
+    }
+    folder.path("files")
+}
+
+#[test]
+fn only_what_is_new_is_read() {
+    let folder = Folder::new("new");
+    let files = archive(&folder, &["claude-fork", "codex-fork"]);
+    let mut index = Index::open(&folder.path("index")).unwrap();
+    let all = std::fs::read_dir(&files).unwrap().count();
+    assert_eq!(update(&mut index, &files).files, all);
+    assert_eq!(update(&mut index, &files).files, 0);
+    drop(index);
+    let mut index = Index::open(&folder.path("index")).unwrap();
+    assert_eq!(update(&mut index, &files).files, 0, "another process knows it, too");
+    let path = std::fs::read_dir(&files).unwrap().next().unwrap().unwrap().path();
+    let mut bytes = std::fs::read(&path).unwrap();
+    let before = bytes.len() as u64;
+    bytes.extend(b"{\"type\":\"summary\"}\n");
+    std::fs::write(&path, &bytes).unwrap();
+    let updated = update(&mut index, &files);
+    assert_eq!((updated.files, updated.bytes), (1, bytes.len() as u64 - before), "only the new line");
+    assert_eq!(counted(&index), fresh(&files));
+}
+
+#[test]
+fn what_was_indexed_stays_counted_after_the_files_are_gone() {
+    let folder = Folder::new("gone");
+    let files = archive(&folder, &["claude-fork", "codex-fork"]);
+    let mut index = Index::open(&folder.path("index")).unwrap();
+    update(&mut index, &files);
+    let wanted = counted(&index);
+    let all = std::fs::read_dir(&files).unwrap().count();
+    std::fs::remove_dir_all(&files).unwrap();
+    std::fs::create_dir(&files).unwrap();
+    let places = Places::below(std::slice::from_ref(&files));
+    assert_eq!(update(&mut index, &files).files, 0);
+    assert_eq!(index.note_gone(&places).unwrap(), all);
+    assert_eq!(index.note_gone(&places).unwrap(), 0, "once");
+    drop(index);
+    let index = Index::open(&folder.path("index")).unwrap();
+    assert_eq!(counted(&index), wanted);
+    let mut gone = 0;
+    index.each(|file, _| gone += usize::from(file.gone)).unwrap();
+    assert_eq!(gone, all);
+}
+
+#[test]
+fn everything_in_the_folder_is_private() {
+    let folder = Folder::new("private");
+    let files = archive(&folder, &["claude-models"]);
+    let home = folder.path("deep/index");
+    let mut index = Index::open(&home).unwrap();
+    update(&mut index, &files);
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&home), 0o700);
+    let inside: Vec<_> = std::fs::read_dir(&home).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(inside.len() >= 2, "{inside:?}");
+    for path in &inside {
+        assert_eq!(mode(path), 0o600, "{}", path.display());
+    }
+    drop(index);
+    // Also one that was not.
+    std::fs::set_permissions(home.join("index.db"), std::fs::Permissions::from_mode(0o644)).unwrap();
+    drop(Index::open(&home).unwrap());
+    assert_eq!(mode(&home.join("index.db")), 0o600);
+}
+
+#[test]
+fn several_writers_at_once_agree() {
+    let folder = Folder::new("writers");
+    let files = archive(&folder, &["claude-fork", "claude-subagents", "codex-fork", "claude-2.0.76"]);
+    let wanted = fresh(&files);
+    let home = folder.path("index");
+    std::thread::scope(|scope| {
+        let work = || {
+            let mut index = Index::open(&home).unwrap();
+            update(&mut index, &files);
+            counted(&index)
+        };
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(work)).collect();
+        for thread in threads {
+            assert_eq!(thread.join().unwrap(), wanted);
+        }
+    });
+    assert_eq!(counted(&Index::open(&home).unwrap()), wanted);
+}
+
+/// Opens an index as a command does: what is damaged is built again.
+fn open_and_count(home: &Path, files: &Path) -> (Value, bool) {
+    let mut index = Index::open(home).unwrap();
+    let mut rebuilt = index.was_damaged();
+    for _ in 0..2 {
+        let places = Places::below(&[files.to_owned()]);
+        let done = index
+            .update(&places, &false.into(), |_| {})
+            .and_then(|_| stats(&index, Prices::embedded(), &Selection::default(), &Query::default()));
+        match done {
+            Ok(counted) => return (serde_json::to_value(counted).unwrap(), rebuilt),
+            Err(error) => {
+                assert!(error.is_damage(), "{error:?}");
+                rebuilt = true;
+                index = index.rebuild().unwrap();
+            }
+        }
+    }
+    panic!("it is damaged again");
+}
+
+#[test]
+fn a_damaged_index_is_built_again() {
+    let folder = Folder::new("damaged");
+    let files = archive(&folder, &["claude-fork", "codex-fork", "claude-subagents"]);
+    let home = folder.path("index");
+    let (wanted, _) = open_and_count(&home, &files);
+    let good = std::fs::read(home.join("index.db")).unwrap();
+    let reset = |bytes: &[u8]| {
+        std::fs::remove_dir_all(&home).unwrap();
+        std::fs::create_dir(&home).unwrap();
+        std::fs::write(home.join("index.db"), bytes).unwrap();
+    };
+    let mut rebuilt = 0;
+    // A run of bytes in every part of the file, and single ones.
+    for (length, step) in [(1, 1_009), (64, 1_999), (4_096, 4_096)] {
+        for at in (0..good.len()).step_by(step) {
+            let mut bytes = good.clone();
+            for byte in bytes.iter_mut().skip(at).take(length) {
+                *byte ^= 0x5a;
+            }
+            reset(&bytes);
+            let (got, again) = open_and_count(&home, &files);
+            assert_eq!(got, wanted, "{length} bytes at {at}");
+            rebuilt += usize::from(again);
+        }
+    }
+    for length in [1, 99, 100, 4_095, 4_096, 4_097, 8_192, good.len() / 2, good.len() - 1] {
+        reset(&good[..length]);
+        assert_eq!(open_and_count(&home, &files).0, wanted, "cut to {length}");
+    }
+    reset(b"this is not a database, but a text that somebody put there");
+    let (got, again) = open_and_count(&home, &files);
+    assert!(again && got == wanted);
+    assert!(home.join("index.db.old").exists(), "the old one is kept");
+    assert!(rebuilt > 10, "{rebuilt}");
+}
+
+#[test]
+fn an_index_of_another_version_is_built_again() {
+    let folder = Folder::new("version");
+    let files = archive(&folder, &["claude-fork"]);
+    let home = folder.path("index");
+    let (wanted, _) = open_and_count(&home, &files);
+    let mut bytes = std::fs::read(home.join("index.db")).unwrap();
+    // Where SQLite keeps the user's version.
+    bytes[60..64].copy_from_slice(&9_999_u32.to_be_bytes());
+    for ending in ["-wal", "-shm"] {
+        let _ = std::fs::remove_file(home.join(format!("index.db{ending}")));
+    }
+    std::fs::write(home.join("index.db"), bytes).unwrap();
+    let (got, damaged) = open_and_count(&home, &files);
+    assert_eq!(got, wanted);
+    assert!(!damaged, "it was not damaged");
+}
+
+#[test]
+fn what_is_kept_can_be_copied_into_memory() {
+    let folder = Folder::new("copy");
+    let files = archive(&folder, &["claude-fork"]);
+    let home = folder.path("index");
+    let mut index = Index::open(&home).unwrap();
+    update(&mut index, &files);
+    let wanted = counted(&index);
+    std::fs::remove_dir_all(&files).unwrap();
+    let mut copy = Index::copy_in_memory(&home).unwrap();
+    drop(index);
+    assert_eq!(counted(&copy), wanted);
+    let more = archive(&folder, &["codex-fork"]);
+    update(&mut copy, &more);
+    assert_ne!(counted(&copy), wanted);
+    assert_eq!(counted(&Index::open(&home).unwrap()), wanted, "nothing was written there");
+    // Without anything to copy it is empty.
+    assert_eq!(counted(&Index::copy_in_memory(&folder.path("none")).unwrap())["totals"]["requests"], 0);
+}
