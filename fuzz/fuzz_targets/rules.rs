@@ -5,7 +5,7 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use tapline_session::permission::{Call, Permissions, Ruling};
+use tapline_session::permission::{PendingCall, Permissions, Ruling};
 
 static ALLOW: LazyLock<Permissions> = LazyLock::new(|| {
     "[[allow]]\ntool = \"Bash\"\ncommand = [\"git *\", \"ls *\", \"timeout *\", \"echo *\"]\n".parse().expect("rules")
@@ -15,7 +15,7 @@ static DENY: LazyLock<Permissions> =
 
 fuzz_target!(|data: &[u8]| {
     let text = String::from_utf8_lossy(data);
-    let call = Call { tool: "Bash".to_owned(), command: Some(text.into_owned()), ..Call::default() };
+    let call = PendingCall { tool: "Bash".to_owned(), command: Some(text.into_owned()), ..PendingCall::default() };
     let (allowed, denied) = (ALLOW.decide(&call).ruling, DENY.decide(&call).ruling);
     let guessed = call.command.as_ref().is_some_and(|text| text.contains("git") && text.contains("--") && text.contains('='));
     assert!(allowed != Ruling::Allow || denied != Ruling::Deny || guessed, "allowed, though it runs rm: {:?}", call.command);

@@ -7,12 +7,19 @@ use std::ffi::OsString;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tapline_protocol::Agent;
+use tapline_runner::bin_variable;
 
 /// Returns what would allow calls that were denied for these reasons, in a run with these arguments.
 type Advice = fn(&[&str], &[OsString]) -> String;
 
 /// What differs between agents.
 pub(crate) struct Habits {
+    /// The command that runs it headless.
+    pub(crate) headless: &'static str,
+    /// The commands that write the streams that tapline reads, in Markdown.
+    pub(crate) streams: &'static str,
+    /// The oldest version that tapline supports.
+    pub(crate) supported: &'static str,
     /// The oldest and the newest version whose streams this version was tested with.
     pub(crate) tested: (&'static str, &'static str),
     /// Whether one process serves a whole chat. Otherwise each turn is a separate run.
@@ -25,6 +32,8 @@ pub(crate) struct Habits {
     pub(crate) behind: fn(&[u8], &[u8]) -> Vec<u8>,
     /// Removes the arguments that name a session, because a resumed run has its own.
     pub(crate) without_session: fn(&[OsString]) -> Vec<OsString>,
+    /// The command that resumes a session, for a person at a terminal.
+    pub(crate) resume: fn(&str) -> Vec<String>,
     /// What to do about a failure with these words, where that is known.
     pub(crate) after: fn(&str) -> Option<&'static str>,
     /// Returns what would allow denied calls, if that is not a matter of flags and rules for tools.
@@ -42,4 +51,31 @@ pub(crate) fn habits(agent: Agent) -> &'static Habits {
 pub(crate) fn named() -> impl TypedValueParser<Value = Agent> {
     let names = Agent::ALL.iter().map(|agent| agent.name());
     PossibleValuesParser::new(names).map(|name| Agent::named(&name).unwrap_or_default())
+}
+
+/// Describes the whole program for `--help`, with every agent.
+pub(crate) fn about() -> String {
+    let started = listed(" or ", |agent| format!("`{}`", habits(agent).headless));
+    let streams = listed(" and ", |agent| habits(agent).streams.to_owned());
+    let supported = listed(", and ", |agent| format!("{} {} and newer", agent.title(), habits(agent).supported));
+    format!(
+        "Run headless coding agents; read, convert, query and check what they write.\n\n\
+         tapline starts {started}, shows what the agent does, reports how it ended, records everything, and leaves no process behind. \
+         It also reads the streams of {streams}, live from a pipe or from a file, without losing a line. It supports {supported}."
+    )
+}
+
+/// Describes `--bin`: where tapline finds the agent's program.
+pub(crate) fn about_program() -> String {
+    let variables = listed(" or ", |agent| format!("${}", bin_variable(agent)));
+    format!("The agent's program [default: {variables}, else on PATH]")
+}
+
+/// Writes something about every agent as one list: `a, b or c`.
+fn listed(last: &str, about: impl Fn(Agent) -> String) -> String {
+    let all: Vec<String> = Agent::ALL.iter().map(|agent| about(*agent)).collect();
+    match all.split_last() {
+        Some((end, start)) if !start.is_empty() => format!("{}{last}{end}", start.join(", ")),
+        _ => all.concat(),
+    }
 }

@@ -1,8 +1,13 @@
 //! The command line.
 
+pub(crate) mod archive;
 pub(crate) mod chat;
+pub(crate) mod export;
 pub(crate) mod offline;
 pub(crate) mod run;
+pub(crate) mod search;
+pub(crate) mod sessions;
+pub(crate) mod stats;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -20,12 +25,8 @@ use crate::topics::TOPICS;
 use crate::{agents, exit, output};
 
 /// Run headless coding agents; read, convert, query and check what they write.
-///
-/// tapline starts `claude -p` or `codex exec`, shows what the agent does, reports how it ended, records everything, and leaves no
-/// process behind. It also reads the streams of `claude -p --output-format stream-json` (or json) and `codex exec --json`, live
-/// from a pipe or from a file, without losing a line. It supports Claude Code 1.0 and newer, and Codex 0.44 and newer.
 #[derive(Debug, Parser)]
-#[command(name = "tapline", version, max_term_width = 100, after_help = exit::codes(), disable_help_subcommand = true)]
+#[command(name = "tapline", version, long_about = agents::about(), max_term_width = 100, after_help = exit::codes(), disable_help_subcommand = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -46,6 +47,12 @@ pub(crate) enum Command {
     View(View),
     Convert(Convert),
     Check(Check),
+    Stats(Box<stats::Stats>),
+    Sessions(Box<sessions::Sessions>),
+    Statusline(stats::Statusline),
+    Search(search::Search),
+    Export(Box<export::Export>),
+    Archive(archive::Archive),
     Sim(offline::Sim),
     Tee(offline::Tee),
     Shim(offline::Shim),
@@ -82,8 +89,7 @@ pub(crate) struct Inspect {
     /// (`tapline help report` lists them)
     #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = warning_code)]
     pub(crate) fail_on: Vec<&'static str>,
-    /// Like --exit-status, and exit with 1 for a success that is not clean: short for --fail-on with every code that makes it so
-    #[arg(long)]
+    #[arg(long, help = exit::about_clean("Like --exit-status, and exit"))]
     pub(crate) require_clean: bool,
     #[command(flatten)]
     pub(crate) look: Look,
@@ -94,7 +100,8 @@ pub(crate) struct Inspect {
 /// Show a stream in readable form, live or from a file
 #[derive(Debug, Args)]
 pub(crate) struct View {
-    /// Files, recordings, or ids of recordings (`last` is the newest); without any, or with `-`, tapline reads stdin
+    /// Files, recordings, transcripts, or ids of recordings and sessions (the beginning of an id is enough; `last` is the newest
+    /// recording); without any, or with `-`, tapline reads stdin
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// Wait for more lines, like `tail -F`, even if the file is truncated or replaced; takes one file
@@ -234,7 +241,8 @@ pub(crate) struct Man {
 /// Print a JSON Schema (2020-12) of what tapline writes
 #[derive(Debug, Args)]
 pub(crate) struct Schema {
-    #[arg(value_enum)]
+    /// What to describe
+    #[arg(value_enum, value_name = "WHAT")]
     pub(crate) of: Described,
 }
 
@@ -257,7 +265,8 @@ pub(crate) struct Help {
 /// A stream.
 #[derive(Debug, Args)]
 pub(crate) struct Stream {
-    /// A file, a recording, or the id of a recording (`last` is the newest); without it, or with `-`, tapline reads stdin
+    /// A file, a recording, a transcript, or the id of a recording or session (the beginning of an id is enough; `last` is the newest
+    /// recording); without it, or with `-`, tapline reads stdin
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
 }
@@ -283,7 +292,7 @@ pub(crate) struct Facts {
     /// A file with what the agent wrote to stderr
     #[arg(long, value_name = "FILE")]
     pub(crate) stderr: Option<PathBuf>,
-    /// State that the run was stopped because it took too long
+    /// Treat the run as stopped by a timeout
     #[arg(long)]
     pub(crate) timed_out: bool,
     /// Do not mark a success as `interactive` or `background_task`

@@ -1,5 +1,6 @@
 //! The commands: one file each.
 
+mod archive;
 mod chain;
 mod chat;
 mod check;
@@ -7,14 +8,19 @@ mod convert;
 mod demo;
 mod denials;
 mod doctor;
+mod export;
 mod help;
 mod inspect;
 mod man;
 mod replay;
 mod run;
 mod schema;
+mod search;
+mod sessions;
 mod shim;
 mod sim;
+mod stats;
+mod statusline;
 pub(crate) mod tee;
 mod updates;
 mod view;
@@ -38,6 +44,12 @@ pub(crate) fn run(command: Command) -> Result<u8> {
         Command::View(args) => view::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Archive(args) => archive::run(&args),
+        Command::Export(args) => export::run(&args),
+        Command::Stats(args) => stats::run(&args),
+        Command::Sessions(args) => sessions::run(&args),
+        Command::Statusline(args) => statusline::run(&args),
+        Command::Search(args) => search::run(&args),
         Command::Sim(args) => sim::run(&args),
         Command::Tee(args) => tee::run(&args),
         Command::Shim(args) => shim::run(&args),

@@ -1,9 +1,12 @@
 //! Errors of the library in the words of the commands: with their causes, and advice that names our own flags.
 
 use std::error::Error;
+use std::io;
 use std::iter::successors;
+use std::path::Path;
 
-use tapline_recording::RecordingError;
+use anyhow::anyhow;
+use tapline_recording::{FindError, RecordingError};
 use tapline_runner::{Failure, Instead, Refusal, RunOption, StartError};
 use tapline_session::permission::{RuleFile, WrongRules};
 use tapline_session::render::OutputError;
@@ -19,6 +22,15 @@ pub(crate) fn told(error: &(dyn Error + 'static)) -> String {
         None => said,
     };
     said + advice
+}
+
+/// Says that a file cannot be read and, if it does not exist, how to get one.
+pub(crate) fn unreadable(error: io::Error, what: &str, path: &Path, advice: &str) -> anyhow::Error {
+    let told = format!("cannot read the {what} {}", path.display());
+    match error.kind() {
+        io::ErrorKind::NotFound => anyhow!("{told}: there is no such file ({advice})"),
+        _ => anyhow::Error::new(error).context(told),
+    }
 }
 
 /// Why the agent did not start. These stand in for what they hold, and are passed over in the chain of causes.
@@ -62,8 +74,16 @@ fn advice(error: &(dyn Error + 'static)) -> Option<&'static str> {
         Some(StartError::Refused(refusal)) => return advice_on(&refusal.option),
         _ => {}
     }
-    if let Some(RecordingError::Create { .. }) = error.downcast_ref() {
-        return Some("; use another folder (--record, TAPLINE_HOME) or --no-record");
+    match error.downcast_ref() {
+        Some(RecordingError::Create { .. }) => return Some("; use another folder (--record, TAPLINE_HOME) or --no-record"),
+        Some(RecordingError::File(_)) => {
+            return Some("; to play a stream, put it into a folder under this name: mkdir DIR && cp FILE DIR/stdout");
+        }
+        Some(RecordingError::NotARecording(path)) if !path.exists() => return Some("; this path does not exist"),
+        _ => {}
+    }
+    if let Some(FindError::Empty(_)) = error.downcast_ref() {
+        return Some("; `tapline run` makes one");
     }
     if let Some(OutputError::NoSuchMode(_)) = error.downcast_ref() {
         return Some(": use --to text, steps, markdown or html");

@@ -51,10 +51,29 @@ pub(crate) fn warned(Warned { first, more, flag }: &Warned<'_>) -> String {
 /// The same for people who have been told the warning itself.
 pub(crate) fn warned_after(Warned { first, flag, .. }: &Warned<'_>) -> String {
     match &*first.code {
-        "permission-denied" => format!("exit code 1, because calls were denied ({flag})"),
+        DENIED => format!("exit code 1, because calls were denied ({flag})"),
         code => format!("exit code 1, because of {code} ({flag})"),
     }
 }
+
+/// Says how to make a success that is not clean exit with 1, unless a flag already does.
+pub(crate) fn unclean(verdict: &Verdict, fail_on: &[&str], require_clean: bool) -> Option<String> {
+    if verdict.outcome != Outcome::Success || require_clean || !fail_on.is_empty() {
+        return None;
+    }
+    let has = |code: &&&str| verdict.warnings.iter().any(|warning| warning.code == **code);
+    let codes: Vec<_> = UNCLEAN_CODES.iter().filter(has).map(|code| if *code == DENIED { "denied" } else { code }).collect();
+    let told = || format!("not a clean success: with --fail-on {}, such a run exits with 1", codes.join(","));
+    (!codes.is_empty()).then(told)
+}
+
+/// Describes `--require-clean`. The first words differ between commands.
+pub(crate) fn about_clean(exit: &str) -> String {
+    format!("{exit} with 1 for a success that is not clean: short for --fail-on {}", UNCLEAN_CODES.join(","))
+}
+
+/// The code of the warning about denied calls. `--fail-on` has a shorter word for it, too.
+const DENIED: &str = "permission-denied";
 
 /// Ends this process by a signal, as the program that it stands for was. Returns only if that fails.
 pub(crate) fn die_of(number: i32) {
@@ -79,7 +98,7 @@ pub(crate) fn code_of_status(status: std::process::ExitStatus) -> u8 {
 /// Returns the table at the end of help texts.
 pub(crate) fn codes() -> String {
     let also = |code| match code {
-        FAILED => " (or --get found nothing, or --fail-on, --require-clean)",
+        FAILED => " (or --get found nothing, or there is a warning that --fail-on or --require-clean names)",
         VIOLATED => " (sim, replay --strict: an expectation was not met)",
         _ => "",
     };

@@ -21,11 +21,15 @@ pub(crate) struct Follow {
 impl Follow {
     /// Opens the file. If it does not exist yet, reading waits for it.
     pub(crate) fn open(path: &Path) -> Self {
-        let file = File::open(path).ok();
-        if file.is_none() {
-            output::tell(&format!("waiting for {}", path.display()));
+        let file = File::open(path);
+        if let Err(error) = &file {
+            let why = match error.kind() {
+                io::ErrorKind::NotFound => "does not exist yet".to_owned(),
+                _ => format!("cannot be read ({error})"),
+            };
+            output::tell(&format!("waiting for {}, which {why} (Ctrl-C to stop waiting)", path.display()));
         }
-        Self { path: path.to_owned(), file, position: 0, mid_line: false }
+        Self { path: path.to_owned(), file: file.ok(), position: 0, mid_line: false }
     }
 
     /// Returns whether another file has taken this one's name.

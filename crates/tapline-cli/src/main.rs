@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod agents;
+mod archive;
 #[expect(clippy::doc_markdown, reason = "its comments are help texts, printed as they are")]
 mod args;
 mod ci;
@@ -17,6 +18,7 @@ mod init;
 mod output;
 mod page;
 mod plain;
+mod prices;
 mod secrets;
 mod signals;
 mod sink;
@@ -24,6 +26,7 @@ mod source;
 mod store;
 mod topics;
 mod values;
+mod when;
 
 use std::io;
 use std::process::ExitCode;

@@ -4,7 +4,11 @@ mod file;
 
 use std::borrow::Cow;
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::PathBuf;
 
+use anyhow::{Context as _, Result};
+use tapline_recording::recording_name;
 use tapline_session::text::visible;
 
 use crate::ci::{self, Filtered, Kind};
@@ -70,6 +74,14 @@ fn say(text: &str) {
     let _ = stderr.write_all(format!("{}\n", visible(&ci::in_public(text))).as_bytes());
 }
 
+/// Makes a folder for temporary files that only the user can read.
+pub(crate) fn private_folder() -> Result<PathBuf> {
+    let folder = std::env::temp_dir().join(format!("tapline-{}", recording_name()));
+    let made = std::fs::DirBuilder::new().mode(0o700).create(&folder);
+    made.with_context(|| format!("cannot create {}: set TMPDIR to a folder that can be written", folder.display()))?;
+    Ok(folder)
+}
+
 /// Quotes a word for a shell.
 pub(crate) fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
@@ -79,6 +91,12 @@ pub(crate) fn quoted(text: &str) -> String {
 /// Returns stdout for what is passed on: unchanged, or on a terminal with control characters made visible.
 pub(crate) fn raw_stdout(kind: Kind) -> Box<dyn Write> {
     let out = stdout_for(kind);
+    if is_terminal() { Box::new(Visible::new(out)) } else { Box::new(out) }
+}
+
+/// The same, for a writer of another thread. It takes the lock of stdout for each piece.
+pub(crate) fn shared_stdout(kind: Kind) -> Box<dyn Write + Send> {
+    let out = BufWriter::with_capacity(64 << 10, Filtered::new(io::stdout(), kind));
     if is_terminal() { Box::new(Visible::new(out)) } else { Box::new(out) }
 }
 

@@ -77,6 +77,11 @@ impl Sink {
         Self { file: file.map(Arc::new), is_file, waiting, queue: None, filter: Filter::of(stream), buffer: Vec::new() }
     }
 
+    /// Returns whether this is a file.
+    pub(crate) fn is_file(&self) -> bool {
+        self.is_file
+    }
+
     /// Writes text, now or as soon as possible. After a failure, which is kept, nothing more is written.
     pub(crate) fn write(&mut self, bytes: &[u8]) {
         self.put(bytes, Kind::Text);

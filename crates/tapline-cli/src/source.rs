@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use tapline_archive::{Advance, Finished, Note, Options, SourceError};
+use tapline_archive::{Advance, Finished, Note, SourceError, SourceOptions};
 use tapline_protocol::{Agent, InputFormat, Record, StopReason};
 use tapline_recording::{Redactor, Stop};
 use tapline_runner::no_background_tasks;
@@ -15,7 +15,7 @@ use tapline_session::{Ending, StreamFormat, Verdict};
 
 use crate::args::{Facts, Shape};
 use crate::clean::CleanReading;
-use crate::{ci, clock, config, output, secrets, store};
+use crate::{archive, ci, clock, config, output, secrets, store};
 
 /// Returns whether lines arrive as they are written: a pipe, not a file.
 pub(crate) fn is_live(path: Option<&Path>) -> bool {
@@ -105,7 +105,8 @@ impl Source {
                 }
                 Note::Lost(loss) => Some(format!("{name}: {loss}")),
                 Note::Lingered(stop) => clock_of(stop).map(|clock| format!("{name}: {clock}: it was stopped")),
-                Note::Transcript(about) => Some(format!("{name} is {about}")),
+                // It is read like a stream.
+                Note::Transcript(_) => None,
                 Note::Foreign if self.of_whomever => None,
                 Note::Foreign => {
                     let known: Vec<_> = Agent::ALL.iter().map(|agent| agent.name()).collect();
@@ -149,7 +150,11 @@ impl Source {
 
     /// Ends the source. Returns everything that is known, and the verdict as annotations show it.
     pub(crate) fn finish(self) -> (Finished, Verdict) {
+        let transcript = self.inner.is_transcript().then(|| PathBuf::from(self.inner.name()));
         let mut finished = self.inner.finish();
+        let session = finished.summary.session.info.id.as_deref();
+        let counted = transcript.as_deref().zip(session).and_then(|(path, session)| archive::ledger(path, session));
+        finished.summary.ledger = counted.unwrap_or(finished.summary.ledger);
         let stop = finished.stop.take().filter(|stop| stop.reason.is_timeout());
         *finished.summary.verdict.clock = stop.and_then(clock_of);
         clock::measure(&mut finished.summary, finished.run.duration_ms);
@@ -168,14 +173,14 @@ fn clock_of(stop: Stop) -> Option<String> {
 }
 
 /// Returns what the caller knows better than the source.
-fn options(facts: &Facts) -> Result<Options> {
+fn options(facts: &Facts) -> Result<SourceOptions> {
     let read = |path: &Option<PathBuf>| -> Result<Option<String>> {
         let Some(path) = path else { return Ok(None) };
         let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
         Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
     };
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| value == "1");
-    let mut options = Options::default();
+    let mut options = SourceOptions::default();
     (options.agent, options.format) = match facts.input_format {
         Shape::Auto => (None, InputFormat::Auto),
         Shape::StreamJson => (StreamFormat::StreamJson.agent(), InputFormat::Lines),

@@ -3,9 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow};
+use tapline_archive::sessions::SessionLookup;
 use tapline_recording::{FindError, Recording, Store, Sync};
 use tapline_runner::RecordTo;
 
+use crate::archive;
 use crate::args::run::{Kept, SyncWhen};
 
 /// Returns the user's store.
@@ -13,16 +15,54 @@ pub(crate) fn store() -> Result<Store> {
     Store::of_user().context("no folder for recordings: set TAPLINE_HOME, or use --record PATH or --no-record")
 }
 
-/// Returns what a person means by FILE: an existing path, or else a recording in the store, by its name or `last`.
+/// Returns what a person means by FILE: an existing path, or else a recording in the store, by its name or `last`, or
+/// else a session of the archive, by the beginning of its id. A session that was recorded is opened as the recording,
+/// which has the whole stream.
 pub(crate) fn meant(path: &Path) -> Result<PathBuf> {
-    let is_id = |text: &&str| !text.contains(['/', '.']) && !text.is_empty() && *text != "-";
-    match (path.to_str().filter(is_id), Store::of_user()) {
-        (Some(id), Some(store)) if path.symlink_metadata().is_err() => store.find(id).map_err(|error| match error {
-            FindError::Empty(_) | FindError::Unknown { .. } => anyhow!(error).context(format!("there is no file `{id}`")),
-            error => error.into(),
-        }),
-        _ => Ok(path.to_owned()),
+    let Some((id, store)) = id_of(path) else { return Ok(path.to_owned()) };
+    let found = store.find(id);
+    if id == LAST || found.as_ref().is_ok_and(|recording| is_named(recording, id)) {
+        return told(found, id);
     }
+    match (archive::find(id, &[], false)?, found) {
+        (SessionLookup::Several(several), _) => Err(archive::ambiguous(id, &several)),
+        (SessionLookup::One(session), Err(_)) => {
+            let there = session.recording.or(session.transcript);
+            there.or_else(|| archive::kept::of_session(&session.id)).ok_or_else(|| {
+                anyhow!("the files of session {} are gone; only its numbers are kept (`tapline stats`)", session.id)
+            })
+        }
+        (_, found) => told(found, id),
+    }
+}
+
+/// Returns what a person means by RECORDING: an existing path, or else a recording in the store.
+pub(crate) fn recorded(path: &Path) -> Result<PathBuf> {
+    id_of(path).map_or_else(|| Ok(path.to_owned()), |(id, store)| told(store.find(id), id))
+}
+
+/// If a path does not exist, it may be an id.
+fn id_of(path: &Path) -> Option<(&str, Store)> {
+    let is_id = |text: &&str| !text.contains(['/', '.']) && !text.is_empty() && *text != "-";
+    let id = path.to_str().filter(is_id).filter(|_| path.symlink_metadata().is_err())?;
+    Some((id, Store::of_user()?))
+}
+
+/// Says that there is no such file either.
+fn told(found: Result<PathBuf, FindError>, id: &str) -> Result<PathBuf> {
+    found.map_err(|error| match error {
+        FindError::Empty(_) | FindError::Unknown { .. } => anyhow!(error).context(format!("there is no file `{id}`")),
+        error => error.into(),
+    })
+}
+
+/// The name of the newest recording.
+const LAST: &str = "last";
+
+/// Returns whether a recording was meant by its name, not by its session.
+fn is_named(recording: &Path, id: &str) -> bool {
+    let name = recording.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.starts_with(id) || name.split_once("Z-").is_some_and(|(_, unique)| unique.starts_with(id))
 }
 
 /// The file to follow that a person means by FILE: of a recording what the agent writes. It need not be there yet.

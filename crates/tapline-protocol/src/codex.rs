@@ -6,7 +6,7 @@ mod transcript;
 pub use event::Event;
 
 use crate::json::{Json, Value};
-use crate::wire::{Field, Read, Tokens, frame, last_entries, read_back, wire};
+use crate::wire::{Count, Field, Read, frame, last_entries, read_back, wire};
 
 wire! {
     /// `thread.started`
@@ -37,11 +37,11 @@ wire! {
 frame! {
     /// Token counts of Codex: `input_tokens` includes the cached ones.
     CodexUsage {
-        input_tokens: Tokens = "input_tokens",
-        cached_input_tokens: Tokens = "cached_input_tokens",
-        cache_write_input_tokens: Tokens = "cache_write_input_tokens",
-        output_tokens: Tokens = "output_tokens",
-        reasoning_output_tokens: Tokens = "reasoning_output_tokens",
+        input_tokens: Count = "input_tokens",
+        cached_input_tokens: Count = "cached_input_tokens",
+        cache_write_input_tokens: Count = "cache_write_input_tokens",
+        output_tokens: Count = "output_tokens",
+        reasoning_output_tokens: Count = "reasoning_output_tokens",
     }
 }
 
@@ -95,7 +95,7 @@ impl Item {
 
 impl Read for Item {
     fn read(value: Value<'_>) -> Option<Self> {
-        let fields = last_entries(value)?;
+        let fields = last_entries(value, |_| true)?;
         Some(Self { fields })
     }
 }

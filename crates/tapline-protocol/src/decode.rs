@@ -1,10 +1,7 @@
 //! Decodes bytes into records. Decoding never fails: a line that cannot be read becomes a record with its bytes.
 
-use std::borrow::Cow;
-
 use crate::agent::Agent;
 use crate::dialect::Dialect;
-use crate::dialects::known_kind;
 use crate::event::{Event, Malformed};
 use crate::json::{Kind, SyntaxError, Tape, Value};
 use crate::lines::{Line, Piece, Splitter};
@@ -132,33 +129,13 @@ impl LineReader {
 }
 
 fn object(dialect: &mut Dialect, value: Value<'_>) -> (Envelope, Event) {
-    fn filled(value: Value<'_>) -> Option<String> {
-        value.as_str().filter(|text| !text.is_empty()).map(Cow::into_owned)
-    }
-    let mut envelope = Envelope::default();
-    let (mut kind, mut subtype) = (None, None);
-    for (key, value) in value.entries().into_iter().flatten() {
-        match &*key {
-            "type" => kind = value.as_str(),
-            "subtype" => subtype = value.as_str(),
-            "session_id" => envelope.session_id = filled(value),
-            "uuid" => envelope.uuid = filled(value),
-            "parent_tool_use_id" => envelope.parent = filled(value),
-            "timestamp" => envelope.timestamp = filled(value),
-            _ => {}
-        }
-    }
-    let event = if let Some(kind) = kind.as_deref() {
-        dialect.read(kind, subtype.as_deref(), value)
+    let envelope = Envelope::read(value);
+    let event = if let Some(kind) = envelope.kind.as_deref() {
+        dialect.read(kind, envelope.subtype.as_deref(), value)
     } else {
         dialect.pass_foreign();
         Event::Untyped
     };
-    envelope.subtype = subtype.filter(|_| kind.as_deref() == Some("system")).map(Cow::into_owned);
-    envelope.kind = kind.map(|kind| match known_kind(&kind) {
-        Some(known) => Cow::Borrowed(known),
-        None => Cow::Owned(kind.into_owned()),
-    });
     (envelope, event)
 }
 

@@ -24,7 +24,7 @@ pub enum InputFormat {
 
 /// The detected format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum InputShape {
     /// One event per line.
     Lines,
     /// One object: a result.
@@ -38,7 +38,7 @@ pub enum Shape {
 pub struct Input<R> {
     lines: Option<Reader<Chained<R>>>,
     elements: VecDeque<Record>,
-    shape: Shape,
+    shape: InputShape,
     /// With [`InputFormat::Auto`]: how many lines were not blank, and whether the first was a result.
     auto: Option<(u64, bool)>,
 }
@@ -60,7 +60,7 @@ impl<R: BufRead> Input<R> {
         if whole && let Some((shape, elements)) = document(&head, format, &mut decoder) {
             return Ok(Self { lines: None, elements, shape, auto: None });
         }
-        let shape = if format == InputFormat::Document { Shape::Document } else { Shape::Lines };
+        let shape = if format == InputFormat::Document { InputShape::Document } else { InputShape::Lines };
         let lines = Reader::with_decoder(Cursor::new(head).chain(source), decoder);
         Ok(Self {
             lines: Some(lines),
@@ -71,8 +71,8 @@ impl<R: BufRead> Input<R> {
     }
 
     /// Returns the format of the input. Whether a single result is a document is known only at the end.
-    pub fn shape(&self) -> Shape {
-        if self.auto == Some((1, true)) { Shape::Document } else { self.shape }
+    pub fn shape(&self) -> InputShape {
+        if self.auto == Some((1, true)) { InputShape::Document } else { self.shape }
     }
 
     /// Returns whether the next record is available without blocking.
@@ -172,19 +172,19 @@ fn more<R: BufRead>(source: &mut R, head: &mut Vec<u8>) -> io::Result<bool> {
 
 /// Returns the records of a whole document: a result, or an array of events. With [`InputFormat::Auto`] it must look
 /// like one.
-fn document(bytes: &[u8], format: InputFormat, decoder: &mut Decoder) -> Option<(Shape, VecDeque<Record>)> {
+fn document(bytes: &[u8], format: InputFormat, decoder: &mut Decoder) -> Option<(InputShape, VecDeque<Record>)> {
     let text = lossy(trim(bytes, true));
     let mut tape = Tape::default();
     let value = tape.parse(&text).ok()?;
     if value.kind() == Kind::Object {
-        return Some((Shape::Document, [decoder.decode_document(bytes.to_vec())].into()));
+        return Some((InputShape::Document, [decoder.decode_document(bytes.to_vec())].into()));
     }
     let items = value.items()?;
     if format == InputFormat::Auto && items.clone().any(|item| item.kind() != Kind::Object) {
         return None;
     }
     let record = |(number, item): (u64, Value<'_>)| decoder.decode_line(number, (on_one_line(item.raw()) + "\n").into_bytes());
-    Some((Shape::VerboseDocument, (1..).zip(items).map(record).collect()))
+    Some((InputShape::VerboseDocument, (1..).zip(items).map(record).collect()))
 }
 
 /// Puts a pretty-printed value on one line, by dropping the whitespace outside of strings.

@@ -60,14 +60,14 @@ pub use agent::Agent;
 pub use decode::{Decoder, check_text};
 pub use dialect::Dialect;
 pub use event::{Event, LineKind, Malformed};
-pub use input::{Input, InputFormat, Shape as InputShape};
+pub use input::{Input, InputFormat, InputShape};
 pub use json::{Entries, Items, Json, JsonError, Kind, Number, SyntaxError, Tape, Token, Value, Walk, without_lone_surrogates};
 pub use lines::{DEFAULT_LINE_LIMIT, Line, Piece, Splitter};
 pub use moment::Moment;
 pub use reader::Reader;
-pub use record::{Envelope, Record};
+pub use record::{Envelope, Record, line_text};
 pub use stop::StopReason;
-pub use wire::{Field, Frame, Nullable, Read, Shape, Tokens};
+pub use wire::{Count, Field, Frame, Nullable, Read, WireShape};
 
 /// Checks that the README's example compiles.
 #[cfg(doctest)]

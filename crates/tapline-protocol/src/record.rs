@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::agent::Agent;
 use crate::dialect::Dialect;
-use crate::dialects::{in_transcript, known_keys, too_old};
+use crate::dialects::{in_transcript, known_keys, known_kind, too_old};
 use crate::event::Event;
 use crate::json::{Json, Tape, Value};
 use crate::lines::BOM;
@@ -26,6 +26,32 @@ pub struct Envelope {
     pub parent: Option<String>,
     /// `timestamp`
     pub timestamp: Option<String>,
+}
+
+impl Envelope {
+    /// Reads the fields of an object. Another value has none; if a key is repeated, the last value counts.
+    pub fn read(value: Value<'_>) -> Self {
+        let filled = |value: Value<'_>| value.as_str().filter(|text| !text.is_empty()).map(Cow::into_owned);
+        let mut envelope = Self::default();
+        let (mut kind, mut subtype) = (None, None);
+        for (key, value) in value.entries().into_iter().flatten() {
+            match &*key {
+                "type" => kind = value.as_str(),
+                "subtype" => subtype = value.as_str(),
+                "session_id" => envelope.session_id = filled(value),
+                "uuid" => envelope.uuid = filled(value),
+                "parent_tool_use_id" => envelope.parent = filled(value),
+                "timestamp" => envelope.timestamp = filled(value),
+                _ => {}
+            }
+        }
+        envelope.subtype = subtype.filter(|_| kind.as_deref() == Some("system")).map(Cow::into_owned);
+        envelope.kind = kind.map(|kind| match known_kind(&kind) {
+            Some(known) => Cow::Borrowed(known),
+            None => Cow::Owned(kind.into_owned()),
+        });
+        envelope
+    }
 }
 
 /// One line: its number, its exact bytes including the terminator, and its decoded event.
@@ -55,7 +81,7 @@ impl Record {
 
     /// Returns the line's text without terminator and surrounding whitespace. Invalid UTF-8 becomes U+FFFD.
     pub fn text(&self) -> Cow<'_, str> {
-        lossy(self.trimmed())
+        line_text(&self.bytes, self.line == 1)
     }
 
     /// Returns a top-level field unchanged, for fields that no type has.
@@ -83,8 +109,8 @@ impl Record {
         if self.envelope.kind.is_some() { None } else { self.with(too_old)? }
     }
 
-    /// If this line is from a session file that an agent keeps for itself: returns what the file is, where it is kept,
-    /// what reads it, and what to use instead. Such files look much like streams, but have no result and no totals.
+    /// If this line is from a session file that an agent keeps for itself: returns what the file is, and where it is
+    /// kept. Such files look much like streams, but have other lines; the archive reads them.
     ///
     /// ```
     /// let line = br#"{"parentUuid":null,"sessionId":"s","type":"user","message":{"role":"user","content":"hi"}}"#;
@@ -109,6 +135,12 @@ impl Record {
         })
         .unwrap_or_default()
     }
+}
+
+/// Returns the text of a line without whitespace around it, and without a byte order mark in the first line. Bytes that are not UTF-8 become
+/// U+FFFD.
+pub fn line_text(bytes: &[u8], is_first: bool) -> Cow<'_, str> {
+    lossy(trim(bytes, is_first))
 }
 
 /// Converts bytes to text. Invalid UTF-8 becomes U+FFFD. The standard library's lossy conversion is slow, so only the

@@ -91,7 +91,7 @@ macro_rules! tag_table {
             /// Returns the known keys of events with this tag, including those that all events have.
             pub fn known_keys(tag: &str) -> Option<impl Iterator<Item = &'static str>> {
                 let keys: &'static [&'static str] = match tag {
-                    $( $tag => <$shape as $crate::wire::Shape>::KEYS, )+
+                    $( $tag => <$shape as $crate::wire::WireShape>::KEYS, )+
                     _ => return None,
                 };
                 Some(keys.iter().chain($crate::tags::COMMON).copied())

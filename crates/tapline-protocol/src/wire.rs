@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use foldhash::fast::RandomState;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -66,10 +67,10 @@ impl<T: Read> Read for BTreeMap<String, T> {
 }
 
 /// Returns an object's entries in order, each key once. A repeated key has its last value, in its first position.
-pub(crate) fn last_entries(value: Value<'_>) -> Option<Vec<(String, Json)>> {
-    let mut places = HashMap::new();
+pub(crate) fn last_entries(value: Value<'_>, wanted: impl Fn(&str) -> bool) -> Option<Vec<(String, Json)>> {
+    let mut places = HashMap::with_hasher(RandomState::default());
     let mut entries: Vec<(String, Json)> = Vec::new();
-    for (key, value) in value.entries()? {
+    for (key, value) in value.entries()?.filter(|(key, _)| wanted(key)) {
         let place = *places.entry(key.clone()).or_insert(entries.len());
         match entries.get_mut(place) {
             Some((_, known)) => *known = value.to_json(),
@@ -79,12 +80,12 @@ pub(crate) fn last_entries(value: Value<'_>) -> Option<Vec<(String, Json)>> {
     Some(entries)
 }
 
-/// A token count. A missing or unusable value is 0; floats and numeric strings are accepted.
+/// A count, of tokens for example. A missing or unusable value is 0; floats and numeric strings are accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
-pub struct Tokens(pub u64);
+pub struct Count(pub u64);
 
-impl Read for Tokens {
+impl Read for Count {
     fn read(value: Value<'_>) -> Option<Self> {
         let text = match value.kind() {
             Kind::Number => value.raw().into(),
@@ -119,7 +120,7 @@ macro_rules! read_back {
 }
 pub(crate) use read_back;
 
-read_back!(Number, Tokens);
+read_back!(Number, Count);
 
 /// A field of a struct, with a value for when the key is missing.
 pub trait Field: Sized {
@@ -180,7 +181,7 @@ impl Field for bool {
     }
 }
 
-impl Field for Tokens {
+impl Field for Count {
     fn field(value: Value<'_>) -> Self {
         Read::read(value).unwrap_or_default()
     }
@@ -190,13 +191,13 @@ impl Field for Tokens {
 }
 
 /// A shape of the wire and its known keys, for the drift report.
-pub trait Shape: Read {
+pub trait WireShape: Read {
     /// Every key that this version knows, whether it is read or not.
     const KEYS: &'static [&'static str];
 }
 
 /// A shape that is also written, either as an object of its own or into one that already has a tag.
-pub trait Frame: Shape {
+pub trait Frame: WireShape {
     /// Writes the non-empty fields into an open map.
     fn write_fields<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error>;
 }
@@ -229,7 +230,7 @@ macro_rules! wire {
             pub $print: u64, )?
         }
 
-        impl $crate::wire::Shape for $name {
+        impl $crate::wire::WireShape for $name {
             const KEYS: &'static [&'static str] = &[$($key,)* $($($also,)+)?];
         }
 

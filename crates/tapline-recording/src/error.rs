@@ -19,9 +19,12 @@ pub enum RecordingError {
         #[source]
         error: io::Error,
     },
-    /// The folder is not a recording.
-    #[error("{0} is not a recording: it has no stdout")]
+    /// There is no such folder, or it is not a recording.
+    #[error("{0} is not a recording: a recording is a folder that contains a file `stdout`")]
     NotARecording(PathBuf),
+    /// The path is a file.
+    #[error("{0} is a file; a recording is a folder that contains a file `stdout`")]
+    File(PathBuf),
     /// A file could not be read.
     #[error("cannot read {path}")]
     Read {

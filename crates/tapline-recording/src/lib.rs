@@ -49,9 +49,9 @@ mod writing;
 pub use error::RecordingError;
 pub use reading::Recording;
 pub use redact::{BadPattern, PieceRedactor, REDACTED, Redactor, SHAPES, SHORTEST_VALUE, Shape, StreamRedactor};
-pub use sent::{Sent, SentPieces};
+pub use sent::{SentPiece, SentPieces};
 pub use store::{FindError, Store, attempt_folder, recording_name, recordings_in};
-pub use times::{Arrivals, Piece};
+pub use times::{Arrivals, TimedPiece};
 pub use writing::{End, Loss, Meta, Recorder, Stop, Stream, Sync, create_private_folder};
 
 /// Checks that the README's example compiles.

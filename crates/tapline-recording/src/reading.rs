@@ -9,7 +9,7 @@ use tapline_protocol::{Json, Moment, Read as _, StopReason, Value};
 
 use crate::error::RecordingError;
 use crate::sent::SentPieces;
-use crate::times::{Arrivals, Piece, piece};
+use crate::times::{Arrivals, TimedPiece, piece};
 use crate::writing::{DECISIONS, End, Loss, Meta, Stop, Stream};
 
 /// An opened recording.
@@ -31,7 +31,8 @@ impl Recording {
     /// Opens a recording.
     pub fn open(folder: &Path) -> Result<Self, RecordingError> {
         if !folder.join(Stream::Stdout.file_name()).is_file() {
-            return Err(RecordingError::NotARecording(folder.to_owned()));
+            let why = if folder.is_file() { RecordingError::File } else { RecordingError::NotARecording };
+            return Err(why(folder.to_owned()));
         }
         let json = |name: &str| Json::parse(&std::fs::read_to_string(folder.join(name)).ok()?).ok();
         let meta = json("meta.json").and_then(|json| json.with(read_meta)).unwrap_or_default();
@@ -152,7 +153,7 @@ impl Recording {
     }
 
     /// Returns the pieces in order of arrival. Incomplete or invalid lines of `times` are skipped.
-    pub fn pieces(&self) -> Result<Vec<Piece>, RecordingError> {
+    pub fn pieces(&self) -> Result<Vec<TimedPiece>, RecordingError> {
         let path = self.folder.join(TIMES);
         let bytes = std::fs::read(&path).map_err(|error| RecordingError::Read { path, error })?;
         // There may be millions. A line has about twenty bytes.

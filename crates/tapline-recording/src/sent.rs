@@ -12,7 +12,7 @@ use crate::writing::Stream;
 
 /// A piece that was sent, or the end of the input.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sent {
+pub struct SentPiece {
     /// How many bytes of the agent's output came before it.
     pub after: u64,
     /// The bytes; empty if stdin was closed.
@@ -41,7 +41,7 @@ impl SentPieces {
     }
 
     /// Returns the next piece that `times` lists.
-    fn told(&mut self) -> Option<Sent> {
+    fn told(&mut self) -> Option<SentPiece> {
         let times = self.times.as_mut()?;
         let mut line = Vec::new();
         loop {
@@ -56,7 +56,7 @@ impl SentPieces {
                     let count = piece.end.saturating_sub(self.given);
                     let read = self.stdin.by_ref().take(count).read_to_end(&mut bytes).ok()?;
                     self.given += read as u64;
-                    return Some(Sent { after: self.after, bytes, at: Some(self.started.after(piece.at)) });
+                    return Some(SentPiece { after: self.after, bytes, at: Some(self.started.after(piece.at)) });
                 }
                 _ => {}
             }
@@ -65,9 +65,9 @@ impl SentPieces {
 }
 
 impl Iterator for SentPieces {
-    type Item = Sent;
+    type Item = SentPiece;
 
-    fn next(&mut self) -> Option<Sent> {
+    fn next(&mut self) -> Option<SentPiece> {
         if self.ended {
             return None;
         }
@@ -78,6 +78,6 @@ impl Iterator for SentPieces {
         self.ended = true;
         let mut bytes = Vec::new();
         self.stdin.read_to_end(&mut bytes).ok()?;
-        (!bytes.is_empty()).then_some(Sent { after: self.after, bytes, at: None })
+        (!bytes.is_empty()).then_some(SentPiece { after: self.after, bytes, at: None })
     }
 }

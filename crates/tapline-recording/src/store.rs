@@ -134,7 +134,7 @@ impl Store {
     }
 }
 
-/// The recordings in a folder, the oldest first, as their names tell it. Those whose names tell no time come first.
+/// Lists the recordings in a folder, sorted by the time in their names, the oldest first. Names without a time come first.
 pub fn recordings_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = std::fs::read_dir(folder)?.flatten().map(|entry| entry.path());
     let mut found: Vec<_> = entries.filter(|path| Recording::is_one(path)).collect();

@@ -11,7 +11,7 @@ use crate::writing::Stream;
 
 /// A piece of a stream: where it ends and when it arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct TimedPiece {
     /// The stream.
     pub stream: Stream,
     /// Where the piece ends, in bytes from the start of the stream.
@@ -59,12 +59,12 @@ impl Arrivals {
 }
 
 /// Parses a whole line of `times`: `o 5321 1045123`.
-pub(crate) fn piece(line: &[u8]) -> Option<Piece> {
+pub(crate) fn piece(line: &[u8]) -> Option<TimedPiece> {
     let (letter, rest) = line.strip_suffix(b"\n")?.split_first()?;
     let stream = Stream::ALL.into_iter().find(|stream| stream.letter() == char::from(*letter))?;
     let rest = rest.strip_prefix(b" ")?;
     let (end, micros) = rest.split_at(rest.iter().position(|byte| *byte == b' ')?);
-    Some(Piece { stream, end: number(end)?, at: Duration::from_micros(number(&micros[1..])?) })
+    Some(TimedPiece { stream, end: number(end)?, at: Duration::from_micros(number(&micros[1..])?) })
 }
 
 fn number(digits: &[u8]) -> Option<u64> {

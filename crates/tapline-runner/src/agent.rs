@@ -11,7 +11,7 @@ use tapline_recording::{Redactor, Sync};
 
 use crate::answers::Answers;
 use crate::guard::GuardProgram;
-use crate::spec::{Environment, Input, Limits, Options, RecordTo};
+use crate::spec::{AgentInput, Environment, Limits, Options, RecordTo};
 use crate::subagent::{SettingSource, SubAgent};
 
 /// An agent to start: its prompt, options and limits.
@@ -43,7 +43,7 @@ pub struct Agent {
     /// The agent's own options.
     pub options: Options,
     /// What is sent to the agent's standard input.
-    pub input: Input,
+    pub input: AgentInput,
     /// The program, if it is not the default one.
     pub bin: Option<PathBuf>,
     /// The working directory.
@@ -86,7 +86,7 @@ impl Agent {
         Self {
             kind,
             options: Options::default(),
-            input: Input::default(),
+            input: AgentInput::default(),
             bin: None,
             cwd: None,
             environment: Environment::default(),
@@ -113,7 +113,7 @@ impl Agent {
 
     setters! {
         /// Sets the prompt. It can have any size and content, because it is sent on standard input.
-        prompt(String) => input = Input::Prompt(prompt.into_bytes());
+        prompt(String) => input = AgentInput::Prompt(prompt.into_bytes());
         /// Sets the agent's program. The default is `TAPLINE_CLAUDE_BIN` or `TAPLINE_CODEX_BIN`, or else the one on
         /// PATH.
         bin(PathBuf) => bin = Some(bin);
@@ -249,7 +249,7 @@ impl Agent {
         Self {
             kind: self.kind,
             options: self.options.clone(),
-            input: Input::Nothing,
+            input: AgentInput::Nothing,
             bin: self.bin.clone(),
             cwd: self.cwd.clone(),
             environment: self.environment.clone(),

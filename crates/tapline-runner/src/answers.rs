@@ -40,6 +40,12 @@ pub use tool::{Tool, ToolResult};
 
 /// The longest time for a hook, in seconds.
 const WEEK: u64 = 7 * 24 * 3600;
+
+/// Returns how many seconds the agent shall wait for a hook that may take this long.
+fn patience(limit: Duration) -> u64 {
+    limit.as_secs().saturating_add(60).min(WEEK)
+}
+
 /// The server of tools without one of their own.
 pub(crate) const OWN_SERVER: &str = "tapline";
 
@@ -117,8 +123,7 @@ impl Answers {
         if self.asks_permission() {
             // The hook covers all calls, not only those that need permission. It may have to ask somebody, and to wait
             // for other hooks.
-            let patience = self.within.as_secs().saturating_add(60).min(WEEK);
-            let rules = serde_json::json!({"hookCallbackIds": [RULES], "onFailure": "block", "timeout": patience});
+            let rules = serde_json::json!({"hookCallbackIds": [RULES], "onFailure": "block", "timeout": patience(self.within)});
             hooks.insert("PreToolUse", vec![rules]);
         }
         if self.permissions.is_some() {
@@ -130,6 +135,10 @@ impl Answers {
             let mut matcher = serde_json::json!({"hookCallbackIds": [hook::id(place)]});
             if let Some(tools) = &hook.matcher {
                 matcher["matcher"] = tools.as_str().into();
+            }
+            // The agent waits longer than the hook may take, so that it gets an answer.
+            if let Some(limit) = hook.within {
+                matcher["timeout"] = patience(limit).into();
             }
             // If the hook cannot be called, the tool does not run.
             if hook.event == HookEvent::PreToolUse {
@@ -196,7 +205,7 @@ impl Answers {
             return Answered::error(format!("there is no hook `{id}`"));
         };
         let question = HookQuestion { input: input.clone(), all, tool_use_id: request.tool_use_id };
-        match guarded(&hook.callback, question, self.within).await {
+        match guarded(&hook.callback, question, hook.within.unwrap_or(self.within)).await {
             Ok(reply) => {
                 // A denied call stays denied, even if a hook wrote it.
                 let other = reply.hook_specific_output.as_ref().and_then(|output| output.get("updatedInput"));

@@ -9,7 +9,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
 use crate::journal::Journal;
-use crate::spec::Input;
+use crate::spec::AgentInput;
 
 /// What happened to the input.
 #[derive(Debug)]
@@ -21,14 +21,14 @@ pub(crate) enum Fed {
 }
 
 /// Sends all of it and closes the pipe. It is not an error if the agent stops reading: its output says why.
-pub(crate) async fn feed(mut stdin: impl AsyncWrite + Unpin, input: Input, journal: Journal, fed: UnboundedSender<Fed>) {
+pub(crate) async fn feed(mut stdin: impl AsyncWrite + Unpin, input: AgentInput, journal: Journal, fed: UnboundedSender<Fed>) {
     let mut sink = Sink { stdin: &mut stdin, journal: &journal, fed: &fed };
     match input {
-        Input::Nothing => {}
-        Input::Prompt(prompt) => {
+        AgentInput::Nothing => {}
+        AgentInput::Prompt(prompt) => {
             sink.send(&prompt).await;
         }
-        Input::Messages { prompt, mut lines } => {
+        AgentInput::Messages { prompt, mut lines } => {
             let mut open = true;
             if let Some(prompt) = prompt {
                 open = sink.send(message(&String::from_utf8_lossy(&prompt)).as_bytes()).await;

@@ -91,11 +91,11 @@ pub use refusal::{Instead, Refusal, RunOption};
 pub use running::{Running, report, report_not_started};
 pub use session::{RunningTurn, Session};
 pub use settled::{Settled, SettledBy};
-pub use spec::{Environment, Input, Limits, Options, RecordTo};
+pub use spec::{AgentInput, Environment, Limits, Options, RecordTo};
 pub use stopper::Stopper;
 pub use subagent::{SettingSource, SubAgent, UnknownSource};
 pub use tapline_protocol::StopReason;
-pub use tee::{Host, Tee, Teed};
+pub use tee::{HostStreams, Tee, Teed};
 pub use turn::TurnReport;
 pub use update::{Conclusion, Delivery, Over, Seen, Update};
 

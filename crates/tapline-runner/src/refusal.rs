@@ -32,7 +32,7 @@ macro_rules! options {
 options! {
     /// The prompt.
     Prompt = "prompt",
-    /// The caller's own messages ([`Input::Messages`](crate::Input::Messages)).
+    /// The caller's own messages ([`AgentInput::Messages`](crate::AgentInput::Messages)).
     Messages = "messages",
     /// A conversation, or somebody who answers the agent's questions.
     Dialogue = "dialogue",

@@ -23,7 +23,7 @@ use crate::driver::{Driver, Wires};
 use crate::epoch::Epoch;
 use crate::harness::Invocation;
 use crate::journal::Journal;
-use crate::spec::Input;
+use crate::spec::AgentInput;
 use crate::stopper::Stopper;
 use crate::transport::{Killer, Transport};
 use crate::update::{Conclusion, Update};
@@ -274,6 +274,6 @@ fn dialogue(agent: &mut Agent, others: Others) -> Option<(Control, Dialogue)> {
     let cwd = agent.cwd.clone().or_else(|| std::env::current_dir().ok());
     let cwd = cwd.map(|cwd| cwd.to_string_lossy().into_owned());
     let (dialogue, lines) = Dialogue::new(agent.answers.clone(), cwd, others, said, patience);
-    agent.input = Input::Messages { prompt: None, lines: Box::pin(lines) };
+    agent.input = AgentInput::Messages { prompt: None, lines: Box::pin(lines) };
     Some((Control::new(say, agent.limits.request), dialogue))
 }

@@ -17,7 +17,7 @@ use crate::error::StartError;
 use crate::message::Message;
 use crate::refusal::{Refusal, RunOption};
 use crate::running::Running;
-use crate::spec::Input;
+use crate::spec::AgentInput;
 use crate::stopper::Stopper;
 use crate::turn::TurnReport;
 use crate::update::{Over, Update};
@@ -56,7 +56,7 @@ impl Agent {
     /// Starts the agent for a conversation. Its prompts come from [`Session::turn`].
     pub async fn session(mut self) -> Result<Session, Failure> {
         self.converses = true;
-        if !matches!(self.input, Input::Nothing) {
+        if !matches!(self.input, AgentInput::Nothing) {
             let why = "a session gets its prompts from its turns; leave it out";
             return Err(StartError::from(Refusal::new(RunOption::Prompt, why)).into());
         }

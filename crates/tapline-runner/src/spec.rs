@@ -51,7 +51,7 @@ pub struct Options {
 
 /// What is sent to the agent's standard input, which is then closed.
 #[derive(Default)]
-pub enum Input {
+pub enum AgentInput {
     /// Nothing. It is closed from the start.
     #[default]
     Nothing,
@@ -66,7 +66,7 @@ pub enum Input {
     },
 }
 
-impl std::fmt::Debug for Input {
+impl std::fmt::Debug for AgentInput {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Nothing => "Nothing",

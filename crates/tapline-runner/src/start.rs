@@ -18,7 +18,7 @@ use crate::marker;
 use crate::refusal::{Refusal, RunOption};
 use crate::running::{Begun, Running};
 use crate::spawn::{Group, spawn};
-use crate::spec::Input;
+use crate::spec::AgentInput;
 use crate::transport::child::ChildTransport;
 use command::{command, not_started, recorder};
 
@@ -26,7 +26,7 @@ impl Agent {
     /// Starts the agent.
     pub async fn start(mut self) -> Result<Running, StartError> {
         let (epoch, kind) = (Epoch::now(), self.kind);
-        if self.is_dialogue() && matches!(self.input, Input::Messages { .. }) {
+        if self.is_dialogue() && matches!(self.input, AgentInput::Messages { .. }) {
             let why = "they cannot be combined with callbacks: the program that sends the messages also answers the questions";
             return Err(Refusal::new(RunOption::Messages, why).into());
         }
@@ -76,7 +76,7 @@ impl Agent {
 fn wanted(agent: &Agent) -> Wanted<'_> {
     Wanted {
         options: &agent.options,
-        messages: matches!(agent.input, Input::Messages { .. }),
+        messages: matches!(agent.input, AgentInput::Messages { .. }),
         dialogue: agent.is_dialogue(),
         rules: agent.answers.permissions.is_some(),
         asks: agent.answers.asks_permission(),

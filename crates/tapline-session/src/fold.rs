@@ -455,6 +455,10 @@ impl Steps<'_> {
 
     #[inline]
     fn push_at(&mut self, line: u64, arrived: Option<Moment>, what: What) {
+        if self.steps.capacity() == 0 {
+            // Most records are one step, and the usual room for four costs the allocator much more.
+            self.steps.reserve_exact(1);
+        }
         self.steps.push(Step {
             line,
             at: self.record.envelope.timestamp.clone(),

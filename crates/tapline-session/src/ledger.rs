@@ -91,7 +91,8 @@ words! {
     pub enum Basis {
         /// The stream has no token counts.
         None = "none",
-        /// From messages: the input of each, counted once. The output is not known.
+        /// From messages, each counted once. In a stream their output is not known, and the counts are not exact; in a
+        /// transcript it is.
         Messages = "messages",
         /// From partial messages: exact for what the stream contains.
         Deltas = "deltas",

@@ -57,14 +57,16 @@ pub use format::StreamFormat;
 pub use host::{Host, earlier_run};
 pub use ledger::{Basis, Ledger, ModelTotals, TokenCounts};
 pub use report::{
-    CallEntry, Collector, GetError, OrphanEntry, PartialTexts, Report, ResultEntry, Run, Session, TaskEntry, Tools, check_path,
-    get,
+    CallEntry, Collector, GetError, OrphanEntry, PartialTexts, Report, ResultEntry, Run, SessionEntry, TaskEntry, Tools,
+    check_path, get,
 };
 pub use signals::{parse_signal, signal_name};
 pub use step::{Step, What};
 pub use time::{duration, parse_moment, parse_rfc3339, rfc3339, short_duration};
 pub use unwritten::Unwritten;
-pub use verdict::{Advice, Category, Ending, Exit, ExitClass, Outcome, Retry, UNCLEAN_CODES, Verdict, WARNING_CODES, Warning};
+pub use verdict::{
+    Advice, Category, Ending, Exit, ExitClass, Outcome, RetryAdvice, UNCLEAN_CODES, Verdict, WARNING_CODES, Warning,
+};
 pub use words::UnknownWord;
 
 /// Checks that the README's example compiles.

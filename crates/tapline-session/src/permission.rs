@@ -19,7 +19,7 @@ use crate::pattern::Patterns;
 use crate::rulefile;
 pub use crate::rulefile::{RuleFile, WrongRules};
 use crate::step::{Step, What};
-pub use call::Call;
+pub use call::PendingCall;
 use covers::Covering;
 pub use path::resolve;
 use runs::Runs;
@@ -89,7 +89,7 @@ pub struct Decision {
 impl Permissions {
     /// Decides about a call: deny takes precedence over ask, and ask over allow. A call that no rule matches needs
     /// permission.
-    pub fn decide(&self, call: &Call) -> Decision {
+    pub fn decide(&self, call: &PendingCall) -> Decision {
         let runs = match &call.command {
             _ if call.lost_command => Err(Unreadable),
             Some(command) => runs::runs(command),
@@ -116,7 +116,7 @@ impl Permissions {
     }
 
     /// Decides whether a call is allowed. If not, it needs permission.
-    fn allows(&self, call: &Call, runs: Option<&Runs>) -> Decision {
+    fn allows(&self, call: &PendingCall, runs: Option<&Runs>) -> Decision {
         let open = |reason: Option<&str>| Decision { ruling: Ruling::Ask, rule: None, reason: reason.map(str::to_owned) };
         let Some(runs) = runs else { return open(Some("the command cannot be read")) };
         let fitting = || self.allow.iter().enumerate().filter(|(_, rule)| rule.is_of(call, true) && rule.allows_path(call));
@@ -163,19 +163,19 @@ impl Permissions {
 impl Rule {
     /// Returns whether the rule applies to this tool. A deny or ask rule about commands applies to every tool that runs
     /// one.
-    fn is_of(&self, call: &Call, allows: bool) -> bool {
+    fn is_of(&self, call: &PendingCall, allows: bool) -> bool {
         let runs_one = call.command.is_some() || call.lost_command;
         tools::names(&call.tool).any(|name| self.tool.match_any(name))
             || (!allows && runs_one && self.command.is_some() && tools::of_commands().any(|name| self.tool.match_any(name)))
     }
 
     /// Returns whether a deny or ask rule matches the call.
-    fn holds(&self, call: &Call, runs: &Result<Runs, Unreadable>) -> bool {
+    fn holds(&self, call: &PendingCall, runs: &Result<Runs, Unreadable>) -> bool {
         self.is_of(call, false) && self.holds_command(call, runs) && self.holds_path(call)
     }
 
     /// Returns whether the rule matches any part of a command, including what it runs in turn.
-    fn holds_command(&self, call: &Call, runs: &Result<Runs, Unreadable>) -> bool {
+    fn holds_command(&self, call: &PendingCall, runs: &Result<Runs, Unreadable>) -> bool {
         let Some(patterns) = &self.command else { return true };
         // A command that cannot be read may be what is denied. For a tool that the rule does not name, it may not be a
         // shell command at all.
@@ -189,7 +189,7 @@ impl Rule {
     }
 
     /// Returns whether the rule matches any path of the call.
-    fn holds_path(&self, call: &Call) -> bool {
+    fn holds_path(&self, call: &PendingCall) -> bool {
         let Some(patterns) = &self.path else { return true };
         let fits = |path: &String| patterns.iter().any(|pattern| path::matches(pattern, path, call.home.as_deref()));
         call.lost_path || call.paths.iter().chain(&call.aliases).any(fits)
@@ -197,7 +197,7 @@ impl Rule {
 
     /// Returns whether the rule allows every path of the call. A file that runs code by itself is allowed only if the
     /// rule names it.
-    fn allows_path(&self, call: &Call) -> bool {
+    fn allows_path(&self, call: &PendingCall) -> bool {
         let Some(patterns) = &self.path else {
             let unnamed = |path: &String| unasked::is_unnamed(path, "", call.home.as_deref());
             return tools::only_reads(&call.tool) || !call.paths.iter().any(unnamed);
@@ -267,7 +267,7 @@ impl PermissionChecker {
             self.home = self.home.take().or_else(|| self.cwd.clone());
         }
         let What::Call(call) = &step.what else { return None };
-        let asked = Call::of(&call.name, call.input.as_ref(), self.cwd.as_deref()).at_home(self.home.as_deref());
+        let asked = PendingCall::of(&call.name, call.input.as_ref(), self.cwd.as_deref()).at_home(self.home.as_deref());
         let decision = self.permissions.decide(&asked);
         // The agent's shell stays in the folder that a command has changed to. The stream does not say which that is.
         if asked.tool == "Bash" && asked.command.as_deref().is_some_and(|command| runs::leaves(command, self.cwd.as_deref())) {

@@ -29,7 +29,7 @@ pub struct Policy {
     /// The start of the session.
     pub session: SessionRules,
     /// Upper limits.
-    pub limits: Limits,
+    pub limits: PolicyLimits,
 }
 
 /// Rules about the tools of a session. They also apply to calls.
@@ -89,7 +89,7 @@ pub struct SessionRules {
 /// Upper limits for the whole run.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Limits {
+pub struct PolicyLimits {
     /// The cost in dollars.
     pub cost_usd: Option<f64>,
     /// The number of requests to the model, as the agent counts them.
@@ -341,7 +341,7 @@ impl PolicyChecker {
         self.cost = ledger.cost_usd.unwrap_or(0.0);
         self.turns = *so_far;
         self.ms = duration_ms.unwrap_or(0.0);
-        let Limits { cost_usd, turns, seconds, .. } = self.policy.limits.clone();
+        let PolicyLimits { cost_usd, turns, seconds, .. } = self.policy.limits.clone();
         if let Some(limit) = cost_usd.filter(|limit| self.cost > *limit) {
             self.ceiling("limits.cost_usd", format!("{} so far, {} allowed", dollars(self.cost), dollars(limit)), found);
         }

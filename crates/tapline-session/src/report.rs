@@ -31,7 +31,7 @@ pub struct Report {
     pub agent: Option<Agent>,
     pub format: StreamFormat,
     pub run: Run,
-    pub session: Session,
+    pub session: SessionEntry,
     pub verdict: Verdict,
     pub answer: Option<String>,
     pub text: String,
@@ -103,7 +103,7 @@ impl Default for Run {
 #[serde(default)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "docs/REPORT.md describes each key")]
-pub struct Session {
+pub struct SessionEntry {
     pub id: Option<String>,
     pub ids: Vec<String>,
     pub inits: u64,

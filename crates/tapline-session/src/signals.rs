@@ -34,6 +34,21 @@ pub fn signal_name(number: i32) -> String {
     known.map_or_else(|| format!("signal {number}"), |(_, name)| (*name).to_owned())
 }
 
+/// Says how a command ended whose shell reports this exit code, if a signal ended it: `killed, SIGKILL`. Other codes above 128
+/// are left out: programs have meanings of their own for them, such as git for 129.
+pub(crate) fn ended_by(code: i32) -> Option<String> {
+    let name = signal_name(code.checked_sub(128)?);
+    let how = match name.as_str() {
+        "SIGINT" => "interrupted",
+        "SIGILL" | "SIGBUS" | "SIGFPE" | "SIGSEGV" => "crashed",
+        "SIGABRT" => "aborted",
+        "SIGKILL" => "killed",
+        "SIGTERM" => "terminated",
+        _ => return None,
+    };
+    Some(format!("{how}, {name}"))
+}
+
 /// Parses a signal as people write it: `TERM`, `SIGTERM`, `sigterm` or `15`. Returns its name.
 pub fn parse_signal(text: &str) -> Option<&'static str> {
     let upper = text.to_uppercase();

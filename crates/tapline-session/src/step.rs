@@ -67,9 +67,9 @@ pub enum What {
     /// A tool was called.
     Call(Call),
     /// A call has a result.
-    Answer(Answer),
+    Answer(CallAnswer),
     /// A result arrived for a call that was never seen.
-    Orphan(Answer),
+    Orphan(CallAnswer),
     /// The API itself ran a tool.
     ServerCall(ServerCall),
     /// The result of a tool that the API ran.
@@ -233,7 +233,7 @@ pub struct Call {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
-pub struct Answer {
+pub struct CallAnswer {
     /// The call's id.
     pub id: Option<String>,
     /// The call's tool, if the call was seen.

@@ -128,6 +128,32 @@ pub fn wrap(line: &str, columns: usize) -> Vec<&str> {
     parts
 }
 
+/// Breaks a list (`a · b · c`) between its parts, so that each line takes at most this many columns. All lines but the
+/// first start with `indent` spaces. Longer parts are not split. Colours take no columns.
+pub(crate) fn folded(list: &str, columns: usize, indent: usize) -> String {
+    const BETWEEN: &str = " · ";
+    let takes = |part: &str| {
+        let mut pieces = part.split('\u{1b}');
+        let first = pieces.next().map_or(0, width);
+        first + pieces.map(|piece| piece.split_once('m').map_or(0, |(_, shown)| width(shown))).sum::<usize>()
+    };
+    let (mut out, mut used) = (String::with_capacity(list.len()), 0);
+    for (at, part) in list.split(BETWEEN).enumerate() {
+        let wide = takes(part);
+        if at > 0 && used + width(BETWEEN) + wide > columns {
+            out.push('\n');
+            out.extend(std::iter::repeat_n(' ', indent));
+            used = indent;
+        } else if at > 0 {
+            out += BETWEEN;
+            used += width(BETWEEN);
+        }
+        out += part;
+        used += wide;
+    }
+    out
+}
+
 /// Returns the indentation of a sub-agent's lines. It does not grow beyond a depth that people can follow.
 pub(crate) fn indent(depth: usize) -> String {
     "  ".repeat(depth.min(12))

@@ -61,7 +61,7 @@ words! {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
-pub struct Retry {
+pub struct RetryAdvice {
     /// The advice.
     pub advice: Advice,
     /// The earliest time (RFC 3339), if the stream has it.
@@ -158,7 +158,7 @@ pub struct Exit {
     pub code: Option<i32>,
     /// The name of the signal.
     pub signal: Option<String>,
-    /// What it means, roughly.
+    /// The exit code or signal as a class.
     pub class: ExitClass,
 }
 
@@ -176,7 +176,7 @@ pub struct Verdict {
     /// Whether the run succeeded with no category, no failed turn, no denied call, and no error on the way.
     pub clean: bool,
     /// Whether a retry can help.
-    pub retry: Retry,
+    pub retry: RetryAdvice,
     /// Everything that deserves attention.
     pub warnings: Vec<Warning>,
     /// How the process ended.
@@ -204,7 +204,7 @@ impl Verdict {
         self.category = Some(category);
         self.error = Some(error);
         self.clean = false;
-        self.retry = Retry { advice: Advice::No, at: None };
+        self.retry = RetryAdvice { advice: Advice::No, at: None };
     }
 
     /// Returns tapline's exit code for this verdict.

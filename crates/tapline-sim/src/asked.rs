@@ -16,6 +16,17 @@ pub(crate) enum Api {
     Responses,
 }
 
+impl Api {
+    /// Returns the id of an answer as the API writes it.
+    pub(crate) fn id_of_answer(self, id: &str) -> String {
+        let prefix = match self {
+            Self::Messages => "msg",
+            Self::Responses => "resp",
+        };
+        format!("{prefix}_{id}")
+    }
+}
+
 /// What a request asks.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {

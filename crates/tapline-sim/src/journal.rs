@@ -6,6 +6,7 @@ use std::io::{self, Write as _};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use serde::Serialize;
 use serde_json::json;
 use tapline_protocol::Json;
 use tapline_recording::Redactor;
@@ -33,10 +34,23 @@ pub struct Logged {
     pub turn: Option<usize>,
     /// The fault that was used, if any.
     pub fault: Option<&'static str>,
+    /// The answer, if it has one. With a fault, or if the client disconnects, only a part of it is sent.
+    pub answer: Option<Answered>,
     /// The status of the answer.
     pub status: u16,
     /// Why the scenario has no answer for it.
     pub failure: Option<String>,
+}
+
+/// An answer of the model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Answered {
+    /// The id of the message or response.
+    pub id: String,
+    /// The model that it names.
+    pub model: String,
+    /// The usage that it reports.
+    pub usage: Usage,
 }
 
 /// Parts of the names of headers that hold a key.
@@ -49,7 +63,19 @@ impl Logged {
                 tapline_recording::REDACTED.clone_into(value);
             }
         }
-        Self { at_ms, method, path, headers, body, facts: None, turn: None, fault: None, status: 0, failure: None }
+        Self {
+            at_ms,
+            method,
+            path,
+            headers,
+            body,
+            facts: None,
+            turn: None,
+            fault: None,
+            answer: None,
+            status: 0,
+            failure: None,
+        }
     }
 
     /// Formats it as one line of JSON.
@@ -58,7 +84,7 @@ impl Logged {
         let head = json!({
             "at_ms": self.at_ms, "method": self.method, "path": self.path, "agent": facts.map(|facts| facts.lane.name()),
             "count": facts.map(|facts| facts.count), "model": facts.map(|facts| &facts.model), "last": facts.map(|facts| &facts.last),
-            "turn": self.turn, "fault": self.fault, "status": self.status, "failure": self.failure, "headers": self.headers,
+            "turn": self.turn, "fault": self.fault, "answer": self.answer, "status": self.status, "failure": self.failure, "headers": self.headers,
         });
         // A client may send more than serde_json can represent, so the body is written unchanged.
         let body = Json::parse(&self.body).map_or_else(|_| json!(self.body).to_string(), |json| json.as_str().to_owned());

@@ -39,7 +39,7 @@ mod sim;
 
 pub use error::{ScenarioError, SimError};
 pub use fake::FakeAgent;
-pub use journal::Logged;
+pub use journal::{Answered, Logged};
 pub use replay::{HostEnds, Played, ReplayOptions, Speed, recorded_version, replay};
 pub use scenario::{
     EXAMPLE, Facts, Fault, FaultKind, Lane, Pace, Pattern, Repeat, Scenario, ScriptedBlock, ScriptedTurn, Text, ToolCall,

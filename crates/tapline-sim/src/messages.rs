@@ -49,9 +49,19 @@ fn message(answer: Answer<'_>, content: &str, stop_reason: Option<&str>, output:
 
 fn usage(answer: Answer<'_>, output: u64) -> String {
     let usage = answer.usage;
+    let (written, hour) = (usage.cache_creation_input_tokens, usage.ephemeral_1h_input_tokens);
+    let mut more = String::new();
+    if hour > 0 {
+        let minutes = written.saturating_sub(hour);
+        let times = format!(r#"{{"ephemeral_5m_input_tokens":{minutes},"ephemeral_1h_input_tokens":{hour}}}"#);
+        more = format!(r#","cache_creation":{times}"#);
+    }
+    if usage.web_search_requests > 0 {
+        more = format!(r#"{more},"server_tool_use":{{"web_search_requests":{}}}"#, usage.web_search_requests);
+    }
     format!(
-        r#"{{"input_tokens":{},"cache_creation_input_tokens":{},"cache_read_input_tokens":{},"output_tokens":{output},"service_tier":"standard"}}"#,
-        usage.input_tokens, usage.cache_creation_input_tokens, usage.cache_read_input_tokens,
+        r#"{{"input_tokens":{},"cache_creation_input_tokens":{written},"cache_read_input_tokens":{},"output_tokens":{output},"service_tier":"standard"{more}}}"#,
+        usage.input_tokens, usage.cache_read_input_tokens,
     )
 }
 

@@ -21,7 +21,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::answer::{Answer, Body, error_document, error_event, event, short};
 use crate::asked::Api;
-use crate::journal::{Journal, Logged};
+use crate::journal::{Answered, Journal, Logged};
 use crate::scenario::{Fault, FaultKind, Lane, Pace, ScriptedBlock, ScriptedTurn, Usage};
 use crate::script::Choice;
 use crate::{messages, responses};
@@ -152,6 +152,8 @@ async fn answer(api: Api, mut logged: Logged, journal: &Arc<Journal>) -> Option<
             (turn, id_of(at, before), Some(fault))
         }
     };
+    let model = turn.model.clone().or_else(|| journal.model()).unwrap_or_else(|| asked.facts.model.clone());
+    let usage = turn.usage.unwrap_or_else(|| journal.scenario_usage());
     // Faults instead of an answer.
     match &fault {
         Some(Fault { kind: FaultKind::Error { status, kind, message, headers }, after, .. })
@@ -168,14 +170,15 @@ async fn answer(api: Api, mut logged: Logged, journal: &Arc<Journal>) -> Option<
             tokio::time::sleep(turn.pace.before).await;
             return if *kind == FaultKind::Cut { None } else { std::future::pending().await };
         }
-        _ => journal.log(Logged { status: 200, ..logged }),
+        _ => {
+            let answer = Some(Answered { id: api.id_of_answer(&id), model: model.clone(), usage });
+            journal.log(Logged { status: 200, answer, ..logged });
+        }
     }
     for tool in turn.blocks.iter().filter_map(ScriptedBlock::tool).filter(|tool| !asked.facts.may_call(tool)) {
         journal.note(format!("{id} calls {tool}, but the agent has no tool of that name"));
     }
     tokio::time::sleep(turn.pace.before).await;
-    let model = turn.model.clone().or_else(|| journal.model()).unwrap_or_else(|| asked.facts.model.clone());
-    let usage = turn.usage.unwrap_or_else(|| journal.scenario_usage());
     let body = worded(Answer { turn: &turn, model: &model, usage, id: &id }, api, asked.stream);
     let kind = if matches!(body, Body::Events(_)) { "text/event-stream; charset=utf-8" } else { "application/json" };
     let (sender, pieces) = channel(1);

@@ -5,12 +5,16 @@ use std::ffi::OsString;
 use super::Habits;
 
 pub(super) const HABITS: Habits = Habits {
+    headless: "claude -p",
+    streams: "`claude -p --output-format stream-json` (or json)",
+    supported: "1.0",
     tested: ("1.0.128", "2.1.325"),
     listens: true,
     writes_partial: true,
     has_modes: true,
     behind,
     without_session,
+    resume: |id| ["claude", "--resume", id].map(str::to_owned).into(),
     after: |_| None,
     advice: None,
 };

@@ -5,12 +5,16 @@ use std::ffi::OsString;
 use super::Habits;
 
 pub(super) const HABITS: Habits = Habits {
+    headless: "codex exec",
+    streams: "`codex exec --json`",
+    supported: "0.44",
     tested: ("0.166.0", "0.166.0"),
     listens: false,
     writes_partial: false,
     has_modes: false,
     behind,
     without_session: <[OsString]>::to_vec,
+    resume: |id| ["codex", "resume", id].map(str::to_owned).into(),
     after,
     advice: Some(advice),
 };

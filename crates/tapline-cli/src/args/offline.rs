@@ -72,16 +72,15 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 /// Record what an agent and the program that starts it (the host) send each other
 ///
 /// The host is the program that talks to the agent: an SDK, a bot, an editor. It starts `tapline tee` in place of the agent. tee starts
-/// the real agent and passes everything on unchanged, in both directions. Arguments after `--` go to the agent. A link to tapline named
-/// `claude` or `codex` does the same; `tapline shim` creates one.
+/// the real agent and passes everything on unchanged, in both directions. Arguments after `--` go to the agent. A link to tapline
+/// that has an agent's name, such as `claude`, does the same; `tapline shim` creates one.
 #[derive(Debug, Args)]
 #[command(after_long_help = TEE_EXAMPLES)]
 pub(crate) struct Tee {
     /// The agent to start [default: the one that the program is named after, else claude]
     #[arg(long, value_parser = agents::named())]
     pub(crate) agent: Option<Agent>,
-    /// The agent's program [default: $TAPLINE_CLAUDE_BIN or $TAPLINE_CODEX_BIN, else on PATH]
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", help = agents::about_program())]
     pub(crate) bin: Option<PathBuf>,
     /// Record into this new folder
     #[arg(long, value_name = "FOLDER")]
@@ -109,7 +108,7 @@ impl Tee {
     }
 }
 
-/// Create a program named `claude` or `codex` that records the real agent, or replays a recording
+/// Create a program with an agent's name, such as `claude`, that records the real agent, or replays a recording
 ///
 /// The host (the program that starts the agent: an SDK, a bot, an editor) then starts this stand-in. Put its folder first in PATH, or
 /// give the host the path of the stand-in (cli_path, pathToClaudeCodeExecutable).
@@ -152,7 +151,7 @@ puts them.";
 #[derive(Debug, Args)]
 #[command(after_long_help = REPLAY_EXAMPLES)]
 pub(crate) struct Replay {
-    /// A recording; or a folder of recordings, to play the one that was made with the same ARGS
+    /// A recording (`last` is the newest), or a folder of recordings: tapline plays the one that was made with the same ARGS
     #[arg(value_name = "RECORDING")]
     pub(crate) recording: PathBuf,
     /// Set the speed: real, a factor such as 10, or instant

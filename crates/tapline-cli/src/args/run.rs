@@ -74,8 +74,7 @@ pub(crate) struct Whose {
     /// The agent to run
     #[arg(long, value_parser = agents::named(), default_value = Agent::default().name())]
     pub(crate) agent: Agent,
-    /// The agent's program [default: $TAPLINE_CLAUDE_BIN or $TAPLINE_CODEX_BIN, else on PATH]
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", help = agents::about_program())]
     pub(crate) bin: Option<PathBuf>,
     /// Run the agent in this folder
     #[arg(long, value_name = "DIR")]
@@ -135,7 +134,7 @@ pub(crate) struct AgentOptions {
     /// Sub-agents: a JSON object with a description and a prompt for each, or a file with it
     #[arg(long, value_name = "FILE|JSON")]
     pub(crate) agents: Option<String>,
-    /// Which of its settings files the agent reads: user, project, local, separated by commas; with '' none [default: all]
+    /// Which of its settings files the agent reads: user, project, local, separated by commas; '' means none [default: all]
     #[arg(long, value_name = "SOURCES", value_parser = setting_sources)]
     pub(crate) setting_sources: Option<Sources>,
     /// A plugin: its folder or .zip file; can be repeated
@@ -239,7 +238,7 @@ pub(crate) enum InputKind {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Limits and failures")]
 pub(crate) struct Ending {
-    /// Stop the run after this long: 90s, 10m, 1h30m
+    /// Stop the run after this long: 90s, 10m, 1h30m; a number without a unit means seconds
     #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub(crate) timeout: Option<Duration>,
     /// Stop the run if the agent writes nothing for this long
@@ -248,17 +247,18 @@ pub(crate) struct Ending {
     /// Stop the agent if it still runs this long after its final result (10 minutes while its background tasks run)
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
     pub(crate) linger: Duration,
-    /// How long to wait for the agent to stop before SIGTERM, and again before SIGKILL
+    /// How long to wait between the steps that stop the agent: a request, SIGTERM, SIGKILL
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
     pub(crate) grace: Duration,
     /// Retry up to N times if that can help, in the same session; after a rate limit, wait until the limit resets
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) retry: u32,
     /// Wait this long before the first retry, and twice as long before each next one [default: 1s; 30s if the model is overloaded
-    /// or a limit is reached, and neither says for how long]. A limit that resets later is waited for
+    /// or a limit is reached, and neither the model nor the limit says how long to wait]. If a limit resets later than that, tapline
+    /// waits until it resets
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "retry")]
     pub(crate) retry_delay: Option<Duration>,
-    /// Retry after failures of these categories alone, separated by commas [default: rate_limit, overloaded, server, network,
+    /// Retry only after failures of these categories, separated by commas [default: rate_limit, overloaded, server, network,
     /// no_result]
     #[arg(long, value_name = "CATEGORY", value_delimiter = ',', value_parser = super::category, requires = "retry")]
     pub(crate) retry_on: Vec<Category>,
@@ -269,8 +269,7 @@ pub(crate) struct Ending {
     /// lists them)
     #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = super::warning_code)]
     pub(crate) fail_on: Vec<&'static str>,
-    /// Exit with 1 for a success that is not clean: short for --fail-on with every code that makes it so
-    #[arg(long)]
+    #[arg(long, help = exit::about_clean("Exit"))]
     pub(crate) require_clean: bool,
     /// Do not mark a success as `interactive` or `background_task`
     #[arg(long)]
@@ -310,7 +309,7 @@ fn setting_sources(text: &str) -> Result<Sources, UnknownSource> {
 }
 
 /// `90`, `90s`, `1.5h`, `1h30m`, `500ms`.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("`{text}` is not a time: write it like 90s, 10m or 1h30m");
     let mut rest = text.trim();
     let mut total = 0.0;

@@ -6,14 +6,14 @@ mod editor;
 mod file;
 mod history;
 mod interactive;
-mod keys;
+pub(super) mod keys;
 mod questions;
 mod screen;
 mod script;
 mod slash;
 mod spent;
 mod talk;
-mod terminal;
+pub(super) mod terminal;
 
 use std::io::IsTerminal as _;
 

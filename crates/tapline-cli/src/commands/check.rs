@@ -21,7 +21,7 @@ use tapline_session::text::{count_of, one_line};
 
 use crate::args::{Check, Facts};
 use crate::source::Source;
-use crate::{ci, exit, output, secrets, store};
+use crate::{ci, errors, exit, output, secrets, store};
 use clean::CleanCheck;
 use held::Held;
 
@@ -212,7 +212,8 @@ const PERMISSIONS: (&str, &str) = ("permission file", "`tapline help permissions
 
 fn read_rules<T: std::str::FromStr<Err = WrongRules>>(path: &Path, (what, described): (&str, &str)) -> Result<T> {
     let name = path.display();
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the {what} {name}"))?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| errors::unreadable(error, what, path, &format!("{described} has an example to start from")))?;
     text.parse::<T>().with_context(|| format!("the {what} {name} is wrong ({described} describes it)"))
 }
 
@@ -257,8 +258,12 @@ fn render(report: &CheckReport, kept: &[(bool, &str)], style: Style) -> String {
         (false, _) => format!("{red}✗{reset}"),
     };
     let lines = count_of(usize::try_from(report.lines).unwrap_or(usize::MAX), "line");
-    let drift = count_of(report.drift.len(), "drift");
-    let _ = writeln!(out, "{mark} {lines} · {} odd · {drift}{kept}", report.findings.len());
+    let findings = count_of(report.findings.len(), "finding");
+    let drift = match report.drift.len() {
+        0 => "no drift".to_owned(),
+        count => format!("drift in {}", count_of(count, "event type")),
+    };
+    let _ = writeln!(out, "{mark} {lines} · {findings} · {drift}{kept}");
     out
 }
 

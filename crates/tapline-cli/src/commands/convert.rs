@@ -15,7 +15,7 @@ use crate::source::Source;
 use crate::{exit, output};
 
 pub(crate) fn run(args: &Convert) -> Result<u8> {
-    anyhow::ensure!(!args.messages || args.to == Target::Json, "--messages goes with --to json alone");
+    anyhow::ensure!(!args.messages || args.to == Target::Json, "--messages works only with --to json");
     if let (Some(from), Some(to)) = (&args.stream.file, &args.output) {
         let same = from.canonicalize().is_ok_and(|from| to.canonicalize().is_ok_and(|to| from == to));
         anyhow::ensure!(!same, "{} is the input and would be overwritten: use another file", to.display());

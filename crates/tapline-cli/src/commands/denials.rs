@@ -8,7 +8,7 @@ use tapline_recording::{REDACTED, Redactor};
 use tapline_runner::Settled;
 use tapline_session::Rejected;
 use tapline_session::permission::{self, Ruling, Suggestion};
-use tapline_session::step::{Answer, Call, CallStatus, Denied, Step, What};
+use tapline_session::step::{Call, CallAnswer, CallStatus, Denied, Step, What};
 use tapline_session::text::{count_of, fit, one_line};
 
 pub(super) use advice::Started;
@@ -43,7 +43,7 @@ pub(super) struct Denials {
 #[derive(Debug)]
 struct Made {
     id: String,
-    call: permission::Call,
+    call: permission::PendingCall,
     /// The error that the agent got instead of a result.
     failure: Option<String>,
 }
@@ -55,7 +55,7 @@ struct Denial {
     tool: String,
     title: Option<String>,
     /// What it would have done.
-    call: Option<permission::Call>,
+    call: Option<permission::PendingCall>,
     why: Option<String>,
     /// The rule that prevents it.
     rule: Option<String>,
@@ -90,7 +90,8 @@ impl Denials {
         match &step.what {
             What::Session(info) => self.home = self.home.take().or_else(|| info.setup.cwd.clone()),
             What::Call(Call { id: Some(id), name, input, .. }) => {
-                let call = permission::Call::of(name, input.as_ref(), self.home.as_deref()).at_home(self.home.as_deref());
+                let call =
+                    permission::PendingCall::of(name, input.as_ref(), self.home.as_deref()).at_home(self.home.as_deref());
                 self.calls.retain(|made| made.id != *id);
                 self.calls.push_back(Made { id: id.clone(), call, failure: None });
                 if self.calls.len() > DIFFERENT {
@@ -113,7 +114,7 @@ impl Denials {
                 let call = made.map(|made| made.call.clone());
                 self.add(Denial { id: id.clone(), title: title.clone(), call, why, ..denial });
             }
-            What::Answer(Answer { id: Some(id), title, status, text, .. }) => {
+            What::Answer(CallAnswer { id: Some(id), title, status, text, .. }) => {
                 if let Some(denial) = self.settled.remove(id) {
                     self.told.insert(id.clone());
                     self.add(Denial { title: title.clone(), ..denial });
@@ -170,15 +171,27 @@ impl Denials {
         if self.count > shown {
             calls.push(format!("denied: {} more", count_of(self.count - shown, "call")));
         }
-        DenialNotes { calls, advice: advice::advice_on(&self.denied, started) }
+        DenialNotes { count: self.count, calls, advice: advice::advice_on(&self.denied, started) }
     }
 }
 
 /// What is shown about denied calls.
 #[derive(Debug, Default)]
 pub(super) struct DenialNotes {
+    /// How many calls were denied.
+    pub(super) count: usize,
     pub(super) calls: Vec<String>,
     pub(super) advice: Vec<String>,
+}
+
+impl DenialNotes {
+    /// Returns the calls, or only how many there are if a view in the same log has shown them.
+    pub(super) fn told(&self, shown: bool) -> Vec<String> {
+        if shown && self.count > 0 {
+            return vec![format!("{} denied, as shown above", count_of(self.count, "call"))];
+        }
+        self.calls.clone()
+    }
 }
 
 /// Returns the reason in a failed result. It may quote a whole command, so only its start and end are kept.

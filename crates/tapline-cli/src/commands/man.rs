@@ -21,6 +21,8 @@ pub(crate) fn run(folder: Option<&Path>) -> Result<u8> {
     };
     std::fs::create_dir_all(folder).with_context(|| format!("cannot create the folder {}", folder.display()))?;
     let subcommands = command.get_subcommands().filter(|sub| !sub.is_hide_set()).cloned();
+    // Commands of commands too: `tapline archive prices`.
+    let subcommands = subcommands.flat_map(|sub| sub.get_subcommands().cloned().chain([sub.clone()]).collect::<Vec<_>>());
     for sub in subcommands.chain([command.clone()]) {
         let man = Man::new(sub);
         let path = folder.join(man.get_filename());

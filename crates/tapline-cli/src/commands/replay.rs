@@ -15,7 +15,7 @@ use crate::{exit, output, secrets, store};
 
 pub(crate) fn run(args: &Replay) -> Result<u8> {
     if args.args.len() == 1 && is_question(&args.args[0]) {
-        return version(&first(&store::meant(&args.recording)?)?);
+        return version(&first(&store::recorded(&args.recording)?)?);
     }
     // In the form that a recording has them.
     let given: Vec<_> = args.args.iter().map(|argument| argument.to_string_lossy()).collect();
@@ -72,7 +72,7 @@ pub(super) fn first(path: &Path) -> Result<Recording> {
 /// Returns the recording. From a folder of them, it is the first with these arguments: a host may start its agent more
 /// than once.
 fn choose(path: &Path, given: &[String]) -> Result<Recording> {
-    let path = &*store::meant(path)?;
+    let path = &*store::recorded(path)?;
     if Recording::is_one(path) || !path.is_dir() {
         return Ok(Recording::open(path)?);
     }

@@ -15,7 +15,7 @@ use crate::args::offline::Shim;
 use crate::{output, store};
 
 pub(crate) fn run(args: &Shim) -> Result<u8> {
-    let replay = args.replay.as_deref().map(store::meant).transpose()?;
+    let replay = args.replay.as_deref().map(store::recorded).transpose()?;
     let recorded = replay.as_deref().map(first).transpose()?.map(|recording| recording.meta.agent);
     let recorded = recorded.flatten().and_then(|name| agent_of(OsStr::new(&name)));
     let kind = args.agent.or(recorded).unwrap_or_default();

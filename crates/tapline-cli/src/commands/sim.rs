@@ -18,7 +18,7 @@ use crate::args::offline::Sim;
 use crate::commands::guard_program;
 use crate::commands::run::prepare;
 use crate::signals::Signals;
-use crate::{exit, output, secrets, store};
+use crate::{errors, exit, output, secrets, store};
 
 pub(crate) fn run(args: &Sim) -> Result<u8> {
     if args.example {
@@ -82,7 +82,10 @@ fn read(path: &Path) -> Result<Scenario> {
         ("stdin".to_owned(), text)
     } else {
         let name = path.display().to_string();
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the scenario {name}"))?;
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            let advice = format!("`tapline sim --example > {}` writes an example", output::quoted(&name));
+            errors::unreadable(error, "scenario", path, &advice)
+        })?;
         (name, text)
     };
     Scenario::parse(&text).map_err(|error| {

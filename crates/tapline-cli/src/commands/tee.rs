@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use tapline_protocol::Agent;
 use tapline_recording::{Meta, Recorder, Sync, recording_name};
-use tapline_runner::{Host, StartError, locate_other};
+use tapline_runner::{HostStreams, StartError, locate_other};
 
 use super::chain::{CHAIN, Chain, is_path, searches};
 
@@ -83,8 +83,11 @@ pub(super) fn agent_of(name: &OsStr) -> Option<Agent> {
 /// Passes on everything until the agent has ended.
 async fn pass(command: Command, recorder: Option<Recorder>) -> std::io::Result<tapline_runner::Teed> {
     let mut signals = Signals::listen().map_err(std::io::Error::other)?;
-    let host =
-        Host { stdin: Box::new(Plain::stdin()?), stdout: Box::new(Plain::stdout()?), stderr: Box::new(Plain::stderr()?) };
+    let host = HostStreams {
+        stdin: Box::new(Plain::stdin()?),
+        stdout: Box::new(Plain::stdout()?),
+        stderr: Box::new(Plain::stderr()?),
+    };
     let mut tee = tapline_runner::Tee::start(command, recorder, host).await?;
     let status = loop {
         let number = tokio::select! {

@@ -36,18 +36,27 @@ enum Way {
 impl OutputFile {
     /// Opens the file at this path, which need not exist. `-` is stdout.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let way = Self::way(path).with_context(|| format!("cannot write {}", path.display()))?;
+        Self::with_mode(path, 0o666)
+    }
+
+    /// The same, but only the owner can read a new file.
+    pub(crate) fn private(path: &Path) -> Result<Self> {
+        Self::with_mode(path, 0o600)
+    }
+
+    fn with_mode(path: &Path, mode: u32) -> Result<Self> {
+        let way = Self::way(path, mode).with_context(|| format!("cannot write {}", path.display()))?;
         Ok(Self { name: path.to_owned(), way })
     }
 
-    fn way(path: &Path) -> io::Result<Way> {
+    fn way(path: &Path, mode: u32) -> io::Result<Way> {
         let path = match resolve(path)? {
             Place::Descriptor(file) => return Ok(into(file)),
             Place::Path(path) => path,
         };
         let there = match fs::metadata(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let (part, file) = Part::create(&path, 0o666)?;
+                let (part, file) = Part::create(&path, mode)?;
                 return Ok(Way::Beside { part, file: BufWriter::new(file), path, there: None });
             }
             there => there?,

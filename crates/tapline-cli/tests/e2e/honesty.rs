@@ -207,10 +207,8 @@ fn what_rules_deny_is_told_once_with_its_rule() {
 }
 
 #[test]
-fn what_the_agents_keep_of_a_session_is_called_by_its_name() {
-    for (program, folder, name) in
-        [(newest(), ".claude/projects", "Claude Code's own transcript"), (codex(), ".codex/sessions", "Codex's own transcript")]
-    {
+fn what_the_agents_keep_of_a_session_is_read_like_its_stream() {
+    for (program, folder) in [(newest(), ".claude/projects"), (codex(), ".codex/sessions")] {
         let stage = Stage::new(&program, &(program.runs("ls") + "[[turn]]\ntext = \"Fine.\"\n"));
         assert_eq!(stage.run(&[&["Look"], program.unasked()].concat()).code, 0);
         let home = stage.sim.environment().into_iter().find(|(name, _)| *name == "HOME").unwrap().1;
@@ -219,8 +217,9 @@ fn what_the_agents_keep_of_a_session_is_called_by_its_name() {
         let found = String::from_utf8(found.stdout).unwrap();
         let file = found.lines().next().unwrap_or_else(|| panic!("{} keeps nothing", program.version));
         let told = Command::new(TAPLINE).args(["inspect", "--json", file]).output().unwrap();
-        assert!(String::from_utf8_lossy(&told.stderr).contains(name), "{told:?}");
         let report: serde_json::Value = serde_json::from_slice(&told.stdout).unwrap();
-        assert_ne!(report["verdict"]["outcome"], "success");
+        assert_eq!((&report["verdict"]["outcome"], &report["answer"]), (&"success".into(), &"Fine.".into()), "{told:?}");
+        assert_eq!(report["tools"]["calls"].as_array().map(Vec::len), Some(1), "{}", report["tools"]);
+        assert_eq!(report["prompts"], serde_json::json!(["Look"]));
     }
 }

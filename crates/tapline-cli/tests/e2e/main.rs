@@ -2,6 +2,8 @@
 //! programs and runs them.
 
 #[cfg(test)]
+mod archive;
+#[cfg(test)]
 mod asking;
 #[cfg(test)]
 mod chatting;
@@ -28,6 +30,10 @@ mod hosts;
 #[cfg(test)]
 mod options;
 #[cfg(test)]
+mod peers;
+#[cfg(test)]
+mod prices;
+#[cfg(test)]
 mod requesting;
 #[cfg(test)]
 mod ruling;
@@ -40,3 +46,5 @@ mod sessions;
 mod signals;
 #[cfg(test)]
 mod stage;
+#[cfg(test)]
+mod statusline;

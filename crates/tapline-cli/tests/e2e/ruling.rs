@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use tapline_protocol::claude::control::HookReply;
 use tapline_runner::{HookEvent, Permission, SettledBy, Update};
-use tapline_session::permission::{Call, Permissions, Ruling};
+use tapline_session::permission::{PendingCall, Permissions, Ruling};
 
 use crate::driving::agent;
 use crate::stage::{Outcome, Program, Stage, claudes, newest};
@@ -282,7 +282,7 @@ async fn no_command_that_the_agents_own_matcher_denies_is_missed_by_ours() {
     let ours: Permissions = "deny = [{ tool = \"Bash\", command = \"rm *\" }]\nallow = [{ tool = \"Bash\" }]".parse().unwrap();
     let ruling = |command: &str| {
         let input = json!({ "command": command });
-        ours.decide(&Call::of("Bash", Some(&input.into()), Some("/work"))).ruling
+        ours.decide(&PendingCall::of("Bash", Some(&input.into()), Some("/work"))).ruling
     };
     let mut measured = Vec::new();
     for program in claudes() {

@@ -206,7 +206,11 @@ fn a_chat_by_a_script_tells_denials_and_fails_on_them_as_a_run_does() {
     let agent = agent(&folder, &[("Bash", r#"{"command":"git status"}"#), ("Bash", r#"{"command":"ls > f"}"#)]);
     let ran = run(&agent, &folder, "");
     let told: Vec<&str> = ran.err.lines().collect();
-    assert!(told.len() == 6 && told[0].starts_with("tapline: denied: Bash `git status`: "), "{}", ran.err);
+    assert!(
+        told.len() == 7 && told[6].contains("--fail-on denied") && told[0].starts_with("tapline: denied: Bash `git status`: "),
+        "{}",
+        ran.err
+    );
     let rules = folder.path("rules.toml");
     let chat = |more: &[&str]| {
         let args = ["chat", "--no-record", "--bin", &agent, "--cwd", &folder.path(""), "--permissions", &rules];
@@ -218,6 +222,12 @@ fn a_chat_by_a_script_tells_denials_and_fails_on_them_as_a_run_does() {
         let lines: Vec<&str> = chatted.err.lines().take(told.len()).collect();
         assert_eq!(lines, told, "{format}");
     }
+    let script = folder.file("script.txt", "go\n");
+    let args =
+        ["chat", "--script", &script, "--no-record", "--bin", &agent, "--cwd", &folder.path(""), "--permissions", &rules];
+    let job = crate::tapline::command(&args).args(["--format", "view"]).env("CI", "1").output().unwrap();
+    let log = String::from_utf8(job.stderr).unwrap();
+    assert!(log.contains("tapline: 2 calls denied, as shown above\n") && !log.contains("denied: Bash"), "{log}");
     let failed = chat(&["--format", "text", "--fail-on", "denied"]);
     assert_eq!((failed.code, failed.out.as_str()), (1, "done\n"), "{}", failed.err);
     assert!(failed.err.ends_with("tapline: exit code 1, because calls were denied (--fail-on)\n"), "{}", failed.err);

@@ -45,7 +45,11 @@ fn what_is_not_utf_8_is_said() {
     assert!(ran.code == 0 && ran.err.contains("not valid UTF-8"), "{}", ran.err);
     let missing = folder.path("missing");
     let ran = chat(SESSION, &["--script", &missing], "");
-    assert!(ran.code == 2 && ran.err.contains("cannot read the script"), "{}", ran.err);
+    assert!(
+        ran.code == 2 && ran.err.contains("cannot read the script") && ran.err.contains("tapline help chatting"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]

@@ -157,7 +157,7 @@ fn what_is_said_of_a_denied_call_is_what_is_known_of_it() {
 #[test]
 fn a_good_stream_is_one_line() {
     let ran = tapline(&["check", "--strict", &tools()]);
-    assert_eq!((ran.code, ran.out.as_str()), (0, "✓ 15 lines · 0 odd · 0 drifts\n"));
+    assert_eq!((ran.code, ran.out.as_str()), (0, "✓ 15 lines · 0 findings · no drift\n"));
 }
 
 #[test]
@@ -168,11 +168,11 @@ fn a_violation_is_named_with_its_line() {
     assert_eq!(ran.code, 3);
     assert_eq!(
         ran.out,
-        "✗ line 12: calls.forbid: Write was called\n✗ line 15: limits.cost_usd: $0.0070 so far, $0.0010 allowed\n✗ 15 lines · 0 odd · 0 drifts · 2 violations\n"
+        "✗ line 12: calls.forbid: Write was called\n✗ line 15: limits.cost_usd: $0.0070 so far, $0.0010 allowed\n✗ 15 lines · 0 findings · no drift · 2 violations\n"
     );
     let kept = folder.file("kept.toml", "[limits]\ncost_usd = 1\n");
     let ran = tapline(&["check", "--policy", &kept, &tools()]);
-    assert_eq!((ran.code, ran.out.as_str()), (0, "✓ 15 lines · 0 odd · 0 drifts · policy kept\n"));
+    assert_eq!((ran.code, ran.out.as_str()), (0, "✓ 15 lines · 0 findings · no drift · policy kept\n"));
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn odd_things_count_when_strict() {
         "{}",
         ran.out
     );
-    assert!(ran.out.ends_with("! 3 lines · 1 odd · 1 drift\n"), "{}", ran.out);
+    assert!(ran.out.ends_with("! 3 lines · 1 finding · drift in 1 event type\n"), "{}", ran.out);
     assert_eq!(tapline_on(stream, &["check", "--strict"]).code, 3);
 }
 
@@ -238,4 +238,14 @@ fn a_policy_with_a_tool_that_nobody_knows_is_doubted_by_check_and_by_run() {
     let policy = folder.file("limits.toml", "[limits]\nturns = 5\n");
     let told = tapline(&["check", "--permissions", &policy, &tools()]);
     assert!(told.code == 2 && told.err.contains("a policy is given with --policy"), "{}", told.err);
+}
+
+#[test]
+fn who_names_rules_that_do_not_exist_is_told_where_examples_are() {
+    for (flag, what, topic) in [("--policy", "policy", "policy"), ("--permissions", "permission file", "permissions")] {
+        let ran = tapline(&["check", flag, "/no/such.toml", "-"]);
+        let told =
+            format!("cannot read the {what} /no/such.toml: there is no such file (`tapline help {topic}` has an example");
+        assert!(ran.code == 2 && ran.err.contains(&told), "{}", ran.err);
+    }
 }

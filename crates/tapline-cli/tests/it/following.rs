@@ -18,7 +18,7 @@ fn a_file_that_is_not_there_yet_is_waited_for() {
     let mut child = Bounded(child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
     let mut told = String::new();
     BufReader::new(child.0.stderr.take().unwrap()).read_line(&mut told).unwrap();
-    assert!(told.starts_with("tapline: waiting for "), "{told}");
+    assert!(told.starts_with(&format!("tapline: waiting for {path}, which does not exist yet (Ctrl-C ")), "{told}");
     std::fs::write(&path, said("here")).unwrap();
     let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map(Result::unwrap).filter(|line| !line.is_empty());
     assert_eq!(lines.next().unwrap(), "here");
@@ -40,7 +40,11 @@ fn a_recording_is_followed_by_its_path_its_id_and_last() {
         assert_eq!(lines.find(|line| !line.is_empty()).as_deref(), Some("recorded"), "{path}");
     }
     let none = ran(command(&["view", "--follow", "last"]).env("TAPLINE_HOME", folder.path("empty")).output().unwrap());
-    assert!(none.code == 2 && none.err.contains("no recording"), "{}", none.err);
+    assert!(
+        none.code == 2 && none.err.contains("no recording") && none.err.contains("`tapline run` makes one"),
+        "{}",
+        none.err
+    );
 
     let shim = |recording: &str| {
         let args = ["shim", &folder.path("shim"), "--replay", recording];

@@ -2,7 +2,22 @@
 
 use crate::tapline::{Folder, root, tapline};
 
-const COMMANDS: &[&str] = &["inspect", "view", "convert", "check", "demo", "completions", "man", "help"];
+const COMMANDS: &[&str] = &[
+    "inspect",
+    "view",
+    "convert",
+    "check",
+    "stats",
+    "statusline",
+    "sessions",
+    "export",
+    "archive",
+    "search",
+    "demo",
+    "completions",
+    "man",
+    "help",
+];
 
 #[test]
 fn every_command_explains_itself() {
@@ -39,7 +54,7 @@ fn a_page_for_every_command() {
     assert!(tapline(&["man"]).out.contains(".TH tapline"));
     let folder = Folder::new("man");
     assert_eq!(tapline(&["man", &folder.path("pages")]).code, 0);
-    for command in COMMANDS {
+    for command in COMMANDS.iter().chain(&["archive-prices", "archive-keep", "archive-status"]) {
         let page = std::fs::read_to_string(folder.path(&format!("pages/tapline-{command}.1"))).unwrap();
         assert!(page.contains(".TH"), "{command}");
     }
@@ -61,6 +76,24 @@ fn the_readme_and_the_help_have_every_exit_code() {
         assert!(readme.contains(&format!("\n| {code} | ")), "{code}");
         assert!(help.contains(&format!("{code} {meaning}")), "{code}");
     }
+}
+
+#[test]
+fn the_help_has_every_agent_and_every_code() {
+    let one_line = |args: &[&str]| tapline(args).out.split_whitespace().collect::<Vec<_>>().join(" ");
+    let help = one_line(&["--help"]);
+    for agent in tapline_protocol::Agent::ALL {
+        assert!(help.contains(&format!("`{} ", agent.name())) && help.contains(agent.title()), "{help}");
+        for command in ["run", "chat", "tee"] {
+            let variable = format!("$TAPLINE_{}_BIN", agent.name().to_uppercase());
+            assert!(one_line(&[command, "--help"]).contains(&variable), "{command}: {variable}");
+        }
+    }
+    for command in ["run", "inspect"] {
+        assert!(one_line(&[command, "--help"]).contains(&tapline_session::UNCLEAN_CODES.join(",")), "{command}");
+    }
+    let schema = tapline(&["schema", "nothing"]);
+    assert!(schema.code == 2 && schema.err.contains("WHAT") && schema.err.contains("report, steps"), "{}", schema.err);
 }
 
 #[test]

@@ -7,13 +7,21 @@ mod advising;
 #[cfg(test)]
 mod architecture;
 #[cfg(test)]
+mod archived;
+#[cfg(test)]
+mod browsing;
+#[cfg(test)]
 mod chatting;
 #[cfg(test)]
 mod checking;
 #[cfg(test)]
 mod converting;
 #[cfg(test)]
+mod counting;
+#[cfg(test)]
 mod error_table;
+#[cfg(test)]
+mod exporting;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
@@ -41,6 +49,8 @@ mod passing;
 #[cfg(test)]
 mod piping;
 #[cfg(test)]
+mod pricing;
+#[cfg(test)]
 mod redacting;
 #[cfg(test)]
 mod retelling;
@@ -49,11 +59,15 @@ mod running;
 #[cfg(test)]
 mod schemas;
 #[cfg(test)]
+mod searching;
+#[cfg(test)]
 mod seeds;
 #[cfg(test)]
 mod showing;
 #[cfg(test)]
 mod signals;
+#[cfg(test)]
+mod statusline;
 #[cfg(test)]
 mod stopping;
 #[cfg(test)]
@@ -66,5 +80,7 @@ mod telling;
 mod timing;
 #[cfg(test)]
 mod viewing;
+#[cfg(test)]
+mod watching;
 #[cfg(test)]
 mod workflows;

@@ -86,21 +86,25 @@ fn every_case_of_the_table_holds() {
     assert!(cases.len() > 200, "the cases are there");
 }
 
-/// A row of the table: its number, and the tests in its last cell.
-fn rows() -> Vec<(usize, Vec<String>)> {
+/// A row of the table: its number, whether it has a Python call, and the tests in its last cell.
+fn rows() -> Vec<(usize, bool, Vec<String>)> {
     let page = std::fs::read_to_string(root().join("docs/MIGRATING.md")).unwrap();
     let row = |line: &str| {
         let cells: Vec<_> = line.strip_prefix("| ")?.strip_suffix(" |")?.split(" | ").collect();
         let tests = cells.last()?.split(", ").map(|test| test.trim_matches('`').to_owned()).collect::<Vec<_>>();
-        Some((cells[0].parse::<usize>().ok()?, tests))
+        Some((cells[0].parse::<usize>().ok()?, cells.get(3).is_some_and(|python| *python != "–"), tests))
     };
     page.lines().filter_map(row).collect()
 }
 
-/// Where a test is: `runner/ending`, `cli/seeds`, `e2e/seeds`.
+/// A row whose Python expression is run by a Python test (`python/tests/test_migrating.py`).
+const IN_PYTHON: &str = "case (Python)";
+
+/// Where a test is: `runner/ending`, `cli/seeds`, `e2e/seeds`, `python/test_run`.
 fn file_of(place: &str) -> String {
     match place.split_once('/').unwrap_or_else(|| panic!("{place} names no crate")) {
         ("e2e", file) => format!("crates/tapline-cli/tests/e2e/{file}.rs"),
+        ("python", file) => format!("python/tests/{file}.py"),
         (name, file) => format!("crates/tapline-{name}/tests/it/{file}.rs"),
     }
 }
@@ -109,16 +113,19 @@ fn file_of(place: &str) -> String {
 fn every_row_of_the_table_names_what_shows_it() {
     let shown: BTreeSet<_> = cases().cases.into_iter().flat_map(|case| case.rows).collect();
     let rows = rows();
-    let numbers: Vec<_> = rows.iter().map(|(number, _)| *number).collect();
+    let numbers: Vec<_> = rows.iter().map(|(number, ..)| *number).collect();
     assert_eq!(numbers, (1..=numbers.len()).collect::<Vec<_>>(), "none is missing");
     assert!(numbers.len() > 300, "all of them are there");
-    for (number, tests) in &rows {
+    for (number, has_python, tests) in &rows {
         assert_eq!(tests.iter().any(|test| test == "case"), shown.contains(number), "row {number}: {tests:?}");
-        for test in tests.iter().filter(|test| *test != "case") {
+        let shows_python = tests.iter().any(|test| test == IN_PYTHON || test.starts_with("python/"));
+        assert_eq!(*has_python, shows_python, "row {number}: what shows its Python call? {tests:?}");
+        for test in tests.iter().filter(|test| *test != "case" && *test != IN_PYTHON) {
             let (place, name) = test.split_once("::").unwrap_or_else(|| panic!("row {number}: {test}"));
             let path = root().join(file_of(place));
             let source = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("row {number}: {test}: {error}"));
-            assert!(source.contains(&format!("fn {name}(")), "row {number}: there is no test {test}");
+            let is_there = ["fn", "def"].iter().any(|word| source.contains(&format!("{word} {name}(")));
+            assert!(is_there, "row {number}: there is no test {test}");
         }
     }
 }

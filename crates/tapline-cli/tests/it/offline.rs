@@ -119,7 +119,10 @@ fn what_does_not_hold_is_said() {
     let ran = tapline(&["sim", &wrong, "--", "true"]);
     assert!(ran.code == 2 && ran.err.contains("wrong.toml:5:1: unknown field `txt`"), "{}", ran.err);
     for (args, wanted) in [
-        (&["sim", "/no/such.toml", "--", "true"][..], "cannot read the scenario"),
+        (
+            &["sim", "/no/such.toml", "--", "true"][..],
+            "cannot read the scenario /no/such.toml: there is no such file (`tapline sim --example > /no/such.toml` writes an example)",
+        ),
         (&["sim", &scenario], "give a command"),
         (&["sim", &scenario, "--env", "NOT_HERE", "--", "true"], "NOT_HERE"),
     ] {
@@ -203,7 +206,21 @@ fn a_cut_recording_says_so() {
     assert_eq!((ran.code, ran.out.as_str()), (4, "one\ntwo\n"));
     assert!(ran.err.contains("incomplete") && ran.err.contains("no end"), "{}", ran.err);
     let none = tapline(&["replay", &folder.path("nowhere")]);
-    assert!(none.code == 2 && none.err.contains("not a recording"), "{}", none.err);
+    assert!(none.code == 2 && none.err.contains("not a recording") && none.err.contains("does not exist"), "{}", none.err);
+}
+
+#[test]
+fn who_wants_to_replay_a_stream_is_told_how() {
+    let folder = Folder::new("replay-stream");
+    let stream = folder.file("run.jsonl", "{\"type\":\"system\",\"subtype\":\"init\"}\n");
+    let ran = tapline(&["replay", &stream]);
+    let told = format!("{stream} is a file; a recording is a folder that contains a file `stdout`");
+    assert!(ran.code == 2 && ran.err.contains(&told) && ran.err.contains("mkdir DIR && cp FILE DIR/stdout"), "{}", ran.err);
+    // As it says.
+    std::fs::create_dir(folder.path("made")).unwrap();
+    std::fs::copy(&stream, folder.path("made/stdout")).unwrap();
+    let ran = tapline(&["replay", &folder.path("made"), "--speed", "instant"]);
+    assert_eq!((ran.code, ran.out), (4, std::fs::read_to_string(&stream).unwrap()));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::content::Content;
 use crate::json::{Json, Value};
-use crate::wire::{Field, Read, Tokens, last_entries, read_back, wire};
+use crate::wire::{Count, Field, Read, last_entries, read_back, wire};
 
 wire! {
     /// `assistant`: one content block of a message from the model. Several events share a `message.id`.
@@ -74,10 +74,10 @@ wire! {
 
     /// Token counts of the Messages API. On an `assistant` event the output count is only a placeholder.
     Usage {
-        input_tokens: Tokens = "input_tokens",
-        output_tokens: Tokens = "output_tokens",
-        cache_read_input_tokens: Tokens = "cache_read_input_tokens",
-        cache_creation_input_tokens: Tokens = "cache_creation_input_tokens",
+        input_tokens: Count = "input_tokens",
+        output_tokens: Count = "output_tokens",
+        cache_read_input_tokens: Count = "cache_read_input_tokens",
+        cache_creation_input_tokens: Count = "cache_creation_input_tokens",
         output_tokens_details: Option<OutputDetails> = "output_tokens_details",
         server_tool_use: Option<ServerToolCounts> = "server_tool_use",
         service_tier: Option<String> = "service_tier";
@@ -85,12 +85,12 @@ wire! {
     }
 
     /// What the output tokens were spent on.
-    OutputDetails { thinking_tokens: Tokens = "thinking_tokens" }
+    OutputDetails { thinking_tokens: Count = "thinking_tokens" }
 
     /// How many calls the API ran itself.
     ServerToolCounts {
-        web_search_requests: Tokens = "web_search_requests",
-        web_fetch_requests: Tokens = "web_fetch_requests",
+        web_search_requests: Count = "web_search_requests",
+        web_fetch_requests: Count = "web_fetch_requests",
     }
 }
 
@@ -132,8 +132,7 @@ read_back!(RawUsage);
 
 impl Read for RawUsage {
     fn read(value: Value<'_>) -> Option<Self> {
-        let mut others = last_entries(value)?;
-        others.retain(|(key, _)| !Self::COUNTED.contains(&key.as_str()));
+        let others = last_entries(value, |key| !Self::COUNTED.contains(&key))?;
         Some(Self { counts: Usage::read(value)?, others })
     }
 }

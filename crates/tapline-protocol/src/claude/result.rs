@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::message::RawUsage;
 use crate::json::{Json, Number, Value};
-use crate::wire::{Field, Read, Tokens, read_back, wire};
+use crate::wire::{Count, Field, Read, read_back, wire};
 
 wire! {
     /// `result`, of every subtype. `total_cost_usd` and `modelUsage` are cumulative over the process.
@@ -53,12 +53,12 @@ wire! {
 
     /// What one model used. The counts are cumulative over the process.
     ModelUsage {
-        input_tokens: Tokens = "inputTokens",
-        output_tokens: Tokens = "outputTokens",
-        thinking_tokens: Tokens = "thinkingTokens",
-        cache_read_input_tokens: Tokens = "cacheReadInputTokens",
-        cache_creation_input_tokens: Tokens = "cacheCreationInputTokens",
-        web_search_requests: Tokens = "webSearchRequests",
+        input_tokens: Count = "inputTokens",
+        output_tokens: Count = "outputTokens",
+        thinking_tokens: Count = "thinkingTokens",
+        cache_read_input_tokens: Count = "cacheReadInputTokens",
+        cache_creation_input_tokens: Count = "cacheCreationInputTokens",
+        web_search_requests: Count = "webSearchRequests",
         cost_usd: Option<Cost> = "costUSD",
         context_window: Option<u64> = "contextWindow",
         max_output_tokens: Option<u64> = "maxOutputTokens",

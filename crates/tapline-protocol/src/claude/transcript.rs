@@ -3,9 +3,9 @@
 use crate::json::Value;
 use crate::wire::Read as _;
 
-/// Describes the file: what it is, where it is kept, what reads it, and what to use instead.
-pub(super) const ABOUT: &str = "Claude Code's own transcript of a session (~/.claude/projects), not a stream: it has no result, and tapline cannot read \
-    it yet (`claude --resume ID` can); to get a stream, use `tapline run` or `claude -p --output-format stream-json --verbose`";
+/// Describes the file: what it is, and where it is kept.
+pub(super) const ABOUT: &str =
+    "Claude Code's own transcript of a session (~/.claude/projects), not a stream: it has no line that says how a turn ended";
 
 /// Types of the lines between the messages. Often the first line has one of them.
 const BETWEEN: [&str; 8] =

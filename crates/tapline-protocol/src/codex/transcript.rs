@@ -3,9 +3,8 @@
 use crate::json::{Kind, Value};
 use crate::wire::Read as _;
 
-/// Describes the file: what it is, where it is kept, what reads it, and what to use instead.
-pub(super) const ABOUT: &str = "Codex's own transcript (rollout) of a session (~/.codex/sessions), not a stream: it has no result, and tapline cannot \
-    read it yet (`codex resume ID` can); to get a stream, use `tapline run --agent codex` or `codex exec --json`";
+/// Describes the file: what it is, and where it is kept.
+pub(super) const ABOUT: &str = "Codex's own transcript (rollout) of a session (~/.codex/sessions), not a stream";
 
 /// The types of its lines, including older ones.
 const ROLLOUT: [&str; 7] =

@@ -1,7 +1,6 @@
 //! Compares JSON by value: whitespace, key order, escapes and number notation do not matter.
 
-use std::borrow::Cow;
-use std::hash::{BuildHasher as _, Hash as _, Hasher};
+use std::hash::{BuildHasher as _, Hasher as _};
 
 use foldhash::quality::FixedState;
 
@@ -12,53 +11,66 @@ const DEPTH: u32 = 128;
 
 /// Returns a hash that is equal for equal JSON values. If a key is repeated, the last value counts.
 pub(crate) fn fingerprint(value: Value<'_>) -> u64 {
+    print(value, &mut Vec::new())
+}
+
+/// The hash of a text, apart from those of other kinds.
+fn hash(kind: Kind, text: &[u8]) -> u64 {
     let mut hasher = FixedState::default().build_hasher();
-    feed(value, &mut hasher);
+    hasher.write_u8(kind as u8);
+    hasher.write(text);
     hasher.finish()
 }
 
-/// Every value starts with its kind, and arrays and objects also end with it, so different values never feed the same
-/// bytes.
-fn feed(value: Value<'_>, hasher: &mut impl Hasher) {
-    if value.depth() > DEPTH {
-        return value.raw().hash(hasher);
-    }
+/// `entries` has the hashes of the objects that are being read: of their keys, and of their values.
+fn print(value: Value<'_>, entries: &mut Vec<(u64, u64)>) -> u64 {
     let kind = value.kind();
+    if value.depth() > DEPTH {
+        return hash(kind, value.raw().as_bytes());
+    }
+    let mut hasher = FixedState::default().build_hasher();
     hasher.write_u8(kind as u8);
     match kind {
         Kind::Null | Kind::True | Kind::False => {}
-        Kind::Number => plain(value.raw()).hash(hasher),
-        Kind::String => value.as_str().hash(hasher),
+        Kind::Number => return number(value.raw()),
+        Kind::String => return hash(kind, value.as_str().unwrap_or_default().as_bytes()),
         Kind::Array => {
             for item in value.items().into_iter().flatten() {
-                feed(item, hasher);
+                hasher.write_u64(print(item, entries));
             }
-            hasher.write_u8(kind as u8);
         }
         Kind::Object => {
-            let mut entries: Vec<_> = value.entries().into_iter().flatten().collect();
-            entries.sort_by(|one, other| one.0.cmp(&other.0));
-            for (at, (key, value)) in entries.iter().enumerate() {
+            let first = entries.len();
+            for (key, value) in value.entries().into_iter().flatten() {
+                let value = print(value, entries);
+                entries.push((hash(Kind::String, key.as_bytes()), value));
+            }
+            // Their order in the text does not count, except among equal keys.
+            entries[first..].sort_by_key(|(key, _)| *key);
+            for (at, (key, value)) in entries.iter().enumerate().skip(first) {
                 let comes_again = entries.get(at + 1).is_some_and(|next| next.0 == *key);
                 if !comes_again {
-                    key.hash(hasher);
-                    feed(*value, hasher);
+                    hasher.write_u64(*key);
+                    hasher.write_u64(*value);
                 }
             }
-            hasher.write_u8(kind as u8);
+            entries.truncate(first);
         }
     }
+    hasher.finish()
 }
 
-/// Writes a number in its plainest form: `1`, not `1.0` or `10e-1`.
-fn plain(digits: &str) -> Cow<'_, str> {
+/// The hash of a number by its value: `1`, `1.0` and `10e-1` are one.
+fn number(digits: &str) -> u64 {
+    let by_text = |text: &str| hash(Kind::Number, text.as_bytes());
     if !digits.contains(['.', 'e', 'E']) {
-        return if digits == "-0" { "0".into() } else { digits.into() };
+        return by_text(if digits == "-0" { "0" } else { digits });
     }
     match digits.parse::<f64>() {
-        Ok(0.0) => "0".into(),
-        Ok(number) if number.is_finite() => number.to_string().into(),
-        _ => digits.into(),
+        Ok(0.0) => by_text("0"),
+        Ok(number) if number.is_finite() && number.fract() == 0.0 => by_text(&number.to_string()),
+        Ok(number) if number.is_finite() => hash(Kind::Number, &number.to_bits().to_be_bytes()),
+        _ => by_text(digits),
     }
 }
 
@@ -76,6 +88,7 @@ mod tests {
         for other in [
             r#" { "b" : {"c":"\u00e9\/"} , "a" : [1.0, 25e-1, true , null] } "#,
             r#"{"a":0,"a":[1,2.50,true,null],"b":{"c":"é/"}}"#,
+            r#"{"b":7,"a":[1e0,2.5,true,null],"b":{"c":0,"c":"é/"}}"#,
         ] {
             assert_eq!(print(one), print(other), "{other}");
         }
@@ -85,6 +98,10 @@ mod tests {
             r#"{"a":[1,2.5,true,null]}"#,
             r#"{"a":["1",2.5,true,null],"b":{"c":"é/"}}"#,
             r#"{"a":[1,2.5,true,null],"b":"c"}"#,
+            r#"{"a":[1,2.5,true,null],"b":{"é/":"c"}}"#,
+            r#"{"a":{"c":"é/"},"b":[1,2.5,true,null]}"#,
+            r#"{"a":[1,[2.5],true,null],"b":{"c":"é/"}}"#,
+            r#"{"a":[1,2.5,true,{}],"b":{"c":"é/"}}"#,
             r#"{"a":[1,2.5,false,null],"b":{"c":"é/"}}"#,
             r#"{"a":[9007199254740993,2.5,true,null],"b":{"c":"é/"}}"#,
             r#"{"a":[9007199254740992,2.5,true,null],"b":{"c":"é/"}}"#,

@@ -9,7 +9,7 @@ use tapline_protocol::claude::control::*;
 use tapline_protocol::claude::partial::Partial;
 use tapline_protocol::claude::{self, NOTICES};
 use tapline_protocol::codex::{self, ITEM_KINDS};
-use tapline_protocol::{Decoder, Event, Input, InputFormat, InputShape, LineKind, Read, Record, Shape};
+use tapline_protocol::{Decoder, Event, Input, InputFormat, InputShape, LineKind, Read, Record, WireShape};
 
 use crate::fixtures;
 
@@ -168,7 +168,7 @@ fn every_control_request_is_typed_and_written_as_it_came() {
 
 #[test]
 fn every_reply_is_read_whole() {
-    fn check<T: Shape + Serialize>(response: &Response) {
+    fn check<T: WireShape + Serialize>(response: &Response) {
         let payload = json(response.response.as_ref().unwrap().as_str());
         let keys = payload.as_object().unwrap().keys();
         assert_eq!(keys.filter(|key| !T::KEYS.contains(&key.as_str())).collect::<Vec<_>>(), Vec::<&String>::new());

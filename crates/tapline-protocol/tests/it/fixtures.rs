@@ -13,7 +13,7 @@ pub(crate) struct Fixture {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Every stream, by name; `cases/` holds tables of streams, which are not streams.
+/// Every stream, by name. `cases/` holds tables of streams, and `transcripts/` what agents wrote for themselves: they are not streams.
 pub(crate) fn all() -> Vec<Fixture> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
     let mut found = Vec::new();
@@ -22,7 +22,7 @@ pub(crate) fn all() -> Vec<Fixture> {
         for entry in fs::read_dir(&folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                folders.extend((!path.ends_with("cases")).then_some(path));
+                folders.extend((!path.ends_with("cases") && !path.ends_with("transcripts")).then_some(path));
             } else if path.extension().is_some_and(|extension| extension == "jsonl" || extension == "tee") {
                 let name = path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
                 found.push(Fixture { name, bytes: fs::read(&path).unwrap() });

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tapline_protocol::{Moment, StopReason};
-use tapline_recording::{End, Meta, Piece, Recorder, Recording, RecordingError, Stop, Stream, Sync};
+use tapline_recording::{End, Meta, Recorder, Recording, RecordingError, Stop, Stream, Sync, TimedPiece};
 
 struct Folder(PathBuf);
 
@@ -46,7 +46,7 @@ fn what_was_written_is_read() {
     assert_eq!((recording.meta.clone(), recording.end.clone()), (meta(), Some(end)));
     assert_eq!(std::fs::read(recording.stdout()).unwrap(), b"{\"type\":\"keep_alive\"}\n");
     assert_eq!(recording.stderr().unwrap(), "warning\n");
-    let piece = |stream, end, micros| Piece { stream, end, at: Duration::from_micros(micros) };
+    let piece = |stream, end, micros| TimedPiece { stream, end, at: Duration::from_micros(micros) };
     let expected =
         [piece(Stream::Stdin, 7, 5), piece(Stream::Stdout, 8, 10), piece(Stream::Stderr, 8, 12), piece(Stream::Stdout, 22, 20)];
     assert_eq!(recording.pieces().unwrap(), expected);
@@ -134,6 +134,7 @@ fn nothing_is_written_over() {
     record(&folder.0).finish(&End::default()).unwrap();
     assert!(matches!(Recorder::create(&folder.0, &meta(), Sync::EverySecond), Err(RecordingError::Exists(_))));
     assert!(matches!(Recording::open(Path::new("/no/such/recording")), Err(RecordingError::NotARecording(_))));
+    assert!(matches!(Recording::open(&folder.0.join("stdout")), Err(RecordingError::File(_))));
 }
 
 #[test]

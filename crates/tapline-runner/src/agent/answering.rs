@@ -35,7 +35,7 @@ impl Agent {
     where
         F: Future<Output = HookReply> + Send + 'static,
     {
-        self.add_hook(Hook { event, matcher: None, callback: callback(told) })
+        self.add_hook(Hook { event, matcher: None, callback: callback(told), within: None })
     }
 
     /// Adds a hook for some tools only: `Bash`, `Write|Edit`, or a regular expression.
@@ -48,11 +48,19 @@ impl Agent {
     where
         F: Future<Output = HookReply> + Send + 'static,
     {
-        self.add_hook(Hook { event, matcher: Some(tools.into()), callback: callback(told) })
+        self.add_hook(Hook { event, matcher: Some(tools.into()), callback: callback(told), within: None })
     }
 
     fn add_hook(mut self, hook: Hook) -> Self {
         self.answers.hooks.push(hook);
+        self
+    }
+
+    /// Sets how long the hook that was added last may take, in place of [`answer_within`](Self::answer_within).
+    pub fn hook_within(mut self, limit: Duration) -> Self {
+        if let Some(hook) = self.answers.hooks.last_mut() {
+            hook.within = Some(limit);
+        }
         self
     }
 

@@ -1,5 +1,7 @@
 //! Hooks: the agent tells this program what it is about to do or has done, and the program can stop it.
 
+use std::time::Duration;
+
 use tapline_protocol::Json;
 use tapline_protocol::control::{HookInput, HookReply};
 
@@ -64,6 +66,8 @@ pub(crate) struct Hook {
     /// The tools it is for, in the agent's notation. `None` for all.
     pub(crate) matcher: Option<String>,
     pub(crate) callback: Callback<HookQuestion, HookReply>,
+    /// How long it may take, if that is not as long as every callback may.
+    pub(crate) within: Option<Duration>,
 }
 
 /// Returns the answer for a hook that failed: it denies, if that prevents something. If `block` would make the agent

@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use tapline_protocol::Json;
-use tapline_session::permission::{Call, Decision, NoRule, Permissions, Ruling, Suggestion};
+use tapline_session::permission::{Decision, NoRule, PendingCall, Permissions, Ruling, Suggestion};
 
 /// Where an agent was started, and where it is now.
 #[derive(Clone, Debug, Default)]
@@ -45,12 +45,12 @@ async fn look<T: Send + 'static>(
     input: Option<&Json>,
     places: &Places,
     within: Duration,
-    find: impl FnOnce(&Permissions, &Call) -> T + Send + 'static,
+    find: impl FnOnce(&Permissions, &PendingCall) -> T + Send + 'static,
 ) -> Option<T> {
     let (rules, tool, input, places) = (rules.clone(), tool.to_owned(), input.cloned(), places.clone());
     let look = move || {
         let [home, cwd] = [places.home, places.cwd].map(|folder| folder.map(|folder| real(&folder)));
-        let call = Call::of(&tool, input.as_ref(), cwd.as_deref()).at_home(home.as_deref()).behind_links(real);
+        let call = PendingCall::of(&tool, input.as_ref(), cwd.as_deref()).at_home(home.as_deref()).behind_links(real);
         find(&rules.behind_links(home.as_deref(), real), &call)
     };
     tokio::time::timeout(within.min(LOOKS_WITHIN), tokio::task::spawn_blocking(look)).await.ok()?.ok()

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use tapline_protocol::control::{HookInput, Request};
 use tapline_protocol::{Json, Read as _, Record};
 use tapline_session::permission::Ruling;
-use tapline_session::step::{Answer, CallStatus};
+use tapline_session::step::{CallAnswer, CallStatus};
 use tapline_session::{Step, What};
 
 use crate::answers::holds;
@@ -122,7 +122,7 @@ impl Calls {
     }
 
     /// Finds out who decided whether a call ran, from its result.
-    fn answered(&mut self, record: &Record, answer: &Answer) -> (Option<Settled>, Option<Question>) {
+    fn answered(&mut self, record: &Record, answer: &CallAnswer) -> (Option<Settled>, Option<Question>) {
         let Some(id) = &answer.id else { return (None, None) };
         let Some((tool, _)) = self.open.remove(id) else { return (None, None) };
         let question = self.withdrawn.remove(id);

@@ -19,7 +19,7 @@ use crate::dialogue::Dialogue;
 use crate::epoch::Epoch;
 use crate::input::{Fed, feed};
 use crate::journal::Journal;
-use crate::spec::Input;
+use crate::spec::AgentInput;
 use crate::stopper::Order;
 use crate::transport::{Streams, Transport};
 use crate::update::Update;
@@ -111,7 +111,7 @@ impl<T: Transport> Driver<T> {
     ) -> Self {
         let Streams { input, output, errors } = transport.streams();
         let (report_fed, fed) = mpsc::unbounded_channel();
-        let takes_more = matches!(agent.input, Input::Messages { .. });
+        let takes_more = matches!(agent.input, AgentInput::Messages { .. });
         let to_send = std::mem::take(&mut agent.input);
         let feeder = input.map(|input| tokio::spawn(feed(input, to_send, journal.clone(), report_fed)));
         Self {

@@ -4,7 +4,7 @@ use tapline_session::{Category, Outcome};
 use tokio::time::sleep;
 
 use super::{ALIVE, INIT, RESULT, TASK, agent, seconds, start, verdict};
-use crate::spec::Input;
+use crate::spec::AgentInput;
 use crate::transport::memory::Signal;
 
 const TIMEOUT: (Outcome, Option<Category>) = (Outcome::Failure, Some(Category::Timeout));
@@ -86,7 +86,7 @@ async fn one_that_closes_its_output_and_stays_is_not_waited_for() {
 async fn while_more_messages_may_come_nothing_is_over() {
     let (writer, reader) = tokio::io::duplex(64);
     let mut agent = agent().idle_timeout(seconds(10));
-    agent.input = Input::Messages { prompt: Some(b"first".to_vec()), lines: Box::pin(reader) };
+    agent.input = AgentInput::Messages { prompt: Some(b"first".to_vec()), lines: Box::pin(reader) };
     let (run, mut peer) = start(agent);
     let ended = tokio::spawn(run.finish());
     assert_eq!(peer.hear().await.unwrap()["message"]["content"], "first");

@@ -5,7 +5,7 @@ use tapline_session::{Category, Outcome};
 use tokio::time::sleep;
 
 use super::{INIT, RESULT, agent, seconds, start, verdict};
-use crate::spec::Input;
+use crate::spec::AgentInput;
 use crate::transport::memory::{Minds, Signal};
 use crate::update::Update;
 
@@ -58,7 +58,7 @@ async fn whoever_says_it_twice_does_not_wait() {
 async fn a_conversation_is_ended_by_the_end_of_its_input_first() {
     let (_writer, reader) = tokio::io::duplex(64);
     let mut agent = agent().timeout(seconds(10));
-    agent.input = Input::Messages { prompt: None, lines: Box::pin(reader) };
+    agent.input = AgentInput::Messages { prompt: None, lines: Box::pin(reader) };
     let (run, mut peer) = start(agent);
     let ended = tokio::spawn(run.finish());
     assert_eq!(peer.hear().await, None);

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use crate::agent::Agent;
 use crate::answers::Others;
 use crate::control::{Control, SessionError};
-use crate::spec::Input;
+use crate::spec::AgentInput;
 use crate::stopper::Stopper;
 
 /// What the agent is sent first.
@@ -25,8 +25,8 @@ impl Opening {
     /// Returns what an agent in a dialogue is sent first.
     pub(super) fn of(agent: &Agent, others: &Others) -> Self {
         let prompt = match &agent.input {
-            Input::Prompt(prompt) => Some(String::from_utf8_lossy(prompt).into_owned()),
-            Input::Nothing | Input::Messages { .. } => None,
+            AgentInput::Prompt(prompt) => Some(String::from_utf8_lossy(prompt).into_owned()),
+            AgentInput::Nothing | AgentInput::Messages { .. } => None,
         };
         Self {
             initialize: agent.answers.initialize(),

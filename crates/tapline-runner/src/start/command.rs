@@ -14,7 +14,7 @@ use crate::epoch::Epoch;
 use crate::error::StartError;
 use crate::harness::Invocation;
 use crate::marker;
-use crate::spec::Input;
+use crate::spec::AgentInput;
 
 /// Returns the command that starts the agent.
 pub(super) fn command(
@@ -28,7 +28,7 @@ pub(super) fn command(
     command.args(&invocation.args).env_clear().envs(environment);
     command.env(marker::VARIABLE, marker::value(mark));
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let talks = agent.is_dialogue() || !matches!(agent.input, Input::Nothing);
+    let talks = agent.is_dialogue() || !matches!(agent.input, AgentInput::Nothing);
     command.stdin(if talks { Stdio::piped() } else { Stdio::null() });
     if let Some(cwd) = &agent.cwd {
         command.current_dir(cwd);

@@ -76,6 +76,25 @@ fn at_once(_: PermissionQuestion) -> std::future::Ready<Permission> {
 }
 
 #[tokio::test]
+async fn a_hook_has_a_limit_of_its_own() {
+    let hook = |place: u32| {
+        json!({"subtype": "hook_callback", "callback_id": format!("hook_{place}"),
+               "input": {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "ls"}}, "tool_use_id": "t1"})
+        .to_string()
+    };
+    let (answers, told) = asked(&[&hook(0), &hook(1)], |agent| {
+        agent
+            .hook_for(HookEvent::PreToolUse, "Bash", |_| std::future::pending())
+            .hook_within(Duration::from_millis(50))
+            .hook(HookEvent::PreToolUse, |_| async { HookReply::deny_tool("not that") })
+    })
+    .await;
+    let reason = |at: usize| answers[at]["response"]["hookSpecificOutput"]["permissionDecisionReason"].as_str();
+    assert_eq!((reason(0), reason(1)), (Some("the PreToolUse hook gave no answer within 50ms"), Some("not that")));
+    assert_eq!(told, ["the PreToolUse hook gave no answer within 50ms"]);
+}
+
+#[tokio::test]
 async fn whoever_panics_or_takes_too_long_denies_and_says_so() {
     let panics = |_: PermissionQuestion| async { panic!("oh no") };
     let (answer, told) = asked_once(MAY_I, |agent| agent.on_permission(panics)).await;

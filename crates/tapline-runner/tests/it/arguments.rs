@@ -1,6 +1,6 @@
 //! Options to arguments, and what is refused by its name in the library.
 
-use tapline_runner::{Agent, Input, Instead, Refusal, RunOption, SettingSource, StartError, SubAgent, ToolServer};
+use tapline_runner::{Agent, AgentInput, Instead, Refusal, RunOption, SettingSource, StartError, SubAgent, ToolServer};
 use tapline_session::permission::Permissions;
 
 use crate::fake::{fake, program};
@@ -132,7 +132,7 @@ async fn what_would_break_the_stream_is_refused_by_name() {
         assert!(refusal.to_string().starts_with(&format!("the argument `{flag}`: ")), "{refusal}");
     }
     let mut paired = fake("messages").arg("--input-format").arg("stream-json").arg("--replay-user-messages");
-    paired.input = Input::Messages { prompt: None, lines: Box::pin(tokio::io::empty()) };
+    paired.input = AgentInput::Messages { prompt: None, lines: Box::pin(tokio::io::empty()) };
     paired.start().await.unwrap().finish().await;
     for (agent, option) in [
         (fake("ok").resume("-x"), RunOption::Resume),

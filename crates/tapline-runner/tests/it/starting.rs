@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tapline_runner::{Agent, Failure, Input, StartError};
+use tapline_runner::{Agent, AgentInput, Failure, StartError};
 
 use crate::fake::{Folder, fake, program};
 
@@ -33,7 +33,7 @@ async fn an_agent_that_reads_nothing_is_not_waited_on() {
 async fn messages_are_passed_on_as_they_come() {
     let (mut writer, reader) = tokio::io::duplex(64);
     let mut agent = fake("messages").linger(Duration::from_millis(200));
-    agent.input = Input::Messages { prompt: Some(b"first".to_vec()), lines: Box::pin(reader) };
+    agent.input = AgentInput::Messages { prompt: Some(b"first".to_vec()), lines: Box::pin(reader) };
     let mut run = agent.start().await.unwrap();
     let mut results = 0;
     while results < 1 {

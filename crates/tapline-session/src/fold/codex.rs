@@ -12,7 +12,7 @@ use tapline_protocol::codex::{
     CodexUsage, Event, ITEM_KINDS, Item as WireItem, ItemEvent, StreamError, ThreadStarted, Todo, TurnCompleted, TurnFailed,
 };
 use tapline_protocol::totals::{RawUsage, Usage};
-use tapline_protocol::{Agent, Json, Number, Read, Tokens};
+use tapline_protocol::{Agent, Count, Json, Number, Read};
 
 pub(crate) use part::Collected;
 pub use part::{CodexPart, ItemEntry, TurnCounts};
@@ -23,16 +23,20 @@ use super::turns::{NO_DETAIL, words_of};
 use super::{Fold, Ids, Steps, Turns};
 use crate::call::describe;
 use crate::ledger::TokenCounts;
-use crate::step::{Answer, Call, CallStatus, Denied, Item, Level, Phase, Retry, Said, SessionInfo, Turn, What};
+use crate::step::{Call, CallAnswer, CallStatus, Denied, Item, Level, Phase, Retry, Said, SessionInfo, Turn, What};
 use crate::verdict::{Category, Ending, Warnings};
 use item::{answer_text, call_of, dropped_events, is_ok, merge};
 use log::Log;
 
-/// Codex counts cached tokens as input, too. They are subtracted.
+/// Codex counts tokens that are read from the cache or written to it as input, too. They are subtracted.
 impl From<&CodexUsage> for TokenCounts {
     fn from(usage: &CodexUsage) -> Self {
         Self {
-            input: usage.input_tokens.0.saturating_sub(usage.cached_input_tokens.0),
+            input: usage
+                .input_tokens
+                .0
+                .saturating_sub(usage.cached_input_tokens.0)
+                .saturating_sub(usage.cache_write_input_tokens.0),
             output: usage.output_tokens.0,
             cache_read: usage.cached_input_tokens.0,
             cache_write: usage.cache_write_input_tokens.0,
@@ -155,10 +159,10 @@ impl Fold {
         }
         let used = self.ledger.thread_turn(self.sides.codex.thread.as_deref(), event.usage.as_ref().map(Into::into));
         let counts = Usage {
-            input_tokens: Tokens(used.input),
-            output_tokens: Tokens(used.output),
-            cache_read_input_tokens: Tokens(used.cache_read),
-            cache_creation_input_tokens: Tokens(used.cache_write),
+            input_tokens: Count(used.input),
+            output_tokens: Count(used.output),
+            cache_read_input_tokens: Count(used.cache_read),
+            cache_creation_input_tokens: Count(used.cache_write),
             ..Usage::default()
         };
         let used = RawUsage { counts, others: Vec::new() };
@@ -344,7 +348,7 @@ impl Fold {
             if seen.as_ref().is_some_and(|(_, again)| *again) {
                 return out.odd("repeated-answer", format!("{name} already has a result"));
             }
-            out.push(What::Answer(Answer {
+            out.push(What::Answer(CallAnswer {
                 id: key,
                 name: Some(name),
                 title: Some(described.title),

@@ -49,6 +49,13 @@ impl Fold {
         self.turns.elapsed.sent(at);
     }
 
+    /// Notes that a turn begins, for a source that shows it where the agent's lines do not. Until the turn ends, the run
+    /// has no result.
+    pub fn begin_turn(&mut self) {
+        self.turns.open = true;
+        self.turns.failure = None;
+    }
+
     /// Takes a prompt that the host sent to the agent at this moment. Returns `None` if the agent has already reported
     /// it.
     pub fn prompt(&mut self, text: &str, arrived: Option<Moment>) -> Option<Step> {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use tapline_protocol::{Moment, Record};
 
-use crate::step::{Answer, Call};
+use crate::step::{Call, CallAnswer};
 
 /// How many calls are remembered after their result, because background sub-agents keep talking.
 const REMEMBERED: usize = 1 << 14;
@@ -39,7 +39,7 @@ impl Seen {
 /// A result that came before its call.
 #[derive(Debug)]
 pub(crate) struct Early {
-    pub(crate) answer: Answer,
+    pub(crate) answer: CallAnswer,
     pub(crate) line: u64,
     pub(crate) arrived: Option<Moment>,
 }
@@ -91,7 +91,7 @@ impl Calls {
     }
 
     /// Remembers a result whose call may still come.
-    pub(crate) fn keep_orphan(&mut self, answer: &Answer, record: &Record) {
+    pub(crate) fn keep_orphan(&mut self, answer: &CallAnswer, record: &Record) {
         self.orphans.push_back(Early { answer: answer.clone(), line: record.line, arrived: record.arrived });
         self.orphan_bytes += answer.text.len();
         // The oldest are dropped first, but they still count.

@@ -9,7 +9,7 @@ use super::tools;
 
 /// A call that needs a decision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Call {
+pub struct PendingCall {
     /// The tool.
     pub tool: String,
     /// The command that it would run.
@@ -117,7 +117,7 @@ fn is_a_home(text: &str) -> bool {
 /// Tools that use the current folder if none is given.
 const AT_HOME: &[&str] = &["Glob", "Grep", "LS"];
 
-impl Call {
+impl PendingCall {
     /// Reads a call's input. Paths are resolved by their text; a caller that can see the files resolves links, too.
     pub fn of(tool: &str, input: Option<&Json>, cwd: Option<&str>) -> Self {
         // Collect all of them: a tool may use another than the first.

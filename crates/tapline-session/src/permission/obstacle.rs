@@ -4,10 +4,10 @@
 use super::covers::{BUILTINS, given_to_a_shell, is_harmless, is_plain, name};
 use super::naming::WrongName;
 use super::shell::{self, Node, Piece, Redirect, Script, Simple, Word};
-use super::{Call, tools};
+use super::{PendingCall, tools};
 
 /// Says why no rule can allow this call. `rule` is the rule that prevents it, if one does.
-pub(super) fn of(call: &Call, rule: Option<&str>) -> String {
+pub(super) fn of(call: &PendingCall, rule: Option<&str>) -> String {
     if let Some(why) = in_name(&call.tool) {
         return why;
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use super::{Call, Permissions, Rule, Ruling, covers, obstacle, tools};
+use super::{PendingCall, Permissions, Rule, Ruling, covers, obstacle, tools};
 use crate::text::visible;
 
 /// A rule that would allow a call. Each one is tested before it is suggested.
@@ -83,14 +83,14 @@ impl std::error::Error for NoRule {}
 
 impl Permissions {
     /// Suggests the narrowest additional rule that would allow a call, or says why no rule can.
-    pub fn suggest(&self, call: &Call) -> Result<Suggestion, NoRule> {
+    pub fn suggest(&self, call: &PendingCall) -> Result<Suggestion, NoRule> {
         self.narrowest(call).ok_or_else(|| {
             let decision = self.decide(call);
             NoRule(obstacle::of(call, decision.rule.as_deref().filter(|_| decision.ruling != Ruling::Allow)))
         })
     }
 
-    fn narrowest(&self, call: &Call) -> Option<Suggestion> {
+    fn narrowest(&self, call: &PendingCall) -> Option<Suggestion> {
         if call.lost_path || call.lost_command || call.is_bare() {
             return None;
         }
@@ -101,15 +101,16 @@ impl Permissions {
         };
         let Some(command) = &call.command else { return Some(own(Vec::new())).filter(|rule| self.allows_with(rule, call)) };
         let parts = if tools::is_powershell(&call.tool) { vec![command.trim().to_owned()] } else { covers::parts(command)? };
-        let open =
-            |part: &&String| self.decide(&Call { command: Some((*part).clone()), ..call.clone() }).ruling != Ruling::Allow;
+        let open = |part: &&String| {
+            self.decide(&PendingCall { command: Some((*part).clone()), ..call.clone() }).ruling != Ruling::Allow
+        };
         // What is already allowed need not be repeated, unless it means something else in this place.
         let narrow = own(parts.iter().filter(open).cloned().collect());
         let whole = own(parts);
         [narrow, whole].into_iter().find(|rule| !rule.commands.is_empty() && self.allows_with(rule, call))
     }
 
-    fn allows_with(&self, suggestion: &Suggestion, call: &Call) -> bool {
+    fn allows_with(&self, suggestion: &Suggestion, call: &PendingCall) -> bool {
         let Some(rule) = suggestion.rule() else { return false };
         let mut with = self.clone();
         with.allow.push(rule);
@@ -119,7 +120,7 @@ impl Permissions {
 
 /// Returns a path as a rule names it: relative to the folder where the agent was started, if it is below that and would
 /// not read as a home.
-fn from_home(path: &str, call: &Call) -> String {
+fn from_home(path: &str, call: &PendingCall) -> String {
     let below = call.home.as_ref().and_then(|home| path.strip_prefix(home.trim_end_matches('/'))?.strip_prefix('/'));
     below.filter(|below| !below.is_empty() && !below.starts_with('~')).unwrap_or(path).to_owned()
 }

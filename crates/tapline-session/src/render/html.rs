@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use super::marks::{Mood, Shown, session_lines, show};
 use super::{Render, Style};
 use crate::fold::Summary;
-use crate::step::{Answer, Call, CallStatus, SessionInfo, Step, What};
+use crate::step::{Call, CallAnswer, CallStatus, SessionInfo, Step, What};
 use crate::text::{count_of, head, one_line, visible};
 use crate::time::short_duration;
 
@@ -45,7 +45,7 @@ struct Node {
 
 enum Body {
     Markup(String),
-    Call(Box<(Call, Option<Answer>)>),
+    Call(Box<(Call, Option<CallAnswer>)>),
 }
 
 /// Shows text as text: control characters visible, markup escaped.
@@ -167,7 +167,7 @@ impl Html {
         }
     }
 
-    fn write_call(&self, call: &Call, answer: Option<&Answer>, children: &[usize], out: &mut String) {
+    fn write_call(&self, call: &Call, answer: Option<&CallAnswer>, children: &[usize], out: &mut String) {
         let (class, mark, word) = match answer.map(|answer| answer.status) {
             Some(CallStatus::Ok) => ("good", "✓", &*call.done),
             Some(CallStatus::Error) => ("bad", "✗", &*call.done),

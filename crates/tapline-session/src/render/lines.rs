@@ -1,10 +1,10 @@
 //! One line per step, for logs: nothing is drawn over and nothing is cut. The caller puts the time before each line.
 
-use super::marks::{Shown, session_lines, show, thought};
+use super::marks::{Shown, output_of, session_lines, show, thought};
 use super::summary::{turn_line, verdict_line, verdict_lines};
 use super::{Render, Style, TerminalOptions};
 use crate::fold::Summary;
-use crate::step::{Answer, CallStatus, Step};
+use crate::step::{CallAnswer, CallStatus, Step};
 use crate::text::{indent, one_line};
 
 /// The renderer of lines.
@@ -58,11 +58,11 @@ impl Lines {
 }
 
 /// Describes the outcome of a call, with the output of a failed one.
-fn told(answer: &Answer) -> String {
+fn told(answer: &CallAnswer) -> String {
     let title = answer.title.as_deref().or(answer.name.as_deref()).unwrap_or("a call");
     match answer.status {
         CallStatus::Ok | CallStatus::Pending => format!("{}: {title}", answer.done.as_deref().unwrap_or("called")),
-        CallStatus::Error => format!("{}: {title}: {}", answer.done.as_deref().unwrap_or("called"), answer.text.trim()),
+        CallStatus::Error => format!("{}: {title}: {}", answer.done.as_deref().unwrap_or("called"), output_of(answer)),
         CallStatus::Denied => format!("denied: {title}: {}", answer.text.trim()),
     }
 }

@@ -4,10 +4,10 @@ mod escape;
 
 use std::fmt::Write as _;
 
-use super::marks::{Mood, Shown, session_lines, show};
+use super::marks::{Mood, Shown, output_of, session_lines, show};
 use super::{Render, Style};
 use crate::fold::Summary;
-use crate::step::{Answer, Call, CallStatus, Said, SessionInfo, Step, Turn};
+use crate::step::{Call, CallAnswer, CallStatus, Said, SessionInfo, Step, Turn};
 use crate::text::count_of;
 use crate::time::short_duration;
 use escape::title;
@@ -68,7 +68,7 @@ impl Markdown {
         }
     }
 
-    fn answer(&mut self, answer: &Answer, depth: usize) -> String {
+    fn answer(&mut self, answer: &CallAnswer, depth: usize) -> String {
         if let Some(at) = self.running.iter().position(|(id, ..)| *id == answer.id) {
             self.running.remove(at);
         }
@@ -76,7 +76,7 @@ impl Markdown {
         let (done, took) = (answer.done.as_deref().unwrap_or("called"), took(answer.duration_ms));
         match answer.status {
             CallStatus::Ok | CallStatus::Pending => self.item(depth, &format!("✓ {done}: {what}{took}")),
-            CallStatus::Error => self.item(depth, &format!("✗ {done}: {what}{took}{}", excerpt(&answer.text))),
+            CallStatus::Error => self.item(depth, &format!("✗ {done}: {what}{took}{}", excerpt(&output_of(answer)))),
             CallStatus::Denied => self.item(depth, &format!("✗ denied: {what}{took}{}", excerpt(&answer.text))),
         }
     }

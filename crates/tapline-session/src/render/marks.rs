@@ -1,10 +1,13 @@
 //! Describes a step in a few words. The terminal and the transcripts share it.
 
+use std::borrow::Cow;
+
 use tapline_protocol::{Agent, Number};
 
 use super::Style;
+use crate::signals::ended_by;
 use crate::step::{
-    Answer, Call, Denied, Hook, Level, Odd, Partial, Question, RateLimit, Retry, Said, SessionInfo, Step, Task, Turn, What,
+    Call, CallAnswer, Denied, Hook, Level, Odd, Partial, Question, RateLimit, Retry, Said, SessionInfo, Step, Task, Turn, What,
 };
 use crate::text::count_of;
 use crate::time::duration;
@@ -47,6 +50,17 @@ pub(super) fn thought(said: &Said) -> String {
     format!("thought ({})", count_of(said.text.split_whitespace().count(), "word"))
 }
 
+/// The output of a failed call. If a signal ended its command, the exit code is followed by what that means.
+pub(super) fn output_of(answer: &CallAnswer) -> Cow<'_, str> {
+    let text = answer.text.trim();
+    let first = text.lines().next().unwrap_or_default();
+    let code = first.strip_prefix("Exit code ").and_then(|code| code.parse().ok());
+    match code.and_then(ended_by) {
+        Some(why) => format!("{first} ({why}){}", &text[first.len()..]).into(),
+        None => text.into(),
+    }
+}
+
 /// A line about a step that is neither text nor a call.
 pub(super) struct Remark {
     pub(super) mood: Mood,
@@ -68,7 +82,7 @@ pub(super) enum Shown<'s> {
     Text(&'s Said),
     Thinking(&'s Said),
     Call(&'s Call),
-    Answer(&'s Answer),
+    Answer(&'s CallAnswer),
     Partial(&'s Partial),
     Turn(&'s Turn),
     Remark(Remark),

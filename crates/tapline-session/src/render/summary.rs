@@ -10,7 +10,7 @@ use crate::host::without_earlier_run;
 use crate::ledger::Ledger;
 use crate::report::{Report, name_of};
 use crate::step::{CallStatus, SoFar, Turn};
-use crate::text::{count_of, dollars, fit, grouped, one_line, short_count};
+use crate::text::{count_of, dollars, fit, folded, grouped, one_line, short_count, wrap};
 use crate::time::duration;
 use crate::verdict::{Advice, Category, Outcome, Verdict};
 
@@ -71,7 +71,12 @@ fn reason_lines(summary: &Summary, style: Style, width: Option<usize>) -> String
 pub(super) fn verdict_lines(summary: &Summary, style: Style, width: Option<usize>) -> String {
     let told = summary.last_turn.as_ref().is_some_and(|turn| turn.message.is_some());
     let reason = if told { String::new() } else { reason_lines(summary, style, width) };
-    rejected_lines(summary, style, width) + &reason + &verdict_line(summary, style)
+    rejected_lines(summary, style, width) + &reason + &fitted(&verdict_line(summary, style), width)
+}
+
+/// Breaks the line of a verdict or a turn for a terminal of this width.
+pub(super) fn fitted(line: &str, width: Option<usize>) -> String {
+    width.map_or_else(|| line.to_owned(), |columns| folded(line, columns, 2))
 }
 
 /// Lists the rejected calls that are not in the stream and that no step could show.
@@ -121,11 +126,21 @@ fn tokens(ledger: &Ledger) -> Vec<String> {
 /// Returns the summary of `inspect`: what people want to know about a run, aligned.
 pub fn render_summary(report: &Report, summary: &Summary, style: Style, width: Option<usize>, hints: Hints) -> String {
     let Style { dim, reset, .. } = style;
-    let mut out = verdict_line(summary, style) + &reason_lines(summary, style, width);
+    let mut out = fitted(&verdict_line(summary, style), width) + &reason_lines(summary, style, width);
     out.push('\n');
     let mut row = |name: &str, value: String| {
         let value = one_line(&value);
-        let value = width.map_or(value.clone(), |width| fit(&value, width.saturating_sub(12)).into_owned());
+        let value = match width {
+            // People copy it whole.
+            _ if name == "session" => value,
+            Some(columns) if LISTS.contains(&name) => {
+                let columns = columns.saturating_sub(NAMES);
+                let lines = folded(&value, columns, 0);
+                lines.lines().flat_map(|line| wrap(line, columns)).collect::<Vec<_>>().join(&format!("\n{:NAMES$}", ""))
+            }
+            Some(columns) => fit(&value, columns.saturating_sub(NAMES)).into_owned(),
+            None => value,
+        };
         let _ = writeln!(out, "{dim}{name:<10}{reset}  {value}");
     };
     let info = &summary.session.info;
@@ -228,6 +243,10 @@ fn prompt_rows(prompts: &[String], hints: Hints) -> Vec<String> {
     rows
 }
 
+/// The columns before the values of rows.
+const NAMES: usize = 12;
+/// Rows that have several parts. Where there is no room, they are broken and not cut.
+const LISTS: &[&str] = &["has", "calls", "tokens", "stream"];
 /// How many characters of a prompt are shown.
 const PROMPT_CHARACTERS: usize = 200;
 /// How many warnings are shown.

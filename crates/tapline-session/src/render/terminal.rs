@@ -4,13 +4,14 @@ use std::fmt::Write as _;
 
 use super::column::{Column, Times};
 use super::live::Live;
-use super::marks::{Hints, Shown, behind_earlier_run, session_lines, show, thought};
+use super::marks::{Hints, Shown, behind_earlier_run, output_of, session_lines, show, thought};
+use super::summary::{fitted, turn_line, verdict_line, verdict_lines};
 use super::typing::Typing;
 use super::{Render, Style};
 use crate::fold::Summary;
 use crate::host::without_earlier_run;
-use crate::step::{Answer, Call, CallStatus, DeltaKind, Partial, Said, SessionInfo, Step, Turn};
-use crate::text::{count_of, fit, indent, one_line, visible, width, wrap};
+use crate::step::{Call, CallAnswer, CallStatus, DeltaKind, Partial, Said, SessionInfo, Step, Turn};
+use crate::text::{count_of, fit, folded, indent, one_line, visible, width, wrap};
 
 /// How the output looks.
 #[derive(Clone, Copy, Debug)]
@@ -135,9 +136,14 @@ impl Terminal {
     fn session(&mut self, info: &SessionInfo) -> String {
         let lines = session_lines(info);
         let Style { bold, dim, reset, yellow, .. } = self.style();
-        let mut out = format!("{bold}●{reset} session started · resume id {bold}{}{reset}\n", one_line(&lines.id));
+        let started = format!("{bold}●{reset} session started · resume id {bold}{}{reset}\n", one_line(&lines.id));
+        let mut out = fitted(&started, self.width());
         for line in [lines.about, lines.has].iter().filter(|line| !line.is_empty()) {
-            let _ = writeln!(out, "  {dim}{}{reset}", self.cut(&one_line(line), 2));
+            let line = one_line(line);
+            let lines = self.width().map_or_else(|| line.clone(), |columns| folded(&line, columns.saturating_sub(2), 0));
+            for line in lines.lines() {
+                let _ = writeln!(out, "  {dim}{}{reset}", self.cut(line, 2));
+            }
         }
         for line in lines.not_connected {
             let _ = writeln!(out, "  {yellow}!{reset} {}", self.cut(&one_line(&line), 4));
@@ -246,7 +252,7 @@ impl Terminal {
         self.marked(depth, cyan, "▸", &format!("{}: {}", call.doing, call.title))
     }
 
-    fn answer(&mut self, answer: &Answer, depth: usize) -> String {
+    fn answer(&mut self, answer: &CallAnswer, depth: usize) -> String {
         self.live.end(answer.id.as_ref());
         let title = answer.title.as_deref().or(answer.name.as_deref()).unwrap_or("a call");
         let done = answer.done.as_deref().unwrap_or("called");
@@ -263,8 +269,9 @@ impl Terminal {
     }
 
     /// Returns the first and last lines of a failed call's output.
-    fn excerpt(&mut self, answer: &Answer, depth: usize) -> String {
-        let text = visible(answer.text.trim());
+    fn excerpt(&mut self, answer: &CallAnswer, depth: usize) -> String {
+        let output = output_of(answer);
+        let text = visible(&output);
         let lines: Vec<_> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
         let dim = self.style().dim;
         let mut out = String::new();
@@ -303,12 +310,10 @@ impl Terminal {
             out += self.gap();
             out += &self.block(0, "", text);
         }
-        let line = super::summary::turn_line(turn, self.style());
+        let line = turn_line(turn, self.style());
         out += self.gap();
-        match self.column.took(turn.elapsed_ms) {
-            Some(took) => out.extend([line.trim_end(), " · took ", &took, "\n"]),
-            None => out += &line,
-        }
+        let took = self.column.took(turn.elapsed_ms).map(|took| format!(" · took {took}")).unwrap_or_default();
+        out += &fitted(&format!("{}{took}\n", line.trim_end()), self.width());
         self.dirty = true;
         self.told = Some(line);
         out
@@ -404,10 +409,10 @@ impl Render for Terminal {
         for (depth, text) in self.live.drain() {
             out += &self.marked(depth, yellow, "?", &format!("unanswered: {text}"));
         }
-        let line = super::summary::verdict_line(summary, self.style());
+        let line = verdict_line(summary, self.style());
         if self.told.as_ref() != Some(&line) {
             out += self.gap();
-            out += &super::summary::verdict_lines(summary, self.style(), self.width());
+            out += &verdict_lines(summary, self.style(), self.width());
         }
         paused + &self.column.before(out, self.style())
     }

@@ -3,7 +3,7 @@
 use super::Render;
 use super::marks::{Shown, show};
 use crate::fold::Summary;
-use crate::step::{Answer, Step, What};
+use crate::step::{CallAnswer, Step, What};
 use crate::text::{head, one_line, visible};
 
 /// How many characters of a tool result are included.
@@ -49,7 +49,7 @@ impl Render for Transcript {
     }
 }
 
-fn answered(answer: &Answer, who: &str) -> String {
+fn answered(answer: &CallAnswer, who: &str) -> String {
     let name = one_line(answer.name.as_deref().unwrap_or("a tool"));
     let failed = if answer.is_error { " (failed)" } else { "" };
     let (text, cut) = head(answer.text.trim(), ANSWER);

@@ -4,10 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use tapline_protocol::Json;
 
-use super::{CallEntry, OrphanEntry, PartialTexts, Report, ResultEntry, Run, Session, TaskEntry, Tools};
+use super::{CallEntry, OrphanEntry, PartialTexts, Report, ResultEntry, Run, SessionEntry, TaskEntry, Tools};
 use crate::fold::{Extensions, Summary};
 use crate::format::StreamFormat;
-use crate::step::{Answer, Call, CallStatus, DeltaKind, Hook, Partial, Retry, Said, SoFar, Step, Task, Turn, What};
+use crate::step::{Call, CallAnswer, CallStatus, DeltaKind, Hook, Partial, Retry, Said, SoFar, Step, Task, Turn, What};
 use crate::verdict::Ending;
 
 /// Collects steps for a report.
@@ -174,7 +174,7 @@ impl Collector {
         });
     }
 
-    fn answer(&mut self, answer: &Answer, step: &Step) {
+    fn answer(&mut self, answer: &CallAnswer, step: &Step) {
         let Some(at) = answer.id.as_ref().and_then(|id| self.calls.get(id)) else {
             return;
         };
@@ -238,7 +238,7 @@ impl Collector {
             agent: summary.agent,
             format,
             run,
-            session: Session {
+            session: SessionEntry {
                 id: summary.session.ids.first().cloned(),
                 ids: summary.session.ids,
                 inits: summary.session.inits,
@@ -278,7 +278,7 @@ fn passage(said: &Said, step: &Step) -> Passage {
     Passage { text: said.text.clone(), main: step.parent.is_none(), uuid: said.uuid.clone() }
 }
 
-fn orphan(answer: &Answer, step: &Step) -> OrphanEntry {
+fn orphan(answer: &CallAnswer, step: &Step) -> OrphanEntry {
     OrphanEntry {
         tool_use_id: answer.id.clone(),
         text: answer.text.clone(),

@@ -2,7 +2,7 @@
 
 use tapline_protocol::StopReason;
 
-use super::{Advice, Category, Ending, Exit, ExitClass, Outcome, Retry, TextFacts, Verdict, Warnings};
+use super::{Advice, Category, Ending, Exit, ExitClass, Outcome, RetryAdvice, TextFacts, Verdict, Warnings};
 use crate::signals::signal_name;
 use crate::text::head;
 
@@ -78,7 +78,7 @@ pub(crate) fn judge(evidence: &Evidence<'_>, ending: &Ending, mut warnings: Warn
         error: error.map(|text| cut(&text)),
         clean: outcome == Outcome::Success && category.is_none() && !evidence.blemished,
         retry: match evidence.unsupported {
-            Some(_) => Retry { advice: Advice::No, at: None },
+            Some(_) => RetryAdvice { advice: Advice::No, at: None },
             None => advise(outcome, category, evidence.resets_at.clone()),
         },
         warnings: warnings.finish(),
@@ -151,11 +151,11 @@ fn class(ending: &Ending) -> ExitClass {
     }
 }
 
-fn advise(outcome: Outcome, category: Option<Category>, resets_at: Option<String>) -> Retry {
+fn advise(outcome: Outcome, category: Option<Category>, resets_at: Option<String>) -> RetryAdvice {
     let advice = match (outcome, category) {
         (Outcome::Failure, Some(Category::RateLimit | Category::Overloaded)) => Advice::Later,
         (Outcome::Failure, Some(Category::Server | Category::Network)) | (Outcome::Incomplete, _) => Advice::Now,
         (Outcome::Success | Outcome::Failure | Outcome::Interrupted, _) => Advice::No,
     };
-    Retry { advice, at: resets_at.filter(|_| advice == Advice::Later) }
+    RetryAdvice { advice, at: resets_at.filter(|_| advice == Advice::Later) }
 }

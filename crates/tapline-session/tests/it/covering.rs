@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::json;
-use tapline_session::permission::{Call, PermissionChecker, Permissions, Ruling};
+use tapline_session::permission::{PendingCall, PermissionChecker, Permissions, Ruling};
 
 use crate::fixtures::tell_plainly;
 
@@ -13,7 +13,7 @@ fn allowing(commands: &str) -> Permissions {
 }
 
 fn bash(rules: &Permissions, command: &str) -> Ruling {
-    rules.decide(&Call::of("Bash", Some(&json!({ "command": command }).into()), Some("/proj"))).ruling
+    rules.decide(&PendingCall::of("Bash", Some(&json!({ "command": command }).into()), Some("/proj"))).ruling
 }
 
 /// Rules, and commands that do more than they say.
@@ -158,7 +158,8 @@ fn what_zsh_evaluates_is_not_covered() {
 #[test]
 fn a_folder_is_made_no_repository_by_writing_files() {
     let broad: Permissions = "[[allow]]\ntool = \"Write\"\npath = \"**\"\n".parse().unwrap();
-    let write = |path: &str| broad.decide(&Call::of("Write", Some(&json!({ "file_path": path }).into()), Some("/proj"))).ruling;
+    let write =
+        |path: &str| broad.decide(&PendingCall::of("Write", Some(&json!({ "file_path": path }).into()), Some("/proj"))).ruling;
     for path in ["sub/HEAD", "HEAD", "sub/head"] {
         assert_eq!(write(path), Ruling::Ask, "{path}");
     }
@@ -170,7 +171,8 @@ fn a_folder_is_made_no_repository_by_writing_files() {
 #[test]
 fn a_tool_that_is_not_known_counts_as_writing() {
     let all: Permissions = "[[allow]]\ntool = \"mcp__fs__write\"\n".parse().unwrap();
-    let write = |path: &str| all.decide(&Call::of("mcp__fs__write", Some(&json!({ "path": path }).into()), Some("/w"))).ruling;
+    let write =
+        |path: &str| all.decide(&PendingCall::of("mcp__fs__write", Some(&json!({ "path": path }).into()), Some("/w"))).ruling;
     assert_eq!(write("/w/.git/config"), Ruling::Ask);
     assert_eq!(write("/w/src/a.rs"), Ruling::Allow);
 }
@@ -180,7 +182,7 @@ fn what_stands_above_the_start_is_nothing_that_the_agent_chose() {
     let home = "/w/.claude/worktrees/a";
     let decide = |pattern: &str, path: &str| {
         let rules: Permissions = format!("[[allow]]\ntool = \"Write\"\npath = \"{pattern}\"\n").parse().unwrap();
-        rules.decide(&Call::of("Write", Some(&json!({ "file_path": path }).into()), Some(home))).ruling
+        rules.decide(&PendingCall::of("Write", Some(&json!({ "file_path": path }).into()), Some(home))).ruling
     };
     for pattern in ["**".to_owned(), format!("{home}/**")] {
         assert_eq!(decide(&pattern, "src/a.rs"), Ruling::Allow, "{pattern}");
@@ -250,5 +252,5 @@ fn a_checked_run_is_not_at_home_behind_cd() {
     assert_eq!(decided("cd /proj && git status"), [Allow, Allow, Allow], "that is where it is");
     // Where nobody knows where it is, it is not at home.
     let rules: Permissions = rules.parse().unwrap();
-    assert_eq!(rules.decide(&Call::of("Bash", Some(&json!({"command": "./test.sh"}).into()), None)).ruling, Ask);
+    assert_eq!(rules.decide(&PendingCall::of("Bash", Some(&json!({"command": "./test.sh"}).into()), None)).ruling, Ask);
 }

@@ -21,6 +21,8 @@ mod mistakes;
 #[cfg(test)]
 mod mutations;
 #[cfg(test)]
+mod narrow;
+#[cfg(test)]
 mod oracle;
 #[cfg(test)]
 mod page;

@@ -1,7 +1,7 @@
 //! Permission rules that are written wrongly are told, in words that say what to write instead; and a rule that is suggested works.
 
 use serde_json::{Value, json};
-use tapline_session::permission::{Call, Permissions, Ruling};
+use tapline_session::permission::{PendingCall, Permissions, Ruling};
 
 fn wrong(text: &str) -> String {
     text.parse::<Permissions>().map(|rules| panic!("{text} was taken: {rules:?}")).unwrap_err().to_string()
@@ -120,12 +120,12 @@ fn every_tool_of_the_fixtures_is_known() {
     assert!(seen > 100, "{seen}");
 }
 
-fn call(tool: &str, input: &Value) -> Call {
-    Call::of(tool, Some(&input.clone().into()), Some("/home/dev/project"))
+fn call(tool: &str, input: &Value) -> PendingCall {
+    PendingCall::of(tool, Some(&input.clone().into()), Some("/home/dev/project"))
 }
 
 /// What is suggested, as a file of its own.
-fn suggested(rules: &Permissions, call: &Call) -> Option<String> {
+fn suggested(rules: &Permissions, call: &PendingCall) -> Option<String> {
     let suggestion = rules.suggest(call).ok()?;
     Some(format!("allow = [{{ {} }}]", suggestion.lines().join(", ")))
 }
@@ -205,7 +205,7 @@ fn nothing_is_suggested_that_would_not_work_and_why_is_said() {
     let home = none.suggest(&call("Read", &json!({"file_path": "~/x"}))).unwrap_err().to_string();
     assert!(home.contains("needs the whole path"), "{home}");
     assert!(none.suggest(&call("Bash", &json!({"command": ["ls"]}))).unwrap_err().to_string().contains("not plain text"));
-    let elsewhere = Call { cwd: Some("/home/dev/project/sub".to_owned()), ..bash("./test.sh") };
+    let elsewhere = PendingCall { cwd: Some("/home/dev/project/sub".to_owned()), ..bash("./test.sh") };
     assert!(none.suggest(&elsewhere).is_err(), "it is another script");
     // Where a rule denies, or wants it asked, another that allows is no help.
     for rules in ["deny = [{ tool = \"Bash\", command = \"rm *\" }]", "ask = [{ tool = \"Bash\" }]"] {

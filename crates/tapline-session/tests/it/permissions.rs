@@ -2,20 +2,20 @@
 
 use serde_json::json;
 use tapline_protocol::Json;
-use tapline_session::permission::{Call, Permissions, Ruling, resolve};
+use tapline_session::permission::{PendingCall, Permissions, Ruling, resolve};
 
 fn rules(text: &str) -> Permissions {
     toml::from_str(text).unwrap()
 }
 
-fn command(text: &str) -> Call {
+fn command(text: &str) -> PendingCall {
     let input = Json::parse(&serde_json::json!({ "command": text }).to_string()).unwrap();
-    Call::of("Bash", Some(&input), Some("/home/dev/project"))
+    PendingCall::of("Bash", Some(&input), Some("/home/dev/project"))
 }
 
-fn file(tool: &str, path: &str) -> Call {
+fn file(tool: &str, path: &str) -> PendingCall {
     let input = Json::parse(&serde_json::json!({ "file_path": path }).to_string()).unwrap();
-    Call::of(tool, Some(&input), Some("/home/dev/project"))
+    PendingCall::of(tool, Some(&input), Some("/home/dev/project"))
 }
 
 #[test]
@@ -116,12 +116,12 @@ fn what_is_denied_is_denied_in_any_part() {
 #[test]
 fn deny_wins_over_ask_and_ask_over_allow() {
     let rules = rules("[[allow]]\ntool = \"*\"\n[[ask]]\ntool = [\"Write\", \"mcp__*\"]\n[[deny]]\ntool = \"mcp__mail__*\"\n");
-    let ruling = |tool: &str| rules.decide(&Call::of(tool, None, None)).ruling;
+    let ruling = |tool: &str| rules.decide(&PendingCall::of(tool, None, None)).ruling;
     assert_eq!(
         [ruling("Read"), ruling("Write"), ruling("mcp__calc__add"), ruling("mcp__mail__send")],
         [Ruling::Allow, Ruling::Ask, Ruling::Ask, Ruling::Deny]
     );
-    assert_eq!(Permissions::default().decide(&Call::of("Read", None, None)).ruling, Ruling::Ask, "no match asks");
+    assert_eq!(Permissions::default().decide(&PendingCall::of("Read", None, None)).ruling, Ruling::Ask, "no match asks");
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn paths_are_resolved_first() {
     assert_eq!(ruling("src/x/../.env"), Ruling::Deny);
     // Where nobody knows what a path is relative to, nothing is allowed, and what is denied stays so.
     let input = Json::parse(r#"{"file_path":"src/main.rs"}"#).unwrap();
-    assert_eq!(rules.decide(&Call::of("Edit", Some(&input), None)).ruling, Ruling::Deny);
+    assert_eq!(rules.decide(&PendingCall::of("Edit", Some(&input), None)).ruling, Ruling::Deny);
     // Nor where it may be somebody's home, or stand before blanks.
     assert_eq!(resolve("~/.ssh/id_rsa", Some("/x")), None);
     assert_eq!(resolve(" /etc/passwd", Some("/x")).as_deref(), Some("/etc/passwd"));
@@ -162,7 +162,7 @@ fn what_is_looked_for_is_a_path_too() {
     let rules = rules("[[allow]]\ntool = \"Glob\"\npath = \"**\"\n");
     let glob = |pattern: &str| {
         let input = Json::parse(&serde_json::json!({ "pattern": pattern }).to_string()).unwrap();
-        rules.decide(&Call::of("Glob", Some(&input), Some("/home/dev/project"))).ruling
+        rules.decide(&PendingCall::of("Glob", Some(&input), Some("/home/dev/project"))).ruling
     };
     for (pattern, ruling) in [
         ("**/*.rs", Ruling::Allow),
@@ -180,7 +180,7 @@ fn what_is_looked_for_is_a_path_too() {
 fn what_cannot_be_read_is_not_allowed_and_may_be_denied() {
     let denied = rules("[[deny]]\ntool = \"Bash\"\ncommand = \"rm *\"\n[[allow]]\ntool = \"Bash\"\n");
     let input = Json::parse(r#"{"command":["rm","x"]}"#).unwrap();
-    assert_eq!(denied.decide(&Call::of("Bash", Some(&input), None)).ruling, Ruling::Deny);
+    assert_eq!(denied.decide(&PendingCall::of("Bash", Some(&input), None)).ruling, Ruling::Deny);
     // Codex gives every command to a shell.
     let codex = rules("[[allow]]\ntool = \"Bash\"\ncommand = \"git status\"\n");
     assert_eq!(codex.decide(&command("/bin/bash -lc 'git status'")).ruling, Ruling::Allow);
@@ -191,7 +191,7 @@ fn what_cannot_be_read_is_not_allowed_and_may_be_denied() {
 fn what_could_be_a_path_of_a_tool_nobody_knows_is_one() {
     let rules = rules("[[allow]]\ntool = \"*\"\npath = \"src/**\"\n[[deny]]\ntool = \"*\"\npath = \"/etc/**\"\n");
     let ruling = |tool: &str, input: serde_json::Value| {
-        rules.decide(&Call::of(tool, Some(&input.into()), Some("/home/dev/project"))).ruling
+        rules.decide(&PendingCall::of(tool, Some(&input.into()), Some("/home/dev/project"))).ruling
     };
 
     assert_eq!(ruling("mcp__fs__move", json!({"path": "src/a", "destination": "src/b"})), Ruling::Allow);
@@ -217,7 +217,10 @@ fn what_could_be_a_path_of_a_tool_nobody_knows_is_one() {
         assert_eq!(ruling("mcp__fs__read", hidden.clone()), Ruling::Deny, "{hidden}");
     }
     let deep = format!("{{\"x\":{}\"a/b\"{}}}", "[".repeat(10_000), "]".repeat(10_000));
-    assert_eq!(rules.decide(&Call::of("mcp__x", Some(&Json::parse(&deep).unwrap()), Some("/work"))).ruling, Ruling::Deny);
+    assert_eq!(
+        rules.decide(&PendingCall::of("mcp__x", Some(&Json::parse(&deep).unwrap()), Some("/work"))).ruling,
+        Ruling::Deny
+    );
     // What is searched for may lead elsewhere, or says where.
     assert_eq!(ruling("Glob", json!({"pattern": "src/**/*.rs"})), Ruling::Allow);
     assert_eq!(ruling("Glob", json!({"pattern": "*.rs"})), Ruling::Ask);
@@ -230,7 +233,7 @@ fn what_could_be_a_path_of_a_tool_nobody_knows_is_one() {
 #[test]
 fn a_file_without_a_folder_may_be_what_is_denied() {
     let rules = rules("[[allow]]\ntool = \"*\"\n[[deny]]\ntool = \"*\"\npath = \"**/.env\"\n");
-    let call = Call::of("mcp__fs__read", Some(&json!({"name": ".env"}).into()), Some("/home/dev/project"));
+    let call = PendingCall::of("mcp__fs__read", Some(&json!({"name": ".env"}).into()), Some("/home/dev/project"));
     assert_eq!(rules.decide(&call).ruling, Ruling::Deny);
 }
 
@@ -239,7 +242,7 @@ fn a_file_without_a_folder_may_be_what_is_denied() {
 fn rules_are_resolved_from_where_the_agent_was_started() {
     let rules = rules("[[allow]]\ntool = \"Write\"\npath = \"**\"\n[[deny]]\ntool = \"Read\"\npath = \"secrets/**\"\n");
     let ruling = |tool: &str, path: &str, cwd: &str| {
-        rules.decide(&Call::of(tool, Some(&json!({"file_path": path}).into()), Some(cwd)).at_home(Some("/proj"))).ruling
+        rules.decide(&PendingCall::of(tool, Some(&json!({"file_path": path}).into()), Some(cwd)).at_home(Some("/proj"))).ruling
     };
     assert_eq!(ruling("Read", "/proj/secrets/key", "/proj/src"), Ruling::Deny);
     assert_eq!(ruling("Read", "../secrets/key", "/proj/src"), Ruling::Deny);

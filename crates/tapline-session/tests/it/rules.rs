@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use tapline_session::permission::{Call, Permissions, Ruling};
+use tapline_session::permission::{PendingCall, Permissions, Ruling};
 
 fn rules(text: &str) -> Permissions {
     text.parse().unwrap()
 }
 
 fn ruling(rules: &Permissions, tool: &str, input: Value) -> Ruling {
-    rules.decide(&Call::of(tool, Some(&input.into()), Some("/proj")).at_home(Some("/proj"))).ruling
+    rules.decide(&PendingCall::of(tool, Some(&input.into()), Some("/proj")).at_home(Some("/proj"))).ruling
 }
 
 fn bash(rules: &Permissions, command: &str) -> Ruling {
@@ -89,7 +89,7 @@ fn a_list_is_allowed_if_every_command_in_it_is() {
     assert_eq!(bash(&allowing("\"* --version\""), "git --version"), Ruling::Allow);
     // Each part may have a rule of its own; the decision names them all.
     let two = rules_of_two();
-    let call = Call::of("Bash", Some(&json!({"command": "ls && git log"}).into()), Some("/proj"));
+    let call = PendingCall::of("Bash", Some(&json!({"command": "ls && git log"}).into()), Some("/proj"));
     assert_eq!(two.decide(&call).rule.as_deref(), Some("allow[0], allow[1]"));
 }
 
@@ -101,7 +101,9 @@ fn rules_of_two() -> Permissions {
 fn an_allow_for_a_file_means_that_of_the_folder_where_the_agent_was_started() {
     let allow = allowing(r#"["./test.sh", "scripts/*", "bash test.sh", "git status", "cd *", "env *", "/opt/x"]"#);
     let at = |command: &str, cwd: &str| {
-        allow.decide(&Call::of("Bash", Some(&json!({ "command": command }).into()), Some(cwd)).at_home(Some("/proj"))).ruling
+        allow
+            .decide(&PendingCall::of("Bash", Some(&json!({ "command": command }).into()), Some(cwd)).at_home(Some("/proj")))
+            .ruling
     };
     for command in ["./test.sh", "scripts/build", "bash test.sh", "git status", "/opt/x", "./test.sh && git status"] {
         assert_eq!(at(command, "/proj"), Ruling::Allow, "{command}");
@@ -120,7 +122,7 @@ fn an_allow_for_a_file_means_that_of_the_folder_where_the_agent_was_started() {
     // What is denied is denied everywhere.
     let deny = rules("[[allow]]\ntool = \"Bash\"\n[[deny]]\ntool = \"Bash\"\ncommand = \"./test.sh\"\n");
     for (command, cwd) in [("./test.sh", "/proj/sub"), ("cd sub && ./test.sh", "/proj"), ("bash ./test.sh", "/proj")] {
-        let call = Call::of("Bash", Some(&json!({ "command": command }).into()), Some(cwd)).at_home(Some("/proj"));
+        let call = PendingCall::of("Bash", Some(&json!({ "command": command }).into()), Some(cwd)).at_home(Some("/proj"));
         assert_eq!(deny.decide(&call).ruling, Ruling::Deny, "{command}");
     }
 }
@@ -304,7 +306,7 @@ fn what_is_only_known_when_it_runs_is_asked_about() {
     for command in
         ["$CMD x", "\"$CMD\" x", "curl x | sh", "eval \"$x\"", "bash -c \"$x\"", "$(curl x)", "source <(curl x)", "r$x y"]
     {
-        let decision = rules.decide(&Call::of("Bash", Some(&json!({ "command": command }).into()), Some("/proj")));
+        let decision = rules.decide(&PendingCall::of("Bash", Some(&json!({ "command": command }).into()), Some("/proj")));
         assert_eq!((decision.ruling, decision.rule.as_deref()), (Ruling::Ask, Some("deny[0]")), "{command}");
         assert!(decision.reason.unwrap().contains("cannot be known"), "{command}");
     }
@@ -445,7 +447,7 @@ fn what_runs_by_an_option_of_an_allowed_program_needs_a_rule_of_its_own() {
     let rules: Permissions = "[[allow]]\ntool = \"Bash\"\ncommand = [\"git *\", \"tar *\", \"rsync *\", \"vim *\", \"sed *\", \"echo *\", \"make -j2\"]\n".parse().unwrap();
     let ruling = |text: &str| {
         let input = serde_json::json!({ "command": text });
-        rules.decide(&Call::of("Bash", Some(&input.into()), Some("/work"))).ruling
+        rules.decide(&PendingCall::of("Bash", Some(&input.into()), Some("/work"))).ruling
     };
     for more in [
         "git bisect run rm x",

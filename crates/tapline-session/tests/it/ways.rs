@@ -2,7 +2,7 @@
 //! missed is marked there, with the reason.
 
 use serde_json::Value;
-use tapline_session::permission::{Call, Permissions, Ruling};
+use tapline_session::permission::{PendingCall, Permissions, Ruling};
 
 use crate::fixtures::folder;
 
@@ -31,7 +31,7 @@ pub(crate) fn ways() -> Vec<Way> {
 
 pub(crate) fn ruling(rules: &Permissions, command: &str) -> Ruling {
     let input = serde_json::json!({ "command": command });
-    rules.decide(&Call::of("Bash", Some(&input.into()), Some("/home/dev/project"))).ruling
+    rules.decide(&PendingCall::of("Bash", Some(&input.into()), Some("/home/dev/project"))).ruling
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, BufRead as _, BufReader};
 use std::time::Duration;
 
-use tapline_recording::{Piece, Recording, Stream};
+use tapline_recording::{Recording, Stream, TimedPiece};
 
 use super::frame::{Frame, Line, answered, is_init};
 
@@ -100,9 +100,9 @@ pub(super) fn of(recording: &Recording, inputs: &Inputs, timed: bool) -> io::Res
     Ok(order)
 }
 
-fn by_time(pieces: &[Piece], inputs: &Inputs) -> Vec<Next> {
+fn by_time(pieces: &[TimedPiece], inputs: &Inputs) -> Vec<Next> {
     let (mut sent, mut order) = (0, Vec::with_capacity(pieces.len()));
-    for Piece { stream, end, at } in pieces.iter().copied() {
+    for TimedPiece { stream, end, at } in pieces.iter().copied() {
         match stream {
             // A host that sent nothing may leave its end open.
             Stream::Stdin if end == sent && sent == 0 => {}

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tapline_protocol::Json;
 
@@ -85,7 +85,7 @@ fn no_input() -> Value {
 }
 
 /// The usage that an answer reports, with the names of the Messages API.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 #[expect(missing_docs, reason = "each is what its name says")]
 pub struct Usage {
@@ -93,19 +93,18 @@ pub struct Usage {
     pub output_tokens: u64,
     pub cache_creation_input_tokens: u64,
     pub cache_read_input_tokens: u64,
+    /// How many of the tokens written to the cache stay there for an hour. The others stay for five minutes. Only the
+    /// Messages API reports it.
+    pub ephemeral_1h_input_tokens: u64,
+    /// How many web searches the model made. Only the Messages API reports it.
+    pub web_search_requests: u64,
     /// How many of the output tokens were for reasoning. Only the Responses API reports it.
     pub reasoning_tokens: u64,
 }
 
 impl Default for Usage {
     fn default() -> Self {
-        Self {
-            input_tokens: 12,
-            output_tokens: 42,
-            cache_creation_input_tokens: 0,
-            cache_read_input_tokens: 0,
-            reasoning_tokens: 0,
-        }
+        Self { input_tokens: 12, output_tokens: 42, ..Self::NONE }
     }
 }
 
@@ -272,6 +271,8 @@ impl Usage {
         output_tokens: 0,
         cache_creation_input_tokens: 0,
         cache_read_input_tokens: 0,
+        ephemeral_1h_input_tokens: 0,
+        web_search_requests: 0,
         reasoning_tokens: 0,
     };
 }
@@ -282,6 +283,8 @@ impl std::ops::AddAssign for Usage {
         self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
         self.cache_creation_input_tokens = self.cache_creation_input_tokens.saturating_add(other.cache_creation_input_tokens);
         self.cache_read_input_tokens = self.cache_read_input_tokens.saturating_add(other.cache_read_input_tokens);
+        self.ephemeral_1h_input_tokens = self.ephemeral_1h_input_tokens.saturating_add(other.ephemeral_1h_input_tokens);
+        self.web_search_requests = self.web_search_requests.saturating_add(other.web_search_requests);
         self.reasoning_tokens = self.reasoning_tokens.saturating_add(other.reasoning_tokens);
     }
 }

@@ -59,6 +59,22 @@ fn a_streamed_message_is_what_the_messages_api_sends() {
 }
 
 #[test]
+fn an_answer_tells_the_kinds_of_cache_writes_and_the_web_searches_apart() {
+    let scenario = "[[turn]]\ntext = \"x\"\nmodel = \"m\"\nusage = { cache_creation_input_tokens = 20, ephemeral_1h_input_tokens = 5, web_search_requests = 2 }\n";
+    let sim = Sim::start(scenario).unwrap();
+    let events = data(&ask(&sim, "go", 0).events());
+    let delta = events.iter().find(|event| event["type"] == "message_delta").unwrap();
+    assert_eq!(delta["usage"]["cache_creation_input_tokens"], 20);
+    assert_eq!(delta["usage"]["cache_creation"], json!({ "ephemeral_5m_input_tokens": 15, "ephemeral_1h_input_tokens": 5 }));
+    assert_eq!(delta["usage"]["server_tool_use"], json!({ "web_search_requests": 2 }));
+    let request = &sim.requests()[0];
+    let answer = request.answer.as_ref().unwrap();
+    assert_eq!((answer.id.as_str(), answer.model.as_str(), answer.usage), ("msg_sim_1", "m", sim.tokens()));
+    let line: Value = serde_json::from_str(&request.to_line()).unwrap();
+    assert_eq!((&line["answer"]["id"], &line["answer"]["usage"]["web_search_requests"]), (&json!("msg_sim_1"), &json!(2)));
+}
+
+#[test]
 fn a_message_without_a_stream_is_one_document() {
     let sim = Sim::start(TURN).unwrap();
     let got = send(&sim, "POST", "/v1/messages", &messages("go", 0, false)).json();

@@ -3,7 +3,7 @@
 use std::io::Cursor;
 
 use tapline::recording::{Recorder, Recording, RecordingError, Redactor, Store};
-use tapline::session::permission::Call;
+use tapline::session::permission::PendingCall;
 use tapline::session::policy::{Policy, PolicyChecker};
 use tapline::{
     Agent, Answer, Collector, Control, Conversation, Decoder, Event, Failure, Fold, Input, Json, Ledger, Message, Permission,
@@ -58,7 +58,7 @@ fn what_is_shared_between_threads() {
     shared::<Message>();
     shared::<Permission>();
     shared::<PermissionQuestion>();
-    shared::<Call>();
+    shared::<PendingCall>();
     shared::<Sent>();
     shared::<SubAgent>();
     shared::<Refusal>();

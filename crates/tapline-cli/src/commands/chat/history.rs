@@ -9,7 +9,7 @@ use crate::output::OutputFile;
 
 /// How many entries are kept.
 const KEPT: usize = 1_000;
-/// Longer entries are not kept, because they were pasted.
+/// Longer entries are not kept, because they are most likely pasted text.
 const LONGEST: usize = 16 << 10;
 
 /// The history.

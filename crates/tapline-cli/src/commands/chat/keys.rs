@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// A key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Key {
+pub(in crate::commands) enum Key {
     Char(char),
     Enter,
     /// A line break within the text.
@@ -36,7 +36,7 @@ const PASTE_ENDS: &[u8] = b"\x1b[201~";
 
 /// Reads keys.
 #[derive(Debug, Default)]
-pub(super) struct Keys {
+pub(in crate::commands) struct Keys {
     bytes: Vec<u8>,
     /// In a paste: how far its end was searched for.
     pasting: Option<usize>,
@@ -44,7 +44,7 @@ pub(super) struct Keys {
 
 impl Keys {
     /// Returns the keys in these bytes and the bytes before.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<Key> {
+    pub(in crate::commands) fn push(&mut self, bytes: &[u8]) -> Vec<Key> {
         self.bytes.extend_from_slice(bytes);
         let mut keys = Vec::new();
         let mut at = 0;
@@ -58,7 +58,7 @@ impl Keys {
     }
 
     /// Returns how long to wait for the rest of a sequence: for an escape, and for a paste without an end.
-    pub(super) fn waits(&self) -> Option<Duration> {
+    pub(in crate::commands) fn waits(&self) -> Option<Duration> {
         match (self.bytes.is_empty(), self.pasting) {
             (true, _) => None,
             (false, None) => Some(ESCAPE),
@@ -67,7 +67,7 @@ impl Keys {
     }
 
     /// Ends a sequence that nothing followed.
-    pub(super) fn close(&mut self) -> Vec<Key> {
+    pub(in crate::commands) fn close(&mut self) -> Vec<Key> {
         let bytes = std::mem::take(&mut self.bytes);
         match self.pasting.take() {
             Some(_) => vec![Key::Paste(pasted(&bytes[PASTE_BEGINS.len()..]))],

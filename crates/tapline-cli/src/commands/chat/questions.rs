@@ -27,7 +27,7 @@ pub(super) struct Asked {
     file: File,
     /// What it is about, to recognise it again.
     about: (String, String),
-    /// The number of the request. Reading the file takes longer for some.
+    /// Restores the order of requests, because reading their files takes different times.
     number: u64,
     reply: oneshot::Sender<Permission>,
 }

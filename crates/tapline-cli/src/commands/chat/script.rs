@@ -22,7 +22,7 @@ use crate::commands::view;
 use crate::signals::Signals;
 use crate::sink::Sink;
 use crate::source::is_stdin;
-use crate::{ci, exit, output};
+use crate::{ci, errors, exit, output};
 
 pub(super) async fn run(args: &Chat, agent: Agent) -> Result<u8> {
     let mut prompts = prompts(args)?;
@@ -293,8 +293,12 @@ impl Script<'_> {
         }
         let Chat { whose, told, extra, .. } = args;
         let denied = denials.told(&Started { whose, told, extra }, redactor.as_ref());
-        denied.calls.iter().chain(&denied.advice).for_each(|line| output::tell(line));
+        let shown = format == ScriptFormat::View && ci::is_log() && !out.is_file();
+        denied.told(shown).iter().chain(&denied.advice).for_each(|line| output::tell(line));
         let Some(report) = report else { return u8::from(failed) };
+        if let Some(tip) = exit::unclean(&report.verdict, &args.fail_on, false).filter(|_| !failed) {
+            output::tell(&tip);
+        }
         if format == ScriptFormat::View {
             if let Some(recording) = &report.run.recording {
                 output::tell(&crate::store::recorded_in(recording.as_ref()));
@@ -401,7 +405,8 @@ impl<R: std::io::BufRead> Iterator for Lines<R> {
 }
 
 fn open(path: &Path) -> Result<std::fs::File> {
-    std::fs::File::open(path).with_context(|| format!("cannot read the script {}", path.display()))
+    let advice = "write one with a prompt in each line; `tapline help chatting`";
+    std::fs::File::open(path).map_err(|error| errors::unreadable(error, "script", path, advice))
 }
 
 #[cfg(test)]

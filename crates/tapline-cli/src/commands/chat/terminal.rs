@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result};
 use rustix::termios::{InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
@@ -11,14 +12,20 @@ use tokio::sync::mpsc;
 const MARK_PASTES: &[u8] = b"\x1b[?2004h";
 const AS_BEFORE: &[u8] = b"\x1b[?2004l";
 
+/// Takes the whole screen, and gives it back as it was.
+const FULL: &[u8] = b"\x1b[?1049h\x1b[?25l";
+const NOT_FULL: &[u8] = b"\x1b[?25h\x1b[?1049l";
+
+/// Whether the whole screen is taken.
+static IS_FULL: AtomicBool = AtomicBool::new(false);
 /// The original state of the terminal.
 static BEFORE: OnceLock<Termios> = OnceLock::new();
 
 /// A terminal in raw mode, until this is dropped.
-pub(super) struct Terminal(());
+pub(in crate::commands) struct Terminal(());
 
 impl Terminal {
-    pub(super) fn open() -> Result<Self> {
+    pub(in crate::commands) fn open() -> Result<Self> {
         let before = tcgetattr(std::io::stdin()).context("cannot read the terminal settings")?;
         let _ = BEFORE.set(before);
         // A panic may end the process before anything is dropped.
@@ -32,6 +39,14 @@ impl Terminal {
         Ok(terminal)
     }
 
+    /// The same with the whole screen. Whatever was on it comes back at the end.
+    pub(in crate::commands) fn open_full() -> Result<Self> {
+        let terminal = Self::open()?;
+        IS_FULL.store(true, Ordering::Relaxed);
+        put(FULL);
+        Ok(terminal)
+    }
+
     /// Switches to single keys.
     fn take() -> std::io::Result<()> {
         let Some(before) = BEFORE.get() else { return Ok(()) };
@@ -42,11 +57,14 @@ impl Terminal {
         raw.special_codes[SpecialCodeIndex::VTIME] = 0;
         tcsetattr(std::io::stdin(), OptionalActions::Now, &raw)?;
         put(MARK_PASTES);
+        if IS_FULL.load(Ordering::Relaxed) {
+            put(FULL);
+        }
         Ok(())
     }
 
     /// Suspends this program, as Ctrl-Z does, until it is continued.
-    pub(super) fn suspend() {
+    pub(in crate::commands) fn suspend() {
         restore();
         let _ = rustix::process::kill_current_process_group(rustix::process::Signal::TSTP);
         let _ = Self::take();
@@ -56,6 +74,7 @@ impl Terminal {
 impl Drop for Terminal {
     fn drop(&mut self) {
         restore();
+        IS_FULL.store(false, Ordering::Relaxed);
     }
 }
 
@@ -63,6 +82,9 @@ fn restore() {
     if let Some(before) = BEFORE.get() {
         let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, before);
         put(AS_BEFORE);
+        if IS_FULL.load(Ordering::Relaxed) {
+            put(NOT_FULL);
+        }
     }
 }
 
@@ -72,7 +94,7 @@ fn put(bytes: &[u8]) {
 }
 
 /// Returns what is typed. The channel ends with the terminal.
-pub(super) fn typed() -> mpsc::Receiver<Vec<u8>> {
+pub(in crate::commands) fn typed() -> mpsc::Receiver<Vec<u8>> {
     let (send, typed) = mpsc::channel(16);
     // What was typed before the keys came one by one.
     let mut ahead = usize::try_from(rustix::io::ioctl_fionread(std::io::stdin()).unwrap_or(0)).unwrap_or(0);

@@ -11,7 +11,7 @@ use tapline_recording::Recording;
 use tapline_session::permission::{Decided, Ruling};
 use tapline_session::policy::Violation;
 use tapline_session::render::Style;
-use tapline_session::step::{Answer, CallStatus, Denied, Step, What};
+use tapline_session::step::{CallAnswer, CallStatus, Denied, Step, What};
 use tapline_session::text::one_line;
 
 use super::clean::CleanCheck;
@@ -55,7 +55,7 @@ enum Fate {
 }
 
 impl Fate {
-    fn of(answer: &Answer) -> Self {
+    fn of(answer: &CallAnswer) -> Self {
         // A tool's own error message has no such tag.
         let refusal = answer.text.trim_start().strip_prefix("<tool_use_error>").filter(|_| answer.status != CallStatus::Ok);
         match refusal {
@@ -96,7 +96,7 @@ impl Held {
     /// Takes the next step, and what the rules say about it. The stream itself may report a denied call.
     pub(super) fn accept(&mut self, step: &Step, decided: Option<Decided>) {
         self.decided.extend(decided);
-        if let What::Answer(answer @ Answer { id: Some(id), .. }) = &step.what {
+        if let What::Answer(answer @ CallAnswer { id: Some(id), .. }) = &step.what {
             self.fates.insert(id.clone(), Fate::of(answer));
         }
         if let What::Denied(Denied { id: Some(id), message, .. }) = &step.what {

@@ -90,7 +90,7 @@ pub(super) async fn conclude(
     let asked_for = Started { whose: &args.whose, told: &args.told, extra: &args.extra };
     let redactor = show.redactor.clone();
     let denied = show.denials.told(&asked_for, redactor.as_ref());
-    denied.calls.iter().for_each(|call| show.note(call));
+    denied.told(show.is_in_log()).iter().for_each(|call| show.note(call));
     denied.advice.iter().for_each(|advice| show.block(advice));
     let warned = exit::warning(&told.verdict, &args.ending.fail_on, args.ending.require_clean).filter(|_| code == 0);
     if !human {
@@ -122,6 +122,10 @@ pub(super) async fn conclude(
         let is_told = !denied.calls.is_empty() && code == "permission-denied" || !human && TOLD_EVERYWHERE.contains(&code);
         show.note(&if is_told { exit::warned_after(&warning) } else { exit::warned(&warning) });
         failure.clone_from(&warned_of);
+    } else if let Some(tip) =
+        exit::unclean(&told.verdict, &args.ending.fail_on, args.ending.require_clean).filter(|_| code == 0)
+    {
+        show.note(&tip);
     }
     if let Some(failure) = failure.as_ref().filter(|_| plan.format != RunFormat::Quiet) {
         show.annotate(title(told), failure);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use tapline_runner::{Agent, Environment, Input, Limits, Options, SubAgent};
+use tapline_runner::{Agent, AgentInput, Environment, Limits, Options, SubAgent};
 use tapline_session::What;
 use tapline_session::permission::Permissions;
 use tapline_session::policy::unknown_mode;
@@ -216,10 +216,10 @@ impl Plan {
         }
         agent.input = match (args.input, prompt) {
             (Some(InputKind::StreamJson), prompt) => {
-                Input::Messages { prompt, lines: Box::pin(Messages::new(tokio::io::stdin(), &self.wrong_input)) }
+                AgentInput::Messages { prompt, lines: Box::pin(Messages::new(tokio::io::stdin(), &self.wrong_input)) }
             }
-            (None, Some(prompt)) => Input::Prompt(prompt),
-            (None, None) => Input::Nothing,
+            (None, Some(prompt)) => AgentInput::Prompt(prompt),
+            (None, None) => AgentInput::Nothing,
         };
         agent.answers.permissions.clone_from(&self.permissions);
         agent.bin.clone_from(&args.whose.bin);

@@ -14,7 +14,7 @@ use tapline_session::{Summary, duration};
 use super::redaction::Redaction;
 use super::typing::Typing;
 use crate::args::run::{Ending, Run, RunFormat};
-use crate::ci::Kind;
+use crate::ci::{self, Kind};
 use crate::clock;
 use crate::commands::denials::Denials;
 use crate::commands::updates::warning;
@@ -110,6 +110,11 @@ impl Show {
     /// Returns whether there is a status line.
     pub(super) fn is_live(&self) -> bool {
         self.live
+    }
+
+    /// Returns whether the log of a CI system has the view, with everything else.
+    pub(super) fn is_in_log(&self) -> bool {
+        self.is_human() && ci::is_log() && !self.out.is_file()
     }
 
     fn is_human(&self) -> bool {

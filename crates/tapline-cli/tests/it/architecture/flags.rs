@@ -8,11 +8,7 @@ use super::names;
 use crate::tapline::tapline;
 
 /// Where a flag may be named all the same: the file, what stands in the line, and why.
-const EXCEPTIONS: &[(&str, &str, &str)] = &[
-    ("tapline-protocol/src/claude/transcript.rs", "`claude --resume ID`", "the agent's own flag"),
-    ("tapline-protocol/src/", "to get a stream, use `tapline run", "whole commands, to be copied"),
-    ("tapline-sim/src/fake.rs", "--help ]", "a script: flags of an agent"),
-];
+const EXCEPTIONS: &[(&str, &str, &str)] = &[("tapline-sim/src/fake.rs", "--help ]", "a script: flags of an agent")];
 
 fn flags() -> BTreeSet<String> {
     let completions = tapline(&["completions", "bash"]).out;

@@ -13,7 +13,8 @@ use crate::fold::threads::Early;
 use crate::fold::{Fold, Steps};
 use crate::recent::hash;
 use crate::step::{
-    Answer, Call, CallStatus, DeltaKind, Level, MessageInfo, MessageUsage, Partial, Said, ServerAnswer, ServerCall, Step, What,
+    Call, CallAnswer, CallStatus, DeltaKind, Level, MessageInfo, MessageUsage, Partial, Said, ServerAnswer, ServerCall, Step,
+    What,
 };
 
 /// How much of an unfinished message is kept.
@@ -162,7 +163,7 @@ impl Fold {
         } else {
             CallStatus::Ok
         };
-        let mut answer = Answer {
+        let mut answer = CallAnswer {
             id: block.tool_use_id.clone(),
             name: None,
             title: None,
@@ -199,7 +200,7 @@ impl Fold {
             }
             self.asked.refused |= answer.status == CallStatus::Error && asks_a_person(&call.name);
             let (name, title) = (Some(call.name.clone()), Some(call.title.clone()));
-            out.push_at(line, arrived, What::Answer(Answer { name, title, done: Some(call.done.clone()), ..answer }));
+            out.push_at(line, arrived, What::Answer(CallAnswer { name, title, done: Some(call.done.clone()), ..answer }));
         }
     }
 

@@ -80,6 +80,7 @@ impl Fold {
         }
         let turns = &mut self.turns;
         turns.foreign_end = false;
+        turns.open = false;
         let whole = turn.num_turns.as_ref().and_then(Number::as_u64);
         if whole == Some(0) {
             self.warnings.add(

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use tapline_session::permission::{Call, Permissions, Ruling};
+use tapline_session::permission::{PendingCall, Permissions, Ruling};
 
 use super::commands::{Chance, command};
 use super::sandbox::{Ran, run_each};
@@ -44,7 +44,7 @@ pub(crate) struct Tally {
 
 pub(crate) fn ruling(rules: &Permissions, command: &str) -> Ruling {
     let input = serde_json::json!({ "command": command });
-    rules.decide(&Call::of("Bash", Some(&input.into()), Some("/project"))).ruling
+    rules.decide(&PendingCall::of("Bash", Some(&input.into()), Some("/project"))).ruling
 }
 
 /// Makes commands from a seed on, runs all that are allowed and this many others, unless they were seen before.

@@ -1,7 +1,7 @@
 //! The value of `--allowed-tools` for a call. The agent has its own way of reading these rules, so only what was tried
 //! is suggested, and a command is never widened to its whole tool.
 
-use tapline_session::permission::Call;
+use tapline_session::permission::PendingCall;
 
 /// Words that start or continue more than a plain command.
 const RESERVED: &[&str] = &[
@@ -11,7 +11,7 @@ const RESERVED: &[&str] = &[
 ];
 
 /// Returns the agent's own rules that allow this call and, for a command, nothing else. `None` if there are none.
-pub(super) fn rules(tool: &str, call: Option<&Call>) -> Option<Vec<String>> {
+pub(super) fn rules(tool: &str, call: Option<&PendingCall>) -> Option<Vec<String>> {
     if !is_named(tool) {
         return None;
     }
@@ -29,7 +29,7 @@ fn is_named(tool: &str) -> bool {
     !tool.is_empty() && tool.chars().all(plain) && !is_server
 }
 
-pub(super) fn runs_commands(tool: &str, call: Option<&Call>) -> bool {
+pub(super) fn runs_commands(tool: &str, call: Option<&PendingCall>) -> bool {
     matches!(tool, "Bash" | "Monitor" | "PowerShell") || call.is_some_and(|call| call.command.is_some() || call.lost_command)
 }
 
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     fn rules_of(command: &str) -> Option<String> {
-        let call = Call { tool: "Bash".to_owned(), command: Some(command.to_owned()), ..Call::default() };
+        let call = PendingCall { tool: "Bash".to_owned(), command: Some(command.to_owned()), ..PendingCall::default() };
         rules("Bash", Some(&call)).map(|rules| rules.join(","))
     }
 
@@ -106,7 +106,7 @@ mod tests {
         {
             assert_eq!(rules(tool, None), None, "{tool}");
         }
-        let call = Call { tool: "mcp__srv__run".to_owned(), command: Some("ls".to_owned()), ..Call::default() };
+        let call = PendingCall { tool: "mcp__srv__run".to_owned(), command: Some("ls".to_owned()), ..PendingCall::default() };
         assert_eq!(rules("mcp__srv__run", Some(&call)), None, "it would run any command");
     }
 }

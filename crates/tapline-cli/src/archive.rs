@@ -1,0 +1,228 @@
+//! Opens the archive for a command: finds session files, reads what is new, and shows how far it is.
+
+pub(crate) mod kept;
+
+use std::env;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use tapline_archive::sessions::{self, SessionFiles, SessionLookup};
+use tapline_archive::{ArchiveError, Index, Places, Prices, Progress, Selection, Updated};
+use tapline_recording::Store;
+use tapline_session::Ledger;
+use tapline_session::text::{count_of, fit, one_line, with_causes};
+
+use crate::output;
+
+/// Work that takes less time than this shows no progress.
+const NOTICED: Duration = Duration::from_millis(400);
+/// How many files that cannot be read are named.
+const NAMED: usize = 5;
+
+/// The index, and what a command is on.
+pub(crate) struct Archive {
+    pub(crate) index: Index,
+    pub(crate) selection: Selection,
+}
+
+/// Returns the folder of the archive.
+pub(crate) fn folder() -> Result<PathBuf> {
+    let store = Store::of_user().context("no folder for the archive: set TAPLINE_HOME")?;
+    Ok(store.root().join("archive"))
+}
+
+/// Returns a variable of the environment that holds a path.
+pub(crate) fn path_of(variable: &str) -> Option<PathBuf> {
+    env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// Opens the archive and reads what is new: below these paths, or where agents and tapline keep sessions.
+pub(crate) fn open(paths: &[PathBuf], quiet: bool) -> Result<Archive> {
+    open_and_tell(paths, quiet, true)
+}
+
+/// The same, and what cannot be read is named only if `telling`.
+fn open_and_tell(paths: &[PathBuf], quiet: bool, telling: bool) -> Result<Archive> {
+    let mut places = places(paths)?;
+    let mut index = open_index()?;
+    if paths.is_empty() {
+        kept::add_to(&mut places, &index)?;
+    }
+    let mut updated = update(&mut index, &places, paths.is_empty(), quiet);
+    match &updated {
+        Err(error) if error.is_damage() => {
+            index = index.rebuild().context("the index of the archive is damaged and cannot be built again")?;
+            output::tell(DAMAGED);
+            updated = update(&mut index, &places, paths.is_empty(), quiet);
+        }
+        Err(error) => {
+            // The disk is full, for example. The numbers are right all the same.
+            output::tell(&format!(
+                "the index of the archive cannot be kept ({}): what is new is read again each time",
+                with_causes(error)
+            ));
+            index = Index::copy_in_memory(&folder()?)?;
+            updated = update(&mut index, &places, paths.is_empty(), quiet);
+        }
+        Ok(_) => {}
+    }
+    let updated = updated.context("cannot read the archive")?;
+    if telling {
+        tell_unreadable(&places, &updated.unreadable);
+    }
+    // The index may know more: what other command lines named.
+    let selection = Selection { below: places.roots, ..Selection::default() };
+    Ok(Archive { index, selection })
+}
+
+/// Looks for session files: below these paths, or where agents and tapline keep sessions.
+pub(crate) fn places(paths: &[PathBuf]) -> Result<Places> {
+    let below = paths.iter().map(|path| path.canonicalize().with_context(|| format!("cannot read {}", path.display())));
+    let below: Vec<PathBuf> = below.collect::<Result<_>>()?;
+    Ok(if below.is_empty() { Places::of_user(&path_of) } else { Places::below(&below) })
+}
+
+/// What is said when an index is built again.
+const DAMAGED: &str = "the index of the archive was damaged: it is built again, and the old one is kept as index.db.old";
+
+/// Opens the archive and reads a result from it. If the index turns out to be damaged, it is built again.
+pub(crate) fn read<T>(paths: &[PathBuf], quiet: bool, read: impl Fn(&Archive) -> Result<T>) -> Result<T> {
+    read_from(|| open(paths, quiet), read)
+}
+
+/// The same once more, for a screen that is renewed: what cannot be read was named before.
+pub(crate) fn read_again<T>(paths: &[PathBuf], read: impl Fn(&Archive) -> Result<T>) -> Result<T> {
+    read_from(|| open_and_tell(paths, true, false), read)
+}
+
+fn read_from<T>(open: impl Fn() -> Result<Archive>, read: impl Fn(&Archive) -> Result<T>) -> Result<T> {
+    let archive = open()?;
+    match read(&archive) {
+        Err(error) if error.downcast_ref::<ArchiveError>().is_some_and(ArchiveError::is_damage) => {
+            drop(archive.index.rebuild().context("the index of the archive is damaged and cannot be built again")?);
+            output::tell(DAMAGED);
+            read(&open()?)
+        }
+        read => read,
+    }
+}
+
+/// Reads what is new, and notes what is gone.
+fn update(index: &mut Index, places: &Places, all: bool, quiet: bool) -> Result<Updated, ArchiveError> {
+    let mut bar = Bar::new("reading sessions", quiet);
+    let updated = index.update(places, &AtomicBool::new(false), |progress| bar.show(progress));
+    bar.clear();
+    let updated = updated?;
+    if all {
+        index.note_gone(places)?;
+    }
+    Ok(updated)
+}
+
+/// Opens the index. If its folder cannot be written, the archive is read anew, and kept nowhere.
+pub(crate) fn open_index() -> Result<Index> {
+    let opened = folder().and_then(|folder| Ok(Index::open(&folder)?));
+    match opened {
+        Ok(index) => {
+            if index.was_damaged() {
+                output::tell(DAMAGED);
+            }
+            Ok(index)
+        }
+        Err(error) => {
+            output::tell(&format!("the index of the archive cannot be kept ({error:#}): everything is read again each time"));
+            Ok(folder().map_or_else(|_| Index::in_memory(), |folder| Index::copy_in_memory(&folder))?)
+        }
+    }
+}
+
+/// Names what could not be read.
+pub(crate) fn tell_unreadable(places: &Places, others: &[(PathBuf, io::Error)]) {
+    let unreadable = || places.unreadable.iter().chain(others);
+    for (path, error) in unreadable().take(NAMED) {
+        output::tell(&format!("cannot read {}: {error}", one_line(&path.display().to_string())));
+    }
+    let more = unreadable().count().saturating_sub(NAMED);
+    if more > 0 {
+        output::tell(&format!("and {} more that cannot be read", count_of(more, "file")));
+    }
+}
+
+/// A line on stderr that says how far the reading is.
+pub(crate) struct Bar {
+    what: &'static str,
+    began: Instant,
+    shown: Option<Instant>,
+    quiet: bool,
+}
+
+impl Bar {
+    pub(crate) fn new(what: &'static str, quiet: bool) -> Self {
+        Self { what, began: Instant::now(), shown: None, quiet: quiet || !io::stderr().is_terminal() }
+    }
+
+    pub(crate) fn show(&mut self, progress: Progress) {
+        let due = self.shown.map_or(NOTICED, |_| Duration::from_millis(100));
+        if self.quiet || self.shown.unwrap_or(self.began).elapsed() < due {
+            return;
+        }
+        self.shown = Some(Instant::now());
+        let share = progress.read.saturating_mul(100) / progress.of.max(1);
+        let mega = |bytes: u64| bytes >> 20;
+        let _ = write!(io::stderr(), "\r\x1b[K{} … {share} % of {} MiB", self.what, mega(progress.of));
+    }
+
+    pub(crate) fn clear(&mut self) {
+        if self.shown.take().is_some() {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+/// More than this is not read only to count one session: `tapline stats` does that.
+const LITTLE: u64 = 64 << 20;
+
+/// Finds the sessions whose id begins so, where agents and tapline keep sessions, or below these paths.
+pub(crate) fn find(start: &str, paths: &[PathBuf], quiet: bool) -> Result<SessionLookup> {
+    let archive = open(paths, quiet)?;
+    Ok(sessions::find(&archive.index, start)?)
+}
+
+/// Returns the one session whose id begins so.
+pub(crate) fn session(start: &str, paths: &[PathBuf], quiet: bool) -> Result<SessionFiles> {
+    match find(start, paths, quiet)? {
+        SessionLookup::One(found) => Ok(found),
+        SessionLookup::Several(several) => Err(ambiguous(start, &several)),
+        _ => bail!("no session has an id that starts with `{start}`: `tapline sessions --list` lists them"),
+    }
+}
+
+/// Says which sessions an id may mean.
+pub(crate) fn ambiguous(start: &str, several: &[(String, String)]) -> anyhow::Error {
+    let line = |(id, title): &(String, String)| format!("\n  {}  {}", one_line(id), fit(&one_line(title), 60));
+    let listed: String = several.iter().take(LISTED).map(line).collect();
+    let more = several.len().saturating_sub(LISTED);
+    let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
+    anyhow!("`{start}` is the start of several session ids: give more of it{listed}{more}")
+}
+
+/// How many sessions an error lists.
+const LISTED: usize = 10;
+
+/// Counts what the session of a transcript used and cost, as `tapline stats` does: what a fork copied counts where it
+/// was said first. `None` if the transcript lies elsewhere, or if there is too much to read first.
+pub(crate) fn ledger(transcript: &Path, session: &str) -> Option<Ledger> {
+    let places = Places::of_user(&path_of);
+    let transcript = transcript.canonicalize().ok()?;
+    let is_below = |root: &PathBuf| root.canonicalize().is_ok_and(|root| transcript.starts_with(root));
+    if !places.roots.iter().any(is_below) {
+        return None;
+    }
+    let mut index = Index::open(&folder().ok()?).ok()?;
+    index.update_little(&places, LITTLE).ok()??;
+    let selection = Selection { below: places.roots, ..Selection::default() };
+    sessions::ledger(&index, Prices::embedded(), &selection, session).ok()?
+}

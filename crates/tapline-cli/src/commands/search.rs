@@ -1,0 +1,103 @@
+//! `tapline search`: finds texts in all sessions.
+
+mod print;
+
+use std::io::Write as _;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context as _, Result};
+use jiff::tz::TimeZone;
+use tapline_archive::search::{Copies, SearchFound, SearchOptions, SearchQuery, TextIndex};
+use tapline_archive::{ArchiveError, Places};
+use tapline_recording::Redactor;
+use tapline_session::text::{count_of, one_line};
+
+use crate::archive::{self, Bar};
+use crate::args::search::Search;
+use crate::{output, secrets, when};
+
+/// About how much of a text is in the JSON.
+const JSON_WIDTH: usize = 240;
+
+pub(crate) fn run(args: &Search) -> Result<u8> {
+    let zone = TimeZone::system();
+    let time = |text: &str| when::moment(text, &zone).map_err(|error| error.to_string());
+    let asked = args.words.join(" ");
+    let query = SearchQuery::parse(&asked, time)?;
+    let redactor = secrets::redactor()?;
+    let places = archive::places(&args.path)?;
+    let (columns, _) = output::size();
+    let mut options = SearchOptions::default();
+    (options.sort, options.sessions, options.hits) = (args.sort.into(), args.limit, args.hits);
+    options.width = if args.json { JSON_WIDTH } else { print::snippet_width(columns) };
+    options.below.clone_from(&places.roots);
+    if let Ok(kept) = archive::kept::kept() {
+        options.copies = Copies::found_by(move |path| kept.find(path));
+    }
+    let found = find(args, &places, &query, &options, &redactor)?;
+    let mut out = if args.json { output::json_stdout() } else { output::stdout() };
+    if args.json {
+        let json = print::json(&asked, args.sort, &found, &redactor);
+        writeln!(out, "{}", output::raw(&serde_json::to_string(&json)?))?;
+    } else {
+        out.write_all(print::text(&found, &zone, args.look.style()).as_bytes())?;
+    }
+    out.flush()?;
+    Ok(0)
+}
+
+/// Brings the index up to date and searches it. A damaged index is made again, once.
+fn find(
+    args: &Search,
+    places: &Places,
+    query: &SearchQuery,
+    options: &SearchOptions,
+    redactor: &Redactor,
+) -> Result<SearchFound> {
+    let mut index = open()?;
+    let search = |index: &mut TextIndex| {
+        update(index, places, args)?;
+        index.search(query, options, redactor)
+    };
+    let found = match search(&mut index) {
+        Err(error) if index.recover(&error)? => {
+            tell_damaged();
+            search(&mut index)
+        }
+        found => found,
+    };
+    found.context("cannot search the archive")
+}
+
+/// Opens the text index. If its folder cannot be written, it is kept nowhere.
+fn open() -> Result<TextIndex> {
+    match archive::folder().and_then(|folder| Ok(TextIndex::open(&folder)?)) {
+        Ok(index) => {
+            if index.was_damaged() {
+                tell_damaged();
+            }
+            Ok(index)
+        }
+        Err(error) => {
+            output::tell(&format!("the text index cannot be kept ({error:#}): everything is read again each time"));
+            Ok(TextIndex::in_memory()?)
+        }
+    }
+}
+
+fn tell_damaged() {
+    output::tell("the text index was damaged: it is built again, and the old one is kept as text.db.old");
+}
+
+fn update(index: &mut TextIndex, places: &Places, args: &Search) -> Result<(), ArchiveError> {
+    let mut bar = Bar::new("reading text", args.quiet || args.json);
+    let updated = index.update(places, &AtomicBool::new(false), |progress| bar.show(progress));
+    bar.clear();
+    let updated = updated?;
+    archive::tell_unreadable(places, &updated.unreadable);
+    if updated.cut > 0 && !args.quiet {
+        let cut = count_of(updated.cut, "new text");
+        output::tell(&one_line(&format!("{cut} longer than 64 KiB: only the first 48 KiB and the last 16 KiB can be found")));
+    }
+    Ok(())
+}

@@ -1,0 +1,154 @@
+//! `tapline sessions`: lists sessions, and opens one.
+
+mod list;
+mod picker;
+mod shown;
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use tapline_archive::sessions::{ListedSession, SessionFilter, SessionState, sessions};
+use tapline_archive::{Money, Prices};
+use tapline_protocol::Agent;
+
+use super::{convert, view};
+use crate::args::sessions::Sessions;
+use crate::args::{Convert, Facts, Look, Stream, Target, View, stats};
+use crate::when::{Span, now, span};
+use crate::{agents, archive, output, prices};
+use picker::Picked;
+use shown::Shown;
+
+pub(crate) fn run(args: &Sessions) -> Result<u8> {
+    if let Some(start) = &args.resume_command {
+        return print_resume_command(args, start);
+    }
+    let Span { since, until, zone } = span(&times(args))?;
+    let prices = Prices::embedded().clone().with(&prices::own(&args.prices)?);
+    let archive = archive::open(&args.paths, args.quiet || args.json)?;
+    let mut filter = SessionFilter::default();
+    (filter.since, filter.until, filter.now) = (since, until, now());
+    filter.projects.clone_from(&args.filter.project);
+    filter.agents = args.filter.agent.iter().map(|agent| agent.name().to_owned()).collect();
+    filter.states.extend(args.filter.failed.then_some(SessionState::Failed));
+    filter.states.extend(args.filter.waiting.then_some(SessionState::Waiting));
+    filter.cost_over = args.filter.cost_over.map(Money::from_usd);
+    let mut found = sessions(&archive.index, &prices, &archive.selection, &filter)?;
+    let all = found.len();
+    found.truncate(args.limit.unwrap_or(usize::MAX));
+    if args.json {
+        let mut out = output::json_stdout();
+        writeln!(out, "{}", output::raw(&list::json(&found, all).to_string()))?;
+        out.flush()?;
+        return Ok(0);
+    }
+    let shown: Vec<Shown> = found.iter().map(|session| Shown::of(session, &zone, filter.now)).collect();
+    let picks = !args.list && !shown.is_empty() && output::is_capable() && std::io::stdin().is_terminal();
+    if picks {
+        return match picker::pick(&found, &shown, args.look.style())? {
+            Picked::Nothing => Ok(0),
+            Picked::Signal(code) => Ok(code),
+            Picked::View(at) => view(&found[at], args.look),
+            Picked::Page(at) => page(&found[at]),
+            Picked::Resume(at) => tell_resume(&found[at]),
+        };
+    }
+    let mut out = output::stdout();
+    let width = output::is_terminal().then(|| output::size().0);
+    out.write_all(list::render(&shown, all, width, args.look.style()).as_bytes())?;
+    out.flush()?;
+    Ok(0)
+}
+
+fn times(args: &Sessions) -> stats::Filter {
+    let filter = &args.filter;
+    stats::Filter {
+        since: filter.since.clone(),
+        until: filter.until.clone(),
+        last: filter.last.clone(),
+        timezone: filter.timezone.clone(),
+        ..stats::Filter::default()
+    }
+}
+
+/// Returns what opens a session.
+fn file_of(session: &ListedSession) -> Result<PathBuf> {
+    match session.opens().map(PathBuf::from).or_else(|| archive::kept::of_session(&session.facts.id)) {
+        Some(path) => Ok(path),
+        None => bail!("the files of session {} are gone; only its numbers are kept", session.facts.id),
+    }
+}
+
+fn view(session: &ListedSession, look: Look) -> Result<u8> {
+    let files = vec![file_of(session)?];
+    view::run(&View {
+        files,
+        follow: false,
+        thinking: false,
+        partial: false,
+        times: false,
+        redact: false,
+        exit_status: false,
+        look,
+        facts: Facts::default(),
+    })
+}
+
+/// Writes a session as a page, in a folder that only the user can read.
+fn page(session: &ListedSession) -> Result<u8> {
+    let from = file_of(session)?;
+    let id: String = session.facts.id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(64).collect();
+    let to = output::private_folder()?.join(format!("session-{id}.html"));
+    let code = convert::run(&Convert {
+        stream: Stream { file: Some(from) },
+        to: Target::Html,
+        output: Some(to.clone()),
+        messages: false,
+        redact: false,
+        facts: Facts::default(),
+    })?;
+    if code == 0 {
+        let mut out = output::stdout();
+        writeln!(out, "{}", output::raw(&to.display().to_string()))?;
+        out.flush()?;
+        output::tell("open this file in a browser; it has what the agent read and wrote, secrets included");
+    }
+    Ok(code)
+}
+
+fn tell_resume(session: &ListedSession) -> Result<u8> {
+    print_command(&session.facts.agent, &session.facts.id, &session.facts.folder)
+}
+
+fn print_resume_command(args: &Sessions, start: &str) -> Result<u8> {
+    let found = archive::session(start, &args.paths, args.quiet)?;
+    print_command(&found.agent, &found.id, &found.folder)
+}
+
+fn print_command(agent: &str, id: &str, folder: &str) -> Result<u8> {
+    let Some(agent) = Agent::named(agent) else { bail!("no known agent wrote session {id}, so tapline cannot resume it") };
+    let mut out = output::stdout();
+    writeln!(out, "{}", output::raw(&resume_command(agent, id, folder)))?;
+    out.flush()?;
+    Ok(0)
+}
+
+/// Returns the command that resumes a session, for a shell. An id or a folder can hold anything.
+fn resume_command(agent: Agent, id: &str, folder: &str) -> String {
+    let words: Vec<String> = (agents::habits(agent).resume)(id).iter().map(|word| output::quoted(word)).collect();
+    let resume = words.join(" ");
+    if folder.is_empty() { resume } else { format!("cd {} && {resume}", output::quoted(folder)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_shell_would_take_for_more_is_quoted() {
+        let command = resume_command(Agent::ALL[0], "a; rm -rf ~", "/home/it's $(here)");
+        assert!(command.starts_with(r"cd '/home/it'\''s $(here)' && "), "{command}");
+        assert!(command.ends_with("'a; rm -rf ~'"), "{command}");
+    }
+}

@@ -1,0 +1,65 @@
+//! `tapline stats`: what all sessions add up to.
+
+mod explain;
+mod table;
+mod watch;
+
+use std::io::Write as _;
+
+use anyhow::Result;
+use tapline_archive::Prices;
+use tapline_archive::stats::{Query, Stats as Counted, stats};
+
+use crate::args::stats::{By, Filter, Stats};
+use crate::when::{now, span};
+use crate::{archive, output, prices};
+
+pub(crate) fn run(args: &Stats) -> Result<u8> {
+    let prices = Prices::embedded().clone().with(&prices::own(&args.prices)?);
+    let query = query(args)?;
+    if args.watch && output::is_capable() {
+        return watch::run(args, &prices, query);
+    }
+    let quiet = args.quiet || args.json || args.csv;
+    if let Some(session) = &args.explain {
+        let explained = archive::read(&args.paths, quiet, |archive| explain::read(archive, &prices, session))?;
+        return explain::write(&explained, &query, args);
+    }
+    let counted = archive::read(&args.paths, quiet, |archive| Ok(stats(&archive.index, &prices, &archive.selection, &query)?))?;
+    write(&counted, &query, args)
+}
+
+fn write(counted: &Counted, query: &Query, args: &Stats) -> Result<u8> {
+    let mut out = if args.json { output::json_stdout() } else { output::stdout() };
+    if args.json {
+        writeln!(out, "{}", output::raw(&serde_json::to_string(counted)?))?;
+    } else if args.csv {
+        out.write_all(table::csv(counted).as_bytes())?;
+    } else {
+        let width = output::is_terminal().then(|| output::size().0);
+        out.write_all(table::render(counted, query, width, args.look.style()).as_bytes())?;
+    }
+    out.flush()?;
+    Ok(0)
+}
+
+fn query(args: &Stats) -> Result<Query> {
+    let Filter { project, model, agent, .. } = &args.filter;
+    let span = span(&args.filter)?;
+    let mut query = Query::default();
+    query.by = args.by.into();
+    (query.since, query.until, query.zone) = (span.since, span.until, span.zone);
+    (query.projects, query.models) = (project.clone(), model.clone());
+    query.agents = agent.iter().map(|agent| agent.name().to_owned()).collect();
+    (query.breakdown, query.limit, query.now) = (args.breakdown, args.limit, now());
+    // Rows of times are a trend themselves.
+    let is_time = matches!(args.by, By::Day | By::Week | By::Month | By::Hour | By::Block);
+    query.trend = !args.json && !args.csv && !is_time;
+    Ok(query)
+}
+
+/// Returns from when to when requests count. `7d` means something else a minute later.
+fn times(args: &Stats) -> Result<(Option<u64>, Option<u64>)> {
+    let span = span(&args.filter)?;
+    Ok((span.since, span.until))
+}

@@ -1,0 +1,136 @@
+//! `tapline statusline`: with what Claude Code writes to its stdin, with less, and with nothing.
+
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::counting::{Home, answer};
+use crate::tapline::{Ran, command, fixture, ran, tapline_on};
+
+fn line(home: &Home, input: &[u8]) -> Ran {
+    let mut command = home.set(command(&["statusline", "--color", "never"]));
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    ran(child.wait_with_output().unwrap())
+}
+
+/// What Claude Code writes, for a session with this transcript. To accounts with a limit it also tells what is used of it.
+fn told(transcript: &str) -> Value {
+    let mut told = as_written();
+    told["transcript_path"] = json!(transcript);
+    told["rate_limits"] = json!({
+        "five_hour": { "used_percentage": 41.2, "resets_at": 1_794_860_000 },
+        "seven_day": { "used_percentage": 12, "resets_at": 1_795_000_000 },
+    });
+    told
+}
+
+fn as_written() -> Value {
+    serde_json::from_slice(&std::fs::read(fixture("cases/statusline.json")).unwrap()).unwrap()
+}
+
+fn now() -> String {
+    jiff::Timestamp::now().to_string()
+}
+
+#[test]
+fn one_line_with_everything_that_is_known() {
+    let home = Home::new("line", &[]);
+    // 1,000 × $4 + 100 × $20 for a million = $0.006, twice.
+    let path = home.write("home/.claude/projects/a/s-1.jsonl", &answer("m1", "s-1", &now()));
+    home.write("home/.claude/projects/b/s-2.jsonl", &answer("m2", "s-2", &now()));
+    let ran = line(&home, told(&path).to_string().as_bytes());
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    // 1,794,860,000 is 20:13:20 in UTC.
+    assert_eq!(ran.out, "Opus 5.5 · context 1 % · session $0.0181 · today $0.0120 · 5 h 41 % used until 20:13\n");
+    // What is new in its own session counts at once.
+    home.write("home/.claude/projects/a/s-1.jsonl", &(answer("m1", "s-1", &now()) + &answer("m3", "s-1", &now())));
+    let mut less = told(&path);
+    less.as_object_mut().unwrap().remove("rate_limits");
+    let ran = line(&home, less.to_string().as_bytes());
+    assert_eq!(ran.out, "Opus 5.5 · context 1 % · session $0.0181 · today $0.0180 · 5 h $0.0180\n");
+}
+
+#[test]
+fn before_the_first_answer_nothing_is_known_of_the_context() {
+    let home = Home::new("line-first", &[]);
+    let mut first = as_written();
+    first["cost"]["total_cost_usd"] = json!(0);
+    for key in ["used_percentage", "remaining_percentage", "current_usage"] {
+        first["context_window"][key] = Value::Null;
+    }
+    let ran = line(&home, first.to_string().as_bytes());
+    assert_eq!(ran.out, "Opus 5.5 · session $0 · today $0 · 5 h $0\n");
+}
+
+#[test]
+fn it_counts_the_places_that_stats_counts() {
+    let home = Home::new("line-places", &[]);
+    let path = home.write("home/.claude/projects/a/s-1.jsonl", &answer("m1", "s-1", &now()));
+    // The index knows another place, because somebody asked for it.
+    let elsewhere = home.write("elsewhere/s-9.jsonl", &answer("m9", "s-9", &now()));
+    assert_eq!(home.stats(&[&elsewhere])["totals"]["requests"], 1);
+    let ran = line(&home, told(&path).to_string().as_bytes());
+    assert!(ran.out.contains("today $0.0060 "), "{}", ran.out);
+    assert_eq!(home.stats(&[])["totals"]["cost_usd"], 0.006);
+    // Its own session counts, wherever it is.
+    let ran = line(&home, told(&elsewhere).to_string().as_bytes());
+    assert!(ran.out.contains("today $0.0120 "), "{}", ran.out);
+}
+
+#[test]
+fn it_never_fails_because_of_what_it_reads() {
+    let home = Home::new("line-bad", &[]);
+    for input in
+        ["", "{", "null", "[]", "\u{0}", "{\"model\":7,\"cost\":{\"total_cost_usd\":\"x\"},\"transcript_path\":[]}", "not json"]
+    {
+        let ran = line(&home, input.as_bytes());
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{input}");
+        assert_eq!(ran.out, "today $0 · 5 h $0\n", "{input}");
+    }
+    assert_eq!(line(&home, b"\xff\xfe{").code, 0);
+    // A transcript that is not there, and text that would move the cursor.
+    let mut hostile = told("/nowhere/s.jsonl");
+    hostile["model"]["display_name"] = json!("\u{1b}[2Jred\n\u{202e}");
+    let ran = line(&home, hostile.to_string().as_bytes());
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(!ran.out.contains(['\u{1b}', '\u{202e}']) && ran.out.lines().count() == 1, "{:?}", ran.out);
+}
+
+#[test]
+fn without_a_home_it_shows_what_it_was_told() {
+    let ran = tapline_on(told("/nowhere/s.jsonl").to_string().as_bytes(), &["statusline", "--color", "never"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    assert!(ran.out.starts_with("Opus 5.5 · context 1 % · session $0.0181 · "), "{}", ran.out);
+    assert_eq!(tapline_on(b"", &["statusline"]).code, 0);
+}
+
+#[test]
+fn a_window_or_context_that_is_nearly_full_is_coloured() {
+    let home = Home::new("line-colour", &[]);
+    let mut full = told("");
+    full["context_window"]["used_percentage"] = json!(80);
+    full["rate_limits"]["five_hour"]["used_percentage"] = json!(95);
+    let mut command = home.set(command(&["statusline", "--color", "always"]));
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(full.to_string().as_bytes()).unwrap();
+    let out = ran(child.wait_with_output().unwrap()).out;
+    assert!(out.contains("\u{1b}[33mcontext 80 %") && out.contains("\u{1b}[31m5 h 95 % used"), "{out:?}");
+}
+
+#[test]
+fn whatever_it_writes_is_private() {
+    let home = Home::new("line-private", &[]);
+    let path = home.write("home/.claude/projects/a/s-1.jsonl", &answer("m1", "s-1", &now()));
+    line(&home, told(&path).to_string().as_bytes());
+    let mut seen = Vec::new();
+    for entry in std::fs::read_dir(home.path("tapline/archive")).unwrap() {
+        let entry = entry.unwrap();
+        let mode = entry.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{:?}", entry.path());
+        seen.push(entry.file_name().into_string().unwrap());
+    }
+    assert!(seen.iter().any(|name| name == "looked") && seen.iter().any(|name| name == "index.db"), "{seen:?}");
+}
