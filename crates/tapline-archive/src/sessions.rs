@@ -1,5 +1,6 @@
 //! Sessions: a list of them, one by the beginning of its id, and what one used and cost.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -247,10 +248,14 @@ fn files_of_one(id: &str, files: &[(&IndexedFile, &Facts)]) -> SessionFiles {
 
 /// Counts what one session used and cost: the same numbers as the statistics. `None` if nothing is known about it.
 pub fn ledger(index: &Index, prices: &Prices, selection: &Selection, session: &str) -> Result<Option<Ledger>, ArchiveError> {
-    let mut sum = Sum { session, ledger: Ledger::default(), cost: None, unpriced: false, is_known: false };
+    let mut sum =
+        Sum { session, ledger: Ledger::default(), cost: None, models: BTreeMap::new(), unpriced: false, is_known: false };
     sum.ledger.exact = true;
     load(index, prices, selection, &mut sum)?;
-    let Sum { mut ledger, cost, unpriced, is_known, .. } = sum;
+    let Sum { mut ledger, cost, models, unpriced, is_known, .. } = sum;
+    for (model, cost) in models {
+        ledger.by_model.entry(model).or_default().cost_usd = Some(cost.usd());
+    }
     ledger.cost_usd = cost.filter(|cost: &Money| !unpriced || cost.pico() > 0).map(Money::usd);
     // What has no price is missing in the cost.
     ledger.exact &= !unpriced;
@@ -270,6 +275,8 @@ struct Sum<'s> {
     session: &'s str,
     ledger: Ledger,
     cost: Option<Money>,
+    /// The cost of each model. Dollars as floats would depend on the order in which files were read.
+    models: BTreeMap<String, Money>,
     unpriced: bool,
     is_known: bool,
 }
@@ -302,7 +309,7 @@ impl Reader for Sum<'_> {
         match request.cost {
             Some(cost) => {
                 self.cost = Some(self.cost.unwrap_or_default() + cost);
-                model.cost_usd = Some(model.cost_usd.unwrap_or_default() + cost.usd());
+                *self.models.entry(request.model.to_owned()).or_default() += cost;
             }
             None => self.unpriced = true,
         }
