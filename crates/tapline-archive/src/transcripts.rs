@@ -103,6 +103,8 @@ pub(crate) struct Reading {
     totals: Vec<Total>,
     /// Whether the message that is being read asks a person something.
     asks: bool,
+    /// Whether it is of a sub-agent. Nobody gave it a prompt, so it has no title.
+    pub(crate) is_untitled: bool,
 }
 
 /// A total that grows.

@@ -101,7 +101,7 @@ impl<'t> Envelope<'t> {
     fn of(line: Value<'t>) -> Self {
         let mut it = Self::default();
         let mut kept = false;
-        for (key, value) in line.entries().into_iter().flatten() {
+        for (key, value) in line.entries().unwrap_or_default() {
             match &*key {
                 "type" => it.kind = text(value),
                 "subtype" => it.subtype = text(value),
@@ -139,6 +139,7 @@ impl<'t> Envelope<'t> {
 fn read(line: Line<'_>, into: &mut Reading) {
     let envelope = Envelope::of(line.value);
     into.written(envelope.time);
+    into.is_untitled |= envelope.side && !envelope.streamed;
     let facts = &mut into.facts;
     if facts.session == 0 && !envelope.session.is_empty() {
         facts.session = facts.names.add(&envelope.session);
@@ -177,7 +178,7 @@ fn read(line: Line<'_>, into: &mut Reading) {
 fn answer(envelope: &Envelope<'_>, bytes: usize, into: &mut Reading) {
     let Some(message) = envelope.message else { return };
     let (mut id, mut model, mut usage, mut content, mut ended) = (Cow::default(), Cow::default(), None, None, Cow::default());
-    for (key, value) in message.entries().into_iter().flatten() {
+    for (key, value) in message.entries().unwrap_or_default() {
         match &*key {
             "id" => id = text(value),
             "model" => model = text(value),
@@ -201,7 +202,7 @@ fn answer(envelope: &Envelope<'_>, bytes: usize, into: &mut Reading) {
     }
     // A message without an id is one of its own.
     let id = hash(if id.is_empty() { &envelope.uuid } else { &id });
-    let calls = content.and_then(Value::items).into_iter().flatten().filter_map(|block| {
+    let calls = content.and_then(Value::items).unwrap_or_default().filter_map(|block| {
         let is_call = block.get("type").and_then(Value::as_str).is_some_and(|kind| kind == "tool_use");
         is_call.then(|| {
             let tool = block.get("name").map(text).unwrap_or_default();
@@ -239,7 +240,7 @@ fn answer(envelope: &Envelope<'_>, bytes: usize, into: &mut Reading) {
 pub(crate) fn usage_of(usage: Value<'_>) -> (Tokens, u32, Marks) {
     let (mut tokens, mut searches, mut marks) = (Tokens::default(), 0, Marks::FINAL);
     let mut writes = 0;
-    for (key, value) in usage.entries().into_iter().flatten() {
+    for (key, value) in usage.entries().unwrap_or_default() {
         match &*key {
             "input_tokens" => tokens.input = number(value),
             "output_tokens" => tokens.output = number(value),
@@ -310,7 +311,7 @@ fn user(envelope: &Envelope<'_>, into: &mut Reading) {
     let Some(content) = envelope.message.and_then(|message| message.get("content")) else { return };
     into.facts.end = End::Working;
     let mut prompt = (content.kind() == Kind::String).then(|| text(content));
-    for block in content.items().into_iter().flatten() {
+    for block in content.items().unwrap_or_default() {
         match block.get("type").map(text).as_deref() {
             Some("tool_result") => result(block, into),
             Some("text") if prompt.is_none() => prompt = block.get("text").map(text),
@@ -372,7 +373,7 @@ fn totals(envelope: &Envelope<'_>, line: Value<'_>, models: Option<Value<'_>>, c
     let names = &mut into.facts.names;
     let money = |value: Value<'_>| value.as_number()?.parse().ok().map(Money::from_usd);
     let unknown = line.get("hasUnknownModelCost").and_then(Value::as_bool) == Some(true);
-    let models = models.and_then(Value::entries).into_iter().flatten().map(|(model, used)| {
+    let models = models.and_then(Value::entries).unwrap_or_default().map(|(model, used)| {
         let count = |key| used.get(key).map_or(0, number);
         let (five, hour) = (count("cacheCreationEphemeral5mInputTokens"), count("cacheCreationEphemeral1hInputTokens"));
         let writes = count("cacheCreationInputTokens");
