@@ -115,12 +115,7 @@ pub(crate) fn scan(jobs: &[Job<'_>], stop: &AtomicBool, mut each: impl FnMut(usi
 }
 
 /// Adds a part. Returns the file once all of its parts are read.
-fn put_together(
-    job: &Job<'_>,
-    parts: &Parts,
-    part: usize,
-    read: io::Result<PartRead>,
-) -> Option<io::Result<Option<Scanned>>> {
+fn put_together(job: &Job<'_>, parts: &Parts, part: usize, read: io::Result<PartRead>) -> Option<io::Result<Option<Scanned>>> {
     let mut all = parts.read.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     if all.is_empty() {
         all.resize_with(job.parts(), || None);

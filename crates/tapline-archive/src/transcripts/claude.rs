@@ -1,6 +1,9 @@
 //! Claude Code's transcripts: where they are stored, and what their lines say.
 
+mod again;
 mod said;
+
+pub(super) use again::Again;
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -16,7 +19,8 @@ use crate::lines::value_starts_with;
 use crate::money::Money;
 use crate::tokens::Tokens;
 
-pub(super) const FORMAT: Format = Format { needles: NEEDLES, is_one, read, said: said::said, places, subagent };
+pub(super) const FORMAT: Format =
+    Format { needles: NEEDLES, is_one, read, again: again::read, said: said::said, places, subagent };
 
 /// What makes a line matter.
 const NEEDLES: &[Needle] = &[
@@ -138,6 +142,7 @@ impl<'t> Envelope<'t> {
 /// Reads one line.
 fn read(line: Line<'_>, into: &mut Reading) {
     let envelope = Envelope::of(line.value);
+    again::forget(into);
     into.written(envelope.time);
     into.is_untitled |= envelope.side && !envelope.streamed;
     let facts = &mut into.facts;
@@ -152,7 +157,7 @@ fn read(line: Line<'_>, into: &mut Reading) {
         }
     }
     match &*envelope.kind {
-        "assistant" => answer(&envelope, line.bytes, into),
+        "assistant" => answer(&envelope, line, into),
         "user" => user(&envelope, into),
         "cost-state" => {
             let reported = totals(&envelope, line.value, line.value.get("modelUsage"), "totalCostUSD", into);
@@ -175,7 +180,7 @@ fn read(line: Line<'_>, into: &mut Reading) {
     }
 }
 
-fn answer(envelope: &Envelope<'_>, bytes: usize, into: &mut Reading) {
+fn answer(envelope: &Envelope<'_>, line: Line<'_>, into: &mut Reading) {
     let Some(message) = envelope.message else { return };
     let (mut id, mut model, mut usage, mut content, mut ended) = (Cow::default(), Cow::default(), None, None, Cow::default());
     for (key, value) in message.entries().unwrap_or_default() {
@@ -206,19 +211,11 @@ fn answer(envelope: &Envelope<'_>, bytes: usize, into: &mut Reading) {
         let is_call = block.get("type").and_then(Value::as_str).is_some_and(|kind| kind == "tool_use");
         is_call.then(|| {
             let tool = block.get("name").map(text).unwrap_or_default();
-            into.asks |= matches!(&*tool, "AskUserQuestion" | "ExitPlanMode");
+            into.asks |= asks(&tool);
             Call { id: hash(&block.get("id").map(text).unwrap_or_default()), tool: facts.names.add(&tool), ended: CallEnd::Ok }
         })
     });
     let calls: Vec<Call> = calls.collect();
-    facts.end = match (marks.has(Marks::ERROR), calls.is_empty(), &*ended) {
-        (true, ..) => End::Failed,
-        (_, false, _) if into.asks => End::Asking,
-        (_, false, _) => End::InCall,
-        (_, _, "end_turn" | "stop_sequence" | "max_tokens" | "refusal") => End::Finished,
-        _ => End::Working,
-    };
-    into.asks = false;
     let message = Message {
         id,
         time: envelope.time,
@@ -230,10 +227,30 @@ fn answer(envelope: &Envelope<'_>, bytes: usize, into: &mut Reading) {
         tokens,
         searches,
         marks,
-        bytes: bytes as u64,
+        bytes: line.bytes as u64,
         calls,
     };
+    facts.end = ended_with(&message, std::mem::take(&mut into.asks), &ended);
+    if !envelope.streamed {
+        again::remember(line.value.raw().as_bytes(), &message, into);
+    }
     into.add(message);
+}
+
+/// Returns whether a tool asks a person something.
+fn asks(tool: &str) -> bool {
+    matches!(tool, "AskUserQuestion" | "ExitPlanMode")
+}
+
+/// Returns how a session stands after a line of a message.
+fn ended_with(message: &Message, asks: bool, reason: &str) -> End {
+    match (message.marks.has(Marks::ERROR), message.calls.is_empty(), reason) {
+        (true, ..) => End::Failed,
+        (_, false, _) if asks => End::Asking,
+        (_, false, _) => End::InCall,
+        (_, _, "end_turn" | "stop_sequence" | "max_tokens" | "refusal") => End::Finished,
+        _ => End::Working,
+    }
 }
 
 /// Reads the tokens of a message.
