@@ -1,7 +1,7 @@
 //! What is searched for: words, phrases, prefixes and filters, read from what a person typed. No text of theirs reaches the
 //! database as syntax: it is taken apart into words here, and every word is quoted.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 
 use super::words::words;
 use crate::said::EntryKind;
@@ -91,11 +91,12 @@ impl SearchQuery {
     /// ```
     /// use tapline_archive::search::SearchQuery;
     ///
-    /// let time = |_: &str| Err("no times here".to_owned());
+    /// let time = |_: &str| Err("no times here");
     /// assert!(SearchQuery::parse("\"connection refused\" time* -retry tool:Bash is:error", time).is_ok());
     /// assert!(SearchQuery::parse("colour:red", time).unwrap_err().to_string().contains("no filter `colour:`"));
     /// ```
-    pub fn parse(text: &str, time: impl Fn(&str) -> Result<u64, String>) -> Result<Self, QueryError> {
+    pub fn parse<E: Display>(text: &str, time: impl Fn(&str) -> Result<u64, E>) -> Result<Self, QueryError> {
+        let time = |text: &str| time(text).map_err(|error| error.to_string());
         let mut query = Self::default();
         let mut rest = text.trim_start();
         while !rest.is_empty() {
