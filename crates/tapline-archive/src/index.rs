@@ -45,7 +45,25 @@ CREATE TABLE counted (one INTEGER PRIMARY KEY, sessions INTEGER NOT NULL); -- ho
 CREATE TABLE facts (file INTEGER PRIMARY KEY, ids BLOB NOT NULL, facts BLOB NOT NULL);
 ";
 
-/// What each session file says.
+/// What each session file says. Only what is new is read.
+///
+/// ```
+/// use std::sync::atomic::AtomicBool;
+///
+/// use tapline_archive::stats::{Query, stats};
+/// use tapline_archive::{Index, Places, Prices, Selection};
+///
+/// # let folder = std::env::temp_dir().join(format!("tapline-index-doc-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// # let path = folder.join("run.jsonl");
+/// # std::fs::write(&path, r#"{"type":"result","subtype":"success","is_error":false,"total_cost_usd":0.5,"session_id":"s"}"#)?;
+/// let mut index = Index::in_memory()?; // or `open`, to keep it
+/// index.update(&Places::below(&[path]), &AtomicBool::new(false), |_| ())?;
+/// let stats = stats(&index, Prices::embedded(), &Selection::default(), &Query::default())?;
+/// assert_eq!(stats.totals.sessions, 1);
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Index {
     db: Connection,
