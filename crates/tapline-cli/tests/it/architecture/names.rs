@@ -43,7 +43,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("tapline-runner/src/agent.rs", "        Self::new(Kind::", "`Agent::claude()` and others: what Rust programs write"),
     ("tapline-runner/src/ask.rs", "Agent::claude()", "the simplest use names no agent: this one is meant"),
     ("tapline-sim/src/agents.rs", "::GUEST", "the table of the scripted model's guests"),
-    ("tapline-archive/src/kept/agents.rs", "Agent::C", "the table of how long they keep their files"),
+    ("tapline-archive/src/kept/agents.rs", "        Agent::", "the table of how long they keep their files"),
     ("tapline-cli/src/agents.rs", "::HABITS", "the table of what commands know of them"),
     ("tapline-archive/src/retelling.rs", " => Box::", "the table of how their transcripts are told"),
     ("tapline-cli/src/args/sessions.rs", "/// ", "help: which agents there are"),
