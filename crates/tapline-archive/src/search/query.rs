@@ -35,7 +35,7 @@ pub enum QueryError {
     NoFilter {
         /// Its name.
         name: String,
-        /// All there are.
+        /// The names of all filters.
         known: String,
     },
     /// A filter cannot have this value.
@@ -205,7 +205,7 @@ impl SearchQuery {
     }
 }
 
-/// Returns the name and the value of a filter, if this is one. Addresses, paths and Rust's `a::b` are none.
+/// Returns the name and the value of a filter, if this is one. Addresses, paths and Rust's `a::b` are not filters.
 fn filter_of(token: &str) -> Option<(&str, &str)> {
     let (name, value) = token.split_once(':')?;
     let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase());

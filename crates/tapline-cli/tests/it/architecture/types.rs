@@ -42,7 +42,7 @@ fn public_types_have_names_of_their_own() {
     let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (path, text) in sources() {
         let name = path.to_str().unwrap().rsplit_once("/crates/").unwrap().1.to_owned();
-        // The command line is no library.
+        // The command line is not a library.
         let is_library = name.contains("/src/") && !name.starts_with("tapline-cli/");
         let is_named = MODULES.iter().any(|module| name.starts_with(&format!("{module}/")) || name == format!("{module}.rs"));
         if is_library && !is_named {
