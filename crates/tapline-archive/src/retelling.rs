@@ -12,7 +12,7 @@ use tapline_protocol::{Agent, Decoder, Dialect, Record, Tape};
 use tapline_recording::Redactor;
 use tapline_session::{Fold, Step, StreamStats, What, parse_moment};
 
-use telling::{About, Teller, StreamPart};
+use telling::{About, StreamPart, Teller};
 
 /// A transcript that is being turned into a stream.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use tapline_protocol::{Kind, Moment, Tape, Value, line_text};
 
-use super::telling::{About, Teller, StreamPart, json, line_of, text, written};
+use super::telling::{About, StreamPart, Teller, json, line_of, text, written};
 
 /// Reasons of the model to stop that end a turn.
 const ENDS: [&str; 4] = ["end_turn", "stop_sequence", "max_tokens", "refusal"];

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use tapline_protocol::{Json, Kind, Moment, Tape, Value};
 
-use super::telling::{About, Teller, StreamPart, json, line_of, text, written};
+use super::telling::{About, StreamPart, Teller, json, line_of, text, written};
 
 /// Functions that run a command.
 const SHELLS: [&str; 5] = ["exec_command", "shell_command", "shell", "container.exec", "local_shell"];
