@@ -56,11 +56,11 @@ CREATE TABLE facts (file INTEGER PRIMARY KEY, ids BLOB NOT NULL, facts BLOB NOT 
 /// # let folder = std::env::temp_dir().join(format!("tapline-index-doc-{}", std::process::id()));
 /// # std::fs::create_dir_all(&folder)?;
 /// # let path = folder.join("run.jsonl");
-/// # std::fs::write(&path, r#"{"type":"result","subtype":"success","is_error":false,"total_cost_usd":0.5,"session_id":"s"}"#)?;
+/// # std::fs::write(&path, r#"{"type":"assistant","message":{"id":"m","model":"claude-opus-5-5","usage":{"input_tokens":7,"output_tokens":2}},"session_id":"s"}"#)?;
 /// let mut index = Index::in_memory()?; // or `open`, to keep it
 /// index.update(&Places::below(&[path]), &AtomicBool::new(false), |_| ())?;
 /// let stats = stats(&index, Prices::embedded(), &Selection::default(), &Query::default())?;
-/// assert_eq!(stats.totals.sessions, 1);
+/// assert_eq!((stats.totals.sessions, stats.totals.requests), (1, 1));
 /// # std::fs::remove_dir_all(&folder)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

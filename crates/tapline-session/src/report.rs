@@ -31,7 +31,8 @@ use crate::verdict::Verdict;
 /// for record in Reader::new(stream.as_slice()) {
 ///     fold.apply(&record?).iter().for_each(|step| collector.accept(step));
 /// }
-/// let report = collector.finish(fold.finish(&Ending::default()), StreamFormat::Unknown, Run::default());
+/// let ending = Ending::default();
+/// let report = collector.report(fold.finish(&ending), StreamFormat::StreamJson, Run::default(), &ending);
 /// assert_eq!((report.verdict.outcome, report.answer.as_deref()), (Outcome::Success, Some("Done.")));
 /// let written = serde_json::to_string(&report)?;
 /// assert_eq!(serde_json::from_str::<Report>(&written)?, report);

@@ -170,7 +170,7 @@ pub struct Exit {
 /// // A stream without a result is never a success.
 /// let verdict = Fold::default().finish(&Ending { exit_code: Some(0), ..Ending::default() }).verdict;
 /// assert_eq!((verdict.outcome, verdict.category), (Outcome::Incomplete, Some(Category::NoResult)));
-/// assert_eq!(verdict.exit_code(), 1);
+/// assert_eq!(verdict.exit_code(), 4);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
