@@ -202,9 +202,9 @@ fn elicitation(answer: &Json) -> ElicitationReply {
 }
 
 fn tool_result(answer: &Json) -> ToolResult {
-    ToolResult {
-        content: items(answer.get("content")),
-        is_error: is_true(answer, "isError"),
-        structured_content: given(answer, "structuredContent"),
-    }
+    let mut result = ToolResult::default();
+    result.content = items(answer.get("content"));
+    result.is_error = is_true(answer, "isError");
+    result.structured_content = given(answer, "structuredContent");
+    result
 }

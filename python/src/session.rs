@@ -222,7 +222,17 @@ async fn drive(
 
 async fn take_turn(mut turn: RunningTurn<'_>, until: Option<Instant>, live: bool, listen: &Post, post: &Post) {
     while let Some(update) = within(until, turn.next()).await.flatten() {
-        if live || !matches!(update, Update::Record(_) | Update::Sent(_)) {
+        let is_told = match &update {
+            Update::Record(_) | Update::Sent(_) => live,
+            Update::Stderr(_)
+            | Update::Lost(_)
+            | Update::Stopping(_)
+            | Update::Left(_)
+            | Update::Over(_)
+            | Update::Settled(_)
+            | Update::Trouble(_) => true,
+        };
+        if is_told {
             listen.send(|py| happened(py, [update]));
         }
     }

@@ -62,7 +62,7 @@ pub enum ArchiveError {
     /// Another version of tapline makes the index anew at the same time.
     #[error("another version of tapline uses the index at the same time")]
     Outdated,
-    /// The index does not say what was written into it.
+    /// The index is damaged: it does not contain what was written to it.
     #[error("the index is damaged")]
     Damaged,
 }
@@ -81,7 +81,7 @@ impl ArchiveError {
     }
 }
 
-/// Returns whether a value has not the type that was written, or a table is not there: a page is another one's.
+/// Returns whether a value does not have the type that was written, or a table is missing: a page was overwritten.
 fn is_nonsense(error: &rusqlite::Error) -> bool {
     use rusqlite::Error as E;
     match error {

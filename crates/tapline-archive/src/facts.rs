@@ -15,7 +15,7 @@ pub type Name = u32;
 /// What one file says.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
-    /// The agent that wrote the file. Empty if it is no known agent.
+    /// The agent that wrote the file. Empty if the agent is not known.
     pub agent: String,
     /// The names that the others refer to.
     pub names: Names,
@@ -250,7 +250,7 @@ impl Marks {
     pub const US: Self = Self(4);
     /// It was computed in the faster mode, which costs more.
     pub const FAST: Self = Self(8);
-    /// It is an error that the agent tells as a message.
+    /// It is an error that the agent wrote as a message.
     pub const ERROR: Self = Self(16);
 
     /// Returns whether it has this mark.
@@ -300,7 +300,7 @@ pub struct Reported {
     pub until: u64,
     /// What the total is of.
     pub of: Scope,
-    /// The cost. `None` if the agent tells none, or does not know a model's price.
+    /// The cost. `None` if the agent reports none, or does not know a model's price.
     pub cost: Option<Money>,
     /// The totals for each model.
     pub models: Vec<ModelReport>,

@@ -45,7 +45,25 @@ CREATE TABLE counted (one INTEGER PRIMARY KEY, sessions INTEGER NOT NULL); -- ho
 CREATE TABLE facts (file INTEGER PRIMARY KEY, ids BLOB NOT NULL, facts BLOB NOT NULL);
 ";
 
-/// What each session file says.
+/// What each session file says. Only what is new is read.
+///
+/// ```
+/// use std::sync::atomic::AtomicBool;
+///
+/// use tapline_archive::stats::{Query, stats};
+/// use tapline_archive::{Index, Places, Prices, Selection};
+///
+/// # let folder = std::env::temp_dir().join(format!("tapline-index-doc-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// # let path = folder.join("run.jsonl");
+/// # std::fs::write(&path, r#"{"type":"assistant","message":{"id":"m","model":"claude-opus-5-5","usage":{"input_tokens":7,"output_tokens":2}},"session_id":"s"}"#)?;
+/// let mut index = Index::in_memory()?; // or `open`, to keep it
+/// index.update(&Places::below(&[path]), &AtomicBool::new(false), |_| ())?;
+/// let stats = stats(&index, Prices::embedded(), &Selection::default(), &Query::default())?;
+/// assert_eq!((stats.totals.sessions, stats.totals.requests), (1, 1));
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Index {
     db: Connection,
@@ -131,8 +149,8 @@ impl Index {
     /// folder can no longer be written.
     pub fn copy_in_memory(folder: &Path) -> Result<Self, ArchiveError> {
         let path = folder.join("index.db");
-        // SQLite shares even the reading of such a file through another file. On a full disk it cannot make that one, but
-        // if nobody has written since the last one closed it, it can be read without.
+        // Even to read such a file, SQLite needs another file beside it, which it cannot make on a full disk. If nobody
+        // has written since the last process closed the database, it can be read without that file.
         let is_closed = fs::metadata(folder.join("index.db-wal")).map_or(true, |log| log.len() == 0);
         for how in ["", "?immutable=1"] {
             if path.exists() && (how.is_empty() || is_closed) {
@@ -475,20 +493,20 @@ fn percent_encoded(path: &Path) -> String {
     bytes.map(|&byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }
 
-/// Adds a hash: the database does not notice a value that changed on the disk. It is also of what the row says otherwise.
+/// Adds a hash of the value and of the rest of its row: the database does not notice a value that changed on the disk.
 fn sealed(mut facts: Vec<u8>, row_hash: u64) -> Vec<u8> {
     let hash = hash_of_bytes(&facts) ^ row_hash;
     facts.extend(hash.to_le_bytes());
     facts
 }
 
-/// Takes the hash off again. Returns `None` if it is not of these bytes.
+/// Removes the hash again. Returns `None` if it does not fit these bytes.
 fn unsealed(facts: &[u8], row_hash: u64) -> Option<&[u8]> {
     let (facts, hash) = facts.split_last_chunk()?;
     (u64::from_le_bytes(*hash) == hash_of_bytes(facts) ^ row_hash).then_some(facts)
 }
 
-/// Returns a hash of what a row says beside its facts.
+/// Returns a hash of everything in a row apart from its facts.
 fn row_hash(path: &[u8], session: &str, last: i64) -> u64 {
     hash_of_bytes(path).rotate_left(1) ^ hash_of_bytes(session.as_bytes()).rotate_left(2) ^ last.cast_unsigned().rotate_left(3)
 }

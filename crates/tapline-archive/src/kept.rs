@@ -28,9 +28,9 @@ use crate::places::{Found, Places};
 use copy::{Copied, copy};
 use trailer::Trailer;
 
-/// How the copies end.
+/// The ending of a copy's name.
 const ENDING: &str = ".zst";
-/// How files end that are being written.
+/// The ending of a file's name while the file is being written.
 const PART: &str = ".part";
 
 /// The folder of kept copies. A copy has the path of its original below it.
@@ -277,7 +277,7 @@ fn private_folder(folder: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-/// Visits all files below a folder. Links are not followed: there are none.
+/// Visits all files below a folder. Links are not followed: tapline makes none.
 fn walk(folder: &Path, each: &mut dyn FnMut(&Path, &fs::Metadata)) {
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -291,7 +291,7 @@ fn walk(folder: &Path, each: &mut dyn FnMut(&Path, &fs::Metadata)) {
     }
 }
 
-/// Returns a name for an earlier state of a copy: `a.jsonl.zst` becomes `a.jsonl.1.zst`. It is no name of a session.
+/// Returns a name for an earlier state of a copy: `a.jsonl.zst` becomes `a.jsonl.1.zst`. No session file has such a name.
 fn aside(place: &Path) -> PathBuf {
     let stem = place.with_extension("");
     let mut number = 0_u64;

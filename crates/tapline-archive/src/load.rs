@@ -45,7 +45,7 @@ pub struct Request<'a> {
     pub exact: bool,
     /// Whether no line shows this request, but the agent's total includes it: it made a summary, for example.
     pub unlisted: bool,
-    /// Whether it is an error that the agent tells as a message.
+    /// Whether it is an error that the agent wrote as a message.
     pub error: bool,
     /// The tools that it called, and how each call ended.
     pub calls: Vec<(&'a str, CallEnd)>,

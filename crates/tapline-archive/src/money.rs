@@ -33,7 +33,7 @@ impl Money {
         self.0
     }
 
-    /// Makes an amount from dollars. A negative amount or one that is no number is nothing.
+    /// Makes an amount from dollars. A negative amount, or one that is not a number, counts as 0.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast from float to integer saturates")]
     pub fn from_usd(usd: f64) -> Self {
         Self((usd * PICO).round() as u64)

@@ -35,7 +35,7 @@ impl Prices {
     /// Returns the prices that tapline brings.
     pub fn embedded() -> &'static Self {
         static EMBEDDED: OnceLock<Prices> = OnceLock::new();
-        // A test reads the table. If it had a mistake, every model would be unknown, and said to be.
+        // A test reads the table. If it had a mistake, every model would be reported as unknown.
         EMBEDDED
             .get_or_init(|| read::file(include_str!("prices/table.toml")).map(|(prices, _)| prices.into()).unwrap_or_default())
     }

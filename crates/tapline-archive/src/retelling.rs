@@ -1,6 +1,6 @@
-//! Transcripts, the session files that agents keep for themselves, told as the stream that the agent would have
-//! written, so that everything that reads streams reads them: one file here for each agent. What a transcript does not
-//! say is not told. In particular a turn ends only where the transcript shows it.
+//! Transcripts, the session files that agents keep for themselves, as the streams that the agents would have written,
+//! so that everything that reads streams reads them, too: one file here for each agent. What a transcript does not say
+//! is left out. In particular a turn ends only where the transcript shows it.
 
 mod claude;
 mod codex;
@@ -12,16 +12,16 @@ use tapline_protocol::{Agent, Decoder, Dialect, Record, Tape};
 use tapline_recording::Redactor;
 use tapline_session::{Fold, Step, StreamStats, What, parse_moment};
 
-use telling::{About, Teller, Told};
+use telling::{About, StreamPart, Teller};
 
-/// A transcript that is being told.
+/// A transcript that is being turned into a stream.
 #[derive(Debug)]
 pub(crate) struct Retelling {
     agent: Agent,
     teller: Box<dyn Teller>,
     decoder: Decoder,
     tape: Tape,
-    /// What the file itself contains. The fold counts what is told.
+    /// What the file itself contains. The fold counts the lines of the stream.
     stats: StreamStats,
     ended: bool,
 }
@@ -62,7 +62,7 @@ impl Retelling {
         if is_object {
             return self.steps(told, record.line, fold);
         }
-        // What is no object is as odd here as in a stream of this agent.
+        // A line that is not an object is as odd here as in a stream of this agent.
         fold.apply(&Record { dialect: Dialect::of(Some(self.agent)), ..record.clone() })
     }
 
@@ -75,19 +75,19 @@ impl Retelling {
         self.steps(told, self.stats.lines.total, fold)
     }
 
-    fn steps(&mut self, told: Vec<Told>, line: u64, fold: &mut Fold) -> Vec<Step> {
+    fn steps(&mut self, told: Vec<StreamPart>, line: u64, fold: &mut Fold) -> Vec<Step> {
         let about = self.teller.about();
         let mut steps = Vec::new();
         for told in told {
             match told {
-                Told::Turn => fold.begin_turn(),
-                Told::Prompt(text, at) => {
+                StreamPart::Turn => fold.begin_turn(),
+                StreamPart::Prompt(text, at) => {
                     if let Some(mut step) = fold.prompt(&text, at) {
                         step.line = line;
                         steps.push(step);
                     }
                 }
-                Told::Line(text, at) => {
+                StreamPart::Line(text, at) => {
                     let mut record = self.decoder.decode_line(line, text.into_bytes());
                     record.arrived = at.or_else(|| record.envelope.timestamp.as_deref().and_then(parse_moment));
                     steps.extend(fold.apply(&record));

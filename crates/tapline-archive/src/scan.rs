@@ -27,7 +27,7 @@ const HEAD: usize = 64 << 10;
 const GLANCE: u64 = 4 << 10;
 /// How many lines at the end are read line by line: they say how the session stands.
 const TAIL: usize = 3;
-/// A longer line is no line of a session. It counts as damaged, so that no file can take all memory.
+/// A longer line is not a line of a session. It counts as damaged, so that no file can take all memory.
 const LONGEST: usize = 256 << 20;
 /// How many bytes at both ends tell whether a file is still the same.
 const CHECKED: usize = 256;
@@ -83,7 +83,7 @@ struct Parts {
 }
 
 /// Reads files on all cores. Passes on each as soon as it is read, with its place in `jobs`: nothing for a file that is
-/// no session. Ends early if `stop` says so.
+/// not a session. Ends early if `stop` says so.
 pub(crate) fn scan(jobs: &[Job<'_>], stop: &AtomicBool, mut each: impl FnMut(usize, io::Result<Option<Scanned>>)) {
     let mut units: Vec<_> = (0..jobs.len()).flat_map(|job| (0..jobs[job].parts()).map(move |part| (job, part))).collect();
     // The largest first, so that all threads end at the same time.

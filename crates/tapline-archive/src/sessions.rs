@@ -194,7 +194,7 @@ pub struct SessionFiles {
     pub had_others: bool,
 }
 
-/// Finds the session whose id begins so.
+/// Finds the session whose id begins with this text.
 pub fn find(index: &Index, start: &str) -> Result<SessionLookup, ArchiveError> {
     let files = index.sessions_from(start)?;
     let mut ids: Vec<&str> = files.iter().map(|(id, ..)| id.as_str()).collect();

@@ -118,7 +118,7 @@ pub struct Source<R> {
     redaction: Option<Redaction>,
     /// Whether it may still turn out not to be a stream.
     unsure: bool,
-    /// How a session file, which is not a stream, is told as one.
+    /// Turns a session file, which is not a stream, into one.
     retelling: Option<Retelling>,
     /// Whether the first lines of a session file were looked at.
     looked_into: bool,
@@ -153,7 +153,7 @@ pub struct Finished {
     pub stop: Option<Stop>,
 }
 
-/// What is no text of ours, by its first bytes, and would be a line of garbage for each of its lines.
+/// Files that are not text, by their first bytes. Every line of them would be garbage.
 fn packed(head: &[u8]) -> Option<&'static str> {
     match head {
         [0x28, 0xb5, 0x2f, 0xfd, ..] => Some("compressed with zstd: give it as a file, or unpack it first (unzstd)"),
@@ -343,7 +343,7 @@ impl<R: Read> Source<R> {
         Ok(Some((self.held.pop_front(), steps)))
     }
 
-    /// Returns the next record of a session file, and the steps that it tells.
+    /// Returns the next record of a session file, and its steps.
     fn retell(&mut self) -> Result<Option<Advance>, SourceError> {
         if !std::mem::replace(&mut self.looked_into, true) {
             self.look_into()?;
@@ -358,7 +358,7 @@ impl<R: Read> Source<R> {
         Ok(Some((Some(record), steps)))
     }
 
-    /// Looks at the first lines of a session file: the first line of a stream has facts that it tells later.
+    /// Looks at the first lines of a session file: the first line of a stream has facts that a session file has later.
     fn look_into(&mut self) -> Result<(), SourceError> {
         let Some(mut retelling) = self.retelling.take() else { return Ok(()) };
         let mut at = 0;

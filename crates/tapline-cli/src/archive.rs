@@ -185,13 +185,13 @@ impl Bar {
 /// More than this is not read only to count one session: `tapline stats` does that.
 const LITTLE: u64 = 64 << 20;
 
-/// Finds the sessions whose id begins so, where agents and tapline keep sessions, or below these paths.
+/// Finds the sessions whose id begins with this text, where agents and tapline keep sessions, or below these paths.
 pub(crate) fn find(start: &str, paths: &[PathBuf], quiet: bool) -> Result<SessionLookup> {
     let archive = open(paths, quiet)?;
     Ok(sessions::find(&archive.index, start)?)
 }
 
-/// Returns the one session whose id begins so.
+/// Returns the one session whose id begins with this text.
 pub(crate) fn session(start: &str, paths: &[PathBuf], quiet: bool) -> Result<SessionFiles> {
     match find(start, paths, quiet)? {
         SessionLookup::One(found) => Ok(found),

@@ -10,7 +10,7 @@ use tapline_recording::{FindError, RecordingError};
 use tapline_runner::{Failure, Instead, Refusal, RunOption, StartError};
 use tapline_session::permission::{RuleFile, WrongRules};
 use tapline_session::render::OutputError;
-use tapline_session::text::with_causes;
+use tapline_session::text::{one_line, with_causes};
 use tapline_sim::SimError;
 
 pub(crate) fn told(error: &(dyn Error + 'static)) -> String {
@@ -18,7 +18,7 @@ pub(crate) fn told(error: &(dyn Error + 'static)) -> String {
     let advice = chain().find_map(advice).unwrap_or_default();
     let said = with_causes(error);
     let said = match chain().find_map(refusal) {
-        Some(refusal) => said.replace(&refusal.to_string(), &refusal.with_names(flag, instead)),
+        Some(refusal) => said.replace(&one_line(&refusal.to_string()), &refusal.with_names(flag, instead)),
         None => said,
     };
     said + advice

@@ -7,7 +7,7 @@ use crate::event::Event;
 use crate::json::Value;
 use crate::tags::Fit;
 
-/// After this many lines that decide nothing, the agent of the stream stays unknown.
+/// After this many lines that decide nothing, the decision is final: the likely agent, or none.
 const UNDECIDED: u8 = 64;
 
 /// What is known so far about which agent writes a stream.

@@ -157,6 +157,20 @@ impl std::fmt::Display for Loss {
 }
 
 /// Writes a recording.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use tapline_recording::{End, Meta, Recorder, Stream, Sync};
+///
+/// # let folder = std::env::temp_dir().join(format!("tapline-recorder-{}", std::process::id()));
+/// let mut recorder = Recorder::create(&folder, &Meta::default(), Sync::EverySecond)?;
+/// let losses = recorder.write_at(Stream::Stdout, b"{\"type\":\"keep_alive\"}\n", Duration::from_millis(850));
+/// assert!(losses.is_empty());
+/// recorder.finish(&End { exit_code: Some(0), ..End::default() })?;
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "a recording that is not finished looks as if its writer had been killed"]
 pub struct Recorder {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use tapline_protocol::{Json, JsonError};
-use tapline_session::text::with_causes;
+use tapline_session::text::{one_line, with_causes};
 use tapline_session::{Outcome, Report};
 
 use crate::agent::Agent;
@@ -60,7 +60,8 @@ pub enum StructuredError {
     Misfit(#[from] JsonError),
 }
 
-/// Why there is no answer. `Debug` is what `main` prints: one line for people, with the causes.
+/// Why there is no answer. `Debug` is what `main` prints: one line for people, with the causes. The list is exhaustive on
+/// purpose: the agent did not start, or it started and failed.
 #[derive(thiserror::Error)]
 pub enum Failure {
     /// The agent did not start.
@@ -80,8 +81,8 @@ impl fmt::Debug for Failure {
 fn words(report: &Report) -> String {
     let verdict = &report.verdict;
     let category = verdict.category.map(|category| format!(" ({})", category.word())).unwrap_or_default();
-    match &verdict.error {
-        Some(error) => format!("{}{category}: {error}", verdict.outcome),
+    match verdict.error_for_people() {
+        Some(error) => format!("{}{category}: {}", verdict.outcome, one_line(error)),
         None => format!("{}{category}", verdict.outcome),
     }
 }

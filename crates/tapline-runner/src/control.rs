@@ -21,6 +21,24 @@ pub use error::SessionError;
 ///
 /// Each request is a method; other requests go through [`request_raw`](Self::request_raw). If no answer arrives within
 /// the deadline, the error names the request, and a later answer is dropped.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use tapline_runner::Agent;
+///
+/// let mut session = Agent::claude().session().await?;
+/// let control = session.control();
+/// tokio::spawn(async move {
+///     tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+///     control.interrupt().await
+/// });
+/// match session.turn("Find the bug.").await {
+///     Ok(turn) => println!("{}", turn.answer),
+///     Err(error) => println!("{error}"), // the turn was interrupted
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Control {
     say: UnboundedSender<Say>,

@@ -36,6 +36,20 @@ const WAITING: usize = 4;
 ///
 /// Read its records with [`next`](Self::next), or as a [`Stream`](futures_core::Stream); [`finish`](Self::finish) waits for the
 /// end. Dropping it kills the agent and every process that it started, at once.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), tapline_runner::StartError> {
+/// use tapline_runner::Agent;
+///
+/// let mut running = Agent::claude().prompt("Fix the failing test.").start().await?;
+/// while let Some(record) = running.next().await {
+///     println!("{}", record.text());
+/// }
+/// let report = running.finish().await;
+/// println!("{}", report.verdict.outcome);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "dropping it kills the agent: read it, or wait for its end with `finish`"]
 pub struct Running {
@@ -206,6 +220,7 @@ impl Running {
     }
 
     /// Waits for the end and returns the report.
+    #[must_use = "it says whether the run succeeded"]
     pub async fn finish(self) -> Report {
         let (conclusion, collector, run) = self.conclude().await;
         report(collector, &conclusion, run)

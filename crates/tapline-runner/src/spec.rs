@@ -87,6 +87,7 @@ pub struct Environment {
 
 /// How long a run may take.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Limits {
     /// The whole run.
     pub timeout: Option<Duration>,

@@ -2,6 +2,7 @@
 
 use tapline_protocol::Json;
 use tapline_session::step::{self, Call};
+use tapline_session::text::one_line;
 use tapline_session::{Step, What};
 
 /// A turn that has ended.
@@ -63,11 +64,11 @@ impl TurnReport {
         self.end.is_aborted()
     }
 
-    /// Says why the turn failed.
+    /// Says why the turn failed, on one line.
     pub fn why(&self) -> String {
         let category = self.end.category.map(|category| format!(" ({})", category.word())).unwrap_or_default();
         match self.end.message.as_ref() {
-            Some(message) => format!("the turn failed{category}: {message}"),
+            Some(message) => format!("the turn failed{category}: {}", one_line(message)),
             None => format!("the turn failed{category}"),
         }
     }

@@ -8,7 +8,8 @@ use tapline_session::{Ending, Step, Summary};
 
 use crate::settled::Settled;
 
-/// An update of a running agent.
+/// An update of a running agent. The list is exhaustive on purpose: whoever reads updates decides about each kind, and a new
+/// kind is a new major version.
 #[derive(Debug)]
 pub enum Update {
     /// A line that the agent wrote, and its steps.
@@ -112,6 +113,7 @@ pub struct Over {
 
 /// How a run ended.
 #[derive(Debug)]
+#[must_use = "it says whether the run succeeded"]
 pub struct Conclusion {
     /// The summary, without texts.
     pub summary: Summary,

@@ -83,6 +83,8 @@ const EXCERPT: usize = 120;
 
 /// A run without its texts: everything that a verdict line needs.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
+#[must_use = "it says whether the run succeeded"]
 pub struct Summary {
     /// The agent that wrote the stream. `None` if it is not a known one.
     pub agent: Option<Agent>,

@@ -102,6 +102,20 @@ words! {
 }
 
 /// What a run used and cost.
+///
+/// ```
+/// use tapline_protocol::Reader;
+/// use tapline_session::{Ending, Fold};
+///
+/// let stream = br#"{"type":"result","subtype":"success","is_error":false,"total_cost_usd":0.5,"usage":{"input_tokens":7,"output_tokens":2}}"#;
+/// let mut fold = Fold::default();
+/// for record in Reader::new(stream.as_slice()) {
+///     fold.apply(&record?);
+/// }
+/// let ledger = fold.finish(&Ending::default()).ledger;
+/// assert_eq!((ledger.cost_usd, ledger.tokens.input, ledger.tokens.output), (Some(0.5), 7, 2));
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(from = "Written")]
 #[non_exhaustive]

@@ -28,6 +28,17 @@ pub use suggest::{NoRule, Suggestion};
 pub use unasked::runs_code_unasked;
 
 /// Permission rules. A call that no rule matches needs permission.
+///
+/// ```
+/// use tapline_protocol::Json;
+/// use tapline_session::permission::{PendingCall, Permissions, Ruling};
+///
+/// let rules: Permissions = r#"allow = [{ tool = "Bash", command = "git status" }]"#.parse()?;
+/// let input = Json::parse(r#"{"command":"git status && rm -r src"}"#)?;
+/// let decision = rules.decide(&PendingCall::of("Bash", Some(&input), None));
+/// assert_eq!(decision.ruling, Ruling::Ask);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Permissions {

@@ -17,6 +17,15 @@ use crate::time::duration;
 pub use read::unknown_mode;
 
 /// The limits of a run. Everything is optional, and what is not given is not checked.
+///
+/// ```
+/// use tapline_session::policy::Policy;
+///
+/// let policy: Policy = "[limits]\ncost_usd = 2.5\n[calls]\nforbid = [\"WebFetch\"]".parse()?;
+/// assert_eq!(policy.limits.cost_usd, Some(2.5));
+/// assert!("[limits]\ncost = 2.5".parse::<Policy>().is_err(), "a mistake is not passed over");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Policy {

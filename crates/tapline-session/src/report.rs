@@ -20,7 +20,24 @@ use crate::ledger::Ledger;
 use crate::step::{CallStatus, Hook, Retry, ServerAnswer, ServerCall, Setup, Turn};
 use crate::verdict::Verdict;
 
-/// The report on one stream.
+/// The report on one stream. It is a value: it can be cloned, compared, written and read back.
+///
+/// ```
+/// use tapline_protocol::Reader;
+/// use tapline_session::{Collector, Ending, Fold, Outcome, Report, Run, StreamFormat};
+///
+/// let stream = br#"{"type":"result","subtype":"success","is_error":false,"result":"Done.","session_id":"s"}"#;
+/// let (mut fold, mut collector) = (Fold::default(), Collector::default());
+/// for record in Reader::new(stream.as_slice()) {
+///     fold.apply(&record?).iter().for_each(|step| collector.accept(step));
+/// }
+/// let ending = Ending::default();
+/// let report = collector.report(fold.finish(&ending), StreamFormat::StreamJson, Run::default(), &ending);
+/// assert_eq!((report.verdict.outcome, report.answer.as_deref()), (Outcome::Success, Some("Done.")));
+/// let written = serde_json::to_string(&report)?;
+/// assert_eq!(serde_json::from_str::<Report>(&written)?, report);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]

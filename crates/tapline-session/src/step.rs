@@ -21,6 +21,22 @@ use crate::ledger::Ledger;
 use crate::verdict::Category;
 
 /// One thing that happened, with its place in the stream.
+///
+/// ```
+/// use tapline_protocol::Reader;
+/// use tapline_session::{Fold, What};
+///
+/// let stream = br#"{"type":"assistant","message":{"content":[{"type":"text","text":"Hello."}]}}"#;
+/// let mut fold = Fold::default();
+/// for record in Reader::new(stream.as_slice()) {
+///     for step in fold.apply(&record?) {
+///         if let What::Text(said) = step.what {
+///             assert_eq!((step.line, said.text.as_str()), (1, "Hello."));
+///         }
+///     }
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Step {

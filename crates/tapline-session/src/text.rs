@@ -228,10 +228,10 @@ pub fn nearest<'w>(text: &str, words: impl Iterator<Item = &'w str>) -> Option<&
     Some(near.1).filter(|_| near.0 <= (text.chars().count() / 3).max(1))
 }
 
-/// Formats an error and its causes on one line.
+/// Formats an error and its causes on one visible line.
 pub fn with_causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+    one_line(&causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}")))
 }
 
 #[cfg(test)]

@@ -163,6 +163,15 @@ pub struct Exit {
 }
 
 /// The outcome of a run.
+///
+/// ```
+/// use tapline_session::{Category, Ending, Fold, Outcome};
+///
+/// // A stream without a result is never a success.
+/// let verdict = Fold::default().finish(&Ending { exit_code: Some(0), ..Ending::default() }).verdict;
+/// assert_eq!((verdict.outcome, verdict.category), (Outcome::Incomplete, Some(Category::NoResult)));
+/// assert_eq!(verdict.exit_code(), 4);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]

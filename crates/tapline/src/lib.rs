@@ -86,11 +86,11 @@ pub use tapline_session::{
 
 pub use tapline_session::permission::{Permissions, Rule, Ruling};
 
-/// Checks that the examples in the READMEs compile.
 #[cfg(feature = "run")]
 #[doc = include_str!("guide.md")]
 pub mod guide {}
 
+/// Checks that the examples in the READMEs compile.
 #[cfg(all(doctest, feature = "run"))]
 mod readme {
     #[doc = include_str!("../README.md")]

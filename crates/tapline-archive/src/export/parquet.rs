@@ -98,7 +98,8 @@ impl Column {
         Self { values, levels: column.nullable.then(Vec::new) }
     }
 
-    /// Adds a value. A value of another type is nothing, and nothing is empty where there must be a value.
+    /// Adds a value. A value of another type counts as missing. Where a value is required, a missing one is written as
+    /// an empty one.
     fn push(&mut self, cell: Cell<'_>) {
         if let Some(levels) = &mut self.levels {
             levels.push(i16::from(cell != Cell::Nothing));

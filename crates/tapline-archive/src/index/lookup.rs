@@ -5,7 +5,7 @@ use crate::error::ArchiveError;
 use crate::facts::Facts;
 
 impl Index {
-    /// Returns the files of all sessions whose id begins so, with what they say, sessions together.
+    /// Returns the files of all sessions whose id begins with this text, with what they say, sessions together.
     pub(crate) fn sessions_from(&self, start: &str) -> Result<Vec<(String, IndexedFile, Facts)>, ArchiveError> {
         let mut rows = self
             .db

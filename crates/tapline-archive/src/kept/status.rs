@@ -64,7 +64,7 @@ pub struct KeptFiles {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct GoneFiles {
-    /// How many.
+    /// The number of files.
     pub files: u64,
     /// Those of which there is a copy.
     pub kept: u64,
@@ -92,12 +92,12 @@ pub struct Vanishing {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum CopyState {
-    /// There is none.
+    /// There is no copy.
     #[default]
     Missing,
     /// The file has changed since it was copied.
     Outdated,
-    /// It is what the file is.
+    /// The copy has all that the file has.
     Current,
 }
 
@@ -153,7 +153,7 @@ fn state(copy: &KeptCopy, found: &Found) -> CopyState {
     if same { CopyState::Current } else { CopyState::Outdated }
 }
 
-/// Writes a path as text, also one that is not.
+/// Writes a path as text, also if it is not valid UTF-8.
 fn lossy<S: serde::Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&path.to_string_lossy())
 }

@@ -28,7 +28,7 @@ pub enum Speed {
     Fast,
     /// The fastest.
     Ultrafast,
-    /// Whenever there is room.
+    /// Slower: whenever the provider has room.
     Flex,
 }
 

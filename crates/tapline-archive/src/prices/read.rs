@@ -92,7 +92,7 @@ impl<'t> Row<'t> {
         self.table.iter().find(|(name, _)| name.get_ref() == key).map(|(_, value)| value)
     }
 
-    /// Rejects keys that nobody knows.
+    /// Rejects unknown keys.
     fn check(&self) -> Result<(), Wrong> {
         let known = || self.keys.iter().copied().flatten().copied();
         let Some(key) = self.table.keys().find(|key| !known().any(|known| known == key.get_ref())) else { return Ok(()) };
@@ -136,8 +136,8 @@ impl<'t> Row<'t> {
         Ok(rates)
     }
 
-    /// Reads the prices of tokens. A class without a price costs no less than it can: what is not said about a cache is
-    /// priced as other input.
+    /// Reads the prices of tokens. Where the file says nothing about a cache, cached tokens have the price of other
+    /// input.
     fn tokens(&self, place: usize) -> Result<TokenRates, Wrong> {
         let needed = |key: &str| {
             self.price(key)?.ok_or_else(|| {

@@ -1,5 +1,5 @@
-//! Claude Code's transcripts as its stream. A sub-agent's lines stand in a file of their own beside the transcript; they
-//! are told where their times put them. A turn ends where the model says `end_turn`, or with an error of the API.
+//! Claude Code's transcripts as its stream. A sub-agent's lines stand in a file of their own beside the transcript; in
+//! the stream they stand where their times put them. A turn ends where the model says `end_turn`, or with an error of the API.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use tapline_protocol::{Kind, Moment, Tape, Value, line_text};
 
-use super::telling::{About, Teller, Told, json, line_of, text, written};
+use super::telling::{About, StreamPart, Teller, json, line_of, text, written};
 
 /// Reasons of the model to stop that end a turn.
 const ENDS: [&str; 4] = ["end_turn", "stop_sequence", "max_tokens", "refusal"];
@@ -17,12 +17,12 @@ const SYNTHETIC: &str = "<synthetic>";
 /// How many files of sub-agents are open at once.
 const OPEN: usize = 64;
 
-/// A transcript that is being told.
+/// A transcript that is being turned into a stream.
 #[derive(Debug, Default)]
 pub(super) struct Transcript {
     about: About,
     session: Option<String>,
-    /// Whether the start of the session was told.
+    /// Whether the stream has the start of the session.
     began: bool,
     /// Whether the whole file is a sub-agent's.
     is_subagent: bool,
@@ -160,7 +160,7 @@ impl Transcript {
     }
 
     /// Tells what sub-agents wrote until then. Without a time: everything.
-    fn subagents_until(&mut self, until: Option<Moment>, clean: &dyn Fn(String) -> String, told: &mut Vec<Told>) {
+    fn subagents_until(&mut self, until: Option<Moment>, clean: &dyn Fn(String) -> String, told: &mut Vec<StreamPart>) {
         loop {
             let is_due = |at: Option<Moment>| until.is_none_or(|until| at.is_none_or(|at| at <= until));
             let next = |agent: &Subagent| agent.next.as_ref().map(|(_, at)| *at);
@@ -181,7 +181,7 @@ impl Transcript {
     }
 
     /// Tells a message of the main agent or of a sub-agent.
-    fn message(&mut self, place: &Place<'_>, told: &mut Vec<Told>) {
+    fn message(&mut self, place: &Place<'_>, told: &mut Vec<StreamPart>) {
         let line = place.line;
         match text(line.get("type")).as_deref() {
             Some("user") => self.user(place, told),
@@ -191,7 +191,7 @@ impl Transcript {
         }
     }
 
-    fn tell(&mut self, kind: &str, place: &Place<'_>, more: &[(&str, Option<&str>)], told: &mut Vec<Told>) {
+    fn tell(&mut self, kind: &str, place: &Place<'_>, more: &[(&str, Option<&str>)], told: &mut Vec<StreamPart>) {
         let line = place.line;
         let raw = |key: &str| line.get(key).filter(|value| value.kind() != Kind::Null).map(Value::raw);
         let kind = json(kind);
@@ -204,11 +204,11 @@ impl Transcript {
             ("uuid", raw("uuid")),
             ("timestamp", raw("timestamp")),
         ]);
-        told.push(Told::Line(line_of(&pairs), place.at));
+        told.push(StreamPart::Line(line_of(&pairs), place.at));
     }
 
     /// The first line of a stream says what was started.
-    fn begin(&mut self, place: &Place<'_>, told: &mut Vec<Told>) {
+    fn begin(&mut self, place: &Place<'_>, told: &mut Vec<StreamPart>) {
         if std::mem::replace(&mut self.began, true) {
             return;
         }
@@ -224,10 +224,10 @@ impl Transcript {
             ("claude_code_version", version.as_deref()),
             ("permissionMode", place.line.get("permissionMode").filter(|mode| mode.kind() == Kind::String).map(Value::raw)),
         ];
-        told.push(Told::Line(line_of(&pairs), place.at));
+        told.push(StreamPart::Line(line_of(&pairs), place.at));
     }
 
-    fn user(&mut self, place: &Place<'_>, told: &mut Vec<Told>) {
+    fn user(&mut self, place: &Place<'_>, told: &mut Vec<StreamPart>) {
         let line = place.line;
         let is = |key: &str| line.get(key).and_then(Value::as_bool) == Some(true);
         let Some(message) = line.get("message").filter(|_| !is("isMeta") && !is("isCompactSummary")) else { return };
@@ -243,7 +243,7 @@ impl Transcript {
             if self.is_interrupted || prompt.starts_with("<command-name>") || prompt.starts_with("<local-command") {
                 return;
             }
-            told.push(Told::Turn);
+            told.push(StreamPart::Turn);
             if prompt.starts_with("<task-notification>") {
                 return self.notified(&prompt, place, told);
             }
@@ -256,7 +256,7 @@ impl Transcript {
     }
 
     /// A background task has ended. The agent is told in words; a stream says it with an event.
-    fn notified(&mut self, prompt: &str, place: &Place<'_>, told: &mut Vec<Told>) {
+    fn notified(&mut self, prompt: &str, place: &Place<'_>, told: &mut Vec<StreamPart>) {
         let within = |tag: &str| {
             let (_, rest) = prompt.split_once(&format!("<{tag}>"))?;
             Some(json(rest.split_once(&format!("</{tag}>"))?.0))
@@ -273,7 +273,7 @@ impl Transcript {
         self.tell("system", place, &more, told);
     }
 
-    fn assistant(&mut self, place: &Place<'_>, told: &mut Vec<Told>) {
+    fn assistant(&mut self, place: &Place<'_>, told: &mut Vec<StreamPart>) {
         let line = place.line;
         let Some(message) = line.get("message") else { return };
         self.begin(place, told);
@@ -317,7 +317,7 @@ impl Transcript {
         });
     }
 
-    fn system(&mut self, place: &Place<'_>, told: &mut Vec<Told>) {
+    fn system(&mut self, place: &Place<'_>, told: &mut Vec<StreamPart>) {
         let line = place.line;
         let raw =
             |value: Option<Value<'_>>| value.filter(|value| value.kind() != Kind::Null).map(|value| value.raw().to_owned());
@@ -362,7 +362,7 @@ impl Transcript {
     }
 
     /// Tells that the turn has ended, if the transcript shows it.
-    fn end_turn(&mut self, told: &mut Vec<Told>) {
+    fn end_turn(&mut self, told: &mut Vec<StreamPart>) {
         let Turn { end, requests, duration } = std::mem::take(&mut self.turn);
         let Some(end) = end else { return };
         let (said, reason, session) = (json(&end.text), json(&end.reason), self.session.as_deref().map(json));
@@ -380,12 +380,12 @@ impl Transcript {
             ("session_id", session.as_deref()),
             ("uuid", Some(&*uuid)),
         ];
-        told.push(Told::Line(line_of(&pairs), end.at));
+        told.push(StreamPart::Line(line_of(&pairs), end.at));
     }
 }
 
 impl Teller for Transcript {
-    fn line(&mut self, line: Value<'_>, clean: &dyn Fn(String) -> String, told: &mut Vec<Told>) {
+    fn line(&mut self, line: Value<'_>, clean: &dyn Fn(String) -> String, told: &mut Vec<StreamPart>) {
         let at = written(line);
         self.start_of_result(line);
         if let Some(at) = at {
@@ -400,7 +400,7 @@ impl Teller for Transcript {
         self.message(&Place { line, parent: parent.as_deref(), at }, told);
     }
 
-    fn end(&mut self, clean: &dyn Fn(String) -> String, told: &mut Vec<Told>) {
+    fn end(&mut self, clean: &dyn Fn(String) -> String, told: &mut Vec<StreamPart>) {
         self.subagents_until(None, clean, told);
         // Those whose call is not known.
         let mut rest: Vec<String> = self.subagents.keys().cloned().collect();

@@ -1,23 +1,23 @@
-//! Codex's rollouts as the stream of `codex exec --json`. Prompts, which such a stream does not have, are told, too. A
+//! Codex's rollouts as the stream of `codex exec --json`. Prompts, which such a stream does not have, are added. A
 //! turn ends where the rollout says so; versions before 0.100 or so do not say it.
 
 use std::collections::HashSet;
 
 use tapline_protocol::{Json, Kind, Moment, Tape, Value};
 
-use super::telling::{About, Teller, Told, json, line_of, text, written};
+use super::telling::{About, StreamPart, Teller, json, line_of, text, written};
 
 /// Functions that run a command.
 const SHELLS: [&str; 5] = ["exec_command", "shell_command", "shell", "container.exec", "local_shell"];
 
-/// A rollout that is being told.
+/// A rollout that is being turned into a stream.
 #[derive(Debug, Default)]
 pub(super) struct Rollout {
     about: About,
     began: bool,
-    /// Calls whose end was told.
+    /// Calls whose end is in the stream.
     done: HashSet<String>,
-    /// Calls that were told, and the kind of each.
+    /// Calls that are in the stream, and the kind of each.
     open: Vec<(String, &'static str)>,
     /// The last total of the thread, as JSON.
     usage: Option<String>,
@@ -27,11 +27,11 @@ pub(super) struct Rollout {
 }
 
 impl Rollout {
-    fn tell(pairs: &[(&str, Option<&str>)], at: Option<Moment>, told: &mut Vec<Told>) {
-        told.push(Told::Line(line_of(pairs), at));
+    fn tell(pairs: &[(&str, Option<&str>)], at: Option<Moment>, told: &mut Vec<StreamPart>) {
+        told.push(StreamPart::Line(line_of(pairs), at));
     }
 
-    fn item(phase: &str, item: &[(&str, Option<&str>)], at: Option<Moment>, told: &mut Vec<Told>) {
+    fn item(phase: &str, item: &[(&str, Option<&str>)], at: Option<Moment>, told: &mut Vec<StreamPart>) {
         let (kind, item) = (json(&format!("item.{phase}")), line_of(item));
         Self::tell(&[("type", Some(&kind)), ("item", Some(&item))], at, told);
     }
@@ -41,7 +41,7 @@ impl Rollout {
         json(&text(payload.get("id")).unwrap_or_else(|| format!("item_{}", self.items)))
     }
 
-    fn meta(&mut self, payload: Value<'_>, at: Option<Moment>, told: &mut Vec<Told>) {
+    fn meta(&mut self, payload: Value<'_>, at: Option<Moment>, told: &mut Vec<StreamPart>) {
         // Others are copies of the session that it was forked from.
         if std::mem::replace(&mut self.began, true) {
             return;
@@ -50,7 +50,7 @@ impl Rollout {
         Self::tell(&[("type", Some("\"thread.started\"")), ("thread_id", id.as_deref())], at, told);
     }
 
-    fn said(&mut self, payload: Value<'_>, at: Option<Moment>, told: &mut Vec<Told>) {
+    fn said(&mut self, payload: Value<'_>, at: Option<Moment>, told: &mut Vec<StreamPart>) {
         if text(payload.get("role")).is_none_or(|role| role != "assistant") {
             return;
         }
@@ -63,7 +63,7 @@ impl Rollout {
         Self::item("completed", &item, at, told);
     }
 
-    fn thought(&mut self, payload: Value<'_>, at: Option<Moment>, told: &mut Vec<Told>) {
+    fn thought(&mut self, payload: Value<'_>, at: Option<Moment>, told: &mut Vec<StreamPart>) {
         let parts = payload.get("summary").and_then(Value::items).into_iter().flatten();
         let parts: Vec<_> = parts.filter_map(|part| part.get("text").and_then(Value::as_str)).collect();
         if parts.is_empty() {
@@ -74,7 +74,7 @@ impl Rollout {
     }
 
     /// A call begins.
-    fn call(&mut self, payload: Value<'_>, at: Option<Moment>, told: &mut Vec<Told>) {
+    fn call(&mut self, payload: Value<'_>, at: Option<Moment>, told: &mut Vec<StreamPart>) {
         let Some(call) = text(payload.get("call_id")).or_else(|| text(payload.get("id"))) else { return };
         let name = text(payload.get("name")).unwrap_or_else(|| "local_shell".to_owned());
         let given = payload.get("arguments").or_else(|| payload.get("input")).and_then(Value::as_str).unwrap_or_default();
@@ -127,7 +127,7 @@ impl Rollout {
         self.open.push((call, kind));
     }
 
-    fn plan(id: &str, arguments: Option<Value<'_>>, at: Option<Moment>, told: &mut Vec<Told>) {
+    fn plan(id: &str, arguments: Option<Value<'_>>, at: Option<Moment>, told: &mut Vec<StreamPart>) {
         let plan = arguments.and_then(|given| given.get("plan")).and_then(Value::items).into_iter().flatten();
         let entry = |entry: Value<'_>| {
             let is_done = text(entry.get("status")).is_some_and(|status| status == "completed");
@@ -139,7 +139,7 @@ impl Rollout {
     }
 
     /// A call has ended, as the model was told.
-    fn output(&mut self, payload: Value<'_>, at: Option<Moment>, told: &mut Vec<Told>) {
+    fn output(&mut self, payload: Value<'_>, at: Option<Moment>, told: &mut Vec<StreamPart>) {
         let Some(call) = text(payload.get("call_id")) else { return };
         let Some(kind) = self.open.iter().rfind(|(open, _)| *open == call).map(|(_, kind)| *kind) else { return };
         if !self.done.insert(call.clone()) {
@@ -162,7 +162,7 @@ impl Rollout {
     }
 
     /// A call has ended, as Codex saw it: newer versions write this before what the model was told.
-    fn completed(&mut self, item: Value<'_>, at: Option<Moment>, told: &mut Vec<Told>) {
+    fn completed(&mut self, item: Value<'_>, at: Option<Moment>, told: &mut Vec<StreamPart>) {
         let kind = text(item.get("type")).unwrap_or_default();
         if kind == "UserMessage" {
             let parts = item.get("content").and_then(Value::items).into_iter().flatten();
@@ -187,12 +187,12 @@ impl Rollout {
         self.open.retain(|(open, _)| *open != call);
     }
 
-    fn prompt(&mut self, said: &str, at: Option<Moment>, told: &mut Vec<Told>) {
+    fn prompt(&mut self, said: &str, at: Option<Moment>, told: &mut Vec<StreamPart>) {
         self.is_interrupted = false;
-        told.push(Told::Prompt(said.to_owned(), at));
+        told.push(StreamPart::Prompt(said.to_owned(), at));
     }
 
-    fn event(&mut self, kind: &str, payload: Value<'_>, at: Option<Moment>, told: &mut Vec<Told>) {
+    fn event(&mut self, kind: &str, payload: Value<'_>, at: Option<Moment>, told: &mut Vec<StreamPart>) {
         match kind {
             "task_started" => {
                 self.is_interrupted = false;
@@ -281,7 +281,7 @@ fn exit_of(output: &str) -> (Option<i64>, &str) {
 }
 
 impl Teller for Rollout {
-    fn line(&mut self, line: Value<'_>, _clean: &dyn Fn(String) -> String, told: &mut Vec<Told>) {
+    fn line(&mut self, line: Value<'_>, _clean: &dyn Fn(String) -> String, told: &mut Vec<StreamPart>) {
         let at = written(line);
         let Some(payload) = line.get("payload") else { return };
         let inner = text(payload.get("type")).unwrap_or_default();
@@ -302,7 +302,7 @@ impl Teller for Rollout {
         }
     }
 
-    fn end(&mut self, _clean: &dyn Fn(String) -> String, _told: &mut Vec<Told>) {}
+    fn end(&mut self, _clean: &dyn Fn(String) -> String, _told: &mut Vec<StreamPart>) {}
 
     fn is_interrupted(&self) -> bool {
         self.is_interrupted

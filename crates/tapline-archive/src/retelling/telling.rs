@@ -3,9 +3,9 @@
 use tapline_protocol::{Json, Moment, Value};
 use tapline_session::parse_moment;
 
-/// One thing that a transcript says.
+/// One thing that a transcript says, for the stream that is made of it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Told {
+pub(super) enum StreamPart {
     /// A line of a stream, and when it was written.
     Line(String, Option<Moment>),
     /// A turn begins, for agents whose streams do not say it.
@@ -14,17 +14,17 @@ pub(super) enum Told {
     Prompt(String, Option<Moment>),
 }
 
-/// How an agent's transcript is told.
+/// Turns an agent's transcript into a stream, line by line.
 pub(super) trait Teller: Send + std::fmt::Debug {
     /// Tells a line. `clean` removes secrets from the text of other files that belong to the transcript.
-    fn line(&mut self, line: Value<'_>, clean: &dyn Fn(String) -> String, told: &mut Vec<Told>);
+    fn line(&mut self, line: Value<'_>, clean: &dyn Fn(String) -> String, told: &mut Vec<StreamPart>);
     /// Tells what the end of the file shows.
-    fn end(&mut self, clean: &dyn Fn(String) -> String, told: &mut Vec<Told>);
+    fn end(&mut self, clean: &dyn Fn(String) -> String, told: &mut Vec<StreamPart>);
     /// Returns whether a person interrupted the last turn.
     fn is_interrupted(&self) -> bool;
     /// Returns how the ends of turns are known, if no line says them outright.
     fn infers(&self) -> Option<&'static str>;
-    /// Looks at a line before any is told: the first lines of a stream have facts that a transcript tells later.
+    /// Looks at a line before the stream begins: the first lines of a stream have facts that a transcript has later.
     fn look(&mut self, line: Value<'_>);
     /// Returns whether a look at further lines can tell more.
     fn looks_on(&self) -> bool;

@@ -446,7 +446,7 @@ fn shown(
     }
 }
 
-/// Returns whether a name is the one that is asked for. `mcp__*` stands for all that begin so.
+/// Returns whether a name is the one that is asked for. `mcp__*` stands for all names that begin with `mcp__`.
 fn like(name: &str, asked: &str) -> bool {
     let (name, asked) = (name.to_lowercase(), asked.to_lowercase());
     asked.strip_suffix('*').map_or(name == asked, |start| name.starts_with(start))

@@ -1,7 +1,7 @@
 //! What is searched for: words, phrases, prefixes and filters, read from what a person typed. No text of theirs reaches the
 //! database as syntax: it is taken apart into words here, and every word is quoted.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 
 use super::words::words;
 use crate::said::EntryKind;
@@ -35,7 +35,7 @@ pub enum QueryError {
     NoFilter {
         /// Its name.
         name: String,
-        /// All there are.
+        /// The names of all filters.
         known: String,
     },
     /// A filter cannot have this value.
@@ -91,11 +91,12 @@ impl SearchQuery {
     /// ```
     /// use tapline_archive::search::SearchQuery;
     ///
-    /// let time = |_: &str| Err("no times here".to_owned());
+    /// let time = |_: &str| Err("no times here");
     /// assert!(SearchQuery::parse("\"connection refused\" time* -retry tool:Bash is:error", time).is_ok());
     /// assert!(SearchQuery::parse("colour:red", time).unwrap_err().to_string().contains("no filter `colour:`"));
     /// ```
-    pub fn parse(text: &str, time: impl Fn(&str) -> Result<u64, String>) -> Result<Self, QueryError> {
+    pub fn parse<E: Display>(text: &str, time: impl Fn(&str) -> Result<u64, E>) -> Result<Self, QueryError> {
+        let time = |text: &str| time(text).map_err(|error| error.to_string());
         let mut query = Self::default();
         let mut rest = text.trim_start();
         while !rest.is_empty() {
@@ -204,7 +205,7 @@ impl SearchQuery {
     }
 }
 
-/// Returns the name and the value of a filter, if this is one. Addresses, paths and Rust's `a::b` are none.
+/// Returns the name and the value of a filter, if this is one. Addresses, paths and Rust's `a::b` are not filters.
 fn filter_of(token: &str) -> Option<(&str, &str)> {
     let (name, value) = token.split_once(':')?;
     let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase());

@@ -20,7 +20,7 @@ use crate::transcripts;
 const CHUNK: usize = 512 << 10;
 /// How much text is passed on at once.
 const PASSED_ON: usize = 1 << 20;
-/// A longer line is no line of a session.
+/// A longer line is not a line of a session.
 const LONGEST: usize = 256 << 20;
 /// How much of a text is indexed: its beginning and its end, because that is where errors stand.
 pub(super) const BEGINNING: usize = 48 << 10;
@@ -69,7 +69,7 @@ pub(super) struct Scope {
 /// A piece of a file that was read.
 #[derive(Debug, Default)]
 pub(super) struct Piece {
-    /// The agent that wrote the file. None if it is no session.
+    /// The agent that wrote the file. `None` if it is not a session file.
     pub(super) agent: Option<Agent>,
     pub(super) entries: Vec<Entry>,
     /// Where the next piece begins.

@@ -13,7 +13,7 @@ use super::words::each_word;
 use crate::said::Context;
 use crate::transcripts;
 
-/// So little before a piece is not left out.
+/// If no more characters than this come before a piece, they are shown, too.
 const AT_ONCE: usize = 16;
 /// How many matches are looked at to find the best piece.
 const MATCHES: usize = 64;
@@ -33,7 +33,7 @@ pub struct Snippet {
 pub(super) struct FoundText {
     /// With its secrets: never shown.
     raw: String,
-    /// Without.
+    /// Without its secrets.
     pub(super) clean: String,
 }
 

@@ -14,10 +14,10 @@ use crate::scan::check;
 
 /// When this much text has come together, it is written.
 const BATCH: usize = 24 << 20;
-/// No text is of a later second.
+/// The latest second that a text can have.
 const LATEST: u64 = 1 << 40;
 
-/// What a name is the name of.
+/// What a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum NameOf {
     Agent = 0,

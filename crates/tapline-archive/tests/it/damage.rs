@@ -161,6 +161,7 @@ fn a_rewritten_file_is_read_again() {
 }
 
 #[test]
+#[cfg(target_os = "linux")] // /proc/self/mem
 fn what_cannot_be_read_is_named_and_the_rest_is_counted() {
     let folder = Folder::new("unreadable");
     let good = &transcripts("claude-models")[0];

@@ -1,5 +1,6 @@
 //! The text index on transcripts and streams of the real programs, and on files that grow, change and vanish.
 
+use std::convert::Infallible;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -53,7 +54,7 @@ fn indexed(path: &Path) -> TextIndex {
 }
 
 fn search_with(index: &TextIndex, query: &str, options: &SearchOptions) -> SearchFound {
-    let query = SearchQuery::parse(query, |time| time.parse().map_err(|_| "no number".to_owned())).unwrap();
+    let query = SearchQuery::parse(query, |time| time.parse().map_err(|_| "no number")).unwrap();
     index.search(&query, options, &Redactor::default()).unwrap()
 }
 
@@ -266,7 +267,7 @@ fn words_phrases_prefixes_exclusions_and_filters_select() {
     for hostile in
         ["body:x\"", "\"", "a\" OR \"b", "{marks} : k0", "s1 NOT", "^parser", "parser + x", "' ; --", "a\0b", "\u{feff}x"]
     {
-        let query = SearchQuery::parse(hostile, |_| Ok(0));
+        let query = SearchQuery::parse(hostile, |_| Ok::<_, Infallible>(0));
         if let Ok(query) = query {
             index.search(&query, &SearchOptions::default(), &Redactor::default()).unwrap();
         }

@@ -18,7 +18,7 @@ Examples:
   tapline sessions --list --last 7d --project shop
   tapline sessions --failed --json
   tapline sessions --cost-over 5 --list
-  tapline view 4f1c                        show the session whose id begins so
+  tapline view 4f1c                        show the session whose id begins with this
   eval \"$(tapline sessions --resume-command 4f1c)\"   go on with it")]
 pub(crate) struct Sessions {
     /// Files and folders with sessions: transcripts, recordings, captured streams
@@ -35,7 +35,7 @@ pub(crate) struct Sessions {
     /// Print one JSON object: `sessions` (`tapline help browsing` describes it)
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print the command that resumes the session whose id begins so
+    /// Print the command that resumes the session whose id begins with this
     #[arg(long, value_name = "ID", conflicts_with_all = ["list", "json"])]
     pub(crate) resume_command: Option<String>,
     /// Show no progress

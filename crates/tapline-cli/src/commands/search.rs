@@ -21,9 +21,8 @@ const JSON_WIDTH: usize = 240;
 
 pub(crate) fn run(args: &Search) -> Result<u8> {
     let zone = TimeZone::system();
-    let time = |text: &str| when::moment(text, &zone).map_err(|error| error.to_string());
     let asked = args.words.join(" ");
-    let query = SearchQuery::parse(&asked, time)?;
+    let query = SearchQuery::parse(&asked, |text| when::moment(text, &zone))?;
     let redactor = secrets::redactor()?;
     let places = archive::places(&args.path)?;
     let (columns, _) = output::size();

@@ -29,9 +29,9 @@ const INPUT: u64 = 1 << 20;
 /// The length of the window.
 const WINDOW: u64 = 5 * 60 * 60 * 1_000;
 
-/// What Claude Code tells on stdin. All of it may be missing.
+/// What Claude Code writes to stdin. All of it may be missing.
 #[derive(Default)]
-struct Told {
+struct StatusInput {
     model: String,
     transcript: Option<PathBuf>,
     cost: Option<f64>,
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Statusline) -> Result<u8> {
     std::io::stdin().lock().take(INPUT).read_to_end(&mut input)?;
     let told = told(&String::from_utf8_lossy(&input));
     let prices = Prices::embedded().clone().with(&prices::own(&args.prices)?);
-    // A status line is never an error: without an archive it shows what it was told.
+    // A status line is never an error: without an archive it shows what the agent wrote to it.
     let counted = counted(&told, &prices).ok();
     let mut out = output::stdout();
     writeln!(out, "{}", line(&told, counted, args.look.style()))?;
@@ -53,16 +53,16 @@ pub(crate) fn run(args: &Statusline) -> Result<u8> {
     Ok(0)
 }
 
-fn told(text: &str) -> Told {
+fn told(text: &str) -> StatusInput {
     let mut tape = Tape::default();
-    let Ok(value) = tape.parse(text.trim()) else { return Told::default() };
+    let Ok(value) = tape.parse(text.trim()) else { return StatusInput::default() };
     let at = |path: &[&str]| path.iter().try_fold(value, |value, key| value.get(key));
     let number = |path: &[&str]| at(path)?.as_number()?.parse::<f64>().ok();
     let text = |path: &[&str]| at(path).and_then(Value::as_str).map(std::borrow::Cow::into_owned);
     #[expect(clippy::cast_possible_truncation, reason = "a cast from float to integer saturates")]
     let window = number(&["rate_limits", "five_hour", "used_percentage"])
         .map(|used| (used, number(&["rate_limits", "five_hour", "resets_at"]).unwrap_or(0.0) as i64));
-    Told {
+    StatusInput {
         model: text(&["model", "display_name"]).or_else(|| text(&["model", "id"])).unwrap_or_default(),
         transcript: text(&["transcript_path"]).filter(|path| !path.is_empty()).map(PathBuf::from),
         cost: number(&["cost", "total_cost_usd"]),
@@ -79,7 +79,7 @@ struct Counted {
     is_least: bool,
 }
 
-fn counted(told: &Told, prices: &Prices) -> Result<Counted> {
+fn counted(told: &StatusInput, prices: &Prices) -> Result<Counted> {
     let folder = archive::folder()?;
     let mut index = Index::open(&folder)?;
     let own = own_files(told.transcript.as_deref());
@@ -126,7 +126,7 @@ fn amount(usd: f64) -> String {
 }
 
 /// Writes the line.
-fn line(told: &Told, counted: Option<Counted>, style: Style) -> String {
+fn line(told: &StatusInput, counted: Option<Counted>, style: Style) -> String {
     let Style { bold, dim, yellow, red, reset, .. } = style;
     let warned = |share: f64| {
         if share >= 90.0 {

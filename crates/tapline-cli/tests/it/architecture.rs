@@ -4,8 +4,11 @@ mod circles;
 mod flags;
 mod names;
 mod types;
+mod updates;
 
 use std::path::{Path, PathBuf};
+
+use tapline_protocol::Agent;
 
 use crate::tapline::root;
 
@@ -154,8 +157,8 @@ fn events_are_matched_in_one_place() {
         |path: &Path| !path.components().any(|part| part.as_os_str() == "tapline-protocol" || part.as_os_str() == "tests");
     for (path, text) in sources().into_iter().filter(|(path, _)| outside(path)) {
         let matches = names_variants(&text);
-        let folds = ["fold/sides.rs", "fold/claude.rs", "fold/codex.rs"];
-        let is_fold = folds.iter().any(|fold| path.ends_with(Path::new("tapline-session/src").join(fold)));
+        let mut folds = Agent::ALL.iter().map(|agent| agent.name()).chain(["sides"]);
+        let is_fold = folds.any(|fold| path.ends_with(format!("tapline-session/src/fold/{fold}.rs")));
         assert_eq!(matches, is_fold, "{}: `Event` is matched in the fold alone, an agent's in its own file", path.display());
     }
 }

@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::tapline::{Bounded, Folder, command, ran, tapline, tapline_on};
+use crate::tapline::{Bounded, Folder, command, ran, tapline, tapline_on, wait_until};
 
 const TURN: &str = "turn = [{ text = \"Hello.\" }]\n";
 
@@ -65,12 +65,12 @@ fn the_commands_end_is_given_back() {
     let folder_itself = tapline(&["sim", &scenario, "--", "/tmp"]);
     assert_eq!(folder_itself.code, 126, "{}", folder_itself.err);
     // What it left behind is ended with it.
-    let mark = folder.path("alive");
-    let script = format!("(while :; do touch {mark}; sleep 0.02; done) & while [ ! -e {mark} ]; do sleep 0.01; done");
-    assert_eq!(tapline(&["sim", &scenario, "--", "sh", "-c", &script]).code, 0);
-    std::fs::remove_file(&mark).unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(100));
-    assert!(!std::path::Path::new(&mark).exists(), "it lives on");
+    let script = "(while :; do sleep 0.02; done) >/dev/null 2>&1 & cat /proc/$!/cmdline; echo; echo $!";
+    let ran = tapline(&["sim", &scenario, "--", "sh", "-c", script]);
+    let (line, pid) = ran.out.trim_end().rsplit_once('\n').unwrap();
+    assert!(ran.code == 0 && line.contains("while"), "it lived: {}", ran.out);
+    // Of a process that has ended and that nobody has waited for, the line is empty.
+    wait_until("it ends, too", || std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default().is_empty());
 }
 
 #[test]

@@ -23,6 +23,17 @@ pub(crate) fn left_of(id: &str, tapline: u32) -> usize {
     pids.filter(|pid| *pid != tapline).filter(carries).count()
 }
 
+/// The processes that one of its threads has started.
+fn children_of(tapline: u32) -> Vec<String> {
+    let threads = std::fs::read_dir(format!("/proc/{tapline}/task")).unwrap();
+    let children = threads.map(|thread| std::fs::read_to_string(thread.unwrap().path().join("children")).unwrap_or_default());
+    children.flat_map(|pids| pids.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).collect()
+}
+
+fn is_guard(pid: &str) -> bool {
+    std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| String::from_utf8_lossy(&line).contains("__guard"))
+}
+
 fn signal(child: &Child, name: &str) {
     let status = std::process::Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]).status().unwrap();
     assert!(status.success());
@@ -105,11 +116,7 @@ fn a_guard_that_dies_midway_takes_nothing_from_the_run() {
     let mut child = start(&id, "wrapper", &[]);
     let mut guard = None;
     wait_until("the guard is there", || {
-        let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.0.id())).unwrap();
-        let is_guard = |pid: &&str| {
-            std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| String::from_utf8_lossy(&line).contains("__guard"))
-        };
-        guard = children.split_whitespace().find(is_guard).map(str::to_owned);
+        guard = children_of(child.0.id()).into_iter().find(|pid| is_guard(pid));
         guard.is_some()
     });
     let killed = std::process::Command::new("kill").args(["-KILL", &guard.unwrap()]).status().unwrap();
@@ -141,7 +148,8 @@ fn a_slow_reader_of_a_good_run_gets_all_of_it() {
     let mut command = run_command("lines", &["--format", "stream-json", "--timeout", "20m"]);
     command.env("LINES_WANTED", "20000");
     let mut child = Bounded(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
-    // Longer than a stopped run would be waited for.
+    // Longer than a stopped run would be waited for. The clock is another process's: it cannot be paused, and nothing is to be
+    // seen while it runs.
     std::thread::sleep(Duration::from_secs(7));
     let mut all = String::new();
     child.0.stdout.take().unwrap().read_to_string(&mut all).unwrap();
@@ -171,7 +179,11 @@ fn a_good_run_whose_output_nobody_takes_can_be_interrupted() {
     let mut command = run_command("lines", &["--format", "lines"]);
     command.env("LINES_WANTED", "3000");
     let mut child = Bounded(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
-    std::thread::sleep(Duration::from_secs(2));
+    let pipe = child.0.stdout.take().unwrap();
+    // The pipe takes whole lines only as long as they fit, so that some of its 64 KiB stay free.
+    wait_until("the agent has ended, and the pipe is full", || {
+        rustix::io::ioctl_fionread(&pipe).unwrap() >= 40_000 && children_of(child.0.id()).iter().all(|pid| is_guard(pid))
+    });
     assert!(child.0.try_wait().unwrap().is_none(), "it waits for its reader");
     signal(&child.0, "INT");
     assert_eq!(child.0.wait().unwrap().code(), Some(130));

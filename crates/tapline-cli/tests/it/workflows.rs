@@ -246,6 +246,49 @@ fn workflows_call_scripts_that_are_there_and_put_no_input_into_shell() {
 }
 
 #[test]
+fn every_part_of_the_checks_runs_on_linux() {
+    let script = std::fs::read_to_string(root().join("scripts/test")).unwrap();
+    let parts = script.lines().find_map(|line| line.trim().strip_prefix("all | ")?.strip_suffix(") ;;")).unwrap();
+    let (_, checks) = workflows().into_iter().find(|(name, _)| name.ends_with("checks.yml")).unwrap();
+    let matrix = checks.lines().find_map(|line| line.trim().strip_prefix("part: [")?.strip_suffix(']')).unwrap();
+    // Signals are part of `unit`; the acceptance cases stand beside the checkout, not in it.
+    let elsewhere = ["signals", "accept"];
+    let parts: Vec<_> = parts.split(" | ").filter(|part| !elsewhere.contains(part)).collect();
+    assert_eq!(matrix.split(", ").collect::<Vec<_>>(), parts);
+}
+
+#[test]
+fn no_dependency_needs_a_newer_rust_than_we_promise() {
+    let version = |text: &str| -> Vec<u32> { text.split('.').map(|part| part.parse().unwrap()).collect() };
+    let promised = |manifest: &str| {
+        let text = std::fs::read_to_string(root().join(manifest)).unwrap();
+        text.lines().find_map(|line| line.strip_prefix("rust-version = \"")?.strip_suffix('"')).unwrap().to_owned()
+    };
+    let ours = promised("Cargo.toml");
+    assert_eq!(promised("python/Cargo.toml"), ours);
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    assert!(readme.contains(&format!("# Rust {ours} or newer\n")), "README.md: {ours}");
+
+    let output = |program: &str, args: &[&str]| {
+        let ran = Command::new(program).args(args).current_dir(root()).output().unwrap();
+        assert!(ran.status.success(), "{program}: {}", String::from_utf8_lossy(&ran.stderr));
+        String::from_utf8(ran.stdout).unwrap()
+    };
+    // Only the crates of this system: whoever runs this test has them already.
+    let about = output("rustc", &["-vV"]);
+    let host = about.lines().find_map(|line| line.strip_prefix("host: ")).unwrap();
+    let args = ["metadata", "--locked", "--format-version", "1", "--all-features", "--filter-platform", host];
+    let metadata: serde_json::Value = serde_json::from_str(&output(env!("CARGO"), &args)).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    assert!(packages.len() > 50, "{}", packages.len());
+    let needs = |package: &&serde_json::Value| {
+        package["rust_version"].as_str().is_some_and(|wanted| version(wanted.trim_end_matches(".0")) > version(&ours))
+    };
+    let newer: Vec<_> = packages.iter().filter(needs).map(|package| (&package["name"], &package["rust_version"])).collect();
+    assert!(newer.is_empty(), "Cargo.toml promises Rust {ours}: {newer:?}");
+}
+
+#[test]
 fn workflows_may_do_little_and_run_once_for_each_branch() {
     for (name, text) in workflows().iter().filter(|(name, _)| !name.ends_with("action.yml")) {
         assert!(text.contains("\npermissions:\n  contents: read\n"), "{name}");

@@ -1,7 +1,7 @@
 //! JSON that outlives its line: fragments that are kept and passed on unchanged.
 
 use std::borrow::Cow;
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -25,9 +25,13 @@ pub struct Json(Box<str>);
 #[derive(Debug)]
 pub struct JsonError(serde_json::Error);
 
+/// One line: the message can repeat a key as the agent wrote it, so what cannot be printed is escaped.
 impl fmt::Display for JsonError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        self.0.to_string().chars().try_for_each(|c| match c {
+            '\'' | '"' | '\\' => f.write_char(c),
+            c => c.escape_debug().fmt(f),
+        })
     }
 }
 

@@ -75,6 +75,8 @@ impl std::fmt::Debug for Tool {
 /// The result of a tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+#[must_use = "it reaches the agent only as the answer of a tool"]
 pub struct ToolResult {
     /// Content blocks, as in MCP: text, images, and so on.
     pub content: Vec<Json>,

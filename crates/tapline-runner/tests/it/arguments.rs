@@ -133,7 +133,7 @@ async fn what_would_break_the_stream_is_refused_by_name() {
     }
     let mut paired = fake("messages").arg("--input-format").arg("stream-json").arg("--replay-user-messages");
     paired.input = AgentInput::Messages { prompt: None, lines: Box::pin(tokio::io::empty()) };
-    paired.start().await.unwrap().finish().await;
+    let _ = paired.start().await.unwrap().finish().await;
     for (agent, option) in [
         (fake("ok").resume("-x"), RunOption::Resume),
         (fake("ok").resume(""), RunOption::Resume),

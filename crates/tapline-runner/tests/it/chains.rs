@@ -25,7 +25,7 @@ async fn leaves_nothing(every_ms: &str, chains: &str, own_sessions: bool, stays:
     if stays {
         agent = agent.env("CHAIN_STAYS", "1");
     }
-    agent.start().await.unwrap().finish().await;
+    let _ = agent.start().await.unwrap().finish().await;
     // The last of them may still be going: nobody is left who could start another.
     let until = Instant::now() + HANGS;
     while pipe.read(&mut [0; 16]).is_err() {

@@ -30,7 +30,7 @@ async fn dropped_while_it_starts() {
     // Polled once: the process may be there, and nobody has it yet (or, rarely, somebody does).
     drop(tokio::time::timeout(Duration::ZERO, agent.start()).await);
     // One thread starts all of them, in order: behind this one, the first has been started.
-    fake("ok").start().await.unwrap().finish().await;
+    let _ = fake("ok").start().await.unwrap().finish().await;
     assert!(gone(&id));
 }
 

@@ -19,9 +19,9 @@ async fn session(scripted: &Scripted) -> Session {
     scripted.claude().session().await.unwrap()
 }
 
-/// The request and the words of an error that came in time.
+/// The words of an error.
 fn words<T: std::fmt::Debug>(answer: Result<T, impl std::error::Error>, since: Instant) -> String {
-    assert!(since.elapsed() < HANG, "it took {:?}", since.elapsed());
+    assert!(since.elapsed() < HANG, "it hung: {:?}", since.elapsed());
     answer.unwrap_err().to_string()
 }
 

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use crate::transcripts::Environment;
 
-/// Without a setting.
+/// The number of days if no setting says it.
 const DEFAULT: u64 = 30;
-/// The settings of an organisation, which win.
+/// The settings of an organisation. They take precedence.
 const MANAGED: &str = "/etc/claude-code/managed-settings.json";
 
 pub(super) fn days(environment: Environment<'_>) -> (Option<u64>, Option<PathBuf>) {
@@ -22,7 +22,7 @@ pub(super) fn days(environment: Environment<'_>) -> (Option<u64>, Option<PathBuf
     (Some(DEFAULT), None)
 }
 
-/// Reads the setting. Anything but a whole number from 1 on is none, as for Claude Code.
+/// Reads the setting. As Claude Code does, it ignores anything but a whole number from 1 on.
 fn setting(text: &[u8]) -> Option<u64> {
     let settings: serde_json::Value = serde_json::from_slice(text).ok()?;
     settings.get("cleanupPeriodDays")?.as_u64().filter(|days| *days > 0)

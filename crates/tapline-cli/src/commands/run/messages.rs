@@ -40,7 +40,7 @@ enum Stage {
     Refused,
 }
 
-/// A first line that is longer is no agent's: those start with a session or a thread.
+/// No agent writes a longer first line: agents start with a session or a thread.
 const FIRST_LINE: usize = 1 << 20;
 
 impl<R> Messages<R> {

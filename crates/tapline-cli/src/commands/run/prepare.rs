@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use tapline_runner::{Agent, AgentInput, Environment, Limits, Options, SubAgent};
+use tapline_runner::{Agent, AgentInput, Environment, Options, SubAgent};
 use tapline_session::What;
 use tapline_session::permission::Permissions;
 use tapline_session::policy::unknown_mode;
@@ -226,13 +226,8 @@ impl Plan {
         agent.cwd.clone_from(&args.whose.cwd);
         agent.environment = environment(&args.told);
         let ending = &args.ending;
-        agent.limits = Limits {
-            timeout: ending.timeout,
-            idle: ending.idle_timeout,
-            linger: ending.linger,
-            grace: ending.grace,
-            ..Limits::default()
-        };
+        (agent.limits.timeout, agent.limits.idle) = (ending.timeout, ending.idle_timeout);
+        (agent.limits.linger, agent.limits.grace) = (ending.linger, ending.grace);
         agent.label.clone_from(&args.shown.label);
         agent.no_heuristics = ending.no_heuristics;
         agent

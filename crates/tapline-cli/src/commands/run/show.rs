@@ -162,15 +162,12 @@ impl Show {
         match update {
             // If only a value is wanted, failures are shown at the end.
             Update::Stderr(line) if self.is_human() || self.format == RunFormat::StreamJson => self.note_of(self.agent, line),
-            Update::Lost(_) | Update::Trouble(_) | Update::Left(_) => {
+            // Lost data is reported in every format.
+            Update::Lost(_) if self.format == RunFormat::Quiet => {
                 let warning = warning(update).unwrap_or_default();
-                // Lost data is reported in every format.
-                if self.format == RunFormat::Quiet && matches!(update, Update::Lost(_)) {
-                    self.error_line(&format!("tapline: {}", visible(&warning)));
-                } else {
-                    self.note(&warning);
-                }
+                self.error_line(&format!("tapline: {}", visible(&warning)));
             }
+            Update::Lost(_) | Update::Trouble(_) | Update::Left(_) => self.note(&warning(update).unwrap_or_default()),
             Update::Settled(settled) => self.denials.settle(settled),
             Update::Stopping(reason) => {
                 let by_a_person = matches!(reason, StopReason::Interrupted | StopReason::Terminated);

@@ -16,7 +16,7 @@ use crate::output;
 struct One<'s> {
     start: &'s str,
     lines: Vec<Line>,
-    /// The ids of the sessions that begin so.
+    /// The ids of the sessions that begin with the text.
     sessions: Vec<SessionFacts>,
 }
 
@@ -70,7 +70,7 @@ pub(super) struct Explained {
     computed: Money,
 }
 
-/// Finds the session whose id starts so, and its requests.
+/// Finds the session whose id starts with this text, and its requests.
 pub(super) fn read(archive: &Archive, prices: &Prices, session: &str) -> Result<Explained> {
     let mut one = One { start: session, lines: Vec::new(), sessions: Vec::new() };
     load(&archive.index, prices, &archive.selection, &mut one)?;

@@ -20,7 +20,7 @@ const KEY: usize = 10;
 #[derive(Clone, Copy)]
 struct Line<'s> {
     totals: &'s Totals,
-    /// If it is of a session.
+    /// The session, if the line is about one.
     about: Option<&'s About>,
 }
 
