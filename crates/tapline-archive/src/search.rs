@@ -7,6 +7,7 @@
 mod find;
 mod query;
 mod reading;
+mod results;
 mod snippet;
 mod store;
 mod text_index;
@@ -14,7 +15,7 @@ mod words;
 mod writing;
 
 pub use crate::said::EntryKind;
-pub use find::{Copies, FoundSession, Hit, SearchFound, SearchOptions, SearchSort, Shown};
 pub use query::{FILTERS, QueryError, SearchQuery};
+pub use results::{Copies, FoundSession, Hit, SearchFound, SearchOptions, SearchSort, Shown};
 pub use snippet::Snippet;
 pub use text_index::{TextIndex, TextUpdated};

@@ -45,7 +45,6 @@ pub(super) struct Entry {
     pub(super) scope: Arc<Scope>,
     pub(super) kind: EntryKind,
     pub(super) key: u64,
-    pub(super) call: u64,
     pub(super) tool: String,
     pub(super) error: bool,
     pub(super) subagent: bool,
@@ -59,7 +58,7 @@ pub(super) struct Entry {
 }
 
 /// What many texts have in common.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct Scope {
     pub(super) session: String,
     pub(super) folder: String,
@@ -213,13 +212,15 @@ impl LineReader {
         let Ok(value) = self.tape.parse(text.trim()) else { return false };
         let scope = &mut self.scope;
         let mut part = 0;
+        let mut calls = std::mem::take(&mut self.context.calls);
         transcripts::said(self.agent, value, &mut self.context, &mut |context, said| {
+            let tool = Context::tool_of(&mut calls, &said);
             let (body, is_cut) = body(&said);
             piece.cut += usize::from(is_cut);
             if !body.is_empty() {
                 let scope = scope_of(scope, context);
-                let (tool, len) = (said.tool.into_owned(), line.len() as u64);
-                let Said { kind, key, call, error, .. } = said;
+                let len = line.len() as u64;
+                let Said { kind, key, error, .. } = said;
                 let Context { time, subagent, streamed, .. } = *context;
                 let time = time / 1_000;
                 piece.entries.push(Entry {
@@ -227,7 +228,6 @@ impl LineReader {
                     scope,
                     kind,
                     key,
-                    call,
                     tool,
                     error,
                     subagent,
@@ -240,6 +240,7 @@ impl LineReader {
             }
             part += 1;
         });
+        self.context.calls = calls;
         true
     }
 }

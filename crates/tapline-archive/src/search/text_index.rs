@@ -1,7 +1,7 @@
 //! The text index: which words stand in which text of which session. It keeps no text itself, only where it stands.
 
-use std::collections::{HashMap, HashSet};
-use std::ffi::{OsStr, OsString};
+use std::collections::HashMap;
+use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use tapline_protocol::Agent;
 use tapline_recording::Recording;
 
 use super::reading::{Job, is_packed, read_all};
-use super::store::{TextStore, is_damage};
+use super::store::TextStore;
 use super::writing::Writer;
 use crate::error::ArchiveError;
 use crate::index::Progress;
@@ -43,7 +43,6 @@ pub struct TextUpdated {
 
 /// What is known about a file from an earlier update.
 struct Known {
-    id: i64,
     len: u64,
     mtime: i64,
     offset: u64,
@@ -68,13 +67,28 @@ impl TextIndex {
         self.store.was_damaged
     }
 
-    /// If the index turns out to be damaged, puts it aside, makes a new one and returns true.
-    pub fn recover(&mut self, error: &ArchiveError) -> Result<bool, ArchiveError> {
-        let ArchiveError::Database(cause) = error else { return Ok(false) };
+    /// Makes a text index that is kept nowhere, with what is kept in this folder, as far as that can be read: for when the
+    /// folder can no longer be written.
+    pub fn copy_in_memory(folder: &Path) -> Result<Self, ArchiveError> {
+        Ok(Self { store: TextStore::copy_in_memory(folder)? })
+    }
+
+    /// Puts this index aside, because it is damaged, and makes a new one. What it said about files that are gone is lost.
+    pub fn rebuild(&mut self) -> Result<(), ArchiveError> {
         let folder = self.store.folder().map(Path::to_owned);
-        let Some(folder) = folder.filter(|_| is_damage(cause)) else { return Ok(false) };
-        self.store = TextStore::again(&folder, true, true)?;
-        Ok(true)
+        // The old one is closed first: closing removes files that have the names of the new one's.
+        self.store = TextStore::in_memory()?;
+        if let Some(folder) = folder {
+            self.store = TextStore::again(&folder, true, true)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the paths of all files of sessions.
+    pub fn paths(&self) -> Result<Vec<PathBuf>, ArchiveError> {
+        let mut rows = self.store.db.prepare("SELECT path FROM files WHERE agent IS NOT NULL")?;
+        let rows = rows.query_map([], |row| Ok(path_of(row.get(0)?)))?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
     /// Reads what is new in these places.
@@ -94,18 +108,17 @@ impl TextIndex {
 
     fn known(&self) -> Result<AllKnown, ArchiveError> {
         let mut known = HashMap::new();
-        let mut rows = self.store.db.prepare("SELECT path, id, len, mtime, offset, chk, agent, context FROM files")?;
+        let mut rows = self.store.db.prepare("SELECT path, len, mtime, offset, chk, agent, context FROM files")?;
         let mut rows = rows.query([])?;
         while let Some(row) = rows.next()? {
-            let agent = row.get_ref(6)?.as_str_or_null().ok().flatten();
+            let agent = row.get_ref(5)?.as_str_or_null().ok().flatten();
             let of = Known {
-                id: row.get(1)?,
-                len: row.get::<_, i64>(2)?.cast_unsigned(),
-                mtime: row.get(3)?,
-                offset: row.get::<_, i64>(4)?.cast_unsigned(),
-                check: row.get::<_, i64>(5)?.cast_unsigned(),
+                len: row.get::<_, i64>(1)?.cast_unsigned(),
+                mtime: row.get(2)?,
+                offset: row.get::<_, i64>(3)?.cast_unsigned(),
+                check: row.get::<_, i64>(4)?.cast_unsigned(),
                 agent: agent.and_then(agent_named),
-                context: row.get(7)?,
+                context: row.get(6)?,
             };
             known.insert(row.get(0)?, of);
         }
@@ -119,9 +132,8 @@ impl TextIndex {
         mut progress: impl FnMut(Progress),
     ) -> Result<TextUpdated, ArchiveError> {
         let known = self.known()?;
-        let gone = known.gone(places);
         let mut news: Vec<&Found> = places.files.iter().filter(|found| known.is_news(found)).collect();
-        // The oldest first: of copies, the first one counts, and that is the original.
+        // The oldest first: of copies, the first one is the original.
         news.sort_by_key(|found| found.mtime);
         let (mut files, mut jobs) = (Vec::with_capacity(news.len()), Vec::with_capacity(news.len()));
         for found in news {
@@ -136,7 +148,7 @@ impl TextIndex {
         let mut so_far = Progress { read: 0, of: jobs.iter().map(|job| job.len.saturating_sub(job.from)).sum() };
         let mut reached: Vec<u64> = jobs.iter().map(|job| job.from).collect();
         let mut written = Ok(());
-        let mut writer = Writer::new(&files, gone);
+        let mut writer = Writer::new(&files);
         let db = &mut self.store.db;
         read_all(&jobs, stop, |job, piece| {
             match piece {
@@ -172,13 +184,6 @@ impl AllKnown {
 
     fn has_news(&self, places: &Places) -> bool {
         places.files.iter().any(|found| self.is_news(found))
-    }
-
-    /// Returns the files that are no longer there.
-    fn gone(&self, places: &Places) -> HashSet<i64> {
-        let there: HashSet<&[u8]> = places.files.iter().map(|found| found.path.as_os_str().as_bytes()).collect();
-        let is_gone = |path: &[u8]| !there.contains(path) && !Path::new(OsStr::from_bytes(path)).exists();
-        self.0.iter().filter(|(path, _)| is_gone(path)).map(|(_, known)| known.id).collect()
     }
 }
 
