@@ -23,7 +23,6 @@ pub use agents::{Lifetime, lifetimes};
 pub use status::{ArchiveStatus, CopyState, GoneFiles, IndexedFiles, KeptFiles, Vanishing, status};
 
 use crate::error::ArchiveError;
-use crate::index::Index;
 use crate::places::{Found, Places};
 use copy::{Copied, copy};
 use trailer::Trailer;

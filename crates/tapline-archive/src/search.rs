@@ -4,6 +4,7 @@
 //! A [`TextIndex`] knows which words stand where, and is brought up to date file by file. A [`SearchQuery`] is read from
 //! what a person types.
 
+mod asked;
 mod find;
 mod query;
 mod reading;

@@ -3,28 +3,25 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{OptionalExtension as _, Statement, params};
 use tapline_recording::Redactor;
 
-use super::query::{Filter, SearchQuery, Term};
-use super::results::{FoundSession, Hit, SearchFound, SearchOptions, SearchSort, Shown};
+use super::asked::{MarkFilter, Tier};
+use super::query::{SearchQuery, Term};
+use super::results::{FoundSession, Hit, SearchFound, SearchOptions, Shown};
 use super::snippet::FoundText;
 use super::store::BITS;
 use super::text_index::{TextIndex, agent_named, path_of};
-use super::writing::{About, NameOf, ScopeNumbers, marks};
+use super::writing::{About, ScopeNumbers, marks};
 use crate::error::ArchiveError;
-use crate::said::EntryKind;
 
 /// How many hits are looked at. It bounds the time of a search for a word that is everywhere.
 const LOOKED_AT: usize = 4_000;
 /// When a session has this many hits, the search goes on without it, so that it does not hide the others.
 const ENOUGH: usize = 50;
-/// How close words stand that belong together.
-const NEAR: usize = 10;
-/// More sessions than this are not named in a search: each hit is checked instead.
-const NAMED: i64 = 64;
 
 /// A hit before its text is read.
 #[derive(Clone, Copy, Debug)]
@@ -79,18 +76,15 @@ const PLACE: &str = "SELECT file, at, len, part, about, session, agent, folder, 
 const COPIES: &str = "SELECT file, at, len, part FROM copies WHERE entry = ?";
 
 /// Returns where a text is.
-fn place_of(statement: &mut Statement<'_>, id: i64) -> rusqlite::Result<Option<Place>> {
+fn place_of(statement: &mut Statement<'_>, id: i64) -> Result<Place, ArchiveError> {
     let place = statement.query_row([id], |row| {
         let scope = ScopeNumbers { session: row.get(5)?, agent: row.get(6)?, folder: row.get(7)?, branch: row.get(8)? };
         let (at, len): (i64, i64) = (row.get(1)?, row.get(2)?);
         let (at, len, part) = (at.cast_unsigned(), len.cast_unsigned(), row.get(3)?);
         Ok(Place { id, file: row.get(0)?, at, len, part, about: About::of(row.get(4)?), scope, key: row.get(9)? })
     });
-    place.optional()
+    place.optional()?.ok_or(ArchiveError::Damaged)
 }
-
-/// What a text must be, beside its words: one of these marks must be there, or none.
-type MarkFilter = (bool, Vec<String>);
 
 /// The files that a search is on. None: all files.
 struct Wanted(Option<HashSet<i64>>);
@@ -108,6 +102,13 @@ fn span(query: &SearchQuery) -> (i64, i64) {
     (query.since.map_or(0, second), query.until.map_or(i64::MAX, last))
 }
 
+/// Returns whether a path is below another one, or the same. Byte by byte, because it is asked for every file.
+fn is_below(path: &Path, folder: &Path) -> bool {
+    let (path, folder) = (path.as_os_str().as_bytes(), folder.as_os_str().as_bytes());
+    let folder = folder.strip_suffix(b"/").unwrap_or(folder);
+    path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+}
+
 impl TextIndex {
     /// Searches. What it returns has no secrets that this redactor finds.
     pub fn search(
@@ -116,21 +117,23 @@ impl TextIndex {
         options: &SearchOptions,
         redactor: &Redactor,
     ) -> Result<SearchFound, ArchiveError> {
+        // All at one moment: another process may be writing. What is then missing was damaged.
+        let _moment = self.store.db.unchecked_transaction()?;
         let files = self.files()?;
-        let is_below = |file: &IndexFile| options.below.iter().any(|path| file.path.starts_with(path));
+        let is_below = |file: &IndexFile| options.below.iter().any(|path| is_below(&file.path, path));
         let below: HashSet<i64> = files.iter().filter(|(_, file)| is_below(file)).map(|(id, _)| *id).collect();
         let wanted = Wanted((!options.below.is_empty() && below.len() < files.len()).then_some(below));
-        let Some(marks) = self.marks(query)? else { return Ok(SearchFound::default()) };
-        let mut finding = Finding::new(self, query, &marks, &wanted)?;
+        let Some(asked) = self.asked(query)? else { return Ok(SearchFound::default()) };
+        let mut finding = Finding::new(self, query, &asked.marks, &wanted)?;
         let mut groups = Groups::default();
-        for tier in tiers(query, options.sort) {
-            finding.collect(&expression(query, &tier, &marks), options.sessions, &mut groups)?;
+        for tier in Tier::all(query, options.sort) {
+            finding.collect(&asked.expression(&tier), options.sessions, &mut groups)?;
             if groups.order.len() > options.sessions || groups.looked_at >= LOOKED_AT {
                 break;
             }
         }
         if groups.order.len() > options.sessions {
-            let (asked, few) = (expression(query, &Tier::ALL, &marks), options.hits + 1);
+            let (asked, few) = (asked.expression(&Tier::ALL), options.hits + 1);
             let shown = groups.order.iter().take(options.sessions).copied();
             let short: Vec<i64> = shown.filter(|session| groups.hits[session].len() < few).collect();
             for session in short {
@@ -149,51 +152,6 @@ impl TextIndex {
     fn files(&self) -> Result<HashMap<i64, IndexFile>, ArchiveError> {
         let mut rows = self.store.db.prepare("SELECT id, path, agent FROM files WHERE agent IS NOT NULL")?;
         let rows = rows.query_map([], |row| Ok((row.get(0)?, IndexFile { path: path_of(row.get(1)?), agent: row.get(2)? })))?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
-    }
-
-    /// Returns the marks that the filters ask for, each group with whether one of it must be there or none. Returns none if
-    /// nothing can be found.
-    fn marks(&self, query: &SearchQuery) -> Result<Option<Vec<MarkFilter>>, ArchiveError> {
-        let mut all = Vec::new();
-        for (must, filter) in &query.filters {
-            let marks = match filter {
-                Filter::Error => vec!["e".to_owned()],
-                Filter::Subagent => vec!["g".to_owned()],
-                Filter::Kind(kind) => vec![kind_mark(*kind)],
-                Filter::Session(start) => self.sessions_named(start)?,
-                Filter::Agent(name) => self.names(NameOf::Agent, |agent| agent.eq_ignore_ascii_case(name))?,
-                Filter::Branch(name) => self.names(NameOf::Branch, |branch| like(branch, name))?,
-                Filter::Tool(name) => self.names(NameOf::Tool, |tool| like(tool, name))?,
-                Filter::Project(text) => {
-                    let text = text.to_lowercase();
-                    self.names(NameOf::Folder, |folder| folder.to_lowercase().contains(&text))?
-                }
-            };
-            if !marks.is_empty() {
-                all.push((*must, marks));
-            } else if *must {
-                return Ok(None);
-            }
-        }
-        Ok(Some(all))
-    }
-
-    fn names(&self, of: NameOf, is_one: impl Fn(&str) -> bool) -> Result<Vec<String>, ArchiveError> {
-        let mut rows = self.store.db.prepare("SELECT id, name FROM names WHERE kind = ?")?;
-        let mut rows = rows.query([of as i64])?;
-        let mut marks = Vec::new();
-        while let Some(row) = rows.next()? {
-            if is_one(row.get_ref(1)?.as_str().unwrap_or_default()) {
-                marks.push(format!("{}{}", of.letter(), row.get::<_, i64>(0)?));
-            }
-        }
-        Ok(marks)
-    }
-
-    fn sessions_named(&self, start: &str) -> Result<Vec<String>, ArchiveError> {
-        let mut rows = self.store.db.prepare("SELECT id FROM sessions WHERE substr(name, 1, length(?1)) = ?1 LIMIT ?2")?;
-        let rows = rows.query_map(params![start, NAMED], |row| Ok(format!("s{}", row.get::<_, i64>(0)?)))?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
@@ -245,14 +203,14 @@ impl<'s> Finding<'s> {
     /// Returns where a text is, if the search is on one of its files. If several sessions have it, the first one that the
     /// search is on counts: the others are its forks. A transcript counts before a stream: it knows when it was.
     fn place(&mut self, id: i64) -> Result<Option<Place>, ArchiveError> {
-        let Some(found) = place_of(&mut self.place, id)? else { return Ok(None) };
+        let found = place_of(&mut self.place, id)?;
         let mut first = if self.is_wanted(&found)? { Some(found) } else { None };
         if !found.about.repeated && !found.about.streamed {
             return Ok(first);
         }
         let others: Vec<i64> = self.others.query_map([found.key, id], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
         for other in others {
-            let Some(other) = place_of(&mut self.place, other)? else { continue };
+            let other = place_of(&mut self.place, other)?;
             let is_asked = self.span.0 <= other.id && other.id <= self.span.1 && self.has_marks(&other);
             let rank = |place: &Place| (place.about.streamed, place.id);
             if is_asked && first.is_none_or(|first| rank(&other) < rank(&first)) && self.is_wanted(&other)? {
@@ -304,7 +262,6 @@ impl<'s> Finding<'s> {
         let mut rows = hits.query(params![format!("({asked}) AND marks : s{session}"), first, last])?;
         while let Some(row) = rows.next()? {
             let found = place_of(&mut self.place, row.get(0)?)?;
-            let Some(found) = found else { continue };
             if self.is_wanted(&found)? && groups.add(found) >= few {
                 break;
             }
@@ -327,11 +284,12 @@ impl Shower<'_> {
     /// Shows the first hits of a session.
     fn show(&self, session: i64, places: &[Place]) -> Result<FoundSession, ArchiveError> {
         let about = "SELECT name, agent, folder, title FROM sessions WHERE id = ?";
-        let mut found = self.index.store.db.query_row(about, [session], |row| {
+        let found = self.index.store.db.query_row(about, [session], |row| {
             let clean = |text: String| self.redactor.text(&text).into_owned();
             let (folder, title) = (clean(row.get(2)?), clean(row.get(3)?));
             Ok(FoundSession { id: row.get(0)?, agent: row.get(1)?, folder, title, ..FoundSession::default() })
-        })?;
+        });
+        let mut found = found.optional()?.ok_or(ArchiveError::Damaged)?;
         // A stream and a transcript of the same session can say the same in other words.
         let mut texts: Vec<(About, String)> = Vec::new();
         for (number, place) in places.iter().enumerate() {
@@ -339,7 +297,7 @@ impl Shower<'_> {
                 found.more = places.len() - number;
                 break;
             }
-            let Some((place, file, shown, text)) = self.shown(place)? else { continue };
+            let (place, file, shown, text) = self.shown(place)?;
             let About { kind, error, subagent, streamed, tool, .. } = place.about;
             let hit = Hit {
                 time: (place.id >> BITS).cast_unsigned(),
@@ -369,7 +327,7 @@ impl Shower<'_> {
     }
 
     /// Reads a hit again, from the first of its files where it still is.
-    fn shown(&self, place: &Place) -> Result<Option<(Place, &IndexFile, Shown, Option<String>)>, ArchiveError> {
+    fn shown(&self, place: &Place) -> Result<(Place, &IndexFile, Shown, Option<String>), ArchiveError> {
         let mut places = vec![*place];
         let mut copies = self.index.store.db.prepare(COPIES)?;
         let mut rows = copies.query([place.id])?;
@@ -381,14 +339,14 @@ impl Shower<'_> {
         places.sort_by_key(|place| !self.wanted.has(place.file));
         let mut lost = None;
         for place in places {
-            let Some(file) = self.files.get(&place.file) else { continue };
+            let file = self.files.get(&place.file).ok_or(ArchiveError::Damaged)?;
             let (shown, text) = shown(&place, file, self.terms, self.options, self.redactor);
             if text.is_some() {
-                return Ok(Some((place, file, shown, text)));
+                return Ok((place, file, shown, text));
             }
             lost = lost.or(Some((place, file, shown, None)));
         }
-        Ok(lost)
+        lost.ok_or(ArchiveError::Damaged)
     }
 }
 
@@ -423,64 +381,4 @@ fn shown(
             None => (Shown::Unreadable, None),
         },
     }
-}
-
-/// Returns whether a name is the one that is asked for. `mcp__*` stands for all that begin so.
-fn like(name: &str, asked: &str) -> bool {
-    let (name, asked) = (name.to_lowercase(), asked.to_lowercase());
-    asked.strip_suffix('*').map_or(name == asked, |start| name.starts_with(start))
-}
-
-fn kind_mark(kind: EntryKind) -> String {
-    format!("k{}", kind.number())
-}
-
-/// What a search asks for first, then, and so on.
-struct Tier {
-    near: bool,
-    words_only: bool,
-}
-
-impl Tier {
-    const ALL: Self = Self { near: false, words_only: false };
-}
-
-fn tiers(query: &SearchQuery, sort: SearchSort) -> Vec<Tier> {
-    let all = |near, words_only| Tier { near, words_only };
-    match sort {
-        SearchSort::Newest => vec![Tier::ALL],
-        SearchSort::Best if query.terms.len() < 2 => vec![all(false, true), all(false, false)],
-        SearchSort::Best => vec![all(true, true), all(true, false), all(false, true), all(false, false)],
-    }
-}
-
-/// Writes a search as the database reads it.
-fn expression(query: &SearchQuery, tier: &Tier, marks: &[MarkFilter]) -> String {
-    let mut parts = Vec::new();
-    let written = |term: &Term| {
-        let mut out = String::new();
-        term.write(&mut out);
-        out
-    };
-    let marked = |marks: &[String]| format!("marks : ({})", marks.join(" OR "));
-    let terms: Vec<String> = query.terms.iter().map(written).collect();
-    if tier.near {
-        parts.push(format!("body : NEAR({}, {NEAR})", terms.join(" ")));
-    } else {
-        parts.extend(terms.iter().map(|term| format!("body : {term}")));
-    }
-    parts.extend(marks.iter().filter(|(must, _)| *must).map(|(_, marks)| marked(marks)));
-    let kinds = |kinds: &[EntryKind]| marked(&kinds.iter().map(|kind| kind_mark(*kind)).collect::<Vec<_>>());
-    if tier.words_only {
-        parts.push(kinds(&[EntryKind::Prompt, EntryKind::Answer]));
-    } else if parts.is_empty() {
-        parts.push(kinds(&EntryKind::ALL));
-    }
-    let mut asked = parts.join(" AND ");
-    let mut without: Vec<String> = query.without.iter().map(|term| format!("body : {}", written(term))).collect();
-    without.extend(marks.iter().filter(|(must, _)| !must).map(|(_, marks)| marked(marks)));
-    if !without.is_empty() {
-        asked = format!("({asked}) NOT ({})", without.join(" OR "));
-    }
-    asked
 }

@@ -65,6 +65,7 @@ CREATE TABLE copies (        -- other files of the same session that have a text
 ) WITHOUT ROWID;
 CREATE INDEX copies_by_file ON copies (file);
 CREATE VIRTUAL TABLE text USING fts5 (body, marks, content = '', contentless_delete = 1, tokenize = 'ascii');
+CREATE VIRTUAL TABLE vocabulary USING fts5vocab (text, row);
 INSERT INTO text (text, rank) VALUES ('hashsize', 33554432);
 ";
 

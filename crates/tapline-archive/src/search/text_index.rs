@@ -7,6 +7,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+use rusqlite::OptionalExtension as _;
 use tapline_protocol::Agent;
 use tapline_recording::Recording;
 
@@ -44,7 +45,6 @@ pub struct TextUpdated {
 /// What is known about a file from an earlier update.
 struct Known {
     len: u64,
-    mtime: i64,
     offset: u64,
     check: u64,
     agent: Option<Agent>,
@@ -98,7 +98,7 @@ impl TextIndex {
         stop: &AtomicBool,
         progress: impl FnMut(Progress),
     ) -> Result<TextUpdated, ArchiveError> {
-        if !self.known()?.has_news(places) {
+        if self.news(places)?.is_empty() {
             return Ok(TextUpdated::default());
         }
         // Another process may be reading the same files. Its work is not done twice.
@@ -106,23 +106,33 @@ impl TextIndex {
         self.read(places, stop, progress)
     }
 
-    fn known(&self) -> Result<AllKnown, ArchiveError> {
-        let mut known = HashMap::new();
-        let mut rows = self.store.db.prepare("SELECT path, len, mtime, offset, chk, agent, context FROM files")?;
+    /// Returns the files that are new or changed.
+    fn news<'p>(&self, places: &'p Places) -> Result<Vec<&'p Found>, ArchiveError> {
+        let mut known = HashMap::with_capacity(places.files.len());
+        let mut rows = self.store.db.prepare("SELECT path, len, mtime FROM files")?;
         let mut rows = rows.query([])?;
         while let Some(row) = rows.next()? {
-            let agent = row.get_ref(5)?.as_str_or_null().ok().flatten();
-            let of = Known {
-                len: row.get::<_, i64>(1)?.cast_unsigned(),
-                mtime: row.get(2)?,
-                offset: row.get::<_, i64>(3)?.cast_unsigned(),
-                check: row.get::<_, i64>(4)?.cast_unsigned(),
-                agent: agent.and_then(agent_named),
-                context: row.get(6)?,
-            };
-            known.insert(row.get(0)?, of);
+            known.insert(row.get::<_, Vec<u8>>(0)?, (row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
         }
-        Ok(AllKnown(known))
+        let is_news = |found: &&Found| {
+            known.get(found.path.as_os_str().as_bytes()).is_none_or(|known| *known != (found.len.cast_signed(), found.mtime))
+        };
+        Ok(places.files.iter().filter(is_news).collect())
+    }
+
+    fn known(&self, found: &Found) -> Result<Option<Known>, ArchiveError> {
+        let mut row = self.store.db.prepare("SELECT len, offset, chk, agent, context FROM files WHERE path = ?")?;
+        let known = row.query_row([found.path.as_os_str().as_bytes()], |row| {
+            let agent = row.get_ref(3)?.as_str_or_null().ok().flatten();
+            Ok(Known {
+                len: row.get::<_, i64>(0)?.cast_unsigned(),
+                offset: row.get::<_, i64>(1)?.cast_unsigned(),
+                check: row.get::<_, i64>(2)?.cast_unsigned(),
+                agent: agent.and_then(agent_named),
+                context: row.get(4)?,
+            })
+        });
+        Ok(known.optional()?)
     }
 
     fn read(
@@ -131,14 +141,13 @@ impl TextIndex {
         stop: &AtomicBool,
         mut progress: impl FnMut(Progress),
     ) -> Result<TextUpdated, ArchiveError> {
-        let known = self.known()?;
-        let mut news: Vec<&Found> = places.files.iter().filter(|found| known.is_news(found)).collect();
+        let mut news = self.news(places)?;
         // The oldest first: of copies, the first one is the original.
         news.sort_by_key(|found| found.mtime);
         let (mut files, mut jobs) = (Vec::with_capacity(news.len()), Vec::with_capacity(news.len()));
         for found in news {
-            let before = known.0.get(found.path.as_os_str().as_bytes());
-            let earlier = before.filter(|known| grew(found, known));
+            let before = self.known(found)?;
+            let earlier = before.as_ref().filter(|known| grew(found, known));
             let (agent, from) = earlier.map_or((None, 0), |earlier| (earlier.agent, earlier.offset));
             let context = earlier.and_then(|earlier| postcard::from_bytes(&earlier.context).ok());
             files.push((found, before.is_some() && earlier.is_none()));
@@ -170,20 +179,6 @@ impl TextIndex {
         updated.bytes = so_far.read;
         updated.interrupted = updated.files + updated.unreadable.len() < jobs.len();
         Ok(updated)
-    }
-}
-
-/// What is known about all files, by their paths.
-struct AllKnown(HashMap<Vec<u8>, Known>);
-
-impl AllKnown {
-    fn is_news(&self, found: &Found) -> bool {
-        let known = self.0.get(found.path.as_os_str().as_bytes());
-        known.is_none_or(|known| known.len != found.len || known.mtime != found.mtime)
-    }
-
-    fn has_news(&self, places: &Places) -> bool {
-        places.files.iter().any(|found| self.is_news(found))
     }
 }
 

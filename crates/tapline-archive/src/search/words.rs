@@ -58,41 +58,50 @@ pub(super) fn words(text: &str) -> Vec<Word> {
 /// Adds the words of a text to `out`, with a blank between two. It does what [`each_word`] does, but most of what agents
 /// write is ASCII, and this is most of the work of indexing.
 pub(super) fn add_words(text: &str, out: &mut String) {
-    out.reserve(text.len());
-    let mut rest = text;
-    while !rest.is_empty() {
-        let plain = rest.bytes().position(|byte| !byte.is_ascii()).unwrap_or(rest.len());
-        // A word may go on behind the ASCII part: then it is read with the rest.
-        let cut = if plain == rest.len() {
-            plain
+    let bytes = text.as_bytes();
+    let mut words = Words { buffer: std::mem::take(out).into_bytes() };
+    words.buffer.reserve(text.len() + 1);
+    let mut at = 0;
+    while at < bytes.len() {
+        let Some(run) = bytes[at..].iter().position(|byte| KIND[usize::from(*byte)] != 0) else { break };
+        let start = at + run;
+        let end = bytes[start..].iter().position(|byte| KIND[usize::from(*byte)] == 0).map_or(bytes.len(), |run| start + run);
+        at = end;
+        let word = &bytes[start..end];
+        if word.is_ascii() {
+            words.add(&word[..word.len().min(LONGEST)]);
         } else {
-            rest[..plain].rfind(|c: char| !c.is_ascii_alphanumeric()).map_or(0, |at| at + 1)
-        };
-        add_ascii(&rest[..cut], out);
-        rest = &rest[cut..];
-        if rest.is_empty() {
-            break;
+            // Letters of other scripts, or signs between words.
+            each_word(&text[start..end], |word, _| words.add(word.as_bytes()));
         }
-        // The line with other letters, at most.
-        let end = rest.bytes().skip(plain - cut).position(|byte| byte == b'\n').map_or(rest.len(), |at| plain - cut + at);
-        each_word(&rest[..end], |word, _| {
-            separate(out);
-            out.push_str(word);
-        });
-        rest = &rest[end..];
     }
+    *out = String::from_utf8(words.buffer).unwrap_or_default();
 }
 
-fn separate(out: &mut String) {
-    if !out.is_empty() {
-        out.push(' ');
+/// What a byte is: 0 for what is between words, otherwise what to write for it. What is not ASCII stands for itself.
+const KIND: [u8; 256] = {
+    let mut kind = [0; 256];
+    let mut byte = u8::MAX;
+    while byte > 0 {
+        if byte.is_ascii_alphanumeric() || !byte.is_ascii() {
+            kind[byte as usize] = byte.to_ascii_lowercase();
+        }
+        byte -= 1;
     }
+    kind
+};
+
+/// Words with a blank between two.
+struct Words {
+    buffer: Vec<u8>,
 }
 
-fn add_ascii(text: &str, out: &mut String) {
-    for word in text.as_bytes().split(|byte| !byte.is_ascii_alphanumeric()).filter(|word| !word.is_empty()) {
-        separate(out);
-        out.extend(word.iter().take(LONGEST).map(|byte| char::from(byte.to_ascii_lowercase())));
+impl Words {
+    fn add(&mut self, word: &[u8]) {
+        if !self.buffer.is_empty() {
+            self.buffer.push(b' ');
+        }
+        self.buffer.extend(word.iter().map(|byte| KIND[usize::from(*byte)]));
     }
 }
 
