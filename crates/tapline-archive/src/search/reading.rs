@@ -223,20 +223,7 @@ impl LineReader {
                 let Said { kind, key, error, .. } = said;
                 let Context { time, subagent, streamed, .. } = *context;
                 let time = time / 1_000;
-                piece.entries.push(Entry {
-                    time,
-                    scope,
-                    kind,
-                    key,
-                    tool,
-                    error,
-                    subagent,
-                    streamed,
-                    offset,
-                    len,
-                    part,
-                    body,
-                });
+                piece.entries.push(Entry { time, scope, kind, key, tool, error, subagent, streamed, offset, len, part, body });
             }
             part += 1;
         });

@@ -58,50 +58,43 @@ pub(super) fn words(text: &str) -> Vec<Word> {
 /// Adds the words of a text to `out`, with a blank between two. It does what [`each_word`] does, but most of what agents
 /// write is ASCII, and this is most of the work of indexing.
 pub(super) fn add_words(text: &str, out: &mut String) {
+    out.reserve(text.len());
     let bytes = text.as_bytes();
-    let mut words = Words { buffer: std::mem::take(out).into_bytes() };
-    words.buffer.reserve(text.len() + 1);
+    let is_in_word = |byte: &u8| IN_WORD[usize::from(*byte)];
     let mut at = 0;
-    while at < bytes.len() {
-        let Some(run) = bytes[at..].iter().position(|byte| KIND[usize::from(*byte)] != 0) else { break };
-        let start = at + run;
-        let end = bytes[start..].iter().position(|byte| KIND[usize::from(*byte)] == 0).map_or(bytes.len(), |run| start + run);
-        at = end;
-        let word = &bytes[start..end];
+    while let Some(start) = bytes[at..].iter().position(is_in_word) {
+        let start = at + start;
+        at = bytes[start..].iter().position(|byte| !is_in_word(byte)).map_or(bytes.len(), |end| start + end);
+        let word = &text[start..at];
         if word.is_ascii() {
-            words.add(&word[..word.len().min(LONGEST)]);
+            separate(out);
+            let from = out.len();
+            out.push_str(&word[..word.len().min(LONGEST)]);
+            out[from..].make_ascii_lowercase();
         } else {
             // Letters of other scripts, or signs between words.
-            each_word(&text[start..end], |word, _| words.add(word.as_bytes()));
+            each_word(word, |word, _| {
+                separate(out);
+                out.push_str(word);
+            });
         }
     }
-    *out = String::from_utf8(words.buffer).unwrap_or_default();
 }
 
-/// What a byte is: 0 for what is between words, otherwise what to write for it. What is not ASCII stands for itself.
-const KIND: [u8; 256] = {
-    let mut kind = [0; 256];
+/// Which bytes can be in a word. Of what is not ASCII, only the whole character says so.
+const IN_WORD: [bool; 256] = {
+    let mut all = [false; 256];
     let mut byte = u8::MAX;
     while byte > 0 {
-        if byte.is_ascii_alphanumeric() || !byte.is_ascii() {
-            kind[byte as usize] = byte.to_ascii_lowercase();
-        }
+        all[byte as usize] = byte.is_ascii_alphanumeric() || !byte.is_ascii();
         byte -= 1;
     }
-    kind
+    all
 };
 
-/// Words with a blank between two.
-struct Words {
-    buffer: Vec<u8>,
-}
-
-impl Words {
-    fn add(&mut self, word: &[u8]) {
-        if !self.buffer.is_empty() {
-            self.buffer.push(b' ');
-        }
-        self.buffer.extend(word.iter().map(|byte| KIND[usize::from(*byte)]));
+fn separate(out: &mut String) {
+    if !out.is_empty() {
+        out.push(' ');
     }
 }
 

@@ -14,12 +14,7 @@ fn traced(home: &Home, calls: &str, injection: &str) -> std::io::Result<std::pro
 }
 
 /// A command under strace, with this injection into its system calls.
-pub(crate) fn traced_with(
-    home: &Home,
-    args: &[&str],
-    calls: &str,
-    injection: &str,
-) -> std::io::Result<std::process::Output> {
+pub(crate) fn traced_with(home: &Home, args: &[&str], calls: &str, injection: &str) -> std::io::Result<std::process::Output> {
     crate::signals::catch_ignored();
     let mut command = Command::new("strace");
     command.args([

@@ -134,8 +134,7 @@ fn a_stream_and_its_transcript_are_one_session_and_the_transcript_knows_more() {
     };
     let init = json!({ "type": "system", "subtype": "init", "session_id": "s1", "model": "m", "cwd": "/x", "tools": [] });
     let stream = [init.to_string(), said(&json!({ "session_id": "s1" }))];
-    let transcript =
-        [said(&json!({ "sessionId": "s1", "uuid": "a", "timestamp": time(1), "cwd": "/x", "gitBranch": "main" }))];
+    let transcript = [said(&json!({ "sessionId": "s1", "uuid": "a", "timestamp": time(1), "cwd": "/x", "gitBranch": "main" }))];
     for stream_first in [true, false] {
         let folder = Folder::new();
         let mut index = TextIndex::in_memory().unwrap();
