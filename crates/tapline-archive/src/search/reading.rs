@@ -19,7 +19,9 @@ use crate::transcripts;
 /// How much is read at once.
 const CHUNK: usize = 512 << 10;
 /// How much text is passed on at once.
-const PASSED_ON: usize = 1 << 20;
+const PASSED_ON: usize = 256 << 10;
+/// How many such pieces can wait. Almost as many as are written at once: otherwise nobody reads while one writes.
+const WAITING: usize = 64;
 /// A longer line is no line of a session.
 const LONGEST: usize = 256 << 20;
 /// How much of a text is indexed: its beginning and its end, because that is where errors stand.
@@ -85,8 +87,8 @@ pub(super) struct Piece {
 pub(super) fn read_all(jobs: &[Job<'_>], stop: &AtomicBool, mut each: impl FnMut(usize, io::Result<Piece>) -> bool) {
     let next = AtomicUsize::new(0);
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(jobs.len());
-    // What is read waits for the one that writes: a few pieces, so that memory stays small.
-    let (send, receive) = mpsc::sync_channel(4);
+    // What is read waits for the one that writes, up to a limit, so that memory stays small.
+    let (send, receive) = mpsc::sync_channel(WAITING);
     thread::scope(|scope| {
         for _ in 0..threads {
             let (next, send) = (&next, send.clone());

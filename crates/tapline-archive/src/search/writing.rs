@@ -15,7 +15,7 @@ use crate::said::{Context, EntryKind};
 use crate::scan::check;
 
 /// When this much text has come together, it is written.
-const BATCH: usize = 24 << 20;
+const BATCH: usize = 20 << 20;
 /// No text is of a later second.
 const LATEST: u64 = 1 << 40;
 
