@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use memchr::memmem::{Finder, FinderRev};
+use memchr::memmem::Finder;
 use tapline_protocol::Moment;
 use tapline_session::parse_moment;
 
@@ -17,13 +17,14 @@ const UUID: usize = 36;
 const TIME: usize = 24;
 /// What stands between the content and the tokens of a message is not longer than this.
 const STOP: usize = 128;
-/// Fields of a line that say something about its block only.
+/// Fields of a line that say something about its block only. The last one is always there, in versions that have them.
 const OF_BLOCK: [&[u8]; 4] =
     [b"\"thinkingDurationMs\":", b"\"thinkingDisplay\":", b"\"toolInputStreamMs\":", b"\"apiBlockIndex\":"];
 
 static CONTENT: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"content\":["));
-static USAGE: LazyLock<FinderRev<'static>> = LazyLock::new(|| FinderRev::new(",\"usage\":{"));
-static STOPPED: LazyLock<FinderRev<'static>> = LazyLock::new(|| FinderRev::new("],\"stop_reason\":"));
+static STOPPED: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("],\"stop_reason\":"));
+static USAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(",\"usage\":{"));
+static BLOCK: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"apiBlockIndex\":"));
 static REQUEST: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"requestId\":\""));
 static ID: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"uuid\":\""));
 static CALL: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"type\":\"tool_use\""));
@@ -53,9 +54,9 @@ struct Cut<'l> {
 fn cut(line: &[u8]) -> Option<Cut<'_>> {
     let line = line.strip_prefix(b"{\"parentUuid\":\"")?.get(UUID..)?;
     let (head, rest) = line.split_at(CONTENT.find(line)? + CONTENT.needle().len());
-    let (content, tail) = rest.split_at(USAGE.rfind(rest)?);
-    let (content, stop) =
-        content.split_at(STOPPED.rfind(&content[content.len().saturating_sub(STOP)..])? + content.len().saturating_sub(STOP));
+    // The first of them may be in a call's input. Then the line is not the same as the one before.
+    let (content, rest) = rest.split_at(STOPPED.find(rest)?);
+    let (stop, tail) = rest.split_at(USAGE.find(&rest[..rest.len().min(STOP)])?);
     let stop = &stop[STOPPED.needle().len()..];
     let (usage, tail) = tail.split_at(REQUEST.find(tail)?);
     let usage = without_block(usage)?;
@@ -66,7 +67,8 @@ fn cut(line: &[u8]) -> Option<Cut<'_>> {
 
 /// Takes off the fields that are of the block.
 fn without_block(usage: &[u8]) -> Option<&[u8]> {
-    let start = OF_BLOCK.iter().filter_map(|key| memchr::memmem::find(usage, key)).min().unwrap_or(usage.len());
+    let Some(last) = BLOCK.find(usage) else { return Some(usage) };
+    let start = OF_BLOCK.iter().filter_map(|key| memchr::memmem::find(&usage[..last], key)).min().unwrap_or(last);
     let (usage, mut fields) = usage.split_at(start);
     while !fields.is_empty() {
         let value = OF_BLOCK.iter().find_map(|key| fields.strip_prefix(*key))?;
@@ -97,7 +99,7 @@ pub(super) fn remember(line: &[u8], message: &Message, into: &mut Reading) {
     let Some(cut) = cut(line) else { return };
     let again = &mut into.again;
     again.lengths = cut.same.map(<[u8]>::len);
-    again.same.extend(cut.same.iter().copied().flatten());
+    cut.same.iter().for_each(|part| again.same.extend_from_slice(part));
     again.message = Message { calls: Vec::new(), ..message.clone() };
 }
 
