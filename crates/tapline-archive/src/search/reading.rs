@@ -112,7 +112,7 @@ pub(super) fn read_all(jobs: &[Job<'_>], stop: &AtomicBool, mut each: impl FnMut
         }
         drop(send);
         for (job, piece) in &receive {
-            if !each(job, piece) {
+            if !each(job, piece) || stop.load(Ordering::Relaxed) {
                 break;
             }
         }
