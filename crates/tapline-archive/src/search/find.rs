@@ -86,12 +86,12 @@ fn place_of(statement: &mut Statement<'_>, id: i64) -> Result<Place, ArchiveErro
     place.optional()?.ok_or(ArchiveError::Damaged)
 }
 
-/// The files that a search is on. None: all files.
-struct Wanted(Option<HashSet<i64>>);
+/// All files, and whether the search is on each.
+struct Wanted(HashMap<i64, bool>);
 
 impl Wanted {
-    fn has(&self, file: i64) -> bool {
-        self.0.as_ref().is_none_or(|files| files.contains(&file))
+    fn has(&self, file: i64) -> Result<bool, ArchiveError> {
+        self.0.get(&file).copied().ok_or(ArchiveError::Damaged)
     }
 }
 
@@ -120,9 +120,9 @@ impl TextIndex {
         // All at one moment: another process may be writing. What is then missing was damaged.
         let _moment = self.store.db.unchecked_transaction()?;
         let files = self.files()?;
-        let is_below = |file: &IndexFile| options.below.iter().any(|path| is_below(&file.path, path));
-        let below: HashSet<i64> = files.iter().filter(|(_, file)| is_below(file)).map(|(id, _)| *id).collect();
-        let wanted = Wanted((!options.below.is_empty() && below.len() < files.len()).then_some(below));
+        let is_wanted =
+            |file: &IndexFile| options.below.is_empty() || options.below.iter().any(|path| is_below(&file.path, path));
+        let wanted = Wanted(files.iter().map(|(id, file)| (*id, is_wanted(file))).collect());
         let Some(asked) = self.asked(query)? else { return Ok(SearchFound::default()) };
         let mut finding = Finding::new(self, query, &asked.marks, &wanted)?;
         let mut groups = Groups::default();
@@ -188,12 +188,12 @@ impl<'s> Finding<'s> {
 
     /// Returns whether one of the files that have a text is one that the search is on.
     fn is_wanted(&mut self, place: &Place) -> Result<bool, ArchiveError> {
-        if self.wanted.has(place.file) {
+        if self.wanted.has(place.file)? {
             return Ok(true);
         }
         let mut rows = self.copies.query([place.id])?;
         while let Some(row) = rows.next()? {
-            if self.wanted.has(row.get(0)?) {
+            if self.wanted.has(row.get(0)?)? {
                 return Ok(true);
             }
         }
@@ -336,7 +336,7 @@ impl Shower<'_> {
             let (at, len, part) = (at.cast_unsigned(), len.cast_unsigned(), row.get(3)?);
             places.push(Place { file: row.get(0)?, at, len, part, ..*place });
         }
-        places.sort_by_key(|place| !self.wanted.has(place.file));
+        places.sort_by_key(|place| !self.wanted.has(place.file).unwrap_or(false));
         let mut lost = None;
         for place in places {
             let file = self.files.get(&place.file).ok_or(ArchiveError::Damaged)?;

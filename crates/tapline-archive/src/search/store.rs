@@ -7,6 +7,7 @@ use rusqlite::Connection;
 
 use crate::database;
 use crate::error::ArchiveError;
+use crate::facts::hash_of_bytes;
 
 /// The version of the tables and of what a word is. An index of another version is built again.
 const VERSION: i64 = 2;
@@ -25,7 +26,8 @@ CREATE TABLE files (
     offset INTEGER NOT NULL, -- up to where it was read
     chk INTEGER NOT NULL,    -- a hash of its first bytes, and of the last ones before the offset
     agent TEXT,              -- none: it is no session
-    context BLOB NOT NULL    -- what reading needs to go on
+    context BLOB NOT NULL,   -- what reading needs to go on
+    seal INTEGER NOT NULL    -- a hash of the row: the database does not notice a value that changed on the disk
 );
 CREATE TABLE names (id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, name TEXT NOT NULL, UNIQUE (kind, name));
 CREATE TABLE sessions (
@@ -123,6 +125,15 @@ impl TextStore {
     pub(super) fn lock(&self) -> Option<File> {
         lock(self.folder.as_ref()?)
     }
+}
+
+/// Returns a hash of what is known about a file.
+pub(super) fn seal(path: &[u8], numbers: [i64; 4], agent: &str, context: &[u8]) -> i64 {
+    let mut row = path.to_vec();
+    row.extend(numbers.into_iter().flat_map(i64::to_le_bytes));
+    row.extend(agent.as_bytes());
+    row.extend(context);
+    hash_of_bytes(&row).cast_signed()
 }
 
 fn lock(folder: &Path) -> Option<File> {

@@ -12,7 +12,7 @@ use tapline_protocol::Agent;
 use tapline_recording::Recording;
 
 use super::reading::{Job, is_packed, read_all};
-use super::store::TextStore;
+use super::store::{TextStore, seal};
 use super::writing::Writer;
 use crate::error::ArchiveError;
 use crate::index::Progress;
@@ -109,10 +109,17 @@ impl TextIndex {
     /// Returns the files that are new or changed.
     fn news<'p>(&self, places: &'p Places) -> Result<Vec<&'p Found>, ArchiveError> {
         let mut known = HashMap::with_capacity(places.files.len());
-        let mut rows = self.store.db.prepare("SELECT path, len, mtime FROM files")?;
+        let mut rows = self.store.db.prepare("SELECT path, len, mtime, offset, chk, agent, context, seal FROM files")?;
         let mut rows = rows.query([])?;
         while let Some(row) = rows.next()? {
-            known.insert(row.get::<_, Vec<u8>>(0)?, (row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
+            let numbers = [row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?];
+            let agent = row.get_ref(5)?.as_str_or_null().map_err(|_| ArchiveError::Damaged)?.unwrap_or_default();
+            let context = row.get_ref(6)?.as_blob().map_err(|_| ArchiveError::Damaged)?;
+            let path: Vec<u8> = row.get(0)?;
+            if seal(&path, numbers, agent, context) != row.get::<_, i64>(7)? {
+                return Err(ArchiveError::Damaged);
+            }
+            known.insert(path, (numbers[0], numbers[1]));
         }
         let is_news = |found: &&Found| {
             known.get(found.path.as_os_str().as_bytes()).is_none_or(|known| *known != (found.len.cast_signed(), found.mtime))

@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension as _, Statement, Transaction, param
 use tapline_protocol::Agent;
 
 use super::reading::{Entry, Piece, Scope, is_packed};
-use super::store::BITS;
+use super::store::{BITS, seal};
 use crate::places::Found;
 use crate::said::{Context, EntryKind};
 use crate::scan::check;
@@ -342,21 +342,18 @@ fn keep_file(db: &Connection, found: &Found, read: &Read) -> rusqlite::Result<i6
     };
     let check = if packed { 0 } else { check(&found.path, offset).unwrap_or(0) };
     let mut insert = db.prepare(
-        "INSERT INTO files (path, recording, len, mtime, offset, chk, agent, context) VALUES (?, ?, ?, ?, ?, ?, ?, ?) \
+        "INSERT INTO files (path, recording, len, mtime, offset, chk, agent, context, seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) \
          ON CONFLICT (path) DO UPDATE SET recording = excluded.recording, len = excluded.len, mtime = excluded.mtime, \
-         offset = excluded.offset, chk = excluded.chk, agent = excluded.agent, context = excluded.context RETURNING id",
+         offset = excluded.offset, chk = excluded.chk, agent = excluded.agent, context = excluded.context, seal = excluded.seal \
+         RETURNING id",
     )?;
-    let row = params![
-        found.path.as_os_str().as_bytes(),
-        found.recording.as_ref().map(|folder| folder.as_os_str().as_bytes()),
-        len.cast_signed(),
-        mtime,
-        offset.cast_signed(),
-        check.cast_signed(),
-        read.agent.map(Agent::name),
-        postcard::to_stdvec(&read.context).unwrap_or_default(),
-    ];
-    insert.query_row(row, |row| row.get(0))
+    let path = found.path.as_os_str().as_bytes();
+    let recording = found.recording.as_ref().map(|folder| folder.as_os_str().as_bytes());
+    let [len, offset, check] = [len, offset, check].map(u64::cast_signed);
+    let agent = read.agent.map(Agent::name);
+    let context = postcard::to_stdvec(&read.context).unwrap_or_default();
+    let seal = seal(path, [len, mtime, offset, check], agent.unwrap_or_default(), &context);
+    insert.query_row(params![path, recording, len, mtime, offset, check, agent, context, seal], |row| row.get(0))
 }
 
 /// Forgets the texts of a file that was rewritten, unless another file has them, too.
