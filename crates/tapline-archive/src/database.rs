@@ -2,11 +2,13 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::time::Duration;
 
-use rusqlite::Connection;
+use rusqlite::backup::Backup;
+use rusqlite::{Connection, OpenFlags};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::error::ArchiveError;
@@ -50,6 +52,36 @@ pub(crate) fn open(path: &Path, version: i64, tables: &str) -> rusqlite::Result<
     }
     transaction.commit()?;
     Ok((found == version || is_new).then_some(db))
+}
+
+/// Copies a database into memory, as far as it can be read and is of this version.
+pub(crate) fn copy_in_memory(path: &Path, version: i64) -> Option<Connection> {
+    // SQLite shares even the reading of such a file through another file. On a full disk it cannot make that one, but
+    // if nobody has written since the last one closed it, it can be read without.
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    let is_closed = fs::metadata(log).map_or(true, |log| log.len() == 0);
+    for how in ["?mode=ro", "?immutable=1"].into_iter().take(1 + usize::from(is_closed)) {
+        let copy = || -> rusqlite::Result<Option<Connection>> {
+            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+            let kept = Connection::open_with_flags(format!("file:{}{how}", percent_encoded(path)), flags)?;
+            let mut copy = Connection::open_in_memory()?;
+            Backup::new(&kept, &mut copy)?.step(-1)?;
+            let found: i64 = copy.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+            Ok((found == version).then_some(copy))
+        };
+        if let Ok(copy) = copy() {
+            return copy;
+        }
+    }
+    None
+}
+
+/// Writes a path as a part of a URI.
+pub(crate) fn percent_encoded(path: &Path) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.".contains(&byte);
+    let bytes = path.as_os_str().as_bytes().iter();
+    bytes.map(|&byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }
 
 /// Puts a database aside, under its name with `.old` behind it.

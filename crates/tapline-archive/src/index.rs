@@ -155,7 +155,7 @@ impl Index {
         for how in ["", "?immutable=1"] {
             if path.exists() && (how.is_empty() || is_closed) {
                 let copy = Self::in_memory()?;
-                if copy.take_over(&format!("file:{}{how}", percent_encoded(&path))).is_ok() {
+                if copy.take_over(&format!("file:{}{how}", database::percent_encoded(&path))).is_ok() {
                     return Ok(copy);
                 }
             }
@@ -484,13 +484,6 @@ fn with_surroundings(found: &Found, mut scanned: Scanned) -> Scanned {
         scanned.facts.subagent = scanned.facts.names.add(&kind);
     }
     scanned
-}
-
-/// Writes a path as a part of a URI.
-fn percent_encoded(path: &Path) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.".contains(&byte);
-    let bytes = path.as_os_str().as_bytes().iter();
-    bytes.map(|&byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }
 
 /// Adds a hash of the value and of the rest of its row: the database does not notice a value that changed on the disk.

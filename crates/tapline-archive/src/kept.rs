@@ -23,7 +23,6 @@ pub use agents::{Lifetime, lifetimes};
 pub use status::{ArchiveStatus, CopyState, GoneFiles, IndexedFiles, KeptFiles, Vanishing, status};
 
 use crate::error::ArchiveError;
-use crate::index::Index;
 use crate::places::{Found, Places};
 use copy::{Copied, copy};
 use trailer::Trailer;
@@ -250,22 +249,32 @@ impl Kept {
         all
     }
 
-    /// Returns copies that must be read to count everything: their originals are gone, and the index does not know
-    /// them, because it was built again.
-    pub fn unknown_to(&self, index: &Index) -> Result<Vec<Found>, ArchiveError> {
-        let copies = self.copies().copies;
-        if copies.is_empty() {
+    /// Returns copies that must be read to know everything: their originals are gone, and an index does not know them,
+    /// because it was built again. `known` returns the files that the index knows.
+    pub fn unknown_to(&self, known: impl FnOnce() -> Result<Vec<PathBuf>, ArchiveError>) -> Result<Vec<Found>, ArchiveError> {
+        if !self.folder.is_dir() {
             return Ok(Vec::new());
         }
-        let known: HashSet<PathBuf> = index.files()?.into_iter().map(|(file, _)| file.path).collect();
-        let is_unknown = |copy: &KeptCopy| !copy.earlier && !known.contains(&copy.original) && !copy.original.exists();
-        let found = |copy: KeptCopy| {
-            let meta = fs::metadata(&copy.path).ok()?;
-            let mtime = meta.mtime().saturating_mul(1_000_000_000).saturating_add(meta.mtime_nsec());
-            let is_session = !copy.original.as_os_str().as_encoded_bytes().ends_with(b".meta.json");
-            is_session.then_some(Found { path: copy.path, recording: None, len: meta.len(), mtime })
+        let known: HashSet<PathBuf> = known()?.iter().map(|original| self.place(original)).collect();
+        let is_unknown = |copy: &Path| {
+            let name = copy.as_os_str().as_encoded_bytes();
+            let is_session = name.ends_with(ENDING.as_bytes()) && !name.ends_with(b".meta.json.zst");
+            is_session && !known.contains(copy)
         };
-        Ok(copies.into_iter().filter(is_unknown).filter_map(found).collect())
+        let mut unknown = Vec::new();
+        walk(&self.folder, &mut |path, meta| {
+            // Only those are opened: there can be thousands of others.
+            if is_unknown(path)
+                && let Ok(Trailer { original, .. }) = Trailer::read(path)
+                && self.place(&original) == path
+                && !original.exists()
+            {
+                let mtime = meta.mtime().saturating_mul(1_000_000_000).saturating_add(meta.mtime_nsec());
+                unknown.push(Found { path: path.to_owned(), recording: None, len: meta.len(), mtime });
+            }
+        });
+        unknown.sort_by(|one, other| one.path.cmp(&other.path));
+        Ok(unknown)
     }
 }
 

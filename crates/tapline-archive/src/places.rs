@@ -3,8 +3,10 @@
 use std::collections::HashSet;
 use std::fs::{self, Metadata};
 use std::io;
+use std::num::NonZero;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use tapline_recording::{Recording, Store};
 
@@ -12,6 +14,9 @@ use crate::transcripts;
 
 /// Names of files that can hold a session.
 const ENDINGS: [&str; 4] = [".jsonl", ".ndjson", ".json", ".jsonl.zst"];
+
+/// Fewer folders than this are read by one thread.
+const FEW: usize = 32;
 
 /// A file that can hold a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,60 +89,100 @@ impl Places {
 
     fn folder(&mut self, path: &Path, meta: &Metadata) {
         // Without recursion: a hostile tree can be deeper than the stack.
-        let mut folders = Vec::new();
+        let mut level = Vec::new();
         if self.seen.insert((meta.dev(), meta.ino())) {
-            folders.push(path.to_owned());
+            level.push(path.to_owned());
         }
-        while let Some(folder) = folders.pop() {
-            if Recording::is_one(&folder) {
-                self.recording(folder);
-                continue;
+        while !level.is_empty() {
+            let listed = list_all(&level);
+            level.clear();
+            for Listed { files, folders, unreadable } in listed {
+                self.files.extend(files);
+                self.unreadable.extend(unreadable);
+                let new = folders.into_iter().filter(|(id, _)| self.seen.insert(*id));
+                level.extend(new.map(|(_, path)| path));
             }
-            let entries = match fs::read_dir(&folder) {
-                Ok(entries) => entries,
-                Err(error) => {
-                    self.unreadable.push((folder, error));
-                    continue;
-                }
-            };
-            for entry in entries.flatten() {
-                let path = entry.path();
-                let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
-                if is_file && !is_session_name(&path) {
-                    continue;
-                }
-                // Follows links. One that leads nowhere is nothing.
-                let meta = if is_file { entry.metadata() } else { fs::metadata(&path) };
-                let Ok(meta) = meta else { continue };
-                if meta.is_file() && is_session_name(&path) {
-                    self.add(path, None, &meta);
-                } else if meta.is_dir() && self.seen.insert((meta.dev(), meta.ino())) {
-                    folders.push(path);
-                }
-            }
-        }
-    }
-
-    fn recording(&mut self, folder: PathBuf) {
-        match Recording::open(&folder) {
-            Ok(recording) => {
-                let path = recording.stdout();
-                if let Ok(meta) = fs::metadata(&path) {
-                    self.add(path, Some(folder), &meta);
-                }
-            }
-            Err(error) => self.unreadable.push((folder, io::Error::other(error))),
         }
     }
 
     fn add(&mut self, path: PathBuf, recording: Option<PathBuf>, meta: &Metadata) {
-        let mtime = meta.mtime().saturating_mul(1_000_000_000).saturating_add(meta.mtime_nsec());
-        self.files.push(Found { path, recording, len: meta.len(), mtime });
+        self.files.push(found(path, recording, meta));
     }
 }
 
-fn is_session_name(path: &Path) -> bool {
-    let name = path.file_name().map_or(&b""[..], |name| name.as_encoded_bytes());
+/// What is in a folder.
+#[derive(Debug, Default)]
+struct Listed {
+    files: Vec<Found>,
+    /// The folders in it, with what tells them apart.
+    folders: Vec<((u64, u64), PathBuf)>,
+    unreadable: Vec<(PathBuf, io::Error)>,
+}
+
+/// Lists folders, many of them on all cores: for a quick command, this is most of the work.
+fn list_all(folders: &[PathBuf]) -> Vec<Listed> {
+    let threads = if folders.len() < FEW { 1 } else { thread::available_parallelism().map_or(1, NonZero::get) };
+    let lists = |folders: &[PathBuf]| folders.iter().map(|folder| list(folder)).collect::<Vec<_>>();
+    let mut parts = folders.chunks(folders.len().div_ceil(threads));
+    let Some(first) = parts.next() else { return Vec::new() };
+    thread::scope(|scope| {
+        let others: Vec<_> = parts.map(|part| (part, scope.spawn(move || lists(part)))).collect();
+        let mut all = lists(first);
+        for (part, other) in others {
+            all.extend(other.join().unwrap_or_else(|_| lists(part)));
+        }
+        all
+    })
+}
+
+/// Lists a folder. A recording is one file.
+fn list(folder: &Path) -> Listed {
+    let mut listed = Listed::default();
+    let entries: Vec<_> = match fs::read_dir(folder) {
+        Ok(entries) => entries.flatten().collect(),
+        Err(error) => {
+            listed.unreadable.push((folder.to_owned(), error));
+            return listed;
+        }
+    };
+    if entries.iter().any(|entry| entry.file_name() == "meta.json") && Recording::is_one(folder) {
+        match Recording::open(folder) {
+            Ok(recording) => {
+                let path = recording.stdout();
+                if let Ok(meta) = fs::metadata(&path) {
+                    listed.files.push(found(path, Some(folder.to_owned()), &meta));
+                }
+            }
+            Err(error) => listed.unreadable.push((folder.to_owned(), io::Error::other(error))),
+        }
+        return listed;
+    }
+    for entry in entries {
+        let kind = entry.file_type();
+        let is_file = kind.as_ref().is_ok_and(fs::FileType::is_file);
+        let is_named = is_session_name(entry.file_name().as_encoded_bytes());
+        if is_file && !is_named {
+            continue;
+        }
+        // Follows links. One that leads nowhere is nothing.
+        let is_link = kind.is_ok_and(|kind| kind.is_symlink());
+        let meta = if is_link { fs::metadata(entry.path()) } else { entry.metadata() };
+        let Ok(meta) = meta else { continue };
+        if meta.is_file() && is_named {
+            listed.files.push(found(entry.path(), None, &meta));
+        } else if meta.is_dir() {
+            listed.folders.push(((meta.dev(), meta.ino()), entry.path()));
+        }
+    }
+    listed
+}
+
+fn found(path: PathBuf, recording: Option<PathBuf>, meta: &Metadata) -> Found {
+    let mtime = meta.mtime().saturating_mul(1_000_000_000).saturating_add(meta.mtime_nsec());
+    Found { path, recording, len: meta.len(), mtime }
+}
+
+fn is_session_name(name: &[u8]) -> bool {
     // Claude Code writes such a file beside the transcript of a sub-agent.
     ENDINGS.iter().any(|ending| name.ends_with(ending.as_bytes())) && !name.ends_with(b".meta.json")
 }

@@ -45,9 +45,9 @@ pub(crate) struct Said<'t> {
     pub(crate) kind: EntryKind,
     /// A hash of what makes it the same text in copies: forks, resumed sessions, the stream of the same session.
     pub(crate) key: u64,
-    /// The key of the call that it is the output of. Otherwise 0.
+    /// A hash that a call and its output have in common. 0 if there is none.
     pub(crate) call: u64,
-    /// The tool that is called. Outputs do not name it.
+    /// The tool that is called. Most outputs do not name it.
     pub(crate) tool: Cow<'t, str>,
     pub(crate) error: bool,
     pub(crate) text: Cow<'t, str>,
@@ -70,9 +70,29 @@ pub(crate) struct Context {
     pub(crate) streamed: bool,
     /// A hash of the session that texts without an id are of: the own one, or the one it was forked from.
     pub(crate) root: u64,
+    /// Calls without an output so far, and their tools.
+    pub(crate) calls: Vec<(u64, String)>,
 }
 
+/// More calls than this do not wait for their output at once.
+const WAITING: usize = 64;
+
 impl Context {
+    /// Notes the tool of a call, or returns the tool that an output is of.
+    pub(crate) fn tool_of(calls: &mut Vec<(u64, String)>, said: &Said<'_>) -> String {
+        if said.call != 0 && said.kind == EntryKind::Call {
+            if calls.len() == WAITING {
+                calls.remove(0);
+            }
+            calls.push((said.call, said.tool.clone().into_owned()));
+        }
+        let call = calls.iter().rposition(|(call, _)| *call == said.call);
+        match call.filter(|_| said.kind == EntryKind::Output && said.tool.is_empty()) {
+            Some(at) => calls.remove(at).1,
+            None => said.tool.clone().into_owned(),
+        }
+    }
+
     /// Sets a name if the line has one.
     pub(crate) fn set(place: &mut String, name: &str) {
         if !name.is_empty() && place != name {

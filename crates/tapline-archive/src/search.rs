@@ -4,9 +4,11 @@
 //! A [`TextIndex`] knows which words stand where, and is brought up to date file by file. A [`SearchQuery`] is read from
 //! what a person types.
 
+mod asked;
 mod find;
 mod query;
 mod reading;
+mod results;
 mod snippet;
 mod store;
 mod text_index;
@@ -14,7 +16,7 @@ mod words;
 mod writing;
 
 pub use crate::said::EntryKind;
-pub use find::{Copies, FoundSession, Hit, SearchFound, SearchOptions, SearchSort, Shown};
 pub use query::{FILTERS, QueryError, SearchQuery};
+pub use results::{Copies, FoundSession, Hit, SearchFound, SearchOptions, SearchSort, Shown};
 pub use snippet::Snippet;
 pub use text_index::{TextIndex, TextUpdated};

@@ -49,7 +49,7 @@ fn open_and_tell(paths: &[PathBuf], quiet: bool, telling: bool) -> Result<Archiv
     let mut places = places(paths)?;
     let mut index = open_index()?;
     if paths.is_empty() {
-        kept::add_to(&mut places, &index)?;
+        kept::add_to(&mut places, || index.paths())?;
     }
     let mut updated = update(&mut index, &places, paths.is_empty(), quiet);
     match &updated {

@@ -328,6 +328,12 @@ fn category(text: &str) -> Result<Category, String> {
     })
 }
 
+/// How many of something: not none.
+fn at_least_one(text: &str) -> Result<usize, String> {
+    let number: usize = text.parse().map_err(|_| "it is not a number".to_owned())?;
+    if number == 0 { Err("it must be at least 1".to_owned()) } else { Ok(number) }
+}
+
 /// `TERM`, `SIGTERM`, `sigterm` or `15`.
 fn signal_name(text: &str) -> Result<String, String> {
     let known = tapline_session::parse_signal(text).map(str::to_owned);

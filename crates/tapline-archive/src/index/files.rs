@@ -1,5 +1,7 @@
 //! The files in the index, without what they say.
 
+use std::path::PathBuf;
+
 use super::{Index, IndexedFile, file_of};
 use crate::error::ArchiveError;
 
@@ -10,5 +12,10 @@ impl Index {
         let mut rows = self.db.prepare(columns)?;
         let rows = rows.query_map([], |row| Ok((file_of(row)?, row.get(6)?)))?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Returns the paths of all files of sessions.
+    pub fn paths(&self) -> Result<Vec<PathBuf>, ArchiveError> {
+        Ok(self.files()?.into_iter().map(|(file, _)| file.path).collect())
     }
 }

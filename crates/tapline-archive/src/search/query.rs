@@ -1,7 +1,7 @@
 //! What is searched for: words, phrases, prefixes and filters, read from what a person typed. No text of theirs reaches the
 //! database as syntax: it is taken apart into words here, and every word is quoted.
 
-use std::fmt::{Display, Write as _};
+use std::fmt::Display;
 
 use super::words::words;
 use crate::said::EntryKind;
@@ -216,8 +216,8 @@ fn filter_of(token: &str) -> Option<(&str, &str)> {
 
 impl Term {
     /// Writes it as the database reads it. Words are letters and digits only.
-    pub(super) fn write(&self, out: &mut String) {
-        let _ = write!(out, "\"{}\"{}", self.words.join(" "), if self.prefix { " *" } else { "" });
+    pub(super) fn written(&self) -> String {
+        format!("\"{}\"{}", self.words.join(" "), if self.prefix { " *" } else { "" })
     }
 }
 
@@ -286,8 +286,7 @@ mod tests {
         fn any_text_can_be_read(text in r#"[a-z"*:( )^+\-{}\\'%_NOTR日\n]{0,60}"#) {
             if let Ok(query) = parse(&text) {
                 for term in query.terms.iter().chain(&query.without) {
-                    let mut written = String::new();
-                    term.write(&mut written);
+                    let written = term.written();
                     let inner = written.trim_end_matches(" *").trim_matches('"');
                     prop_assert!(!inner.is_empty() && inner.chars().all(|c| c.is_alphanumeric() || c == ' '));
                 }

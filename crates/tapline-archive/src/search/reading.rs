@@ -19,7 +19,9 @@ use crate::transcripts;
 /// How much is read at once.
 const CHUNK: usize = 512 << 10;
 /// How much text is passed on at once.
-const PASSED_ON: usize = 1 << 20;
+const PASSED_ON: usize = 256 << 10;
+/// How many such pieces can wait. Almost as many as are written at once: otherwise nobody reads while one writes.
+const WAITING: usize = 64;
 /// A longer line is not a line of a session.
 const LONGEST: usize = 256 << 20;
 /// How much of a text is indexed: its beginning and its end, because that is where errors stand.
@@ -45,7 +47,6 @@ pub(super) struct Entry {
     pub(super) scope: Arc<Scope>,
     pub(super) kind: EntryKind,
     pub(super) key: u64,
-    pub(super) call: u64,
     pub(super) tool: String,
     pub(super) error: bool,
     pub(super) subagent: bool,
@@ -59,7 +60,7 @@ pub(super) struct Entry {
 }
 
 /// What many texts have in common.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct Scope {
     pub(super) session: String,
     pub(super) folder: String,
@@ -86,8 +87,8 @@ pub(super) struct Piece {
 pub(super) fn read_all(jobs: &[Job<'_>], stop: &AtomicBool, mut each: impl FnMut(usize, io::Result<Piece>) -> bool) {
     let next = AtomicUsize::new(0);
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(jobs.len());
-    // What is read waits for the one that writes: a few pieces, so that memory stays small.
-    let (send, receive) = mpsc::sync_channel(4);
+    // What is read waits for the one that writes, up to a limit, so that memory stays small.
+    let (send, receive) = mpsc::sync_channel(WAITING);
     thread::scope(|scope| {
         for _ in 0..threads {
             let (next, send) = (&next, send.clone());
@@ -111,7 +112,7 @@ pub(super) fn read_all(jobs: &[Job<'_>], stop: &AtomicBool, mut each: impl FnMut
         }
         drop(send);
         for (job, piece) in &receive {
-            if !each(job, piece) {
+            if !each(job, piece) || stop.load(Ordering::Relaxed) {
                 break;
             }
         }
@@ -213,33 +214,22 @@ impl LineReader {
         let Ok(value) = self.tape.parse(text.trim()) else { return false };
         let scope = &mut self.scope;
         let mut part = 0;
+        let mut calls = std::mem::take(&mut self.context.calls);
         transcripts::said(self.agent, value, &mut self.context, &mut |context, said| {
+            let tool = Context::tool_of(&mut calls, &said);
             let (body, is_cut) = body(&said);
             piece.cut += usize::from(is_cut);
             if !body.is_empty() {
                 let scope = scope_of(scope, context);
-                let (tool, len) = (said.tool.into_owned(), line.len() as u64);
-                let Said { kind, key, call, error, .. } = said;
+                let len = line.len() as u64;
+                let Said { kind, key, error, .. } = said;
                 let Context { time, subagent, streamed, .. } = *context;
                 let time = time / 1_000;
-                piece.entries.push(Entry {
-                    time,
-                    scope,
-                    kind,
-                    key,
-                    call,
-                    tool,
-                    error,
-                    subagent,
-                    streamed,
-                    offset,
-                    len,
-                    part,
-                    body,
-                });
+                piece.entries.push(Entry { time, scope, kind, key, tool, error, subagent, streamed, offset, len, part, body });
             }
             part += 1;
         });
+        self.context.calls = calls;
         true
     }
 }

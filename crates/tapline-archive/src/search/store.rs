@@ -7,9 +7,10 @@ use rusqlite::Connection;
 
 use crate::database;
 use crate::error::ArchiveError;
+use crate::facts::hash_of_bytes;
 
 /// The version of the tables and of what a word is. An index of another version is built again.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 /// The number of a text begins with its second, so that the newest come first without sorting. This many bits tell the
 /// texts of one second apart; where that is not enough, the next second is used.
 pub(super) const BITS: u32 = 10;
@@ -25,7 +26,8 @@ CREATE TABLE files (
     offset INTEGER NOT NULL, -- up to where it was read
     chk INTEGER NOT NULL,    -- a hash of its first bytes, and of the last ones before the offset
     agent TEXT,              -- none: it is no session
-    context BLOB NOT NULL    -- what reading needs to go on
+    context BLOB NOT NULL,   -- what reading needs to go on
+    seal INTEGER NOT NULL    -- a hash of the row: the database does not notice a value that changed on the disk
 );
 CREATE TABLE names (id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, name TEXT NOT NULL, UNIQUE (kind, name));
 CREATE TABLE sessions (
@@ -36,6 +38,14 @@ CREATE TABLE sessions (
     title TEXT NOT NULL,
     titled INTEGER NOT NULL
 );
+CREATE TABLE scopes (
+    id INTEGER PRIMARY KEY,
+    session INTEGER NOT NULL,
+    agent INTEGER NOT NULL,  -- this and the following are names
+    folder INTEGER NOT NULL,
+    branch INTEGER NOT NULL,
+    UNIQUE (session, agent, folder, branch)
+);
 CREATE TABLE entries (
     id INTEGER PRIMARY KEY,  -- its second, and a number within it
     file INTEGER NOT NULL,
@@ -43,11 +53,21 @@ CREATE TABLE entries (
     len INTEGER NOT NULL,
     part INTEGER NOT NULL,   -- which text of the line it is
     about INTEGER NOT NULL,  -- its kind, error, sub-agent and tool
-    session INTEGER NOT NULL,
+    scope INTEGER NOT NULL,
     key INTEGER NOT NULL     -- the same for copies
 );
-CREATE UNIQUE INDEX entries_by_key ON entries (key);
+CREATE INDEX entries_by_key ON entries (key);
+CREATE TABLE copies (        -- other files of the same session that have a text
+    entry INTEGER NOT NULL,
+    file INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    len INTEGER NOT NULL,
+    part INTEGER NOT NULL,
+    PRIMARY KEY (entry, file)
+) WITHOUT ROWID;
+CREATE INDEX copies_by_file ON copies (file);
 CREATE VIRTUAL TABLE text USING fts5 (body, marks, content = '', contentless_delete = 1, tokenize = 'ascii');
+CREATE VIRTUAL TABLE vocabulary USING fts5vocab (text, row);
 INSERT INTO text (text, rank) VALUES ('hashsize', 33554432);
 ";
 
@@ -64,11 +84,11 @@ impl TextStore {
     /// Opens the index in a folder, or makes it. A damaged or outdated one is built again.
     pub(super) fn open(folder: &Path) -> Result<Self, ArchiveError> {
         database::make_folder(folder)?;
-        match open_file(&folder.join("text.db")) {
+        match open_file(&folder.join("text.db")).map_err(ArchiveError::from) {
             Ok(Some(db)) => Ok(Self { db, folder: Some(folder.to_owned()), was_damaged: false }),
             Ok(None) => Self::again(folder, false, false),
-            Err(error) if is_damage(&error) => Self::again(folder, true, false),
-            Err(error) => Err(error.into()),
+            Err(error) if error.is_damage() => Self::again(folder, true, false),
+            Err(error) => Err(error),
         }
     }
 
@@ -76,6 +96,13 @@ impl TextStore {
         let db = Connection::open_in_memory()?;
         db.execute_batch(TABLES)?;
         Ok(Self { db, folder: None, was_damaged: false })
+    }
+
+    pub(super) fn copy_in_memory(folder: &Path) -> Result<Self, ArchiveError> {
+        match database::copy_in_memory(&folder.join("text.db"), VERSION) {
+            Some(db) => Ok(Self { db, folder: None, was_damaged: false }),
+            None => Self::in_memory(),
+        }
     }
 
     /// Puts the index aside and makes a new one. If another process has done that already and it need not be done again,
@@ -100,6 +127,15 @@ impl TextStore {
     }
 }
 
+/// Returns a hash of what is known about a file.
+pub(super) fn seal(path: &[u8], numbers: [i64; 4], agent: &str, context: &[u8]) -> i64 {
+    let mut row = path.to_vec();
+    row.extend(numbers.into_iter().flat_map(i64::to_le_bytes));
+    row.extend(agent.as_bytes());
+    row.extend(context);
+    hash_of_bytes(&row).cast_signed()
+}
+
 fn lock(folder: &Path) -> Option<File> {
     database::lock(folder, "text.lock", true)
 }
@@ -112,9 +148,4 @@ fn open_file(path: &Path) -> rusqlite::Result<Option<Connection>> {
         db.pragma_update(None, "journal_size_limit", 4 << 20)?;
     }
     Ok(db)
-}
-
-pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
-    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
-    matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase))
 }

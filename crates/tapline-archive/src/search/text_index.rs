@@ -1,17 +1,18 @@
 //! The text index: which words stand in which text of which session. It keeps no text itself, only where it stands.
 
-use std::collections::{HashMap, HashSet};
-use std::ffi::{OsStr, OsString};
+use std::collections::HashMap;
+use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+use rusqlite::OptionalExtension as _;
 use tapline_protocol::Agent;
 use tapline_recording::Recording;
 
 use super::reading::{Job, is_packed, read_all};
-use super::store::{TextStore, is_damage};
+use super::store::{TextStore, seal};
 use super::writing::Writer;
 use crate::error::ArchiveError;
 use crate::index::Progress;
@@ -43,9 +44,7 @@ pub struct TextUpdated {
 
 /// What is known about a file from an earlier update.
 struct Known {
-    id: i64,
     len: u64,
-    mtime: i64,
     offset: u64,
     check: u64,
     agent: Option<Agent>,
@@ -68,13 +67,28 @@ impl TextIndex {
         self.store.was_damaged
     }
 
-    /// If the index turns out to be damaged, puts it aside, makes a new one and returns true.
-    pub fn recover(&mut self, error: &ArchiveError) -> Result<bool, ArchiveError> {
-        let ArchiveError::Database(cause) = error else { return Ok(false) };
+    /// Makes a text index that is kept nowhere, with what is kept in this folder, as far as that can be read: for when the
+    /// folder can no longer be written.
+    pub fn copy_in_memory(folder: &Path) -> Result<Self, ArchiveError> {
+        Ok(Self { store: TextStore::copy_in_memory(folder)? })
+    }
+
+    /// Puts this index aside, because it is damaged, and makes a new one. What it said about files that are gone is lost.
+    pub fn rebuild(&mut self) -> Result<(), ArchiveError> {
         let folder = self.store.folder().map(Path::to_owned);
-        let Some(folder) = folder.filter(|_| is_damage(cause)) else { return Ok(false) };
-        self.store = TextStore::again(&folder, true, true)?;
-        Ok(true)
+        // The old one is closed first: closing removes files that have the names of the new one's.
+        self.store = TextStore::in_memory()?;
+        if let Some(folder) = folder {
+            self.store = TextStore::again(&folder, true, true)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the paths of all files of sessions.
+    pub fn paths(&self) -> Result<Vec<PathBuf>, ArchiveError> {
+        let mut rows = self.store.db.prepare("SELECT path FROM files WHERE agent IS NOT NULL")?;
+        let rows = rows.query_map([], |row| Ok(path_of(row.get(0)?)))?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
     /// Reads what is new in these places.
@@ -84,7 +98,7 @@ impl TextIndex {
         stop: &AtomicBool,
         progress: impl FnMut(Progress),
     ) -> Result<TextUpdated, ArchiveError> {
-        if !self.known()?.has_news(places) {
+        if self.news(places)?.is_empty() {
             return Ok(TextUpdated::default());
         }
         // Another process may be reading the same files. Its work is not done twice.
@@ -92,24 +106,40 @@ impl TextIndex {
         self.read(places, stop, progress)
     }
 
-    fn known(&self) -> Result<AllKnown, ArchiveError> {
-        let mut known = HashMap::new();
-        let mut rows = self.store.db.prepare("SELECT path, id, len, mtime, offset, chk, agent, context FROM files")?;
+    /// Returns the files that are new or changed.
+    fn news<'p>(&self, places: &'p Places) -> Result<Vec<&'p Found>, ArchiveError> {
+        let mut known = HashMap::with_capacity(places.files.len());
+        let mut rows = self.store.db.prepare("SELECT path, len, mtime, offset, chk, agent, context, seal FROM files")?;
         let mut rows = rows.query([])?;
         while let Some(row) = rows.next()? {
-            let agent = row.get_ref(6)?.as_str_or_null().ok().flatten();
-            let of = Known {
-                id: row.get(1)?,
-                len: row.get::<_, i64>(2)?.cast_unsigned(),
-                mtime: row.get(3)?,
-                offset: row.get::<_, i64>(4)?.cast_unsigned(),
-                check: row.get::<_, i64>(5)?.cast_unsigned(),
-                agent: agent.and_then(agent_named),
-                context: row.get(7)?,
-            };
-            known.insert(row.get(0)?, of);
+            let numbers = [row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?];
+            let agent = row.get_ref(5)?.as_str_or_null().map_err(|_| ArchiveError::Damaged)?.unwrap_or_default();
+            let context = row.get_ref(6)?.as_blob().map_err(|_| ArchiveError::Damaged)?;
+            let path: Vec<u8> = row.get(0)?;
+            if seal(&path, numbers, agent, context) != row.get::<_, i64>(7)? {
+                return Err(ArchiveError::Damaged);
+            }
+            known.insert(path, (numbers[0], numbers[1]));
         }
-        Ok(AllKnown(known))
+        let is_news = |found: &&Found| {
+            known.get(found.path.as_os_str().as_bytes()).is_none_or(|known| *known != (found.len.cast_signed(), found.mtime))
+        };
+        Ok(places.files.iter().filter(is_news).collect())
+    }
+
+    fn known(&self, found: &Found) -> Result<Option<Known>, ArchiveError> {
+        let mut row = self.store.db.prepare("SELECT len, offset, chk, agent, context FROM files WHERE path = ?")?;
+        let known = row.query_row([found.path.as_os_str().as_bytes()], |row| {
+            let agent = row.get_ref(3)?.as_str_or_null().ok().flatten();
+            Ok(Known {
+                len: row.get::<_, i64>(0)?.cast_unsigned(),
+                offset: row.get::<_, i64>(1)?.cast_unsigned(),
+                check: row.get::<_, i64>(2)?.cast_unsigned(),
+                agent: agent.and_then(agent_named),
+                context: row.get(4)?,
+            })
+        });
+        Ok(known.optional()?)
     }
 
     fn read(
@@ -118,15 +148,13 @@ impl TextIndex {
         stop: &AtomicBool,
         mut progress: impl FnMut(Progress),
     ) -> Result<TextUpdated, ArchiveError> {
-        let known = self.known()?;
-        let gone = known.gone(places);
-        let mut news: Vec<&Found> = places.files.iter().filter(|found| known.is_news(found)).collect();
-        // The oldest first: of copies, the first one counts, and that is the original.
+        let mut news = self.news(places)?;
+        // The oldest first: of copies, the first one is the original.
         news.sort_by_key(|found| found.mtime);
         let (mut files, mut jobs) = (Vec::with_capacity(news.len()), Vec::with_capacity(news.len()));
         for found in news {
-            let before = known.0.get(found.path.as_os_str().as_bytes());
-            let earlier = before.filter(|known| grew(found, known));
+            let before = self.known(found)?;
+            let earlier = before.as_ref().filter(|known| grew(found, known));
             let (agent, from) = earlier.map_or((None, 0), |earlier| (earlier.agent, earlier.offset));
             let context = earlier.and_then(|earlier| postcard::from_bytes(&earlier.context).ok());
             files.push((found, before.is_some() && earlier.is_none()));
@@ -136,7 +164,7 @@ impl TextIndex {
         let mut so_far = Progress { read: 0, of: jobs.iter().map(|job| job.len.saturating_sub(job.from)).sum() };
         let mut reached: Vec<u64> = jobs.iter().map(|job| job.from).collect();
         let mut written = Ok(());
-        let mut writer = Writer::new(&files, gone);
+        let mut writer = Writer::new(&files);
         let db = &mut self.store.db;
         read_all(&jobs, stop, |job, piece| {
             match piece {
@@ -158,27 +186,6 @@ impl TextIndex {
         updated.bytes = so_far.read;
         updated.interrupted = updated.files + updated.unreadable.len() < jobs.len();
         Ok(updated)
-    }
-}
-
-/// What is known about all files, by their paths.
-struct AllKnown(HashMap<Vec<u8>, Known>);
-
-impl AllKnown {
-    fn is_news(&self, found: &Found) -> bool {
-        let known = self.0.get(found.path.as_os_str().as_bytes());
-        known.is_none_or(|known| known.len != found.len || known.mtime != found.mtime)
-    }
-
-    fn has_news(&self, places: &Places) -> bool {
-        places.files.iter().any(|found| self.is_news(found))
-    }
-
-    /// Returns the files that are no longer there.
-    fn gone(&self, places: &Places) -> HashSet<i64> {
-        let there: HashSet<&[u8]> = places.files.iter().map(|found| found.path.as_os_str().as_bytes()).collect();
-        let is_gone = |path: &[u8]| !there.contains(path) && !Path::new(OsStr::from_bytes(path)).exists();
-        self.0.iter().filter(|(path, _)| is_gone(path)).map(|(_, known)| known.id).collect()
     }
 }
 

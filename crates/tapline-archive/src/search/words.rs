@@ -59,40 +59,42 @@ pub(super) fn words(text: &str) -> Vec<Word> {
 /// write is ASCII, and this is most of the work of indexing.
 pub(super) fn add_words(text: &str, out: &mut String) {
     out.reserve(text.len());
-    let mut rest = text;
-    while !rest.is_empty() {
-        let plain = rest.bytes().position(|byte| !byte.is_ascii()).unwrap_or(rest.len());
-        // A word may go on behind the ASCII part: then it is read with the rest.
-        let cut = if plain == rest.len() {
-            plain
-        } else {
-            rest[..plain].rfind(|c: char| !c.is_ascii_alphanumeric()).map_or(0, |at| at + 1)
-        };
-        add_ascii(&rest[..cut], out);
-        rest = &rest[cut..];
-        if rest.is_empty() {
-            break;
-        }
-        // The line with other letters, at most.
-        let end = rest.bytes().skip(plain - cut).position(|byte| byte == b'\n').map_or(rest.len(), |at| plain - cut + at);
-        each_word(&rest[..end], |word, _| {
+    let bytes = text.as_bytes();
+    let is_in_word = |byte: &u8| IN_WORD[usize::from(*byte)];
+    let mut at = 0;
+    while let Some(start) = bytes[at..].iter().position(is_in_word) {
+        let start = at + start;
+        at = bytes[start..].iter().position(|byte| !is_in_word(byte)).map_or(bytes.len(), |end| start + end);
+        let word = &text[start..at];
+        if word.is_ascii() {
             separate(out);
-            out.push_str(word);
-        });
-        rest = &rest[end..];
+            let from = out.len();
+            out.push_str(&word[..word.len().min(LONGEST)]);
+            out[from..].make_ascii_lowercase();
+        } else {
+            // Letters of other scripts, or signs between words.
+            each_word(word, |word, _| {
+                separate(out);
+                out.push_str(word);
+            });
+        }
     }
 }
+
+/// Which bytes can be in a word. Of what is not ASCII, only the whole character says so.
+const IN_WORD: [bool; 256] = {
+    let mut all = [false; 256];
+    let mut byte = u8::MAX;
+    while byte > 0 {
+        all[byte as usize] = byte.is_ascii_alphanumeric() || !byte.is_ascii();
+        byte -= 1;
+    }
+    all
+};
 
 fn separate(out: &mut String) {
     if !out.is_empty() {
         out.push(' ');
-    }
-}
-
-fn add_ascii(text: &str, out: &mut String) {
-    for word in text.as_bytes().split(|byte| !byte.is_ascii_alphanumeric()).filter(|word| !word.is_empty()) {
-        separate(out);
-        out.extend(word.iter().take(LONGEST).map(|byte| char::from(byte.to_ascii_lowercase())));
     }
 }
 

@@ -1,19 +1,21 @@
 //! Writes texts into the index: a batch at a time, all of it or nothing, sorted by time.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
+use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension as _, Statement, Transaction, params};
 use tapline_protocol::Agent;
 
-use super::reading::{Entry, Piece, is_packed};
-use super::store::BITS;
+use super::reading::{Entry, Piece, Scope, is_packed};
+use super::store::{BITS, seal};
 use crate::places::Found;
 use crate::said::{Context, EntryKind};
 use crate::scan::check;
 
 /// When this much text has come together, it is written.
-const BATCH: usize = 24 << 20;
+const BATCH: usize = 20 << 20;
 /// The latest second that a text can have.
 const LATEST: u64 = 1 << 40;
 
@@ -46,6 +48,8 @@ pub(super) struct About {
     pub(super) subagent: bool,
     /// Whether it is of a stream, not of a transcript.
     pub(super) streamed: bool,
+    /// Whether the same text was there already: in another session, or in the stream of this one.
+    pub(super) repeated: bool,
     /// The number of the tool's name. 0 if there is none.
     pub(super) tool: i64,
 }
@@ -53,14 +57,36 @@ pub(super) struct About {
 impl About {
     fn number(self) -> i64 {
         let flags = i64::from(self.error) << 3 | i64::from(self.subagent) << 4 | i64::from(self.streamed) << 5;
-        self.kind.number() | flags | self.tool << 6
+        self.kind.number() | flags | i64::from(self.repeated) << 6 | self.tool << 7
     }
 
     pub(super) fn of(number: i64) -> Self {
         let kind = usize::try_from(number & 7).ok().and_then(|kind| EntryKind::ALL.get(kind)).copied();
         let kind = kind.unwrap_or(EntryKind::Output);
-        Self { kind, error: number & 8 != 0, subagent: number & 16 != 0, streamed: number & 32 != 0, tool: number >> 6 }
+        let has = |bit: u32| number & (1 << bit) != 0;
+        Self { kind, error: has(3), subagent: has(4), streamed: has(5), repeated: has(6), tool: number >> 7 }
     }
+}
+
+/// The session of a text, and what else it has in common with its neighbours, as numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ScopeNumbers {
+    pub(super) session: i64,
+    pub(super) agent: i64,
+    pub(super) folder: i64,
+    pub(super) branch: i64,
+}
+
+/// Writes what filters can ask for: the words of the column `marks`.
+pub(super) fn marks(about: About, of: ScopeNumbers) -> String {
+    let ScopeNumbers { session, agent, folder, branch } = of;
+    let mut marks = format!("k{} s{session} a{agent} p{folder} b{branch}", about.kind.number());
+    marks.push_str(if about.error { " e" } else { "" });
+    marks.push_str(if about.subagent { " g" } else { "" });
+    if about.tool != 0 {
+        let _ = write!(marks, " t{}", about.tool);
+    }
+    marks
 }
 
 /// How far a file was read, in a batch.
@@ -76,27 +102,26 @@ struct Read {
 pub(super) struct Writer<'f> {
     /// The files that are read, and whether what is known about each must go first.
     files: &'f [(&'f Found, bool)],
-    /// Files that are no longer there. Where a copy of one of their texts turns up, it takes its place.
-    gone: HashSet<i64>,
     entries: Vec<(usize, Entry)>,
     bytes: usize,
     read: HashMap<usize, Read>,
     cleared: HashSet<usize>,
     names: HashMap<(NameOf, String), i64>,
     sessions: HashMap<String, i64>,
+    scopes: HashMap<(Arc<Scope>, &'static str, usize), (i64, ScopeNumbers)>,
 }
 
 impl<'f> Writer<'f> {
-    pub(super) fn new(files: &'f [(&'f Found, bool)], gone: HashSet<i64>) -> Self {
+    pub(super) fn new(files: &'f [(&'f Found, bool)]) -> Self {
         Self {
             files,
-            gone,
             entries: Vec::new(),
             bytes: 0,
             read: HashMap::new(),
             cleared: HashSet::new(),
             names: HashMap::new(),
             sessions: HashMap::new(),
+            scopes: HashMap::new(),
         }
     }
 
@@ -124,7 +149,7 @@ impl<'f> Writer<'f> {
         }
         let mut entries = std::mem::take(&mut self.entries);
         // In the order of their numbers: otherwise the database begins a new segment for each. Of copies, the one in
-        // the older file comes first.
+        // the older file comes first: it is the original.
         entries.sort_by_key(|(job, entry)| (entry.time, *job, entry.offset, entry.part));
         {
             let mut statements = Statements::new(&transaction)?;
@@ -141,46 +166,55 @@ impl<'f> Writer<'f> {
         &mut self,
         db: &Transaction<'_>,
         statements: &mut Statements<'_>,
-        (job, file, agent): (usize, i64, &str),
+        (job, file, agent): (usize, i64, &'static str),
         entry: &Entry,
     ) -> rusqlite::Result<()> {
-        let found = self.files[job].0;
-        let place = [file, entry.offset.cast_signed(), entry.len.cast_signed(), entry.part.into()];
+        let (scope, numbers) = self.scope(db, job, &entry.scope, agent)?;
+        let [at, len, part] = [entry.offset.cast_signed(), entry.len.cast_signed(), entry.part.into()];
         let key = entry.key.cast_signed();
-        let known = statements.by_key.query_row([key], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
-        if let Some((id, other)) = known {
-            let (id, other): (i64, i64) = (id, other);
-            if other != file && self.gone.contains(&other) {
-                let [file, at, len, part] = place;
-                db.prepare("UPDATE entries SET file = ?, at = ?, len = ?, part = ? WHERE id = ?")?
-                    .execute([file, at, len, part, id])?;
+        let known = statements.with_key(key)?;
+        // A stream knows less about a text than a transcript: not the branch, and often not the time.
+        let is_same = |row: &&Repeated| row.session == numbers.session && (entry.streamed || !row.about.streamed);
+        if let Some(row) = known.iter().find(is_same) {
+            if row.file != file {
+                statements.copy.execute([row.id, file, at, len, part])?;
             }
             return Ok(());
         }
-        let mut tool = if entry.tool.is_empty() { 0 } else { self.name(db, NameOf::Tool, &entry.tool)? };
-        if entry.call != 0 && tool == 0 {
-            let call = statements.about.query_row([entry.call.cast_signed()], |row| row.get(0)).optional()?;
-            tool = call.map_or(0, |about| About::of(about).tool);
+        let tool = if entry.tool.is_empty() { 0 } else { self.name(db, NameOf::Tool, &entry.tool)? };
+        let Entry { kind, error, subagent, streamed, .. } = *entry;
+        let about = About { kind, error, subagent, streamed, repeated: !known.is_empty(), tool };
+        let id = statements.free_id(entry.time)?;
+        statements.entry.execute(params![id, file, at, len, part, about.number(), scope, key])?;
+        statements.text.execute(params![id, entry.body, marks(about, numbers)])?;
+        Ok(())
+    }
+
+    /// Returns the number of a scope, and what is in it.
+    fn scope(
+        &mut self,
+        db: &Connection,
+        job: usize,
+        scope: &Arc<Scope>,
+        agent: &'static str,
+    ) -> rusqlite::Result<(i64, ScopeNumbers)> {
+        // Texts without a session are of a session of their file.
+        let known = (Arc::clone(scope), agent, if scope.session.is_empty() { job } else { 0 });
+        if let Some(numbers) = self.scopes.get(&known) {
+            return Ok(*numbers);
         }
-        let about = About { kind: entry.kind, error: entry.error, subagent: entry.subagent, streamed: entry.streamed, tool };
-        let scope = &entry.scope;
-        let session = self.session(db, found, &scope.session, agent)?;
+        let session = self.session(db, self.files[job].0, &scope.session, agent)?;
         let agent = self.name(db, NameOf::Agent, agent)?;
         let folder = self.name(db, NameOf::Folder, &scope.folder)?;
         let branch = self.name(db, NameOf::Branch, &scope.branch)?;
-        let mut marks = format!("k{} s{session} a{agent} p{folder} b{branch}", about.kind.number());
-        for (is_so, mark) in
-            [(about.error, " e".to_owned()), (about.subagent, " g".to_owned()), (tool != 0, format!(" t{tool}"))]
-        {
-            if is_so {
-                marks.push_str(&mark);
-            }
-        }
-        let id = statements.free_id(entry.time)?;
-        let [file, at, len, part] = place;
-        statements.entry.execute(params![id, file, at, len, part, about.number(), session, key])?;
-        statements.text.execute(params![id, entry.body, marks])?;
-        Ok(())
+        let mut insert = db.prepare(
+            "INSERT INTO scopes (session, agent, folder, branch) VALUES (?, ?, ?, ?) \
+             ON CONFLICT (session, agent, folder, branch) DO UPDATE SET session = excluded.session RETURNING id",
+        )?;
+        let id = insert.query_row([session, agent, folder, branch], |row| row.get(0))?;
+        let numbers = ScopeNumbers { session, agent, folder, branch };
+        self.scopes.insert(known, (id, numbers));
+        Ok((id, numbers))
     }
 
     fn name(&mut self, db: &Connection, of: NameOf, name: &str) -> rusqlite::Result<i64> {
@@ -227,11 +261,19 @@ impl<'f> Writer<'f> {
     }
 }
 
+/// A text that is in the index, and comes again.
+struct Repeated {
+    id: i64,
+    file: i64,
+    about: About,
+    session: i64,
+}
+
 /// Statements that run for every text.
 struct Statements<'t> {
     by_key: Statement<'t>,
-    about: Statement<'t>,
     entry: Statement<'t>,
+    copy: Statement<'t>,
     text: Statement<'t>,
     last: Statement<'t>,
     /// The next free number of each second.
@@ -243,16 +285,26 @@ struct Statements<'t> {
 impl<'t> Statements<'t> {
     fn new(db: &'t Transaction<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
-            by_key: db.prepare("SELECT id, file FROM entries WHERE key = ?")?,
-            about: db.prepare("SELECT about FROM entries WHERE key = ?")?,
-            entry: db.prepare(
-                "INSERT INTO entries (id, file, at, len, part, about, session, key) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            by_key: db.prepare(
+                "SELECT entries.id, file, about, session FROM entries JOIN scopes ON scopes.id = scope WHERE key = ? ORDER BY entries.id",
             )?,
+            entry: db.prepare(
+                "INSERT INTO entries (id, file, at, len, part, about, scope, key) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            )?,
+            copy: db.prepare("INSERT OR IGNORE INTO copies (entry, file, at, len, part) VALUES (?, ?, ?, ?, ?)")?,
             text: db.prepare("INSERT INTO text (rowid, body, marks) VALUES (?, ?, ?)")?,
             last: db.prepare("SELECT max(id) FROM entries WHERE id BETWEEN ? AND ?")?,
             next: HashMap::new(),
             full: HashMap::new(),
         })
+    }
+
+    /// Returns the texts with this key.
+    fn with_key(&mut self, key: i64) -> rusqlite::Result<Vec<Repeated>> {
+        let row = |row: &rusqlite::Row<'_>| {
+            Ok(Repeated { id: row.get(0)?, file: row.get(1)?, about: About::of(row.get(2)?), session: row.get(3)? })
+        };
+        self.by_key.query_map([key], row)?.collect()
     }
 
     /// Returns a number for a text of this second.
@@ -290,32 +342,42 @@ fn keep_file(db: &Connection, found: &Found, read: &Read) -> rusqlite::Result<i6
     };
     let check = if packed { 0 } else { check(&found.path, offset).unwrap_or(0) };
     let mut insert = db.prepare(
-        "INSERT INTO files (path, recording, len, mtime, offset, chk, agent, context) VALUES (?, ?, ?, ?, ?, ?, ?, ?) \
+        "INSERT INTO files (path, recording, len, mtime, offset, chk, agent, context, seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) \
          ON CONFLICT (path) DO UPDATE SET recording = excluded.recording, len = excluded.len, mtime = excluded.mtime, \
-         offset = excluded.offset, chk = excluded.chk, agent = excluded.agent, context = excluded.context RETURNING id",
+         offset = excluded.offset, chk = excluded.chk, agent = excluded.agent, context = excluded.context, seal = excluded.seal \
+         RETURNING id",
     )?;
-    let row = params![
-        found.path.as_os_str().as_bytes(),
-        found.recording.as_ref().map(|folder| folder.as_os_str().as_bytes()),
-        len.cast_signed(),
-        mtime,
-        offset.cast_signed(),
-        check.cast_signed(),
-        read.agent.map(Agent::name),
-        postcard::to_stdvec(&read.context).unwrap_or_default(),
-    ];
-    insert.query_row(row, |row| row.get(0))
+    let path = found.path.as_os_str().as_bytes();
+    let recording = found.recording.as_ref().map(|folder| folder.as_os_str().as_bytes());
+    let [len, offset, check] = [len, offset, check].map(u64::cast_signed);
+    let agent = read.agent.map(Agent::name);
+    let context = postcard::to_stdvec(&read.context).unwrap_or_default();
+    let seal = seal(path, [len, mtime, offset, check], agent.unwrap_or_default(), &context);
+    insert.query_row(params![path, recording, len, mtime, offset, check, agent, context, seal], |row| row.get(0))
 }
 
-/// Forgets the texts of a file that was rewritten.
+/// Forgets the texts of a file that was rewritten, unless another file has them, too.
 fn clear(db: &Connection, file: i64) -> rusqlite::Result<()> {
+    db.execute("DELETE FROM copies WHERE file = ?", [file])?;
     let mut old = db.prepare("SELECT id FROM entries WHERE file = ?")?;
     let old: Vec<i64> = old.query_map([file], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    let mut copy = db.prepare("SELECT file FROM copies WHERE entry = ? LIMIT 1")?;
+    let mut take = db.prepare(
+        "UPDATE entries SET (file, at, len, part) = (SELECT file, at, len, part FROM copies WHERE entry = ?1 AND file = ?2) \
+         WHERE id = ?1",
+    )?;
+    let mut taken = db.prepare("DELETE FROM copies WHERE entry = ? AND file = ?")?;
     let mut text = db.prepare("DELETE FROM text WHERE rowid = ?")?;
     let mut entry = db.prepare("DELETE FROM entries WHERE id = ?")?;
     for id in old {
-        text.execute([id])?;
-        entry.execute([id])?;
+        let other: Option<i64> = copy.query_row([id], |row| row.get(0)).optional()?;
+        if let Some(other) = other {
+            take.execute([id, other])?;
+            taken.execute([id, other])?;
+        } else {
+            text.execute([id])?;
+            entry.execute([id])?;
+        }
     }
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! The text index on transcripts and streams of the real programs, and on files that grow, change and vanish.
 
+mod copies;
+
 use std::convert::Infallible;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -213,7 +215,10 @@ fn deleted_files_stay_searchable_and_moved_ones_are_read_where_they_are() {
     let mut below = SearchOptions::default();
     below.below = vec![folder.0.join("q")];
     assert_eq!(search_with(&index, "zebra", &below).sessions.len(), 1);
+    // It was there, too.
     below.below = vec![folder.0.join("p")];
+    assert_eq!(lines(&search_with(&index, "zebra", &below).sessions), ["s1 prompt : find the [zebra]"]);
+    below.below = vec![folder.0.join("r")];
     assert!(search_with(&index, "zebra", &below).sessions.is_empty());
 }
 

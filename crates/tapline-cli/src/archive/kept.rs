@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use tapline_archive::kept::Kept;
-use tapline_archive::{Index, Places};
+use tapline_archive::{ArchiveError, Index, Places};
 
 use super::{folder, path_of};
 
@@ -25,11 +25,14 @@ pub(crate) fn places(paths: &[PathBuf]) -> Result<Places> {
     Ok(if below.is_empty() { Places::of_user(&path_of) } else { Places::below(&below) })
 }
 
-/// Adds copies of files that are gone and that the index does not know, because it was built again.
-pub(crate) fn add_to(places: &mut Places, index: &Index) -> Result<()> {
+/// Adds copies of files that are gone and that an index does not know, because it was built again.
+pub(crate) fn add_to(
+    places: &mut Places,
+    known: impl FnOnce() -> Result<Vec<PathBuf>, ArchiveError>,
+) -> Result<(), ArchiveError> {
     let Ok(kept) = kept() else { return Ok(()) };
-    let unknown = kept.unknown_to(index)?;
-    if !unknown.is_empty() {
+    let unknown = kept.unknown_to(known)?;
+    if !unknown.is_empty() && !places.roots.iter().any(|root| root == kept.folder()) {
         places.files.extend(unknown);
         places.roots.push(kept.folder().to_owned());
     }

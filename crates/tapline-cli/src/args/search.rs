@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use tapline_archive::search::SearchSort;
 
-use super::Look;
+use super::{Look, at_least_one};
 
 /// Search all sessions: prompts, answers, commands, paths, tool output and errors
 ///
@@ -32,7 +32,7 @@ pub(crate) struct Search {
     #[arg(long, value_enum, default_value_t = Sort::Newest)]
     pub(crate) sort: Sort,
     /// The most sessions to show
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", value_parser = at_least_one, default_value_t = 10)]
     pub(crate) limit: usize,
     /// The most hits to show of each session
     #[arg(long, value_name = "N", default_value_t = 3)]

@@ -27,7 +27,7 @@ pub(crate) struct Sessions {
     #[command(flatten)]
     pub(crate) filter: Filter,
     /// List at most this many
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = super::at_least_one)]
     pub(crate) limit: Option<usize>,
     /// Print the list, also on a terminal
     #[arg(long)]

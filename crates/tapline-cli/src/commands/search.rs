@@ -10,7 +10,7 @@ use jiff::tz::TimeZone;
 use tapline_archive::search::{Copies, SearchFound, SearchOptions, SearchQuery, TextIndex};
 use tapline_archive::{ArchiveError, Places};
 use tapline_recording::Redactor;
-use tapline_session::text::{count_of, one_line};
+use tapline_session::text::{count_of, one_line, with_causes};
 
 use crate::archive::{self, Bar};
 use crate::args::search::Search;
@@ -24,16 +24,14 @@ pub(crate) fn run(args: &Search) -> Result<u8> {
     let asked = args.words.join(" ");
     let query = SearchQuery::parse(&asked, |text| when::moment(text, &zone))?;
     let redactor = secrets::redactor()?;
-    let places = archive::places(&args.path)?;
     let (columns, _) = output::size();
     let mut options = SearchOptions::default();
     (options.sort, options.sessions, options.hits) = (args.sort.into(), args.limit, args.hits);
     options.width = if args.json { JSON_WIDTH } else { print::snippet_width(columns) };
-    options.below.clone_from(&places.roots);
     if let Ok(kept) = archive::kept::kept() {
         options.copies = Copies::found_by(move |path| kept.find(path));
     }
-    let found = find(args, &places, &query, &options, &redactor)?;
+    let found = find(args, &query, &mut options, &redactor)?;
     let mut out = if args.json { output::json_stdout() } else { output::stdout() };
     if args.json {
         let json = print::json(&asked, args.sort, &found, &redactor);
@@ -46,25 +44,34 @@ pub(crate) fn run(args: &Search) -> Result<u8> {
 }
 
 /// Brings the index up to date and searches it. A damaged index is made again, once.
-fn find(
-    args: &Search,
-    places: &Places,
-    query: &SearchQuery,
-    options: &SearchOptions,
-    redactor: &Redactor,
-) -> Result<SearchFound> {
-    let mut index = open()?;
-    let search = |index: &mut TextIndex| {
-        update(index, places, args)?;
+fn find(args: &Search, query: &SearchQuery, options: &mut SearchOptions, redactor: &Redactor) -> Result<SearchFound> {
+    let mut places = archive::places(&args.path)?;
+    let mut search = |index: &mut TextIndex| {
+        if args.path.is_empty() {
+            archive::kept::add_to(&mut places, || index.paths())?;
+        }
+        update(index, &places, args)?;
+        // The index may know more: what other command lines named.
+        options.below.clone_from(&places.roots);
         index.search(query, options, redactor)
     };
-    let found = match search(&mut index) {
-        Err(error) if index.recover(&error)? => {
+    let mut index = open()?;
+    let mut found = search(&mut index);
+    if found.as_ref().is_err_and(ArchiveError::is_damage) {
+        found = index.rebuild().and_then(|()| {
             tell_damaged();
             search(&mut index)
-        }
-        found => found,
-    };
+        });
+    }
+    if let Err(error) = &found {
+        // The disk is full, for example. What is found is right all the same.
+        tell_not_kept(&with_causes(error), "what is new");
+        let folder = archive::folder()?;
+        found = TextIndex::copy_in_memory(&folder).and_then(|mut copy| search(&mut copy));
+    }
+    if found.is_err() {
+        found = TextIndex::in_memory().and_then(|mut index| search(&mut index));
+    }
     found.context("cannot search the archive")
 }
 
@@ -78,14 +85,18 @@ fn open() -> Result<TextIndex> {
             Ok(index)
         }
         Err(error) => {
-            output::tell(&format!("the text index cannot be kept ({error:#}): everything is read again each time"));
-            Ok(TextIndex::in_memory()?)
+            tell_not_kept(&format!("{error:#}"), "everything");
+            Ok(archive::folder().map_or_else(|_| TextIndex::in_memory(), |folder| TextIndex::copy_in_memory(&folder))?)
         }
     }
 }
 
 fn tell_damaged() {
     output::tell("the text index was damaged: it is built again, and the old one is kept as text.db.old");
+}
+
+fn tell_not_kept(why: &str, what: &str) {
+    output::tell(&format!("the text index cannot be kept ({why}): {what} is read again each time"));
 }
 
 fn update(index: &mut TextIndex, places: &Places, args: &Search) -> Result<(), ArchiveError> {

@@ -10,6 +10,11 @@ use crate::tapline::{Ran, command, ran};
 
 /// `tapline stats --json` under strace, with this injection into its system calls.
 fn traced(home: &Home, calls: &str, injection: &str) -> std::io::Result<std::process::Output> {
+    traced_with(home, &["stats", "--json"], calls, injection)
+}
+
+/// A command under strace, with this injection into its system calls.
+pub(crate) fn traced_with(home: &Home, args: &[&str], calls: &str, injection: &str) -> std::io::Result<std::process::Output> {
     crate::signals::catch_ignored();
     let mut command = Command::new("strace");
     command.args([
@@ -22,7 +27,7 @@ fn traced(home: &Home, calls: &str, injection: &str) -> std::io::Result<std::pro
         "-e",
         &format!("inject={calls}:{injection}"),
     ]);
-    command.args([env!("CARGO_BIN_EXE_tapline"), "stats", "--json"]).env_clear().env("PATH", "/usr/bin:/bin");
+    command.arg(env!("CARGO_BIN_EXE_tapline")).args(args).env_clear().env("PATH", "/usr/bin:/bin");
     home.set(command).stdin(Stdio::null()).output()
 }
 
@@ -30,7 +35,7 @@ fn json(out: &str) -> Value {
     serde_json::from_str(out).unwrap_or_else(|error| panic!("{error}: {out}"))
 }
 
-fn forget_index(home: &Home) {
+pub(crate) fn forget_index(home: &Home) {
     let _ = std::fs::remove_dir_all(home.path("tapline"));
 }
 

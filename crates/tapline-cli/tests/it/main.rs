@@ -59,6 +59,8 @@ mod running;
 #[cfg(test)]
 mod schemas;
 #[cfg(test)]
+mod searched;
+#[cfg(test)]
 mod searching;
 #[cfg(test)]
 mod seeds;

@@ -64,8 +64,10 @@ fn answer(envelope: &Envelope<'_>, context: &Context, each: Each<'_>) {
             "tool_use" | "server_tool_use" => {
                 let input = block.get("input").map(strings).unwrap_or_default();
                 // A call without strings is found by its tool.
-                let (key, input) = (key(&["call", &field("id")]), if input.is_empty() { field("name") } else { input });
-                Said { kind: EntryKind::Call, key, call: 0, tool: field("name"), error: false, text: input }
+                let input = if input.is_empty() { field("name") } else { input };
+                // Not all providers give every call an id of its own.
+                let (key, call) = (key(&["call", &field("id"), &input]), key(&["call", &field("id")]));
+                Said { kind: EntryKind::Call, key, call, tool: field("name"), error: false, text: input }
             }
             _ => continue,
         };
@@ -113,6 +115,6 @@ fn result(block: Value<'_>, context: &Context, each: Each<'_>) {
     };
     let failed = block.get("is_error").and_then(Value::as_bool) == Some(true);
     let error = failed || said.starts_with("<tool_use_error>") || said.starts_with("Exit code ");
-    let (key, call) = (key(&["output", &id]), key(&["call", &id]));
+    let (key, call) = (key(&["output", &id, &said]), key(&["call", &id]));
     pass_on(Said { kind: EntryKind::Output, key, call, tool: Cow::default(), error, text: said }, context, each);
 }

@@ -41,7 +41,7 @@ pub(super) fn said(line: Value<'_>, context: &mut Context, each: Each<'_>) {
             let output = payload.get("output").map(output).unwrap_or_default();
             let error = failed(&output);
             let id = field("call_id");
-            let (key, call) = (key(&["output", &id]), key(&["call", &id]));
+            let (key, call) = (key(&["output", &id, &output]), key(&["call", &id]));
             pass_on(Said { kind: EntryKind::Output, key, call, tool: Cow::default(), error, text: output }, context, each);
         }
         _ => {}
@@ -106,8 +106,9 @@ fn call(payload: Value<'_>, context: &Context, each: Each<'_>) {
         said = Cow::Owned(inner);
     }
     let said = if said.is_empty() { tool.clone() } else { said };
-    let key = key(&["call", &field("call_id").unwrap_or_default()]);
-    pass_on(Said { kind: EntryKind::Call, key, call: 0, tool, error: false, text: said }, context, each);
+    let id = field("call_id").unwrap_or_default();
+    let (key, call) = (key(&["call", &id, &said]), key(&["call", &id]));
+    pass_on(Said { kind: EntryKind::Call, key, call, tool, error: false, text: said }, context, each);
 }
 
 /// What a tool returned: text, or parts, or an object around one of them.
@@ -143,12 +144,12 @@ fn stream(kind: &str, line: Value<'_>, context: &mut Context, each: Each<'_>) {
             let id = field("id");
             let (command, output) = (field("command"), field("aggregated_output"));
             let error = item.and_then(|item| item.get("exit_code")).map_or(0, number) != 0;
-            let call = key(&["stream call", &root, &id, &command]);
+            let called = key(&["stream call", &root, &id, &command]);
             let own = key(&["stream output", &root, &id, &command]);
             let tool = Cow::Borrowed(SHELL);
-            pass_on(Said { kind: EntryKind::Call, key: call, call: 0, tool, error: false, text: command }, context, each);
+            pass_on(Said { kind: EntryKind::Call, key: called, call: 0, tool, error: false, text: command }, context, each);
             let tool = Cow::Borrowed(SHELL);
-            pass_on(Said { kind: EntryKind::Output, key: own, call, tool, error, text: output }, context, each);
+            pass_on(Said { kind: EntryKind::Output, key: own, call: 0, tool, error, text: output }, context, each);
         }
         ("turn.failed" | "error", _) => {
             let said = line.get("error").and_then(|error| error.get("message")).or_else(|| line.get("message")).map(text);
