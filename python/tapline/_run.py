@@ -10,7 +10,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from . import _native
-from ._answers import OnLoop, OnThread, handlers, logger
+from ._answers import handlers, logger
+from ._calling import Calling
 from ._options import Options, native
 from ._report import Report
 
@@ -47,7 +48,7 @@ def run(prompt: str, **options: Unpack[Options]) -> Report:
             jobs.get()()
         return results.pop()
 
-    asked = OnThread(functions, jobs)
+    asked = Calling(functions, jobs.put)
     running = _native.start(native({**given, "prompt": prompt}), asked.ask if functions else None, post)
     try:
         first = wait()
@@ -131,7 +132,7 @@ def on_loop(
     given = dict(options)
     on_stderr = given.pop("stderr", None)
     functions = handlers(given)
-    return native(given), on_stderr, OnLoop(functions, loop).ask if functions else None
+    return native(given), on_stderr, Calling(functions, loop.call_soon_threadsafe, loop).ask if functions else None
 
 
 Asker = Callable[[str, Any, _native.Reply], Callable[[], object]]

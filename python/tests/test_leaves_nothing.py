@@ -18,7 +18,7 @@ import pytest
 import tapline
 from tapline import step
 
-from conftest import GOOD, STUBBORN, running, wait_until
+from conftest import GOOD, STUBBORN, nothing_is_left, running, wait_until
 
 Make = Callable[[str], Path]
 FOLLOW = """
@@ -39,10 +39,6 @@ def program(body: str, stubborn: Path, mark: str) -> subprocess.Popen[str]:
     process = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait_until(lambda: sum(words.startswith("sleep") for words in running(mark)) == 2 or process.poll() is not None)
     return process
-
-
-def nothing_is_left(mark: str) -> None:
-    wait_until(lambda: [words for words in running(mark) if "import asyncio" not in words] == [])
 
 
 RUN = 'tapline.run("x", program=program, extra_args=[f"--sleep={mark}"], grace=0.2)'
