@@ -16,7 +16,7 @@ use crate::json::raw;
 use crate::options;
 use crate::report::Report;
 use crate::run::{Begun, failure, happened, pass_on_stops, until_killed};
-use crate::runtime::{Owned, Post, shared};
+use crate::runtime::{Owned, Post, not_forked, shared};
 use crate::step::objects;
 
 /// What Python asks of the task.
@@ -53,7 +53,7 @@ fn ended(what: &str) -> PyErr {
 
 impl Session {
     fn with<T>(&self, use_it: impl FnOnce(&Ends) -> T) -> PyResult<Option<T>> {
-        shared()?;
+        not_forked()?;
         Ok(self.0.lock().unwrap_or_else(PoisonError::into_inner).get().map(use_it))
     }
 

@@ -139,3 +139,8 @@ for line in (all := lines()):
             told[line["response"]["request_id"]] = line["response"]["response"]
     say({{"type": "result", "subtype": "success", "is_error": False, "result": json.dumps(told), "num_turns": 1, "session_id": "s-1"}})
 """
+# The same, with a process in a session of its own.
+ASKING_WITH_A_CHILD = f"""
+(seconds,) = [word.split("=")[1] for word in sys.argv if word.startswith("--sleep=")]
+subprocess.Popen(["sleep", seconds], start_new_session=True)
+{ASKING}"""

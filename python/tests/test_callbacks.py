@@ -18,13 +18,11 @@ import pytest
 
 import tapline
 
-from conftest import ASKING, nothing_is_left, running, tasks, threads, wait_until
+from conftest import ASKING, ASKING_WITH_A_CHILD, nothing_is_left, running, tasks, threads, wait_until
 
 Make = Callable[[str], Path]
 KINDS = ["plain", "async", "returns an awaitable"]
 WAYS = ["run", "start", "Session"]
-# An agent that leaves a mark, so that it can be seen whether it is still there.
-MARKED = 'subprocess.Popen(["sleep", sys.argv[-1].split("=")[-1]], start_new_session=True)\n' + ASKING
 
 
 def use(way: str, program: Path, message: str, **options: Any) -> str | None:
@@ -99,7 +97,7 @@ def test_one_that_blocks_for_ever_does_not_outlast_the_run(
 
     options: dict[str, Any] = {"timeout": 5, "grace": 0.2, "extra_args": [f"--sleep={mark}"]}
     try:
-        use(way, agent(MARKED), "w 1", can_use_tool=one_of(kind, plain, asynchronous), **options)
+        use(way, agent(ASKING_WITH_A_CHILD), "w 1", can_use_tool=one_of(kind, plain, asynchronous), **options)
     except tapline.SessionError:
         assert way == "Session"
     assert begun.is_set() and running(mark) == []
@@ -182,7 +180,7 @@ def test_one_that_ends_the_program_does(agent: Make, mark: str, way: str, kind: 
         plain()
 
     with pytest.raises(type(error)) as caught:
-        use(way, agent(MARKED), "w 1", can_use_tool=one_of(kind, plain, asynchronous), grace=0.2, extra_args=[f"--sleep={mark}"])
+        use(way, agent(ASKING_WITH_A_CHILD), "w 1", can_use_tool=one_of(kind, plain, asynchronous), grace=0.2, extra_args=[f"--sleep={mark}"])
     assert caught.value is error, "it is the same exception, with its traceback"
     nothing_is_left(mark)
 
@@ -322,7 +320,7 @@ def program_of(callback: str, body: str, agent: Path, mark: str) -> subprocess.P
 @pytest.mark.parametrize("callback", ["plain", "asynchronous"])
 @pytest.mark.parametrize("how", ENDS)
 def test_an_interpreter_that_exits_while_one_blocks(agent: Make, mark: str, callback: str, how: str) -> None:
-    with program_of(callback, ENDS[how], agent(MARKED), mark) as process:
+    with program_of(callback, ENDS[how], agent(ASKING_WITH_A_CHILD), mark) as process:
         _, errors = process.communicate(timeout=120)
     assert process.returncode == 7, errors
     assert "Fatal" not in errors and "panicked" not in errors
@@ -334,7 +332,7 @@ def test_an_interpreter_that_exits_while_one_blocks(agent: Make, mark: str, call
 @pytest.mark.parametrize("how", INTERRUPTED)
 def test_ctrl_c_while_one_blocks(agent: Make, mark: str, callback: str, how: str) -> None:
     press = "threading.Thread(target=lambda: (until_it_blocks(), os.kill(os.getpid(), signal.SIGINT))).start()\n"
-    with program_of(callback, press + INTERRUPTED[how], agent(MARKED), mark) as process:
+    with program_of(callback, press + INTERRUPTED[how], agent(ASKING_WITH_A_CHILD), mark) as process:
         _, errors = process.communicate(timeout=120)
     assert process.returncode != 0 and "KeyboardInterrupt" in errors
     assert "Fatal" not in errors and "panicked" not in errors
@@ -343,7 +341,7 @@ def test_ctrl_c_while_one_blocks(agent: Make, mark: str, callback: str, how: str
 
 def test_an_interpreter_that_exits_while_one_holds_up_the_loop(agent: Make, mark: str) -> None:
     body = "threading.Thread(target=lambda: asyncio.run(session()), daemon=True).start(); until_it_blocks(); sys.exit(7)"
-    with program_of("never_awaits", body, agent(MARKED), mark) as process:
+    with program_of("never_awaits", body, agent(ASKING_WITH_A_CHILD), mark) as process:
         _, errors = process.communicate(timeout=120)
     assert process.returncode == 7 and "Fatal" not in errors, errors
     nothing_is_left(mark)
