@@ -204,7 +204,7 @@ async fn ready(running: &mut Running, first: Update) -> Vec<Update> {
     updates
 }
 
-/// What happened, as a list: steps, and pairs of a word and a text for what is no step.
+/// What happened, as a list: steps, and pairs of a word and a text for what is not a step.
 pub(crate) fn happened(py: Python<'_>, updates: impl IntoIterator<Item = Update>) -> PyResult<Vec<Py<PyAny>>> {
     let mut list = Vec::new();
     for update in updates {

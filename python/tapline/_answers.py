@@ -15,7 +15,7 @@ logger = logging.getLogger("tapline")
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """The tool may run, with other input if `updated_input` is given; `updated_permissions` is what the agent shall remember."""
+    """The tool may run, with other input if `updated_input` is given; `updated_permissions` is what the agent should remember."""
 
     updated_input: Mapping[str, Any] | None = None
     updated_permissions: Sequence[Mapping[str, Any]] | None = None
@@ -40,7 +40,7 @@ class PermissionAnswer(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermissionContext:
-    """What else the agent says of a call that it asks about. `request` has all of it."""
+    """More about the call that the agent asks about. `request` has everything that it sent."""
 
     tool_use_id: str | None = None
     suggestions: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
@@ -104,7 +104,7 @@ def tool(
     """Makes a tool of a plain or async function, which gets its arguments as a dict.
 
     `input_schema` is a JSON schema of an object, or short: `{"a": float, "b": float}`. The function returns a text, or
-    content blocks: `{"content": [{"type": "text", "text": "..."}], "is_error": False}`. What it raises, the model reads.
+    content blocks: `{"content": [{"type": "text", "text": "..."}], "is_error": False}`. If it raises, the model reads the error.
 
     >>> @tapline.tool("add", "Adds two numbers", {"a": float, "b": float})
     ... async def add(args):

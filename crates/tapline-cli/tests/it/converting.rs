@@ -102,7 +102,10 @@ fn an_agent_that_reports_items_has_messages_too() {
         {"type": "assistant", "content": [{"type": "text", "text": "All done — 日本語 ✓."}]},
     ]);
     assert_eq!(document["messages"], messages);
-    let cut = tapline_on(b"{\"type\":\"thread.started\",\"thread_id\":\"t\"}\n{\"type\":\"turn.started\"}\n", &["convert", "--messages"]);
+    let cut = tapline_on(
+        b"{\"type\":\"thread.started\",\"thread_id\":\"t\"}\n{\"type\":\"turn.started\"}\n",
+        &["convert", "--messages"],
+    );
     assert_eq!((cut.code, cut.out.as_str()), (4, ""), "{}", cut.err);
 }
 
