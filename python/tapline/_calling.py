@@ -83,7 +83,8 @@ class _Call:
             self._over(self._told(error))
         except BaseException as error:
             self._over(_line(error))
-            self._carry(error)
+            if not self.is_cancelled:
+                self._carry(error)
 
     def _on_thread(self) -> None:
         if self.calling.is_closed or self.is_cancelled:

@@ -27,7 +27,8 @@ const EDGES: &[(&str, &[&str])] = &[
 /// No file is longer.
 const LONGEST: usize = 600;
 
-fn files(folder: &Path, out: &mut Vec<PathBuf>) {
+/// All files below a folder.
+pub(crate) fn files(folder: &Path, out: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
