@@ -120,8 +120,8 @@ fn result(mut source: Source, args: &Convert, out: &mut dyn Write) -> Result<()>
     let mut collector = Collector::default();
     while let Some((record, steps)) = source.next()? {
         outputs.accept(record.as_ref(), &steps);
-        if args.messages {
-            steps.iter().for_each(|step| collector.accept(step));
+        for step in steps.iter().filter(|_| args.messages) {
+            collector.accept(step);
         }
     }
     let Finished { summary, format, ending, run, .. } = source.finish().0;

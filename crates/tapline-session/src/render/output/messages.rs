@@ -21,6 +21,26 @@ enum Block<'s> {
     ToolResult { tool_use_id: Option<&'s str>, content: &'s str, is_error: bool },
 }
 
+impl<'s> Block<'s> {
+    /// The block that a step stands for, and whose message it is part of.
+    fn of(what: &'s What) -> Option<(&'static str, Self)> {
+        if let What::Answer(answer) = what {
+            let (tool_use_id, content) = (answer.id.as_deref(), answer.text.as_str());
+            return Some(("user", Self::ToolResult { tool_use_id, content, is_error: answer.is_error }));
+        }
+        let block = if let What::Text(said) = what {
+            Self::Text { text: &said.text }
+        } else if let What::Thinking(said) = what {
+            Self::Thinking { thinking: &said.text }
+        } else if let What::Call(call) = what {
+            Self::ToolUse { id: call.id.as_deref(), name: &call.name, input: call.input.as_ref() }
+        } else {
+            return None;
+        };
+        Some(("assistant", block))
+    }
+}
+
 /// The messages so far.
 #[derive(Debug, Default)]
 pub(super) struct Messages {
@@ -50,18 +70,7 @@ impl Messages {
     /// Takes the steps of an agent that reports its work in items: it writes no messages, so their blocks are made from the steps.
     pub(super) fn work(&mut self, steps: &[Step]) {
         for step in steps {
-            let (kind, block) = match &step.what {
-                What::Text(said) => ("assistant", Block::Text { text: &said.text }),
-                What::Thinking(said) => ("assistant", Block::Thinking { thinking: &said.text }),
-                What::Call(call) => {
-                    ("assistant", Block::ToolUse { id: call.id.as_deref(), name: &call.name, input: call.input.as_ref() })
-                }
-                What::Answer(answer) => {
-                    let (tool_use_id, content) = (answer.id.as_deref(), answer.text.as_str());
-                    ("user", Block::ToolResult { tool_use_id, content, is_error: answer.is_error })
-                }
-                _ => continue,
-            };
+            let Some((kind, block)) = Block::of(&step.what) else { continue };
             let block = serde_json::to_string(&block).unwrap_or_default();
             // What comes between two answers of tools is one message of the model.
             match self.list.last_mut().filter(|last| last.is_list && last.kind == kind) {
