@@ -14,8 +14,8 @@ use tapline::{
 use tokio::sync::oneshot;
 
 use crate::json::{Raw, raw};
-use crate::options;
 use crate::runtime::in_python;
+use crate::time::seconds;
 
 /// Python's end: `ask(key, question, reply)` has the function of this key called and returns how to cancel it.
 #[derive(Clone)]
@@ -117,7 +117,7 @@ pub(crate) fn answer(agent: Agent, key: &str, value: &Bound<'_, PyAny>, asker: O
             for (place, (event, matcher, limit)) in hooks.into_iter().enumerate() {
                 agent = hook(agent, &asker, place, event, matcher);
                 if let Some(limit) = limit {
-                    agent = agent.hook_within(options::seconds("timeout", limit)?);
+                    agent = agent.hook_within(seconds("timeout", limit)?);
                 }
             }
             agent

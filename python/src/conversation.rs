@@ -9,6 +9,7 @@ use tokio::sync::Mutex;
 use crate::answers::Asker;
 use crate::options;
 use crate::run::{Begun, Run, follow, spawn};
+use crate::time::seconds;
 
 /// Python's end of a conversation.
 #[pyclass(frozen, name = "ConversationHandle", module = "tapline._native")]
@@ -25,7 +26,7 @@ impl Conversation {
 
     /// Starts the next turn, once the one before it has ended. `post` is called as by `start`.
     fn turn(&self, prompt: String, limit: Option<f64>, post: Py<PyAny>) -> PyResult<Run> {
-        let limit = limit.map(|limit| options::seconds("timeout", limit)).transpose()?;
+        let limit = limit.map(|limit| seconds("timeout", limit)).transpose()?;
         let conversation = Arc::clone(&self.0);
         spawn(post, |post, asks, stops| async move {
             let mut conversation = conversation.lock_owned().await;

@@ -16,6 +16,7 @@ mod session;
 mod sim;
 mod source;
 mod step;
+mod time;
 
 use pyo3::prelude::*;
 

@@ -116,7 +116,7 @@ impl Feed for Lines {
             }
             Self::Cut { name, reader, splitter, chunk } => {
                 let mut each = |line: tapline::protocol::Line<'_>| {
-                    // What is no whole line has no fields.
+                    // A line that is not complete has no fields.
                     let envelope =
                         if line.piece == Piece::Line { OnceLock::new() } else { OnceLock::from(Envelope::default()) };
                     ready.push_back(Line { number: line.number, bytes: line.bytes.into_owned(), arrived: None, envelope });

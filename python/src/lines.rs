@@ -8,7 +8,7 @@ use tapline::{AgentKind, Decoder, Fold, Value, What};
 use crate::json::{build, to_python};
 use crate::source::bytes;
 
-/// Reads a line and asks it something; nothing where it is no JSON object.
+/// Reads a line and asks it something; nothing if it is not a JSON object.
 fn ask<T>(line: &Bound<'_, PyAny>, ask: impl FnOnce(Value<'_>) -> PyResult<T>) -> PyResult<Option<T>> {
     let Ok(bytes) = bytes(line) else { return Ok(None) };
     let text = String::from_utf8_lossy(&bytes);
@@ -87,15 +87,19 @@ pub(crate) fn extract_session_id(line: &Bound<'_, PyAny>) -> PyResult<Option<Str
 #[pyfunction]
 pub(crate) fn summary_of_line(line: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
     let Ok(bytes) = bytes(line) else { return Ok(None) };
-    let agent = Some(AgentKind::Claude);
-    let record = Decoder::default().for_agent(agent).decode_line(1, bytes);
-    let steps = Fold::for_agent(agent).apply(&record);
+    // One line need not say which agent wrote it. To the others it has no calls.
+    let said = AgentKind::ALL.iter().map(|agent| calls_of(*agent, bytes.clone()));
+    Ok(said.into_iter().find(|said| !said.is_empty()).map(|said| said.join("\n")))
+}
+
+fn calls_of(agent: AgentKind, line: Vec<u8>) -> Vec<String> {
+    let record = Decoder::default().for_agent(Some(agent)).decode_line(1, line);
+    let steps = Fold::for_agent(Some(agent)).apply(&record);
     let said = steps.iter().filter_map(|step| match &step.what {
         What::Call(call) => Some(format!("{}: {}", call.doing, call.title)),
         _ => None,
     });
-    let said: Vec<_> = said.collect();
-    Ok((!said.is_empty()).then(|| said.join("\n")))
+    said.collect()
 }
 
 /// A JSON text as Python objects, read as leniently as tapline reads lines; None if it is not JSON.

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -13,6 +12,7 @@ use tapline::runner::{GuardProgram, RecordTo};
 
 use crate::answers::{self, Asker};
 use crate::source;
+use crate::time::duration;
 
 /// An agent with these options. Those of who answers are read by [`answers`].
 pub(crate) fn agent(options: &Bound<'_, PyDict>, asker: Option<Asker>) -> PyResult<Agent> {
@@ -87,15 +87,4 @@ pub(crate) fn agent(options: &Bound<'_, PyDict>, asker: Option<Asker>) -> PyResu
         None => {}
     }
     Ok(agent)
-}
-
-/// A time in seconds.
-pub(crate) fn duration(key: &str, value: &Bound<'_, PyAny>) -> PyResult<Duration> {
-    seconds(key, value.extract().map_err(|_| PyTypeError::new_err(format!("{key} is a number of seconds")))?)
-}
-
-/// The same, from a number.
-pub(crate) fn seconds(key: &str, seconds: f64) -> PyResult<Duration> {
-    Duration::try_from_secs_f64(seconds)
-        .map_err(|_| PyValueError::new_err(format!("{key} is a number of seconds, not {seconds}")))
 }

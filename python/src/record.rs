@@ -41,7 +41,7 @@ impl Record {
         self.0.envelope().subtype.as_deref()
     }
 
-    /// The line as a dict, made anew at each access; None for a line that is not a JSON object.
+    /// The line as a dict, made again at each access; None for a line that is not a JSON object.
     #[getter]
     fn data<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         match Tape::default().parse(&self.0.text()) {

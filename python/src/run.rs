@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::answers::Asker;
 use crate::options;
 use crate::report::Report;
-use crate::runtime::{Live, Owned, Post, shared};
+use crate::runtime::{Live, Owned, Post, not_forked, shared};
 use crate::step::{object, objects};
 
 /// What Python asks of the task.
@@ -41,7 +41,7 @@ struct Ends {
 
 impl Run {
     fn with<T>(&self, use_it: impl FnOnce(&Ends) -> T) -> PyResult<Option<T>> {
-        shared()?;
+        not_forked()?;
         Ok(self.0.lock().unwrap_or_else(PoisonError::into_inner).get().map(use_it))
     }
 
@@ -204,7 +204,7 @@ async fn ready(running: &mut Running, first: Update) -> Vec<Update> {
     updates
 }
 
-/// What happened, as a list: steps, and pairs of a word and a text for what is no step.
+/// What happened, as a list: steps, and pairs of a word and a text for what is not a step.
 pub(crate) fn happened(py: Python<'_>, updates: impl IntoIterator<Item = Update>) -> PyResult<Vec<Py<PyAny>>> {
     let mut list = Vec::new();
     for update in updates {

@@ -43,16 +43,22 @@ pub(crate) fn shared() -> PyResult<&'static Shared> {
         let made = Shared::new()?;
         SHARED.get_or_init(|| made)
     };
-    if shared.process != std::process::id() {
-        return Err(PyRuntimeError::new_err(
-            "this process was forked from one that had used tapline to run agents, and its threads are not here. \
-             Start workers with multiprocessing's 'spawn' or 'forkserver' method, or fork before the first run",
-        ));
-    }
+    not_forked()?;
     if *shared.exits.borrow() {
         return Err(PyRuntimeError::new_err("no agent can be started while the interpreter exits"));
     }
     Ok(shared)
+}
+
+/// An error in a forked child of the process that made the runtime.
+pub(crate) fn not_forked() -> PyResult<()> {
+    if SHARED.get().is_none_or(|shared| shared.process == std::process::id()) {
+        return Ok(());
+    }
+    Err(PyRuntimeError::new_err(
+        "this process was forked from one that had used tapline to run agents, and its threads are not here. \
+         Start workers with multiprocessing's 'spawn' or 'forkserver' method, or fork before the first run",
+    ))
 }
 
 impl Shared {
@@ -176,15 +182,18 @@ impl<T> Owned<T> {
         self.value.as_ref()
     }
 
+    /// Takes it out. There is nothing to take in a forked child.
     pub(crate) fn take(&mut self) -> Option<T> {
-        self.value.take()
+        if self.process == std::process::id() {
+            return self.value.take();
+        }
+        std::mem::forget(self.value.take());
+        None
     }
 }
 
 impl<T> Drop for Owned<T> {
     fn drop(&mut self) {
-        if self.process != std::process::id() {
-            std::mem::forget(self.value.take());
-        }
+        drop(self.take());
     }
 }

@@ -16,8 +16,9 @@ use crate::json::raw;
 use crate::options;
 use crate::report::Report;
 use crate::run::{Begun, failure, happened, pass_on_stops, until_killed};
-use crate::runtime::{Owned, Post, shared};
+use crate::runtime::{Owned, Post, not_forked, shared};
 use crate::step::objects;
+use crate::time::seconds;
 
 /// What Python asks of the task.
 enum Ask {
@@ -53,7 +54,7 @@ fn ended(what: &str) -> PyErr {
 
 impl Session {
     fn with<T>(&self, use_it: impl FnOnce(&Ends) -> T) -> PyResult<Option<T>> {
-        shared()?;
+        not_forked()?;
         Ok(self.0.lock().unwrap_or_else(PoisonError::into_inner).get().map(use_it))
     }
 
@@ -80,7 +81,7 @@ impl Session {
         listen: Py<PyAny>,
         post: Py<PyAny>,
     ) -> PyResult<()> {
-        let limit = limit.map(|limit| options::seconds("timeout", limit)).transpose()?;
+        let limit = limit.map(|limit| seconds("timeout", limit)).transpose()?;
         let message = read_message(message)?;
         let ask = Ask::Turn { message, limit, live, listen: Post::new(listen), post: Post::new(post) };
         let sent = self.with(|ends| ends.asks.send(ask).is_ok())?;
@@ -97,7 +98,7 @@ impl Session {
     fn request(&self, subtype: String, fields: &str, limit: Option<f64>, post: Py<PyAny>) -> PyResult<()> {
         let mut control = self.control(&subtype)?;
         if let Some(limit) = limit {
-            control = control.within(options::seconds("timeout", limit)?);
+            control = control.within(seconds("timeout", limit)?);
         }
         let fields = Json::parse(fields).map_err(|error| PyValueError::new_err(error.to_string()))?;
         let post = Post::new(post);
@@ -157,7 +158,7 @@ fn read_message(message: &Bound<'_, PyDict>) -> PyResult<Message> {
     Ok(made)
 }
 
-/// Starts a session. `post` is called with what the agent says of itself, or with why there is none.
+/// Starts a session. `post` is called with what the agent says about itself, or with why there is none.
 #[pyfunction]
 pub(crate) fn open_session(options: &Bound<'_, PyDict>, ask: Option<Py<PyAny>>, post: Py<PyAny>) -> PyResult<Session> {
     let agent = options::agent(options, ask.map(Asker::new))?;

@@ -37,7 +37,7 @@ pub(crate) fn path(source: &Bound<'_, PyAny>) -> PyResult<Option<PathBuf>> {
     if source.is_instance_of::<PyString>() || source.hasattr("__fspath__")? { source.extract().map(Some) } else { Ok(None) }
 }
 
-/// Opens what is no path.
+/// Opens what is not a path.
 pub(crate) fn opened(source: &Bound<'_, PyAny>) -> PyResult<Opened> {
     let py = source.py();
     let reader: Box<dyn Read + Send> = if source.is_instance_of::<PyBytes>() || source.is_instance_of::<PyByteArray>() {
@@ -114,7 +114,7 @@ impl Next {
     }
 }
 
-/// The bytes of a line: `str`, or anything that holds bytes. Text that is no Unicode (half an emoji) is kept as well as can be.
+/// The bytes of a line: `str`, or anything that holds bytes. Text that is not Unicode (half an emoji) is kept as well as can be.
 pub(crate) fn bytes(line: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     if let Ok(text) = line.cast::<PyString>() {
         if let Ok(text) = text.to_str() {

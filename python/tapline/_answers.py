@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import inspect
 import json
 import logging
-import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from queue import SimpleQueue
 from typing import Any, Literal, Protocol, cast
-
-from . import _native
 
 logger = logging.getLogger("tapline")
 
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """The tool may run, with other input if `updated_input` is given; `updated_permissions` is what the agent shall remember."""
+    """The tool may run, with other input if `updated_input` is given; `updated_permissions` is what the agent should remember."""
 
     updated_input: Mapping[str, Any] | None = None
     updated_permissions: Sequence[Mapping[str, Any]] | None = None
@@ -45,7 +40,7 @@ class PermissionAnswer(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermissionContext:
-    """What else the agent says of a call that it asks about. `request` has all of it."""
+    """More about the call that the agent asks about. `request` has everything that it sent."""
 
     tool_use_id: str | None = None
     suggestions: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
@@ -62,7 +57,22 @@ HookFunction = Callable[[dict[str, Any], "str | None", dict[str, Any]], "Awaitab
 CanUseTool = Callable[[str, dict[str, Any], PermissionContext], "Awaitable[PermissionAnswer | bool] | PermissionAnswer | bool"]
 OnElicitation = Callable[[dict[str, Any]], "Awaitable[Mapping[str, Any] | None] | Mapping[str, Any] | None"]
 OnStderr = Callable[[str], object]
-Handler = Callable[[Any], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """A function of this program, and what it is called with."""
+
+    function: Callable[..., object]
+    arguments: Callable[[Any], tuple[Any, ...]] = lambda question: (question,)
+
+    @property
+    def is_async(self) -> bool:
+        """Whether it can be seen that the function is async. One that is not may still return an awaitable."""
+        return inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(getattr(self.function, "__call__", None))
+
+    def __call__(self, question: Any) -> object:
+        return self.function(*self.arguments(question))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +104,7 @@ def tool(
     """Makes a tool of a plain or async function, which gets its arguments as a dict.
 
     `input_schema` is a JSON schema of an object, or short: `{"a": float, "b": float}`. The function returns a text, or
-    content blocks: `{"content": [{"type": "text", "text": "..."}], "is_error": False}`. What it raises, the model reads.
+    content blocks: `{"content": [{"type": "text", "text": "..."}], "is_error": False}`. If it raises, the model reads the error.
 
     >>> @tapline.tool("add", "Adds two numbers", {"a": float, "b": float})
     ... async def add(args):
@@ -127,13 +137,12 @@ def handlers(options: dict[str, Any]) -> dict[str, Handler]:
     """Takes the functions out of the options: each by the key by which Rust asks for it, its answer as JSON."""
     found: dict[str, Handler] = {}
     if options.get("can_use_tool") is not None:
-        can_use_tool = options["can_use_tool"]
-        found["can_use_tool"] = lambda request: can_use_tool(
-            request.get("tool_name") or "", request.get("input") or {}, _context(request)
+        found["can_use_tool"] = Handler(
+            options["can_use_tool"], lambda request: (request.get("tool_name") or "", request.get("input") or {}, _context(request))
         )
         options["can_use_tool"] = True
     if options.get("on_elicitation") is not None:
-        found["on_elicitation"] = options["on_elicitation"]
+        found["on_elicitation"] = Handler(options["on_elicitation"])
         options["on_elicitation"] = True
     hooks: list[tuple[str, str | None, float | None]] = []
     wanted: Mapping[str, Sequence[Any]] = options.pop("hooks", None) or {}
@@ -141,7 +150,7 @@ def handlers(options: dict[str, Any]) -> dict[str, Handler]:
         for matcher in matchers:
             functions: Sequence[HookFunction] | None = getattr(matcher, "hooks", None)
             for function in [matcher] if functions is None else functions:
-                found[f"hook/{len(hooks)}"] = _hook(function)
+                found[f"hook/{len(hooks)}"] = Handler(function, _asked_of_a_hook)
                 hooks.append((event, getattr(matcher, "matcher", None), getattr(matcher, "timeout", None)))
     if hooks:
         options["hooks"] = hooks
@@ -149,8 +158,8 @@ def handlers(options: dict[str, Any]) -> dict[str, Handler]:
     return found
 
 
-def _hook(function: HookFunction) -> Handler:
-    return lambda question: function(question["input"], question["tool_use_id"], {"signal": None})
+def _asked_of_a_hook(question: Any) -> tuple[Any, ...]:
+    return question["input"], question["tool_use_id"], {"signal": None}
 
 
 def _tools(options: dict[str, Any], found: dict[str, Handler]) -> None:
@@ -174,7 +183,7 @@ def _tools(options: dict[str, Any], found: dict[str, Handler]) -> None:
         }
     for name, tools in servers.items():
         for one in tools:
-            found[f"tool/{name}/{one.name}"] = one.handler
+            found[f"tool/{name}/{one.name}"] = Handler(one.handler)
 
 
 def _context(request: dict[str, Any]) -> PermissionContext:
@@ -218,106 +227,3 @@ def _tool_result(value: Any) -> dict[str, Any]:
     result = cast("Mapping[str, Any]", value)
     is_error = bool(result.get("is_error", result.get("isError", False)))
     return {"content": result["content"], "isError": is_error, "structuredContent": result.get("structuredContent")}
-
-
-def _told(key: str, error: BaseException) -> str:
-    """Tells the program of a function that failed, with its traceback; the agent gets one line."""
-    logger.error("the function for %s raised %s", key, type(error).__name__, exc_info=error)
-    return f"{type(error).__name__}: {error}"
-
-
-class OnLoop:
-    """Runs the functions on an event loop, each in a task of its own."""
-
-    def __init__(self, found: dict[str, Handler], loop: asyncio.AbstractEventLoop) -> None:
-        self._found = found
-        self._loop = loop
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def ask(self, key: str, question: Any, reply: _native.Reply) -> Callable[[], object]:
-        """Called from a thread of Rust's. Returns how to cancel it, for the same thread."""
-        begun: list[asyncio.Task[None]] = []
-
-        def begin() -> None:
-            task = self._loop.create_task(self._answer(key, question, reply))
-            begun.append(task)
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-        def cancel() -> None:
-            for task in begun:
-                task.cancel()
-
-        self._loop.call_soon_threadsafe(begin)
-        return lambda: self._loop.call_soon_threadsafe(cancel)
-
-    async def _answer(self, key: str, question: Any, reply: _native.Reply) -> None:
-        try:
-            value = self._found[key](question)
-            if inspect.isawaitable(value):
-                value = await value
-            reply.set(answer(key, value))
-        except asyncio.CancelledError:
-            reply.fail("it was cancelled")
-            raise
-        except Exception as error:
-            reply.fail(_told(key, error))
-        except BaseException as error:
-            reply.fail(f"{type(error).__name__}: {error}")
-            raise
-
-
-class OnThread:
-    """Runs the functions on the thread that waits for the run, one after the other."""
-
-    def __init__(self, found: dict[str, Handler], jobs: SimpleQueue[Callable[[], None]]) -> None:
-        self._found = found
-        self._jobs = jobs
-        self._closed = threading.Event()
-
-    def close(self) -> None:
-        """Calls no function any more: what the agent asks now gets no answer but the end."""
-        self._closed.set()
-
-    def ask(self, key: str, question: Any, reply: _native.Reply) -> Callable[[], object]:
-        """Called from a thread of Rust's. What has begun on the caller's thread cannot be cancelled."""
-        cancelled = threading.Event()
-
-        def job() -> None:
-            if not cancelled.is_set() and not self._closed.is_set():
-                self._answer(key, question, reply)
-
-        self._jobs.put(job)
-        return cancelled.set
-
-    def _answer(self, key: str, question: Any, reply: _native.Reply) -> None:
-        try:
-            value = self._found[key](question)
-            if inspect.isawaitable(value):
-                value = _wait_for(value)
-            reply.set(answer(key, value))
-        except Exception as error:
-            reply.fail(_told(key, error))
-        except BaseException as error:
-            reply.fail(f"{type(error).__name__}: {error}")
-            raise
-
-
-def _wait_for(value: Awaitable[object]) -> object:
-    """Waits for what an async function returns, on a loop of its own."""
-
-    async def wait() -> object:
-        return await value
-
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(wait())
-    # This thread's loop is held up by the run, and only one can run in a thread.
-    waited: list[object] = []
-    thread = threading.Thread(target=lambda: waited.append(asyncio.run(wait())), name="tapline-callback")
-    thread.start()
-    thread.join()
-    if not waited:
-        raise RuntimeError("the async function raised: see the traceback above")
-    return waited[0]

@@ -1,4 +1,4 @@
-"""Where the command `tapline` is that came with this package."""
+"""Finds the command `tapline` that came with this package."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Conversation:
-    """A conversation in which every turn is a run of its own that resumes the session. See `Options` for what can be said.
+    """A conversation in which every turn is a run of its own that resumes the session. See `Options` for the keyword arguments.
 
     >>> async with tapline.Conversation(agent="codex") as conversation:
     ...     first = await conversation.turn("What does this project do?")
@@ -24,9 +24,9 @@ class Conversation:
     ...     async for step in conversation.turn("And who uses it?"):
     ...         print(step)
 
-    It has the shape of a `Session`, and every agent can do it. What only a `Session` can: messages while the agent works,
-    and requests. Turns are taken one after the other. With `record`, each turn is recorded: in the folder, in the same
-    with `-2`, `-3`, ... Leaving the block stops a turn that is under way, and everything that it has started.
+    It has the shape of a `Session`, and works with every agent. Only a `Session` can send messages while the agent works,
+    and requests. Turns are taken one after the other. With `record`, each turn is recorded: the first in this folder, the
+    next ones in folders with `-2`, `-3`, ... at the end. Leaving the block stops a turn that is under way, and everything that it has started.
     """
 
     def __init__(self, **options: Unpack[Options]) -> None:

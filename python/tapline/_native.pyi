@@ -124,7 +124,7 @@ class Record:
 
     @property
     def data(self) -> dict[str, Any] | None:
-        """The line as a dict, made anew at each access; None for a line that is not a JSON object."""
+        """The line as a dict, made again at each access; None for a line that is not a JSON object."""
 
     @property
     def session_id(self) -> str | None:
@@ -208,7 +208,7 @@ class Session(Step):
 
     @property
     def agent(self) -> str | None:
-        """Whose session it is: `claude` or `codex`."""
+        """The agent: `claude` or `codex`."""
 
     @property
     def id(self) -> str | None:
@@ -275,7 +275,7 @@ class Prompt(Step):
 
     @property
     def text(self) -> str:
-        """What."""
+        """The prompt."""
 
 
 @final
@@ -303,7 +303,7 @@ class Text(Step):
 
 @final
 class Thinking(Step):
-    """The agent thought something."""
+    """The agent had a thought."""
 
     __match_args__: ClassVar[tuple[Literal["text"]]] = ("text",)
 
@@ -772,7 +772,7 @@ class Denied(Step):
 
     @property
     def message(self) -> str | None:
-        """Why."""
+        """The reason."""
 
     @property
     def answer_follows(self) -> bool:
@@ -814,12 +814,12 @@ class Progress(Step):
 
     @property
     def elapsed(self) -> float | None:
-        """For how long, in seconds."""
+        """How long it has been running, in seconds."""
 
 
 @final
 class Item(Step):
-    """An item of an agent that tells of its work in items, unchanged."""
+    """An item, unchanged, from an agent that reports its work in items."""
 
     __match_args__: ClassVar[tuple[Literal["phase"], Literal["item"]]] = ("phase", "item")
 
@@ -833,7 +833,7 @@ class Item(Step):
 
     @property
     def thread(self) -> int:
-        """The number of the thread, from 1: each process numbers its items anew."""
+        """The number of the thread, from 1: each process starts again at its first item."""
 
 
 @final
@@ -844,7 +844,7 @@ class Error(Step):
 
     @property
     def text(self) -> str:
-        """What the agent calls it, or says of it."""
+        """The name or text of the error."""
 
 
 @final

@@ -1,4 +1,4 @@
-"""What can be said of a run: the keyword arguments of `run`, `start` and `Session`."""
+"""The options of a run: the keyword arguments of `run`, `start` and `Session`."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Options(TypedDict, total=False):
         model, permission_mode, max_turns, max_budget_usd, system_prompt, append_system_prompt: as the agent's own flags.
         allowed_tools, disallowed_tools: tools that run without asking, tools that may not be used.
         json_schema: a schema for the answer, as a dict or as text; `report.structured` has it.
-        mcp_servers: MCP servers by name: a configuration, or a `ToolServer` of this program's.
+        mcp_servers: MCP servers by name: a configuration, or a `ToolServer` with functions of this program.
         tools: functions of this program that the agent can call, made with `@tool`.
-        add_dirs, extra_args: further folders; further arguments, passed on unchanged.
-        partial: asks for messages while they are written.
+        add_dirs, extra_args: more folders that the agent may use; more arguments, passed on unchanged.
+        partial: also gives messages while they are being written.
         resume, continue_last, fork: which session to continue, and whether in a copy.
 
     Where it runs:
@@ -40,11 +40,11 @@ class Options(TypedDict, total=False):
     How long (in seconds, or a timedelta):
         timeout: the whole run. idle_timeout: without output. linger: after the final result (30). grace: between the
         steps of stopping (5). background_timeout: waiting for background tasks (600). request_timeout: the answer to
-        a control request (60). answer_within: what a callback may take before the answer is no (600).
+        a control request (60). answer_within: how long a callback may take before the answer is no (600).
 
-    Who answers what it asks (plain or async functions):
+    Functions that answer the agent (plain or async):
         can_use_tool: asked whether a tool may run. permissions: rules that decide before it is asked, as TOML.
-        hooks: called at events. on_elicitation: asked when an MCP server wants something of the person.
+        hooks: called at events. on_elicitation: called when an MCP server asks the user for something.
         stderr: called with each line that the agent writes to stderr.
 
     What is kept:

@@ -198,7 +198,7 @@ class TurnResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryAttempt:
-    """The agent tried a request to the model again."""
+    """A request to the model that the agent tried again."""
 
     attempt: Number | None = None
     max: Number | None = None
@@ -253,7 +253,7 @@ class LineCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamInfo:
-    """What the stream itself was like."""
+    """Facts about the stream itself."""
 
     lines: LineCounts = LineCounts()
     malformed_at: list[int] = field(default_factory=list[int])
@@ -313,7 +313,7 @@ class Report:
 
     @property
     def agent(self) -> str:
-        """Whose stream it is: `claude`, `codex` or `unknown`."""
+        """The agent that wrote the stream: `claude`, `codex` or `unknown`."""
         return self._part("agent", str)
 
     @property
@@ -343,12 +343,12 @@ class Report:
 
     @property
     def text(self) -> str:
-        """Everything the agent wrote, sub-agents included, joined with newlines. After a timeout: what there was."""
+        """Everything the agent wrote, sub-agents included, joined with newlines. After a timeout: what it had written by then."""
         return self._part("text", str)
 
     @property
     def main_text(self) -> str:
-        """The same without sub-agents."""
+        """What the main agent wrote, without sub-agents."""
         return self._part("main_text", str)
 
     @property
@@ -358,12 +358,12 @@ class Report:
 
     @property
     def thinking(self) -> list[str]:
-        """What the agent thought."""
+        """The agent's thinking."""
         return self._part("thinking", list[str])
 
     @property
     def prompts(self) -> list[str]:
-        """What was said to the agent."""
+        """The prompts that were sent to the agent."""
         return self._part("prompts", list[str])
 
     @property
@@ -393,7 +393,7 @@ class Report:
 
     @property
     def rate_limit_events(self) -> int:
-        """How many events told of a rate limit."""
+        """How many events reported a rate limit."""
         return self._part("rate_limit_events", int)
 
     @property
@@ -434,7 +434,7 @@ class Report:
 
     @property
     def stream(self) -> StreamInfo:
-        """What the stream itself was like: lines, types, bytes."""
+        """Facts about the stream itself: lines, types, bytes."""
         return self._part("stream", StreamInfo)
 
     @property
@@ -489,7 +489,7 @@ class Report:
 
     @classmethod
     def from_json(cls, text: str) -> Report:
-        """Reads a report back. Raises ValueError for a text that is none."""
+        """Reads a report back from its JSON. Raises ValueError if the text is not a report."""
         return cls(NativeReport.from_json(text))
 
     def __eq__(self, other: object) -> bool:

@@ -10,7 +10,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from . import _native
-from ._answers import OnLoop, OnThread, handlers, logger
+from ._answers import handlers, logger
+from ._calling import Calling
 from ._options import Options, native
 from ._report import Report
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def run(prompt: str, **options: Unpack[Options]) -> Report:
-    """Runs an agent with this prompt and returns its report. See `Options` for what can be said.
+    """Runs an agent with this prompt and returns its report. See `Options` for the keyword arguments.
 
     It never raises because an agent failed: a timeout, a missing program, a rate limit and a crash are reports, each
     with its duration, what the agent had written until then (`report.text`) and a category. Ctrl-C stops the agent
@@ -47,7 +48,7 @@ def run(prompt: str, **options: Unpack[Options]) -> Report:
             jobs.get()()
         return results.pop()
 
-    asked = OnThread(functions, jobs)
+    asked = Calling(functions, jobs.put)
     running = _native.start(native({**given, "prompt": prompt}), asked.ask if functions else None, post)
     try:
         first = wait()
@@ -83,7 +84,7 @@ def _stop_and_wait(running: _native.Run, jobs: SimpleQueue[Callable[[], None]]) 
 
 
 def tell(happened: list[Any], on_stderr: Callable[[str], object] | None) -> list[_native.Step]:
-    """Takes out what is no step, and tells whoever wants to know."""
+    """Takes out what is not a step, and passes it on to whoever wants it."""
     steps: list[_native.Step] = []
     for one in happened:
         if isinstance(one, _native.Step):
@@ -97,7 +98,7 @@ def tell(happened: list[Any], on_stderr: Callable[[str], object] | None) -> list
 
 
 def start(prompt: str, **options: Unpack[Options]) -> Run:
-    """Starts an agent on the running event loop. See `Options` for what can be said.
+    """Starts an agent on the running event loop. See `Options` for the keyword arguments.
 
     >>> async with tapline.start("Fix the failing test", timeout=600) as run:
     ...     async for step in run:
@@ -131,7 +132,7 @@ def on_loop(
     given = dict(options)
     on_stderr = given.pop("stderr", None)
     functions = handlers(given)
-    return native(given), on_stderr, OnLoop(functions, loop).ask if functions else None
+    return native(given), on_stderr, Calling(functions, loop.call_soon_threadsafe, loop).ask if functions else None
 
 
 Asker = Callable[[str, Any, _native.Reply], Callable[[], object]]
@@ -160,7 +161,7 @@ class Run:
 
     @property
     def session_id(self) -> str | None:
-        """The session's id, once a step has told it."""
+        """The session's id, once a step has named it."""
         return self._session_id if self._report is None else self._report.session_id
 
     @property
@@ -174,7 +175,7 @@ class Run:
             self._native.interrupt()
 
     async def finish(self) -> Report:
-        """Waits for the end and returns the report. Steps that were not read are left out."""
+        """Waits for the end and returns the report. Steps that were not read are dropped."""
         while not self.is_over:
             if self._pending is None:
                 self._ask(self._started().finish)
@@ -214,7 +215,7 @@ class Run:
         request(post)
 
     async def _take(self) -> None:
-        """Waits for what was asked for. Who is cancelled meanwhile loses nothing: it is there the next time."""
+        """Waits for what was asked for. A caller that is cancelled meanwhile loses nothing: it is there the next time."""
         assert self._pending is not None
         got = await asyncio.shield(self._pending)
         self._pending = None

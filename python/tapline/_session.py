@@ -46,7 +46,7 @@ class TurnReport:
     category: str | None
     """Why it failed, in a word: `rate_limit`, `auth`, `max_turns`, ..."""
     result: TurnResult
-    """How it ended, as the agent says: reasons, usage, duration."""
+    """How it ended, as the agent reports it: reasons, usage, duration."""
     steps: list[_native.Step]
     """What happened in the session since the turn began."""
 
@@ -76,7 +76,7 @@ class TurnReport:
 
 
 class Session:
-    """A conversation with an agent. See `Options` for what can be said.
+    """A conversation with an agent. See `Options` for the keyword arguments.
 
     >>> async with tapline.Session(permission_mode="default", can_use_tool=ask) as session:
     ...     turn = await session.turn("Look at the failing test.")
@@ -89,7 +89,7 @@ class Session:
     `async for step in session` gives what happens while no turn is under way: the turns of messages that were sent with
     `send`, and what background tasks do.
 
-    Leaving the block ends the session in order, and waits for its background tasks; an exception or a cancelled task
+    Leaving the block ends the session and waits for its background tasks; an exception or a cancelled task
     stops it and everything that it has started. Turns are taken one after the other; requests can be made at any time
     from any task of the same event loop.
     """
@@ -109,7 +109,7 @@ class Session:
 
     @property
     def info(self) -> dict[str, Any]:
-        """What the agent said of itself at the start: commands, models, account, version."""
+        """What the agent said about itself at the start: commands, models, account, version."""
         return self._info
 
     @property
@@ -119,7 +119,7 @@ class Session:
 
     @property
     def report(self) -> Report:
-        """The report on the whole session. Raises RuntimeError while it goes on."""
+        """The report on the whole session. Raises RuntimeError while the session is open."""
         if self._report is None:
             raise RuntimeError("the session was killed" if self._killed else "the session is not over")
         return self._report
@@ -153,27 +153,27 @@ class Session:
         await self.request("interrupt")
 
     async def set_model(self, model: str | None = None) -> None:
-        """The model from now on; None for the default."""
+        """Sets the model from now on; None is the default model."""
         await self.request("set_model", model=model)
 
     async def set_permission_mode(self, mode: str) -> None:
-        """What the agent may do unasked from now on: "default", "acceptEdits", "plan", ..."""
+        """Sets what the agent may do without asking from now on: "default", "acceptEdits", "plan", ..."""
         await self.request("set_permission_mode", mode=mode)
 
     async def mcp_status(self) -> Any:
-        """Its MCP servers."""
+        """The MCP servers and their status."""
         return await self.request("mcp_status")
 
     async def context_usage(self) -> Any:
-        """What fills its context."""
+        """What its context is filled with."""
         return await self.request("get_context_usage")
 
     async def rewind_files(self, message_id: str) -> Any:
-        """Puts files back to what they were when this message was sent."""
+        """Restores files to what they were when this message was sent."""
         return await self.request("rewind_files", user_message_id=message_id)
 
     async def reconnect_mcp_server(self, name: str) -> None:
-        """Connects to an MCP server anew."""
+        """Connects to an MCP server again."""
         await self.request("mcp_reconnect", serverName=name)
 
     async def toggle_mcp_server(self, name: str, enabled: bool) -> None:
@@ -181,11 +181,11 @@ class Session:
         await self.request("mcp_toggle", serverName=name, enabled=enabled)
 
     async def stop_task(self, task_id: str) -> None:
-        """Stops a task in the background."""
+        """Stops a background task."""
         await self.request("stop_task", task_id=task_id)
 
     async def finish(self) -> Report:
-        """Ends the session in order, waits for its background tasks, and returns the report."""
+        """Ends the session, waits for its background tasks, and returns the report."""
         if self._report is None and not self._killed:
             future, post = posted(self._of_loop())
             self._started().finish(post)
@@ -237,12 +237,12 @@ class Session:
                 self._next, post = posted(self._of_loop())
                 self._next.add_done_callback(self._came)
                 self._started().next(post)
-            # Who is cancelled meanwhile loses nothing: it is there the next time.
+            # A caller that is cancelled meanwhile loses nothing: it is there the next time.
             await asyncio.shield(self._next)
         return self._between.popleft()
 
     def _came(self, next: asyncio.Future[Any]) -> None:
-        """Called once for what happened between turns, however many tasks wait for it."""
+        """Takes what happened between turns, once, however many tasks wait for it."""
         self._next = None
         happened = next.result()
         self._no_more = happened is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -66,6 +67,22 @@ def running(mark: str) -> list[str]:
     return found
 
 
+def nothing_is_left(mark: str) -> None:
+    """Waits until no process has this mark, apart from a program of Python's that has it in its text."""
+    wait_until(lambda: [words for words in running(mark) if "import asyncio" not in words] == [])
+
+
+def tasks() -> int:
+    """How many threads this process has, those of Rust's included."""
+    return len(list(Path("/proc/self/task").iterdir()))
+
+
+def threads() -> list[str]:
+    """The threads of Python's that this process has, but for the one that waits for them."""
+    dummy = threading._DummyThread  # pyright: ignore
+    return [one.name for one in threading.enumerate() if not isinstance(one, dummy) and one is not threading.current_thread()]
+
+
 def wait_until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
     """Waits for something to become true; fails if it does not."""
     until = time.monotonic() + seconds
@@ -98,3 +115,32 @@ say({INIT})
 say({{"type": "assistant", "message": {{"id": "m1", "role": "assistant", "content": [{{"type": "text", "text": "four"}}]}}, "session_id": "s-1"}})
 say({{"type": "result", "subtype": "success", "is_error": False, "result": "four", "num_turns": 1, "total_cost_usd": 0.01, "session_id": "s-1", "usage": {{"input_tokens": 3, "output_tokens": 4}}}})
 """
+# Speaks the control protocol. For each message it asks for so many permissions at once as the message says, and answers with what it
+# was told.
+ASKING = f"""
+def lines():
+    for line in sys.stdin:
+        yield json.loads(line)
+for line in (all := lines()):
+    if line["type"] == "control_request":
+        if line["request"]["subtype"] == "never": continue
+        answer = {{"subtype": "success", "request_id": line["request_id"], "response": {{"asked": line["request"]}}}}
+        if line["request"]["subtype"] == "refuse": answer = {{"subtype": "error", "request_id": line["request_id"], "error": "not today"}}
+        say({{"type": "control_response", "response": answer}})
+    if line["type"] != "user": continue
+    say({INIT})
+    who, count = line["message"]["content"].split()
+    for n in range(int(count)):
+        say({{"type": "control_request", "request_id": f"{{who}}-{{n}}", "request": {{"subtype": "can_use_tool", "tool_name": "Bash", "input": {{"command": f"{{who}} {{n}}"}}, "tool_use_id": f"{{who}}-{{n}}"}}}})
+    told = {{}}
+    while len(told) < int(count):
+        line = next(all)
+        if line["type"] == "control_response":
+            told[line["response"]["request_id"]] = line["response"]["response"]
+    say({{"type": "result", "subtype": "success", "is_error": False, "result": json.dumps(told), "num_turns": 1, "session_id": "s-1"}})
+"""
+# The same, with a process in a session of its own.
+ASKING_WITH_A_CHILD = f"""
+(seconds,) = [word.split("=")[1] for word in sys.argv if word.startswith("--sleep=")]
+subprocess.Popen(["sleep", seconds], start_new_session=True)
+{ASKING}"""

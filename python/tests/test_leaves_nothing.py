@@ -18,7 +18,7 @@ import pytest
 import tapline
 from tapline import step
 
-from conftest import GOOD, STUBBORN, running, wait_until
+from conftest import ASKING_WITH_A_CHILD, GOOD, STUBBORN, nothing_is_left, running, wait_until
 
 Make = Callable[[str], Path]
 FOLLOW = """
@@ -39,10 +39,6 @@ def program(body: str, stubborn: Path, mark: str) -> subprocess.Popen[str]:
     process = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait_until(lambda: sum(words.startswith("sleep") for words in running(mark)) == 2 or process.poll() is not None)
     return process
-
-
-def nothing_is_left(mark: str) -> None:
-    wait_until(lambda: [words for words in running(mark) if "import asyncio" not in words] == [])
 
 
 RUN = 'tapline.run("x", program=program, extra_args=[f"--sleep={mark}"], grace=0.2)'
@@ -199,6 +195,75 @@ def test_multiprocessing_with_spawn(agent: Make) -> None:
     assert answer_of(program) == "four"
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         assert pool.map(answer_of, [program] * 4) == ["four"] * 4
+
+
+def answer_in(stream: bytes) -> str | None:
+    return tapline.report(stream).answer
+
+
+def test_multiprocessing_with_fork(agent: Make) -> None:
+    program = agent(GOOD)
+    stream = b'{"type":"result","subtype":"success","is_error":false,"result":"five","num_turns":1,"session_id":"s"}'
+    assert answer_of(program) == "four" and answer_in(stream) == "five"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            # Reading needs no thread. What needs one says what to do instead, and never waits for ever.
+            assert pool.map(answer_in, [stream] * 4) == ["five"] * 4
+            assert all("'spawn' or 'forkserver' method" in said for said in pool.map(answer_of, [program] * 4))
+    assert answer_of(program) == "four"
+
+
+# The child ends as a program does: it runs what is registered for its exit, and takes its objects apart.
+ENDS = {
+    "after a run": "tapline.run('x', program=good)\nfork()",
+    "in the middle of a run": f"threading.Thread(target=lambda: {RUN}, daemon=True).start(); begun(2); fork()",
+    "in a session with an open question": """
+asked = threading.Event()
+def ask(*_):
+    asked.set()
+    threading.Event().wait()
+async def session():
+    async with tapline.Session(program=asking, can_use_tool=ask, extra_args=[f"--sleep={mark}"], grace=0.2) as session: await session.turn("w 1")
+threading.Thread(target=lambda: asyncio.run(session()), daemon=True).start(); begun(1); asked.wait(); fork()
+""",
+    "in a block of the parent's": """
+from tapline.testing import Replay, Sim
+with Sim('turn = [{ text = "Hello." }]') as sim:
+    fork()
+    assert sim.home.is_dir() and sim.requests == []
+tapline.run("x", program=good, record=good + ".kept")
+with Replay(good + ".kept") as replay:
+    fork()
+    assert tapline.run("x", **replay.options).answer == "four"
+""",
+}
+FORKING = """
+import asyncio, os, subprocess, sys, threading, time, warnings, tapline
+warnings.simplefilter("ignore", DeprecationWarning)
+def sleeping():
+    return int(subprocess.run(["pgrep", "-fc", f"^sleep {mark}"], stdout=subprocess.PIPE, text=True).stdout)
+def begun(count):
+    while sleeping() < count: time.sleep(0.02)
+def fork():
+    before = sleeping()
+    child = os.fork()
+    if not child:
+        os.dup2(1, 2)
+        sys.exit(5)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
+    assert sleeping() == before
+"""
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_a_forked_child_that_ends_as_a_program_does(agent: Make, mark: str, how: str) -> None:
+    names = {"program": str(agent(STUBBORN)), "good": str(agent(GOOD)), "asking": str(agent(ASKING_WITH_A_CHILD)), "mark": mark}
+    text = "".join(f"{name} = {value!r}\n" for name, value in names.items()) + FORKING + ENDS[how] + "\nsys.exit(7)"
+    ended = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 7 and "Fatal" not in ended.stderr, ended.stderr
+    assert ended.stdout == "", "the child says nothing"
+    nothing_is_left(mark)
 
 
 def test_a_fork_after_the_first_run_gets_an_error_that_helps(agent: Make) -> None:

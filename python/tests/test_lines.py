@@ -81,3 +81,5 @@ def test_what_a_tool_does_in_a_persons_words() -> None:
     assert tapline.tool_summary(line) == "running: `ls -la`\nreading: `/repo/main.py`"
     assert tapline.tool_summary('{"type":"user"}') is None
     assert tapline.tool_summary({"type": "tool_use", "input": {1, 2}}) is None  # type: ignore[arg-type,dict-item]
+    command = {"id": "i", "type": "command_execution", "command": "ls", "status": "in_progress"}
+    assert tapline.tool_summary(json.dumps({"type": "item.started", "item": command})) == "running: `ls`"

@@ -15,7 +15,7 @@ import tapline
 from tapline import step
 from tapline.pytest_plugin import StartReplay, StartSim
 
-from conftest import GOOD, INIT, STUBBORN, running
+from conftest import GOOD, INIT, STUBBORN, running, tasks, threads
 
 Make = Callable[[str], Path]
 
@@ -155,17 +155,14 @@ def test_runs_take_no_thread_each(agent: Make) -> None:
 
     async def main() -> None:
         await tapline.start("x", program=program)
-        before = threads()
+        before = tasks()
         reports = await asyncio.gather(*(tapline.start(f"{n}", program=program) for n in range(40)))
         assert all(report.ok for report in reports) and sorted(int(report.prompts[0]) for report in reports) == list(range(40))
         # Not one a run: the pool of the runtime may have grown by a few.
-        assert threads() <= before + 20
-
-    def threads() -> int:
-        return len(list(Path("/proc/self/task").iterdir()))
+        assert tasks() <= before + 20
 
     asyncio.run(main())
-    assert threading.active_count() == 1
+    assert threads() == []
 
 
 def test_several_loops_and_threads(agent: Make) -> None:

@@ -138,14 +138,14 @@ pub(crate) struct Convert {
     #[command(flatten)]
     pub(crate) stream: Stream,
     /// The format to write
-    #[arg(long, value_enum)]
-    pub(crate) to: Target,
+    #[arg(long, value_enum, required_unless_present = "messages")]
+    pub(crate) to: Option<Target>,
     /// Write to this file instead of stdout
     ///
     /// A regular file is replaced only if the conversion succeeds. A device, FIFO or socket is written to directly.
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// With `--to json`: add the conversation as `messages`
+    /// Add the conversation as `messages`; the format is json
     #[arg(long)]
     pub(crate) messages: bool,
     /// Replace secrets: keys, tokens, passwords, private keys (`tapline help redact`)

@@ -7,6 +7,8 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::Result;
+use tapline_archive::Finished;
+use tapline_session::Collector;
 use tapline_session::render::{OutputError, Outputs, RenderAs, has_documents, verbose_item};
 
 use crate::args::{Convert, Target};
@@ -15,7 +17,7 @@ use crate::source::Source;
 use crate::{exit, output};
 
 pub(crate) fn run(args: &Convert) -> Result<u8> {
-    anyhow::ensure!(!args.messages || args.to == Target::Json, "--messages works only with --to json");
+    anyhow::ensure!(!args.messages || target(args) == Target::Json, "--messages works only with --to json");
     if let (Some(from), Some(to)) = (&args.stream.file, &args.output) {
         let same = from.canonicalize().is_ok_and(|from| to.canonicalize().is_ok_and(|to| from == to));
         anyhow::ensure!(!same, "{} is the input and would be overwritten: use another file", to.display());
@@ -24,7 +26,7 @@ pub(crate) fn run(args: &Convert) -> Result<u8> {
     let source = if args.redact { source.redacted()? } else { source };
     match args.output.as_deref().filter(|path| *path != Path::new("-")) {
         None => {
-            let kind = match args.to {
+            let kind = match target(args) {
                 Target::Json | Target::JsonVerbose | Target::StreamJson | Target::Steps => Kind::Json,
                 Target::Text | Target::Markdown | Target::Html => Kind::Text,
             };
@@ -41,8 +43,13 @@ pub(crate) fn run(args: &Convert) -> Result<u8> {
     }
 }
 
+/// The format to write: messages are a part of `json`.
+fn target(args: &Convert) -> Target {
+    args.to.unwrap_or(Target::Json)
+}
+
 fn write(source: Source, args: &Convert, out: &mut dyn Write) -> Result<u8> {
-    let done = match args.to {
+    let done = match target(args) {
         Target::StreamJson => pass_on(source, out),
         Target::JsonVerbose => array(source, out),
         Target::Text | Target::Json => result(source, args, out),
@@ -110,11 +117,21 @@ fn array(mut source: Source, out: &mut dyn Write) -> Result<()> {
 
 fn result(mut source: Source, args: &Convert, out: &mut dyn Write) -> Result<()> {
     let mut outputs = if args.messages { Outputs::with_messages() } else { Outputs::default() };
+    let mut collector = Collector::default();
     while let Some((record, steps)) = source.next()? {
         outputs.accept(record.as_ref(), &steps);
+        for step in steps.iter().filter(|_| args.messages) {
+            collector.accept(step);
+        }
     }
-    let summary = source.finish().0.summary;
-    let printed = match args.to {
+    let Finished { summary, format, ending, run, .. } = source.finish().0;
+    // An agent that prints no documents gets the one that `run` prints for it, because messages were asked for.
+    if args.messages && has_documents(summary.agent).is_err() {
+        anyhow::ensure!(outputs.has_result(), OutputError::NoResult);
+        let report = collector.report(summary, format, run, &ending);
+        return Ok(writeln!(out, "{}", outputs.document(&report))?);
+    }
+    let printed = match target(args) {
         Target::Json => outputs.json(summary.agent)?,
         _ => outputs.text(summary.agent, summary.answer.as_deref())?,
     };

@@ -102,7 +102,7 @@ fn page(session: &ListedSession) -> Result<u8> {
     let to = output::private_folder()?.join(format!("session-{id}.html"));
     let code = convert::run(&Convert {
         stream: Stream { file: Some(from) },
-        to: Target::Html,
+        to: Some(Target::Html),
         output: Some(to.clone()),
         messages: false,
         redact: false,

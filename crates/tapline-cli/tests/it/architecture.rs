@@ -30,7 +30,8 @@ const EDGES: &[(&str, &[&str])] = &[
 /// No file is longer.
 const LONGEST: usize = 600;
 
-fn files(folder: &Path, out: &mut Vec<PathBuf>) {
+/// All files below a folder.
+pub(crate) fn files(folder: &Path, out: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
@@ -42,19 +43,24 @@ fn files(folder: &Path, out: &mut Vec<PathBuf>) {
 }
 
 fn sources() -> Vec<(PathBuf, String)> {
-    texts("rs")
+    texts("crates", "rs")
+}
+
+/// The sources of the crates and of the package for Python.
+fn all_sources() -> Vec<(PathBuf, String)> {
+    [sources(), texts("python/src", "rs")].concat()
 }
 
 /// Whatever of the crates becomes part of a program.
 pub(crate) fn shipped() -> Vec<(PathBuf, String)> {
-    let mut shipped = [sources(), texts("toml")].concat();
+    let mut shipped = [sources(), texts("crates", "toml")].concat();
     shipped.retain(|(path, _)| path.components().any(|part| part.as_os_str() == "src"));
     shipped
 }
 
-fn texts(extension: &str) -> Vec<(PathBuf, String)> {
+fn texts(folder: &str, extension: &str) -> Vec<(PathBuf, String)> {
     let mut paths = Vec::new();
-    files(&root().join("crates"), &mut paths);
+    files(&root().join(folder), &mut paths);
     let found = paths.into_iter().filter(|path| path.extension().is_some_and(|found| found == extension));
     found
         .map(|path| {
@@ -108,7 +114,7 @@ fn crates_use_what_the_design_lets_them() {
 
 #[test]
 fn files_are_short_and_say_why_they_exist() {
-    for (path, text) in sources() {
+    for (path, text) in all_sources() {
         let name = path.display();
         assert!(text.lines().count() <= LONGEST, "{name} has {} lines", text.lines().count());
         let about = text.lines().take_while(|line| line.starts_with("//!")).count();

@@ -79,7 +79,34 @@ fn messages_are_added_on_demand() {
     assert_eq!(messages[1]["content"][0]["text"], "Hello from the mock model.");
     assert_eq!(messages[1]["model"], "claude-opus-5-5");
     assert_eq!(messages.len(), 4);
+    // They are a part of this format alone.
+    let implied = tapline(&["convert", "--messages", fixture("claude-2.1.325/multi.jsonl").to_str().unwrap()]);
+    assert_eq!((implied.code, implied.out), (0, ran.out));
     assert_eq!(tapline(&["convert", "--to", "text", "--messages"]).code, 2);
+    let nothing = tapline(&["convert"]);
+    assert!(nothing.code == 2 && nothing.err.contains("--to"), "{}", nothing.err);
+}
+
+#[test]
+fn an_agent_that_reports_items_has_messages_too() {
+    let ran = tapline(&["convert", "--messages", fixture("codex-0.166.0/tools.jsonl").to_str().unwrap()]);
+    let document: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((ran.code, &document["result"], &document["is_error"]), (0, &"All done — 日本語 ✓.".into(), &false.into()));
+    let call = |id: &str, command: &str| serde_json::json!({"type": "tool_use", "id": id, "name": "command_execution", "input": {"command": command}});
+    let answer = |id: &str, text: &str, is_error: bool| serde_json::json!({"type": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": text, "is_error": is_error}]});
+    let messages = serde_json::json!([
+        {"type": "assistant", "content": [{"type": "thinking", "thinking": "Looking around"}, call("item_2", "/bin/bash -lc 'ls && echo hi'")]},
+        answer("item_2", "hooks.json\nmain.py\nhi\n", false),
+        {"type": "assistant", "content": [call("item_3", "/bin/bash -lc 'cat /nonexistent'")]},
+        answer("item_3", "cat: /nonexistent: No such file or directory\n", true),
+        {"type": "assistant", "content": [{"type": "text", "text": "All done — 日本語 ✓."}]},
+    ]);
+    assert_eq!(document["messages"], messages);
+    let cut = tapline_on(
+        b"{\"type\":\"thread.started\",\"thread_id\":\"t\"}\n{\"type\":\"turn.started\"}\n",
+        &["convert", "--messages"],
+    );
+    assert_eq!((cut.code, cut.out.as_str()), (4, ""), "{}", cut.err);
 }
 
 #[test]

@@ -1,8 +1,12 @@
 //! The JSON Schemas of the report and of steps hold for everything that tapline writes, and describe every key of it.
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
 use jsonschema::Validator;
 use serde_json::{Value, json};
 
+use crate::architecture::files;
 use crate::running::run_command;
 use crate::tapline::{Ran, fixture, ran, streams, tapline};
 
@@ -48,11 +52,20 @@ fn parsed(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
+/// The transcripts of the fixtures, and the streams of the runs that wrote them.
+fn transcripts() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    files(&fixture("transcripts"), &mut found);
+    found.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl" || extension == "zst"));
+    assert!(found.len() > 50, "the transcripts are there");
+    found
+}
+
 #[test]
 fn every_report_and_every_step_is_what_its_schema_says() {
     let (report, step) = (strict(schema("report")), strict(schema("steps")));
     let documents = ["claude-2.1.325/json.jsonl", "claude-2.1.325/jsonverbose.jsonl"].map(fixture);
-    for path in streams().into_iter().chain(documents) {
+    for path in streams().into_iter().chain(documents).chain(transcripts()) {
         let name = path.to_str().unwrap();
         let inspected = tapline(&["inspect", "--json", name]);
         assert_eq!(errors(&report, &parsed(&inspected.out)), Vec::<String>::new(), "{name}");
@@ -113,4 +126,40 @@ fn a_mistake_is_found() {
     // Another version's step is no mistake.
     let other = jsonschema::validator_for(&schema("steps")).unwrap();
     assert!(other.is_valid(&json!({"line": 1, "depth": 0, "step": "dance", "with": "wolves"})));
+}
+
+/// The keys that a schema describes, each with those it is in.
+fn keys(schema: &Value, at: &str, found: &mut BTreeSet<String>) {
+    match schema {
+        Value::Array(items) => items.iter().for_each(|item| keys(item, at, found)),
+        Value::Object(parts) => {
+            for (part, value) in parts {
+                match (part.as_str(), value) {
+                    ("$defs" | "properties", Value::Object(named)) => {
+                        for (name, value) in named {
+                            let below = format!("{at} {name}");
+                            keys(value, &below, found);
+                            found.insert(below);
+                        }
+                    }
+                    (_, value) => keys(value, at, found),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn no_key_vanishes() {
+    let mut now = BTreeSet::new();
+    for of in ["report", "steps"] {
+        keys(&schema(of), of, &mut now);
+    }
+    let known: BTreeSet<String> = include_str!("schemas/keys.txt").lines().map(ToOwned::to_owned).collect();
+    assert!(known.len() > 300, "the keys are there");
+    let gone: Vec<_> = known.difference(&now).collect();
+    assert!(gone.is_empty(), "the schemas are stable by semver; these keys are gone: {gone:#?}");
+    let new: Vec<_> = now.difference(&known).map(String::as_str).collect();
+    assert!(new.is_empty(), "these keys are new; add them to tests/it/schemas/keys.txt:\n{}", new.join("\n"));
 }

@@ -192,6 +192,10 @@ fn messages_are_whole_and_have_the_prompt() {
     assert_eq!(messages[1]["content"][1]["name"], "Read", "one message, two blocks: {messages:?}");
     assert_eq!((&messages[1]["model"], &messages[2]["content"][0]["content"]), (&json!("opus"), &json!("x")));
     assert_eq!(messages.len(), 3);
+    let codex = parsed(&run("declined", &["--agent", "codex", "--messages"]).out);
+    let kinds: Vec<_> = codex["messages"].as_array().unwrap().iter().map(|message| &message["type"]).collect();
+    assert_eq!(kinds, ["user", "assistant", "user", "assistant"], "{codex}");
+    assert_eq!(codex["messages"][3]["content"][0], json!({"type": "text", "text": "I could not"}));
     let refused = run("ok", &["--messages", "--format", "text"]);
     assert!(refused.code == 2 && refused.err.contains("--format json"), "{}", refused.err);
     // A recording has the prompt, too.

@@ -71,7 +71,11 @@ impl Outputs {
         // What the agent says again is quiet.
         let is_again = !steps.is_empty() && steps.iter().all(|step| matches!(step.what, What::Quiet { .. }));
         if let (Some(messages), Some(record), false) = (&mut self.messages, record, is_again) {
-            messages.accept(record);
+            if steps.iter().any(|step| matches!(step.what, What::Item(_))) {
+                messages.work(steps);
+            } else {
+                messages.accept(record);
+            }
         }
     }
 
@@ -81,6 +85,11 @@ impl Outputs {
         // If no known agent wrote the stream, the result is shown as most agents write it.
         let text = profile(agent.unwrap_or_default()).text;
         text(turn, answer).ok_or(OutputError::NoResult)
+    }
+
+    /// Returns whether a turn has ended.
+    pub fn has_result(&self) -> bool {
+        self.result.is_some()
     }
 
     /// Returns what the agent prints as one JSON document.

@@ -58,6 +58,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("tapline-cli/src/args/stats.rs", "/// Print one line for", "help: the one agent that has a status line"),
     ("tapline-cli/src/args/stats.rs", "/// It reads the JSON that", "help: the one agent that has a status line"),
     ("tapline-cli/src/args/run.rs", "/// The result, as `claude", "help: a format, by the flag that gives it"),
+    ("python/src/report.rs", "background_launches codex", "the report's `codex` key"),
     ("tapline-cli/src/commands/sim.rs", "like `-- claude -p", "an example of a command"),
 ];
 
@@ -90,11 +91,12 @@ fn exception(path: &Path, line: &str) -> Option<usize> {
     EXCEPTIONS.iter().position(|(place, part, _)| path.starts_with(place) && line.contains(part))
 }
 
-/// The sources of all crates, by their paths below `crates`, without those of tests.
+/// The sources of all crates, by their paths below `crates` (`python/src/…` for those of the package for Python), without those of
+/// tests.
 pub(super) fn sources() -> Vec<(PathBuf, String)> {
-    let crates = root().join("crates");
-    let below = |path: PathBuf| path.strip_prefix(&crates).unwrap().to_owned();
-    let sources = super::sources().into_iter().map(|(path, text)| (below(path), text));
+    let (root, crates) = (root(), root().join("crates"));
+    let below = |path: PathBuf| path.strip_prefix(&crates).or_else(|_| path.strip_prefix(&root)).unwrap().to_owned();
+    let sources = super::all_sources().into_iter().map(|(path, text)| (below(path), text));
     let mut sources: Vec<_> =
         sources.filter(|(path, _)| path.components().nth(1).is_some_and(|part| part.as_os_str() == "src")).collect();
     let tests: Vec<PathBuf> = sources.iter().flat_map(|(path, text)| tests_of(path, text)).collect();

@@ -6,7 +6,40 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt::Write as _;
 
-use tapline_protocol::{Kind, Record, Value};
+use serde::Serialize;
+use tapline_protocol::{Json, Kind, Record, Value};
+
+use crate::step::{Step, What};
+
+/// A block, as the agents that write messages write it.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Block<'s> {
+    Text { text: &'s str },
+    Thinking { thinking: &'s str },
+    ToolUse { id: Option<&'s str>, name: &'s str, input: Option<&'s Json> },
+    ToolResult { tool_use_id: Option<&'s str>, content: &'s str, is_error: bool },
+}
+
+impl<'s> Block<'s> {
+    /// The block that a step stands for, and whose message it is part of.
+    fn of(what: &'s What) -> Option<(&'static str, Self)> {
+        if let What::Answer(answer) = what {
+            let (tool_use_id, content) = (answer.id.as_deref(), answer.text.as_str());
+            return Some(("user", Self::ToolResult { tool_use_id, content, is_error: answer.is_error }));
+        }
+        let block = if let What::Text(said) = what {
+            Self::Text { text: &said.text }
+        } else if let What::Thinking(said) = what {
+            Self::Thinking { thinking: &said.text }
+        } else if let What::Call(call) = what {
+            Self::ToolUse { id: call.id.as_deref(), name: &call.name, input: call.input.as_ref() }
+        } else {
+            return None;
+        };
+        Some(("assistant", block))
+    }
+}
 
 /// The messages so far.
 #[derive(Debug, Default)]
@@ -32,6 +65,19 @@ impl Messages {
     pub(super) fn prompt(&mut self, text: &str) {
         let content = vec![serde_json::to_string(text).unwrap_or_default()];
         self.list.push(Message { kind: "user", content, ..Message::default() });
+    }
+
+    /// Takes the steps of an agent that reports its work in items: it writes no messages, so their blocks are made from the steps.
+    pub(super) fn work(&mut self, steps: &[Step]) {
+        for step in steps {
+            let Some((kind, block)) = Block::of(&step.what) else { continue };
+            let block = serde_json::to_string(&block).unwrap_or_default();
+            // What comes between two answers of tools is one message of the model.
+            match self.list.last_mut().filter(|last| last.is_list && last.kind == kind) {
+                Some(last) => last.content.push(block),
+                None => self.list.push(Message { kind, content: vec![block], is_list: true, ..Message::default() }),
+            }
+        }
     }
 
     /// Takes the next record.
