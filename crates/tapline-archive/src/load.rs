@@ -119,7 +119,7 @@ impl Selection {
 
 /// Which copy of a message counts.
 struct Owner {
-    rank: (bool, bool, bool, u64, Option<u64>, i64),
+    rank: (bool, bool, bool, u64, Option<u64>),
     file: i64,
     /// The copy whose tokens count.
     best: (bool, bool, u64),
@@ -141,6 +141,8 @@ pub fn load(index: &Index, prices: &Prices, selection: &Selection, reader: &mut 
     let mut group: Vec<(IndexedFile, Facts)> = Vec::new();
     let mut failed = None;
     let mut count = |group: &mut Vec<(IndexedFile, Facts)>, reader: &mut dyn Reader| {
+        // The order in which files were read is not the same each time.
+        group.sort_by(|(one, _), (other, _)| one.path.cmp(&other.path));
         failed = failed.take().or(counting.count(group, reader).err());
         group.clear();
     };
@@ -172,9 +174,7 @@ fn survey(index: &Index, selection: &Selection) -> Result<Survey, ArchiveError> 
         files.extend(copies.iter().map(|(_, file)| *file));
     }
     drop(ids);
-    let mut files: Vec<i64> = files.into_iter().collect();
-    files.sort_unstable();
-    index.each_of(&files, |file, facts| {
+    index.each_of(files, |file, facts| {
         if selection.has(&file) {
             let facts = facts_of(facts);
             for message in facts.messages.iter().filter(|message| copied.contains(&message.id)) {
@@ -186,14 +186,15 @@ fn survey(index: &Index, selection: &Selection) -> Result<Survey, ArchiveError> 
 }
 
 /// Decides which copy of a message counts: the main agent's before a sub-agent's, the original before a copy, the
-/// final one before a placeholder, then the earliest. The largest count of those is the true one.
+/// final one before a placeholder, then the earliest, then the first by path, which is asked first. The largest count of
+/// those is the true one.
 fn own(owners: &mut HashMap<u64, Owner, foldhash::fast::FixedState>, file: &IndexedFile, facts: &Facts, message: &Message) {
     let first = facts.first.unwrap_or(u64::MAX);
     // A fork begins with a line of its own time, and copies older ones.
     let is_copy = message.time > 0 && facts.first.is_some_and(|first| message.time < first);
     let (side, is_final) = (message.marks.has(Marks::SIDE), message.marks.has(Marks::FINAL));
     // Older versions copy whole lines, so a fork begins as the original does. It usually goes on for longer.
-    let rank = (side, is_copy, !is_final, first, facts.last, file.id);
+    let rank = (side, is_copy, !is_final, first, facts.last);
     let best = (!side, is_final, message.tokens.total());
     let new = || Owner {
         rank,
@@ -277,7 +278,7 @@ impl Counting<'_> {
     /// Returns the totals that a session reports, in order of time.
     fn totals_so_far(&self, session: &str) -> Result<Vec<Total>, ArchiveError> {
         let mut totals = Vec::new();
-        self.index.each_of(&self.index.numbers_of(session)?, |file, facts| {
+        self.index.each_of(self.index.numbers_of(session)?, |file, facts| {
             if self.selection.has(&file) {
                 let facts = facts_of(facts);
                 let is_its =

@@ -4,11 +4,11 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use tapline_archive::kept::Kept;
-use tapline_archive::{Index, Places};
+use tapline_archive::{ArchiveError, Index, Places};
 
-use super::{folder, path_of};
+use super::folder;
 
 /// Work that takes less time than this shows no progress.
 const NOTICED: Duration = Duration::from_millis(400);
@@ -18,15 +18,8 @@ pub(crate) fn kept() -> Result<Kept> {
     Ok(Kept::of_archive(&folder()?))
 }
 
-/// Looks for session files: below these paths, or where agents and tapline keep sessions.
-pub(crate) fn places(paths: &[PathBuf]) -> Result<Places> {
-    let below = paths.iter().map(|path| path.canonicalize().with_context(|| format!("cannot read {}", path.display())));
-    let below: Vec<PathBuf> = below.collect::<Result<_>>()?;
-    Ok(if below.is_empty() { Places::of_user(&path_of) } else { Places::below(&below) })
-}
-
 /// Adds copies of files that are gone and that the index does not know, because it was built again.
-pub(crate) fn add_to(places: &mut Places, index: &Index) -> Result<()> {
+pub(crate) fn add_to(places: &mut Places, index: &Index) -> Result<(), ArchiveError> {
     let Ok(kept) = kept() else { return Ok(()) };
     let unknown = kept.unknown_to(index)?;
     if !unknown.is_empty() {
