@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cost::{CostBasis, Item, ModelTotal, Total, agree, price};
 use crate::error::ArchiveError;
-use crate::facts::{CallEnd, End, Facts, Limit, Marks, Message, Reported, Scope};
+use crate::facts::{CallEnd, End, Facts, Limit, Marks, Message, Reported, Scope, note_limit};
 use crate::index::{Index, IndexedFile, facts_of};
 use crate::money::Money;
 use crate::prices::Prices;
@@ -408,8 +408,10 @@ impl SessionFacts {
         if is_main && newer {
             self.end = facts.end;
         }
-        if !facts.limits.is_empty() && (newer || self.limits.is_empty()) {
-            self.limits.clone_from(&facts.limits);
+        for limit in &facts.limits {
+            // Without a time it was told when the requests were made that have none either.
+            let time = if limit.time == 0 { facts.first.unwrap_or(file.mtime.cast_unsigned() / 1_000_000) } else { limit.time };
+            note_limit(&mut self.limits, Limit { time, ..limit.clone() });
         }
         self.agent.clone_from(&facts.agent);
         self.first = [self.first, facts.first].into_iter().flatten().min();

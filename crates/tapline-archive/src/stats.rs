@@ -14,7 +14,7 @@ use keys::Keys;
 
 use crate::cost::CostBasis;
 use crate::error::ArchiveError;
-use crate::facts::{CallEnd, Limit, hash};
+use crate::facts::{CallEnd, Limit, hash, note_limit};
 use crate::index::Index;
 use crate::load::{Reader, Request, Selection, SessionFacts, load, project};
 use crate::money::Money;
@@ -107,7 +107,11 @@ impl Query {
             && self.until.is_none_or(|until| request.time < until)
             && one_of(&self.projects, request.folder)
             && one_of(&self.models, request.model)
-            && (self.agents.is_empty() || self.agents.iter().any(|agent| agent == request.agent))
+            && self.takes_agent(request.agent)
+    }
+
+    fn takes_agent(&self, agent: &str) -> bool {
+        self.agents.is_empty() || self.agents.iter().any(|wanted| wanted == agent)
     }
 }
 
@@ -471,6 +475,10 @@ impl Reader for Adder<'_> {
 
     fn session(&mut self, session: SessionFacts) {
         self.damaged += session.damaged;
+        // Each agent has an account of its own.
+        if self.query.takes_agent(&session.agent) {
+            session.limits.into_iter().for_each(|limit| note_limit(&mut self.limits, limit));
+        }
         if let (By::Session, Some(&row)) = (self.query.by, self.by_key.get(&session.id)) {
             self.rows[row].about = Some(About {
                 title: session.title,
@@ -482,13 +490,6 @@ impl Reader for Adder<'_> {
                 busy_ms: session.busy_ms,
                 prompts: session.prompts,
             });
-        }
-        for limit in session.limits {
-            match self.limits.iter_mut().find(|known| known.minutes == limit.minutes) {
-                Some(known) if known.time < limit.time => *known = limit,
-                Some(_) => {}
-                None => self.limits.push(limit),
-            }
         }
     }
 }

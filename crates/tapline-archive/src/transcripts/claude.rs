@@ -11,7 +11,7 @@ use tapline_protocol::{Kind, Tape, Value};
 use std::path::{Path, PathBuf};
 
 use super::{Environment, Format, Line, Needle, Reading, cut_title, number, text};
-use crate::facts::{Call, CallEnd, End, Marks, Message, ModelReport, Reported, Scope, hash};
+use crate::facts::{Call, CallEnd, End, Limit, Marks, Message, ModelReport, Reported, Scope, hash, note_limit};
 use crate::lines::value_starts_with;
 use crate::money::Money;
 use crate::tokens::Tokens;
@@ -32,6 +32,7 @@ const NEEDLES: &[Needle] = &[
     ("\"role\":\"user\",\"content\":[{\"type\":\"text\"", |_| true),
     ("<tool_use_error>", |_| true),
     ("\"Exit code ", |_| true),
+    ("\"rate_limit_event\"", |_| true),
 ];
 
 /// The most that is read of the file beside a sub-agent's transcript.
@@ -159,6 +160,7 @@ fn read(line: Line<'_>, into: &mut Reading) {
         }
         "result" => result_of_turn(&envelope, line.value, into),
         "stream_event" => partial(&envelope, line.value, into),
+        "rate_limit_event" => limit(&envelope, line.value, into),
         "system" if envelope.subtype == "turn_duration" => {
             facts.busy_ms += line.value.get("durationMs").map_or(0, number);
             facts.end = End::Finished;
@@ -286,6 +288,25 @@ fn result_of_turn(envelope: &Envelope<'_>, line: Value<'_>, into: &mut Reading) 
     }
     into.facts.reported.retain(|other| other.of != Scope::File || other.session != reported.session);
     into.report(Reported { of: Scope::File, ..reported });
+}
+
+/// What is left of the account's limit. Such a line has no time of its own: it is that of the line before it, or else of the
+/// next one.
+fn limit(envelope: &Envelope<'_>, line: Value<'_>, into: &mut Reading) {
+    let Some(info) = line.get("rate_limit_info") else { return };
+    // Other limits are of some models only, or of what is paid for in addition.
+    let minutes = match info.get("rateLimitType").map(text).as_deref() {
+        Some("five_hour") => 5 * 60,
+        Some("seven_day") => 7 * 24 * 60,
+        _ => return,
+    };
+    let used = info.get("utilization").and_then(|used| used.as_number()?.parse::<f64>().ok());
+    let rejected = info.get("status").map(text).is_some_and(|status| status == "rejected");
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast from float to integer saturates")]
+    let used = used.map(|used| (used * 1_000.0).round() as u64).or(rejected.then_some(1_000));
+    let time = if envelope.time == 0 { into.facts.last.unwrap_or(0) } else { envelope.time };
+    let resets = info.get("resetsAt").map_or(0, number).saturating_mul(1_000);
+    note_limit(&mut into.facts.limits, Limit { time, minutes, used, resets });
 }
 
 /// A piece of a message. It has the true count of output, which the message in the stream has not.
