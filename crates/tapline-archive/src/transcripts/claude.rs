@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::io::Read as _;
 
+use tapline_protocol::claude::content::ToolResult;
 use tapline_protocol::{Kind, Tape, Value};
 
 use std::path::{Path, PathBuf};
@@ -31,7 +32,8 @@ const NEEDLES: &[Needle] = &[
     ("\"role\":\"user\",\"content\":\"", |_| true),
     ("\"role\":\"user\",\"content\":[{\"type\":\"text\"", |_| true),
     ("<tool_use_error>", |_| true),
-    ("\"Exit code ", |_| true),
+    ("\"Exit code", |_| true),
+    ("\"Error:", |_| true),
     ("\"rate_limit_event\"", |_| true),
 ];
 
@@ -363,10 +365,7 @@ fn result(block: Value<'_>, into: &mut Reading) {
         first.unwrap_or(content).raw().strip_prefix('"')
     });
     let said = said.unwrap_or_default();
-    let is_error = block.get("is_error").and_then(Value::as_bool) == Some(true)
-        || said.starts_with("<tool_use_error>")
-        || said.starts_with("Exit code ");
-    let ended = match is_error {
+    let ended = match ToolResult::is_failure(block.get("is_error").and_then(Value::as_bool), said) {
         false => return,
         true if is_denial(said) => CallEnd::Denied,
         true => CallEnd::Failed,
