@@ -3,11 +3,14 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+
 use crate::cost::{CostBasis, Item, ModelTotal, Total, agree, price};
 use crate::error::ArchiveError;
 use crate::facts::{CallEnd, End, Facts, Limit, Marks, Message, Reported, Scope, note_limit};
 use crate::index::{Index, IndexedFile, facts_of};
 use crate::money::Money;
+use crate::places::lossy;
 use crate::prices::Prices;
 use crate::tokens::Tokens;
 
@@ -89,8 +92,21 @@ pub struct SessionFacts {
     pub forked_from: Option<String>,
     /// The number of lines that could not be read.
     pub damaged: u64,
+    /// The files that these are in.
+    pub damaged_files: Vec<DamagedFile>,
     /// The account's limits, as this session learned them last.
     pub limits: Vec<Limit>,
+}
+
+/// A file with lines that could not be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[non_exhaustive]
+pub struct DamagedFile {
+    /// The file.
+    #[serde(serialize_with = "lossy")]
+    pub path: PathBuf,
+    /// How many of its lines could not be read.
+    pub lines: u64,
 }
 
 /// Reads what the loader counts. Requests of a session come before the session.
@@ -112,7 +128,8 @@ pub struct Selection {
 }
 
 impl Selection {
-    fn has(&self, file: &IndexedFile) -> bool {
+    /// Returns whether a report is on this file, too.
+    pub(crate) fn has(&self, file: &IndexedFile) -> bool {
         self.below.is_empty() || self.below.iter().any(|path| file.path.starts_with(path))
     }
 }
@@ -221,7 +238,9 @@ fn total(facts: &Facts, reported: &Reported) -> Total {
             ModelTotal { tokens: model.tokens, splits_writes: model.splits_writes, searches: model.searches, cost: model.cost };
         (facts.names.get(model.model).to_owned(), total)
     };
-    Total { cost: reported.cost, models: reported.models.iter().map(model).collect(), time: reported.time }
+    // What may count only where nothing else does goes on from the total of another session, if this one was forked.
+    let is_sure = reported.of != Scope::Only;
+    Total { cost: reported.cost, models: reported.models.iter().map(model).collect(), time: reported.time, is_sure }
 }
 
 /// What counting needs.
@@ -419,6 +438,9 @@ impl SessionFacts {
         self.prompts = self.prompts.max(facts.prompts);
         self.busy_ms = self.busy_ms.max(facts.busy_ms);
         self.damaged += facts.damaged;
+        if facts.damaged > 0 {
+            self.damaged_files.push(DamagedFile { path: file.path.clone(), lines: facts.damaged });
+        }
         self.files.push(file.clone());
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use tapline_archive::sessions::{self, SessionFiles, SessionLookup};
-use tapline_archive::{ArchiveError, Index, Places, Prices, Progress, Selection, Updated};
+use tapline_archive::{ArchiveError, DamagedFile, Index, Places, Prices, Progress, Selection, Updated};
 use tapline_recording::Store;
 use tapline_session::Ledger;
 use tapline_session::text::{count_of, fit, one_line, with_causes};
@@ -59,8 +59,9 @@ pub(crate) fn open_checked(paths: &[PathBuf], quiet: bool) -> Result<Archive> {
 
 /// Opens the archive; what cannot be read is named only if `telling`.
 fn open_and_tell(paths: &[PathBuf], quiet: bool, telling: bool) -> Result<Archive> {
+    let found = places(paths)?;
     let mut index = open_index()?;
-    let mut filled = fill(&mut index, places(paths)?, paths.is_empty(), quiet);
+    let mut filled = fill(&mut index, found, paths.is_empty(), quiet);
     match &filled {
         Err(error) if error.is_damage() => {
             index = rebuild(index)?;
@@ -169,6 +170,18 @@ pub(crate) fn tell_unreadable(places: &Places, others: &[(PathBuf, io::Error)]) 
     }
 }
 
+/// Names the files with lines that could not be read.
+pub(crate) fn tell_damaged(files: &[DamagedFile]) {
+    let lines = |lines: u64| count_of(usize::try_from(lines).unwrap_or(usize::MAX), "line");
+    for file in files.iter().take(NAMED) {
+        output::tell(&format!("{} of {} could not be read", lines(file.lines), one_line(&file.path.display().to_string())));
+    }
+    let more = files.iter().skip(NAMED).map(|file| file.lines).sum::<u64>();
+    if more > 0 {
+        output::tell(&format!("and {} of {}", lines(more), count_of(files.len() - NAMED, "other file")));
+    }
+}
+
 /// A line on stderr that says how far the reading is.
 pub(crate) struct Bar {
     what: &'static str,
@@ -232,7 +245,8 @@ const LISTED: usize = 10;
 /// Counts what the session of a transcript used and cost, as `tapline stats` does: what a fork copied counts where it
 /// was said first. `None` if the transcript lies elsewhere, or if there is too much to read first.
 pub(crate) fn ledger(transcript: &Path, session: &str) -> Option<Ledger> {
-    let places = Places::of_user(&path_of);
+    let mut places = Places::of_user(&path_of);
+    places.roots.extend(kept::kept().ok().map(|kept| kept.folder().to_owned()));
     let transcript = transcript.canonicalize().ok()?;
     let is_below = |root: &PathBuf| root.canonicalize().is_ok_and(|root| transcript.starts_with(root));
     if !places.roots.iter().any(is_below) {

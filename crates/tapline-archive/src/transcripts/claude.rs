@@ -3,7 +3,6 @@
 mod said;
 
 use std::borrow::Cow;
-use std::fs::File;
 use std::io::Read as _;
 
 use tapline_protocol::claude::content::ToolResult;
@@ -15,6 +14,7 @@ use super::{Environment, Format, Line, Needle, Reading, cut_title, number, text}
 use crate::facts::{Call, CallEnd, End, Limit, Marks, Message, ModelReport, Reported, Scope, hash, note_limit};
 use crate::lines::value_starts_with;
 use crate::money::Money;
+use crate::packed;
 use crate::tokens::Tokens;
 
 pub(super) const FORMAT: Format = Format { needles: NEEDLES, is_one, read, said: said::said, places, subagent };
@@ -58,9 +58,10 @@ fn places(environment: Environment<'_>) -> Vec<PathBuf> {
 
 /// Returns the kind of sub-agent that a transcript is of: `agent-ID.meta.json` beside it says so.
 fn subagent(path: &Path) -> Option<String> {
-    let stem = path.file_name()?.to_str()?.strip_suffix(".jsonl").filter(|stem| stem.starts_with("agent-"))?;
+    let plain = packed::unpacked_name(path);
+    let stem = plain.file_name()?.to_str()?.strip_suffix(".jsonl").filter(|stem| stem.starts_with("agent-"))?;
     let mut text = String::new();
-    let file = File::open(path.with_file_name(format!("{stem}.meta.json"))).ok()?;
+    let file = packed::open(&packed::beside(path, &format!("{stem}.meta.json"))).ok()?;
     file.take(MOST_META).read_to_string(&mut text).ok()?;
     let mut tape = Tape::default();
     let kind = text_of(tape.parse(text.trim()).ok()?, "agentType");
@@ -191,10 +192,11 @@ fn answer(envelope: &Envelope<'_>, bytes: usize, into: &mut Reading) {
             _ => {}
         }
     }
-    let (tokens, searches, mut marks) = usage.map_or_else(Default::default, usage_of);
+    let (mut tokens, searches, mut marks) = usage.map_or_else(Default::default, usage_of);
     if envelope.streamed {
-        // A stream has a placeholder where the output is counted.
+        // A stream has a placeholder where the output is counted: the output is not known.
         marks = Marks(marks.0 & !Marks::FINAL.0);
+        (tokens.output, tokens.reasoning) = (0, 0);
     }
     marks.set(Marks::SIDE, envelope.side);
     marks.set(Marks::ERROR, envelope.error || model == SYNTHETIC);

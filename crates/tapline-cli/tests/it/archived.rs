@@ -220,3 +220,33 @@ fn what_cannot_be_read_is_named() {
     assert_eq!((code, json(&out)), (0, wanted));
     assert!(err.contains("cannot read ") && err.contains("broken.jsonl: "), "{err}");
 }
+
+#[test]
+fn files_with_damaged_lines_are_named_the_first_five_on_stderr_and_all_in_json() {
+    let home = Home::new("named-lines", &[]);
+    let paths: Vec<String> = (1..=7)
+        .map(|number| {
+            let good = answer(&format!("m{number}"), &format!("s{number}"), "2026-11-16T10:00:00Z");
+            home.write(
+                &format!("home/.claude/projects/p/s{number}.jsonl"),
+                &(good + &"{\"message\":{\"usage\":{\n".repeat(number)),
+            )
+        })
+        .collect();
+    for _ in 0..2 {
+        let Ran { code, out, err } = home.run(&["stats", "--json"]);
+        let counted = json(&out);
+        assert_eq!((code, &counted["totals"]["requests"], &counted["damaged_lines"]), (0, &7.into(), &28.into()), "{err}");
+        let named: Vec<_> = counted["damaged_files"].as_array().unwrap().iter().collect();
+        assert_eq!(named.len(), 7, "{named:?}");
+        for (at, path) in paths.iter().enumerate() {
+            assert_eq!((&named[at]["path"], &named[at]["lines"]), (&path.as_str().into(), &(at + 1).into()));
+            let lines = if at == 0 { "1 line".to_owned() } else { format!("{} lines", at + 1) };
+            assert_eq!(err.contains(&format!("{lines} of {path} could not be read")), at < 5, "{err}");
+        }
+        assert!(err.contains("and 13 lines of 2 other files"), "{err}");
+        assert_eq!(err.lines().count(), 6, "{err}");
+        let table = home.run(&["stats"]);
+        assert!(table.out.contains("28 lines could not be read.") && table.err == err, "{}{}", table.out, table.err);
+    }
+}

@@ -318,7 +318,10 @@ fn sorted<'t>(parts: &[&[&'t str]]) -> Vec<&'t str> {
 fn the_keys_of_json_are_stable_and_described() {
     let home = Home::new("keys", &["claude-models", "codex-limits"]);
     let plain = home.stats(&[]);
-    assert_eq!(names(&plain), sorted(&[&["totals", "rows", "unknown_models", "damaged_lines", "prices_dated"]]));
+    assert_eq!(
+        names(&plain),
+        sorted(&[&["totals", "rows", "unknown_models", "damaged_lines", "damaged_files", "prices_dated"]])
+    );
     assert_eq!(names(&plain["totals"]), sorted(&[TOTALS]));
     assert_eq!(names(&plain["rows"][0]), sorted(&[TOTALS, &["key"]]));
     assert_eq!(names(&home.stats(&["--by", "session"])["rows"][0]), sorted(&[TOTALS, SESSION, &["key"]]));
@@ -328,7 +331,9 @@ fn the_keys_of_json_are_stable_and_described() {
     assert_eq!(blocks["rows"][0]["left"]["share"], 0.875);
     assert_eq!(names(&blocks["rows"][0]["left"]), ["as_of", "share", "tokens"]);
     let page = std::fs::read_to_string(root().join("docs/STATS.md")).unwrap();
-    for key in [TOTALS, SESSION, BLOCK, &["unknown_models", "damaged_lines", "prices_dated", "models"]].concat() {
+    for key in
+        [TOTALS, SESSION, BLOCK, &["unknown_models", "damaged_lines", "damaged_files", "prices_dated", "models"]].concat()
+    {
         assert!(page.contains(&format!("`{key}`")), "docs/STATS.md does not describe {key}");
     }
     for way in ["day", "week", "month", "hour", "session", "project", "model", "agent", "tool", "subagent", "branch", "block"] {
@@ -562,4 +567,19 @@ fn stats_search_and_inspect_agree_on_what_failed() {
     let report = json(&["inspect", "f-1", "--json"]);
     let calls = report["tools"]["calls"].as_array().unwrap().iter().filter(|call| call["status"] == "error");
     assert_eq!(sorted(calls.map(|call| text(&call["name"])).collect()), wanted, "inspect");
+}
+
+/// Such a stream begins with its parent's total, and nothing in it says so.
+#[test]
+fn the_stream_of_a_forked_thread_is_not_exact_unless_its_rollouts_are_there() {
+    let home = Home::new("fork-alone", &["codex-fork"]);
+    let case = fixture("transcripts/codex-fork");
+    let fork = case.join("fork.jsonl");
+    let alone = home.stats(&[fork.to_str().unwrap()]);
+    assert_eq!((&alone["totals"]["exact"], &alone["totals"]["output"]), (&false.into(), &1_510.into()));
+    let table = home.run(&["stats", fork.to_str().unwrap()]);
+    assert!(table.out.contains("Some numbers are not exact"), "{}", table.out);
+    assert_eq!(home.stats(&[])["totals"]["exact"], true);
+    let both = home.stats(&[case.to_str().unwrap()]);
+    assert_eq!((&both["totals"]["exact"], &both["totals"]["output"]), (&true.into(), &2_112.into()));
 }
