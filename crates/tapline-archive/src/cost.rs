@@ -45,6 +45,8 @@ pub(crate) struct Total {
     pub(crate) cost: Option<Money>,
     pub(crate) models: BTreeMap<String, ModelTotal>,
     pub(crate) time: u64,
+    /// Whether it is of this session alone.
+    pub(crate) is_sure: bool,
 }
 
 /// The same for one model.
@@ -127,7 +129,7 @@ pub(crate) fn agree<'g>(items: &mut Vec<Item<'g>>, covered: &[usize], total: &'g
             // The messages' own name: a total can add the size of the context to it.
             let named = covered.iter().map(|at| items[*at].model).find(|name| is_same_model(name, model));
             let model = named.unwrap_or(model);
-            let mut item = Item { message, model, exact: true, unlisted: true, ..Item::default() };
+            let mut item = Item { message, model, exact: total.is_sure, unlisted: true, ..Item::default() };
             price(&mut item, prices);
             covered.push(items.len());
             items.push(item);

@@ -228,8 +228,8 @@ impl Facts {
         if next.end != End::Unknown {
             self.end = next.end;
         }
-        if !next.limits.is_empty() {
-            self.limits = next.limits;
+        for limit in next.limits {
+            note_limit(&mut self.limits, limit);
         }
         self.prompts += next.prompts;
         self.busy_ms += next.busy_ms;
@@ -349,10 +349,20 @@ pub struct Limit {
     pub time: u64,
     /// The length of the window in minutes. 0 if unknown.
     pub minutes: u64,
-    /// The share that is used, in thousandths.
-    pub used: u64,
+    /// The share that is used, in thousandths. `None` if the agent was not told.
+    pub used: Option<u64>,
     /// When the window ends, in milliseconds since 1970. 0 if unknown.
     pub resets: u64,
+}
+
+/// Notes what an agent was told about a limit: the last word counts, but one that does not say what is used takes nothing
+/// back.
+pub(crate) fn note_limit(limits: &mut Vec<Limit>, limit: Limit) {
+    match limits.iter_mut().find(|known| known.minutes == limit.minutes) {
+        Some(known) if known.time > limit.time || limit.used.is_none() && known.resets == limit.resets => {}
+        Some(known) => *known = limit,
+        None => limits.push(limit),
+    }
 }
 
 /// Hashes an id. The same in every process, because the index keeps it.

@@ -22,7 +22,7 @@ use crate::scan::{Job, Scanned, check, scan};
 use crate::transcripts::subagent;
 
 /// The version of the tables and of [`Facts`]. An index of another version is built again.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 /// After this many files, what was read is kept, even if the rest is interrupted.
 const KEPT_EVERY: usize = 256;
 
@@ -183,16 +183,19 @@ impl Index {
             let said: String = other.db.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
             Ok(said == "ok")
         };
-        let can_be_read = || -> Result<(), ArchiveError> {
-            other.each(|_, _| {})?;
-            other.each_id(None, |_, _| {})?;
-            other.news(&Places::default()).map(drop)
-        };
-        if other.was_damaged || is_sound().unwrap_or(false) && can_be_read().is_ok() {
+        if other.was_damaged || is_sound().unwrap_or(false) && other.check().is_ok() {
             return Ok(other);
         }
         drop(other);
         Self::again(&folder, &folder.join("index.db"), true)
+    }
+
+    /// Reads everything that is in the index. Fails if something is not what was written: a lookup does not notice a row
+    /// that it no longer finds.
+    pub fn check(&self) -> Result<(), ArchiveError> {
+        self.each(|_, _| {})?;
+        self.each_id(None, |_, _| {})?;
+        self.news(&Places::default()).map(drop)
     }
 
     /// Returns whether a damaged index was put aside when this one was opened.
@@ -321,10 +324,8 @@ impl Index {
         if !grew || check(&found.path, known.offset).ok() != Some(known.check) {
             return Ok(None);
         }
-        let kept = "SELECT facts, session, last FROM files JOIN facts ON file = id WHERE id = ?";
-        let facts = self.db.query_row(kept, [known.id], |row| {
-            let row_hash = row_hash(found.path.as_os_str().as_bytes(), row.get_ref(1)?.as_str()?, row.get(2)?);
-            Ok(unsealed(row.get_ref(0)?.as_blob()?, row_hash).and_then(|facts| postcard::from_bytes(facts).ok()))
+        let facts = self.db.query_row(&format!("{FILES} WHERE id = ?"), [known.id], |row| {
+            Ok(facts_in(row, &file_of(row)?).ok().and_then(|facts| postcard::from_bytes(facts).ok()))
         });
         let facts = facts.optional()?.flatten();
         Ok(facts.map(|facts| Scanned { facts, offset: known.offset, check: known.check }))
@@ -362,7 +363,7 @@ impl Index {
         let mut count: i64 = 0;
         while let Some(row) = rows.next()? {
             let file = file_of(row)?;
-            let facts = facts_in(row, &file.path)?;
+            let facts = facts_in(row, &file)?;
             count += 1;
             each(file, facts);
         }
@@ -387,14 +388,22 @@ impl Index {
         Ok(())
     }
 
-    /// Passes on some files, and what they say.
-    pub(crate) fn each_of(&self, files: &[i64], mut each: impl FnMut(IndexedFile, &[u8])) -> Result<(), ArchiveError> {
+    /// Passes on some files, and what they say, in the order of their paths: their numbers depend on which was read first.
+    pub(crate) fn each_of(
+        &self,
+        files: impl IntoIterator<Item = i64>,
+        mut each: impl FnMut(IndexedFile, &[u8]),
+    ) -> Result<(), ArchiveError> {
+        let mut path = self.db.prepare("SELECT path FROM files WHERE id = ?")?;
+        let mut path = |id: i64| Ok((path.query_row([id], |row| row.get(0))?, id));
+        let mut files: Vec<(Vec<u8>, i64)> = files.into_iter().map(&mut path).collect::<rusqlite::Result<_>>()?;
+        files.sort_unstable();
         let mut rows = self.db.prepare(&format!("{FILES} WHERE id = ?"))?;
-        for id in files {
+        for (_, id) in files {
             let mut rows = rows.query([id])?;
             while let Some(row) = rows.next()? {
                 let file = file_of(row)?;
-                let facts = facts_in(row, &file.path)?;
+                let facts = facts_in(row, &file)?;
                 each(file, facts);
             }
         }
@@ -403,7 +412,7 @@ impl Index {
 
     /// Returns the numbers of a session's files.
     pub(crate) fn numbers_of(&self, session: &str) -> Result<Vec<i64>, ArchiveError> {
-        let mut rows = self.db.prepare("SELECT id FROM files WHERE session = ? ORDER BY id")?;
+        let mut rows = self.db.prepare("SELECT id FROM files WHERE session = ?")?;
         let files = rows.query_map([session], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
         Ok(files)
     }
@@ -426,9 +435,9 @@ fn file_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<IndexedFile> {
 }
 
 /// Reads what a file says from an answer to it, as it was written.
-fn facts_in<'r>(row: &'r rusqlite::Row<'_>, path: &Path) -> Result<&'r [u8], ArchiveError> {
+fn facts_in<'r>(row: &'r rusqlite::Row<'_>, file: &IndexedFile) -> Result<&'r [u8], ArchiveError> {
     let session = row.get_ref(7)?.as_str().map_err(|_| ArchiveError::Damaged)?;
-    let row_hash = row_hash(path.as_os_str().as_bytes(), session, row.get(8)?);
+    let row_hash = row_hash(&file.path, file.recording.as_deref(), session, [file.len.cast_signed(), file.mtime, row.get(8)?]);
     let facts = row.get_ref(6)?.as_blob().ok().and_then(|facts| unsealed(facts, row_hash));
     facts.ok_or(ArchiveError::Damaged)
 }
@@ -459,7 +468,8 @@ fn keep(db: &mut Connection, batch: &mut Vec<(&Found, Option<Scanned>)>) -> rusq
                 session,
                 last.cast_signed(),
             ];
-            let row_hash = row_hash(found.path.as_os_str().as_bytes(), session.unwrap_or_default(), last.cast_signed());
+            let numbers = [found.len.cast_signed(), found.mtime, last.cast_signed()];
+            let row_hash = row_hash(&found.path, found.recording.as_deref(), session.unwrap_or_default(), numbers);
             let id: i64 = file.query_row(row, |row| row.get(0))?;
             let facts = scanned.map(|scanned| scanned.facts).unwrap_or_default();
             let ids: Vec<u8> = facts.messages.iter().flat_map(|message| message.id.to_le_bytes()).collect();
@@ -499,9 +509,12 @@ fn unsealed(facts: &[u8], row_hash: u64) -> Option<&[u8]> {
     (u64::from_le_bytes(*hash) == hash_of_bytes(facts) ^ row_hash).then_some(facts)
 }
 
-/// Returns a hash of everything in a row apart from its facts.
-fn row_hash(path: &[u8], session: &str, last: i64) -> u64 {
-    hash_of_bytes(path).rotate_left(1) ^ hash_of_bytes(session.as_bytes()).rotate_left(2) ^ last.cast_unsigned().rotate_left(3)
+/// Returns a hash of everything in a row apart from its facts, and from whether its file is gone, which changes.
+fn row_hash(path: &Path, recording: Option<&Path>, session: &str, numbers: [i64; 3]) -> u64 {
+    let recording = recording.map_or(&[][..], |folder| folder.as_os_str().as_bytes());
+    let numbers = numbers.map(i64::to_le_bytes);
+    let parts = [path.as_os_str().as_bytes(), recording, session.as_bytes(), numbers.as_flattened()];
+    parts.into_iter().fold(0, |hash: u64, part| hash.rotate_left(1) ^ hash_of_bytes(part))
 }
 
 /// Reads back what a file says.

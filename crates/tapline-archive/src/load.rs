@@ -3,11 +3,14 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+
 use crate::cost::{CostBasis, Item, ModelTotal, Total, agree, price};
 use crate::error::ArchiveError;
-use crate::facts::{CallEnd, End, Facts, Limit, Marks, Message, Reported, Scope};
+use crate::facts::{CallEnd, End, Facts, Limit, Marks, Message, Reported, Scope, note_limit};
 use crate::index::{Index, IndexedFile, facts_of};
 use crate::money::Money;
+use crate::places::lossy;
 use crate::prices::{Lookup, Prices};
 use crate::tokens::Tokens;
 
@@ -89,8 +92,21 @@ pub struct SessionFacts {
     pub forked_from: Option<String>,
     /// The number of lines that could not be read.
     pub damaged: u64,
+    /// The files that these are in.
+    pub damaged_files: Vec<DamagedFile>,
     /// The account's limits, as this session learned them last.
     pub limits: Vec<Limit>,
+}
+
+/// A file with lines that could not be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[non_exhaustive]
+pub struct DamagedFile {
+    /// The file.
+    #[serde(serialize_with = "lossy")]
+    pub path: PathBuf,
+    /// How many of its lines could not be read.
+    pub lines: u64,
 }
 
 /// Reads what the loader counts. Requests of a session come before the session.
@@ -112,14 +128,15 @@ pub struct Selection {
 }
 
 impl Selection {
-    fn has(&self, file: &IndexedFile) -> bool {
+    /// Returns whether a report is on this file, too.
+    pub(crate) fn has(&self, file: &IndexedFile) -> bool {
         self.below.is_empty() || self.below.iter().any(|path| file.path.starts_with(path))
     }
 }
 
 /// Which copy of a message counts.
 struct Owner {
-    rank: (bool, bool, bool, u64, Option<u64>, i64),
+    rank: (bool, bool, bool, u64, Option<u64>),
     file: i64,
     /// The copy whose tokens count.
     best: (bool, bool, u64),
@@ -141,6 +158,8 @@ pub fn load(index: &Index, prices: &Prices, selection: &Selection, reader: &mut 
     let mut group: Vec<(IndexedFile, Facts)> = Vec::new();
     let mut failed = None;
     let mut count = |group: &mut Vec<(IndexedFile, Facts)>, reader: &mut dyn Reader| {
+        // The order in which files were read is not the same each time.
+        group.sort_by(|(one, _), (other, _)| one.path.cmp(&other.path));
         failed = failed.take().or(counting.count(group, reader).err());
         group.clear();
     };
@@ -173,9 +192,7 @@ fn survey(index: &Index, selection: &Selection) -> Result<Survey, ArchiveError> 
         files.extend(copies.iter().map(|(_, file)| *file));
     }
     drop(ids);
-    let mut files: Vec<i64> = files.into_iter().collect();
-    files.sort_unstable();
-    index.each_of(&files, |file, facts| {
+    index.each_of(files, |file, facts| {
         if selection.has(&file) {
             let facts = facts_of(facts);
             for message in facts.messages.iter().filter(|message| copied.contains(&message.id)) {
@@ -201,14 +218,15 @@ fn keep_likely_copies(ids: &mut Vec<(u64, i64)>) {
 }
 
 /// Decides which copy of a message counts: the main agent's before a sub-agent's, the original before a copy, the
-/// final one before a placeholder, then the earliest. The largest count of those is the true one.
+/// final one before a placeholder, then the earliest, then the first by path, which is asked first. The largest count of
+/// those is the true one.
 fn own(owners: &mut HashMap<u64, Owner, foldhash::fast::FixedState>, file: &IndexedFile, facts: &Facts, message: &Message) {
     let first = facts.first.unwrap_or(u64::MAX);
     // A fork begins with a line of its own time, and copies older ones.
     let is_copy = message.time > 0 && facts.first.is_some_and(|first| message.time < first);
     let (side, is_final) = (message.marks.has(Marks::SIDE), message.marks.has(Marks::FINAL));
     // Older versions copy whole lines, so a fork begins as the original does. It usually goes on for longer.
-    let rank = (side, is_copy, !is_final, first, facts.last, file.id);
+    let rank = (side, is_copy, !is_final, first, facts.last);
     let best = (!side, is_final, message.tokens.total());
     let new = || Owner {
         rank,
@@ -235,7 +253,9 @@ fn total(facts: &Facts, reported: &Reported) -> Total {
             ModelTotal { tokens: model.tokens, splits_writes: model.splits_writes, searches: model.searches, cost: model.cost };
         (facts.names.get(model.model).to_owned(), total)
     };
-    Total { cost: reported.cost, models: reported.models.iter().map(model).collect(), time: reported.time }
+    // What may count only where nothing else does goes on from the total of another session, if this one was forked.
+    let is_sure = reported.of != Scope::Only;
+    Total { cost: reported.cost, models: reported.models.iter().map(model).collect(), time: reported.time, is_sure }
 }
 
 /// What counting needs.
@@ -292,7 +312,7 @@ impl Counting<'_> {
     /// Returns the totals that a session reports, in order of time.
     fn totals_so_far(&self, session: &str) -> Result<Vec<Total>, ArchiveError> {
         let mut totals = Vec::new();
-        self.index.each_of(&self.index.numbers_of(session)?, |file, facts| {
+        self.index.each_of(self.index.numbers_of(session)?, |file, facts| {
             if self.selection.has(&file) {
                 let facts = facts_of(facts);
                 let is_its =
@@ -422,8 +442,10 @@ impl SessionFacts {
         if is_main && newer {
             self.end = facts.end;
         }
-        if !facts.limits.is_empty() && (newer || self.limits.is_empty()) {
-            self.limits.clone_from(&facts.limits);
+        for limit in &facts.limits {
+            // Without a time it was told when the requests were made that have none either.
+            let time = if limit.time == 0 { facts.first.unwrap_or(file.mtime.cast_unsigned() / 1_000_000) } else { limit.time };
+            note_limit(&mut self.limits, Limit { time, ..limit.clone() });
         }
         self.agent.clone_from(&facts.agent);
         self.first = [self.first, facts.first].into_iter().flatten().min();
@@ -431,6 +453,9 @@ impl SessionFacts {
         self.prompts = self.prompts.max(facts.prompts);
         self.busy_ms = self.busy_ms.max(facts.busy_ms);
         self.damaged += facts.damaged;
+        if facts.damaged > 0 {
+            self.damaged_files.push(DamagedFile { path: file.path.clone(), lines: facts.damaged });
+        }
         self.files.push(file.clone());
     }
 }

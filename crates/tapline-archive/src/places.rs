@@ -186,3 +186,8 @@ fn is_session_name(name: &[u8]) -> bool {
     // Claude Code writes such a file beside the transcript of a sub-agent.
     ENDINGS.iter().any(|ending| name.ends_with(ending.as_bytes())) && !name.ends_with(b".meta.json")
 }
+
+/// Writes a path as text, also one that is not.
+pub(crate) fn lossy<S: serde::Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&path.to_string_lossy())
+}

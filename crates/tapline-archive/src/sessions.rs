@@ -12,6 +12,7 @@ use crate::facts::{End, Facts};
 use crate::index::{Index, IndexedFile};
 use crate::load::{Reader, Request, Selection, SessionFacts, load};
 use crate::money::Money;
+use crate::packed;
 use crate::places::Places;
 use crate::prices::Prices;
 use crate::tokens::Tokens;
@@ -264,7 +265,7 @@ pub fn ledger(index: &Index, prices: &Prices, selection: &Selection, session: &s
 
 /// Counts what a session used and cost by a transcript alone, and those of its sub-agents beside it.
 pub(crate) fn ledger_of_file(path: &Path, session: &str) -> Option<Ledger> {
-    let beside = path.with_extension("");
+    let beside = packed::unpacked_name(path).with_extension("");
     let paths: Vec<PathBuf> = [path.to_owned(), beside].into_iter().filter(|path| path.exists()).collect();
     let mut index = Index::in_memory().ok()?;
     index.update(&Places::below(&paths), &AtomicBool::new(false), |_| {}).ok()?;

@@ -14,9 +14,9 @@ use keys::Keys;
 
 use crate::cost::CostBasis;
 use crate::error::ArchiveError;
-use crate::facts::{CallEnd, Limit, hash};
+use crate::facts::{CallEnd, Limit, hash, note_limit};
 use crate::index::Index;
-use crate::load::{Reader, Request, Selection, SessionFacts, load, project};
+use crate::load::{DamagedFile, Reader, Request, Selection, SessionFacts, load, project};
 use crate::money::Money;
 use crate::prices::Prices;
 use crate::shares::{CallShare, shares};
@@ -107,7 +107,11 @@ impl Query {
             && self.until.is_none_or(|until| request.time < until)
             && one_of(&self.projects, request.folder)
             && one_of(&self.models, request.model)
-            && (self.agents.is_empty() || self.agents.iter().any(|agent| agent == request.agent))
+            && self.takes_agent(request.agent)
+    }
+
+    fn takes_agent(&self, agent: &str) -> bool {
+        self.agents.is_empty() || self.agents.iter().any(|wanted| wanted == agent)
     }
 }
 
@@ -311,6 +315,8 @@ pub struct Stats {
     pub unknown_models: Vec<String>,
     /// The number of lines that could not be read.
     pub damaged_lines: u64,
+    /// The files that these are in, in the order of their paths.
+    pub damaged_files: Vec<DamagedFile>,
     /// The date of the prices.
     pub prices_dated: String,
 }
@@ -335,7 +341,7 @@ struct Adder<'q> {
     seen: HashSet<(usize, u64), foldhash::fast::FixedState>,
     seen_last: (usize, u64),
     unknown: BTreeSet<String>,
-    damaged: u64,
+    damaged: Vec<DamagedFile>,
     blocks: blocks::Blocks,
     trend: trend::Trend,
     limits: Vec<Limit>,
@@ -355,7 +361,7 @@ impl<'q> Adder<'q> {
             seen: HashSet::default(),
             seen_last: (ALL, 0),
             unknown: BTreeSet::new(),
-            damaged: 0,
+            damaged: Vec::new(),
             blocks: blocks::Blocks::default(),
             trend: trend::Trend::default(),
             limits: Vec::new(),
@@ -420,11 +426,13 @@ impl<'q> Adder<'q> {
             (if by_time { std::cmp::Ordering::Equal } else { by_cost }).then_with(|| one.key.cmp(&other.key))
         };
         self.rows.sort_by(order);
+        self.damaged.sort();
         Stats {
             totals: self.totals,
             rows: self.rows,
             unknown_models: self.unknown.into_iter().collect(),
-            damaged_lines: self.damaged,
+            damaged_lines: self.damaged.iter().map(|file| file.lines).sum(),
+            damaged_files: self.damaged,
             prices_dated: String::new(),
         }
     }
@@ -470,7 +478,11 @@ impl Reader for Adder<'_> {
     }
 
     fn session(&mut self, session: SessionFacts) {
-        self.damaged += session.damaged;
+        self.damaged.extend(session.damaged_files);
+        // Each agent has an account of its own.
+        if self.query.takes_agent(&session.agent) {
+            session.limits.into_iter().for_each(|limit| note_limit(&mut self.limits, limit));
+        }
         if let (By::Session, Some(&row)) = (self.query.by, self.by_key.get(&session.id)) {
             self.rows[row].about = Some(About {
                 title: session.title,
@@ -482,13 +494,6 @@ impl Reader for Adder<'_> {
                 busy_ms: session.busy_ms,
                 prompts: session.prompts,
             });
-        }
-        for limit in session.limits {
-            match self.limits.iter_mut().find(|known| known.minutes == limit.minutes) {
-                Some(known) if known.time < limit.time => *known = limit,
-                Some(_) => {}
-                None => self.limits.push(limit),
-            }
         }
     }
 }

@@ -186,6 +186,9 @@ impl Reading {
         if let Some(last) = self.facts.reported.last_mut().filter(|last| last.until == 0) {
             last.until = time;
         }
+        for limit in self.facts.limits.iter_mut().filter(|limit| limit.time == 0) {
+            limit.time = time;
+        }
     }
 
     /// Adds a message, or a further line of one.
@@ -243,6 +246,9 @@ impl Reading {
             }
             reported.rename(renamed);
             self.report(reported);
+        }
+        for limit in next.limits.iter_mut().filter(|limit| limit.time == 0) {
+            limit.time = self.facts.last.unwrap_or(0);
         }
         let total = |total: Total| Total { model: if total.model == 0 { model } else { renamed(total.model) }, ..total };
         self.totals.extend(part.totals.into_iter().map(total));

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use tapline_archive::sessions::{self, SessionFiles, SessionLookup};
-use tapline_archive::{ArchiveError, Index, Places, Prices, Progress, Selection, Updated};
+use tapline_archive::{ArchiveError, DamagedFile, Index, Places, Prices, Progress, Selection, Updated};
 use tapline_recording::Store;
 use tapline_session::Ledger;
 use tapline_session::text::{count_of, fit, one_line, with_causes};
@@ -44,19 +44,28 @@ pub(crate) fn open(paths: &[PathBuf], quiet: bool) -> Result<Archive> {
     open_and_tell(paths, quiet, true)
 }
 
-/// The same, and what cannot be read is named only if `telling`.
-fn open_and_tell(paths: &[PathBuf], quiet: bool, telling: bool) -> Result<Archive> {
-    let mut places = places(paths)?;
-    let mut index = open_index()?;
-    if paths.is_empty() {
-        kept::add_to(&mut places, || index.paths())?;
-    }
-    let mut updated = update(&mut index, &places, paths.is_empty(), quiet);
-    match &updated {
+/// The same, and everything in the index was looked at: for what cannot begin again when the index turns out to be
+/// damaged, and for lookups, which do not notice what they no longer find.
+pub(crate) fn open_checked(paths: &[PathBuf], quiet: bool) -> Result<Archive> {
+    let archive = open(paths, quiet)?;
+    match archive.index.check() {
         Err(error) if error.is_damage() => {
-            index = index.rebuild().context("the index of the archive is damaged and cannot be built again")?;
-            output::tell(DAMAGED);
-            updated = update(&mut index, &places, paths.is_empty(), quiet);
+            drop(rebuild(archive.index)?);
+            open(paths, quiet)
+        }
+        checked => Ok(checked.map(|()| archive)?),
+    }
+}
+
+/// Opens the archive; what cannot be read is named only if `telling`.
+fn open_and_tell(paths: &[PathBuf], quiet: bool, telling: bool) -> Result<Archive> {
+    let found = places(paths)?;
+    let mut index = open_index()?;
+    let mut filled = fill(&mut index, found, paths.is_empty(), quiet);
+    match &filled {
+        Err(error) if error.is_damage() => {
+            index = rebuild(index)?;
+            filled = fill(&mut index, places(paths)?, paths.is_empty(), quiet);
         }
         Err(error) => {
             // The disk is full, for example. The numbers are right all the same.
@@ -65,17 +74,24 @@ fn open_and_tell(paths: &[PathBuf], quiet: bool, telling: bool) -> Result<Archiv
                 with_causes(error)
             ));
             index = Index::copy_in_memory(&folder()?)?;
-            updated = update(&mut index, &places, paths.is_empty(), quiet);
+            filled = fill(&mut index, places(paths)?, paths.is_empty(), quiet);
         }
         Ok(_) => {}
     }
-    let updated = updated.context("cannot read the archive")?;
+    let (places, updated) = filled.context("cannot read the archive")?;
     if telling {
         tell_unreadable(&places, &updated.unreadable);
     }
     // The index may know more: what other command lines named.
     let selection = Selection { below: places.roots, ..Selection::default() };
     Ok(Archive { index, selection })
+}
+
+/// Puts a damaged index aside, makes a new one, and says so.
+fn rebuild(index: Index) -> Result<Index> {
+    let index = index.rebuild().context("the index of the archive is damaged and cannot be built again")?;
+    output::tell(DAMAGED);
+    Ok(index)
 }
 
 /// Looks for session files: below these paths, or where agents and tapline keep sessions.
@@ -102,24 +118,27 @@ fn read_from<T>(open: impl Fn() -> Result<Archive>, read: impl Fn(&Archive) -> R
     let archive = open()?;
     match read(&archive) {
         Err(error) if error.downcast_ref::<ArchiveError>().is_some_and(ArchiveError::is_damage) => {
-            drop(archive.index.rebuild().context("the index of the archive is damaged and cannot be built again")?);
-            output::tell(DAMAGED);
+            drop(rebuild(archive.index)?);
             read(&open()?)
         }
         read => read,
     }
 }
 
-/// Reads what is new, and notes what is gone.
-fn update(index: &mut Index, places: &Places, all: bool, quiet: bool) -> Result<Updated, ArchiveError> {
+/// Reads what is new in these places, and notes what is gone. If they are all that the user has, copies of files that are
+/// gone and that the index does not know belong to them.
+fn fill(index: &mut Index, mut places: Places, all: bool, quiet: bool) -> Result<(Places, Updated), ArchiveError> {
+    if all {
+        kept::add_to(&mut places, || index.paths())?;
+    }
     let mut bar = Bar::new("reading sessions", quiet);
-    let updated = index.update(places, &AtomicBool::new(false), |progress| bar.show(progress));
+    let updated = index.update(&places, &AtomicBool::new(false), |progress| bar.show(progress));
     bar.clear();
     let updated = updated?;
     if all {
-        index.note_gone(places)?;
+        index.note_gone(&places)?;
     }
-    Ok(updated)
+    Ok((places, updated))
 }
 
 /// Opens the index. If its folder cannot be written, the archive is read anew, and kept nowhere.
@@ -148,6 +167,18 @@ pub(crate) fn tell_unreadable(places: &Places, others: &[(PathBuf, io::Error)]) 
     let more = unreadable().count().saturating_sub(NAMED);
     if more > 0 {
         output::tell(&format!("and {} more that cannot be read", count_of(more, "file")));
+    }
+}
+
+/// Names the files with lines that could not be read.
+pub(crate) fn tell_damaged(files: &[DamagedFile]) {
+    let lines = |lines: u64| count_of(usize::try_from(lines).unwrap_or(usize::MAX), "line");
+    for file in files.iter().take(NAMED) {
+        output::tell(&format!("{} of {} could not be read", lines(file.lines), one_line(&file.path.display().to_string())));
+    }
+    let more = files.iter().skip(NAMED).map(|file| file.lines).sum::<u64>();
+    if more > 0 {
+        output::tell(&format!("and {} of {}", lines(more), count_of(files.len() - NAMED, "other file")));
     }
 }
 
@@ -187,8 +218,7 @@ const LITTLE: u64 = 64 << 20;
 
 /// Finds the sessions whose id begins with this text, where agents and tapline keep sessions, or below these paths.
 pub(crate) fn find(start: &str, paths: &[PathBuf], quiet: bool) -> Result<SessionLookup> {
-    let archive = open(paths, quiet)?;
-    Ok(sessions::find(&archive.index, start)?)
+    Ok(sessions::find(&open_checked(paths, quiet)?.index, start)?)
 }
 
 /// Returns the one session whose id begins with this text.
@@ -215,14 +245,21 @@ const LISTED: usize = 10;
 /// Counts what the session of a transcript used and cost, as `tapline stats` does: what a fork copied counts where it
 /// was said first. `None` if the transcript lies elsewhere, or if there is too much to read first.
 pub(crate) fn ledger(transcript: &Path, session: &str) -> Option<Ledger> {
-    let places = Places::of_user(&path_of);
+    let mut places = Places::of_user(&path_of);
+    places.roots.extend(kept::kept().ok().map(|kept| kept.folder().to_owned()));
     let transcript = transcript.canonicalize().ok()?;
     let is_below = |root: &PathBuf| root.canonicalize().is_ok_and(|root| transcript.starts_with(root));
     if !places.roots.iter().any(is_below) {
         return None;
     }
+    let selection = Selection { below: places.roots.clone(), ..Selection::default() };
+    let count = |index: &mut Index| match index.update_little(&places, LITTLE)? {
+        Some(_) => sessions::ledger(index, Prices::embedded(), &selection, session),
+        None => Ok(None),
+    };
     let mut index = Index::open(&folder().ok()?).ok()?;
-    index.update_little(&places, LITTLE).ok()??;
-    let selection = Selection { below: places.roots, ..Selection::default() };
-    sessions::ledger(&index, Prices::embedded(), &selection, session).ok()?
+    match count(&mut index) {
+        Err(error) if error.is_damage() => count(&mut rebuild(index).ok()?).ok()?,
+        counted => counted.ok()?,
+    }
 }

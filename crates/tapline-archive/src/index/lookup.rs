@@ -9,12 +9,12 @@ impl Index {
     pub(crate) fn sessions_from(&self, start: &str) -> Result<Vec<(String, IndexedFile, Facts)>, ArchiveError> {
         let mut rows = self
             .db
-            .prepare(&format!("{FILES} WHERE session >= ?1 AND substr(session, 1, length(?1)) = ?1 ORDER BY session, id"))?;
+            .prepare(&format!("{FILES} WHERE session >= ?1 AND substr(session, 1, length(?1)) = ?1 ORDER BY session, path"))?;
         let mut rows = rows.query([start])?;
         let mut found = Vec::new();
         while let Some(row) = rows.next()? {
             let file = file_of(row)?;
-            let facts = facts_of(facts_in(row, &file.path)?);
+            let facts = facts_of(facts_in(row, &file)?);
             found.push((row.get(7)?, file, facts));
         }
         Ok(found)

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::trailer::Trailer;
 use super::{PART, aside};
+use crate::packed;
 
 /// How much is read and hashed at once.
 const BLOCK: usize = 128 << 10;
@@ -28,8 +29,8 @@ pub(super) enum Copied {
 pub(super) fn copy(original: &Path, place: &Path) -> io::Result<Copied> {
     let file = File::open(original)?;
     let meta = file.metadata()?;
-    let packed = original.extension().is_some_and(|ending| ending == "zst");
-    let mut reader: Box<dyn Read> = if packed { Box::new(zstd::Decoder::new(file)?) } else { Box::new(file) };
+    let mut reader: Box<dyn Read> =
+        if packed::is_packed(original) { Box::new(zstd::Decoder::new(file)?) } else { Box::new(file) };
     let mut earlier = Earlier::open(place);
     let part = Part::create(place)?;
     let mut encoder = zstd::Encoder::new(BufWriter::with_capacity(BLOCK, part.file.try_clone()?), LEVEL)?;

@@ -9,7 +9,8 @@ use tapline_protocol::Agent;
 use super::{Kept, KeptCopy, Lifetime};
 use crate::error::ArchiveError;
 use crate::index::Index;
-use crate::places::{Found, Places};
+use crate::load::Selection;
+use crate::places::{Found, Places, lossy};
 
 /// Milliseconds in a day.
 const DAY: u64 = 24 * 60 * 60 * 1_000;
@@ -101,7 +102,7 @@ pub enum CopyState {
     Current,
 }
 
-/// Says how the archive stands.
+/// Says how the archive stands, as far as it is of these places.
 pub fn status(index: &Index, kept: &Kept, places: &Places, lifetimes: &[Lifetime]) -> Result<ArchiveStatus, ArchiveError> {
     let copies = kept.copies();
     let mut status = ArchiveStatus::default();
@@ -116,7 +117,10 @@ pub fn status(index: &Index, kept: &Kept, places: &Places, lifetimes: &[Lifetime
     let by_original: HashMap<&Path, &KeptCopy> =
         copies.copies.iter().filter(|copy| !copy.earlier).map(|copy| (&*copy.original, copy)).collect();
     let by_copy: HashMap<&Path, &KeptCopy> = copies.copies.iter().map(|copy| (&*copy.path, copy)).collect();
-    let files = index.files()?;
+    // The index may know more: what other command lines named.
+    let below = places.roots.iter().cloned().chain([kept.folder().to_owned()]).collect();
+    let selection = Selection { below, ..Selection::default() };
+    let files: Vec<_> = index.files()?.into_iter().filter(|(file, _)| selection.has(file)).collect();
     let known: HashSet<&Path> = files.iter().map(|(file, _)| &*file.path).collect();
     let mut sessions = HashSet::new();
     for (file, session) in &files {
@@ -151,11 +155,6 @@ pub fn status(index: &Index, kept: &Kept, places: &Places, lifetimes: &[Lifetime
 fn state(copy: &KeptCopy, found: &Found) -> CopyState {
     let same = (copy.original_len, copy.original_mtime) == (found.len, found.mtime);
     if same { CopyState::Current } else { CopyState::Outdated }
-}
-
-/// Writes a path as text, also if it is not valid UTF-8.
-fn lossy<S: serde::Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&path.to_string_lossy())
 }
 
 fn all_lossy<S: serde::Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {

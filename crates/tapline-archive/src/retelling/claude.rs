@@ -2,13 +2,15 @@
 //! the stream they stand where their times put them. A turn ends where the model says `end_turn`, or with an error of the API.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader};
+use std::fmt;
+use std::fs;
+use std::io::{self, BufRead as _, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use tapline_protocol::{Kind, Moment, Tape, Value, line_text};
 
 use super::telling::{About, StreamPart, Teller, json, line_of, text, written};
+use crate::packed;
 
 /// Reasons of the model to stop that end a turn.
 const ENDS: [&str; 4] = ["end_turn", "stop_sequence", "max_tokens", "refusal"];
@@ -28,8 +30,8 @@ pub(super) struct Transcript {
     is_subagent: bool,
     /// Files of sub-agents, each under the call that started it.
     subagents: HashMap<String, Vec<PathBuf>>,
-    /// The folder of the transcript.
-    folder: Option<PathBuf>,
+    /// The transcript.
+    path: Option<PathBuf>,
     /// Calls whose sub-agents were started.
     started: HashSet<String>,
     /// Sub-agents that write.
@@ -64,18 +66,23 @@ struct End {
 }
 
 /// A file of a sub-agent.
-#[derive(Debug)]
 struct Subagent {
     /// The call that started it.
     parent: String,
-    lines: BufReader<File>,
+    lines: BufReader<Box<dyn Read + Send>>,
     /// Its next line, and when it was written.
     next: Option<(String, Option<Moment>)>,
 }
 
+impl fmt::Debug for Subagent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subagent").field("parent", &self.parent).finish_non_exhaustive()
+    }
+}
+
 impl Subagent {
     fn open(path: &Path, parent: &str) -> Option<Self> {
-        let lines = BufReader::new(File::open(path).ok()?);
+        let lines = BufReader::new(packed::open(path).ok()?);
         let mut subagent = Self { parent: parent.to_owned(), lines, next: None };
         subagent.advance();
         Some(subagent)
@@ -109,25 +116,25 @@ impl Transcript {
     pub(super) fn beside(path: Option<&Path>) -> Self {
         let name = path.and_then(Path::file_name).and_then(|name| name.to_str());
         let is_subagent = name.is_some_and(|name| name.starts_with("agent-"));
-        let beside = path.and_then(Path::parent).map(Path::to_owned);
-        let mut transcript = Self { is_subagent, folder: beside, ..Self::default() };
-        let folder = path.map(|path| path.with_extension("").join("subagents"));
+        let mut transcript = Self { is_subagent, path: path.map(Path::to_owned), ..Self::default() };
+        let folder = path.map(|path| packed::unpacked_name(path).with_extension("").join("subagents"));
         let mut entries: Vec<_> = folder
             .and_then(|folder| fs::read_dir(folder).ok())
             .into_iter()
             .flatten()
             .flatten()
             .map(|entry| entry.path())
-            .filter(|path| path.extension().is_some_and(|ending| ending == "jsonl"))
+            .filter(|path| packed::unpacked_name(path).extension().is_some_and(|ending| ending == "jsonl"))
             .collect();
         entries.sort();
         for path in entries {
-            let about = fs::read_to_string(path.with_extension("meta.json")).unwrap_or_default();
+            let plain = packed::unpacked_name(&path);
+            let Some(name) = plain.file_stem().and_then(|name| name.to_str()) else { continue };
+            let about = packed::open(&packed::beside(&path, &format!("{name}.meta.json"))).and_then(io::read_to_string);
             let mut tape = Tape::default();
-            let call = tape.parse(&about).ok().and_then(|about| text(about.get("toolUseId")));
+            let call = tape.parse(&about.unwrap_or_default()).ok().and_then(|about| text(about.get("toolUseId")));
             // Without it, the result of the call names the sub-agent.
-            let name = || path.file_stem().and_then(|name| name.to_str()?.strip_prefix("agent-")).map(str::to_owned);
-            if let Some(key) = call.or_else(name) {
+            if let Some(key) = call.or_else(|| name.strip_prefix("agent-").map(str::to_owned)) {
                 transcript.subagents.entry(key).or_default().push(path);
             }
         }
@@ -142,7 +149,7 @@ impl Transcript {
         let Some(call) = call.filter(|call| self.started.insert(call.clone())) else { return };
         // Versions before 2.1 keep sub-agents beside the transcripts of all sessions.
         let is_plain = agent.chars().all(|c| c.is_ascii_alphanumeric());
-        let beside = self.folder.as_ref().filter(|_| is_plain).map(|folder| folder.join(format!("agent-{agent}.jsonl")));
+        let beside = self.path.as_ref().filter(|_| is_plain).map(|path| packed::beside(path, &format!("agent-{agent}.jsonl")));
         if let Some(path) = beside.filter(|path| path.is_file()) {
             self.subagents.entry(agent.clone()).or_default().push(path);
         }

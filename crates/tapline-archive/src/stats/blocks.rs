@@ -132,10 +132,10 @@ fn row(window: Open, query: &Query, limits: &[Limit]) -> Row {
             let left = most.saturating_sub(totals.tokens);
             Some(BlockLimit { share: left as f64 / most.max(1) as f64, tokens: Some(left), as_of: None })
         }
-        (None, Some(told)) => {
-            let share = 1.0 - told.used.min(1_000) as f64 / 1_000.0;
-            Some(BlockLimit { share, tokens: None, as_of: Some(told.time) })
-        }
+        (None, Some(told)) => told.used.map(|used| {
+            let share = 1.0 - used.min(1_000) as f64 / 1_000.0;
+            BlockLimit { share, tokens: None, as_of: Some(told.time) }
+        }),
         (None, None) => None,
     };
     let block = Block {

@@ -6,17 +6,18 @@ mod said;
 pub(super) use again::Again;
 
 use std::borrow::Cow;
-use std::fs::File;
 use std::io::Read as _;
 
+use tapline_protocol::claude::content::ToolResult;
 use tapline_protocol::{Kind, Tape, Value};
 
 use std::path::{Path, PathBuf};
 
 use super::{Environment, Format, Line, Needle, Reading, cut_title, number, text};
-use crate::facts::{Call, CallEnd, End, Marks, Message, ModelReport, Reported, Scope, hash};
+use crate::facts::{Call, CallEnd, End, Limit, Marks, Message, ModelReport, Reported, Scope, hash, note_limit};
 use crate::lines::value_starts_with;
 use crate::money::Money;
+use crate::packed;
 use crate::tokens::Tokens;
 
 pub(super) const FORMAT: Format =
@@ -35,7 +36,9 @@ const NEEDLES: &[Needle] = &[
     ("\"role\":\"user\",\"content\":\"", |_| true),
     ("\"role\":\"user\",\"content\":[{\"type\":\"text\"", |_| true),
     ("<tool_use_error>", |_| true),
-    ("\"Exit code ", |_| true),
+    ("\"Exit code", |_| true),
+    ("\"Error:", |_| true),
+    ("\"rate_limit_event\"", |_| true),
 ];
 
 /// The most that is read of the file beside a sub-agent's transcript.
@@ -59,9 +62,10 @@ fn places(environment: Environment<'_>) -> Vec<PathBuf> {
 
 /// Returns the kind of sub-agent that a transcript is of: `agent-ID.meta.json` beside it says so.
 fn subagent(path: &Path) -> Option<String> {
-    let stem = path.file_name()?.to_str()?.strip_suffix(".jsonl").filter(|stem| stem.starts_with("agent-"))?;
+    let plain = packed::unpacked_name(path);
+    let stem = plain.file_name()?.to_str()?.strip_suffix(".jsonl").filter(|stem| stem.starts_with("agent-"))?;
     let mut text = String::new();
-    let file = File::open(path.with_file_name(format!("{stem}.meta.json"))).ok()?;
+    let file = packed::open(&packed::beside(path, &format!("{stem}.meta.json"))).ok()?;
     file.take(MOST_META).read_to_string(&mut text).ok()?;
     let mut tape = Tape::default();
     let kind = text_of(tape.parse(text.trim()).ok()?, "agentType");
@@ -165,6 +169,7 @@ fn read(line: Line<'_>, into: &mut Reading) {
         }
         "result" => result_of_turn(&envelope, line.value, into),
         "stream_event" => partial(&envelope, line.value, into),
+        "rate_limit_event" => limit(&envelope, line.value, into),
         "system" if envelope.subtype == "turn_duration" => {
             facts.busy_ms += line.value.get("durationMs").map_or(0, number);
             facts.end = End::Finished;
@@ -193,10 +198,11 @@ fn answer(envelope: &Envelope<'_>, line: Line<'_>, into: &mut Reading) {
             _ => {}
         }
     }
-    let (tokens, searches, mut marks) = usage.map_or_else(Default::default, usage_of);
+    let (mut tokens, searches, mut marks) = usage.map_or_else(Default::default, usage_of);
     if envelope.streamed {
-        // A stream has a placeholder where the output is counted.
+        // A stream has a placeholder where the output is counted: the output is not known.
         marks = Marks(marks.0 & !Marks::FINAL.0);
+        (tokens.output, tokens.reasoning) = (0, 0);
     }
     marks.set(Marks::SIDE, envelope.side);
     marks.set(Marks::ERROR, envelope.error || model == SYNTHETIC);
@@ -306,6 +312,25 @@ fn result_of_turn(envelope: &Envelope<'_>, line: Value<'_>, into: &mut Reading) 
     into.report(Reported { of: Scope::File, ..reported });
 }
 
+/// What is left of the account's limit. Such a line has no time of its own: it is that of the line before it, or else of the
+/// next one.
+fn limit(envelope: &Envelope<'_>, line: Value<'_>, into: &mut Reading) {
+    let Some(limit) = line.get("rate_limit_info") else { return };
+    // Other limits are of some models only, or of what is paid for in addition.
+    let minutes = match limit.get("rateLimitType").map(text).as_deref() {
+        Some("five_hour") => 5 * 60,
+        Some("seven_day") => 7 * 24 * 60,
+        _ => return,
+    };
+    let used = limit.get("utilization").and_then(|used| used.as_number()?.parse::<f64>().ok());
+    let rejected = limit.get("status").map(text).is_some_and(|status| status == "rejected");
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast from float to integer saturates")]
+    let used = used.map(|used| (used * 1_000.0).round() as u64).or(rejected.then_some(1_000));
+    let time = if envelope.time == 0 { into.facts.last.unwrap_or(0) } else { envelope.time };
+    let resets = limit.get("resetsAt").map_or(0, number).saturating_mul(1_000);
+    note_limit(&mut into.facts.limits, Limit { time, minutes, used, resets });
+}
+
 /// A piece of a message. It has the true count of output, which the message in the stream has not.
 fn partial(envelope: &Envelope<'_>, line: Value<'_>, into: &mut Reading) {
     let Some(event) = line.get("event") else { return };
@@ -360,10 +385,7 @@ fn result(block: Value<'_>, into: &mut Reading) {
         first.unwrap_or(content).raw().strip_prefix('"')
     });
     let said = said.unwrap_or_default();
-    let is_error = block.get("is_error").and_then(Value::as_bool) == Some(true)
-        || said.starts_with("<tool_use_error>")
-        || said.starts_with("Exit code ");
-    let ended = match is_error {
+    let ended = match ToolResult::is_failure(block.get("is_error").and_then(Value::as_bool), said) {
         false => return,
         true if is_denial(said) => CallEnd::Denied,
         true => CallEnd::Failed,

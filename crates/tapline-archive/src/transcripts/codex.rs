@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use tapline_protocol::{Kind, Value};
 
 use super::{Environment, Format, Line, Needle, Reading, Total, cut_title, number, text};
-use crate::facts::{Call, CallEnd, End, Limit, Marks, Message, ModelReport, Reported, Scope, hash};
+use crate::facts::{Call, CallEnd, End, Limit, Marks, Message, ModelReport, Reported, Scope, hash, note_limit};
 use crate::lines::value_starts_with;
 use crate::tokens::Tokens;
 
@@ -148,13 +148,12 @@ fn count(payload: Value<'_>, time: u64, into: &mut Reading) {
         let window = limits?.get(name)?;
         let used = window.get("used_percent")?.as_number()?.parse::<f64>().ok()?;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast from float to integer saturates")]
-        let used = (used * 10.0).round() as u64;
+        let used = Some((used * 10.0).round() as u64);
         let count = |key| window.get(key).map_or(0, number);
         Some(Limit { time, minutes: count("window_minutes"), used, resets: count("resets_at") * 1_000 })
     };
-    let limits: Vec<_> = ["primary", "secondary"].into_iter().filter_map(window).collect();
-    if !limits.is_empty() {
-        into.facts.limits = limits;
+    for limit in ["primary", "secondary"].into_iter().filter_map(window) {
+        note_limit(&mut into.facts.limits, limit);
     }
 }
 

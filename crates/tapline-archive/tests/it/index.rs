@@ -199,3 +199,34 @@ fn what_is_kept_can_be_copied_into_memory() {
     // Without anything to copy it is empty.
     assert_eq!(counted(&Index::copy_in_memory(&folder.path("none")).unwrap())["totals"]["requests"], 0);
 }
+
+/// Older versions fork a session by copying its lines with another id, so nothing but the path tells the two apart.
+#[test]
+fn the_order_in_which_files_were_read_changes_no_row() {
+    let folder = Folder::new("order");
+    let line = |session: &str, id: &str, output: u64| {
+        format!(
+            "{{\"type\":\"assistant\",\"sessionId\":\"{session}\",\"cwd\":\"/work/{session}\",\"timestamp\":\"2026-11-16T10:00:00.000Z\",\"message\":{{\"id\":\"{id}\",\"model\":\"claude-opus-5-5\",\"usage\":{{\"input_tokens\":10,\"output_tokens\":{output}}}}}}}\n"
+        )
+    };
+    let sessions = ["a", "b", "c", "d"];
+    let paths =
+        sessions.map(|session| folder.write(&format!("all/{session}.jsonl"), line(session, "m1", 5) + &line(session, "m2", 7)));
+    // The same session in two files, which differ in the folder they name.
+    folder.write("all/e1.jsonl", line("e", "m3", 3));
+    folder.write("all/e2.jsonl", line("e", "m4", 3).replace("/work/e", "/work/other"));
+    let whole = fresh(&folder.path("all"));
+    assert_eq!(whole["rows"].as_array().unwrap().iter().filter(|row| row["key"] == "a").count(), 1, "{whole}");
+    for first in 0..paths.len() {
+        let mut index = Index::in_memory().unwrap();
+        for path in
+            paths.iter().cycle().skip(first).take(paths.len()).chain([&folder.path("all/e2.jsonl"), &folder.path("all")])
+        {
+            update(&mut index, path);
+        }
+        assert_eq!(counted(&index), whole, "{} was read first", paths[first].display());
+    }
+    for _ in 0..20 {
+        assert_eq!(fresh(&folder.path("all")), whole);
+    }
+}

@@ -52,6 +52,7 @@ fn counted(index: &mut Index, places: &Places) -> Stats {
     let mut counted = stats(index, Prices::embedded(), &Selection::default(), &query).unwrap();
     // Damaged lines are counted for each file.
     counted.damaged_lines = 0;
+    counted.damaged_files.clear();
     counted
 }
 

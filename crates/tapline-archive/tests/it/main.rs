@@ -25,3 +25,5 @@ mod search;
 mod tempdir;
 #[cfg(test)]
 mod transcripts;
+#[cfg(test)]
+mod windows;

@@ -4,11 +4,11 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use tapline_archive::kept::Kept;
 use tapline_archive::{ArchiveError, Index, Places};
 
-use super::{folder, path_of};
+use super::folder;
 
 /// Work that takes less time than this shows no progress.
 const NOTICED: Duration = Duration::from_millis(400);
@@ -16,13 +16,6 @@ const NOTICED: Duration = Duration::from_millis(400);
 /// Returns the copies in the user's archive.
 pub(crate) fn kept() -> Result<Kept> {
     Ok(Kept::of_archive(&folder()?))
-}
-
-/// Looks for session files: below these paths, or where agents and tapline keep sessions.
-pub(crate) fn places(paths: &[PathBuf]) -> Result<Places> {
-    let below = paths.iter().map(|path| path.canonicalize().with_context(|| format!("cannot read {}", path.display())));
-    let below: Vec<PathBuf> = below.collect::<Result<_>>()?;
-    Ok(if below.is_empty() { Places::of_user(&path_of) } else { Places::below(&below) })
 }
 
 /// Adds copies of files that are gone and that an index does not know, because it was built again.

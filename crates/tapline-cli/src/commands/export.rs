@@ -29,7 +29,7 @@ pub(crate) fn run(args: &Export) -> Result<u8> {
     let prices = Prices::embedded().clone().with(&prices::own(&args.prices)?);
     let query = query(args)?;
     let redactor = args.redact.then(secrets::redactor).transpose()?;
-    let archive = archive::open(&args.paths, args.quiet)?;
+    let archive = archive::open_checked(&args.paths, args.quiet)?;
     let mut export = Exported::new(format, &query);
     if let Some(redactor) = &redactor {
         export = export.redacted(redactor);

@@ -26,7 +26,6 @@ pub(crate) fn run(args: &Sessions) -> Result<u8> {
     }
     let Span { since, until, zone } = span(&times(args))?;
     let prices = Prices::embedded().clone().with(&prices::own(&args.prices)?);
-    let archive = archive::open(&args.paths, args.quiet || args.json)?;
     let mut filter = SessionFilter::default();
     (filter.since, filter.until, filter.now) = (since, until, now());
     filter.projects.clone_from(&args.filter.project);
@@ -34,7 +33,9 @@ pub(crate) fn run(args: &Sessions) -> Result<u8> {
     filter.states.extend(args.filter.failed.then_some(SessionState::Failed));
     filter.states.extend(args.filter.waiting.then_some(SessionState::Waiting));
     filter.cost_over = args.filter.cost_over.map(Money::from_usd);
-    let mut found = sessions(&archive.index, &prices, &archive.selection, &filter)?;
+    let mut found = archive::read(&args.paths, args.quiet || args.json, |archive| {
+        Ok(sessions(&archive.index, &prices, &archive.selection, &filter)?)
+    })?;
     let all = found.len();
     found.truncate(args.limit.unwrap_or(usize::MAX));
     if args.json {

@@ -26,6 +26,7 @@ pub(crate) fn run(args: &Stats) -> Result<u8> {
         return explain::write(&explained, &query, args);
     }
     let counted = archive::read(&args.paths, quiet, |archive| Ok(stats(&archive.index, &prices, &archive.selection, &query)?))?;
+    archive::tell_damaged(&counted.damaged_files);
     write(&counted, &query, args)
 }
 

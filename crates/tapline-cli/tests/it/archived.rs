@@ -131,27 +131,76 @@ fn several_runs_at_once_agree() {
     }
 }
 
-#[test]
-fn a_damaged_index_is_built_again_and_that_is_said() {
-    let home = Home::new("damaged", CASES);
-    let wanted = home.stats(&[]);
+/// Every command that reads the index. What they print is the same each time.
+const READERS: &[&[&str]] = &[
+    &["stats", "--json"],
+    &["stats", "--explain", "a5e431eb", "--json"],
+    &["sessions", "--json"],
+    &["sessions", "--resume-command", "a5e431eb"],
+    &["view", "a5e431eb"],
+    &["inspect", "a5e431eb", "--json"],
+    &["export", "--to", "ndjson", "--table", "messages", "-o", "-"],
+    &["archive", "status", "--json"],
+    &["archive", "keep", "--json"],
+];
+
+/// Flips bytes of an index at some places, one after the other, and does something with each.
+fn damaged_at(home: &Home, good: &[u8], places: usize, mut then: impl FnMut(usize)) {
     let index = home.path("tapline/archive/index.db");
-    let good = std::fs::read(&index).unwrap();
-    let mut told = 0;
-    for at in (0..good.len()).step_by(good.len() / 40) {
-        let mut bytes = good.clone();
+    for at in (0..good.len()).step_by(good.len() / places) {
+        let mut bytes = good.to_vec();
         for byte in bytes.iter_mut().skip(at).take(64) {
             *byte ^= 0x5a;
         }
-        forget_index(&home);
-        home.write("tapline/archive/index.db", "");
+        for ending in ["", "-wal", "-shm", ".old", ".old-wal", ".old-shm"] {
+            let _ = std::fs::remove_file(format!("{index}{ending}"));
+        }
         std::fs::write(&index, &bytes).unwrap();
-        let Ran { code, out, err } = home.run(&["stats", "--json"]);
-        assert_eq!(code, 0, "at {at}: {err}");
-        assert_eq!(json(&out), wanted, "at {at}");
-        told += usize::from(err.contains("the index of the archive was damaged: it is built again"));
-        assert_eq!(home.stats(&[]), wanted, "at {at}, once more");
+        then(at);
     }
+}
+
+const REBUILT: &str = "the index of the archive was damaged: it is built again";
+
+#[test]
+fn a_damaged_index_is_built_again_by_every_command_and_that_is_said() {
+    let home = Home::new("damaged", CASES);
+    home.stats(&[]);
+    let good = std::fs::read(home.path("tapline/archive/index.db")).unwrap();
+    for args in READERS {
+        let _ = std::fs::remove_dir_all(home.path("tapline/archive/kept"));
+        let Ran { code, out: wanted, err } = home.run(args);
+        assert_eq!((code, err.as_str()), (0, ""), "{args:?}");
+        assert!(!wanted.is_empty(), "{args:?}");
+        let mut told = 0;
+        damaged_at(&home, &good, 40, |at| {
+            let _ = std::fs::remove_dir_all(home.path("tapline/archive/kept"));
+            let Ran { code, out, err } = home.run(args);
+            assert_eq!((code, &out), (0, &wanted), "{args:?}, damaged at {at}: {err}");
+            assert!(err.lines().all(|line| line.contains(REBUILT)), "{args:?}, damaged at {at}: {err}");
+            told += usize::from(err.contains(REBUILT));
+            assert_eq!(home.run(&["stats", "--json"]).code, 0, "{args:?}, damaged at {at}, once more");
+        });
+        assert!(told > 5, "{args:?}: {told}");
+    }
+}
+
+#[test]
+fn a_damaged_index_is_built_again_with_what_is_kept_of_files_that_are_gone() {
+    let home = Home::new("damaged-kept", CASES);
+    let wanted = home.stats(&["--by", "session"]);
+    assert_eq!(home.run(&["archive", "keep", "--quiet"]).code, 0);
+    for agent in [".claude", ".codex"] {
+        std::fs::remove_dir_all(home.path(&format!("home/{agent}"))).unwrap();
+    }
+    assert_eq!(home.stats(&["--by", "session"]), wanted);
+    let good = std::fs::read(home.path("tapline/archive/index.db")).unwrap();
+    let mut told = 0;
+    damaged_at(&home, &good, 40, |at| {
+        let Ran { code, out, err } = home.run(&["stats", "--json", "--by", "session"]);
+        assert_eq!((code, json(&out)), (0, wanted.clone()), "damaged at {at}: {err}");
+        told += usize::from(err.contains(REBUILT));
+    });
     assert!(told > 5, "{told}");
 }
 
@@ -175,4 +224,34 @@ fn what_cannot_be_read_is_named() {
     let Ran { code, out, err } = home.run(&["stats", "--json"]);
     assert_eq!((code, json(&out)), (0, wanted));
     assert!(err.contains("cannot read ") && err.contains("broken.jsonl: "), "{err}");
+}
+
+#[test]
+fn files_with_damaged_lines_are_named_the_first_five_on_stderr_and_all_in_json() {
+    let home = Home::new("named-lines", &[]);
+    let paths: Vec<String> = (1..=7)
+        .map(|number| {
+            let good = answer(&format!("m{number}"), &format!("s{number}"), "2026-11-16T10:00:00Z");
+            home.write(
+                &format!("home/.claude/projects/p/s{number}.jsonl"),
+                &(good + &"{\"message\":{\"usage\":{\n".repeat(number)),
+            )
+        })
+        .collect();
+    for _ in 0..2 {
+        let Ran { code, out, err } = home.run(&["stats", "--json"]);
+        let counted = json(&out);
+        assert_eq!((code, &counted["totals"]["requests"], &counted["damaged_lines"]), (0, &7.into(), &28.into()), "{err}");
+        let named: Vec<_> = counted["damaged_files"].as_array().unwrap().iter().collect();
+        assert_eq!(named.len(), 7, "{named:?}");
+        for (at, path) in paths.iter().enumerate() {
+            assert_eq!((&named[at]["path"], &named[at]["lines"]), (&path.as_str().into(), &(at + 1).into()));
+            let lines = if at == 0 { "1 line".to_owned() } else { format!("{} lines", at + 1) };
+            assert_eq!(err.contains(&format!("{lines} of {path} could not be read")), at < 5, "{err}");
+        }
+        assert!(err.contains("and 13 lines of 2 other files"), "{err}");
+        assert_eq!(err.lines().count(), 6, "{err}");
+        let table = home.run(&["stats"]);
+        assert!(table.out.contains("28 lines could not be read.") && table.err == err, "{}{}", table.out, table.err);
+    }
 }

@@ -318,7 +318,10 @@ fn sorted<'t>(parts: &[&[&'t str]]) -> Vec<&'t str> {
 fn the_keys_of_json_are_stable_and_described() {
     let home = Home::new("keys", &["claude-models", "codex-limits"]);
     let plain = home.stats(&[]);
-    assert_eq!(names(&plain), sorted(&[&["totals", "rows", "unknown_models", "damaged_lines", "prices_dated"]]));
+    assert_eq!(
+        names(&plain),
+        sorted(&[&["totals", "rows", "unknown_models", "damaged_lines", "damaged_files", "prices_dated"]])
+    );
     assert_eq!(names(&plain["totals"]), sorted(&[TOTALS]));
     assert_eq!(names(&plain["rows"][0]), sorted(&[TOTALS, &["key"]]));
     assert_eq!(names(&home.stats(&["--by", "session"])["rows"][0]), sorted(&[TOTALS, SESSION, &["key"]]));
@@ -328,7 +331,9 @@ fn the_keys_of_json_are_stable_and_described() {
     assert_eq!(blocks["rows"][0]["left"]["share"], 0.875);
     assert_eq!(names(&blocks["rows"][0]["left"]), ["as_of", "share", "tokens"]);
     let page = std::fs::read_to_string(root().join("docs/STATS.md")).unwrap();
-    for key in [TOTALS, SESSION, BLOCK, &["unknown_models", "damaged_lines", "prices_dated", "models"]].concat() {
+    for key in
+        [TOTALS, SESSION, BLOCK, &["unknown_models", "damaged_lines", "damaged_files", "prices_dated", "models"]].concat()
+    {
         assert!(page.contains(&format!("`{key}`")), "docs/STATS.md does not describe {key}");
     }
     for way in ["day", "week", "month", "hour", "session", "project", "model", "agent", "tool", "subagent", "branch", "block"] {
@@ -507,4 +512,74 @@ fn what_was_counted_stays_counted_after_its_file_was_deleted() {
     let id = before["rows"][0]["key"].as_str().unwrap();
     let explained = home.run(&["stats", "--explain", id]).out;
     assert!(explained.contains("(gone; its numbers are kept)"), "{explained}");
+}
+
+/// A call of each kind, what its result says, and whether that is a failure.
+const RESULTS: &[(&str, &str, bool)] = &[
+    ("flagged", r#""content":"no such file","is_error":true"#, true),
+    ("flagged-zero", r#""content":"Exit code 0","is_error":true"#, true),
+    ("not-flagged", r#""content":"Exit code 1\nbut it says that it is fine","is_error":false"#, false),
+    ("quotes-an-error", r#""content":"<tool_use_error>as a text</tool_use_error>","is_error":false"#, false),
+    ("code", r#""content":"Exit code 3\nfailed""#, true),
+    ("colon", r#""content":"Exit code: 3""#, true),
+    ("code-zero", r#""content":"Exit code 0\nfine""#, false),
+    ("tag", r#""content":[{"type":"text","text":"<tool_use_error>no such tool</tool_use_error>"}]"#, true),
+    ("word", r#""content":[{"type":"text","text":"Error: it broke"}]"#, true),
+    ("fine", r#""content":"all is well""#, false),
+];
+
+/// Statistics, the search and the report read the same lines, so they must find the same failures.
+#[test]
+fn stats_search_and_inspect_agree_on_what_failed() {
+    let home = Home::new("failures", &[]);
+    let mut lines = String::new();
+    for (at, (tool, result, _)) in RESULTS.iter().enumerate() {
+        let line = |kind: &str, message: &str| {
+            format!(
+                r#"{{"type":"{kind}","sessionId":"f-1","cwd":"/work","uuid":"{kind}{at}","timestamp":"2026-11-16T10:00:{at:02}Z","message":{message}}}"#
+            )
+        };
+        let call = format!(
+            r#"{{"id":"m{at}","role":"assistant","model":"claude-opus-5-5","content":[{{"type":"tool_use","id":"c{at}","name":"{tool}","input":{{}}}}],"usage":{{"input_tokens":1,"output_tokens":1}}}}"#
+        );
+        let answer = format!(r#"{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"c{at}",{result}}}]}}"#);
+        lines += &format!("{}\n{}\n", line("assistant", &call), line("user", &answer));
+    }
+    home.write("home/.claude/projects/-work/f-1.jsonl", &lines);
+    let wanted: Vec<&str> = RESULTS.iter().filter(|(.., failed)| *failed).map(|(tool, ..)| *tool).collect();
+    let sorted = |mut tools: Vec<String>| {
+        tools.sort();
+        tools
+    };
+    let wanted = sorted(wanted.into_iter().map(str::to_owned).collect());
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let counted = home.stats(&["--by", "tool"]);
+    let failed = counted["rows"].as_array().unwrap().iter().filter(|row| row["call_errors"] == 1).map(|row| text(&row["key"]));
+    assert_eq!(sorted(failed.collect()), wanted, "stats");
+    let json = |args: &[&str]| {
+        let ran = home.run(args);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{args:?}");
+        serde_json::from_str::<Value>(&ran.out).unwrap()
+    };
+    let found = json(&["search", "is:error", "--json", "--hits", "50"]);
+    let hits = found["sessions"][0]["hits"].as_array().unwrap().iter().map(|hit| text(&hit["tool"]));
+    assert_eq!(sorted(hits.collect()), wanted, "search");
+    let report = json(&["inspect", "f-1", "--json"]);
+    let calls = report["tools"]["calls"].as_array().unwrap().iter().filter(|call| call["status"] == "error");
+    assert_eq!(sorted(calls.map(|call| text(&call["name"])).collect()), wanted, "inspect");
+}
+
+/// Such a stream begins with its parent's total, and nothing in it says so.
+#[test]
+fn the_stream_of_a_forked_thread_is_not_exact_unless_its_rollouts_are_there() {
+    let home = Home::new("fork-alone", &["codex-fork"]);
+    let case = fixture("transcripts/codex-fork");
+    let fork = case.join("fork.jsonl");
+    let alone = home.stats(&[fork.to_str().unwrap()]);
+    assert_eq!((&alone["totals"]["exact"], &alone["totals"]["output"]), (&false.into(), &1_510.into()));
+    let table = home.run(&["stats", fork.to_str().unwrap()]);
+    assert!(table.out.contains("Some numbers are not exact"), "{}", table.out);
+    assert_eq!(home.stats(&[])["totals"]["exact"], true);
+    let both = home.stats(&[case.to_str().unwrap()]);
+    assert_eq!((&both["totals"]["exact"], &both["totals"]["output"]), (&true.into(), &2_112.into()));
 }

@@ -172,10 +172,13 @@ fn kept_transcripts_outlive_their_originals_and_the_index() {
     assert_eq!(user.json(&["stats", "--json", "--by", "session"]), before, "copies are not counted");
 
     let seen = user.tapline(&["view", "207f0d38"]);
-    assert!(seen.out.contains("delegate two deep"), "{seen:?}");
+    assert!(seen.out.contains("delegate two deep") && seen.out.lines().count() > 25, "{seen:?}");
+    let report = user.json(&["inspect", "207f0d38", "--json"]);
+    let subagents = user.json(&["stats", "--json", "--by", "subagent"]);
     fs::remove_dir_all(user.path("home/.claude")).unwrap();
     let kept = user.tapline(&["view", "207f0d38"]);
-    assert_eq!((kept.code, kept.out.contains("delegate two deep")), (seen.code, true), "{kept:?}");
+    assert_eq!((kept.code, &kept.out), (seen.code, &seen.out), "sub-agents are shown, too");
+    assert_eq!(user.json(&["inspect", "207f0d38", "--json"])["ledger"], report["ledger"]);
     assert_eq!(user.json(&["stats", "--json", "--by", "session"]), before, "what was indexed stays counted");
     let status = user.json(&["archive", "status", "--json"]);
     assert_eq!(status["gone"]["files"], status["gone"]["kept"]);
@@ -189,6 +192,27 @@ fn kept_transcripts_outlive_their_originals_and_the_index() {
     }
     assert_eq!(user.json(&["stats", "--json", "--by", "session"])["totals"], before["totals"], "copies take their place");
     assert_eq!(user.json(&["stats", "--json", "--by", "session"])["totals"], before["totals"]);
+    assert_eq!(
+        user.json(&["stats", "--json", "--by", "subagent"]),
+        subagents,
+        "what is kept beside them says of what kind they are"
+    );
+    assert_eq!(user.tapline(&["view", "207f0d38"]).out, seen.out);
+    assert_eq!(user.json(&["inspect", "207f0d38", "--json"])["ledger"], report["ledger"]);
+}
+
+#[test]
+fn the_status_counts_what_stats_counts() {
+    let user = User::new("keep-others");
+    let agree = |when: &str| {
+        let (counted, status) = (user.json(&["stats", "--json"]), user.json(&["archive", "status", "--json"]));
+        assert_eq!(status["indexed"]["sessions"], counted["totals"]["sessions"], "{when}");
+        status["indexed"].clone()
+    };
+    let before = agree("at first");
+    let other = fixture("transcripts/claude-error/stream.jsonl");
+    assert_eq!(user.json(&["stats", "--json", other.to_str().unwrap()])["totals"]["sessions"], 1);
+    assert_eq!(agree("after another file was counted"), before);
 }
 
 #[test]

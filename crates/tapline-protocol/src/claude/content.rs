@@ -37,6 +37,25 @@ impl Content {
     }
 }
 
+impl ToolResult {
+    /// Returns whether a result is a failure, by its `is_error` and the beginning of its text. Results without the flag
+    /// say it in words.
+    pub fn is_failure(is_error: Option<bool>, text: &str) -> bool {
+        is_error.unwrap_or_else(|| says_error(text))
+    }
+}
+
+fn says_error(text: &str) -> bool {
+    let code = text.strip_prefix("Exit code").and_then(|rest| {
+        let rest = rest.trim_start_matches([' ', ':']);
+        let digits = rest.strip_prefix('-').unwrap_or(rest);
+        digits.split(|c: char| !c.is_ascii_digit()).next().filter(|digits| !digits.is_empty())
+    });
+    text.starts_with("Error:")
+        || text.starts_with("<tool_use_error>")
+        || code.is_some_and(|code| code.bytes().any(|digit| digit != b'0'))
+}
+
 /// How deep nested content is read.
 const DEEPEST: u32 = 64;
 

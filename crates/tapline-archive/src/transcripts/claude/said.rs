@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use tapline_protocol::claude::content::ToolResult;
 use tapline_protocol::{Kind, Value};
 
 use super::super::{cut_title, text};
@@ -113,8 +114,7 @@ fn result(block: Value<'_>, context: &Context, each: Each<'_>) {
         Some(whole) => text(whole),
         None => Cow::Owned(parts.collect::<Vec<_>>().join("\n")),
     };
-    let failed = block.get("is_error").and_then(Value::as_bool) == Some(true);
-    let error = failed || said.starts_with("<tool_use_error>") || said.starts_with("Exit code ");
+    let error = ToolResult::is_failure(block.get("is_error").and_then(Value::as_bool), &said);
     let (key, call) = (key(&["output", &id, &said]), key(&["call", &id]));
     pass_on(Said { kind: EntryKind::Output, key, call, tool: Cow::default(), error, text: said }, context, each);
 }

@@ -21,8 +21,8 @@ const NAMED: usize = 20;
 pub(super) fn run(args: &Keep) -> Result<u8> {
     let quiet = args.quiet || args.json;
     // Counted first: numbers are smaller than copies, and stay even if the disk is too full for these.
-    let opened = archive::open(&args.paths, quiet)?;
-    let (kept, mut places) = (kept::kept()?, kept::places(&args.paths)?);
+    let opened = archive::open_checked(&args.paths, quiet)?;
+    let (kept, mut places) = (kept::kept()?, archive::places(&args.paths)?);
     // Other files can have such names, too. A file that cannot be read is named.
     let sessions: HashSet<PathBuf> = opened.index.files()?.into_iter().map(|(file, _)| file.path).collect();
     places.files.retain(|found| sessions.contains(&found.path) || File::open(&found.path).is_err());

@@ -21,9 +21,9 @@ use crate::{archive, output};
 const SOON: u64 = 7 * 24 * 60 * 60 * 1_000;
 
 pub(super) fn run(args: &Status) -> Result<u8> {
-    let opened = archive::open(&[], args.quiet || args.json)?;
+    let opened = archive::open_checked(&[], args.quiet || args.json)?;
     let lifetimes = lifetimes(&path_of);
-    let status = status(&opened.index, &kept::kept()?, &kept::places(&[])?, &lifetimes)?;
+    let status = status(&opened.index, &kept::kept()?, &archive::places(&[])?, &lifetimes)?;
     if args.json {
         let mut out = output::json_stdout();
         writeln!(out, "{}", output::raw(&as_json(&status, &lifetimes)?.to_string()))?;

@@ -141,7 +141,7 @@ fn notes(stats: &Stats) -> Vec<(bool, String)> {
         ));
     }
     if !totals.exact {
-        notes.push((true, "Some streams have no final count of output tokens: the numbers are too low.".to_owned()));
+        notes.push((true, "Some numbers are not exact: a stream that broke off lacks output tokens, and one alone may count what its session was forked from.".to_owned()));
     }
     if stats.damaged_lines > 0 {
         notes.push((true, format!("{} could not be read.", count(stats.damaged_lines, "line"))));

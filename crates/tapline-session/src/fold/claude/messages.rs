@@ -153,7 +153,7 @@ impl Fold {
     pub(in crate::fold) fn answer(&mut self, block: &ToolResult, index: usize, out: &mut Steps<'_>) {
         let text = block.content.joined_text();
         let is_error = block.is_error == Some(true);
-        let failed = is_error || block.is_error.is_none() && says_error(&text);
+        let failed = ToolResult::is_failure(block.is_error, &text);
         let seen = self.calls.answer(block.tool_use_id.as_ref());
         let denied = block.tool_use_id.as_ref().is_some_and(|id| self.denied.contains(id));
         let status = if denied {
@@ -342,18 +342,6 @@ fn message_info(event: &Assistant) -> Option<Box<MessageInfo>> {
     });
     let is_something = model.is_some() || stop_reason.is_some() || usage.is_some();
     is_something.then(|| Box::new(MessageInfo { model, stop_reason, usage }))
-}
-
-/// Returns whether a tool result without an error flag reports an error.
-fn says_error(text: &str) -> bool {
-    let code = text.strip_prefix("Exit code").and_then(|rest| {
-        let rest = rest.trim_start_matches([' ', ':']);
-        let digits = rest.strip_prefix('-').unwrap_or(rest);
-        digits.split(|c: char| !c.is_ascii_digit()).next().filter(|digits| !digits.is_empty())
-    });
-    text.starts_with("Error:")
-        || text.starts_with("<tool_use_error>")
-        || code.is_some_and(|code| code.bytes().any(|digit| digit != b'0'))
 }
 
 /// Returns the fingerprint of a block.

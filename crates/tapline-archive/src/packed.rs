@@ -1,0 +1,28 @@
+//! Files that zstd may have packed: old sessions of agents that do so, and kept copies. Their names end in `.zst`.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+const ENDING: &str = "zst";
+
+/// Returns whether a file is packed, by its name.
+pub(crate) fn is_packed(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == ENDING)
+}
+
+/// Returns the name that a file has when it is not packed.
+pub(crate) fn unpacked_name(path: &Path) -> PathBuf {
+    if is_packed(path) { path.with_extension("") } else { path.to_owned() }
+}
+
+/// Returns a file beside a packed one, which is packed as well, or beside one that is not.
+pub(crate) fn beside(path: &Path, name: &str) -> PathBuf {
+    path.with_file_name(if is_packed(path) { format!("{name}.{ENDING}") } else { name.to_owned() })
+}
+
+/// Opens a file, as it was before it was packed.
+pub(crate) fn open(path: &Path) -> io::Result<Box<dyn Read + Send>> {
+    let file = File::open(path)?;
+    Ok(if is_packed(path) { Box::new(zstd::Decoder::new(file)?) } else { Box::new(file) })
+}
