@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::facts::{Marks, Message};
 use crate::money::Money;
-use crate::prices::{Asked, Prices, Speed};
+use crate::prices::{Asked, Lookup, Speed};
 use crate::tokens::Tokens;
 
 /// Where a cost comes from.
@@ -74,7 +74,7 @@ impl Total {
 }
 
 /// Prices an item by the table.
-pub(crate) fn price(item: &mut Item<'_>, prices: &Prices) {
+pub(crate) fn price(item: &mut Item<'_>, prices: &mut Lookup<'_>) {
     let Message { tokens, searches, marks, .. } = item.message;
     let speed = if marks.has(Marks::FAST) { Speed::Fast } else { Speed::Standard };
     let asked = Asked { model: item.model, tokens, web_searches: searches.into(), us_only: marks.has(Marks::US), speed };
@@ -85,7 +85,7 @@ pub(crate) fn price(item: &mut Item<'_>, prices: &Prices) {
 
 /// Brings items into agreement with a reported total: requests that no line shows are added, output that is not known
 /// is shared out, and the costs add up to the reported one. `covered` are the items that the total is of.
-pub(crate) fn agree<'g>(items: &mut Vec<Item<'g>>, covered: &[usize], total: &'g Total, prices: &Prices) {
+pub(crate) fn agree<'g>(items: &mut Vec<Item<'g>>, covered: &[usize], total: &'g Total, prices: &mut Lookup<'_>) {
     let mut covered = fitting(items, covered, total);
     let sum = |items: &[Item<'_>], covered: &[usize], model: Option<&str>| -> Tokens {
         let of = |at: &&usize| model.is_none_or(|model| is_same_model(items[**at].model, model));

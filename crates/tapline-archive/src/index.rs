@@ -24,7 +24,7 @@ use crate::transcripts::subagent;
 /// The version of the tables and of [`Facts`]. An index of another version is built again.
 const VERSION: i64 = 3;
 /// After this many files, what was read is kept, even if the rest is interrupted.
-const KEPT_EVERY: usize = 512;
+const KEPT_EVERY: usize = 256;
 
 const TABLES: &str = "
 CREATE TABLE files (

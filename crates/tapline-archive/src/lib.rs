@@ -20,6 +20,7 @@
 
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod clean;
 mod cost;
 mod database;

@@ -47,8 +47,8 @@ pub(crate) fn interesting<'b>(
     let (mut line, mut at) = (0, 0);
     while let Some((needle, start, end)) = needles.find(&bytes[at..]) {
         let (hit, behind) = (at + start, at + end);
-        line = memrchr(b'\n', &bytes[line..hit]).map_or(line, |newline| line + newline + 1);
         if matters(needle, &bytes[behind..]) {
+            line = memrchr(b'\n', &bytes[line..hit]).map_or(line, |newline| line + newline + 1);
             let end = memchr(b'\n', &bytes[hit..]).map_or(bytes.len(), |newline| hit + newline);
             each(&bytes[line..end]);
             line = (end + 1).min(bytes.len());

@@ -11,7 +11,7 @@ use crate::facts::{CallEnd, End, Facts, Limit, Marks, Message, Reported, Scope, 
 use crate::index::{Index, IndexedFile, facts_of};
 use crate::money::Money;
 use crate::places::lossy;
-use crate::prices::Prices;
+use crate::prices::{Lookup, Prices};
 use crate::tokens::Tokens;
 
 /// One request to a model, counted once.
@@ -154,7 +154,7 @@ struct Survey {
 
 /// Counts everything in the index.
 pub fn load(index: &Index, prices: &Prices, selection: &Selection, reader: &mut dyn Reader) -> Result<(), ArchiveError> {
-    let counting = Counting { survey: survey(index, selection)?, index, prices, selection };
+    let mut counting = Counting { survey: survey(index, selection)?, index, prices: prices.lookup(), selection };
     let mut group: Vec<(IndexedFile, Facts)> = Vec::new();
     let mut failed = None;
     let mut count = |group: &mut Vec<(IndexedFile, Facts)>, reader: &mut dyn Reader| {
@@ -183,6 +183,7 @@ fn survey(index: &Index, selection: &Selection) -> Result<Survey, ArchiveError> 
     let mut survey = Survey::default();
     let mut ids: Vec<(u64, i64)> = Vec::new();
     index.each_id(selection.since, |file, id| ids.push((id, file)))?;
+    keep_likely_copies(&mut ids);
     ids.sort_unstable();
     let repeated = ids.chunk_by(|one, other| one.0 == other.0).filter(|copies| copies.len() > 1);
     let (mut copied, mut files) = (HashSet::new(), HashSet::new());
@@ -200,6 +201,20 @@ fn survey(index: &Index, selection: &Selection) -> Result<Survey, ArchiveError> 
         }
     })?;
     Ok(survey)
+}
+
+/// Drops most of the ids that occur only once, without sorting them: few messages have copies.
+fn keep_likely_copies(ids: &mut Vec<(u64, i64)>) {
+    let bits = (ids.len() * 16).next_power_of_two().max(64);
+    #[expect(clippy::cast_possible_truncation, reason = "the ids are hashes, and only the lower bits are used")]
+    let place = |id: u64| (id as usize & (bits - 1)) / 64;
+    let (mut once, mut twice) = (vec![0_u64; bits / 64], vec![0_u64; bits / 64]);
+    for &(id, _) in &*ids {
+        let bit = 1 << (id >> 58);
+        twice[place(id)] |= once[place(id)] & bit;
+        once[place(id)] |= bit;
+    }
+    ids.retain(|&(id, _)| twice[place(id)] & (1 << (id >> 58)) != 0);
 }
 
 /// Decides which copy of a message counts: the main agent's before a sub-agent's, the original before a copy, the
@@ -247,13 +262,13 @@ fn total(facts: &Facts, reported: &Reported) -> Total {
 struct Counting<'c> {
     survey: Survey,
     index: &'c Index,
-    prices: &'c Prices,
+    prices: Lookup<'c>,
     selection: &'c Selection,
 }
 
 impl Counting<'_> {
     /// Counts one session: all of its files.
-    fn count(&self, group: &[(IndexedFile, Facts)], reader: &mut dyn Reader) -> Result<(), ArchiveError> {
+    fn count(&mut self, group: &[(IndexedFile, Facts)], reader: &mut dyn Reader) -> Result<(), ArchiveError> {
         let Some((_, first)) = group.first() else { return Ok(()) };
         let id = first.names.get(first.session);
         let mut items = Vec::new();
@@ -278,7 +293,7 @@ impl Counting<'_> {
                 }
                 let exact = message.marks.has(Marks::FINAL);
                 let mut item = Item { message, model, file: at, session, exact, ..Item::default() };
-                price(&mut item, self.prices);
+                price(&mut item, &mut self.prices);
                 items.push(item);
             }
         }
@@ -288,7 +303,7 @@ impl Counting<'_> {
         let before = parent.filter(|_| !is_unsure).map(|parent| self.totals_so_far(parent)).transpose()?;
         let totals = if is_unsure { Vec::new() } else { totals_of(group, id, &before.unwrap_or_default(), &items) };
         for (total, covered) in &totals {
-            agree(&mut items, covered, total, self.prices);
+            agree(&mut items, covered, total, &mut self.prices);
         }
         pass_on(group, id, parent, &items, reader);
         Ok(())

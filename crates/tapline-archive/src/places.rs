@@ -65,7 +65,8 @@ impl Places {
     }
 
     fn finish(mut self) -> Self {
-        self.files.sort_by(|one, other| one.path.cmp(&other.path));
+        // By bytes: comparing paths part by part takes ten times as long.
+        self.files.sort_unstable_by(|one, other| one.path.as_os_str().cmp(other.path.as_os_str()));
         self.files.dedup_by(|one, other| one.path == other.path);
         self
     }

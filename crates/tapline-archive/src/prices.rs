@@ -5,7 +5,7 @@ mod name;
 mod rates;
 mod read;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
 
 pub use rates::{Asked, LongRates, Rates, Speed, TokenRates};
@@ -95,10 +95,33 @@ impl Prices {
 
     /// Returns what a request costs, or `None` if the model is unknown.
     pub fn price(&self, asked: &Asked<'_>) -> Option<Money> {
+        self.lookup().price(asked)
+    }
+
+    /// Prices many requests: models that were looked up are remembered.
+    pub(crate) fn lookup(&self) -> Lookup<'_> {
+        Lookup { prices: self, known: HashMap::default() }
+    }
+}
+
+/// Prices, and the models that were looked up.
+#[derive(Debug)]
+pub(crate) struct Lookup<'p> {
+    prices: &'p Prices,
+    known: HashMap<String, Option<&'p Rates>, foldhash::fast::FixedState>,
+}
+
+impl Lookup<'_> {
+    /// Returns what a request costs, or `None` if the model is unknown.
+    pub(crate) fn price(&mut self, asked: &Asked<'_>) -> Option<Money> {
         if asked.model == NO_MODEL {
             return Some(Money::ZERO);
         }
-        Some(self.model(asked.model)?.price(asked))
+        let rates = match self.known.get(asked.model) {
+            Some(rates) => *rates,
+            None => *self.known.entry(asked.model.to_owned()).or_insert(self.prices.model(asked.model)),
+        };
+        Some(rates?.price(asked))
     }
 }
 

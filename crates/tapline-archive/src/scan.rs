@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::io::{self, Read, Seek as _, SeekFrom};
 use std::num::NonZero;
+use std::ops::ControlFlow;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, mpsc};
@@ -28,7 +30,7 @@ const TAIL: usize = 3;
 /// A longer line is no line of a session. It counts as damaged, so that no file can take all memory.
 const LONGEST: usize = 256 << 20;
 /// How many bytes at both ends tell whether a file is still the same.
-const CHECKED: u64 = 256;
+const CHECKED: usize = 256;
 
 /// A session file that was read.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -63,14 +65,21 @@ impl Job<'_> {
     }
 }
 
-/// A part of a file, and where its last complete line ends.
-type PartRead = io::Result<(Reading, u64)>;
+/// A part of a file.
+#[derive(Debug)]
+struct PartRead {
+    reading: Reading,
+    /// Where its last complete line ends.
+    end: u64,
+    /// The file, if this is its first part: it need not be opened again for the check.
+    file: Option<File>,
+}
 
 /// The parts of a file that were read so far.
 #[derive(Debug, Default)]
 struct Parts {
     agent: OnceLock<Option<Agent>>,
-    read: Mutex<Vec<Option<PartRead>>>,
+    read: Mutex<Vec<Option<io::Result<PartRead>>>>,
 }
 
 /// Reads files on all cores. Passes on each as soon as it is read, with its place in `jobs`: nothing for a file that is
@@ -106,12 +115,7 @@ pub(crate) fn scan(jobs: &[Job<'_>], stop: &AtomicBool, mut each: impl FnMut(usi
 }
 
 /// Adds a part. Returns the file once all of its parts are read.
-fn put_together(
-    job: &Job<'_>,
-    parts: &Parts,
-    part: usize,
-    read: io::Result<(Reading, u64)>,
-) -> Option<io::Result<Option<Scanned>>> {
+fn put_together(job: &Job<'_>, parts: &Parts, part: usize, read: io::Result<PartRead>) -> Option<io::Result<Option<Scanned>>> {
     let mut all = parts.read.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     if all.is_empty() {
         all.resize_with(job.parts(), || None);
@@ -121,16 +125,16 @@ fn put_together(
         return None;
     }
     let mut all = std::mem::take(&mut *all).into_iter().flatten();
-    let whole = all.next()?.and_then(|(mut whole, mut offset)| {
+    let whole = all.next()?.and_then(|PartRead { reading: mut whole, end: mut offset, file }| {
         for part in all {
-            let (part, end) = part?;
-            whole.append(part);
-            offset = offset.max(end);
+            let part = part?;
+            whole.append(part.reading);
+            offset = offset.max(part.end);
         }
         let Some(agent) = parts.agent.get().copied().flatten() else { return Ok(None) };
         let mut facts = whole.finish();
         agent.name().clone_into(&mut facts.agent);
-        let check = if job.is_packed() { 0 } else { check(job.path, offset)? };
+        let check = file.map_or(Ok(0), |file| check_of(&file, offset))?;
         Ok(Some(Scanned { facts, offset, check }))
     });
     Some(whole)
@@ -138,36 +142,39 @@ fn put_together(
 
 /// Returns a hash of the first bytes of a file, and of the last ones before an offset.
 pub(crate) fn check(path: &Path, offset: u64) -> io::Result<u64> {
+    check_of(&File::open(path)?, offset)
+}
+
+fn check_of(file: &File, offset: u64) -> io::Result<u64> {
     use std::hash::{BuildHasher as _, Hasher as _};
-    let mut file = File::open(path)?;
     let mut hasher = foldhash::quality::FixedState::with_seed(1).build_hasher();
-    let mut bytes = Vec::new();
-    (&mut file).take(CHECKED.min(offset)).read_to_end(&mut bytes)?;
-    hasher.write(&bytes);
-    bytes.clear();
-    file.seek(SeekFrom::Start(offset.saturating_sub(CHECKED)))?;
-    file.take(CHECKED.min(offset)).read_to_end(&mut bytes)?;
-    hasher.write(&bytes);
+    let mut bytes = [0; CHECKED];
+    let bytes = &mut bytes[..usize::try_from(offset).unwrap_or(CHECKED).min(CHECKED)];
+    for from in [0, offset - bytes.len() as u64] {
+        // A file that became shorter meanwhile has another check than what was read of it.
+        let read = match file.read_exact_at(bytes, from) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => &[],
+            Err(error) => return Err(error),
+            Ok(()) => &*bytes,
+        };
+        hasher.write(read);
+    }
     Ok(hasher.finish())
 }
 
-/// Reads the lines that begin in one part of a file. Returns where the last complete one ends.
-fn read_part(job: &Job<'_>, agent: &OnceLock<Option<Agent>>, part: usize, buffer: &mut Vec<u8>) -> io::Result<(Reading, u64)> {
+/// Reads the lines that begin in one part of a file.
+fn read_part(job: &Job<'_>, agent: &OnceLock<Option<Agent>>, part: usize, buffer: &mut Vec<u8>) -> io::Result<PartRead> {
     let mut reading = match &job.earlier {
         Some(earlier) if part == 0 => Reading::after(earlier.facts.clone()),
         _ => Reading::default(),
     };
     let from = job.start() + part as u64 * PART;
     let mut file = open(job)?;
-    let known = match agent.get() {
-        Some(known) => *known,
-        None => *agent.get_or_init({
-            // A file that cannot be read is not one that is no session.
-            let found = agent_of(job)?;
-            move || found
-        }),
-    };
-    let Some(agent) = known else { return Ok((reading, from)) };
+    // Only the beginning of a file tells what it is.
+    if from > 0 && agent.get().is_none() {
+        let found = agent_of(job)?;
+        agent.get_or_init(|| found);
+    }
     let last = part + 1 == job.parts();
     let mut part_lines =
         Lines { from, at: from, until: if last { u64::MAX } else { from + PART }, skip: part > 0, buffer, filled: 0 };
@@ -179,6 +186,7 @@ fn read_part(job: &Job<'_>, agent: &OnceLock<Option<Agent>>, part: usize, buffer
         file.seek(part_lines.at)?;
     }
     let end = part_lines.read(&mut file, |bytes, ends| {
+        let Some(agent) = *agent.get_or_init(|| agent_of_lines(bytes)) else { return ControlFlow::Break(()) };
         let mut bytes = bytes;
         // Also if the file was shorter when it was read before.
         if reading.facts.title.is_empty() && part == 0 && from < HEAD as u64 {
@@ -192,14 +200,15 @@ fn read_part(job: &Job<'_>, agent: &OnceLock<Option<Agent>>, part: usize, buffer
             reading.lines(agent, most);
         }
         reading.every_line(agent, tail);
+        ControlFlow::Continue(())
     })?;
-    Ok((reading, end))
+    Ok(PartRead { reading, end, file: file.plain().filter(|_| part == 0) })
 }
 
 /// Reads the first lines until one of them gives a title. Returns the rest.
 fn head<'b>(reading: &mut Reading, agent: Agent, bytes: &'b [u8]) -> &'b [u8] {
     let mut at = 0;
-    while at < bytes.len().min(HEAD) && reading.facts.title.is_empty() {
+    while at < bytes.len().min(HEAD) && reading.facts.title.is_empty() && !reading.is_untitled {
         let end = memchr(b'\n', &bytes[at..]).map_or(bytes.len(), |newline| at + newline + 1);
         reading.every_line(agent, &bytes[at..end]);
         at = end;
@@ -235,10 +244,16 @@ pub(crate) fn agent_of(job: &Job<'_>) -> io::Result<Option<Agent>> {
     }
 }
 
+/// Returns the agent that wrote these lines, by those that begin near the start.
 fn agent_of_lines(bytes: &[u8]) -> Option<Agent> {
     let mut decoder = Decoder::default();
     let mut tape = Tape::default();
-    for (number, line) in (1..).zip(lines(bytes).map(without_nuls)) {
+    let mut so_far = 0;
+    let near = lines(bytes).take_while(|line| {
+        so_far += line.len() + 1;
+        so_far - line.len() <= HEAD
+    });
+    for (number, line) in (1..).zip(near.map(without_nuls)) {
         let text = String::from_utf8_lossy(line);
         if let Some(agent) = tape.parse(text.trim()).ok().and_then(recognise) {
             return Some(agent);
@@ -264,6 +279,13 @@ fn open(job: &Job<'_>) -> io::Result<Opened> {
 }
 
 impl Opened {
+    fn plain(self) -> Option<File> {
+        match self {
+            Self::Plain(file) => Some(file),
+            Self::Packed(_) => None,
+        }
+    }
+
     fn seek(&mut self, to: u64) -> io::Result<()> {
         match self {
             Self::Plain(file) => file.seek(SeekFrom::Start(to)).map(drop),
@@ -296,8 +318,8 @@ struct Lines<'b> {
 }
 
 impl Lines<'_> {
-    /// Passes on whole lines, and whether they are the last ones. Returns where they end.
-    fn read(&mut self, file: &mut impl Read, mut each: impl FnMut(&[u8], bool)) -> io::Result<u64> {
+    /// Passes on whole lines, and whether they are the last ones, until `each` breaks off. Returns where they end.
+    fn read(&mut self, file: &mut impl Read, mut each: impl FnMut(&[u8], bool) -> ControlFlow<()>) -> io::Result<u64> {
         loop {
             let at_end = self.fill(file)?;
             if self.skip {
@@ -330,11 +352,9 @@ impl Lines<'_> {
                 self.drop(end);
                 continue;
             }
-            if end > 0 {
-                each(&held[..end], over);
-            }
+            let stops = end > 0 && each(&held[..end], over).is_break();
             self.drop(end);
-            if over {
+            if over || stops {
                 return Ok(self.at);
             }
         }

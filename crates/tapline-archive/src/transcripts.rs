@@ -39,6 +39,8 @@ struct Format {
     needles: &'static [Needle],
     is_one: fn(Value<'_>) -> bool,
     read: fn(Line<'_>, &mut Reading),
+    /// Reads a line without parsing it, if it repeats the one before but for what is quickly found.
+    again: fn(&[u8], &mut Reading) -> bool,
     said: fn(Value<'_>, &mut Context, Each<'_>),
     places: fn(Environment<'_>) -> Vec<PathBuf>,
     /// The kind of sub-agent that a file is of, if another file beside it says so.
@@ -103,6 +105,9 @@ pub(crate) struct Reading {
     totals: Vec<Total>,
     /// Whether the message that is being read asks a person something.
     asks: bool,
+    again: claude::Again,
+    /// Whether it is of a sub-agent. Nobody gave it a prompt, so it has no title.
+    pub(crate) is_untitled: bool,
 }
 
 /// A total that grows.
@@ -136,7 +141,12 @@ impl Reading {
     /// Reads the lines that matter of whole lines.
     pub(crate) fn lines(&mut self, agent: Agent, bytes: &[u8]) {
         let format = format(agent);
-        interesting(bytes, needles(agent), |needle, behind| (format.needles[needle].1)(behind), |line| self.line(format, line));
+        let matters = |needle: usize, behind: &[u8]| (format.needles[needle].1)(behind);
+        interesting(bytes, needles(agent), matters, |line| {
+            if !(format.again)(line, self) {
+                self.line(format, line);
+            }
+        });
     }
 
     /// Reads every one of whole lines: at the beginning of a file, where its title is, and at its end.

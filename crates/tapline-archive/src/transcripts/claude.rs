@@ -1,6 +1,9 @@
 //! Claude Code's transcripts: where they are stored, and what their lines say.
 
+mod again;
 mod said;
+
+pub(super) use again::Again;
 
 use std::borrow::Cow;
 use std::io::Read as _;
@@ -17,7 +20,8 @@ use crate::money::Money;
 use crate::packed;
 use crate::tokens::Tokens;
 
-pub(super) const FORMAT: Format = Format { needles: NEEDLES, is_one, read, said: said::said, places, subagent };
+pub(super) const FORMAT: Format =
+    Format { needles: NEEDLES, is_one, read, again: again::read, said: said::said, places, subagent };
 
 /// What makes a line matter.
 const NEEDLES: &[Needle] = &[
@@ -105,7 +109,7 @@ impl<'t> Envelope<'t> {
     fn of(line: Value<'t>) -> Self {
         let mut it = Self::default();
         let mut kept = false;
-        for (key, value) in line.entries().into_iter().flatten() {
+        for (key, value) in line.entries().unwrap_or_default() {
             match &*key {
                 "type" => it.kind = text(value),
                 "subtype" => it.subtype = text(value),
@@ -142,7 +146,9 @@ impl<'t> Envelope<'t> {
 /// Reads one line.
 fn read(line: Line<'_>, into: &mut Reading) {
     let envelope = Envelope::of(line.value);
+    again::forget(into);
     into.written(envelope.time);
+    into.is_untitled |= envelope.side && !envelope.streamed;
     let facts = &mut into.facts;
     if facts.session == 0 && !envelope.session.is_empty() {
         facts.session = facts.names.add(&envelope.session);
@@ -155,7 +161,7 @@ fn read(line: Line<'_>, into: &mut Reading) {
         }
     }
     match &*envelope.kind {
-        "assistant" => answer(&envelope, line.bytes, into),
+        "assistant" => answer(&envelope, line, into),
         "user" => user(&envelope, into),
         "cost-state" => {
             let reported = totals(&envelope, line.value, line.value.get("modelUsage"), "totalCostUSD", into);
@@ -179,10 +185,10 @@ fn read(line: Line<'_>, into: &mut Reading) {
     }
 }
 
-fn answer(envelope: &Envelope<'_>, bytes: usize, into: &mut Reading) {
+fn answer(envelope: &Envelope<'_>, line: Line<'_>, into: &mut Reading) {
     let Some(message) = envelope.message else { return };
     let (mut id, mut model, mut usage, mut content, mut ended) = (Cow::default(), Cow::default(), None, None, Cow::default());
-    for (key, value) in message.entries().into_iter().flatten() {
+    for (key, value) in message.entries().unwrap_or_default() {
         match &*key {
             "id" => id = text(value),
             "model" => model = text(value),
@@ -207,23 +213,15 @@ fn answer(envelope: &Envelope<'_>, bytes: usize, into: &mut Reading) {
     }
     // A message without an id is one of its own.
     let id = hash(if id.is_empty() { &envelope.uuid } else { &id });
-    let calls = content.and_then(Value::items).into_iter().flatten().filter_map(|block| {
+    let calls = content.and_then(Value::items).unwrap_or_default().filter_map(|block| {
         let is_call = block.get("type").and_then(Value::as_str).is_some_and(|kind| kind == "tool_use");
         is_call.then(|| {
             let tool = block.get("name").map(text).unwrap_or_default();
-            into.asks |= matches!(&*tool, "AskUserQuestion" | "ExitPlanMode");
+            into.asks |= asks(&tool);
             Call { id: hash(&block.get("id").map(text).unwrap_or_default()), tool: facts.names.add(&tool), ended: CallEnd::Ok }
         })
     });
     let calls: Vec<Call> = calls.collect();
-    facts.end = match (marks.has(Marks::ERROR), calls.is_empty(), &*ended) {
-        (true, ..) => End::Failed,
-        (_, false, _) if into.asks => End::Asking,
-        (_, false, _) => End::InCall,
-        (_, _, "end_turn" | "stop_sequence" | "max_tokens" | "refusal") => End::Finished,
-        _ => End::Working,
-    };
-    into.asks = false;
     let message = Message {
         id,
         time: envelope.time,
@@ -235,17 +233,37 @@ fn answer(envelope: &Envelope<'_>, bytes: usize, into: &mut Reading) {
         tokens,
         searches,
         marks,
-        bytes: bytes as u64,
+        bytes: line.bytes as u64,
         calls,
     };
+    facts.end = ended_with(&message, std::mem::take(&mut into.asks), &ended);
+    if !envelope.streamed {
+        again::remember(line.value.raw().as_bytes(), &message, into);
+    }
     into.add(message);
+}
+
+/// Returns whether a tool asks a person something.
+fn asks(tool: &str) -> bool {
+    matches!(tool, "AskUserQuestion" | "ExitPlanMode")
+}
+
+/// Returns how a session stands after a line of a message.
+fn ended_with(message: &Message, asks: bool, reason: &str) -> End {
+    match (message.marks.has(Marks::ERROR), message.calls.is_empty(), reason) {
+        (true, ..) => End::Failed,
+        (_, false, _) if asks => End::Asking,
+        (_, false, _) => End::InCall,
+        (_, _, "end_turn" | "stop_sequence" | "max_tokens" | "refusal") => End::Finished,
+        _ => End::Working,
+    }
 }
 
 /// Reads the tokens of a message.
 pub(crate) fn usage_of(usage: Value<'_>) -> (Tokens, u32, Marks) {
     let (mut tokens, mut searches, mut marks) = (Tokens::default(), 0, Marks::FINAL);
     let mut writes = 0;
-    for (key, value) in usage.entries().into_iter().flatten() {
+    for (key, value) in usage.entries().unwrap_or_default() {
         match &*key {
             "input_tokens" => tokens.input = number(value),
             "output_tokens" => tokens.output = number(value),
@@ -335,7 +353,7 @@ fn user(envelope: &Envelope<'_>, into: &mut Reading) {
     let Some(content) = envelope.message.and_then(|message| message.get("content")) else { return };
     into.facts.end = End::Working;
     let mut prompt = (content.kind() == Kind::String).then(|| text(content));
-    for block in content.items().into_iter().flatten() {
+    for block in content.items().unwrap_or_default() {
         match block.get("type").map(text).as_deref() {
             Some("tool_result") => result(block, into),
             Some("text") if prompt.is_none() => prompt = block.get("text").map(text),
@@ -394,7 +412,7 @@ fn totals(envelope: &Envelope<'_>, line: Value<'_>, models: Option<Value<'_>>, c
     let names = &mut into.facts.names;
     let money = |value: Value<'_>| value.as_number()?.parse().ok().map(Money::from_usd);
     let unknown = line.get("hasUnknownModelCost").and_then(Value::as_bool) == Some(true);
-    let models = models.and_then(Value::entries).into_iter().flatten().map(|(model, used)| {
+    let models = models.and_then(Value::entries).unwrap_or_default().map(|(model, used)| {
         let count = |key| used.get(key).map_or(0, number);
         let (five, hour) = (count("cacheCreationEphemeral5mInputTokens"), count("cacheCreationEphemeral1hInputTokens"));
         let writes = count("cacheCreationInputTokens");

@@ -11,7 +11,8 @@ use crate::facts::{Call, CallEnd, End, Limit, Marks, Message, ModelReport, Repor
 use crate::lines::value_starts_with;
 use crate::tokens::Tokens;
 
-pub(super) const FORMAT: Format = Format { needles: NEEDLES, is_one, read, said: said::said, places, subagent: |_| None };
+pub(super) const FORMAT: Format =
+    Format { needles: NEEDLES, is_one, read, again: |_, _| false, said: said::said, places, subagent: |_| None };
 
 /// What makes a line matter.
 const NEEDLES: &[Needle] = &[

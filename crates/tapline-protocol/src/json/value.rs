@@ -78,6 +78,7 @@ impl<'t> Value<'t> {
     }
 
     /// Returns the items of an array.
+    #[inline]
     pub fn items(self) -> Option<Items<'t>> {
         (self.kind() == Kind::Array).then(|| self.children())
     }
@@ -92,8 +93,8 @@ impl<'t> Value<'t> {
     }
 }
 
-/// An iterator over the items of an array.
-#[derive(Clone, Debug)]
+/// An iterator over the items of an array. The default has none.
+#[derive(Clone, Debug, Default)]
 pub struct Items<'t> {
     text: &'t str,
     nodes: &'t [Node],
@@ -115,8 +116,8 @@ impl<'t> Iterator for Items<'t> {
     }
 }
 
-/// An iterator over the keys and values of an object.
-#[derive(Clone, Debug)]
+/// An iterator over the keys and values of an object. The default has none.
+#[derive(Clone, Debug, Default)]
 pub struct Entries<'t>(Items<'t>);
 
 impl<'t> Iterator for Entries<'t> {

@@ -1,0 +1,218 @@
+//! Further lines of a message. Claude Code writes one line for each block of an answer, and most of each line repeats the
+//! line before. Such a line is compared with it, which is far quicker than parsing it: only its calls and its time are new.
+
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+use tapline_protocol::Moment;
+use tapline_session::parse_moment;
+
+use super::{asks, ended_with};
+use crate::facts::{Call, CallEnd, Message, hash};
+use crate::transcripts::Reading;
+
+/// The length of a line's id.
+const UUID: usize = 36;
+/// The length of a time: `2026-11-16T15:18:11.761Z`.
+const TIME: usize = 24;
+/// What stands between the content and the tokens of a message is not longer than this.
+const STOP: usize = 128;
+/// Fields of a line that say something about its block only. The last one is always there, in versions that have them.
+const OF_BLOCK: [&[u8]; 4] =
+    [b"\"thinkingDurationMs\":", b"\"thinkingDisplay\":", b"\"toolInputStreamMs\":", b"\"apiBlockIndex\":"];
+
+static CONTENT: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"content\":["));
+static STOPPED: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("],\"stop_reason\":"));
+static USAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(",\"usage\":{"));
+static BLOCK: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"apiBlockIndex\":"));
+static REQUEST: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"requestId\":\""));
+static ID: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"uuid\":\""));
+static CALL: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"type\":\"tool_use\""));
+/// Two lines that run into each other have it twice.
+static LINE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"parentUuid\""));
+
+/// The last message whose line was parsed, and what its further lines have in common with it.
+#[derive(Debug, Default)]
+pub(crate) struct Again {
+    /// Everything that is the same, one piece after the other. Empty: there is no such message.
+    same: Vec<u8>,
+    lengths: [usize; 4],
+    /// The message, without its calls.
+    message: Message,
+}
+
+/// A line, cut where further lines of its message differ.
+struct Cut<'l> {
+    /// What the lines of a message have in common.
+    same: [&'l [u8]; 4],
+    content: &'l [u8],
+    /// The reason why the message ended, as it is written.
+    stop: &'l [u8],
+    time: &'l [u8],
+}
+
+fn cut(line: &[u8]) -> Option<Cut<'_>> {
+    let line = line.strip_prefix(b"{\"parentUuid\":\"")?.get(UUID..)?;
+    let (head, rest) = line.split_at(CONTENT.find(line)? + CONTENT.needle().len());
+    // The first of them may be in a call's input. Then the line is not the same as the one before.
+    let (content, rest) = rest.split_at(STOPPED.find(rest)?);
+    let (stop, tail) = rest.split_at(USAGE.find(&rest[..rest.len().min(STOP)])?);
+    let stop = &stop[STOPPED.needle().len()..];
+    let (usage, tail) = tail.split_at(REQUEST.find(tail)?);
+    let usage = without_block(usage)?;
+    let (request, tail) = tail.split_at(ID.find(tail)? + ID.needle().len());
+    let (time, rest) = tail.get(UUID..)?.strip_prefix(b"\",\"timestamp\":\"")?.split_at_checked(TIME)?;
+    Some(Cut { same: [head, usage, request, rest], content, stop, time })
+}
+
+/// Takes off the fields that are of the block.
+fn without_block(usage: &[u8]) -> Option<&[u8]> {
+    let Some(last) = BLOCK.find(usage) else { return Some(usage) };
+    let start = OF_BLOCK.iter().filter_map(|key| memchr::memmem::find(&usage[..last], key)).min().unwrap_or(last);
+    let (usage, mut fields) = usage.split_at(start);
+    while !fields.is_empty() {
+        let value = OF_BLOCK.iter().find_map(|key| fields.strip_prefix(*key))?;
+        fields = &value[memchr::memchr(b',', value)? + 1..];
+    }
+    Some(usage)
+}
+
+/// Returns the only call of a line, if it has one. `Err` if that takes a parser.
+fn call_in(content: &[u8]) -> Result<Option<(&str, &str)>, ()> {
+    let Some(first) = CALL.find(content) else { return Ok(None) };
+    let others = &content[first + CALL.needle().len()..];
+    let rest = others.strip_prefix(b",\"id\":\"").filter(|_| content.starts_with(b"{") && first == 1).ok_or(())?;
+    let (id, rest) = string(rest).ok_or(())?;
+    let (name, _) = rest.strip_prefix(b",\"name\":\"").and_then(string).ok_or(())?;
+    if CALL.find(others).is_some() { Err(()) } else { Ok(Some((id, name))) }
+}
+
+/// Splits off a string without escapes, and its quote.
+fn string(rest: &[u8]) -> Option<(&str, &[u8])> {
+    let end = memchr::memchr2(b'"', b'\\', rest)?;
+    let text = std::str::from_utf8(&rest[..end]).ok()?;
+    (rest[end] == b'"').then_some((text, &rest[end + 1..]))
+}
+
+/// Remembers a message whose line was parsed.
+pub(super) fn remember(line: &[u8], message: &Message, into: &mut Reading) {
+    let Some(cut) = cut(line) else { return };
+    let again = &mut into.again;
+    again.lengths = cut.same.map(<[u8]>::len);
+    cut.same.iter().for_each(|part| again.same.extend_from_slice(part));
+    again.message = Message { calls: Vec::new(), ..message.clone() };
+}
+
+/// Forgets it: another line stands between.
+pub(super) fn forget(into: &mut Reading) {
+    into.again.same.clear();
+}
+
+/// Reads a line if it is a further line of the last message. Otherwise it must be parsed.
+pub(super) fn read(line: &[u8], into: &mut Reading) -> bool {
+    if into.again.same.is_empty() {
+        return false;
+    }
+    let Some(cut) = cut(line.trim_ascii()) else { return false };
+    let again = &into.again;
+    let mut same = &again.same[..];
+    for (part, length) in cut.same.iter().zip(again.lengths) {
+        let (expected, rest) = same.split_at(length);
+        if *part != expected {
+            return false;
+        }
+        same = rest;
+    }
+    let Ok(call) = call_in(cut.content) else { return false };
+    let time = std::str::from_utf8(cut.time).ok().and_then(parse_moment).map_or(0, Moment::as_millis);
+    // Further lines were written later.
+    if time < again.message.time || LINE.find(cut.content).is_some() {
+        return false;
+    }
+    let bytes = line.trim_ascii().len() as u64;
+    let mut message = Message { time, bytes, ..again.message.clone() };
+    into.written(time);
+    if let Some((id, name)) = call {
+        message.calls.push(Call { id: hash(id), tool: into.facts.names.add(name), ended: CallEnd::Ok });
+    }
+    let stop = cut.stop.strip_prefix(b"\"").and_then(string).map_or("", |(stop, _)| stop);
+    into.facts.end = ended_with(&message, call.is_some_and(|(_, name)| asks(name)), stop);
+    into.add(message);
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+    use crate::transcripts::claude::FORMAT;
+
+    /// Reads lines with and without the shortcut. Returns how many took it.
+    fn shortcuts<'l>(lines: impl Iterator<Item = &'l [u8]>) -> usize {
+        let (mut quick, mut thorough) = (Reading::default(), Reading::default());
+        let mut taken = 0;
+        for line in lines {
+            if read(line, &mut quick) {
+                taken += 1;
+            } else {
+                quick.line(&FORMAT, line);
+            }
+            thorough.line(&FORMAT, line);
+            assert_eq!(quick.facts, thorough.facts, "after {}", String::from_utf8_lossy(line));
+        }
+        taken
+    }
+
+    fn transcripts(folder: &Path, into: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if entry.is_dir() {
+                transcripts(&entry, into);
+            } else if entry.extension().is_some_and(|ending| ending == "jsonl") {
+                into.push(entry);
+            }
+        }
+    }
+
+    #[test]
+    fn the_shortcut_reads_what_the_parser_reads() {
+        let mut files = Vec::new();
+        transcripts(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/transcripts"), &mut files);
+        let taken = files.iter().map(|file| shortcuts(fs::read(file).unwrap().split(|byte| *byte == b'\n')));
+        assert!(taken.sum::<usize>() > 20, "the real program writes such lines");
+    }
+
+    fn line(uuid: u32, content: &str) -> String {
+        format!(
+            "{{\"parentUuid\":\"{:036}\",\"isSidechain\":false,\"message\":{{\"id\":\"msg_1\",\"model\":\"m\",\"content\":[{content}],\
+             \"stop_reason\":\"tool_use\",\"stop_sequence\":null,\"usage\":{{\"input_tokens\":3,\"output_tokens\":5}}}},\
+             \"apiBlockIndex\":{uuid},\"requestId\":\"req_1\",\"type\":\"assistant\",\"uuid\":\"{uuid:036}\",\
+             \"timestamp\":\"2026-11-16T15:18:{uuid:02}.761Z\",\"cwd\":\"/home/dev\",\"sessionId\":\"s\"}}",
+            uuid - 1
+        )
+    }
+
+    #[test]
+    fn only_what_is_plainly_a_further_line_takes_it() {
+        let first = line(1, r#"{"type":"text","text":"a"}"#);
+        let call = r#"{"type":"tool_use","id":"toolu_1","name":"Bash","input":{"command":"ls"}}"#;
+        let taken = |second: String| shortcuts([&first, &second].into_iter().map(String::as_bytes));
+        assert_eq!(taken(line(2, r#"{"type":"text","text":"\"usage\":{\"b\\"}"#)), 1);
+        assert_eq!(taken(line(2, call)), 1);
+        let parsed = [
+            line(2, &format!("{call},{}", call.replace("toolu_1", "toolu_2"))),
+            line(2, &call.replace("Bash", "B\\u0061sh")),
+            line(2, &call.replace(r#""ls""#, r#"{"type":"tool_use","id":"x"}"#)),
+            line(2, r#"{"id":"toolu_1","type":"tool_use","name":"Bash","input":{}}"#),
+            line(2, call).replace("\"output_tokens\":5", "\"output_tokens\":6"),
+            line(2, call).replace("/home/dev", "/home/other"),
+            line(2, call).replace("15:18:02", "15:18:00"),
+            // A line that was cut off, and the next one behind it.
+            line(2, &format!("{}{}", &call[..20], line(3, call))),
+        ];
+        for second in parsed {
+            assert_eq!(taken(second.clone()), 0, "{second}");
+        }
+    }
+}
