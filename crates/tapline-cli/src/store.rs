@@ -32,7 +32,7 @@ pub(crate) fn meant(path: &Path) -> Result<PathBuf> {
                 anyhow!("the files of session {} are gone; only its numbers are kept (`tapline stats`)", session.id)
             })
         }
-        (_, found) => told(found, id),
+        (_, found) => named(found, id, " and no session has such an id (`tapline sessions --list` lists them)"),
     }
 }
 
@@ -50,8 +50,13 @@ fn id_of(path: &Path) -> Option<(&str, Store)> {
 
 /// Says that there is no such file either.
 fn told(found: Result<PathBuf, FindError>, id: &str) -> Result<PathBuf> {
+    named(found, id, "")
+}
+
+/// Says that there is no such file either, nor something else.
+fn named(found: Result<PathBuf, FindError>, id: &str, nor: &str) -> Result<PathBuf> {
     found.map_err(|error| match error {
-        FindError::Empty(_) | FindError::Unknown { .. } => anyhow!(error).context(format!("there is no file `{id}`")),
+        FindError::Empty(_) | FindError::Unknown { .. } => anyhow!(error).context(format!("there is no file `{id}`{nor}")),
         error => error.into(),
     })
 }

@@ -40,7 +40,7 @@ pub(crate) struct Stats {
     /// Print one JSON object: `totals` and `rows` (`tapline help counting` describes it)
     #[arg(long, conflicts_with = "csv")]
     pub(crate) json: bool,
-    /// Print rows as CSV
+    /// Print rows as CSV; with --breakdown a line for each model of a row
     #[arg(long)]
     pub(crate) csv: bool,
     /// Keep the table current until you press Ctrl-C

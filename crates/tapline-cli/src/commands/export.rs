@@ -46,9 +46,7 @@ pub(crate) fn run(args: &Export) -> Result<u8> {
         return Ok(0);
     }
     let rows = export.write(&archive.index, &prices, &archive.selection, outputs)?;
-    for file in files {
-        file.keep()?;
-    }
+    OutputFile::keep_all(files)?;
     if !args.quiet {
         let rows = rows.iter().map(|(table, rows)| {
             count_of(usize::try_from(*rows).unwrap_or(usize::MAX), table.name().strip_suffix('s').unwrap_or(table.name()))

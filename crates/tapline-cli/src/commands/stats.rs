@@ -6,7 +6,7 @@ mod watch;
 
 use std::io::Write as _;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use tapline_archive::Prices;
 use tapline_archive::stats::{Query, Stats as Counted, stats};
 
@@ -16,6 +16,7 @@ use crate::{archive, output, prices};
 
 pub(crate) fn run(args: &Stats) -> Result<u8> {
     let prices = Prices::embedded().clone().with(&prices::own(&args.prices)?);
+    ensure!(args.limit.is_none() || args.by == By::Block, "`--limit` is for windows of five hours: add `--by block`");
     let query = query(args)?;
     if args.watch && output::is_capable() {
         return watch::run(args, &prices, query);
@@ -35,7 +36,7 @@ fn write(counted: &Counted, query: &Query, args: &Stats) -> Result<u8> {
     if args.json {
         writeln!(out, "{}", output::raw(&serde_json::to_string(counted)?))?;
     } else if args.csv {
-        out.write_all(table::csv(counted).as_bytes())?;
+        out.write_all(table::csv(counted, query.breakdown).as_bytes())?;
     } else {
         let width = output::is_terminal().then(|| output::size().0);
         out.write_all(table::render(counted, query, width, args.look.style()).as_bytes())?;

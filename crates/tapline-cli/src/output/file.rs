@@ -86,28 +86,53 @@ impl OutputFile {
 
     /// Finishes, and puts the output in its place.
     pub(crate) fn keep(self) -> Result<()> {
-        self.way.keep().with_context(|| format!("cannot write {}", self.name.display()))
+        Self::keep_all(vec![self])
+    }
+
+    /// Finishes several, and then puts all of them in their places: a signal ends this program before or afterwards.
+    pub(crate) fn keep_all(mut files: Vec<Self>) -> Result<()> {
+        for file in &mut files {
+            file.way.complete().with_context(|| file.failure())?;
+        }
+        // Who removes partial files after a signal waits for this.
+        let placing = parts();
+        let placed = files.iter_mut().try_for_each(|file| file.way.place().with_context(|| file.failure()));
+        drop(placing);
+        placed
+    }
+
+    fn failure(&self) -> String {
+        format!("cannot write {}", self.name.display())
     }
 }
 
 impl Way {
-    fn keep(self) -> io::Result<()> {
+    /// Writes everything, so that only the name of the file must change.
+    fn complete(&mut self) -> io::Result<()> {
         match self {
-            Self::Into(mut to) => to.flush(),
-            Self::Beside { part, mut file, path, there } => {
+            Self::Into(to) => to.flush(),
+            Self::Beside { part, file, path, .. } => {
                 file.flush()?;
                 part.name(file.get_ref())?;
                 // In the meantime, something else may have taken its place.
-                if fs::symlink_metadata(&path).is_ok_and(|there| !there.is_file()) {
+                if fs::symlink_metadata(path).is_ok_and(|there| !there.is_file()) {
                     return Err(io::Error::other("it is no longer a regular file"));
                 }
-                match (fs::rename(&part.path, &path), there) {
-                    // A mount point cannot be replaced.
-                    (Err(_), Some(there)) => write_over(there, &mut File::open(&part.path)?),
-                    (renamed, _) => renamed,
-                }
+                Ok(())
             }
-            Self::Over { file, bytes } => write_over(file, &mut bytes.as_slice()),
+            Self::Over { .. } => Ok(()),
+        }
+    }
+
+    fn place(&mut self) -> io::Result<()> {
+        match self {
+            Self::Into(_) => Ok(()),
+            Self::Beside { part, path, there, .. } => match (fs::rename(&part.path, path), there.take()) {
+                // A mount point cannot be replaced.
+                (Err(_), Some(there)) => write_over(there, &mut File::open(&part.path)?),
+                (renamed, _) => renamed,
+            },
+            Self::Over { file, bytes } => write_over(file.try_clone()?, &mut bytes.as_slice()),
         }
     }
 }
@@ -229,11 +254,19 @@ impl Part {
         if let Some(file) = unnamed(beside, mode) {
             return Ok((Self { path, is_named: false }, file));
         }
-        LazyLock::force(&SIGNALS);
-        parts().push(path.clone());
         let part = Self { path, is_named: true };
+        let watched = part.watch();
         let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&part.path)?;
+        drop(watched);
         Ok((part, file))
+    }
+
+    /// Has a signal remove it. As long as the returned value lives, nothing is removed yet: it may not be there.
+    fn watch(&self) -> MutexGuard<'static, Vec<PathBuf>> {
+        LazyLock::force(&SIGNALS);
+        let mut parts = parts();
+        parts.push(self.path.clone());
+        parts
     }
 
     /// Gives it its name, if it has none.
@@ -241,6 +274,7 @@ impl Part {
         if self.is_named {
             return Ok(());
         }
+        let _watched = self.watch();
         let own = own_link(file);
         Ok(rustix::fs::linkat(rustix::fs::CWD, own, rustix::fs::CWD, &self.path, rustix::fs::AtFlags::SYMLINK_FOLLOW)?)
     }
@@ -305,7 +339,9 @@ static SIGNALS: LazyLock<()> = LazyLock::new(|| {
             let _ = ready.send(());
             if let Ok(mut signals) = signals {
                 let number = signals.next().await;
-                for part in &*parts() {
+                // Held until the end, so that no other one is made.
+                let parts = parts();
+                for part in &*parts {
                     let _ = fs::remove_file(part);
                 }
                 exit::die_of(number);

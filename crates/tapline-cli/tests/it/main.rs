@@ -35,6 +35,8 @@ mod honesty;
 #[cfg(test)]
 mod inspecting;
 #[cfg(test)]
+mod interrupted;
+#[cfg(test)]
 mod live;
 #[cfg(test)]
 mod migrating;

@@ -134,3 +134,37 @@ fn whatever_it_writes_is_private() {
     }
     assert!(seen.iter().any(|name| name == "looked") && seen.iter().any(|name| name == "index.db"), "{seen:?}");
 }
+
+/// A scan can take minutes. The line is there every second all the same, and nothing is read twice.
+#[test]
+fn while_another_process_reads_it_neither_waits_nor_reads() {
+    let home = Home::new("line-busy", &[]);
+    let path = home.write("home/.claude/projects/a/s-1.jsonl", &answer("m1", "s-1", &now()));
+    let input = told(&path).to_string();
+    assert!(line(&home, input.as_bytes()).out.contains("today $0.0060 "));
+    let lock = std::fs::File::open(home.path("tapline/archive/index.lock")).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    home.write("home/.claude/projects/a/s-1.jsonl", &(answer("m1", "s-1", &now()) + &answer("m2", "s-1", &now())));
+    let busy = line(&home, input.as_bytes());
+    assert_eq!((busy.code, busy.err.as_str()), (0, ""));
+    assert!(busy.out.contains("today $0.0060 "), "it counts what is known: {}", busy.out);
+    drop(lock);
+    assert!(line(&home, input.as_bytes()).out.contains("today $0.0120 "));
+}
+
+#[test]
+fn twenty_at_once_say_the_same() {
+    let home = Home::new("line-twenty", &[]);
+    let path = home.write("home/.claude/projects/a/s-1.jsonl", &answer("m1", "s-1", &now()));
+    home.write("home/.claude/projects/b/s-2.jsonl", &answer("m2", "s-2", &now()));
+    let input = told(&path).to_string();
+    let wanted = line(&home, input.as_bytes());
+    assert!(wanted.out.contains("today $0.0120 "), "{}", wanted.out);
+    let lines: Vec<Ran> = std::thread::scope(|scope| {
+        let started: Vec<_> = (0..20).map(|_| scope.spawn(|| line(&home, input.as_bytes()))).collect();
+        started.into_iter().map(|line| line.join().unwrap()).collect()
+    });
+    for ran in lines {
+        assert_eq!((ran.code, ran.err.as_str(), &ran.out), (0, "", &wanted.out));
+    }
+}

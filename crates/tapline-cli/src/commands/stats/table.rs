@@ -269,36 +269,35 @@ fn block(out: &mut String, row: &Row, query: &Query, columns: usize, style: Styl
     }
 }
 
-/// The rows as CSV.
-pub(super) fn csv(stats: &Stats) -> String {
-    let mut out = String::from(
-        "key,sessions,requests,calls,call_errors,call_denials,input,output,cache_read,cache_write,reasoning,web_searches,cost_usd,cost_reported_usd,cost_unknown,exact\n",
-    );
+/// The rows as CSV, or the models of the rows.
+pub(super) fn csv(stats: &Stats, breakdown: bool) -> String {
+    let mut out = String::from(if breakdown { "key,model" } else { "key" });
+    out += ",sessions,requests,calls,call_errors,call_denials,input,output,cache_read,cache_write,reasoning,web_searches,cost_usd,cost_reported_usd,cost_unknown,exact\n";
     for row in &stats.rows {
-        let Totals {
-            sessions,
-            requests,
-            calls,
-            call_errors,
-            call_denials,
-            input,
-            output,
-            cache_read,
-            cache_write,
-            reasoning,
-            ..
-        } = &row.totals;
-        let Totals { web_searches, cost_usd, cost_reported_usd, cost_unknown, exact, .. } = &row.totals;
-        let _ = writeln!(
-            out,
-            "{},{sessions},{requests},{calls},{call_errors},{call_denials},{input},{output},{cache_read},{cache_write},{reasoning},\
-             {web_searches},{},{},{cost_unknown},{exact}",
-            quoted(&row.key),
-            cost_usd.usd(),
-            cost_reported_usd.usd(),
-        );
+        let key = quoted(&row.key);
+        if breakdown {
+            for (model, totals) in &row.models {
+                csv_line(&mut out, &format!("{key},{}", quoted(model)), totals);
+            }
+        } else {
+            csv_line(&mut out, &key, &row.totals);
+        }
     }
     out
+}
+
+fn csv_line(out: &mut String, keys: &str, totals: &Totals) {
+    let Totals {
+        sessions, requests, calls, call_errors, call_denials, input, output, cache_read, cache_write, reasoning, ..
+    } = totals;
+    let Totals { web_searches, cost_usd, cost_reported_usd, cost_unknown, exact, .. } = totals;
+    let _ = writeln!(
+        out,
+        "{keys},{sessions},{requests},{calls},{call_errors},{call_denials},{input},{output},{cache_read},{cache_write},{reasoning},\
+         {web_searches},{},{},{cost_unknown},{exact}",
+        cost_usd.usd(),
+        cost_reported_usd.usd(),
+    );
 }
 
 /// A field of CSV. A text that a spreadsheet would take for a formula gets a quote in front.
