@@ -315,19 +315,19 @@ fn result_of_turn(envelope: &Envelope<'_>, line: Value<'_>, into: &mut Reading) 
 /// What is left of the account's limit. Such a line has no time of its own: it is that of the line before it, or else of the
 /// next one.
 fn limit(envelope: &Envelope<'_>, line: Value<'_>, into: &mut Reading) {
-    let Some(info) = line.get("rate_limit_info") else { return };
+    let Some(told) = line.get("rate_limit_info") else { return };
     // Other limits are of some models only, or of what is paid for in addition.
-    let minutes = match info.get("rateLimitType").map(text).as_deref() {
+    let minutes = match told.get("rateLimitType").map(text).as_deref() {
         Some("five_hour") => 5 * 60,
         Some("seven_day") => 7 * 24 * 60,
         _ => return,
     };
-    let used = info.get("utilization").and_then(|used| used.as_number()?.parse::<f64>().ok());
-    let rejected = info.get("status").map(text).is_some_and(|status| status == "rejected");
+    let used = told.get("utilization").and_then(|used| used.as_number()?.parse::<f64>().ok());
+    let rejected = told.get("status").map(text).is_some_and(|status| status == "rejected");
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast from float to integer saturates")]
     let used = used.map(|used| (used * 1_000.0).round() as u64).or(rejected.then_some(1_000));
     let time = if envelope.time == 0 { into.facts.last.unwrap_or(0) } else { envelope.time };
-    let resets = info.get("resetsAt").map_or(0, number).saturating_mul(1_000);
+    let resets = told.get("resetsAt").map_or(0, number).saturating_mul(1_000);
     note_limit(&mut into.facts.limits, Limit { time, minutes, used, resets });
 }
 
