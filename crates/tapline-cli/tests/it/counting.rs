@@ -543,7 +543,10 @@ fn stats_search_and_inspect_agree_on_what_failed() {
             r#"{{"id":"m{at}","role":"assistant","model":"claude-opus-5-5","content":[{{"type":"tool_use","id":"c{at}","name":"{tool}","input":{{}}}}],"usage":{{"input_tokens":1,"output_tokens":1}}}}"#
         );
         let answer = format!(r#"{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"c{at}",{result}}}]}}"#);
-        lines += &format!("{}\n{}\n", line("assistant", &call), line("user", &answer));
+        for line in [line("assistant", &call), line("user", &answer)] {
+            lines.push_str(&line);
+            lines.push('\n');
+        }
     }
     home.write("home/.claude/projects/-work/f-1.jsonl", &lines);
     let wanted: Vec<&str> = RESULTS.iter().filter(|(.., failed)| *failed).map(|(tool, ..)| *tool).collect();

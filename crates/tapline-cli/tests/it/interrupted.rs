@@ -39,7 +39,7 @@ fn files(folder: &str) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 fn is_part(path: &Path) -> bool {
-    path.to_str().is_some_and(|path| path.ends_with(".part"))
+    path.extension().is_some_and(|ending| ending == "part")
 }
 
 #[test]
@@ -123,11 +123,11 @@ fn long_work_shows_how_far_it_is_and_takes_the_line_away_again() {
     }
     let shown = |args: &str| {
         let _ = std::fs::remove_dir_all(home.path("tapline"));
-        let paths: String =
-            (1..=4).map(|number| format!(" -P {}", home.path(&format!("home/.claude/projects/p/s{number}.jsonl")))).collect();
+        let path = |number: u32| home.path(&format!("home/.claude/projects/p/s{number}.jsonl"));
+        let paths = (1..=4).map(path).collect::<Vec<_>>().join(" -P ");
         let tapline = env!("CARGO_BIN_EXE_tapline");
         let traced = format!(
-            "strace -f -qq -o /dev/null{paths} -e trace=openat -e inject=openat:delay_exit=500000 {tapline} {args} > {}",
+            "strace -f -qq -o /dev/null -P {paths} -e trace=openat -e inject=openat:delay_exit=500000 {tapline} {args} > {}",
             home.path("out")
         );
         let mut script = Command::new("script");
