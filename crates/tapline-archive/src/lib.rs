@@ -20,7 +20,6 @@
 
 #![forbid(unsafe_code)]
 
-mod ahead;
 mod clean;
 mod cost;
 mod database;

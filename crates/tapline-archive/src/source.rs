@@ -1,7 +1,7 @@
 //! A source: a recording, a file or any reader, as records and steps, with everything known about the run.
 
 use std::collections::VecDeque;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read, Seek as _};
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,6 @@ use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, I
 use tapline_recording::{Arrivals, Recording, Redactor, Stop, attempt_folder};
 use tapline_session::{Collector, Ending, Fold, Ledger, Report, Run, Step, StreamFormat, Summary, Warning, parse_moment};
 
-use crate::ahead::{Records, WORTH_A_THREAD};
 use crate::clean::Redaction;
 use crate::error::SourceError;
 use crate::recorded::{Note, Recorded, recorded};
@@ -97,7 +96,7 @@ pub type Advance = (Option<Record>, Vec<Step>);
 #[derive(Debug)]
 pub struct Source<R> {
     name: String,
-    input: Records<R>,
+    input: Input<BufReader<R>>,
     fold: Fold,
     ending: Ending,
     run: Run,
@@ -178,16 +177,13 @@ impl Source<Box<dyn Read + Send>> {
         if Recording::is_one(path) {
             let recording = Recording::open(path)?;
             let file = open(&recording.stdout())?;
-            let len = file.metadata().map_or(0, |meta| meta.len());
-            return Ok(Self::of_recording(name, path, &recording, Box::new(file), options)?.ahead(len));
+            return Self::of_recording(name, path, &recording, Box::new(file), options);
         }
         if path.is_dir() {
             return Err(SourceError::Folder(path.to_owned()));
         }
         let mut file = open(path)?;
-        let meta = file.metadata();
-        let at_rest = meta.as_ref().is_ok_and(fs::Metadata::is_file);
-        let len = meta.map_or(0, |meta| meta.len());
+        let at_rest = file.metadata().is_ok_and(|meta| meta.is_file());
         // Agents pack old sessions.
         let mut head = [0; ZSTD.len()];
         let is_packed = at_rest && file.read_exact(&mut head).is_ok() && head == ZSTD;
@@ -196,13 +192,7 @@ impl Source<Box<dyn Read + Send>> {
             rewound => rewound.map(|()| Box::new(file) as Box<dyn Read + Send>),
         };
         let reader = unpacked.map_err(|error| SourceError::Read { name: name.clone(), error })?;
-        let source = Self { at_rest, path: Some(path.to_owned()), ..Self::of(name, reader, options)? };
-        Ok(if at_rest { source.ahead(len) } else { source })
-    }
-
-    /// Decodes on a second thread if the file is large.
-    fn ahead(self, len: u64) -> Self {
-        if len < WORTH_A_THREAD { self } else { Self { input: self.input.ahead(), ..self } }
+        Ok(Self { at_rest, path: Some(path.to_owned()), ..Self::of(name, reader, options)? })
     }
 }
 
@@ -218,7 +208,7 @@ impl<R: Read> Source<R> {
             return Err(SourceError::Packed { name, what });
         }
         let input = match Input::open(reader, format, decoder) {
-            Ok(input) => Records::Here(input),
+            Ok(input) => input,
             Err(error) => return Err(SourceError::Read { name, error }),
         };
         Ok(Self {

@@ -205,26 +205,3 @@ fn a_source_can_be_sent_to_a_thread() {
     is_send::<Source<Box<dyn std::io::Read + Send>>>();
     is_send::<SourceError>();
 }
-
-#[test]
-fn a_large_file_is_read_as_a_small_one_is() {
-    let folder = Folder::new("large");
-    let path = folder.0.join("large.jsonl");
-    let session = std::fs::read(fixtures().join("claude-2.1.325/tools.jsonl")).unwrap();
-    // Two threads read it, since it has more than four megabytes.
-    let bytes = session.repeat((5 << 20) / session.len());
-    std::fs::write(&path, &bytes).unwrap();
-    assert_eq!(report(&path).unwrap(), report_of_bytes(&bytes));
-
-    let mut source = Source::open(&path, SourceOptions::default()).unwrap();
-    let mut records = 0;
-    while let Some(record) = source.next_record().unwrap() {
-        records += 1;
-        assert_eq!(record.line, records);
-    }
-    assert_eq!(records, bytes.split(|byte| *byte == b'\n').count() as u64 - 1);
-
-    // A reader that stops early does not wait for the rest.
-    let mut source = Source::open(&path, SourceOptions::default()).unwrap();
-    assert!(source.advance().unwrap().is_some());
-}

@@ -32,9 +32,11 @@ fn window(name: &str, events: &[(usize, String)]) -> Value {
     let mut lines = String::new();
     for (at, line) in stream.lines().enumerate() {
         for (_, event) in events.iter().filter(|(before, _)| *before == at) {
-            lines += &format!("{event}\n");
+            lines.push_str(event);
+            lines.push('\n');
         }
-        lines += &format!("{line}\n");
+        lines.push_str(line);
+        lines.push('\n');
     }
     let path = folder.write("stream.jsonl", lines);
     let mut index = Index::in_memory().unwrap();
