@@ -276,6 +276,7 @@ fn the_beginning_of_an_id_is_enough_if_it_is_of_one_session() {
     assert!(alike(&["view", "abc1-o"]).out.contains("the first prompt"));
     let none = alike(&["view", "abc2"]);
     assert!(none.code == 2 && none.err.contains("there is no file `abc2`"), "{}", none.err);
+    assert!(none.err.contains("`tapline sessions --list` lists them"), "{}", none.err);
     let none = alike(&["sessions", "--resume-command", "abc2"]);
     assert!(none.code == 2 && none.err.contains("`tapline sessions --list` lists them"), "{}", none.err);
 }

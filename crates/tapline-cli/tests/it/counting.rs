@@ -375,6 +375,20 @@ fn csv_has_a_line_for_each_row() {
             assert!(same, "{name}: {cell} and {wanted}");
         }
     }
+    // With a line for each model, the lines of a row add up to it.
+    let ran = home.run(&["stats", "--by", "day", "--csv", "--breakdown"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    let mut lines = ran.out.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let head = lines.next().unwrap();
+    assert_eq!(head[..2], ["key", "model"]);
+    let output = head.iter().position(|name| *name == "output").unwrap();
+    let lines: Vec<_> = lines.collect();
+    assert!(lines.iter().any(|line| line[1].contains("haiku")), "{}", ran.out);
+    let counted = home.stats(&["--by", "day"]);
+    for row in counted["rows"].as_array().unwrap() {
+        let of_row = lines.iter().filter(|line| row["key"] == line[0]);
+        assert_eq!(of_row.map(|line| line[output].parse::<u64>().unwrap()).sum::<u64>(), row["output"].as_u64().unwrap());
+    }
     // Whatever a folder is called, it is one field, and no formula.
     let hostile = answer("m1", "s-1", "2026-11-16T10:00:00Z").replace("/home/dev/app", "=HYPERLINK(\\\"x\\\",\\ny)");
     home.write("home/.claude/projects/a/s-1.jsonl", &hostile);
@@ -410,6 +424,7 @@ fn wrong_input_is_told_with_what_to_write_instead() {
         (vec!["--by", "year"], "possible values: day, week, month"),
         (vec!["--agent", "nobody"], "nobody"),
         (vec!["--json", "--csv"], "cannot be used with"),
+        (vec!["--limit", "100"], "add `--by block`"),
         (vec!["--last", "7d", "--since", "2026-11-01"], "cannot be used with"),
         (vec!["--explain", "nothing"], "`tapline stats --by session` lists them"),
         (vec!["/nowhere/at/all"], "cannot read /nowhere/at/all"),
