@@ -105,9 +105,19 @@ pub(crate) struct Reading {
     totals: Vec<Total>,
     /// Whether the message that is being read asks a person something.
     asks: bool,
-    again: claude::Again,
+    again: Again,
     /// Whether it is of a sub-agent. Nobody gave it a prompt, so it has no title.
     pub(crate) is_untitled: bool,
+}
+
+/// The last message whose line was parsed, and what its further lines have in common with it.
+#[derive(Debug, Default)]
+struct Again {
+    /// Everything that is the same, one piece after the other. Empty: there is no such message.
+    same: Vec<u8>,
+    lengths: [usize; 4],
+    /// The message, without its calls.
+    message: Message,
 }
 
 /// A total that grows.

@@ -3,8 +3,6 @@
 mod again;
 mod said;
 
-pub(super) use again::Again;
-
 use std::borrow::Cow;
 use std::io::Read as _;
 

@@ -6,9 +6,6 @@ use tapline_sim::Sim;
 
 use crate::client::{ask, ask_responses, messages, send};
 
-/// Whoever takes longer hangs. No speed is tested by it: a busy machine may be slow.
-const HANG: Duration = Duration::from_secs(120);
-
 #[test]
 fn an_error_comes_as_often_as_it_should_and_then_the_answer() {
     let sim = Sim::start("[[turn]]\ntext = \"at last\"\nfault = [{ kind = \"error\", status = 529, times = 2, retry_after = 0.5 }, { kind = \"error\", status = 429, message = \"slow down\", headers = { anthropic-ratelimit-requests-remaining = \"0\" } }]\n").unwrap();
@@ -74,17 +71,15 @@ fn silence_lasts_until_the_client_leaves() {
     let body = messages("a", 0, true);
     let mut stream = std::net::TcpStream::connect(sim.address()).unwrap();
     write!(stream, "POST /v1/messages HTTP/1.1\r\nhost: sim\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
-    stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
     let (mut got, mut buffer) = (Vec::new(), [0; 4096]);
-    let since = Instant::now();
     let silent = loop {
         match stream.read(&mut buffer) {
             Ok(0) => break false,
             Ok(count) => got.extend_from_slice(&buffer[..count]),
-            // Silence counts once it has begun to speak.
-            Err(_) if got.is_empty() => assert!(since.elapsed() < HANG, "it hung before its first word"),
             Err(_) => break true,
         }
+        // Silence counts once it has begun to speak.
+        stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
     };
     let got = String::from_utf8_lossy(&got);
     assert!(silent && got.contains("message_start") && !got.contains("ping"), "{got}");

@@ -31,16 +31,6 @@ static CALL: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"type\":
 /// Two lines that run into each other have it twice.
 static LINE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"parentUuid\""));
 
-/// The last message whose line was parsed, and what its further lines have in common with it.
-#[derive(Debug, Default)]
-pub(crate) struct Again {
-    /// Everything that is the same, one piece after the other. Empty: there is no such message.
-    same: Vec<u8>,
-    lengths: [usize; 4],
-    /// The message, without its calls.
-    message: Message,
-}
-
 /// A line, cut where further lines of its message differ.
 struct Cut<'l> {
     /// What the lines of a message have in common.

@@ -53,7 +53,7 @@ pub(super) fn text(found: &SearchFound, zone: &TimeZone, style: Style) -> String
 fn head(out: &mut String, session: &FoundSession, style: Style) {
     let Style { bold, dim, reset, .. } = style;
     let title = one_line(&session.title);
-    let title = if title.is_empty() { "(no title)" } else { &*fit(&title, TITLE) };
+    let title = if title.is_empty() { "(no prompt)" } else { &*fit(&title, TITLE) };
     let about = [one_line(project(&session.folder)), one_line(&session.agent)];
     let about: Vec<_> = about.into_iter().filter(|part| !part.is_empty()).collect();
     let _ = writeln!(out, "{bold}{title}{reset}  {dim}{}{reset}", about.join(" · "));

@@ -37,7 +37,6 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("tapline-session/src/policy/read.rs", "claude-opus-*", "a model's name, in an example"),
     ("tapline-session/src/permission/unasked.rs", "\".", "files of many programs that run code, agents among them"),
     ("tapline-archive/src/transcripts.rs", "::FORMAT,", "the table of how they write transcripts"),
-    ("tapline-archive/src/transcripts.rs", "::Again,", "what an agent's reader remembers of the line before"),
     ("tapline-runner/src/harness.rs", "::HARNESS", "the table of how they are started"),
     ("tapline-runner/src/harness/codex.rs", "Kind::Claude", "names who can do what Codex cannot"),
     ("tapline-runner/src/agent.rs", "() -> Self {", "`Agent::claude()` and others: what Rust programs write"),
