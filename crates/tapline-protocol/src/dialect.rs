@@ -7,7 +7,7 @@ use crate::event::Event;
 use crate::json::Value;
 use crate::tags::Fit;
 
-/// After this many lines that decide nothing, the decision is final: the likely agent, or none.
+/// After this many lines that decide nothing, the stream is not a known agent's, whatever follows.
 const UNDECIDED: u8 = 64;
 
 /// What is known so far about which agent writes a stream.
@@ -105,7 +105,7 @@ impl Dialect {
         if self.decided == Decided::NotYet {
             self.undecided += 1;
             if self.undecided == UNDECIDED {
-                self.decided = self.agent().map_or(Decided::Unknown, Decided::Agent);
+                self.decided = Decided::Unknown;
             }
         }
     }

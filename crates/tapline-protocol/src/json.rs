@@ -77,6 +77,11 @@ pub struct Tape {
 const KEEP_NODES: usize = 1 << 16;
 
 impl Tape {
+    /// Creates an index for one small text, with room for its values.
+    pub(crate) fn for_one(text: &str) -> Self {
+        Self { nodes: Vec::with_capacity((text.len() / 8).clamp(8, 512)) }
+    }
+
     /// Checks `text` and returns the view of its only value.
     pub fn parse<'t>(&'t mut self, text: &'t str) -> Result<Value<'t>, SyntaxError> {
         self.nodes.clear();
@@ -100,6 +105,10 @@ struct Parser<'t> {
 /// The `next` of an outermost container while it is being read: it has no parent.
 const OUTSIDE: u32 = u32::MAX;
 
+#[expect(
+    clippy::inline_always,
+    reason = "one loop over the bytes: each call that is left costs as much as the value that it reads"
+)]
 impl Parser<'_> {
     /// Reads without recursion. While a container is open, its `next` holds its parent.
     fn document(&mut self) -> Result<(), SyntaxError> {
@@ -153,20 +162,28 @@ impl Parser<'_> {
         }
     }
 
+    #[inline(always)]
     fn peek(&self) -> Result<u8, SyntaxError> {
         self.bytes.get(self.at).copied().ok_or(SyntaxError::Incomplete)
     }
 
+    #[cold]
     fn wrong<T>(&self, expected: &'static str) -> Result<T, SyntaxError> {
         Err(SyntaxError::At { offset: self.at, expected })
     }
 
+    #[inline(always)]
     fn blanks(&mut self) {
-        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.bytes.get(self.at) {
+        // Agents write none, so one comparison has to do.
+        while let Some(&byte) = self.bytes.get(self.at)
+            && byte <= b' '
+            && matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
+        {
             self.at += 1;
         }
     }
 
+    #[inline(always)]
     fn enter(&mut self, kind: Kind, parent: u32) -> u32 {
         let index = self.place(self.nodes.len());
         let start = self.place(self.at);
@@ -176,6 +193,7 @@ impl Parser<'_> {
     }
 
     /// Closes the container and returns its parent.
+    #[inline(always)]
     fn leave(&mut self, open: u32) -> u32 {
         self.at += 1;
         let end = self.place(self.at);
@@ -185,6 +203,7 @@ impl Parser<'_> {
         std::mem::replace(&mut node.next, next)
     }
 
+    #[inline(always)]
     fn leaf(&mut self, kind: Kind, start: usize, escaped: bool) {
         let next = self.place(self.nodes.len() + 1);
         let node = Node { start: self.place(start), end: self.place(self.at), next, kind, escaped };
@@ -196,6 +215,7 @@ impl Parser<'_> {
         offset as u32
     }
 
+    #[inline(always)]
     fn key(&mut self) -> Result<(), SyntaxError> {
         if self.peek()? != b'"' {
             return self.wrong("a key in quotes");
@@ -271,6 +291,7 @@ impl Parser<'_> {
         Ok(())
     }
 
+    #[inline(always)]
     fn string(&mut self) -> Result<(), SyntaxError> {
         let start = self.at;
         let mut escaped = false;
@@ -292,7 +313,6 @@ impl Parser<'_> {
         Ok(())
     }
 
-    #[inline]
     fn escape(&mut self) -> Result<(), SyntaxError> {
         match self.bytes.get(self.at + 1) {
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 2,
@@ -336,8 +356,10 @@ fn plain_run(bytes: &[u8]) -> usize {
     for chunk in &mut chunks {
         let Some(chunk) = chunk.first_chunk() else { break };
         let word = u64::from_le_bytes(*chunk);
-        let control = word.wrapping_sub(LOW * 0x20) & !word & HIGH;
-        let hits = bytes_that_are(word, b'"') | bytes_that_are(word, b'\\') | control;
+        // With this bit flipped, a quote comes right behind the control characters, and nothing else does.
+        let quote_or_control = (word ^ (LOW * 0x02)).wrapping_sub(LOW * 0x21);
+        let backslash = (word ^ (LOW * u64::from(b'\\'))).wrapping_sub(LOW);
+        let hits = (quote_or_control | backslash) & !word & HIGH;
         if hits != 0 {
             return at + (hits.trailing_zeros() / 8) as usize;
         }

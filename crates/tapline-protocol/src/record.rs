@@ -34,14 +34,14 @@ impl Envelope {
         let filled = |value: Value<'_>| value.as_str().filter(|text| !text.is_empty()).map(Cow::into_owned);
         let mut envelope = Self::default();
         let (mut kind, mut subtype) = (None, None);
-        for (key, value) in value.entries().into_iter().flatten() {
+        for (key, value) in value.fields().into_iter().flatten() {
             match &*key {
-                "type" => kind = value.as_str(),
-                "subtype" => subtype = value.as_str(),
-                "session_id" => envelope.session_id = filled(value),
-                "uuid" => envelope.uuid = filled(value),
-                "parent_tool_use_id" => envelope.parent = filled(value),
-                "timestamp" => envelope.timestamp = filled(value),
+                b"type" => kind = value.as_str(),
+                b"subtype" => subtype = value.as_str(),
+                b"session_id" => envelope.session_id = filled(value),
+                b"uuid" => envelope.uuid = filled(value),
+                b"parent_tool_use_id" => envelope.parent = filled(value),
+                b"timestamp" => envelope.timestamp = filled(value),
                 _ => {}
             }
         }

@@ -53,10 +53,10 @@ pub(crate) struct Reading<E> {
 /// Keys that any event may have. They are read into [`Envelope`](crate::Envelope).
 pub(crate) const COMMON: &[&str] = &["type", "subtype", "uuid", "session_id", "parent_tool_use_id", "timestamp"];
 
-/// Defines an agent's events: `"type" => Variant(Shape);`, with `core "key": Kind` for a required field. After `beyond`
+/// Defines an agent's events: `"type" => Variant(Shape);`, with `core key` for a field that must be an object. After `beyond`
 /// come the events that have no tag.
 macro_rules! tag_table {
-    ($( $tag:literal => $variant:ident($shape:ty) $(core $core:literal: $kind:ident)? ; )+
+    ($( $tag:literal => $variant:ident($shape:ty) $(core $core:ident)? ; )+
      beyond $( $(#[$meta:meta])* $other:ident($other_shape:ty); )*) => {
         /// The decoded content of one line. Only the session's fold matches it, exhaustively.
         #[derive(Clone, Debug, PartialEq)]
@@ -80,10 +80,14 @@ macro_rules! tag_table {
             /// Reads the event with this tag.
             fn read(tag: &str, value: $crate::json::Value<'_>) -> Option<$crate::tags::Reading<Self>> {
                 match tag {
-                    $( $tag => Some($crate::tags::Reading {
-                        event: Self::$variant(Box::new(<$shape as $crate::wire::Read>::read(value)?)),
-                        error: None $( .or($crate::tags::misshapen(value, $core, $crate::json::Kind::$kind)) )?,
-                    }), )+
+                    $( $tag => {
+                        let shape = Box::new(<$shape as $crate::wire::Read>::read(value)?);
+                        // What was read was an object.
+                        let error = None $( .or_else(|| {
+                            if $crate::wire::Field::present(&shape.$core) { None } else { $crate::tags::misshapen(value, stringify!($core)) }
+                        }) )?;
+                        Some($crate::tags::Reading { event: Self::$variant(shape), error })
+                    } )+
                     _ => None,
                 }
             }
@@ -101,11 +105,12 @@ macro_rules! tag_table {
 }
 pub(crate) use tag_table;
 
-/// Says what is wrong with a required field.
-pub(crate) fn misshapen(value: Value<'_>, key: &str, kind: Kind) -> Option<String> {
+/// Says what is wrong with a field that must be an object.
+#[cold]
+pub(crate) fn misshapen(value: Value<'_>, key: &str) -> Option<String> {
     match value.get(key).map(Value::kind) {
-        Some(found) if found == kind => None,
-        Some(found) => Some(format!("`{key}` is {found:?}, not {kind:?}").to_lowercase()),
+        Some(Kind::Object) => None,
+        Some(found) => Some(format!("`{key}` is {found:?}, not object").to_lowercase()),
         None => Some(format!("`{key}` is missing")),
     }
 }

@@ -66,16 +66,31 @@ impl<T: Read> Read for BTreeMap<String, T> {
     }
 }
 
+/// So many entries are a few.
+const FEW: usize = 32;
+
 /// Returns an object's entries in order, each key once. A repeated key has its last value, in its first position.
 pub(crate) fn last_entries(value: Value<'_>, wanted: impl Fn(&str) -> bool) -> Option<Vec<(String, Json)>> {
-    let mut places = HashMap::with_hasher(RandomState::default());
+    let mut places: HashMap<String, usize, RandomState> = HashMap::default();
     let mut entries: Vec<(String, Json)> = Vec::new();
     for (key, value) in value.entries()?.filter(|(key, _)| wanted(key)) {
-        let place = *places.entry(key.clone()).or_insert(entries.len());
-        match entries.get_mut(place) {
-            Some((_, known)) => *known = value.to_json(),
-            None => entries.push((key.into_owned(), value.to_json())),
+        // Among a few, looking at each costs less than a map.
+        let place = if entries.len() < FEW {
+            entries.iter().position(|(known, _)| *known == key)
+        } else {
+            if places.is_empty() {
+                places.extend(entries.iter().zip(0..).map(|((key, _), place)| (key.clone(), place)));
+            }
+            places.get(&*key).copied()
+        };
+        if let Some(place) = place {
+            entries[place].1 = value.to_json();
+            continue;
         }
+        if entries.len() >= FEW {
+            places.insert(key.to_string(), entries.len());
+        }
+        entries.push((key.into_owned(), value.to_json()));
     }
     Some(entries)
 }
@@ -235,15 +250,12 @@ macro_rules! wire {
         }
 
         impl $crate::wire::Read for $name {
-            #[allow(unused_mut, unused_variables, clippy::match_single_binding, reason = "shapes without fields")]
+            #[allow(unused_mut, unused_variables, clippy::needless_continue, reason = "shapes without fields")]
             fn read(value: $crate::json::Value<'_>) -> Option<Self> {
                 let mut out = Self::default();
                 $( out.$print = $crate::json::fingerprint(value); )?
-                for (key, value) in value.entries()? {
-                    match &*key {
-                        $( $key => out.$field = $crate::wire::Field::field(value), )*
-                        _ => {}
-                    }
+                for (key, value) in value.fields()? {
+                    $( if *key == *$key.as_bytes() { out.$field = $crate::wire::Field::field(value); continue; } )*
                 }
                 Some(out)
             }

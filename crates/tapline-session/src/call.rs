@@ -60,25 +60,6 @@ fn first_code(value: Value<'_>, keys: &[&str]) -> Option<String> {
     Some(fit(&lines.join(" ⏎ "), TITLE_COLUMNS).into_owned())
 }
 
-/// Shows a call's input to people: a command, an edit as a diff, or else JSON.
-pub(crate) fn input_text(name: &str, input: &Json) -> String {
-    let text = |key| input.text_of(key);
-    let signed = |sign: &str, text: &str| {
-        let lines: Vec<_> = text.lines().map(|line| format!("{sign} {line}")).collect();
-        lines.join("\n")
-    };
-    let read = match name {
-        "Bash" | "command_execution" => text("command"),
-        "Write" => text("content"),
-        "Edit" => {
-            text("old_string").zip(text("new_string")).map(|(old, new)| format!("{}\n{}", signed("-", &old), signed("+", &new)))
-        }
-        "Task" | "Agent" => text("prompt"),
-        _ => None,
-    };
-    read.unwrap_or_else(|| input.as_str().to_owned())
-}
-
 /// Returns the first text of an input of an unknown tool.
 fn any_text(value: Value<'_>) -> Option<String> {
     let (_, text) = value.entries()?.find(|(_, value)| value.kind() == Kind::String)?;

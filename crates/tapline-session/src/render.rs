@@ -2,15 +2,17 @@
 //! arguments. Text for a CI log goes through [`without_commands`](crate::text::without_commands) before it is printed.
 //! To add one: a file in `render/` and a variant of [`RenderAs`]; the snapshots of fixtures × formats pick it up.
 
+mod changes;
 mod column;
 mod digest;
-mod html;
+pub mod html;
 mod lines;
 mod live;
 mod markdown;
 mod marks;
 mod output;
 mod proposal;
+mod prose;
 mod status;
 mod steps;
 mod style;
@@ -21,7 +23,6 @@ mod typing;
 
 pub use column::Times;
 pub use digest::digest;
-pub use html::CONTENT_POLICY;
 pub use marks::Hints;
 pub use output::{OutputError, Outputs, has_documents, verbose_item};
 pub use proposal::{Current, Proposal};

@@ -1,6 +1,6 @@
 //! Content blocks: the parts of a message.
 
-use crate::json::{Json, Value};
+use crate::json::{Json, Kind, Value};
 use crate::wire::{Read, frame, tagged};
 
 /// A message's `content`: a string, or a list of blocks.
@@ -132,10 +132,10 @@ impl Block {
         fn shape<T: Read + Default>(value: Value<'_>) -> T {
             T::read(value).unwrap_or_default()
         }
-        let Some(entries) = value.entries() else {
+        if value.kind() != Kind::Object {
             return Self::NotObject(value.to_json());
-        };
-        let kind = entries.filter(|(key, _)| key == "type").last().and_then(|(_, kind)| kind.as_str());
+        }
+        let kind = value.get("type").and_then(Value::as_str);
         match kind.as_deref() {
             Some("text") => Self::Text(shape(value)),
             Some("thinking") => Self::Thinking(shape(value)),

@@ -13,10 +13,10 @@ use crate::tags::{Fit, Reading, Wire, tag_table};
 use crate::wire::Read as _;
 
 tag_table! {
-    "assistant" => Assistant(Assistant) core "message": Object;
-    "user" => User(User) core "message": Object;
+    "assistant" => Assistant(Assistant) core message;
+    "user" => User(User) core message;
     "result" => Result(TurnResult);
-    "stream_event" => StreamEvent(StreamEvent) core "event": Object;
+    "stream_event" => StreamEvent(StreamEvent) core event;
     "system/init" => Init(Init);
     "system/compact_boundary" => CompactBoundary(CompactBoundary);
     "system/status" => Status(Status);
@@ -56,8 +56,8 @@ tag_table! {
     "command_lifecycle" => CommandLifecycle(CommandLifecycle);
     "transcript_mirror" => TranscriptMirror(TranscriptMirror);
     "keep_alive" => KeepAlive(KeepAlive);
-    "control_request" => ControlRequest(ControlRequest) core "request": Object;
-    "control_response" => ControlResponse(ControlResponse) core "response": Object;
+    "control_request" => ControlRequest(ControlRequest) core request;
+    "control_response" => ControlResponse(ControlResponse) core response;
     "control_cancel_request" => ControlCancelRequest(ControlCancelRequest);
     "tool_use" => ToolUse(ToolUse);
     "tool_result" => ToolResult(ToolResult);
@@ -120,7 +120,7 @@ fn read_system(subtype: Option<&str>, value: Value<'_>) -> Option<Reading<Event>
         Some(Reading { event, error })
     };
     let Some(subtype) = subtype else { return notice(Some("`subtype` is missing".to_owned())) };
-    Event::read(&format!("system/{subtype}"), value).or_else(|| notice(None).filter(|_| NOTICES.contains(&subtype)))
+    Event::read(&["system/", subtype].concat(), value).or_else(|| notice(None).filter(|_| NOTICES.contains(&subtype)))
 }
 
 /// Returns whether an `init` has fields that only Claude Code writes.

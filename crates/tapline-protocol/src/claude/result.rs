@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::message::RawUsage;
-use crate::json::{Json, Number, Value};
+use crate::json::{Json, Kind, Number, Value};
 use crate::wire::{Count, Field, Read, read_back, wire};
 
 wire! {
@@ -144,18 +144,23 @@ impl Read for Errors {
     }
 }
 
-/// `modelUsage`: its exact JSON, and the counts of each model.
+/// `modelUsage`: its exact JSON. The counts are read when they are asked for: every turn of a report has them, and only the ledger adds them up.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelUsages {
     /// The exact JSON.
     pub json: Option<Json>,
-    /// The counts of each model.
-    pub by_model: BTreeMap<String, ModelUsage>,
+}
+
+impl ModelUsages {
+    /// Returns the counts of each model.
+    pub fn by_model(&self) -> BTreeMap<String, ModelUsage> {
+        self.json.as_ref().and_then(|json| json.with(BTreeMap::read).flatten()).unwrap_or_default()
+    }
 }
 
 impl Read for ModelUsages {
     fn read(value: Value<'_>) -> Option<Self> {
-        Some(Self { json: Some(value.to_json()), by_model: BTreeMap::read(value)? })
+        (value.kind() == Kind::Object).then(|| Self { json: Some(value.to_json()) })
     }
 }
 

@@ -16,14 +16,10 @@ wire! {
         agents: Vec<String> = "agents",
         skills: Vec<String> = "skills",
         plugins: Vec<Plugin> = "plugins",
-        plugin_errors: Vec<Json> = "plugin_errors",
-        slash_commands: Vec<String> = "slash_commands",
         output_style: Option<String> = "output_style",
         fast_mode_state: Option<String> = "fast_mode_state",
-        effort: Option<String> = "effort",
-        betas: Vec<String> = "betas",
-        capabilities: Vec<String> = "capabilities";
-        also "terminal_slash_commands", "fast_mode_disabled_reason", "view_mode", "additional_directories",
+        effort: Option<String> = "effort";
+        also "plugin_errors", "slash_commands", "betas", "capabilities", "terminal_slash_commands", "fast_mode_disabled_reason", "view_mode", "additional_directories",
         "analytics_disabled", "memory_paths", "messaging_socket_path", "original_cwd", "per_turn_effort_active",
         "product_feedback_disabled", "ultrathink_available", "ultrathink_typed_raises", "user_message_uuids"
     }

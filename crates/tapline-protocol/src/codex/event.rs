@@ -9,9 +9,9 @@ tag_table! {
     "turn.started" => TurnStarted(TurnStarted);
     "turn.completed" => TurnCompleted(TurnCompleted);
     "turn.failed" => TurnFailed(TurnFailed);
-    "item.started" => ItemStarted(ItemEvent) core "item": Object;
-    "item.updated" => ItemUpdated(ItemEvent) core "item": Object;
-    "item.completed" => ItemCompleted(ItemEvent) core "item": Object;
+    "item.started" => ItemStarted(ItemEvent) core item;
+    "item.updated" => ItemUpdated(ItemEvent) core item;
+    "item.completed" => ItemCompleted(ItemEvent) core item;
     "error" => Error(StreamError);
     beyond
 }

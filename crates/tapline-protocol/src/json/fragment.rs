@@ -76,7 +76,7 @@ impl Json {
 
     /// Passes a view of the value to `read` and returns its result.
     pub fn with<T>(&self, read: impl FnOnce(Value<'_>) -> T) -> Option<T> {
-        Tape::default().parse(&self.0).ok().map(read)
+        Tape::for_one(&self.0).parse(&self.0).ok().map(read)
     }
 
     /// Returns the string at this key, if the value is an object that has one there.

@@ -77,6 +77,13 @@ impl<'t> Value<'t> {
         (self.kind() == Kind::Object).then(|| Entries(self.children()))
     }
 
+    /// Returns the entries of an object with the bytes of their keys. To compare a key with a name, bytes are enough and cost less: no
+    /// place in the text has to be checked to be a character's.
+    #[inline]
+    pub(crate) fn fields(self) -> Option<Fields<'t>> {
+        (self.kind() == Kind::Object).then(|| Fields(self.children()))
+    }
+
     /// Returns the items of an array.
     #[inline]
     pub fn items(self) -> Option<Items<'t>> {
@@ -89,7 +96,7 @@ impl<'t> Value<'t> {
 
     /// Returns the value at a key of an object. If the key is repeated, the last value counts.
     pub fn get(self, key: &str) -> Option<Value<'t>> {
-        self.entries()?.filter(|(name, _)| name == key).last().map(|(_, value)| value)
+        self.fields()?.filter(|(name, _)| **name == *key.as_bytes()).last().map(|(_, value)| value)
     }
 }
 
@@ -128,6 +135,32 @@ impl<'t> Iterator for Entries<'t> {
         let key = self.0.next()?.as_str()?;
         Some((key, self.0.next()?))
     }
+}
+
+/// An iterator over the keys, as bytes, and values of an object.
+#[derive(Clone, Debug)]
+pub(crate) struct Fields<'t>(Items<'t>);
+
+impl<'t> Iterator for Fields<'t> {
+    type Item = (Cow<'t, [u8]>, Value<'t>);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let Items { text, nodes, at, end, depth } = &mut self.0;
+        if at >= end {
+            return None;
+        }
+        let key = nodes[*at as usize];
+        let value = Value { text, nodes, at: *at + 1, depth: *depth };
+        *at = value.node().next;
+        let body = &text.as_bytes()[key.start as usize + 1..key.end as usize - 1];
+        Some((if key.escaped { unescaped(body) } else { Cow::Borrowed(body) }, value))
+    }
+}
+
+#[cold]
+fn unescaped(body: &[u8]) -> Cow<'_, [u8]> {
+    Cow::Owned(std::str::from_utf8(body).map_or_else(|_| body.to_vec(), |body| unescape(body).into_bytes()))
 }
 
 /// Resolves the escapes of a checked string body.

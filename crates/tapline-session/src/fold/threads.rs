@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use foldhash::fast::RandomState;
 use tapline_protocol::{Moment, Record};
 
 use crate::step::{Call, CallAnswer};
@@ -47,7 +48,7 @@ pub(crate) struct Early {
 /// The calls of a session, by id.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
-    seen: HashMap<String, Seen>,
+    seen: HashMap<String, Seen, RandomState>,
     order: VecDeque<String>,
     /// Results without a call, the newest last.
     orphans: VecDeque<Early>,

@@ -15,6 +15,8 @@ const TRACKED: usize = 1_024;
 #[derive(Debug, Default)]
 pub(super) struct Live {
     running: Vec<(Option<String>, usize, String)>,
+    /// The lines above them that are still being written.
+    pub(super) draft: Vec<String>,
     /// The status line below them.
     status: Option<String>,
     /// The columns at the left that are used for something else.
@@ -73,6 +75,11 @@ impl Live {
             let _ = writeln!(out, "{typed}");
         }
         let margin = " ".repeat(self.margin);
+        for line in &self.draft {
+            let line = fit(&format!("{margin}{line}"), columns.saturating_sub(1)).into_owned();
+            self.drawn.push(width(&line));
+            let _ = writeln!(out, "{line}");
+        }
         let hidden = self.running.len().saturating_sub(SHOWN.min(rows.saturating_sub(3)).max(1));
         for (_, depth, text) in self.running.iter().skip(hidden) {
             let line = fit(&format!("{margin}{}▸ {text}", indent(*depth)), columns.saturating_sub(1)).into_owned();

@@ -6,6 +6,7 @@
 pub struct Style {
     pub bold: &'static str,
     pub dim: &'static str,
+    pub italic: &'static str,
     pub red: &'static str,
     pub green: &'static str,
     pub yellow: &'static str,
@@ -19,6 +20,7 @@ impl Style {
         Self {
             bold: "\x1b[1m",
             dim: "\x1b[2m",
+            italic: "\x1b[3m",
             red: "\x1b[31m",
             green: "\x1b[32m",
             yellow: "\x1b[33m",
@@ -29,6 +31,6 @@ impl Style {
 
     /// Returns the style for everything else.
     pub const fn plain() -> Self {
-        Self { bold: "", dim: "", red: "", green: "", yellow: "", cyan: "", reset: "" }
+        Self { bold: "", dim: "", italic: "", red: "", green: "", yellow: "", cyan: "", reset: "" }
     }
 }

@@ -1,7 +1,14 @@
 //! For a person at a terminal, or reading a log: what the agent says and does, as it happens.
 
+mod draft;
+mod prose;
+
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
+use tapline_protocol::Moment;
+
+use super::changes::{diff, edits};
 use super::column::{Column, Times};
 use super::live::Live;
 use super::marks::{Hints, Shown, behind_earlier_run, output_of, session_lines, show, thought};
@@ -12,6 +19,7 @@ use crate::fold::Summary;
 use crate::host::without_earlier_run;
 use crate::step::{Call, CallAnswer, CallStatus, DeltaKind, Partial, Said, SessionInfo, Step, Turn};
 use crate::text::{count_of, fit, folded, indent, one_line, visible, width, wrap};
+use draft::Draft;
 
 /// How the output looks.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +36,8 @@ pub struct TerminalOptions {
     pub thinking: bool,
     /// Whether text is shown while it is being written.
     pub partial: bool,
+    /// Whether the output of calls and what they write are shown whole.
+    pub full: bool,
     /// Whether to show when each step arrived and how long calls took.
     pub times: Times,
     /// What is added where something is shown in part.
@@ -40,6 +50,10 @@ const OUTPUT_LINES: usize = 6;
 const FIRST_LINES: usize = 2;
 /// How many lines of a prompt are shown.
 const PROMPT_LINES: usize = 4;
+/// How many lines of an edit are shown.
+const EDIT_LINES: usize = 8;
+/// How many edits are remembered until their results come.
+const EDITS: usize = 1_024;
 /// The column in which durations end, unless the terminal is narrower.
 const DURATIONS: usize = 80;
 
@@ -55,6 +69,12 @@ pub(super) struct Terminal {
     /// In live mode: the line that is still being typed. It is drawn over until it is complete, so that what is below
     /// it stays.
     open_line: String,
+    /// In live mode with colours: the text that is still being written, before it is shown as Markdown.
+    draft: Draft,
+    /// When that began.
+    draft_began: Option<Moment>,
+    /// What the running calls change, by their ids.
+    edits: HashMap<String, Vec<(String, String)>>,
     column: Column,
 }
 
@@ -67,6 +87,9 @@ impl Terminal {
             told: None,
             dirty: false,
             open_line: String::new(),
+            draft: Draft::default(),
+            draft_began: None,
+            edits: HashMap::new(),
             column: Column::new(options.times),
         }
     }
@@ -128,6 +151,41 @@ impl Terminal {
         out
     }
 
+    /// Returns whether Markdown is shown as more than its text: on a terminal with colours.
+    fn is_rich(&self) -> bool {
+        self.options.width.is_some() && !self.style().bold.is_empty()
+    }
+
+    /// Writes a text that the agent wrote in Markdown.
+    fn prose(&mut self, depth: usize, text: &str) -> String {
+        let indent = indent(depth);
+        let columns = self.width().unwrap_or(usize::MAX).saturating_sub(indent.len());
+        match prose::lines(text, self.style(), columns).filter(|_| self.is_rich()) {
+            Some(lines) => {
+                self.dirty |= !lines.is_empty();
+                lines.iter().map(|line| format!("{indent}{line}").trim_end().to_owned() + "\n").collect()
+            }
+            None => self.block(depth, "", text),
+        }
+    }
+
+    /// Writes what is complete of the text that is being written, or all of it. The rest is drawn as it is.
+    fn settle(&mut self, all: bool) -> String {
+        let ready = if all { Some(self.draft.take()) } else { self.draft.take_ready() };
+        let mut out = String::new();
+        if let Some(text) = ready.filter(|text| !text.trim().is_empty()) {
+            out += self.gap();
+            out += &self.prose(0, &text);
+        }
+        let columns = self.width().unwrap_or(usize::MAX).saturating_sub(1);
+        let text = visible(self.draft.text().trim_end());
+        let lines: Vec<_> = text.lines().flat_map(|line| wrap(line, columns)).collect();
+        // The newest lines, as many as fit above the running calls.
+        let first = lines.len().saturating_sub((self.options.rows / 2).max(1));
+        self.live.draft = lines[first..].iter().map(|line| (*line).to_owned()).collect();
+        out
+    }
+
     /// Returns an empty line, unless there already is one.
     fn gap(&mut self) -> &'static str {
         if std::mem::take(&mut self.dirty) { "\n" } else { "" }
@@ -175,8 +233,12 @@ impl Terminal {
     fn text(&mut self, said: &Said, step: &Step) -> String {
         if let Some(typed) = self.typed(said, step) {
             // The part that the deltas left out.
-            let rest = self.typing.write(&visible(&said.text[typed..]), self.typing_columns());
-            return rest + &self.end_line();
+            let rest = &said.text[typed..];
+            if self.is_drafted() {
+                self.draft.push(rest);
+                return self.end_line();
+            }
+            return self.typing.write(&visible(rest), self.typing_columns()) + &self.end_line();
         }
         let text = said.text.trim_matches('\n');
         if text.trim().is_empty() {
@@ -186,7 +248,7 @@ impl Terminal {
         if step.depth == 0 {
             out += self.gap();
         }
-        out += &self.block(step.depth, "", text);
+        out += &self.prose(step.depth, text);
         if said.aborted {
             out += &self.marked(step.depth, self.style().yellow, "!", "cut short");
         }
@@ -201,7 +263,15 @@ impl Terminal {
         at.filter(|_| here).and_then(|at| self.typing.blocks.remove(at)).map(|(_, typed)| typed.len())
     }
 
+    /// Returns whether text that is being written is shown as Markdown once a block of it is complete.
+    fn is_drafted(&self) -> bool {
+        self.options.live && self.is_rich()
+    }
+
     fn end_line(&mut self) -> String {
+        if self.is_drafted() {
+            return self.settle(true);
+        }
         self.typing.end_line(self.typing_columns())
     }
 
@@ -219,11 +289,15 @@ impl Terminal {
                 let mut out = String::new();
                 if self.typing.blocks.back().is_none_or(|(known, _)| known != index) {
                     out += &self.end_line();
-                    out += self.gap();
+                    out += if self.is_drafted() { "" } else { self.gap() };
                     self.typing.blocks.push_back((*index, String::new()));
                 }
                 if let Some((_, typed)) = self.typing.blocks.back_mut() {
                     typed.push_str(text);
+                }
+                if self.is_drafted() {
+                    self.draft.push(text);
+                    return out + &self.settle(false);
                 }
                 self.dirty = true;
                 out + &self.typing.write(&visible(text), self.typing_columns())
@@ -245,6 +319,14 @@ impl Terminal {
 
     fn call(&mut self, call: &Call, depth: usize) -> String {
         let tracked = self.live.start(call, depth);
+        if let (Some(id), Some(input)) = (&call.id, &call.input)
+            && (self.is_rich() || self.options.full)
+            && self.edits.len() < EDITS
+        {
+            let whole = || Some(vec![(String::new(), input.text_of("content")?)]);
+            let written = if self.options.full && call.name == "Write" { whole() } else { edits(&call.name, input) };
+            self.edits.extend(written.map(|edits| (id.clone(), edits)));
+        }
         if self.options.live && tracked {
             return String::new();
         }
@@ -254,18 +336,42 @@ impl Terminal {
 
     fn answer(&mut self, answer: &CallAnswer, depth: usize) -> String {
         self.live.end(answer.id.as_ref());
+        let edits = answer.id.as_ref().and_then(|id| self.edits.remove(id));
         let title = answer.title.as_deref().or(answer.name.as_deref()).unwrap_or("a call");
         let done = answer.done.as_deref().unwrap_or("called");
         match answer.status {
             CallStatus::Ok | CallStatus::Pending => {
-                self.marked_end(depth, self.style().green, "✓", &format!("{done}: {title}"), answer.duration_ms)
+                let line = self.marked_end(depth, self.style().green, "✓", &format!("{done}: {title}"), answer.duration_ms);
+                let edits = edits.map(|edits| self.changes(&edits, depth)).unwrap_or_default();
+                let output = if self.options.full { self.output(answer, depth) } else { String::new() };
+                line + &edits + &output
             }
             CallStatus::Error | CallStatus::Denied => {
                 let done = if answer.status == CallStatus::Denied { "denied" } else { done };
                 self.marked_end(depth, self.style().red, "✗", &format!("{done}: {title}"), answer.duration_ms)
-                    + &self.excerpt(answer, depth)
+                    + &if self.options.full { self.output(answer, depth) } else { self.excerpt(answer, depth) }
             }
         }
+    }
+
+    /// Returns what a call changed, in a few lines or whole.
+    fn changes(&mut self, edits: &[(String, String)], depth: usize) -> String {
+        let indent = indent(depth + 1);
+        let columns = self.width().unwrap_or(usize::MAX).saturating_sub(indent.len() + 4).max(16);
+        let most = if self.options.full { usize::MAX / 2 } else { EDIT_LINES };
+        let mut out = String::new();
+        for (old, new) in edits {
+            for line in diff(old, new, self.style(), columns, most).lines() {
+                let _ = writeln!(out, "{indent}{line}");
+            }
+        }
+        out
+    }
+
+    /// Returns the whole output of a call.
+    fn output(&mut self, answer: &CallAnswer, depth: usize) -> String {
+        let text = output_of(answer);
+        if text.is_empty() { String::new() } else { self.block(depth + 2, self.style().dim, &text) }
     }
 
     /// Returns the first and last lines of a failed call's output.
@@ -297,6 +403,7 @@ impl Terminal {
             self.live.drain();
         }
         // A turn that has ended waits for none of its calls. They are reported here, so that the verdict comes last.
+        self.edits.clear();
         for text in self.live.drain_own() {
             out += &self.marked(0, self.style().yellow, "?", &format!("unanswered: {text}"));
         }
@@ -308,7 +415,7 @@ impl Terminal {
             out += &self.marked(0, red, "✗", message);
         } else if let Some(text) = turn.news() {
             out += self.gap();
-            out += &self.block(0, "", text);
+            out += &self.prose(0, text);
         }
         let line = turn_line(turn, self.style());
         out += self.gap();
@@ -320,11 +427,24 @@ impl Terminal {
     }
 
     fn permanent(&mut self, shown: Shown<'_>, step: &Step) -> String {
-        // Everything starts on a new line, except text that is being typed and its completion.
-        let typed_on = matches!(shown, Shown::Partial(_) | Shown::Text(_) | Shown::Nothing);
-        let hidden = self.options.live && matches!(shown, Shown::Call(_));
-        let end = if typed_on || hidden { String::new() } else { self.end_line() };
+        let end = if self.is_typed_on(&shown) { String::new() } else { self.end_line() };
         end + &self.rest(shown, step)
+    }
+
+    /// Everything starts on a new line, except text that is being typed and its completion.
+    fn is_typed_on(&self, shown: &Shown<'_>) -> bool {
+        let is_hidden = self.options.live && matches!(shown, Shown::Call(_));
+        is_hidden || matches!(shown, Shown::Partial(_) | Shown::Text(_) | Shown::Nothing)
+    }
+
+    /// Writes what is left of the text that is being written, with its time.
+    fn end_draft(&mut self) -> String {
+        if !self.is_drafted() {
+            return String::new();
+        }
+        self.column.step(self.draft_began.take());
+        let end = self.end_line();
+        self.column.before(end, self.style())
     }
 
     fn rest(&mut self, shown: Shown<'_>, step: &Step) -> String {
@@ -353,19 +473,27 @@ impl Render for Terminal {
     }
 
     fn step(&mut self, step: &Step) -> String {
+        let shown = show(step);
+        let is_typed = matches!(shown, Shown::Partial(_) | Shown::Text(_));
+        let ended = if self.is_typed_on(&shown) { String::new() } else { self.end_draft() };
         self.column.step(step.arrived);
         self.live.margin = self.column.width();
-        let told = self.told.take();
-        let shown = show(step);
-        let redraw = matches!(shown, Shown::Call(_));
+        let told = self.told.take().filter(|_| ended.is_empty());
+        let redraw = matches!(shown, Shown::Call(_)) || (matches!(shown, Shown::Partial(_)) && self.is_drafted());
         let mut shown = self.permanent(shown, step);
+        // What is shown now began earlier, and the rest begins now.
+        if is_typed && self.is_drafted() {
+            let began = if shown.is_empty() { self.draft_began } else { self.draft_began.take() };
+            self.column.step(began.filter(|_| !shown.is_empty()).or(step.arrived));
+            self.draft_began = began.filter(|_| shown.is_empty()).or(step.arrived).filter(|_| !self.draft.text().is_empty());
+        }
         if shown.is_empty() {
             self.told = told;
         } else if told.is_some() && !shown.starts_with('\n') {
             // Something follows the turn.
             shown.insert(0, '\n');
         }
-        let shown = self.column.before(shown, self.style());
+        let shown = ended + &self.column.before(shown, self.style());
         if !self.options.live || (shown.is_empty() && !redraw) {
             return shown;
         }
@@ -385,12 +513,13 @@ impl Render for Terminal {
     }
 
     fn is_mid_line(&self) -> bool {
-        self.typing.is_mid_line()
+        self.typing.is_mid_line() || !self.draft.text().is_empty()
     }
 
     fn pause(&mut self) -> String {
+        let draft = self.end_draft();
         let end = self.end_line();
-        let end = self.column.before(end, self.style());
+        let end = draft + &self.column.before(end, self.style());
         self.live.erase(self.columns()) + &std::mem::take(&mut self.open_line) + &end
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use foldhash::fast::RandomState;
 use tapline_protocol::Json;
 
 use super::{CallEntry, OrphanEntry, PartialTexts, Report, ResultEntry, Run, SessionEntry, TaskEntry, Tools};
@@ -19,7 +20,7 @@ pub struct Collector {
     thinking: Vec<Passage>,
     prompts: Vec<String>,
     tools: Tools,
-    calls: HashMap<String, usize>,
+    calls: HashMap<String, usize, RandomState>,
     /// Calls that were denied before they appeared.
     denied: HashSet<String>,
     turns: Vec<Turn>,
@@ -29,7 +30,7 @@ pub struct Collector {
     tasks: Vec<Task>,
     task_at: HashMap<String, usize>,
     hooks: Vec<Hook>,
-    open_hooks: HashMap<HookKey, Vec<usize>>,
+    open_hooks: HashMap<HookKey, Vec<usize>, RandomState>,
     orphans: HashSet<String>,
     assistant_errors: Vec<String>,
     partial: PartialTexts,
@@ -61,15 +62,33 @@ impl Collector {
     /// Takes the next step.
     pub fn accept(&mut self, step: &Step) {
         self.extensions.accept(step, |part| is_wanted(self.only.as_deref(), part));
+        self.keep(step);
+    }
+
+    /// Takes the next step from a caller that does not need it any more: what is long is not copied.
+    pub fn take(&mut self, mut step: Step) {
+        self.extensions.accept(&step, |part| is_wanted(self.only.as_deref(), part));
+        if let (What::Text(said), true) = (&mut step.what, self.wants("text")) {
+            self.texts.push(passage(std::mem::take(said), step.parent.as_ref()));
+        } else if let (What::Answer(answer), true) = (&mut step.what, self.wants("tools")) {
+            self.answer(std::mem::take(answer), step.line);
+        } else if let (What::Turn(turn), true) = (&mut step.what, self.wants("turns")) {
+            self.turns.push(for_report(std::mem::take(turn)));
+        } else {
+            self.keep(&step);
+        }
+    }
+
+    fn keep(&mut self, step: &Step) {
         match &step.what {
             What::Text(said) => {
                 if self.wants("text") {
-                    self.texts.push(passage(said, step));
+                    self.texts.push(passage(said.clone(), step.parent.as_ref()));
                 }
             }
             What::Thinking(said) => {
                 if self.wants("thinking") && !said.text.is_empty() {
-                    self.thinking.push(passage(said, step));
+                    self.thinking.push(passage(said.clone(), step.parent.as_ref()));
                 }
             }
             What::Prompt { text } => {
@@ -84,7 +103,7 @@ impl Collector {
             }
             What::Answer(answer) => {
                 if self.wants("tools") {
-                    self.answer(answer, step);
+                    self.answer(answer.clone(), step.line);
                 }
             }
             What::Orphan(answer) => {
@@ -129,7 +148,7 @@ impl Collector {
             }
             What::Turn(turn) => {
                 if self.wants("turns") {
-                    self.turns.push(for_report(turn));
+                    self.turns.push(for_report(turn.as_ref().clone()));
                 }
             }
             What::Retry(retry) => self.retries.push(retry.clone()),
@@ -174,7 +193,7 @@ impl Collector {
         });
     }
 
-    fn answer(&mut self, answer: &CallAnswer, step: &Step) {
+    fn answer(&mut self, answer: CallAnswer, line: u64) {
         let Some(at) = answer.id.as_ref().and_then(|id| self.calls.get(id)) else {
             return;
         };
@@ -184,8 +203,7 @@ impl Collector {
             call.status = answer.status;
         }
         call.duration_ms = answer.duration_ms;
-        call.result =
-            Some(ResultEntry { text: answer.text.clone(), is_error: answer.is_error, line: step.line, block: answer.block });
+        call.result = Some(ResultEntry { text: answer.text, is_error: answer.is_error, line, block: answer.block });
     }
 
     fn task(&mut self, task: &Task) {
@@ -274,8 +292,8 @@ fn is_wanted(only: Option<&[String]>, part: &str) -> bool {
     only.is_none_or(|only| only.iter().any(wanted))
 }
 
-fn passage(said: &Said, step: &Step) -> Passage {
-    Passage { text: said.text.clone(), main: step.parent.is_none(), uuid: said.uuid.clone() }
+fn passage(said: Said, parent: Option<&String>) -> Passage {
+    Passage { text: said.text, main: parent.is_none(), uuid: said.uuid }
 }
 
 fn orphan(answer: &CallAnswer, step: &Step) -> OrphanEntry {
@@ -301,7 +319,7 @@ fn task_entry(task: Task) -> TaskEntry {
 }
 
 /// A turn without what a report says elsewhere.
-fn for_report(turn: &Turn) -> Turn {
+fn for_report(turn: Turn) -> Turn {
     let (message, category, thread_usage) = (None, None, None);
-    Turn { message, repeats_text: false, category, so_far: SoFar::default(), thread_usage, ..turn.clone() }
+    Turn { message, repeats_text: false, category, so_far: SoFar::default(), thread_usage, ..turn }
 }

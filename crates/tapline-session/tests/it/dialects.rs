@@ -74,6 +74,20 @@ fn after_64_lines_that_decide_nothing_it_is_nobodys_for_good() {
         let named = read_with(&lines, Some(Agent::Claude), &Ending::default());
         assert_eq!(outcome(&named), (Some(Agent::Claude), Outcome::Success, None), "{noise}: somebody said it");
     }
+    // Lines that are likely Claude's or Codex's, and could be others', decide nothing either.
+    let call = r#"{"type":"tool_use","id":"t","name":"Bash","input":{}}"#;
+    let lenient = r#"{"type":"result","subtype":"success","result":"hello"}"#;
+    for (likely, agent) in [(call, Agent::Claude), (lenient, Agent::Claude), (r#"{"type":"turn.started"}"#, Agent::Codex)] {
+        let lines = [vec![likely; 64], vec![INIT, TEXT, RESULT, THREAD, ITEM, COMPLETED, likely]].concat();
+        assert_eq!(read(&lines[..63]).summary.agent, Some(agent), "{likely}");
+        for length in [64, 65, 70, 71] {
+            let told = read(&lines[..length]);
+            assert_eq!(outcome(&told), (None, Outcome::Incomplete, Some(Category::NoResult)), "{likely}, {length} lines");
+        }
+        let told = read(&lines);
+        let What::Odd(odd) = &told.steps[70][0].what else { panic!("{:?}", told.steps[70]) };
+        assert_eq!(odd.text.as_deref(), Some(likely), "shown whole");
+    }
     let mut lines = vec![""; 200];
     lines.extend([INIT, TEXT, RESULT]);
     assert_eq!(outcome(&read(&lines)), (Some(Agent::Claude), Outcome::Success, None), "blank lines say nothing");

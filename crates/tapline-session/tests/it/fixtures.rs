@@ -14,6 +14,7 @@ pub(crate) const PLAIN: TerminalOptions = TerminalOptions {
     live: false,
     thinking: false,
     partial: false,
+    full: false,
     times: Times::Hidden,
     hints: Hints { warnings: "", answer: "", prompts: "", earlier_run: "" },
 };
@@ -64,4 +65,27 @@ pub(crate) fn show(told: &ReadStream, format: RenderAs) -> String {
         out += &renderer.step(step);
     }
     out + &renderer.finish(&told.summary)
+}
+
+/// What a terminal shows in the end. It knows the moves that a view makes.
+pub(crate) fn screen(written: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut rest = written;
+    while let Some(c) = rest.chars().next() {
+        rest = &rest[c.len_utf8()..];
+        match c {
+            '\n' => lines.push(String::new()),
+            '\r' => assert_eq!(lines.last().map(String::as_str), Some(""), "moves only from an empty line"),
+            '\u{1b}' => {
+                let end = rest.find(|c: char| c.is_ascii_alphabetic()).unwrap();
+                if let Some(rows) = rest[..=end].strip_prefix('[').and_then(|code| code.strip_suffix('A')) {
+                    lines.truncate(lines.len() - rows.parse::<usize>().unwrap());
+                    *lines.last_mut().unwrap() = String::new();
+                }
+                rest = &rest[end + 1..];
+            }
+            c => lines.last_mut().unwrap().push(c),
+        }
+    }
+    lines
 }

@@ -99,6 +99,7 @@ enum Tried {
 
 /// Every file of `render/`: one that is not here fails the test below.
 const RENDERERS: &[(&str, Tried)] = &[
+    ("changes", Tried::Within(&["html", "proposal", "prose"])),
     ("column", Tried::As(Place::CiLog, |told| without_commands(&with_times(told)))),
     (
         "digest",
@@ -114,6 +115,7 @@ const RENDERERS: &[(&str, Tried)] = &[
     ("marks", Tried::Within(&["terminal", "lines", "html", "markdown"])),
     ("output", Tried::As(Place::Raw, outputs)),
     ("proposal", Tried::As(Place::Terminal, proposals)),
+    ("prose", Tried::As(Place::Terminal, rich)),
     ("status", Tried::As(Place::Terminal, statuses)),
     ("steps", Tried::As(Place::Json, |told| show(told, RenderAs::Steps))),
     ("style", Tried::Within(&["terminal"])),
@@ -140,6 +142,22 @@ fn with_times(told: &ReadStream) -> String {
         step
     });
     steps.map(|step| renderer.step(&step)).collect::<String>() + &renderer.finish(&told.summary)
+}
+
+/// A view with colours, where Markdown and edits are more than text, without our own colours.
+fn rich(told: &ReadStream) -> String {
+    let Style { bold, dim, italic, red, green, yellow, cyan, reset } = Style::ansi();
+    let shown: String = [false, true]
+        .into_iter()
+        .map(|live| {
+            let mut renderer =
+                RenderAs::Terminal(TerminalOptions { style: Style::ansi(), full: !live, live, ..LOG }).renderer();
+            let steps: String = told.steps.iter().flatten().map(|step| renderer.step(step)).collect();
+            steps + &renderer.finish(&told.summary)
+        })
+        .collect();
+    let shown = (1..100).fold(shown, |out, rows| out.replace(&format!("\r\u{1b}[{rows}A\u{1b}[J"), ""));
+    [bold, dim, italic, red, green, yellow, cyan, reset].iter().fold(shown, |out, code| out.replace(code, ""))
 }
 
 /// What is drawn over and over, without our own moves of the cursor.
@@ -209,11 +227,16 @@ fn check(place: Place, text: &str) -> Result<(), String> {
         }
         Place::Page => {
             fails(steers_terminal(text), "steers")?;
+            // Our own script is the last thing on the page.
+            let text = text.split("<script>\"use strict\";\n").next().unwrap();
             for tag in text.split('<').skip(1) {
                 let inside = tag.split('>').next().unwrap();
                 let name = inside.split([' ', '\n']).next().unwrap();
-                fails(!TAGS.contains(&name), &format!("<{name}"))?;
-                fails(inside.contains("javascript") || inside.contains("pwn"), inside)?;
+                fails(!TAGS.contains(&name.trim_start_matches('/')) || name == "script", &format!("<{name}"))?;
+                fails(inside.contains("javascript:") || inside.contains("onerror") || inside.contains("pwn"), inside)?;
+                // One of the hostile addresses is on the web.
+                let is_web = inside == "a href=\"http://x\" rel=\"noreferrer noopener\" target=_blank";
+                fails(inside.contains("href=") && !inside.contains("href=\"#step-") && !is_web, inside)?;
             }
             Ok(())
         }
@@ -236,10 +259,50 @@ fn check(place: Place, text: &str) -> Result<(), String> {
     }
 }
 
+/// Our tags, with `/` at their ends as well.
 const TAGS: &[&str] = &[
-    "!doctype", "html", "meta", "title", "/title", "style", "/style", "header", "/header", "h1", "/h1", "p", "/p", "main",
-    "/main", "footer", "/footer", "div", "/div", "details", "/details", "summary", "/summary", "span", "/span", "pre", "/pre",
-    "code", "/code", "/html",
+    "!doctype",
+    "html",
+    "meta",
+    "title",
+    "style",
+    "script",
+    "header",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "p",
+    "main",
+    "footer",
+    "aside",
+    "section",
+    "nav",
+    "article",
+    "div",
+    "details",
+    "summary",
+    "span",
+    "pre",
+    "code",
+    "a",
+    "ol",
+    "ul",
+    "li",
+    "br",
+    "hr",
+    "em",
+    "strong",
+    "del",
+    "blockquote",
+    "table",
+    "tr",
+    "th",
+    "td",
+    "svg",
+    "rect",
 ];
 
 #[test]

@@ -1,6 +1,8 @@
 //! Tests of the session: the contract's cases, every fixture in every format, hostile text in every field.
 
 #[cfg(test)]
+mod cards;
+#[cfg(test)]
 mod cases;
 #[cfg(test)]
 mod checks;
@@ -32,6 +34,8 @@ mod permissions;
 mod policies;
 #[cfg(test)]
 mod properties;
+#[cfg(test)]
+mod prose;
 #[cfg(test)]
 mod rules;
 #[cfg(test)]

@@ -44,7 +44,10 @@ fn markdown() {
 
 #[test]
 fn html() {
-    let body = |page: String| page.split_once("</style>").map(|(_, body)| body.to_owned()).unwrap();
+    let body = |page: String| {
+        let body = page.rsplit_once("</style>").unwrap().1;
+        body.split_once("<script>").unwrap().0.to_owned()
+    };
     snapshot("html", |bytes| body(show(&tell_plainly(bytes), RenderAs::Html)));
 }
 

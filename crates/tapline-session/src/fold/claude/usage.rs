@@ -1,7 +1,7 @@
 //! Converts Claude Code's counts for the ledger.
 
 use tapline_protocol::claude::message::{Message, Usage};
-use tapline_protocol::claude::result::{ModelUsage, TurnResult};
+use tapline_protocol::claude::result::{ModelUsage, ModelUsages, TurnResult};
 
 use crate::ledger::{MessageUsage, ModelTotals, ResultUsage, TokenCounts, exact_dollars};
 
@@ -46,13 +46,13 @@ pub(super) fn of_result(turn: &TurnResult) -> ResultUsage {
         tokens: TokenCounts::from(usage),
         cost_usd: usage.cost_usd.as_ref().map(|cost| exact_dollars(cost.usd)),
     };
-    let models = turn.model_usage.as_ref().map(|models| &models.by_model);
-    let searches_of_models = models.into_iter().flat_map(|models| models.values()).map(|usage| usage.web_search_requests.0);
+    let models = turn.model_usage.as_ref().map(ModelUsages::by_model);
+    let searches_of_models = models.iter().flat_map(|models| models.values()).map(|usage| usage.web_search_requests.0);
     ResultUsage {
         total_usd: turn.total_cost().map(|cost| cost.usd),
         turn: counts.map(|usage| (TokenCounts::from(usage), searches(usage))),
         searches_of_models: searches_of_models.fold(0, u64::saturating_add),
-        models: models.map(|models| models.iter().map(|(model, usage)| (model.clone(), of_model(usage))).collect()),
+        models: models.map(|models| models.into_iter().map(|(model, usage)| (model, of_model(&usage))).collect()),
         is_resumed: turn.resume_reason.is_some(),
     }
 }

@@ -1,0 +1,452 @@
+//! Cards: what happened, one thing each, in the order in which it began. A call and its result are one card, and so is a
+//! text with the parts in which it came, so a card may change after it was shown.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt::Write as _;
+use std::ops::Index;
+
+use tapline_protocol::{Moment, Number};
+
+use super::{call, cut, escape, escaped, prose, took};
+use crate::render::marks::{Mood, Remark, Shown, session_lines, show};
+use crate::step::{Call, CallAnswer, CallStatus, DeltaKind, Partial, Said, SessionInfo, Step, Turn, What};
+use crate::text::{count_of, dollars, fit, one_line, short_count};
+use crate::time::duration;
+
+/// How many unreadable lines have a card of their own. Each takes many times its own size.
+const ODD_LIMIT: usize = 1_000;
+/// Sub-agents deeper than this are not nested further.
+const DEEPEST: usize = 24;
+/// The longest title of a card, in columns.
+const TITLE: usize = 160;
+
+/// One thing that happened.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Card {
+    /// The number, from 0, in the order in which cards began.
+    pub n: usize,
+    /// When it began.
+    pub arrived: Option<Moment>,
+    /// The card of the call that started the sub-agent; `None` for the main thread.
+    pub parent: Option<usize>,
+    /// The nesting of sub-agents: 0 is the main thread.
+    pub depth: usize,
+    body: Body,
+}
+
+#[derive(Debug)]
+enum Body {
+    Session(Box<SessionInfo>),
+    Prompt(String),
+    Text {
+        text: String,
+        is_cut_short: bool,
+    },
+    Thinking(String),
+    Call(Box<CallCard>),
+    Turn(Box<TurnCard>),
+    Remark {
+        class: &'static str,
+        mark: &'static str,
+        text: String,
+        took: Option<u64>,
+    },
+    MoreOdd(usize),
+    Withdrawn,
+    /// It was shown, and only its place is kept.
+    Released,
+}
+
+#[derive(Debug)]
+struct CallCard {
+    call: Call,
+    answer: Option<CallAnswer>,
+    /// Whether no result can come any more.
+    is_over: bool,
+}
+
+#[derive(Debug)]
+struct TurnCard {
+    error: Option<String>,
+    text: Option<String>,
+    failed: bool,
+    figures: String,
+    cost_usd: Option<f64>,
+}
+
+/// The cards of a session. Take a card by its number (`cards[n]`) or all of them with [`Cards::iter`].
+///
+/// ```
+/// use tapline_protocol::Reader;
+/// use tapline_session::Fold;
+/// use tapline_session::render::html::Cards;
+///
+/// let stream = br#"{"type":"assistant","message":{"content":[{"type":"text","text":"It **works** <now>."}]}}"#;
+/// let (mut fold, mut cards) = (Fold::default(), Cards::default());
+/// for record in Reader::new(stream.as_slice()) {
+///     for step in fold.apply(&record?) {
+///         for n in cards.accept(&step) {
+///             assert_eq!(cards[n].html(), "<div class=prose><p>It <strong>works</strong> &lt;now&gt;.</p>\n</div>\n");
+///         }
+///     }
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Cards {
+    cards: Vec<Card>,
+    calls: HashMap<String, usize>,
+    /// Texts by their event, so that they can be retracted.
+    texts: HashMap<String, Vec<usize>>,
+    /// The message that is being written, and the cards of its blocks.
+    writing: Option<String>,
+    drafts: VecDeque<(u64, usize)>,
+    /// The number of unreadable lines, and the card that counts those without a card.
+    odd: usize,
+    more_odd: Option<usize>,
+    /// The number of prompts, to number turns.
+    turns: usize,
+}
+
+impl Index<usize> for Cards {
+    type Output = Card;
+
+    fn index(&self, n: usize) -> &Card {
+        &self.cards[n]
+    }
+}
+
+impl Cards {
+    /// Takes the next step. Returns the numbers of the cards that are new or have changed.
+    pub fn accept(&mut self, step: &Step) -> Vec<usize> {
+        if let What::Retracted { uuids } = &step.what {
+            return self.retract(uuids);
+        }
+        if let What::Odd(_) = &step.what {
+            self.odd += 1;
+            if self.odd > ODD_LIMIT {
+                return vec![self.one_more_odd(step)];
+            }
+        }
+        let body = match show(step) {
+            Shown::Session(info) => Body::Session(Box::new(info.clone())),
+            Shown::Prompt(text) => Body::Prompt(cut(text).0.to_owned()),
+            Shown::Text(said) => return self.text(said, step),
+            Shown::Thinking(said) => Body::Thinking(said.text.trim().to_owned()),
+            Shown::Call(call) => {
+                let card = CallCard { call: call.clone(), answer: None, is_over: false };
+                let n = self.add(step, Body::Call(Box::new(card)));
+                self.calls.extend(call.id.clone().map(|id| (id, n)));
+                return vec![n];
+            }
+            Shown::Answer(answer) => return self.answer(answer).into_iter().collect(),
+            Shown::Turn(turn) => Body::Turn(Box::new(self.turn(turn))),
+            Shown::Remark(Remark { mood, mark, text, took }) => {
+                let class = match mood {
+                    Mood::Good => "good",
+                    Mood::Bad => "bad",
+                    Mood::Warn => "warn",
+                    Mood::Aside => "aside",
+                };
+                Body::Remark { class, mark, text: one_line(cut(&text).0), took }
+            }
+            Shown::Partial(part) => return self.partial(part, step).into_iter().collect(),
+            Shown::Nothing => return Vec::new(),
+        };
+        vec![self.add(step, body)]
+    }
+
+    /// Says that nothing follows: calls without a result are unanswered. Returns the numbers of the cards that have changed.
+    pub fn close(&mut self) -> Vec<usize> {
+        let mut changed = Vec::new();
+        for card in &mut self.cards {
+            if let Body::Call(call) = &mut card.body
+                && call.answer.is_none()
+                && !std::mem::replace(&mut call.is_over, true)
+            {
+                changed.push(card.n);
+            }
+        }
+        changed
+    }
+
+    /// Forgets what a card shows, once its HTML is kept elsewhere, so that a long session takes little memory. One that can still
+    /// change keeps it.
+    pub fn release(&mut self, n: usize) {
+        let is_draft = self.drafts.iter().any(|(_, draft)| *draft == n) || self.more_odd == Some(n);
+        if let Some(card) = self.cards.get_mut(n).filter(|_| !is_draft)
+            && !matches!(&card.body, Body::Call(call) if call.answer.is_none())
+        {
+            card.body = Body::Released;
+        }
+    }
+
+    /// Returns the number of cards.
+    pub fn len(&self) -> usize {
+        self.cards.len()
+    }
+
+    /// Returns whether there is no card.
+    pub fn is_empty(&self) -> bool {
+        self.cards.is_empty()
+    }
+
+    /// Returns the card with this number.
+    pub fn get(&self, n: usize) -> Option<&Card> {
+        self.cards.get(n)
+    }
+
+    /// Returns all cards, in the order in which they began.
+    pub fn iter(&self) -> std::slice::Iter<'_, Card> {
+        self.cards.iter()
+    }
+
+    fn add(&mut self, step: &Step, body: Body) -> usize {
+        let above = step.parent.as_ref().and_then(|id| self.calls.get(id).copied());
+        let depth = above.map_or(0, |above| self.cards[above].depth + 1);
+        let parent = above.filter(|_| depth <= DEEPEST);
+        let n = self.cards.len();
+        self.cards.push(Card { n, arrived: step.arrived, parent, depth: depth.min(DEEPEST), body });
+        n
+    }
+
+    fn text(&mut self, said: &Said, step: &Step) -> Vec<usize> {
+        let text = said.text.trim();
+        let begins = |n: usize| matches!(&self.cards[n].body, Body::Text { text, .. } if said.text.starts_with(text.as_str()));
+        let draft = self.drafts.iter().position(|(_, n)| begins(*n));
+        let draft = draft.filter(|_| step.parent.is_none() && self.writing == said.message_id);
+        let body = Body::Text { text: text.to_owned(), is_cut_short: said.aborted };
+        let n = match draft.and_then(|at| self.drafts.remove(at)) {
+            Some((_, n)) => {
+                self.cards[n].body = body;
+                n
+            }
+            None if text.is_empty() => return Vec::new(),
+            None => self.add(step, body),
+        };
+        if let Some(uuid) = &said.uuid {
+            self.texts.entry(uuid.clone()).or_default().push(n);
+        }
+        vec![n]
+    }
+
+    /// Takes a part of a text that is being written. Its card grows until the whole text replaces it.
+    fn partial(&mut self, part: &Partial, step: &Step) -> Option<usize> {
+        if step.parent.is_some() {
+            return None;
+        }
+        match part {
+            Partial::MessageStart { message_id } => {
+                self.writing.clone_from(message_id);
+                self.drafts.clear();
+                None
+            }
+            Partial::Delta { index, kind: DeltaKind::Text, text } => {
+                let known = self.drafts.back().filter(|(at, _)| at == index).map(|(_, n)| *n);
+                let n = known.unwrap_or_else(|| {
+                    let n = self.add(step, Body::Text { text: String::new(), is_cut_short: false });
+                    self.drafts.push_back((*index, n));
+                    n
+                });
+                if let Body::Text { text: draft, .. } = &mut self.cards[n].body {
+                    draft.push_str(text);
+                }
+                Some(n)
+            }
+            Partial::Delta { .. }
+            | Partial::BlockStart { .. }
+            | Partial::BlockStop { .. }
+            | Partial::MessageDelta { .. }
+            | Partial::MessageStop => None,
+        }
+    }
+
+    fn answer(&mut self, answer: &CallAnswer) -> Option<usize> {
+        let n = *self.calls.get(answer.id.as_ref()?)?;
+        if let Body::Call(call) = &mut self.cards[n].body {
+            // Only what is shown is kept.
+            let (text, more) = cut(answer.text.trim_end());
+            let text = if more > 0 { format!("{text}\n… {more} more bytes") } else { text.to_owned() };
+            let CallAnswer { status, is_error, block, duration_ms, .. } = *answer;
+            call.answer = Some(CallAnswer { status, text, is_error, block, duration_ms, ..CallAnswer::default() });
+        }
+        Some(n)
+    }
+
+    fn turn(&mut self, turn: &Turn) -> TurnCard {
+        self.turns += 1;
+        let mut parts = vec![format!("turn {}", self.turns)];
+        let elapsed = turn.duration_ms.as_ref().map(Number::as_f64);
+        #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+        parts.extend(turn.elapsed_ms.map(|ms| ms as f64).or(elapsed).map(duration));
+        let counts = &turn.usage.counts;
+        for (count, what) in
+            [(counts.input_tokens.0, "in"), (counts.output_tokens.0, "out"), (counts.cache_read_input_tokens.0, "cached")]
+        {
+            parts.extend((count > 0).then(|| format!("{} {what}", short_count(count))));
+        }
+        parts.extend(turn.cost_usd.map(dollars));
+        let error = turn.message.as_ref().filter(|_| !turn.repeats_text);
+        TurnCard {
+            text: turn.news().filter(|_| error.is_none()).map(str::to_owned),
+            error: error.map(|error| cut(error).0.to_owned()),
+            failed: turn.failed,
+            figures: parts.join(" · "),
+            cost_usd: turn.cost_usd,
+        }
+    }
+
+    fn retract(&mut self, uuids: &[String]) -> Vec<usize> {
+        let changed: Vec<usize> = uuids.iter().filter_map(|uuid| self.texts.remove(uuid)).flatten().collect();
+        for n in &changed {
+            self.cards[*n].body = Body::Withdrawn;
+        }
+        changed
+    }
+
+    fn one_more_odd(&mut self, step: &Step) -> usize {
+        let n = self.more_odd.unwrap_or_else(|| self.add(step, Body::MoreOdd(0)));
+        self.cards[n].body = Body::MoreOdd(self.odd - ODD_LIMIT);
+        self.more_odd = Some(n);
+        n
+    }
+}
+
+impl<'c> IntoIterator for &'c Cards {
+    type Item = &'c Card;
+    type IntoIter = std::slice::Iter<'c, Card>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl Card {
+    /// Returns what it is, in one word: `session`, `prompt`, `text`, `thinking`, `call`, `turn` or `remark`.
+    pub fn kind(&self) -> &'static str {
+        match &self.body {
+            Body::Session(_) => "session",
+            Body::Prompt(_) => "prompt",
+            Body::Text { .. } => "text",
+            Body::Thinking(_) => "thinking",
+            Body::Call(_) => "call",
+            Body::Turn(_) => "turn",
+            Body::Remark { .. } | Body::MoreOdd(_) | Body::Withdrawn | Body::Released => "remark",
+        }
+    }
+
+    /// Returns it as HTML, which is safe to put into a page. It has no element of its own around it.
+    pub fn html(&self) -> String {
+        let mut out = String::new();
+        self.write(&mut out);
+        out
+    }
+
+    /// Writes it as HTML.
+    pub fn write(&self, out: &mut String) {
+        match &self.body {
+            Body::Session(info) => session(info, out),
+            Body::Prompt(text) => {
+                out.push_str("<div class=prompt>");
+                escape(text, out);
+                out.push_str("</div>\n");
+            }
+            Body::Text { text, is_cut_short } => {
+                out.push_str("<div class=prose>");
+                prose::write(text, out);
+                out.push_str("</div>\n");
+                if *is_cut_short {
+                    out.push_str("<div class=\"line warn\"><span class=mark>!</span> cut short</div>\n");
+                }
+            }
+            Body::Thinking(text) => {
+                let words = count_of(text.split_whitespace().count(), "word");
+                let _ = write!(out, "<details class=thought><summary>thought ({words})</summary><div class=prose>");
+                prose::write(text, out);
+                out.push_str("</div></details>\n");
+            }
+            Body::Call(card) => call::write(&card.call, card.answer.as_ref(), card.is_over, out),
+            Body::Turn(turn) => {
+                if let Some(error) = &turn.error {
+                    let _ = writeln!(out, "<div class=error>{}</div>", escaped(error));
+                } else if let Some(text) = &turn.text {
+                    out.push_str("<div class=prose>");
+                    prose::write(text, out);
+                    out.push_str("</div>\n");
+                }
+                let (class, mark) = if turn.failed { ("bad", "✗") } else { ("good", "✓") };
+                let _ = writeln!(
+                    out,
+                    "<div class=\"line end {class}\"><span class=mark>{mark}</span> {}</div>",
+                    escaped(&turn.figures)
+                );
+            }
+            Body::Remark { class, mark, text, took: ms } => {
+                let _ = writeln!(
+                    out,
+                    "<div class=\"line {class}\"><span class=mark>{mark}</span> {}{}</div>",
+                    escaped(text),
+                    took(*ms)
+                );
+            }
+            Body::MoreOdd(count) => {
+                let more = count_of(*count, "more odd line");
+                let _ = writeln!(out, "<div class=\"line warn\"><span class=mark>!</span> … {more}</div>");
+            }
+            Body::Withdrawn => out.push_str("<div class=\"line aside\"><span class=mark>↶</span> withdrawn</div>\n"),
+            Body::Released => {}
+        }
+    }
+
+    /// Returns what it is about, on one line, as text: the prompt, the call's title, the beginning of a text.
+    pub fn title(&self) -> String {
+        let text = match &self.body {
+            Body::Session(info) => session_lines(info).about,
+            Body::Prompt(text) | Body::Thinking(text) | Body::Text { text, .. } | Body::Remark { text, .. } => {
+                return title_of(text);
+            }
+            Body::Call(card) => return title_of(card.call.title.trim_matches('`')),
+            Body::Turn(turn) => turn.figures.clone(),
+            Body::MoreOdd(count) => count_of(*count, "more odd line"),
+            Body::Withdrawn => "withdrawn".to_owned(),
+            Body::Released => String::new(),
+        };
+        title_of(&text)
+    }
+
+    /// Returns the tool and the call's state, if it is a call.
+    pub fn call(&self) -> Option<(&str, CallStatus)> {
+        let Body::Call(card) = &self.body else { return None };
+        Some((&card.call.name, card.answer.as_ref().map_or(CallStatus::Pending, |answer| answer.status)))
+    }
+
+    /// Returns when a call ended, if both that and its beginning are known.
+    pub fn ended(&self) -> Option<Moment> {
+        let Body::Call(card) = &self.body else { return None };
+        let took = card.answer.as_ref()?.duration_ms?;
+        Some(Moment::from_millis(self.arrived?.as_millis().saturating_add(took)))
+    }
+
+    /// Returns what a turn cost, if this is its end and the cost is known.
+    pub fn cost_usd(&self) -> Option<f64> {
+        let Body::Turn(turn) = &self.body else { return None };
+        turn.cost_usd
+    }
+}
+
+fn title_of(text: &str) -> String {
+    fit(&one_line(cut(text).0), TITLE).into_owned()
+}
+
+fn session(info: &SessionInfo, out: &mut String) {
+    let lines = session_lines(info);
+    out.push_str("<div class=facts>\n");
+    for line in [lines.about, lines.has].iter().filter(|line| !line.is_empty()) {
+        let _ = writeln!(out, "<p>{}</p>", escaped(&one_line(line)));
+    }
+    for line in lines.not_connected {
+        let _ = writeln!(out, "<p class=warn><span class=mark>!</span> {}</p>", escaped(&one_line(&line)));
+    }
+    out.push_str("</div>\n");
+}
