@@ -31,25 +31,35 @@ pub struct SentPieces {
     after: u64,
     given: u64,
     ended: bool,
+    /// Whether more may be sent.
+    grows: bool,
+    /// The line of `times` that is being read.
+    line: Vec<u8>,
 }
 
 impl SentPieces {
     pub(crate) fn open(folder: &Path, started: Moment) -> std::io::Result<Self> {
         let stdin = File::open(folder.join(Stream::Stdin.file_name()))?;
         let times = File::open(folder.join("times")).ok().map(BufReader::new);
-        Ok(Self { stdin, times, started, after: 0, given: 0, ended: false })
+        Ok(Self { stdin, times, started, after: 0, given: 0, ended: false, grows: false, line: Vec::new() })
+    }
+
+    /// Reads a recording that is still written: when nothing is left, there may be more later.
+    #[must_use]
+    pub fn growing(self) -> Self {
+        Self { grows: true, ..self }
     }
 
     /// Returns the next piece that `times` lists.
     fn told(&mut self) -> Option<SentPiece> {
         let times = self.times.as_mut()?;
-        let mut line = Vec::new();
         loop {
-            line.clear();
-            if times.read_until(b'\n', &mut line).ok()? == 0 {
+            if times.read_until(b'\n', &mut self.line).ok()? == 0 || !self.line.ends_with(b"\n") {
                 return None;
             }
-            match piece(&line) {
+            let piece = piece(&self.line);
+            self.line.clear();
+            match piece {
                 Some(piece) if piece.stream == Stream::Stdout => self.after = self.after.max(piece.end),
                 Some(piece) if piece.stream == Stream::Stdin => {
                     let mut bytes = Vec::new();
@@ -73,6 +83,9 @@ impl Iterator for SentPieces {
         }
         if let Some(sent) = self.told() {
             return Some(sent);
+        }
+        if self.grows {
+            return None;
         }
         // The rest is not in `times`, which is cut off or missing.
         self.ended = true;

@@ -25,33 +25,34 @@ pub struct TimedPiece {
 pub struct Arrivals {
     times: BufReader<File>,
     started: Moment,
-    /// The last piece that was read: where it ends and when it arrived. `None` after the last one.
-    piece: Option<(u64, Moment)>,
+    /// The last piece that was read: where it ends and when it arrived.
+    piece: (u64, Moment),
     line: Vec<u8>,
 }
 
 impl Arrivals {
     pub(crate) fn new(times: File, started: Moment) -> Self {
-        Self { times: BufReader::new(times), started, piece: Some((0, started)), line: Vec::new() }
+        Self { times: BufReader::new(times), started, piece: (0, started), line: Vec::new() }
     }
 
     /// Returns when the output up to this byte had arrived, or `None` if `times` does not say. Positions must not
     /// decrease from call to call.
     pub fn at(&mut self, end: u64) -> Option<Moment> {
-        while self.piece?.0 < end {
-            self.piece = self.next();
+        while self.piece.0 < end {
+            self.piece = self.next()?;
         }
-        self.piece.map(|(_, at)| at)
+        Some(self.piece.1)
     }
 
-    /// Returns the next piece of the output.
+    /// Returns the next piece of the output. A line that is not complete yet is read on next time: `times` may grow.
     fn next(&mut self) -> Option<(u64, Moment)> {
         loop {
-            self.line.clear();
-            if self.times.read_until(b'\n', &mut self.line).ok()? == 0 {
+            if self.times.read_until(b'\n', &mut self.line).ok()? == 0 || !self.line.ends_with(b"\n") {
                 return None;
             }
-            if let Some(piece) = piece(&self.line).filter(|piece| piece.stream == Stream::Stdout) {
+            let piece = piece(&self.line).filter(|piece| piece.stream == Stream::Stdout);
+            self.line.clear();
+            if let Some(piece) = piece {
                 return Some((piece.end, self.started.after(piece.at)));
             }
         }

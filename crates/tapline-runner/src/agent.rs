@@ -121,9 +121,9 @@ impl Agent {
         cwd(PathBuf) => cwd = Some(cwd);
         /// Sets the model.
         model(String) => options.model = Some(model);
-        /// A model to use if the first is overloaded; or several, separated by commas.
+        /// Sets a model to use if the first is overloaded, or several, separated by commas.
         fallback_model(String) => options.fallback_model = Some(fallback_model);
-        /// How much the model thinks: `low`, `medium`, `high`, and what else the agent knows.
+        /// Sets how much the model thinks: `low`, `medium`, `high`, or another word that the agent knows.
         effort(String) => options.effort = Some(effort);
         /// Sets the session to continue.
         resume(String) => options.resume = Some(resume);
@@ -203,7 +203,7 @@ impl Agent {
         self
     }
 
-    /// Reads only these of the agent's settings files; none, if there are none here.
+    /// Lets the agent read only these of its settings files. With an empty list, it reads none.
     pub fn setting_sources(mut self, sources: impl IntoIterator<Item = SettingSource>) -> Self {
         self.options.setting_sources = Some(sources.into_iter().collect());
         self

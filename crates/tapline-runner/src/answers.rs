@@ -25,6 +25,7 @@ use tapline_session::permission::{Permissions, Ruling};
 
 pub(crate) use answered::{Answered, Around, holds};
 use answered::{RULES, hook_input};
+pub use callback::Raised;
 pub(crate) use callback::callback;
 use callback::{Callback, guarded};
 pub use elicitation::ElicitationReply;

@@ -1,8 +1,6 @@
 //! The three clocks of a run: for the whole run, for silence, and for how long it stays after its final result. Pure:
 //! it is told what happened when, and says what is due.
 
-use std::time::Duration;
-
 use tapline_protocol::StopReason;
 use tokio::time::Instant;
 
@@ -65,8 +63,7 @@ impl Clocks {
     pub(crate) fn next(&self, activity: &Activity, reading: bool) -> Option<(Instant, StopReason)> {
         let waiting = activity.rests.is_some() && self.input_open && !self.owes;
         let over = activity.rests.filter(|_| !self.input_open);
-        let background = self.limits.background.unwrap_or(Duration::MAX);
-        let wait = if activity.tasks.is_empty() { self.limits.linger } else { self.limits.linger.max(background) };
+        let wait = if activity.tasks.is_empty() { self.limits.linger } else { self.limits.with_tasks() };
         let lingers = [over.map(|at| at.checked_add(wait)), self.silent.map(|at| at.checked_add(self.limits.linger))];
         // A time beyond the range of the clock never comes.
         let linger = lingers.into_iter().flatten().flatten().min();
@@ -84,6 +81,8 @@ impl Clocks {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use tapline_protocol::Decoder;
     use tapline_session::Fold;
@@ -169,6 +168,20 @@ mod tests {
         assert_eq!(run.due(), Some((605, StopReason::Linger)));
         run.tell(50, ENDED);
         assert_eq!(run.due(), Some((80, StopReason::Linger)));
+    }
+
+    #[test]
+    fn how_long_tasks_are_waited_for_does_not_depend_on_a_longer_linger() {
+        let (short, long) = (Some(SECOND * 4), Some(SECOND * 600));
+        let never = (Some(Duration::MAX), 30, u64::MAX);
+        for (background, linger, due) in [(short, 30, 9), never, (None, 700, 705), (None, 30, 605), (long, 700, 605)] {
+            let limits = Limits { background, linger: SECOND * linger, ..Limits::default() };
+            let mut run = ClockedRun::new(limits, false);
+            run.tell(1, INIT);
+            run.tell(2, STARTED);
+            run.tell(5, RESULT);
+            assert_eq!(run.due().map_or(u64::MAX, |(at, _)| at), due, "{background:?}, {linger}");
+        }
     }
 
     #[test]

@@ -74,7 +74,7 @@ mod paused;
 
 pub use agent::Agent;
 pub use answers::{
-    Answers, ElicitationReply, HookEvent, HookQuestion, Permission, PermissionQuestion, Tool, ToolResult, ToolServer,
+    Answers, ElicitationReply, HookEvent, HookQuestion, Permission, PermissionQuestion, Raised, Tool, ToolResult, ToolServer,
 };
 pub use ask::{Answer, Failure, StructuredError, ask};
 pub use control::{Control, Sent, SessionError};

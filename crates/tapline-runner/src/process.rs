@@ -48,7 +48,8 @@ impl Process {
         Ok(Self { child, tree: Some(tree), guard, whole_group: !at_terminal })
     }
 
-    /// What a program prints, if it ends in time. It ends in any case, and everything that it has started.
+    /// Returns what a program prints, if it ends in time. Otherwise the program is killed. Everything that it started is
+    /// ended, too.
     pub async fn output(mut command: Command, within: Duration) -> io::Result<Vec<u8>> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut process = Self::within(command, false, None).await?;

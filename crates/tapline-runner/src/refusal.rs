@@ -18,7 +18,7 @@ macro_rules! options {
         }
 
         impl RunOption {
-            /// Its name; of an argument, the argument itself.
+            /// Returns its name. For an argument, this is the argument itself.
             pub fn name(&self) -> &str {
                 match self {
                     $(Self::$variant => $name,)*
@@ -125,7 +125,7 @@ impl Refusal {
         Self { option, why: why.into(), instead: Vec::new() }
     }
 
-    /// An argument of the caller's that cannot be passed on.
+    /// Refuses an argument of the caller.
     pub(crate) fn argument(argument: &str, why: impl Into<Cow<'static, str>>) -> Self {
         Self::new(RunOption::Argument(argument.to_owned().into()), why)
     }
@@ -140,7 +140,7 @@ impl Refusal {
         self
     }
 
-    /// The message, with other names for the option and for what to use instead.
+    /// Returns the message, with other names for the option and for what to use instead.
     pub fn with_names(&self, option: impl Fn(&RunOption) -> String, instead: impl Fn(&Instead) -> String) -> String {
         let said = format!("{}: {}", option(&self.option), self.why);
         let instead: Vec<_> = self.instead.iter().map(instead).collect();

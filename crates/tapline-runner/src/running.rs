@@ -271,7 +271,7 @@ pub fn report(collector: Collector, conclusion: &Conclusion, run: Run) -> Report
     collector.report(summary, format, run, &conclusion.ending)
 }
 
-/// The report of a run that never started, and why.
+/// Makes the report of a run that never started, with the reason.
 pub fn report_not_started(kind: Kind, why: String, run: Run) -> Report {
     let ending = Ending { not_started: Some(why), ..Ending::default() };
     let summary = Fold::for_agent(Some(kind)).finish(&ending);
@@ -285,7 +285,7 @@ fn dialogue(agent: &mut Agent, others: Others) -> Option<(Control, Dialogue)> {
         return None;
     }
     let (say, said) = mpsc::unbounded_channel();
-    let patience = Patience { background: agent.limits.background, linger: agent.limits.linger };
+    let patience = Patience { background: agent.limits.for_tasks(), linger: agent.limits.linger };
     let cwd = agent.cwd.clone().or_else(|| std::env::current_dir().ok());
     let cwd = cwd.map(|cwd| cwd.to_string_lossy().into_owned());
     let (dialogue, lines) = Dialogue::new(agent.answers.clone(), cwd, others, said, patience);

@@ -12,7 +12,7 @@ use crate::refusal::{Refusal, RunOption};
 /// The types that a schema may name.
 const TYPES: &[&str] = &["null", "boolean", "object", "array", "number", "string", "integer"];
 
-/// The schema, if it can be one: an object of JSON whose types are types.
+/// Returns the schema, if it is one: a JSON object that names only types that exist.
 pub(crate) fn checked(text: &str) -> Result<&str, Refusal> {
     let wrong = |why: String| Refusal::new(RunOption::JsonSchema, why);
     let json = Json::parse(text).map_err(|error| wrong(format!("this is not JSON: {error}")))?;

@@ -16,7 +16,7 @@ pub enum SettledBy {
     Nobody,
     /// The callback did not answer in time.
     Deadline,
-    /// The callback panicked.
+    /// The callback panicked, or raised in another language.
     Panic,
     /// The agent itself: its settings, its mode, or because the tool is harmless. tapline was not asked.
     Agent,

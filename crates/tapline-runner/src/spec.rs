@@ -97,7 +97,7 @@ pub struct Limits {
     pub linger: Duration,
     /// Time between the steps of stopping a run.
     pub grace: Duration,
-    /// How long to wait for background tasks after the last turn. With `None`, until they end.
+    /// How long to wait for background tasks after the last turn. With `None`, ten minutes; with [`Duration::MAX`], until they end.
     pub background: Option<Duration>,
     /// The time for an answer to a control request.
     pub request: Duration,
@@ -113,9 +113,22 @@ impl Default for Limits {
             idle: None,
             linger: Duration::from_secs(30),
             grace: Duration::from_secs(5),
-            background: Some(BACKGROUND),
+            background: None,
             request: Duration::from_secs(60),
         }
+    }
+}
+
+impl Limits {
+    /// How long background tasks are waited for.
+    pub(crate) fn for_tasks(&self) -> Duration {
+        self.background.unwrap_or(BACKGROUND)
+    }
+
+    /// How long an agent may stay after its last turn while its background tasks run. Whoever lets it linger for longer than the default means
+    /// that, too; a limit that was given counts as it is.
+    pub(crate) fn with_tasks(&self) -> Duration {
+        self.background.unwrap_or_else(|| self.linger.max(BACKGROUND))
     }
 }
 

@@ -93,6 +93,16 @@ fn environment(agent: &Agent, harness: &Harness) -> Variables {
             None => drop(environment.remove(std::ffi::OsStr::new(name))),
         }
     }
+    // Without a dialogue the agent holds its result back until its tasks have ended, so only it can keep the limit. Its own default is ours.
+    // A limit that was given counts more than an inherited variable, and less than one that was named for this agent.
+    if let (Some(name), Some(limit), false) = (harness.waits_for_tasks, agent.limits.background, agent.is_dialogue()) {
+        if !agent.environment.set.iter().any(|(given, _)| given == name) {
+            environment.remove(std::ffi::OsStr::new(name));
+        }
+        // A time beyond the range of its timers never comes.
+        let waits = i32::try_from(limit.as_millis()).map_or(0, |waits| waits.max(1));
+        environment.entry(name.into()).or_insert_with(|| waits.to_string().into());
+    }
     environment
 }
 

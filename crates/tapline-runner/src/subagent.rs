@@ -38,31 +38,31 @@ pub struct SubAgent {
 }
 
 impl SubAgent {
-    /// A sub-agent: when to use it, and its system prompt.
+    /// Creates a sub-agent. The description says when to use it, and the prompt is its system prompt.
     pub fn new(description: impl Into<String>, prompt: impl Into<String>) -> Self {
         let (description, prompt) = (description.into(), prompt.into());
         Self { description, prompt, tools: None, disallowed_tools: Vec::new(), model: None, more: Map::new() }
     }
 
-    /// Only these tools.
+    /// Lets it use only these tools.
     pub fn tools<T: Into<String>>(mut self, tools: impl IntoIterator<Item = T>) -> Self {
         self.tools = Some(tools.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Not these tools.
+    /// Sets the tools that it may not use.
     pub fn disallowed_tools<T: Into<String>>(mut self, tools: impl IntoIterator<Item = T>) -> Self {
         self.disallowed_tools = tools.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Its model: `haiku`, `inherit`, or a full name.
+    /// Sets its model: `haiku`, `inherit`, or a full name.
     pub fn model(mut self, model: impl Into<String>) -> Self {
         self.model = Some(model.into());
         self
     }
 
-    /// Anything else that the agent knows of a sub-agent: `with("maxTurns", 3)`.
+    /// Sets anything else that the agent knows about a sub-agent: `with("maxTurns", 3)`.
     pub fn with(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         self.more.insert(key.into(), value.into());
         self
@@ -73,11 +73,11 @@ impl SubAgent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SettingSource {
-    /// Those of the person, in the home folder.
+    /// The user's, in the home folder.
     User,
-    /// Those of the project, shared by all who work on it.
+    /// The project's, shared by everybody who works on it.
     Project,
-    /// Those of the project that are this person's alone.
+    /// The user's own for this project.
     Local,
 }
 
@@ -85,7 +85,7 @@ impl SettingSource {
     /// All of them.
     pub const ALL: &'static [Self] = &[Self::User, Self::Project, Self::Local];
 
-    /// As the agent calls it.
+    /// Returns the agent's name for it.
     pub fn name(self) -> &'static str {
         match self {
             Self::User => "user",
@@ -101,7 +101,7 @@ impl fmt::Display for SettingSource {
     }
 }
 
-/// A name that no settings file has.
+/// The error for a name that is not a source of settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a source of settings: use user, project or local")]
 pub struct UnknownSource(String);

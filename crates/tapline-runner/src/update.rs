@@ -62,12 +62,12 @@ impl Update {
     }
 }
 
-/// The length of what was sent.
+/// Returns the length of what was sent.
 fn said(step: &Step) -> usize {
     if let What::Prompt { text } = &step.what { text.len() } else { 0 }
 }
 
-/// The length of the texts that a turn ended with.
+/// Returns the length of the texts that a turn ended with.
 fn size_of_turn(turn: &Turn) -> usize {
     let texts = [turn.result.as_ref(), turn.message.as_ref()].into_iter().flatten().map(String::len);
     let values = turn.structured_output.iter().chain(&turn.permission_denials).map(|json| json.as_str().len());

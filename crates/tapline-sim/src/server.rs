@@ -121,7 +121,7 @@ fn plain(journal: &Journal, logged: Logged, status: StatusCode, value: &Value) -
     document(status, &value.to_string())
 }
 
-/// Answers a request. Returns `None` if there is to be no answer.
+/// Answers a request. Returns `None` if no answer may be sent.
 async fn answer(api: Api, mut logged: Logged, journal: &Arc<Journal>) -> Option<Response<Sent>> {
     let refuse = |logged: Logged, message: &str| {
         let error = error_document(api, "invalid_request_error", &format!("tapline sim: {message}"));

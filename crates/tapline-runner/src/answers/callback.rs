@@ -18,10 +18,21 @@ where
     Arc::new(move |question| Box::pin(ask(question)))
 }
 
+/// How a callback failed that is written in another language, as words that follow its name: `raised ValueError: …`, `was cancelled`. Such a
+/// callback unwinds with it ([`std::panic::resume_unwind`]), so that nobody is told of a panic.
+///
+/// ```
+/// use tapline_runner::{Agent, Raised};
+///
+/// let agent = Agent::claude().on_permission(|_| async { std::panic::resume_unwind(Box::new(Raised("was cancelled".to_owned()))) });
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Raised(pub String);
+
 /// Why there is no answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Failed {
-    /// The callback panicked, with this message.
+    /// The callback panicked or raised; the words say which.
     Panicked(String),
     /// The callback took longer than this.
     Overran(Duration),
@@ -30,7 +41,7 @@ pub(crate) enum Failed {
 impl std::fmt::Display for Failed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Panicked(message) => write!(f, "panicked: {message}"),
+            Self::Panicked(message) => f.write_str(message),
             Self::Overran(limit) => write!(f, "gave no answer within {limit:?}"),
         }
     }
@@ -51,6 +62,10 @@ pub(crate) async fn guarded<Q, A>(callback: &Callback<Q, A>, question: Q, within
 }
 
 fn words(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no words".to_owned())
+    if let Some(Raised(words)) = panic.downcast_ref() {
+        return words.clone();
+    }
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("panicked: {}", text.unwrap_or("no words"))
 }

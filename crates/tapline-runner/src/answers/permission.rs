@@ -14,6 +14,8 @@ use crate::settled::{Settled, SettledBy};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PermissionQuestion {
+    /// The id of the agent's request.
+    pub id: String,
     /// The tool.
     pub tool: String,
     /// The input of the call.
@@ -104,7 +106,7 @@ pub(super) async fn settle(
         (Ruling::Ask, None) => (Permission::deny(nobody(&decision)), SettledBy::Nobody),
         (Ruling::Ask, Some(callback)) => {
             let asked = input.clone().unwrap_or_else(|| serde_json::json!({}).into());
-            let question = PermissionQuestion { tool: tool.clone(), input: asked, decision, request };
+            let question = PermissionQuestion { id: id.clone(), tool: tool.clone(), input: asked, decision, request };
             match guarded(callback, question, within).await {
                 Ok(Permission::Allow { input: Some(other), remember }) => {
                     // A denied call stays denied, even if somebody else wrote it.

@@ -24,7 +24,7 @@ pub(crate) struct Heard {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
     /// For background tasks, between two turns.
-    pub(crate) background: Option<Duration>,
+    pub(crate) background: Duration,
     /// For an agent to report that it is idle.
     pub(crate) linger: Duration,
 }
@@ -165,7 +165,7 @@ impl Lifecycle {
             (true, None | Some(AgentState::Idle)) if !activity.waking => Need::Nothing,
             (true, None | Some(AgentState::Idle)) => after(WAKES_WITHIN),
             (true, Some(AgentState::Busy)) => after(linger),
-            (false, _) => ceiling.map_or(Need::Open, after),
+            (false, _) => after(ceiling),
         }
     }
 }
@@ -228,7 +228,7 @@ mod tests {
 
         /// Returns until which second the input is needed: `None` for ever, 0 for not at all.
         fn needed(&self) -> Option<u64> {
-            let patience = Patience { background: Some(600 * SECOND), linger: 30 * SECOND };
+            let patience = Patience { background: 600 * SECOND, linger: 30 * SECOND };
             match self.lifecycle.need(&self.activity, patience, self.zero) {
                 Need::Open => None,
                 Need::Until(until) => Some((until - self.zero).as_secs()),

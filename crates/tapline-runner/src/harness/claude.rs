@@ -20,6 +20,7 @@ pub(super) const HARNESS: Harness = Harness {
         ("CLAUDE_CODE_SIMPLE", None),
     ],
     no_background_tasks: Some("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"),
+    waits_for_tasks: Some("CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS"),
     tell_of_hooks: Some("--include-hook-events"),
     invocation,
 };
@@ -156,7 +157,7 @@ fn answering(wanted: &Wanted<'_>, args: &mut Vec<OsString>) -> Result<(), StartE
     Ok(())
 }
 
-/// What the caller gave behind `--`, if it leaves the stream whole. What tapline sets itself is left out.
+/// Returns the caller's own arguments, unless one of them would break the stream. Those that tapline sets itself are left out.
 fn checked_extra(extra: &[OsString], messages: bool) -> Result<Vec<OsString>, Refusal> {
     let mut kept = Vec::new();
     let mut args = extra.iter();

@@ -16,6 +16,7 @@ pub(super) const HARNESS: Harness = Harness {
     sets: &[],
     dialogue: &[],
     no_background_tasks: None,
+    waits_for_tasks: None,
     tell_of_hooks: None,
     invocation,
 };
@@ -38,7 +39,7 @@ fn invocation(wanted: &Wanted<'_>) -> Result<Invocation, StartError> {
         args.push(format!("--model={model}").into());
     }
     if let Some(effort) = &options.effort {
-        // A text of TOML, so that nothing in it can be another setting.
+        // The value is a TOML string, so that nothing in it can be another setting.
         args.extend(["-c".into(), format!("model_reasoning_effort={}", serde_json::Value::from(effort.as_str())).into()]);
     }
     for folder in &options.add_dir {
@@ -63,14 +64,14 @@ fn invocation(wanted: &Wanted<'_>) -> Result<Invocation, StartError> {
     Ok(Invocation { args, _schema: schema })
 }
 
-/// The first of the options that Codex does not have.
+/// Returns the first option that Codex does not have.
 fn refused(wanted: &Wanted<'_>) -> Option<Refusal> {
     use RunOption as O;
 
     let options = wanted.options;
     let sandboxed = |mode: &'static str| O::Argument(mode.into());
     if wanted.rules {
-        let why = "codex asks nobody before it runs a command, so rules cannot hold it; its sandbox decides";
+        let why = "codex asks nobody before it runs a command, so no rule can stop it; its sandbox decides";
         let refusal = Refusal::new(O::Permissions, why);
         return Some(refusal.instead(sandboxed("-s read-only")).instead(sandboxed("-s workspace-write")));
     }

@@ -19,6 +19,8 @@ pub(crate) struct Harness {
     pub(crate) dialogue: &'static [(&'static str, Option<&'static str>)],
     /// The variable that, set to `1`, tells it to run no background tasks.
     pub(crate) no_background_tasks: Option<&'static str>,
+    /// The variable with the milliseconds that it waits for its background tasks by itself, before it writes its result; 0 is for ever.
+    pub(crate) waits_for_tasks: Option<&'static str>,
     /// The flag that makes it report when a hook begins and what it answered.
     pub(crate) tell_of_hooks: Option<&'static str>,
     /// Returns how to start its program, or why it cannot be started.

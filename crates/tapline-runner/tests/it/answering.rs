@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tapline_protocol::claude::control::HookReply;
-use tapline_runner::{Agent, ElicitationReply, HookEvent, Permission, PermissionQuestion, Tool, ToolServer, Update};
+use tapline_runner::{Agent, ElicitationReply, HookEvent, Permission, PermissionQuestion, Raised, Tool, ToolServer, Update};
 use tapline_session::permission::Permissions;
 use tapline_sim::ReplayOptions;
 
@@ -101,6 +101,13 @@ async fn whoever_panics_or_takes_too_long_denies_and_says_so() {
     assert_eq!(answer["response"]["behavior"], "deny");
     assert_eq!(answer["response"]["message"], "the permission callback panicked: oh no");
     assert_eq!(told, ["the permission callback panicked: oh no"]);
+    // In another language nothing panics.
+    let raises = |_: PermissionQuestion| async { std::panic::resume_unwind(Box::new(Raised("was cancelled".to_owned()))) };
+    let (answer, told) = asked_once(MAY_I, |agent| agent.on_permission(raises)).await;
+    assert_eq!(
+        (answer["response"]["behavior"].as_str(), told),
+        (Some("deny"), vec!["the permission callback was cancelled".to_owned()])
+    );
     // Before there is anything to wait for, too.
     let (answer, _) = asked_once(MAY_I, |agent| agent.on_permission(at_once)).await;
     assert_eq!(answer["response"]["behavior"], "deny");

@@ -60,6 +60,35 @@ async fn the_environment() {
     assert!(answer(agent).await.contains("CARGO_MANIFEST_DIR="), "inherited by name");
 }
 
+/// How long the agent waits for its background tasks by itself.
+const WAITS: &str = "CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS";
+
+#[tokio::test]
+async fn a_limit_for_background_tasks_counts_more_than_an_inherited_variable() {
+    // In a process of its own, which has the variable.
+    if std::env::var_os(WAITS).is_none_or(|value| value != "77") {
+        let name = "starting::a_limit_for_background_tasks_counts_more_than_an_inherited_variable";
+        let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+        assert!(again.args(["--exact", name, "--nocapture"]).env(WAITS, "77").status().unwrap().success());
+        return;
+    }
+    let limited = |seconds| fake("env").background_timeout(Duration::from_secs(seconds));
+    let mut by_name = limited(5);
+    by_name.environment.set.push((WAITS.into(), None));
+    for (agent, wanted) in [
+        (fake("env"), "77"),
+        (limited(5), "5000"),
+        (limited(0), "1"),
+        (limited(600), "600000"),
+        (limited(u64::MAX), "0"),
+        (limited(5).env(WAITS, "88"), "88"),
+        (by_name, "77"),
+    ] {
+        let said = answer(agent).await;
+        assert!(said.contains(&format!("{WAITS}={wanted} ")), "{wanted}: {said}");
+    }
+}
+
 #[tokio::test]
 async fn what_is_not_there() {
     let error = Agent::claude().bin("/no/such/claude").start().await.unwrap_err();
