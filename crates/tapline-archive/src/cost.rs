@@ -23,7 +23,13 @@ pub enum CostBasis {
 /// A message with its cost.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Item<'g> {
-    pub(crate) message: Message,
+    /// The message. `None` if no line shows it: it is what the reported total has beyond all messages.
+    pub(crate) message: Option<&'g Message>,
+    /// When it began.
+    pub(crate) time: u64,
+    /// The tokens that count for it: a copy can know better.
+    pub(crate) tokens: Tokens,
+    pub(crate) searches: u32,
     pub(crate) model: &'g str,
     /// The place of its file in the session.
     pub(crate) file: usize,
@@ -35,8 +41,13 @@ pub(crate) struct Item<'g> {
     pub(crate) computed: Option<Money>,
     /// Whether the tokens are exact.
     pub(crate) exact: bool,
-    /// Whether no line shows this request: it is what the reported total has beyond all messages.
-    pub(crate) unlisted: bool,
+}
+
+impl Item<'_> {
+    /// Returns whether the message has a mark.
+    pub(crate) fn has(&self, mark: Marks) -> bool {
+        self.message.is_some_and(|message| message.marks.has(mark))
+    }
 }
 
 /// A total that an agent reports, for some of the messages of a session.
@@ -75,9 +86,9 @@ impl Total {
 
 /// Prices an item by the table.
 pub(crate) fn price(item: &mut Item<'_>, prices: &mut Lookup<'_>) {
-    let Message { tokens, searches, marks, .. } = item.message;
-    let speed = if marks.has(Marks::FAST) { Speed::Fast } else { Speed::Standard };
-    let asked = Asked { model: item.model, tokens, web_searches: searches.into(), us_only: marks.has(Marks::US), speed };
+    let speed = if item.has(Marks::FAST) { Speed::Fast } else { Speed::Standard };
+    let (tokens, web_searches, us_only) = (item.tokens, item.searches.into(), item.has(Marks::US));
+    let asked = Asked { model: item.model, tokens, web_searches, us_only, speed };
     item.computed = prices.price(&asked);
     item.cost = item.computed;
     item.basis = if item.cost.is_some() { CostBasis::Computed } else { CostBasis::Unknown };
@@ -89,8 +100,7 @@ pub(crate) fn agree<'g>(items: &mut Vec<Item<'g>>, covered: &[usize], total: &'g
     let mut covered = fitting(items, covered, total);
     let sum = |items: &[Item<'_>], covered: &[usize], model: Option<&str>| -> Tokens {
         let of = |at: &&usize| model.is_none_or(|model| is_same_model(items[**at].model, model));
-        let known =
-            |item: &Item<'_>| Tokens { output: if item.exact { item.message.tokens.output } else { 0 }, ..item.message.tokens };
+        let known = |item: &Item<'_>| Tokens { output: if item.exact { item.tokens.output } else { 0 }, ..item.tokens };
         covered.iter().filter(of).map(|at| known(&items[*at])).sum()
     };
     // Names of models can differ between messages and totals. What the messages say in all is never counted again.
@@ -108,28 +118,24 @@ pub(crate) fn agree<'g>(items: &mut Vec<Item<'g>>, covered: &[usize], total: &'g
         let vague: Vec<usize> =
             covered.iter().copied().filter(|at| !items[*at].exact && is_same_model(items[*at].model, model)).collect();
         if !vague.is_empty() {
-            let weights: Vec<u64> = vague.iter().map(|at| items[*at].message.bytes).collect();
+            let weights: Vec<u64> = vague.iter().map(|at| items[*at].message.map_or(0, |message| message.bytes)).collect();
             let parts = Money::from_pico(rest.output).split(&weights);
             for (at, part) in vague.iter().zip(parts) {
-                items[*at].message.tokens.output = part.pico();
+                items[*at].tokens.output = part.pico();
                 items[*at].exact = true;
                 price(&mut items[*at], prices);
             }
             rest.output = 0;
         }
-        let searched: u64 = covered
-            .iter()
-            .filter(|at| is_same_model(items[**at].model, model))
-            .map(|at| u64::from(items[*at].message.searches))
-            .sum();
+        let searched: u64 =
+            covered.iter().filter(|at| is_same_model(items[**at].model, model)).map(|at| u64::from(items[*at].searches)).sum();
         let more_searches = u32::try_from(reported.searches.saturating_sub(searched)).unwrap_or(u32::MAX);
         if rest.total() > 0 || more_searches > 0 {
-            let message =
-                Message { tokens: rest, searches: more_searches, time: total.time, marks: Marks::FINAL, ..Message::default() };
             // The messages' own name: a total can add the size of the context to it.
             let named = covered.iter().map(|at| items[*at].model).find(|name| is_same_model(name, model));
             let model = named.unwrap_or(model);
-            let mut item = Item { message, model, exact: total.is_sure, unlisted: true, ..Item::default() };
+            let (time, exact) = (total.time, total.is_sure);
+            let mut item = Item { time, tokens: rest, searches: more_searches, model, exact, ..Item::default() };
             price(&mut item, prices);
             covered.push(items.len());
             items.push(item);
@@ -142,8 +148,8 @@ pub(crate) fn agree<'g>(items: &mut Vec<Item<'g>>, covered: &[usize], total: &'g
 /// before it could write it down.
 fn fitting(items: &[Item<'_>], covered: &[usize], total: &Total) -> Vec<usize> {
     let mut covered = covered.to_vec();
-    covered.sort_by_key(|at| items[*at].message.time);
-    let prompt = |item: &Item<'_>| item.message.tokens.prompt();
+    covered.sort_by_key(|at| items[*at].time);
+    let prompt = |item: &Item<'_>| item.tokens.prompt();
     let said: u64 = total.models.values().map(|model| model.tokens.prompt()).sum();
     let mut listed: u64 = covered.iter().map(|at| prompt(&items[*at])).sum();
     let too_many = covered.iter().take_while(|at| {
@@ -173,7 +179,7 @@ fn spread(items: &mut [Item<'_>], covered: &[usize], total: &Total) {
                 left = others;
             }
         }
-        if given == by_model && left.iter().all(|at| items[*at].message.tokens.total() == 0) {
+        if given == by_model && left.iter().all(|at| items[*at].tokens.total() == 0) {
             // The models' costs are rounded one by one. The last one takes the difference.
             if let Some(&at) = last.last() {
                 let cost = items[at].cost.unwrap_or_default();
@@ -190,7 +196,7 @@ fn spread(items: &mut [Item<'_>], covered: &[usize], total: &Total) {
 /// Gives a cost to some items, in proportion to their price, or to their tokens where a price is not known.
 fn give(items: &mut [Item<'_>], some: &[usize], cost: Money) {
     let known = some.iter().all(|at| items[*at].computed.is_some());
-    let weight = |item: &Item<'_>| if known { item.computed.unwrap_or_default().pico() } else { item.message.tokens.total() };
+    let weight = |item: &Item<'_>| if known { item.computed.unwrap_or_default().pico() } else { item.tokens.total() };
     let weights: Vec<u64> = some.iter().map(|at| weight(&items[*at])).collect();
     for (at, part) in some.iter().zip(cost.split(&weights)) {
         items[*at].cost = Some(part);

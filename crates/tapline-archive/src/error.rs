@@ -43,6 +43,14 @@ pub enum SourceError {
     },
 }
 
+impl SourceError {
+    /// Returns whether nothing failed, but there is nothing more to read yet: see
+    /// [`Source::follow`](crate::Source::follow).
+    pub fn is_pending(&self) -> bool {
+        matches!(self, Self::Read { error, .. } if error.kind() == io::ErrorKind::WouldBlock)
+    }
+}
+
 /// Why the archive cannot be read or kept.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

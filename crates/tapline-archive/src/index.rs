@@ -11,7 +11,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 use tapline_recording::Recording;
 
 use crate::database;
@@ -22,9 +22,12 @@ use crate::scan::{Job, Scanned, check, scan};
 use crate::transcripts::subagent;
 
 /// The version of the tables and of [`Facts`]. An index of another version is built again.
-const VERSION: i64 = 3;
+const VERSION: i64 = 4;
 /// After this many files, what was read is kept, even if the rest is interrupted.
 const KEPT_EVERY: usize = 256;
+
+/// Fewer files than this are looked up one by one.
+const FEW: usize = 8;
 
 const TABLES: &str = "
 CREATE TABLE files (
@@ -193,9 +196,11 @@ impl Index {
     /// Reads everything that is in the index. Fails if something is not what was written: a lookup does not notice a row
     /// that it no longer finds.
     pub fn check(&self) -> Result<(), ArchiveError> {
-        self.each(|_, _| {})?;
+        self.each(|_, _, _| {})?;
         self.each_id(None, |_, _| {})?;
-        self.news(&Places::default()).map(drop)
+        let mut rows = self.db.prepare(KNOWN)?;
+        rows.query_map([], known_of)?.try_for_each(|row| row.map(drop))?;
+        Ok(())
     }
 
     /// Returns whether a damaged index was put aside when this one was opened.
@@ -255,19 +260,16 @@ impl Index {
     /// Returns the files that are new or changed.
     fn news<'p>(&self, places: &'p Places) -> Result<Vec<(&'p Found, Option<Known>)>, ArchiveError> {
         let mut known = HashMap::new();
-        let mut rows = self.db.prepare("SELECT path, id, len, mtime, offset, chk, session IS NOT NULL, gone FROM files")?;
-        let mut rows = rows.query([])?;
-        while let Some(row) = rows.next()? {
-            let of = Known {
-                id: row.get(1)?,
-                len: row.get::<_, i64>(2)?.cast_unsigned(),
-                mtime: row.get(3)?,
-                offset: row.get::<_, i64>(4)?.cast_unsigned(),
-                check: row.get::<_, i64>(5)?.cast_unsigned(),
-                is_session: row.get(6)?,
-                gone: row.get(7)?,
-            };
-            known.insert(row.get::<_, Vec<u8>>(0)?, of);
+        if places.files.len() < FEW {
+            // A damaged index of paths does not find what the table has.
+            let mut rows = self.db.prepare(&format!("{KNOWN} NOT INDEXED WHERE path = ?"))?;
+            for found in &places.files {
+                known.extend(rows.query_row([found.path.as_os_str().as_bytes()], known_of).optional()?);
+            }
+        } else {
+            let mut rows = self.db.prepare(KNOWN)?;
+            let rows = rows.query_map([], known_of)?;
+            known = rows.collect::<rusqlite::Result<_>>()?;
         }
         let is_news = |found: &Found, known: Option<&Known>| {
             known.is_none_or(|known| known.len != found.len || known.mtime != found.mtime || known.gone)
@@ -351,13 +353,22 @@ impl Index {
         Ok(gone.len())
     }
 
-    /// Passes on all files and what they say, sessions together.
-    pub fn each(&self, each: impl FnMut(IndexedFile, &[u8])) -> Result<(), ArchiveError> {
+    /// Passes on all files, with their session and what they say, sessions together.
+    pub fn each(&self, each: impl FnMut(IndexedFile, &str, &[u8])) -> Result<(), ArchiveError> {
         self.each_since(None, each)
     }
 
+    /// Keeps what is read meanwhile as it is now, whatever others write.
+    pub(crate) fn snapshot(&self) -> Result<Transaction<'_>, ArchiveError> {
+        Ok(self.db.unchecked_transaction()?)
+    }
+
     /// The same for files whose last line was written at this time or later, in milliseconds since 1970.
-    pub(crate) fn each_since(&self, since: Option<u64>, mut each: impl FnMut(IndexedFile, &[u8])) -> Result<(), ArchiveError> {
+    pub(crate) fn each_since(
+        &self,
+        since: Option<u64>,
+        mut each: impl FnMut(IndexedFile, &str, &[u8]),
+    ) -> Result<(), ArchiveError> {
         let mut rows = self.db.prepare(&format!("{FILES} WHERE session IS NOT NULL AND last >= ? ORDER BY session, id"))?;
         let mut rows = rows.query([since.unwrap_or(0).cast_signed()])?;
         let mut count: i64 = 0;
@@ -365,7 +376,7 @@ impl Index {
             let file = file_of(row)?;
             let facts = facts_in(row, &file)?;
             count += 1;
-            each(file, facts);
+            each(file, session_in(row)?, facts);
         }
         // The database does not notice a row that it no longer finds.
         let wanted = self.db.query_row("SELECT sessions FROM counted", [], |row| row.get(0)).optional()?.unwrap_or(0);
@@ -392,7 +403,7 @@ impl Index {
     pub(crate) fn each_of(
         &self,
         files: impl IntoIterator<Item = i64>,
-        mut each: impl FnMut(IndexedFile, &[u8]),
+        mut each: impl FnMut(IndexedFile, &str, &[u8]),
     ) -> Result<(), ArchiveError> {
         let mut path = self.db.prepare("SELECT path FROM files WHERE id = ?")?;
         let mut path = |id: i64| Ok((path.query_row([id], |row| row.get(0))?, id));
@@ -404,7 +415,7 @@ impl Index {
             while let Some(row) = rows.next()? {
                 let file = file_of(row)?;
                 let facts = facts_in(row, &file)?;
-                each(file, facts);
+                each(file, session_in(row)?, facts);
             }
         }
         Ok(())
@@ -416,6 +427,23 @@ impl Index {
         let files = rows.query_map([session], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
         Ok(files)
     }
+}
+
+/// Asks for what is known about files.
+const KNOWN: &str = "SELECT path, id, len, mtime, offset, chk, session IS NOT NULL, gone FROM files";
+
+/// Reads what is known about a file.
+fn known_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<(Vec<u8>, Known)> {
+    let known = Known {
+        id: row.get(1)?,
+        len: row.get::<_, i64>(2)?.cast_unsigned(),
+        mtime: row.get(3)?,
+        offset: row.get::<_, i64>(4)?.cast_unsigned(),
+        check: row.get::<_, i64>(5)?.cast_unsigned(),
+        is_session: row.get(6)?,
+        gone: row.get(7)?,
+    };
+    Ok((row.get(0)?, known))
 }
 
 /// Asks for files, and what they say.
@@ -434,9 +462,14 @@ fn file_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<IndexedFile> {
     })
 }
 
+/// Reads the session of a file from an answer to it.
+fn session_in<'r>(row: &'r rusqlite::Row<'_>) -> Result<&'r str, ArchiveError> {
+    row.get_ref(7)?.as_str().map_err(|_| ArchiveError::Damaged)
+}
+
 /// Reads what a file says from an answer to it, as it was written.
 fn facts_in<'r>(row: &'r rusqlite::Row<'_>, file: &IndexedFile) -> Result<&'r [u8], ArchiveError> {
-    let session = row.get_ref(7)?.as_str().map_err(|_| ArchiveError::Damaged)?;
+    let session = session_in(row)?;
     let row_hash = row_hash(&file.path, file.recording.as_deref(), session, [file.len.cast_signed(), file.mtime, row.get(8)?]);
     let facts = row.get_ref(6)?.as_blob().ok().and_then(|facts| unsealed(facts, row_hash));
     facts.ok_or(ArchiveError::Damaged)

@@ -27,6 +27,7 @@ mod error;
 #[cfg(feature = "export")]
 pub mod export;
 pub mod facts;
+mod growing;
 mod index;
 pub mod kept;
 mod lines;

@@ -1,7 +1,10 @@
 //! The one loader of all reports: every message once, however many lines and files repeat it, with its cost.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread;
 
 use serde::Serialize;
 
@@ -13,6 +16,11 @@ use crate::money::Money;
 use crate::places::lossy;
 use crate::prices::{Lookup, Prices};
 use crate::tokens::Tokens;
+
+/// How many sessions a thread takes at once.
+const BATCH: usize = 32;
+/// How many batches are read ahead.
+const AHEAD: usize = 4;
 
 /// One request to a model, counted once.
 #[derive(Clone, Debug)]
@@ -150,32 +158,92 @@ struct Owner {
 #[derive(Default)]
 struct Survey {
     owners: HashMap<u64, Owner, foldhash::fast::FixedState>,
+    /// The totals of sessions that others were forked from, in order of time.
+    totals: HashMap<String, Vec<Total>>,
 }
+
+/// The files of a session, with what they say as it is kept.
+type RawGroup = Vec<(IndexedFile, Vec<u8>)>;
 
 /// Counts everything in the index.
 pub fn load(index: &Index, prices: &Prices, selection: &Selection, reader: &mut dyn Reader) -> Result<(), ArchiveError> {
-    let mut counting = Counting { survey: survey(index, selection)?, index, prices: prices.lookup(), selection };
-    let mut group: Vec<(IndexedFile, Facts)> = Vec::new();
-    let mut failed = None;
-    let mut count = |group: &mut Vec<(IndexedFile, Facts)>, reader: &mut dyn Reader| {
-        // The order in which files were read is not the same each time.
-        group.sort_by(|(one, _), (other, _)| one.path.cmp(&other.path));
-        failed = failed.take().or(counting.count(group, reader).err());
-        group.clear();
+    let _snapshot = index.snapshot()?;
+    let survey = survey(index, selection)?;
+    let mut counting = Counting { survey: &survey, prices: prices.lookup(), selection };
+    each_group(index, selection, |group| counting.count(group, reader))
+}
+
+/// A reader whose parts count some of the sessions each, on all cores.
+pub(crate) trait Part: Reader + Send {
+    /// Adds what another part counted.
+    fn merge(&mut self, other: Self);
+}
+
+/// Counts everything in the index on all cores. `new` makes a part.
+pub(crate) fn load_parts<R: Part>(
+    index: &Index,
+    prices: &Prices,
+    selection: &Selection,
+    new: impl Fn() -> R + Sync,
+) -> Result<R, ArchiveError> {
+    let _snapshot = index.snapshot()?;
+    let survey = &survey(index, selection)?;
+    let (send, receive) = mpsc::sync_channel(AHEAD);
+    // Only the threads hold it: when all of them are gone, there is nobody left to wait for.
+    let receive = Arc::new(Mutex::new(receive));
+    let count = |receive: Arc<Mutex<mpsc::Receiver<Vec<RawGroup>>>>| {
+        let mut counting = Counting { survey, prices: prices.lookup(), selection };
+        let mut part = new();
+        loop {
+            let next = receive.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let Ok(groups) = next else { return part };
+            for group in groups {
+                counting.count(group, &mut part);
+            }
+        }
     };
-    index.each_since(selection.since, |file, facts| {
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    thread::scope(|scope| {
+        let spawn = |receive: Arc<_>| scope.spawn(|| count(receive));
+        let parts: Vec<_> = (0..threads).map(|_| spawn(Arc::clone(&receive))).collect();
+        drop(receive);
+        let mut batch = Vec::new();
+        let read = each_group(index, selection, |group| {
+            batch.push(group);
+            if batch.len() == BATCH {
+                let _ = send.send(std::mem::take(&mut batch));
+            }
+        });
+        let _ = send.send(batch);
+        drop(send);
+        let whole = parts.into_iter().map(|part| part.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        let whole = whole.reduce(|mut whole, part| {
+            whole.merge(part);
+            whole
+        });
+        read.map(|()| whole.unwrap_or_else(&new))
+    })
+}
+
+/// Passes on the files of each session.
+fn each_group(index: &Index, selection: &Selection, mut each: impl FnMut(RawGroup)) -> Result<(), ArchiveError> {
+    let mut group: RawGroup = Vec::new();
+    let mut of = String::new();
+    index.each_since(selection.since, |file, session, facts| {
         if !selection.has(&file) {
             return;
         }
-        let facts = facts_of(facts);
-        let session = |facts: &Facts| facts.names.get(facts.session).to_owned();
-        if group.first().is_some_and(|(_, first)| session(first) != session(&facts) || session(first).is_empty()) {
-            count(&mut group, reader);
+        // Files without a session belong to none together.
+        if !group.is_empty() && (of != session || session.is_empty()) {
+            each(std::mem::take(&mut group));
         }
-        group.push((file, facts));
+        session.clone_into(&mut of);
+        group.push((file, facts.to_owned()));
     })?;
-    count(&mut group, reader);
-    failed.map_or(Ok(()), Err)
+    if !group.is_empty() {
+        each(group);
+    }
+    Ok(())
 }
 
 /// Finds the copies of messages.
@@ -185,22 +253,45 @@ fn survey(index: &Index, selection: &Selection) -> Result<Survey, ArchiveError> 
     index.each_id(selection.since, |file, id| ids.push((id, file)))?;
     keep_likely_copies(&mut ids);
     ids.sort_unstable();
-    let repeated = ids.chunk_by(|one, other| one.0 == other.0).filter(|copies| copies.len() > 1);
-    let (mut copied, mut files) = (HashSet::new(), HashSet::new());
-    for copies in repeated {
+    let (mut copied, mut files) = (HashSet::<u64, foldhash::fast::FixedState>::default(), HashSet::new());
+    for copies in ids.chunk_by(|one, other| one.0 == other.0).filter(|copies| copies.len() > 1) {
         copied.insert(copies[0].0);
         files.extend(copies.iter().map(|(_, file)| *file));
     }
-    drop(ids);
-    index.each_of(files, |file, facts| {
+    let mut sessions = HashMap::new();
+    index.each_of(files, |file, session, facts| {
         if selection.has(&file) {
             let facts = facts_of(facts);
             for message in facts.messages.iter().filter(|message| copied.contains(&message.id)) {
                 own(&mut survey.owners, &file, &facts, message);
             }
+            sessions.insert(file.id, session.to_owned());
         }
     })?;
+    // A session whose messages are in another one's file: that one was forked from it, perhaps.
+    let elsewhere = ids.iter().filter_map(|(id, file)| {
+        let owner = &survey.owners.get(id)?.session;
+        sessions.get(file).filter(|session| *session != owner).map(|_| owner.clone())
+    });
+    for session in elsewhere.collect::<BTreeSet<_>>() {
+        let totals = totals_so_far(index, selection, &session)?;
+        survey.totals.insert(session, totals);
+    }
     Ok(survey)
+}
+
+/// Returns the totals that a session reports, in order of time.
+fn totals_so_far(index: &Index, selection: &Selection, session: &str) -> Result<Vec<Total>, ArchiveError> {
+    let mut totals = Vec::new();
+    index.each_of(index.numbers_of(session)?, |file, _, facts| {
+        if selection.has(&file) {
+            let facts = facts_of(facts);
+            let is_its = |reported: &&Reported| reported.of == Scope::Session && facts.names.get(reported.session) == session;
+            totals.extend(facts.reported.iter().filter(is_its).map(|reported| total(&facts, reported)));
+        }
+    })?;
+    totals.sort_by_key(|total| total.time);
+    Ok(totals)
 }
 
 /// Drops most of the ids that occur only once, without sorting them: few messages have copies.
@@ -260,68 +351,55 @@ fn total(facts: &Facts, reported: &Reported) -> Total {
 
 /// What counting needs.
 struct Counting<'c> {
-    survey: Survey,
-    index: &'c Index,
+    survey: &'c Survey,
     prices: Lookup<'c>,
     selection: &'c Selection,
 }
 
 impl Counting<'_> {
     /// Counts one session: all of its files.
-    fn count(&mut self, group: &[(IndexedFile, Facts)], reader: &mut dyn Reader) -> Result<(), ArchiveError> {
-        let Some((_, first)) = group.first() else { return Ok(()) };
+    fn count(&mut self, group: RawGroup, reader: &mut dyn Reader) {
+        let mut group: Vec<_> = group.into_iter().map(|(file, facts)| (file, facts_of(&facts))).collect();
+        // The order in which files were read is not the same each time.
+        group.sort_by(|(one, _), (other, _)| one.path.cmp(&other.path));
+        let group = &group[..];
+        let Some((_, first)) = group.first() else { return };
         let id = first.names.get(first.session);
-        let mut items = Vec::new();
+        let mut items = Vec::with_capacity(group.iter().map(|(_, facts)| facts.messages.len()).sum());
         let mut parent: Option<&str> = None;
         for (at, (file, facts)) in group.iter().enumerate() {
             for message in &facts.messages {
-                let mut message = message.clone();
+                let (mut tokens, mut searches) = (message.tokens, message.searches);
+                let mut exact = message.marks.has(Marks::FINAL);
                 if let Some(owner) = self.survey.owners.get(&message.id) {
                     if owner.file != file.id {
                         let elsewhere = &*owner.session;
                         parent = parent.or(Some(elsewhere).filter(|session| *session != id && !message.marks.has(Marks::SIDE)));
                         continue;
                     }
-                    (message.tokens, message.searches) = (owner.tokens, owner.searches);
-                    message.marks.set(Marks::FINAL, owner.marks.has(Marks::FINAL));
+                    (tokens, searches) = (owner.tokens, owner.searches);
+                    exact |= owner.marks.has(Marks::FINAL);
                 }
                 let session = facts.names.get(message.session);
                 let session = if session.is_empty() { id } else { session };
                 let model = facts.names.get(message.model);
-                if message.time == 0 {
-                    message.time = facts.first.unwrap_or(file.mtime.cast_unsigned() / 1_000_000);
-                }
-                let exact = message.marks.has(Marks::FINAL);
-                let mut item = Item { message, model, file: at, session, exact, ..Item::default() };
+                let unknown = || facts.first.unwrap_or(file.mtime.cast_unsigned() / 1_000_000);
+                let time = if message.time == 0 { unknown() } else { message.time };
+                let message = Some(message);
+                let mut item = Item { message, time, tokens, searches, model, file: at, session, exact, ..Item::default() };
                 price(&mut item, &mut self.prices);
                 items.push(item);
             }
         }
         // In a quick look, what a fork's parent had spent is not known.
-        let is_fork = |item: &Item<'_>| group[item.file].1.first.is_some_and(|first| item.message.time < first);
+        let is_fork = |item: &Item<'_>| group[item.file].1.first.is_some_and(|first| item.time < first);
         let is_unsure = self.selection.since.is_some() && items.iter().any(is_fork);
-        let before = parent.filter(|_| !is_unsure).map(|parent| self.totals_so_far(parent)).transpose()?;
-        let totals = if is_unsure { Vec::new() } else { totals_of(group, id, &before.unwrap_or_default(), &items) };
+        let before = parent.and_then(|parent| self.survey.totals.get(parent)).map_or(&[][..], |totals| totals);
+        let totals = if is_unsure { Vec::new() } else { totals_of(group, id, before, &items) };
         for (total, covered) in &totals {
             agree(&mut items, covered, total, &mut self.prices);
         }
         pass_on(group, id, parent, &items, reader);
-        Ok(())
-    }
-
-    /// Returns the totals that a session reports, in order of time.
-    fn totals_so_far(&self, session: &str) -> Result<Vec<Total>, ArchiveError> {
-        let mut totals = Vec::new();
-        self.index.each_of(self.index.numbers_of(session)?, |file, facts| {
-            if self.selection.has(&file) {
-                let facts = facts_of(facts);
-                let is_its =
-                    |reported: &&Reported| reported.of == Scope::Session && facts.names.get(reported.session) == session;
-                totals.extend(facts.reported.iter().filter(is_its).map(|reported| total(&facts, reported)));
-            }
-        })?;
-        totals.sort_by_key(|total| total.time);
-        Ok(totals)
     }
 }
 
@@ -336,11 +414,11 @@ fn totals_of(group: &[(IndexedFile, Facts)], id: &str, before: &[Total], items: 
     let of_session = reports().filter(|(at, reported)| reported.of == Scope::Session && is_own(*at, reported));
     if let Some((at, last)) = of_session.max_by_key(|(_, reported)| (reported.cost, reported.time)) {
         // What the session that it was forked from had spent until then.
-        let began = own.iter().map(|at| items[*at].message.time).min().unwrap_or(0);
+        let began = own.iter().map(|at| items[*at].time).min().unwrap_or(0);
         let before = before.iter().rfind(|total| total.time <= began);
         let whole = total(&group[at].1, last);
         let whole = before.map_or_else(|| whole.clone(), |before| whole.clone().without(before));
-        let covered = own.into_iter().filter(|at| last.until == 0 || items[*at].message.time < last.until).collect();
+        let covered = own.into_iter().filter(|at| last.until == 0 || items[*at].time < last.until).collect();
         return vec![(whole, covered)];
     }
     let mut totals = of_processes(group, items, own, is_own);
@@ -365,16 +443,17 @@ fn of_processes(
             continue;
         };
         let ids: HashSet<u64> = facts.messages.iter().map(|message| message.id).collect();
-        let (covered, others) = left.into_iter().partition::<Vec<_>, _>(|at| ids.contains(&items[*at].message.id));
+        let (covered, others) =
+            left.into_iter().partition::<Vec<_>, _>(|at| items[*at].message.is_some_and(|message| ids.contains(&message.id)));
         left = others;
-        let ended = covered.iter().map(|at| items[*at].message.time).max();
+        let ended = covered.iter().map(|at| items[*at].time).max();
         processes.push((ended.or(facts.last).unwrap_or(u64::MAX), total(facts, last), covered));
     }
     processes.sort_by_key(|(ended, ..)| *ended);
     // Streams do not show all sub-agents. They are of the process that ended next.
     for at in left {
-        let item = &items[at].message;
-        if item.marks.has(Marks::SIDE) {
+        let item = &items[at];
+        if item.has(Marks::SIDE) {
             let next = processes.iter().position(|(ended, ..)| item.time <= *ended);
             if let Some((_, _, covered)) = next.or(processes.len().checked_sub(1)).and_then(|next| processes.get_mut(next)) {
                 covered.push(at);
@@ -390,36 +469,40 @@ fn pass_on(group: &[(IndexedFile, Facts)], id: &str, parent: Option<&str>, items
     for (file, facts) in group {
         session.add(file, facts);
     }
+    let mut calls = Vec::new();
     for item in items {
         let (file, facts) = &group[item.file];
         let names = &facts.names;
-        let message = &item.message;
-        let side = message.marks.has(Marks::SIDE) || facts.subagent != 0;
-        let time = if message.time == 0 { facts.last.unwrap_or(file.mtime.cast_unsigned() / 1_000_000) } else { message.time };
+        let side = item.has(Marks::SIDE) || facts.subagent != 0;
+        let time = if item.time == 0 { facts.last.unwrap_or(file.mtime.cast_unsigned() / 1_000_000) } else { item.time };
         let or = |name: u32, other: &'static str| Some(names.get(name)).filter(|name| !name.is_empty()).unwrap_or(other);
+        calls.extend(item.message.iter().flat_map(|message| &message.calls).map(|call| (names.get(call.tool), call.ended)));
         let request = Request {
-            id: message.id,
+            id: item.message.map_or(0, |message| message.id),
             time,
             agent: &facts.agent,
             session: if item.session.is_empty() { id } else { item.session },
             model: item.model,
-            folder: if item.unlisted { &session.folder } else { names.get(message.folder) },
-            branch: if item.unlisted { &session.branch } else { names.get(message.branch) },
+            folder: item.message.map_or(&session.folder, |message| names.get(message.folder)),
+            branch: item.message.map_or(&session.branch, |message| names.get(message.branch)),
             subagent: if side { or(facts.subagent, "subagent") } else { "" },
-            tokens: message.tokens,
-            searches: message.searches.into(),
+            tokens: item.tokens,
+            searches: item.searches.into(),
             cost: item.cost,
             basis: item.basis,
             computed: item.computed,
             exact: item.exact,
-            unlisted: item.unlisted,
-            error: message.marks.has(Marks::ERROR),
-            calls: message.calls.iter().map(|call| (names.get(call.tool), call.ended)).collect(),
+            unlisted: item.message.is_none(),
+            error: item.has(Marks::ERROR),
+            calls,
         };
         session.tokens += request.tokens;
         session.cost += request.cost.unwrap_or_default();
         session.unpriced += u64::from(request.cost.is_none());
         reader.request(&request);
+        // The next one needs no memory of its own.
+        calls = request.calls;
+        calls.clear();
     }
     reader.session(session);
 }

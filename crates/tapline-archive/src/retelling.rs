@@ -137,6 +137,11 @@ impl Retelling {
         self.teller.is_interrupted()
     }
 
+    /// Returns whether the last turn failed, if it has ended and no step has told it yet.
+    pub(crate) fn untold_end(&self) -> Option<bool> {
+        self.teller.untold_end()
+    }
+
     /// Returns how the ends of turns are known, if no line says them outright.
     pub(crate) fn infers(&self) -> Option<&'static str> {
         self.teller.infers()

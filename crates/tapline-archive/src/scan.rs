@@ -29,6 +29,8 @@ const GLANCE: u64 = 4 << 10;
 const TAIL: usize = 3;
 /// A longer line is not a line of a session. It counts as damaged, so that no file can take all memory.
 const LONGEST: usize = 256 << 20;
+/// How many files are read ahead of who takes them, so that a slow disk does not fill the memory.
+const AHEAD: usize = 64;
 /// How many bytes at both ends tell whether a file is still the same.
 const CHECKED: usize = 256;
 
@@ -91,7 +93,7 @@ pub(crate) fn scan(jobs: &[Job<'_>], stop: &AtomicBool, mut each: impl FnMut(usi
     let parts: Vec<_> = jobs.iter().map(|_| Parts::default()).collect();
     let next = AtomicUsize::new(0);
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(units.len());
-    let (send, receive) = mpsc::channel();
+    let (send, receive) = mpsc::sync_channel(AHEAD);
     thread::scope(|scope| {
         for _ in 0..threads {
             let (units, parts, next, send) = (&units, &parts, &next, send.clone());

@@ -1,25 +1,45 @@
 //! What the host sent, returned at the place where it was sent: between the agent's records.
 
-use std::iter::Peekable;
-
-use tapline_recording::{Recording, SentPieces};
+use tapline_recording::{Recording, SentPiece, SentPieces};
 use tapline_session::{Fold, Host, Step};
 
 #[derive(Debug)]
 pub(crate) struct SentBefore {
-    pieces: Peekable<SentPieces>,
+    pieces: SentPieces,
+    /// What was read and comes later.
+    next: Option<SentPiece>,
     host: Host,
     /// Where the record that was read last ends.
     received: u64,
     closed: bool,
     /// Whether the times of what was sent fit those of the records.
     timed: bool,
+    /// Whether more may be sent.
+    grows: bool,
 }
 
 impl SentBefore {
-    pub(crate) fn of(recording: &Recording, timed: bool) -> Option<Self> {
+    pub(crate) fn of(recording: &Recording, timed: bool, grows: bool) -> Option<Self> {
         let host = if recording.takes_messages() { Host::with_messages() } else { Host::with_text() };
-        Some(Self { pieces: recording.sent()?.peekable(), host, received: 0, closed: false, timed })
+        let pieces = recording.sent()?;
+        let pieces = if grows { pieces.growing() } else { pieces };
+        Some(Self { pieces, next: None, host, received: 0, closed: false, timed, grows })
+    }
+
+    /// Takes the next piece, if it was sent by then.
+    fn take(&mut self, record: bool) -> Option<SentPiece> {
+        self.next = self.next.take().or_else(|| self.pieces.next());
+        self.next.take_if(|sent| match (record, self.grows) {
+            (true, _) => sent.after < self.received,
+            // Output that is not read yet came before.
+            (false, true) => sent.after <= self.received,
+            (false, false) => true,
+        })
+    }
+
+    /// Notes that the recording has ended.
+    pub(crate) fn ends(&mut self) {
+        self.grows = false;
     }
 
     /// Notes that a record of this many bytes was read.
@@ -30,7 +50,7 @@ impl SentBefore {
     /// Returns what was sent before the end of the record that was read last, or all that is left if there is no
     /// record.
     pub(crate) fn before(&mut self, record: bool, fold: &mut Fold) -> Vec<Step> {
-        while let Some(sent) = self.pieces.next_if(|sent| !record || sent.after < self.received) {
+        while let Some(sent) = self.take(record) {
             let steps = if sent.bytes.is_empty() {
                 self.host.close(fold)
             } else {
@@ -41,6 +61,6 @@ impl SentBefore {
             }
         }
         // A recording that was cut off never says that stdin was closed.
-        if !record && !std::mem::replace(&mut self.closed, true) { self.host.close(fold) } else { Vec::new() }
+        if !record && !self.grows && !std::mem::replace(&mut self.closed, true) { self.host.close(fold) } else { Vec::new() }
     }
 }

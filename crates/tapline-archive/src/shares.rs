@@ -14,6 +14,10 @@ pub(crate) struct CallShare {
 
 /// Returns the share of each call of a request, in their order.
 pub(crate) fn shares(request: &Request<'_>) -> Vec<CallShare> {
+    // Most requests make one.
+    if request.calls.len() == 1 {
+        return vec![CallShare { tokens: request.tokens, cost: request.cost, computed: request.computed }];
+    }
     let even = vec![1; request.calls.len()];
     let parts = |whole: u64| Money::from_pico(whole).split(&even).into_iter().map(Money::pico).collect::<Vec<_>>();
     let whole = request.tokens;

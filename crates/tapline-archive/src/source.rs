@@ -11,14 +11,16 @@ use tapline_session::{Collector, Ending, Fold, Ledger, Report, Run, Step, Stream
 
 use crate::clean::Redaction;
 use crate::error::SourceError;
+use crate::growing::Growing;
 use crate::recorded::{Note, Recorded, recorded};
 use crate::retelling::Retelling;
 use crate::sent::SentBefore;
 use crate::sessions;
 use crate::transcripts::recognise;
 
-/// Large reads mean fewer system calls. Every line is still returned at once.
-const CHUNK: usize = 256 << 10;
+/// Large reads mean fewer system calls, but the records of one read live at the same time, and should fit into the processor's cache. Every line
+/// is still returned at once.
+const CHUNK: usize = 64 << 10;
 
 /// How a file that zstd has packed begins.
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -134,6 +136,8 @@ pub struct Source<R> {
     clock: Option<fn() -> Moment>,
     /// How many bytes were read.
     bytes: u64,
+    /// The recording that is still written, if it is one.
+    growing: Option<PathBuf>,
 }
 
 /// Everything that is known at the end of a source.
@@ -194,6 +198,27 @@ impl Source<Box<dyn Read + Send>> {
         let reader = unpacked.map_err(|error| SourceError::Read { name: name.clone(), error })?;
         Ok(Self { at_rest, path: Some(path.to_owned()), ..Self::of(name, reader, options)? })
     }
+
+    /// Opens a recording or a file of lines that is still written. Reading never waits: where there is nothing more yet, it is an error
+    /// that [is pending](SourceError::is_pending), and reading goes on later. A recording ends when its writer says so; a file never
+    /// does.
+    pub fn follow(path: &Path, options: SourceOptions) -> Result<Self, SourceError> {
+        let name = path.display().to_string();
+        let options = options.with_format(InputFormat::Lines);
+        let open = |path: &Path, end: Option<PathBuf>| {
+            let opened = Growing::open(path, end).map(|file| Box::new(file) as Box<dyn Read + Send>);
+            opened.map_err(|error| SourceError::Open { name: name.clone(), error })
+        };
+        if Recording::is_one(path) {
+            let recording = Recording::open(path)?;
+            let file = open(&recording.stdout(), Some(path.join("end.json")))?;
+            let source = Self::of_recording(name.clone(), path, &recording, file, options)?;
+            let sent = SentBefore::of(&recording, source.arrivals.is_some(), true);
+            return Ok(Self { sent, growing: Some(path.to_owned()), ..source });
+        }
+        let file = open(path, None)?;
+        Ok(Self { path: Some(path.to_owned()), ..Self::of(name.clone(), file, options)? })
+    }
 }
 
 impl<R: Read> Source<R> {
@@ -235,6 +260,7 @@ impl<R: Read> Source<R> {
             arrivals: None,
             clock: None,
             bytes: 0,
+            growing: None,
         })
     }
 
@@ -252,16 +278,33 @@ impl<R: Read> Source<R> {
         }
         let Recorded { ending, run, notes } = recorded(recording, path, std::mem::take(&mut options.ending));
         let mut source = Self { ending, run, notes, ..Self::of(name, stdout, options)? };
-        if let Some(end) = &recording.end {
-            source.stop = end.stop;
-            source.whole = end.ledger.as_ref().and_then(|ledger| ledger.to().ok());
-            source.lost = end.lost.iter().map(ToString::to_string).collect();
-        }
+        source.note_end(recording);
         // The elements of an array were written together, whenever each of them happened.
         source.arrivals = recording.arrivals().filter(|_| source.input.shape() != InputShape::VerboseDocument);
         source.started = source.arrivals.is_some().then(|| recording.started());
-        source.sent = SentBefore::of(recording, source.arrivals.is_some());
+        source.sent = SentBefore::of(recording, source.arrivals.is_some(), false);
         Ok(source)
+    }
+
+    fn note_end(&mut self, recording: &Recording) {
+        if let Some(end) = &recording.end {
+            self.stop = end.stop;
+            self.whole = end.ledger.as_ref().and_then(|ledger| ledger.to().ok());
+            self.lost = end.lost.iter().map(ToString::to_string).collect();
+        }
+    }
+
+    /// Notes how a recording that was followed has ended.
+    fn note_growth_is_over(&mut self) {
+        let Some(path) = self.growing.take() else { return };
+        if let Some(sent) = &mut self.sent {
+            sent.ends();
+        }
+        if let Ok(recording) = Recording::open(&path) {
+            let Recorded { ending, run, .. } = recorded(&recording, &path, Ending::default());
+            (self.ending, self.run) = (ending, run);
+            self.note_end(&recording);
+        }
     }
 
     /// Removes secrets from everything that is read from here on.
@@ -311,9 +354,15 @@ impl<R: Read> Source<R> {
         if !std::mem::replace(&mut self.looked, true) {
             self.look_ahead()?;
         }
-        if self.held.is_empty() {
-            self.hold_next()?;
-        }
+        let pending = match if self.held.is_empty() { self.hold_next() } else { Ok(true) } {
+            Err(error) if error.is_pending() => Some(error),
+            held => {
+                if !held? {
+                    self.note_growth_is_over();
+                }
+                None
+            }
+        };
         if let Some(sent) = &mut self.sent {
             let mut steps = sent.before(!self.held.is_empty(), &mut self.fold);
             if !steps.is_empty() {
@@ -324,6 +373,9 @@ impl<R: Read> Source<R> {
                 }
                 return Ok(Some((None, steps)));
             }
+        }
+        if let Some(pending) = pending {
+            return Err(pending);
         }
         if self.retelling.is_some() {
             return self.retell();
@@ -398,7 +450,7 @@ impl<R: Read> Source<R> {
         let Some(record) = self.held.back_mut() else { return Ok(None) };
         self.bytes += record.bytes.len() as u64;
         record.arrived = match &mut self.arrivals {
-            Some(arrivals) => arrivals.at(self.bytes),
+            Some(arrivals) => arrivals.at(self.bytes).or_else(|| self.clock.map(|clock| clock())),
             None => self.clock.map(|clock| clock()),
         };
         if self.unsure {
@@ -486,6 +538,16 @@ impl<R: Read> Source<R> {
         self.fold.agent()
     }
 
+    /// Returns what the run used and cost so far. Of a transcript, the archive knows it better.
+    pub fn ledger(&self) -> Ledger {
+        self.whole.clone().unwrap_or_else(|| self.fold.ledger())
+    }
+
+    /// Returns how the last turn ended, if the last line shows that it did and no step has told it yet: whether it failed.
+    pub fn untold_end(&self) -> Option<bool> {
+        self.retelling.as_ref().and_then(Retelling::untold_end)
+    }
+
     /// Returns whether the next record is available without waiting.
     pub fn is_ready(&self) -> bool {
         self.input.is_ready() || self.redaction.as_ref().is_some_and(Redaction::is_ready)
@@ -527,8 +589,8 @@ impl<R: Read> Source<R> {
     pub fn report(mut self) -> Result<Report, SourceError> {
         let mut collector = Collector::default();
         while let Some((_, steps)) = self.advance()? {
-            for step in &steps {
-                collector.accept(step);
+            for step in steps {
+                collector.take(step);
             }
         }
         let Finished { summary, format, ending, run, .. } = self.finish();

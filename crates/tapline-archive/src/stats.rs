@@ -1,25 +1,25 @@
 //! Statistics: what all requests add up to, by day, project, model, tool and so on.
 
+mod adder;
 mod blocks;
 mod keys;
 mod trend;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
+use adder::Adder;
 pub use blocks::{Block, BlockLimit};
-use keys::Keys;
 
 use crate::cost::CostBasis;
 use crate::error::ArchiveError;
-use crate::facts::{CallEnd, Limit, hash, note_limit};
+use crate::facts::CallEnd;
 use crate::index::Index;
-use crate::load::{DamagedFile, Reader, Request, Selection, SessionFacts, load, project};
+use crate::load::{DamagedFile, Request, Selection, load_parts};
 use crate::money::Money;
 use crate::prices::Prices;
-use crate::shares::{CallShare, shares};
 use crate::tokens::Tokens;
 
 /// What a row is.
@@ -182,8 +182,7 @@ impl Totals {
 
     fn add(&mut self, share: &Share<'_>) {
         let Share { request, tokens, cost, computed, calls, whole } = share;
-        let first = self.requests == 0 && self.calls == 0 && self.tokens == 0;
-        self.exact = (first || self.exact) && request.exact;
+        self.exact = (self.is_nothing() || self.exact) && request.exact;
         self.input += tokens.input;
         self.output += tokens.output;
         self.cache_read += tokens.cache_read;
@@ -210,9 +209,13 @@ impl Totals {
         }
     }
 
+    fn is_nothing(&self) -> bool {
+        self.requests == 0 && self.calls == 0 && self.tokens == 0
+    }
+
     /// Adds other sums. Sessions are not known to be different ones, so they are not added.
     fn merge(&mut self, other: &Self) {
-        self.exact &= other.exact;
+        self.exact = (self.is_nothing() || self.exact) && (other.is_nothing() || other.exact);
         for (mine, theirs) in [
             (&mut self.input, other.input),
             (&mut self.output, other.output),
@@ -323,181 +326,7 @@ pub struct Stats {
 
 /// Adds up what is in the index.
 pub fn stats(index: &Index, prices: &Prices, selection: &Selection, query: &Query) -> Result<Stats, ArchiveError> {
-    let mut adder = Adder::new(query);
-    load(index, prices, selection, &mut adder)?;
-    let mut stats = adder.finish();
+    let mut stats = load_parts(index, prices, selection, || Adder::new(query))?.finish();
     prices.dated().clone_into(&mut stats.prices_dated);
     Ok(stats)
-}
-
-/// Adds requests to rows.
-struct Adder<'q> {
-    query: &'q Query,
-    keys: Keys,
-    rows: Vec<Row>,
-    by_key: HashMap<String, usize, foldhash::fast::FixedState>,
-    totals: Totals,
-    /// Which sessions were counted in which rows.
-    seen: HashSet<(usize, u64), foldhash::fast::FixedState>,
-    seen_last: (usize, u64),
-    unknown: BTreeSet<String>,
-    damaged: Vec<DamagedFile>,
-    blocks: blocks::Blocks,
-    trend: trend::Trend,
-    limits: Vec<Limit>,
-}
-
-/// The row of all requests, in `seen`.
-const ALL: usize = usize::MAX;
-
-impl<'q> Adder<'q> {
-    fn new(query: &'q Query) -> Self {
-        Self {
-            query,
-            keys: Keys::new(query),
-            rows: Vec::new(),
-            by_key: HashMap::default(),
-            totals: Totals::default(),
-            seen: HashSet::default(),
-            seen_last: (ALL, 0),
-            unknown: BTreeSet::new(),
-            damaged: Vec::new(),
-            blocks: blocks::Blocks::default(),
-            trend: trend::Trend::default(),
-            limits: Vec::new(),
-        }
-    }
-
-    fn row(&mut self, key: &str) -> usize {
-        if let Some(&row) = self.by_key.get(key) {
-            return row;
-        }
-        self.rows.push(Row { key: key.to_owned(), ..Row::default() });
-        self.by_key.insert(key.to_owned(), self.rows.len() - 1);
-        self.rows.len() - 1
-    }
-
-    fn add(&mut self, at: usize, share: &Share<'_>) {
-        let session = hash(share.request.session);
-        // Requests of a session follow each other.
-        if self.seen_last != (at, session) {
-            self.seen_last = (at, session);
-            if self.seen.insert((at, session)) {
-                self.rows[at].totals.sessions += 1;
-            }
-        }
-        if self.query.trend {
-            self.trend.add(at, share.request.time, share.cost.unwrap_or_default());
-        }
-        let breakdown = self.query.breakdown;
-        let row = &mut self.rows[at];
-        row.totals.add(share);
-        if breakdown {
-            let model = row.models.entry(share.request.model.to_owned()).or_default();
-            model.add(share);
-            model.sessions += u64::from(self.seen.insert((at, session ^ hash(share.request.model).rotate_left(1))));
-        }
-    }
-
-    /// Shares a request evenly among the tools that it called.
-    fn add_to_tools(&mut self, request: &Request<'_>) {
-        for (at, ((tool, end), share)) in request.calls.iter().zip(shares(request)).enumerate() {
-            let CallShare { tokens, cost, computed } = share;
-            let row = self.row(tool);
-            // The request itself counts once, with its first call.
-            self.add(row, &Share { request, tokens, cost, computed, calls: &[*end], whole: at == 0 });
-        }
-    }
-
-    fn finish(mut self) -> Stats {
-        let by = self.query.by;
-        if by == By::Block {
-            self.rows = self.blocks.rows(self.query, &self.limits);
-        }
-        self.trend.give(&mut self.rows);
-        for row in &mut self.rows {
-            row.totals.finish();
-            row.models.values_mut().for_each(Totals::finish);
-        }
-        self.totals.finish();
-        let by_time = matches!(by, By::Day | By::Week | By::Month | By::Hour | By::Block);
-        let order = |one: &Row, other: &Row| {
-            let by_cost = other.totals.cost_usd.cmp(&one.totals.cost_usd).then(other.totals.tokens.cmp(&one.totals.tokens));
-            (if by_time { std::cmp::Ordering::Equal } else { by_cost }).then_with(|| one.key.cmp(&other.key))
-        };
-        self.rows.sort_by(order);
-        self.damaged.sort();
-        Stats {
-            totals: self.totals,
-            rows: self.rows,
-            unknown_models: self.unknown.into_iter().collect(),
-            damaged_lines: self.damaged.iter().map(|file| file.lines).sum(),
-            damaged_files: self.damaged,
-            prices_dated: String::new(),
-        }
-    }
-}
-
-impl Reader for Adder<'_> {
-    fn request(&mut self, request: &Request<'_>) {
-        if !self.query.takes(request) {
-            return;
-        }
-        if request.cost.is_none() && request.tokens.total() > 0 {
-            self.unknown.insert(request.model.to_owned());
-        }
-        let ends: Vec<CallEnd> = request.calls.iter().map(|(_, end)| *end).collect();
-        let (tokens, cost, computed) = (request.tokens, request.cost, request.computed);
-        let whole = Share { request, tokens, cost, computed, calls: &ends, whole: true };
-        self.totals.add(&whole);
-        if self.seen.insert((ALL, hash(request.session))) {
-            self.totals.sessions += 1;
-        }
-        let row = match self.query.by {
-            By::Block => return self.blocks.add(request.time, &whole, self.query.breakdown),
-            By::Day | By::Week | By::Month | By::Hour => {
-                let (query, rows, by_key) = (self.query, &mut self.rows, &mut self.by_key);
-                self.keys.row(request.time, query, |key| {
-                    *by_key.entry(key.clone()).or_insert_with(|| {
-                        rows.push(Row { key, ..Row::default() });
-                        rows.len() - 1
-                    })
-                })
-            }
-            By::Tool if request.unlisted => self.row("(unlisted)"),
-            By::Tool if request.calls.is_empty() => self.row("(answer)"),
-            By::Tool => return self.add_to_tools(request),
-            By::Session => self.row(request.session),
-            By::Project => self.row(or_none(request.folder)),
-            By::Model => self.row(or_none(request.model)),
-            By::Agent => self.row(or_none(request.agent)),
-            By::Subagent => self.row(if request.subagent.is_empty() { "(main)" } else { request.subagent }),
-            By::Branch => self.row(&format!("{} {}", project(request.folder), or_none(request.branch))),
-        };
-        self.add(row, &whole);
-    }
-
-    fn session(&mut self, session: SessionFacts) {
-        self.damaged.extend(session.damaged_files);
-        // Each agent has an account of its own.
-        if self.query.takes_agent(&session.agent) {
-            session.limits.into_iter().for_each(|limit| note_limit(&mut self.limits, limit));
-        }
-        if let (By::Session, Some(&row)) = (self.query.by, self.by_key.get(&session.id)) {
-            self.rows[row].about = Some(About {
-                title: session.title,
-                agent: session.agent,
-                folder: session.folder,
-                branch: session.branch,
-                first: session.first,
-                last: session.last,
-                busy_ms: session.busy_ms,
-                prompts: session.prompts,
-            });
-        }
-    }
-}
-
-fn or_none(name: &str) -> &str {
-    if name.is_empty() { "(unknown)" } else { name }
 }

@@ -39,8 +39,8 @@ struct Format {
     needles: &'static [Needle],
     is_one: fn(Value<'_>) -> bool,
     read: fn(Line<'_>, &mut Reading),
-    /// Reads a line without parsing it, if it repeats the one before but for what is quickly found.
-    again: fn(&[u8], &mut Reading) -> bool,
+    /// Reads a line without parsing all of it, if it is of a kind that allows it.
+    quick: fn(&[u8], &mut Reading) -> bool,
     said: fn(Value<'_>, &mut Context, Each<'_>),
     places: fn(Environment<'_>) -> Vec<PathBuf>,
     /// The kind of sub-agent that a file is of, if another file beside it says so.
@@ -105,19 +105,22 @@ pub(crate) struct Reading {
     totals: Vec<Total>,
     /// Whether the message that is being read asks a person something.
     asks: bool,
-    again: Again,
+    quick: Quick,
     /// Whether it is of a sub-agent. Nobody gave it a prompt, so it has no title.
     pub(crate) is_untitled: bool,
 }
 
-/// The last message whose line was parsed, and what its further lines have in common with it.
+/// What reading lines quickly needs.
 #[derive(Debug, Default)]
-struct Again {
-    /// Everything that is the same, one piece after the other. Empty: there is no such message.
+struct Quick {
+    /// What further lines of the last message have in common with it, one piece after the other. Empty: there is no such
+    /// message.
     same: Vec<u8>,
     lengths: [usize; 4],
     /// The message, without its calls.
     message: Message,
+    /// A line without its content.
+    rest: Vec<u8>,
 }
 
 /// A total that grows.
@@ -153,7 +156,7 @@ impl Reading {
         let format = format(agent);
         let matters = |needle: usize, behind: &[u8]| (format.needles[needle].1)(behind);
         interesting(bytes, needles(agent), matters, |line| {
-            if !(format.again)(line, self) {
+            if !(format.quick)(line, self) {
                 self.line(format, line);
             }
         });

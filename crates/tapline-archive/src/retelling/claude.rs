@@ -423,6 +423,10 @@ impl Teller for Transcript {
         self.is_interrupted
     }
 
+    fn untold_end(&self) -> Option<bool> {
+        self.turn.end.as_ref().map(|end| end.failed)
+    }
+
     fn infers(&self) -> Option<&'static str> {
         Some("a transcript has no result: how its turns ended is read from their last messages")
     }

@@ -22,6 +22,10 @@ pub(super) trait Teller: Send + std::fmt::Debug {
     fn end(&mut self, clean: &dyn Fn(String) -> String, told: &mut Vec<StreamPart>);
     /// Returns whether a person interrupted the last turn.
     fn is_interrupted(&self) -> bool;
+    /// Returns whether the last turn failed, if it has ended and this was not told yet.
+    fn untold_end(&self) -> Option<bool> {
+        None
+    }
     /// Returns how the ends of turns are known, if no line says them outright.
     fn infers(&self) -> Option<&'static str>;
     /// Looks at a line before the stream begins: the first lines of a stream have facts that a transcript has later.

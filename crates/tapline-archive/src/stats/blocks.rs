@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, HashSet};
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::keys::model_hash;
 use super::{Query, Row, Share, Totals};
-use crate::facts::{Limit, hash};
+use crate::facts::Limit;
 
 const HOUR: u64 = 60 * 60 * 1_000;
 /// The length of a window.
@@ -46,81 +47,86 @@ pub struct BlockLimit {
     pub as_of: Option<u64>,
 }
 
-/// Requests, until all are known and windows can be made of them.
+/// What the requests of each hour add up to, until all are known and windows can be made of them. A window begins with an
+/// hour, so the requests of an hour are always in the same one.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
-    requests: Vec<Added>,
+    hours: BTreeMap<u64, Sum>,
 }
 
-/// What one request adds.
-#[derive(Debug)]
-struct Added {
-    time: u64,
-    session: u64,
-    /// The model, if every row has its models.
-    model: Option<String>,
-    totals: Totals,
-}
-
-/// A window that more requests can belong to.
-#[derive(Default)]
-struct Open {
-    start: u64,
+/// What some requests add up to.
+#[derive(Debug, Default)]
+struct Sum {
+    /// When the first and the last one began.
     first: u64,
     last: u64,
     totals: Totals,
     models: BTreeMap<String, Totals>,
-    /// Which sessions were counted, in all and for each model.
-    seen: HashSet<(u64, u64)>,
+    /// Which sessions they are of, and with which models if every row has its models.
+    seen: HashSet<(u64, u64), foldhash::fast::FixedState>,
 }
 
-impl Open {
-    fn add(&mut self, added: Added) {
-        let Added { time, session, model, totals } = added;
-        self.last = time;
-        merge(&mut self.totals, &totals, self.seen.insert((session, 0)));
-        if let Some(model) = model {
-            let is_new = self.seen.insert((session, hash(&model) | 1));
-            merge(self.models.entry(model).or_default(), &totals, is_new);
+impl Sum {
+    fn at(time: u64) -> Self {
+        Self { first: time, last: time, ..Self::default() }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.first = self.first.min(other.first);
+        self.last = self.last.max(other.last);
+        self.totals.merge(&other.totals);
+        for (model, totals) in other.models {
+            self.models.entry(model).or_default().merge(&totals);
+        }
+        self.seen.extend(other.seen);
+    }
+
+    fn count_sessions(&mut self) {
+        let of = |wanted: u64| self.seen.iter().filter(|(_, model)| *model == wanted).count() as u64;
+        self.totals.sessions = of(0);
+        for (model, totals) in &mut self.models {
+            totals.sessions = of(model_hash(model));
         }
     }
 }
 
-fn merge(sum: &mut Totals, totals: &Totals, is_new: bool) {
-    sum.exact |= sum.requests == 0;
-    sum.merge(totals);
-    sum.sessions += u64::from(is_new);
-}
-
 impl Blocks {
-    pub(super) fn add(&mut self, time: u64, share: &Share<'_>, breakdown: bool) {
-        let mut totals = Totals::default();
-        totals.add(share);
-        let model = breakdown.then(|| share.request.model.to_owned());
-        self.requests.push(Added { time, session: hash(share.request.session), model, totals });
+    pub(super) fn add(&mut self, time: u64, session: u64, share: &Share<'_>, breakdown: bool) {
+        let sum = self.hours.entry(time / HOUR).or_insert_with(|| Sum::at(time));
+        sum.first = sum.first.min(time);
+        sum.last = sum.last.max(time);
+        sum.totals.add(share);
+        sum.seen.insert((session, 0));
+        if breakdown {
+            sum.models.entry(share.request.model.to_owned()).or_default().add(share);
+            sum.seen.insert((session, model_hash(share.request.model)));
+        }
+    }
+
+    /// Adds what others counted.
+    pub(super) fn merge(&mut self, other: Self) {
+        for (hour, sum) in other.hours {
+            self.hours.entry(hour).or_insert_with(|| Sum::at(sum.first)).merge(sum);
+        }
     }
 
     /// Makes the windows.
     pub(super) fn rows(&mut self, query: &Query, limits: &[Limit]) -> Vec<Row> {
-        let mut requests = std::mem::take(&mut self.requests);
-        requests.sort_by_key(|added| added.time);
-        let mut windows: Vec<Open> = Vec::new();
-        for added in requests {
-            let time = added.time;
-            if windows.last().is_none_or(|open| time >= open.start + WINDOW) {
-                windows.push(Open { start: time - time % HOUR, first: time, ..Open::default() });
-            }
-            if let Some(open) = windows.last_mut() {
-                open.add(added);
+        let mut windows: Vec<(u64, Sum)> = Vec::new();
+        for (hour, sum) in std::mem::take(&mut self.hours) {
+            match windows.last_mut() {
+                Some((start, window)) if hour * HOUR < *start + WINDOW => window.merge(sum),
+                _ => windows.push((hour * HOUR, sum)),
             }
         }
-        windows.into_iter().map(|window| row(window, query, limits)).collect()
+        windows.into_iter().map(|(start, window)| row(start, window, query, limits)).collect()
     }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "rates have few digits")]
-fn row(window: Open, query: &Query, limits: &[Limit]) -> Row {
-    let Open { start, first, last, totals, models, .. } = window;
+fn row(start: u64, mut window: Sum, query: &Query, limits: &[Limit]) -> Row {
+    window.count_sessions();
+    let Sum { first, last, totals, models, .. } = window;
     let resets = start + WINDOW;
     let active = query.now >= start && query.now < resets;
     let minutes = (last.saturating_sub(first) as f64 / 60_000.0).max(1.0);

@@ -1,4 +1,4 @@
-//! The row of a time: its day, week, month or hour, where the user is.
+//! The row of a time: its day, week, month or hour, where the user is. And what stands for a model where sessions are counted.
 
 use std::collections::HashMap;
 
@@ -6,6 +6,7 @@ use jiff::civil::Weekday;
 use jiff::{Timestamp, ToSpan as _};
 
 use super::{By, Query};
+use crate::facts::hash;
 
 /// No zone is off by less than a quarter of an hour, so all moments in one have the same row.
 const QUARTER: u64 = 15 * 60 * 1_000;
@@ -42,4 +43,9 @@ fn key(by: By, time: u64, query: &Query) -> String {
         By::Hour => format!("{day} {:02}:00", here.hour()),
         _ => day.to_string(),
     }
+}
+
+/// Returns what stands for a model. 0 stands for all of them.
+pub(super) fn model_hash(model: &str) -> u64 {
+    hash(model) | 1
 }

@@ -20,6 +20,13 @@ impl Trend {
         *self.days.entry((row, time / DAY)).or_default() += cost;
     }
 
+    /// Adds another one, whose rows have other places.
+    pub(super) fn merge(&mut self, other: Self, place: impl Fn(usize) -> usize) {
+        for ((row, day), cost) in other.days {
+            *self.days.entry((place(row), day)).or_default() += cost;
+        }
+    }
+
     /// Gives the rows their parts.
     pub(super) fn give(self, rows: &mut [Row]) {
         let days = || self.days.keys().map(|(_, day)| *day);

@@ -1,6 +1,6 @@
 //! Claude Code's transcripts: where they are stored, and what their lines say.
 
-mod again;
+mod quick;
 mod said;
 
 use std::borrow::Cow;
@@ -19,7 +19,7 @@ use crate::packed;
 use crate::tokens::Tokens;
 
 pub(super) const FORMAT: Format =
-    Format { needles: NEEDLES, is_one, read, again: again::read, said: said::said, places, subagent };
+    Format { needles: NEEDLES, is_one, read, quick: quick::read, said: said::said, places, subagent };
 
 /// What makes a line matter.
 const NEEDLES: &[Needle] = &[
@@ -144,22 +144,11 @@ impl<'t> Envelope<'t> {
 /// Reads one line.
 fn read(line: Line<'_>, into: &mut Reading) {
     let envelope = Envelope::of(line.value);
-    again::forget(into);
-    into.written(envelope.time);
-    into.is_untitled |= envelope.side && !envelope.streamed;
+    quick::forget(into);
+    envelope_read(&envelope, into);
     let facts = &mut into.facts;
-    if facts.session == 0 && !envelope.session.is_empty() {
-        facts.session = facts.names.add(&envelope.session);
-    }
-    for (place, name) in
-        [(&mut facts.folder, &envelope.folder), (&mut facts.branch, &envelope.branch), (&mut facts.version, &envelope.version)]
-    {
-        if !name.is_empty() {
-            *place = facts.names.add(name);
-        }
-    }
     match &*envelope.kind {
-        "assistant" => answer(&envelope, line, into),
+        "assistant" => drop(answer(&envelope, line.bytes, None, into)),
         "user" => user(&envelope, into),
         "cost-state" => {
             let reported = totals(&envelope, line.value, line.value.get("modelUsage"), "totalCostUSD", into);
@@ -183,8 +172,27 @@ fn read(line: Line<'_>, into: &mut Reading) {
     }
 }
 
-fn answer(envelope: &Envelope<'_>, line: Line<'_>, into: &mut Reading) {
-    let Some(message) = envelope.message else { return };
+/// Takes over what lines have in common.
+fn envelope_read(envelope: &Envelope<'_>, into: &mut Reading) {
+    into.written(envelope.time);
+    into.is_untitled |= envelope.side && !envelope.streamed;
+    let facts = &mut into.facts;
+    if facts.session == 0 && !envelope.session.is_empty() {
+        facts.session = facts.names.add(&envelope.session);
+    }
+    for (place, name) in
+        [(&mut facts.folder, &envelope.folder), (&mut facts.branch, &envelope.branch), (&mut facts.version, &envelope.version)]
+    {
+        if !name.is_empty() {
+            *place = facts.names.add(name);
+        }
+    }
+}
+
+/// Reads a line of an answer, `bytes` long. `found` is the id and the tool of a call that is not in the content. Returns the
+/// message without its calls.
+fn answer(envelope: &Envelope<'_>, bytes: usize, found: Option<(&str, &str)>, into: &mut Reading) -> Option<Message> {
+    let message = envelope.message?;
     let (mut id, mut model, mut usage, mut content, mut ended) = (Cow::default(), Cow::default(), None, None, Cow::default());
     for (key, value) in message.entries().unwrap_or_default() {
         match &*key {
@@ -211,15 +219,19 @@ fn answer(envelope: &Envelope<'_>, line: Line<'_>, into: &mut Reading) {
     }
     // A message without an id is one of its own.
     let id = hash(if id.is_empty() { &envelope.uuid } else { &id });
-    let calls = content.and_then(Value::items).unwrap_or_default().filter_map(|block| {
-        let is_call = block.get("type").and_then(Value::as_str).is_some_and(|kind| kind == "tool_use");
-        is_call.then(|| {
-            let tool = block.get("name").map(text).unwrap_or_default();
-            into.asks |= asks(&tool);
-            Call { id: hash(&block.get("id").map(text).unwrap_or_default()), tool: facts.names.add(&tool), ended: CallEnd::Ok }
-        })
+    let mut call = |id: &str, tool: &str| {
+        into.asks |= asks(tool);
+        Call { id: hash(id), tool: facts.names.add(tool), ended: CallEnd::Ok }
+    };
+    let listed = content.and_then(Value::items).unwrap_or_default().filter(|block| {
+        let kind = block.get("type").and_then(Value::as_str);
+        kind.is_some_and(|kind| kind == "tool_use")
     });
-    let calls: Vec<Call> = calls.collect();
+    let mut calls: Vec<Call> = found.map(|(id, tool)| call(id, tool)).into_iter().collect();
+    calls.extend(listed.map(|block| {
+        let [id, tool] = ["id", "name"].map(|key| block.get(key).map(text).unwrap_or_default());
+        call(&id, &tool)
+    }));
     let message = Message {
         id,
         time: envelope.time,
@@ -231,14 +243,13 @@ fn answer(envelope: &Envelope<'_>, line: Line<'_>, into: &mut Reading) {
         tokens,
         searches,
         marks,
-        bytes: line.bytes as u64,
+        bytes: bytes as u64,
         calls,
     };
     facts.end = ended_with(&message, std::mem::take(&mut into.asks), &ended);
-    if !envelope.streamed {
-        again::remember(line.value.raw().as_bytes(), &message, into);
-    }
+    let without_calls = Message { calls: Vec::new(), ..message.clone() };
     into.add(message);
+    Some(without_calls)
 }
 
 /// Returns whether a tool asks a person something.

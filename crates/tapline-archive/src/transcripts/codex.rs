@@ -12,7 +12,7 @@ use crate::lines::value_starts_with;
 use crate::tokens::Tokens;
 
 pub(super) const FORMAT: Format =
-    Format { needles: NEEDLES, is_one, read, again: |_, _| false, said: said::said, places, subagent: |_| None };
+    Format { needles: NEEDLES, is_one, read, quick: |_, _| false, said: said::said, places, subagent: |_| None };
 
 /// What makes a line matter.
 const NEEDLES: &[Needle] = &[

@@ -59,7 +59,7 @@ fn what_was_indexed_stays_counted_after_the_files_are_gone() {
     let index = Index::open(&folder.path("index")).unwrap();
     assert_eq!(counted(&index), wanted);
     let mut gone = 0;
-    index.each(|file, _| gone += usize::from(file.gone)).unwrap();
+    index.each(|file, _, _| gone += usize::from(file.gone)).unwrap();
     assert_eq!(gone, all);
 }
 

@@ -8,6 +8,8 @@ mod damage;
 #[cfg(feature = "export")]
 mod export;
 #[cfg(test)]
+mod following;
+#[cfg(test)]
 mod index;
 #[cfg(test)]
 mod keep;

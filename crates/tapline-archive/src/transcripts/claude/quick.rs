@@ -1,5 +1,6 @@
-//! Further lines of a message. Claude Code writes one line for each block of an answer, and most of each line repeats the
-//! line before. Such a line is compared with it, which is far quicker than parsing it: only its calls and its time are new.
+//! Lines of answers, read without parsing the whole line. The content of an answer is most of its line, and only its calls
+//! matter: a search finds them. Claude Code writes one line for each block of an answer, and apart from the content most of
+//! each line repeats the line before: such a line is compared with it, which is quicker still.
 
 use std::sync::LazyLock;
 
@@ -7,7 +8,7 @@ use memchr::memmem::Finder;
 use tapline_protocol::Moment;
 use tapline_session::parse_moment;
 
-use super::{asks, ended_with};
+use super::{Envelope, answer, asks, ended_with, envelope_read};
 use crate::facts::{Call, CallEnd, Message, hash};
 use crate::transcripts::Reading;
 
@@ -35,24 +36,29 @@ static LINE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"parentU
 struct Cut<'l> {
     /// What the lines of a message have in common.
     same: [&'l [u8]; 4],
+    /// Everything up to the content.
+    before: &'l [u8],
     content: &'l [u8],
+    /// Everything behind the content.
+    behind: &'l [u8],
     /// The reason why the message ended, as it is written.
     stop: &'l [u8],
     time: &'l [u8],
 }
 
 fn cut(line: &[u8]) -> Option<Cut<'_>> {
-    let line = line.strip_prefix(b"{\"parentUuid\":\"")?.get(UUID..)?;
-    let (head, rest) = line.split_at(CONTENT.find(line)? + CONTENT.needle().len());
-    // The first of them may be in a call's input. Then the line is not the same as the one before.
-    let (content, rest) = rest.split_at(STOPPED.find(rest)?);
-    let (stop, tail) = rest.split_at(USAGE.find(&rest[..rest.len().min(STOP)])?);
+    let own = line.strip_prefix(b"{\"parentUuid\":\"")?.get(UUID..)?;
+    let head = &own[..CONTENT.find(own)? + CONTENT.needle().len()];
+    let (before, rest) = line.split_at(line.len() - own.len() + head.len());
+    // The first of them may be in a call's input. Then neither the same as before nor JSON is left without the content.
+    let (content, behind) = rest.split_at(STOPPED.find(rest)?);
+    let (stop, tail) = behind.split_at(USAGE.find(&behind[..behind.len().min(STOP)])?);
     let stop = &stop[STOPPED.needle().len()..];
     let (usage, tail) = tail.split_at(REQUEST.find(tail)?);
     let usage = without_block(usage)?;
     let (request, tail) = tail.split_at(ID.find(tail)? + ID.needle().len());
     let (time, rest) = tail.get(UUID..)?.strip_prefix(b"\",\"timestamp\":\"")?.split_at_checked(TIME)?;
-    Some(Cut { same: [head, usage, request, rest], content, stop, time })
+    Some(Cut { same: [head, usage, request, rest], before, content, behind, stop, time })
 }
 
 /// Takes off the fields that are of the block.
@@ -84,43 +90,39 @@ fn string(rest: &[u8]) -> Option<(&str, &[u8])> {
     (rest[end] == b'"').then_some((text, &rest[end + 1..]))
 }
 
-/// Remembers a message whose line was parsed.
-pub(super) fn remember(line: &[u8], message: &Message, into: &mut Reading) {
-    let Some(cut) = cut(line) else { return };
-    let again = &mut into.again;
-    again.lengths = cut.same.map(<[u8]>::len);
-    cut.same.iter().for_each(|part| again.same.extend_from_slice(part));
-    again.message = Message { calls: Vec::new(), ..message.clone() };
-}
-
-/// Forgets it: another line stands between.
+/// Forgets the last answer: another line stands between.
 pub(super) fn forget(into: &mut Reading) {
-    into.again.same.clear();
+    into.quick.same.clear();
 }
 
-/// Reads a line if it is a further line of the last message. Otherwise it must be parsed.
+/// Reads a line of an answer. Returns false, and does nothing, if the line must be parsed.
 pub(super) fn read(line: &[u8], into: &mut Reading) -> bool {
-    if into.again.same.is_empty() {
+    let line = line.trim_ascii();
+    let Some(cut) = cut(line) else { return false };
+    let Ok(call) = call_in(cut.content) else { return false };
+    if LINE.find(cut.content).is_some() {
         return false;
     }
-    let Some(cut) = cut(line.trim_ascii()) else { return false };
-    let again = &into.again;
-    let mut same = &again.same[..];
-    for (part, length) in cut.same.iter().zip(again.lengths) {
-        let (expected, rest) = same.split_at(length);
+    further(line, &cut, call, into) || first(line, &cut, call, into)
+}
+
+/// Reads a further line of the last answer.
+fn further(line: &[u8], cut: &Cut<'_>, call: Option<(&str, &str)>, into: &mut Reading) -> bool {
+    let quick = &into.quick;
+    let mut same = &quick.same[..];
+    for (part, length) in cut.same.iter().zip(quick.lengths) {
+        let Some((expected, rest)) = same.split_at_checked(length) else { return false };
         if *part != expected {
             return false;
         }
         same = rest;
     }
-    let Ok(call) = call_in(cut.content) else { return false };
     let time = std::str::from_utf8(cut.time).ok().and_then(parse_moment).map_or(0, Moment::as_millis);
     // Further lines were written later.
-    if time < again.message.time || LINE.find(cut.content).is_some() {
+    if quick.same.is_empty() || time < quick.message.time {
         return false;
     }
-    let bytes = line.trim_ascii().len() as u64;
-    let mut message = Message { time, bytes, ..again.message.clone() };
+    let mut message = Message { time, bytes: line.len() as u64, ..quick.message.clone() };
     into.written(time);
     if let Some((id, name)) = call {
         message.calls.push(Call { id: hash(id), tool: into.facts.names.add(name), ended: CallEnd::Ok });
@@ -129,6 +131,33 @@ pub(super) fn read(line: &[u8], into: &mut Reading) -> bool {
     into.facts.end = ended_with(&message, call.is_some_and(|(_, name)| asks(name)), stop);
     into.add(message);
     true
+}
+
+/// Reads any line of an answer: it is parsed without its content.
+fn first(line: &[u8], cut: &Cut<'_>, call: Option<(&str, &str)>, into: &mut Reading) -> bool {
+    let mut quick = std::mem::take(&mut into.quick);
+    let mut tape = std::mem::take(&mut into.tape);
+    quick.rest.clear();
+    quick.rest.extend_from_slice(cut.before);
+    quick.rest.extend_from_slice(cut.behind);
+    let value = simdutf8::basic::from_utf8(&quick.rest).ok().and_then(|text| tape.parse(text).ok());
+    let envelope = value.map(Envelope::of).filter(|envelope| envelope.kind == "assistant" && !envelope.streamed);
+    // The content that was found need not be the answer's.
+    let is_without = |envelope: &Envelope<'_>| {
+        let content = envelope.message.and_then(|message| message.get("content")?.items());
+        content.is_some_and(|mut blocks| blocks.next().is_none())
+    };
+    let is_read = envelope.filter(is_without).is_some_and(|envelope| {
+        envelope_read(&envelope, into);
+        let message = answer(&envelope, line.len(), call, into);
+        quick.lengths = cut.same.map(<[u8]>::len);
+        quick.same.clear();
+        cut.same.iter().for_each(|part| quick.same.extend_from_slice(part));
+        quick.message = message.unwrap_or_default();
+        true
+    });
+    (into.quick, into.tape) = (quick, tape);
+    is_read
 }
 
 #[cfg(test)]
@@ -170,7 +199,8 @@ mod tests {
         let mut files = Vec::new();
         transcripts(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/transcripts"), &mut files);
         let taken = files.iter().map(|file| shortcuts(fs::read(file).unwrap().split(|byte| *byte == b'\n')));
-        assert!(taken.sum::<usize>() > 20, "the real program writes such lines");
+        let taken = taken.sum::<usize>();
+        assert!(taken > 50, "the real program writes such lines: {taken}");
     }
 
     fn line(uuid: u32, content: &str) -> String {
@@ -184,25 +214,33 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_plainly_a_further_line_takes_it() {
+    fn only_what_is_plainly_an_answer_takes_it() {
         let first = line(1, r#"{"type":"text","text":"a"}"#);
         let call = r#"{"type":"tool_use","id":"toolu_1","name":"Bash","input":{"command":"ls"}}"#;
         let taken = |second: String| shortcuts([&first, &second].into_iter().map(String::as_bytes));
-        assert_eq!(taken(line(2, r#"{"type":"text","text":"\"usage\":{\"b\\"}"#)), 1);
-        assert_eq!(taken(line(2, call)), 1);
+        let quick = [
+            line(2, r#"{"type":"text","text":"\"usage\":{\"b\\"}"#),
+            line(2, call),
+            line(2, call).replace("\"output_tokens\":5", "\"output_tokens\":6"),
+            line(2, call).replace("/home/dev", "/home/other"),
+            line(2, call).replace("15:18:02", "15:18:00"),
+        ];
+        for second in quick {
+            assert_eq!(taken(second.clone()), 2, "{second}");
+        }
         let parsed = [
             line(2, &format!("{call},{}", call.replace("toolu_1", "toolu_2"))),
             line(2, &call.replace("Bash", "B\\u0061sh")),
             line(2, &call.replace(r#""ls""#, r#"{"type":"tool_use","id":"x"}"#)),
+            line(2, &call.replace(r#""ls""#, r#"[1],"stop_reason":null,"usage":{"output_tokens":9}"#)),
             line(2, r#"{"id":"toolu_1","type":"tool_use","name":"Bash","input":{}}"#),
-            line(2, call).replace("\"output_tokens\":5", "\"output_tokens\":6"),
-            line(2, call).replace("/home/dev", "/home/other"),
-            line(2, call).replace("15:18:02", "15:18:00"),
+            line(2, call).replace("\"isSidechain\":false", "\"other\":{\"content\":[]}"),
+            line(2, call).replace("\"type\":\"assistant\"", "\"type\":\"user\""),
             // A line that was cut off, and the next one behind it.
             line(2, &format!("{}{}", &call[..20], line(3, call))),
         ];
         for second in parsed {
-            assert_eq!(taken(second.clone()), 0, "{second}");
+            assert_eq!(taken(second.clone()), 1, "{second}");
         }
     }
 }

@@ -1,0 +1,31 @@
+//! A file that is still written: reading it never waits, but says that there may be more.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// A file that grows.
+#[derive(Debug)]
+pub(crate) struct Growing {
+    file: File,
+    /// A file that exists once nothing more will come.
+    end: Option<PathBuf>,
+}
+
+impl Growing {
+    /// Reads a file. Nothing more will come once the file `end` exists.
+    pub(crate) fn open(path: &Path, end: Option<PathBuf>) -> io::Result<Self> {
+        Ok(Self { file: File::open(path)?, end })
+    }
+}
+
+impl Read for Growing {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        // First: what was written before the end is read.
+        let is_over = self.end.as_ref().is_some_and(|end| end.exists());
+        match self.file.read(buffer)? {
+            0 if !is_over && !buffer.is_empty() => Err(io::ErrorKind::WouldBlock.into()),
+            count => Ok(count),
+        }
+    }
+}
