@@ -1,0 +1,234 @@
+//! The archive: costs, full text, and sessions to download, without secrets.
+
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::time::{Duration, Instant};
+
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+use serde::Deserialize;
+use serde_json::{Value, json as value};
+use tapline_archive::search::{Hit, SearchOptions, SearchQuery, Shown, Snippet};
+use tapline_archive::stats::{By, Query as StatsQuery};
+use tapline_archive::{Source, SourceOptions};
+use tapline_recording::Redactor;
+use tapline_session::render::RenderAs;
+
+use super::json;
+use super::sessions::{opened, read_until};
+use crate::app::{App, Shared, blocking};
+use crate::error::ApiError;
+use crate::hub::locked;
+use crate::row::{now, written_ms};
+
+/// How long somebody who searches waits to hear in which step each hit is.
+const PATIENCE: Duration = Duration::from_millis(300);
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct CostsQuery {
+    by: Option<String>,
+    last: Option<String>,
+}
+
+/// Counts costs.
+pub(crate) async fn costs(State(app): Shared, Query(query): Query<CostsQuery>) -> Result<Response, ApiError> {
+    let mut wanted = StatsQuery::default();
+    wanted.by = match query.by.as_deref().unwrap_or("day") {
+        "day" => By::Day,
+        "week" => By::Week,
+        "month" => By::Month,
+        "project" => By::Project,
+        "model" => By::Model,
+        "tool" => By::Tool,
+        "agent" => By::Agent,
+        "subagent" => By::Subagent,
+        _ => return Err(ApiError::bad("`by` is one of: day, week, month, project, model, tool, agent, subagent.")),
+    };
+    wanted.zone = TimeZone::system();
+    wanted.now = now().as_millis();
+    let last = query.last.filter(|last| !last.is_empty()).map(|last| span(&last)).transpose()?;
+    wanted.since = last.map(|last| wanted.now.saturating_sub(last));
+    blocking(move || {
+        let counted = app.hub.shelf.costs(&wanted).map_err(|error| ApiError::internal(&error))?;
+        let mut costs = serde_json::to_value(&counted).map_err(|error| ApiError::internal(&error))?;
+        costs["budget"] = budget(&app)?;
+        json(&costs)
+    })
+    .await
+}
+
+/// Reads a span of time such as `30d` or `12h`, in milliseconds.
+fn span(text: &str) -> Result<u64, ApiError> {
+    let wrong = || ApiError::bad("`last` is a span of time such as 30d or 12h.");
+    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let hours = match unit {
+        "h" => 1,
+        "d" => 24,
+        "w" => 7 * 24,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    number.checked_mul(hours * 60 * 60 * 1_000).ok_or_else(wrong)
+}
+
+/// Returns how much of this month's budget is spent, if there is one.
+fn budget(app: &App) -> Result<Value, ApiError> {
+    let Some(limit) = app.budget else { return Ok(Value::Null) };
+    let zone = TimeZone::system();
+    let today = Timestamp::now().to_zoned(zone.clone());
+    let first = today.date().first_of_month().to_zoned(zone.clone()).map_err(|error| ApiError::internal(&error))?;
+    let mut wanted = StatsQuery::default();
+    (wanted.by, wanted.zone, wanted.now) = (By::Month, zone, now().as_millis());
+    wanted.since = Some(first.timestamp().as_millisecond().max(0).cast_unsigned());
+    let counted = app.hub.shelf.costs(&wanted).map_err(|error| ApiError::internal(&error))?;
+    let spent =
+        serde_json::to_value(&counted.totals).map_err(|error| ApiError::internal(&error))?["cost_usd"].as_f64().unwrap_or(0.0);
+    let message = if spent > limit {
+        Some("This month's budget is spent.")
+    } else if spent > limit * 0.8 {
+        Some("More than 80 % of this month's budget is spent.")
+    } else {
+        None
+    };
+    Ok(value!({"limit_usd": limit, "spent_usd": spent, "period": "month", "message": message}))
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct TextQuery {
+    q: Option<String>,
+    limit: Option<usize>,
+}
+
+/// Searches all sessions.
+pub(crate) async fn search(State(app): Shared, Query(query): Query<TextQuery>) -> Result<Response, ApiError> {
+    let asked = query.q.unwrap_or_default();
+    let time = |text: &str| {
+        let ago = span(text)
+            .ok()
+            .and_then(|span| Timestamp::now().checked_sub(SignedDuration::from_millis(i64::try_from(span).ok()?)).ok());
+        let at = ago.map_or_else(|| text.parse::<Timestamp>(), Ok);
+        at.map(|at| at.as_millisecond().max(0).cast_unsigned())
+    };
+    let wanted =
+        SearchQuery::parse(&asked, time).map_err(|error| ApiError::bad(format!("The search is not understood: {error}.")))?;
+    let mut options = SearchOptions::default();
+    options.sessions = query.limit.unwrap_or(50).clamp(1, 200);
+    (options.hits, options.width) = (3, 240);
+    blocking(move || {
+        let found = app.hub.shelf.search(&wanted, &options).map_err(|error| ApiError::internal(&error))?;
+        let began = Instant::now();
+        let mut hits = Vec::new();
+        for session in &found.sessions {
+            for hit in &session.hits {
+                let snippet = match &hit.shown {
+                    Shown::Snippet(snippet) => pieces(snippet),
+                    _ => Vec::new(),
+                };
+                hits.push(value!({
+                    "session": session.id,
+                    "title": session.title,
+                    "step": step_of(&app, &session.id, hit, began),
+                    "time": written_ms(hit.time.saturating_mul(1_000)),
+                    "snippet": snippet,
+                }));
+            }
+        }
+        json(&value!({"hits": hits}))
+    })
+    .await
+}
+
+/// Returns the step that a hit is in, if there is time to find out.
+fn step_of(app: &App, session: &str, hit: &Hit, began: Instant) -> Option<usize> {
+    if began.elapsed() > PATIENCE {
+        return None;
+    }
+    let opened = app.hub.open(session).filter(|live| live.file.path == hit.path)?;
+    read_until(app, &opened, usize::MAX);
+    let line = lines_before(&hit.path, hit.offset).ok()? + 1;
+    locked(&opened.follower).step_at(line)
+}
+
+/// Counts the lines before an offset.
+fn lines_before(path: &std::path::Path, offset: u64) -> io::Result<u64> {
+    let mut file = BufReader::new(File::open(path)?.take(offset));
+    let mut lines = 0;
+    while file.skip_until(b'\n')? > 0 {
+        lines += 1;
+    }
+    Ok(lines)
+}
+
+/// Cuts a snippet where matches begin and end.
+fn pieces(snippet: &Snippet) -> Vec<Value> {
+    let mut pieces = Vec::new();
+    let mut add = |text: Option<&str>, hit: bool| {
+        if let Some(text) = text.filter(|text| !text.is_empty()) {
+            pieces.push(value!({"text": text, "hit": hit}));
+        }
+    };
+    let mut at = 0;
+    for range in &snippet.matches {
+        add(snippet.text.get(at..range.start), false);
+        add(snippet.text.get(range.clone()), true);
+        at = range.end;
+    }
+    add(snippet.text.get(at..), false);
+    pieces
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct DownloadQuery {
+    format: Option<String>,
+}
+
+/// Returns a whole session, without secrets.
+pub(crate) async fn download(
+    State(app): Shared,
+    Path(id): Path<String>,
+    Query(query): Query<DownloadQuery>,
+) -> Result<Response, ApiError> {
+    let (render, kind, ending) = match query.format.as_deref().unwrap_or("html") {
+        "html" => (Some(RenderAs::Html), "text/html; charset=utf-8", "html"),
+        "markdown" => (Some(RenderAs::Markdown), "text/markdown; charset=utf-8", "md"),
+        "jsonl" => (None, "application/x-ndjson", "jsonl"),
+        _ => return Err(ApiError::bad("`format` is one of: html, markdown, jsonl.")),
+    };
+    let live = opened(&app, id).await?;
+    blocking(move || {
+        let failed = |error: tapline_archive::SourceError| ApiError::internal(&error);
+        let source = Source::open(live.file.opens(), SourceOptions::default()).map_err(failed)?;
+        let mut source = source.redacted_by(Redactor::default());
+        let mut out = Vec::new();
+        match render {
+            None => {
+                while let Some(record) = source.next_record().map_err(failed)? {
+                    out.extend_from_slice(&record.bytes);
+                }
+            }
+            Some(render) => {
+                let mut renderer = render.renderer();
+                while let Some((_, steps)) = source.advance().map_err(failed)? {
+                    for step in &steps {
+                        out.extend_from_slice(renderer.step(step).as_bytes());
+                    }
+                }
+                let summary = source.finish().summary;
+                out.extend_from_slice(renderer.finish(&summary).as_bytes());
+            }
+        }
+        let mut response = out.into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+        // The id is data: only plain characters go into a name of a file.
+        let name: String = live.row().id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(64).collect();
+        let name = format!("attachment; filename=\"session-{name}.{ending}\"");
+        headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_str(&name).map_err(|error| ApiError::internal(&error))?);
+        *response.status_mut() = StatusCode::OK;
+        Ok(response)
+    })
+    .await
+}

@@ -1,0 +1,36 @@
+//! Events: of the list, and of one session.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+
+use super::sessions::opened;
+use crate::app::Shared;
+use crate::error::ApiError;
+use crate::hub::{Live, locked};
+use crate::sse;
+
+/// Streams changes of the list.
+pub(crate) async fn list(State(app): Shared, headers: HeaderMap) -> Result<Response, ApiError> {
+    sse::respond(&app.hub.list, &headers, app.stop.clone(), |_| "{}".to_owned())
+}
+
+/// A reader of a session. When it leaves, it was there until then.
+struct Reading(Arc<Live>);
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.0.touch();
+    }
+}
+
+/// Streams a session as it grows.
+pub(crate) async fn session(State(app): Shared, Path(id): Path<String>, headers: HeaderMap) -> Result<Response, ApiError> {
+    let live = opened(&app, id).await?;
+    let reading = Reading(Arc::clone(&live));
+    sse::respond(&live.feed, &headers, app.stop.clone(), move |event_id| {
+        format!("{{\"total\":{},\"event_id\":{event_id}}}", locked(&reading.0.follower).len())
+    })
+}

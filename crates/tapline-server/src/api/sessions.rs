@@ -1,0 +1,149 @@
+//! Sessions: the list, one of them, and its steps, page by page.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::extract::{Path, Query, State};
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+
+use super::{json, json_bytes};
+use crate::app::{App, Shared, blocking};
+use crate::error::ApiError;
+use crate::hub::{Live, locked};
+use crate::row::{Details, Row, StateKind};
+
+/// How many sessions a page of the list has, unless the client says otherwise, and at most.
+const SESSIONS: (usize, usize) = (1_000, 10_000);
+/// The same for steps.
+const STEPS: (usize, usize) = (200, 500);
+
+/// How long somebody waits for a large session. The rest is read behind their back.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct ListQuery {
+    q: Option<String>,
+    state: Option<String>,
+    limit: Option<usize>,
+    after: Option<String>,
+}
+
+#[derive(Serialize)]
+struct List<'r> {
+    sessions: Vec<&'r Row>,
+    next: Option<String>,
+    event_id: u64,
+}
+
+/// Lists sessions.
+pub(crate) async fn list(State(app): Shared, Query(query): Query<ListQuery>) -> Result<Response, ApiError> {
+    let wanted = query.state.as_deref().filter(|state| !state.is_empty()).map(state_named).transpose()?;
+    let after: usize = match query.after.as_deref().filter(|after| !after.is_empty()) {
+        None => 0,
+        Some(after) => after.parse().map_err(|_| ApiError::bad("`after` is not a cursor. Send `next` of the page before."))?,
+    };
+    let limit = query.limit.unwrap_or(SESSIONS.0).clamp(1, SESSIONS.1);
+    // First: what changes while the list is made is told again.
+    let event_id = app.hub.list.newest();
+    let rows = app.hub.rows();
+    let words: Vec<String> = query.q.unwrap_or_default().to_lowercase().split_whitespace().map(str::to_owned).collect();
+    let takes = |row: &&Row| wanted.is_none_or(|state| row.state.kind == state) && matches(row, &words);
+    let mut found = rows.iter().map(|row| &**row).filter(takes).skip(after);
+    let sessions: Vec<&Row> = found.by_ref().take(limit).collect();
+    let next = found.next().map(|_| (after + sessions.len()).to_string());
+    json(&List { sessions, next, event_id })
+}
+
+fn state_named(name: &str) -> Result<StateKind, ApiError> {
+    StateKind::ALL.into_iter().find(|state| state.name() == name).ok_or_else(|| {
+        let names = StateKind::ALL.map(StateKind::name).join(", ");
+        ApiError::bad(format!("`state` is one of: {names}."))
+    })
+}
+
+/// Returns whether a row has all words.
+fn matches(row: &Row, words: &[String]) -> bool {
+    let texts =
+        [Some(&row.title), row.folder.as_ref(), row.branch.as_ref(), row.model.as_ref(), Some(&row.id), Some(&row.agent)];
+    words.is_empty() || {
+        let text = texts.into_iter().flatten().map(|text| text.to_lowercase()).collect::<Vec<_>>().join("\n");
+        words.iter().all(|word| text.contains(word))
+    }
+}
+
+/// Opens a session, away from the threads that serve.
+pub(super) async fn opened(app: &Arc<App>, id: String) -> Result<Arc<Live>, ApiError> {
+    if let Some(live) = app.hub.find(&id) {
+        live.touch();
+        return Ok(live);
+    }
+    let app = Arc::clone(app);
+    blocking(move || app.hub.open(&id).ok_or_else(ApiError::no_session)).await
+}
+
+#[derive(Serialize)]
+struct One<'r> {
+    #[serde(flatten)]
+    row: &'r Row,
+    #[serde(flatten)]
+    details: Details,
+    resume: Vec<String>,
+}
+
+/// Says everything about one session but its steps.
+pub(crate) async fn one(State(app): Shared, Path(id): Path<String>) -> Result<Response, ApiError> {
+    let live = opened(&app, id).await?;
+    let resume = app.resume;
+    blocking(move || {
+        read_until(&app, &live, usize::MAX);
+        let row = live.row();
+        // A large one is not read yet. Its events say when it is.
+        let details = locked(&live.follower).details();
+        let resume = resume.map(|resume| resume(&row.agent, &row.id)).unwrap_or_default();
+        json(&One { row: &row, details, resume })
+    })
+    .await
+}
+
+/// Reads on until a session has this many steps, or all that there are, or it takes too long for somebody who waits.
+pub(super) fn read_until(app: &App, live: &Arc<Live>, steps: usize) {
+    let began = Instant::now();
+    while began.elapsed() < PATIENCE {
+        let follower = locked(&live.follower);
+        if follower.is_current || follower.has_ended() || follower.len() >= steps {
+            return;
+        }
+        drop(follower);
+        if !app.hub.advance(live) {
+            return;
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct StepsQuery {
+    from: Option<usize>,
+    limit: Option<usize>,
+}
+
+/// Returns steps of a session.
+pub(crate) async fn steps(
+    State(app): Shared,
+    Path(id): Path<String>,
+    Query(query): Query<StepsQuery>,
+) -> Result<Response, ApiError> {
+    let live = opened(&app, id).await?;
+    let (from, limit) = (query.from.unwrap_or(0), query.limit.unwrap_or(STEPS.0).clamp(1, STEPS.1));
+    blocking(move || {
+        read_until(&app, &live, from.saturating_add(limit));
+        // First: what changes meanwhile is told again.
+        let event_id = live.feed.newest();
+        let mut follower = locked(&live.follower);
+        let mut out = format!("{{\"total\":{},\"event_id\":{event_id},\"steps\":[", follower.len()).into_bytes();
+        follower.page(from, limit, &mut out).map_err(|error| ApiError::internal(&error))?;
+        out.extend_from_slice(b"]}");
+        Ok(json_bytes(out))
+    })
+    .await
+}

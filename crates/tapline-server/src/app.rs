@@ -1,0 +1,46 @@
+//! What every route can use.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use crate::controls::Controls;
+use crate::error::ApiError;
+use crate::guard::Guard;
+use crate::hub::Hub;
+use crate::ingest::Ingest;
+use crate::metrics::Metrics;
+use crate::watch::Watch;
+
+/// Returns the command that goes on with a session, given the agent and the session's id.
+pub type ResumeCommand = fn(&str, &str) -> Vec<String>;
+
+/// The server's parts.
+#[derive(Debug)]
+pub(crate) struct App {
+    pub(crate) guard: Guard,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) watch: Watch,
+    pub(crate) ingest: Ingest,
+    pub(crate) metrics: Metrics,
+    pub(crate) controls: Arc<Controls>,
+    pub(crate) resume: Option<ResumeCommand>,
+    pub(crate) budget: Option<f64>,
+    /// How long the body of a request may take.
+    pub(crate) body_time: std::time::Duration,
+    /// True when the server ends.
+    pub(crate) stop: watch::Receiver<bool>,
+}
+
+/// What handlers get.
+pub(crate) type Shared = axum::extract::State<Arc<App>>;
+
+/// Runs work that reads files, away from the threads that serve.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => Err(ApiError::internal(&error)),
+    }
+}

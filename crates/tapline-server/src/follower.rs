@@ -1,0 +1,316 @@
+//! A session that is read as it grows: its steps go to the spool and to the feed, and what they add up to becomes its row.
+
+use std::collections::BTreeSet;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use tapline_archive::{Source, SourceOptions, project};
+use tapline_recording::Recording;
+use tapline_session::Step;
+use tapline_session::render::html::{Card, Cards};
+
+use crate::row::{Details, Origin, Row, StepRow, TokenSums, now, written};
+use crate::spool::Spool;
+use crate::track::{Track, agent_name};
+
+/// How many records are read before others have their turn.
+const SLICE: usize = 500;
+
+/// A file that was written this long ago, in milliseconds, may still grow.
+pub(crate) const RECENT: u64 = 30 * 60 * 1_000;
+/// A recording without an end may be of a run that waits.
+const RECORDED: u64 = 24 * 60 * 60 * 1_000;
+
+/// Where a session is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SessionFile {
+    /// The file that grows.
+    pub(crate) path: PathBuf,
+    /// The folder of the recording, if it is one.
+    pub(crate) recording: Option<PathBuf>,
+}
+
+impl SessionFile {
+    /// Returns what is opened: a recording's folder, or the file.
+    pub(crate) fn opens(&self) -> &Path {
+        self.recording.as_ref().unwrap_or(&self.path)
+    }
+
+    /// Returns whether it may grow, if it was written this long ago, in milliseconds.
+    pub(crate) fn may_grow(&self, age: u64) -> bool {
+        match &self.recording {
+            Some(folder) => age < RECORDED && !folder.join("end.json").exists(),
+            None => age < RECENT && self.path.extension().is_none_or(|ending| ending != "zst"),
+        }
+    }
+
+    /// Returns whether others pushed it.
+    pub(crate) fn is_push(&self) -> bool {
+        self.recording.as_ref().is_some_and(|folder| folder.join(crate::ingest::MARK).exists())
+    }
+
+    /// Returns how long ago it was written, in milliseconds.
+    pub(crate) fn age(&self) -> Option<u64> {
+        let changed = std::fs::metadata(&self.path).and_then(|meta| meta.modified()).ok()?;
+        changed.elapsed().ok().map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// Returns the name that it has before its session is known.
+    pub(crate) fn name(&self) -> String {
+        let name = if self.recording.is_some() { self.opens().file_name() } else { self.path.file_stem() };
+        name.unwrap_or_default().to_string_lossy().into_owned()
+    }
+}
+
+/// A session that is read.
+pub(crate) struct Follower {
+    pub(crate) file: SessionFile,
+    /// `None` once it has ended.
+    source: Option<Source<Box<dyn Read + Send>>>,
+    track: Track,
+    cards: Cards,
+    /// The line of the file with which each step began.
+    lines: Vec<u64>,
+    spool: Spool,
+    agent: String,
+    origin: Origin,
+    tokens: TokenSums,
+    cost: Option<(f64, bool)>,
+    branch: Option<String>,
+    label: Option<String>,
+    /// Whether everything that is there was read.
+    pub(crate) is_current: bool,
+}
+
+impl std::fmt::Debug for Follower {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Follower").field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+/// What a slice of reading changed.
+#[derive(Debug, Default)]
+pub(crate) struct Changed {
+    /// The steps, new ones and others.
+    pub(crate) steps: BTreeSet<usize>,
+}
+
+impl Follower {
+    /// Opens a session. One that may grow is followed.
+    pub(crate) fn open(file: SessionFile, grows: bool, spools: &Path) -> io::Result<Self> {
+        let recording = file.recording.as_deref().and_then(|folder| Recording::open(folder).ok());
+        let has_ended = recording.as_ref().is_some_and(|recording| recording.end.is_some());
+        let open = if grows && !has_ended { Source::follow } else { Source::open };
+        let source = open(file.opens(), SourceOptions::default()).map_err(io::Error::other)?;
+        let source = if recording.is_some() && grows { source.timed_by(now) } else { source };
+        let mut track = Track::default();
+        let mut label = None;
+        if let Some(recording) = &recording {
+            track.folder.clone_from(&recording.meta.cwd);
+            track.first = recording.meta.started_at.is_some().then(|| recording.started());
+            label.clone_from(&recording.meta.label);
+        }
+        let origin = match &file.recording {
+            Some(_) if file.is_push() => Origin::Push,
+            Some(_) => Origin::Recording,
+            None => Origin::Transcript,
+        };
+        // A stream that was pushed names folders of another machine.
+        let branch = track.folder.as_deref().filter(|_| origin == Origin::Recording).and_then(branch_of);
+        let spool = Spool::create(spools)?;
+        let agent = recording.and_then(|recording| recording.meta.agent).unwrap_or_default();
+        Ok(Self {
+            file,
+            source: Some(source),
+            track,
+            cards: Cards::default(),
+            lines: Vec::new(),
+            spool,
+            agent,
+            origin,
+            tokens: TokenSums::default(),
+            cost: None,
+            branch,
+            label,
+            is_current: false,
+        })
+    }
+
+    /// Reads on, for a while.
+    pub(crate) fn advance(&mut self) -> io::Result<Changed> {
+        let mut changed = Changed::default();
+        let Some(mut source) = self.source.take() else {
+            self.is_current = true;
+            return Ok(changed);
+        };
+        for _ in 0..SLICE {
+            match source.advance() {
+                Ok(Some((_, steps))) => steps.iter().for_each(|step| self.accept(step, &mut changed)),
+                Ok(None) => {
+                    self.note_ledger(&source);
+                    self.end(source, &mut changed)?;
+                    return Ok(changed);
+                }
+                Err(error) if error.is_pending() => {
+                    self.is_current = true;
+                    break;
+                }
+                Err(error) => return Err(io::Error::other(error)),
+            }
+            self.is_current = false;
+        }
+        self.keep(&changed)?;
+        if let Some(failed) = source.untold_end().filter(|_| self.is_current) {
+            self.track.note_end(failed);
+        }
+        self.note_ledger(&source);
+        self.source = Some(source);
+        Ok(changed)
+    }
+
+    fn accept(&mut self, step: &Step, changed: &mut Changed) {
+        // A recording may have been found before it was marked as pushed. Its first byte comes after that.
+        if self.lines.is_empty() && self.origin == Origin::Recording && self.file.is_push() {
+            (self.origin, self.branch) = (Origin::Push, None);
+        }
+        let cards = self.cards.accept(step);
+        self.track.accept(step, cards.first().and_then(|n| self.cards.get(*n)));
+        self.lines.resize(self.cards.len(), step.line);
+        changed.steps.extend(cards);
+    }
+
+    /// Returns the step that a line of the file belongs to: the last one that began by then.
+    pub(crate) fn step_at(&self, line: u64) -> Option<usize> {
+        self.lines.partition_point(|known| *known <= line).checked_sub(1)
+    }
+
+    /// Keeps what changed as JSON, and forgets it.
+    fn keep(&mut self, changed: &Changed) -> io::Result<()> {
+        for n in &changed.steps {
+            let card = &self.cards[*n];
+            let (agent, html) = (card.parent.map(agent_name), card.html());
+            let row = StepRow {
+                n: *n,
+                kind: kind_of(card),
+                time: card.arrived.and_then(written),
+                agent: agent.as_deref(),
+                html: &html,
+            };
+            self.spool.put(*n, &serde_json::to_string(&row)?)?;
+            self.cards.release(*n);
+        }
+        Ok(())
+    }
+
+    fn note_ledger(&mut self, source: &Source<Box<dyn Read + Send>>) {
+        if let Some(agent) = source.agent() {
+            agent.name().clone_into(&mut self.agent);
+        }
+        // Of a transcript, only the archive can tell it: what a fork copied does not count.
+        if !source.is_transcript() {
+            let ledger = source.ledger();
+            let tokens = ledger.tokens;
+            self.tokens = TokenSums {
+                input: tokens.input,
+                output: tokens.output,
+                cache_read: tokens.cache_read,
+                cache_write: tokens.cache_write,
+            };
+            self.cost = ledger.cost_usd.map(|cost| (cost, ledger.exact));
+        }
+    }
+
+    fn end(&mut self, source: Source<Box<dyn Read + Send>>, changed: &mut Changed) -> io::Result<()> {
+        self.is_current = true;
+        if self.file.recording.is_some() {
+            // Text that was never finished is on the page already, if its parts were told.
+            self.track.note_verdict(&source.finish().summary.verdict);
+            changed.steps.extend(self.cards.close());
+        }
+        self.keep(changed)
+    }
+
+    /// Returns whether nothing more will come.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.source.is_none()
+    }
+
+    /// Returns the id of the session, as far as it is known.
+    pub(crate) fn session(&self) -> Option<&str> {
+        self.track.session.as_deref()
+    }
+
+    /// Returns where the session was seen.
+    pub(crate) fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// Returns how many steps there are.
+    pub(crate) fn len(&self) -> usize {
+        self.spool.len()
+    }
+
+    /// Appends steps as JSON.
+    pub(crate) fn page(&mut self, from: usize, limit: usize, out: &mut Vec<u8>) -> io::Result<()> {
+        self.spool.page(from, limit, out)
+    }
+
+    /// Returns a step as JSON.
+    pub(crate) fn step(&mut self, n: usize) -> io::Result<String> {
+        self.spool.get(n)
+    }
+
+    /// Returns what the side panel shows.
+    pub(crate) fn details(&self) -> Details {
+        self.track.details()
+    }
+
+    /// Returns the row of the session. What the archive knows better comes from there.
+    pub(crate) fn row(&self, id: &str, archived: Option<&Row>) -> Row {
+        let track = &self.track;
+        let text = |of: fn(&Row) -> Option<&String>| archived.and_then(of).cloned();
+        let folder = track.folder.clone().or_else(|| text(|row| row.folder.as_ref()));
+        let (cost, tokens) = match (self.cost, archived) {
+            (Some(cost), _) => (Some(cost), self.tokens),
+            (None, Some(row)) => (row.cost_usd.map(|cost| (cost, row.cost_exact)), row.tokens),
+            (None, None) => (None, self.tokens),
+        };
+        let label = || self.label.clone().filter(|label| !label.is_empty());
+        let title = archived.map(|row| row.title.clone()).filter(|title| !title.is_empty());
+        Row {
+            id: id.to_owned(),
+            agent: self.agent.clone(),
+            title: track.title.clone().or(title).or_else(label).unwrap_or_default(),
+            project: folder.as_deref().map(|folder| project(folder).to_owned()),
+            folder,
+            branch: text(|row| row.branch.as_ref()).or_else(|| self.branch.clone()),
+            model: track.model.clone().or_else(|| text(|row| row.model.as_ref())),
+            state: track.state(),
+            now: track.doing(),
+            cost_usd: cost.map(|(cost, _)| cost),
+            cost_exact: cost.is_some_and(|(_, exact)| exact),
+            tokens,
+            context_used: track.context_used(),
+            started_at: track.first.and_then(written),
+            updated_at: track.last.or(track.first).and_then(written),
+            source: self.origin,
+            steps: self.spool.len(),
+            questions: track.questions(),
+            controllable: false,
+        }
+    }
+}
+
+/// Returns what a step is, in one word. `session` is what all of them are in.
+fn kind_of(card: &Card) -> &'static str {
+    match card.kind() {
+        "session" => "start",
+        kind => kind,
+    }
+}
+
+/// Returns the branch that a folder is on.
+fn branch_of(folder: &str) -> Option<String> {
+    let head = std::fs::read_to_string(Path::new(folder).join(".git/HEAD")).ok()?;
+    head.trim().strip_prefix("ref: refs/heads/").map(str::to_owned)
+}

@@ -1,0 +1,162 @@
+//! The guard of every route: which names the server answers to, which pages may ask, and who may come in. It also puts the headers on
+//! every answer that keep a browser from doing more than the page needs.
+
+use std::net::SocketAddr;
+
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+
+use crate::error::ApiError;
+use crate::secret::{Secret, Ticket};
+
+/// What a page may do: its own scripts, styles and requests, and nothing else.
+const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
+                              manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// Headers of every answer.
+static HEADERS: [(HeaderName, &str); 7] = [
+    (header::CONTENT_SECURITY_POLICY, CONTENT_POLICY),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    (HeaderName::from_static("permissions-policy"), "camera=(), geolocation=(), microphone=()"),
+];
+
+/// Routes that anybody may ask: they say nothing about sessions.
+const OPEN: [&str; 3] = ["/healthz", "/readyz", "/open"];
+
+/// Decides about requests.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    /// The names that the server answers to, in small letters, with a port.
+    names: Vec<String>,
+    /// Names that users gave: whatever the port, as a proxy may have another one.
+    given: Vec<String>,
+    token: Secret,
+    cookie: Secret,
+    cookie_name: String,
+    pub(crate) ticket: Ticket,
+}
+
+impl Guard {
+    pub(crate) fn new(address: SocketAddr, hosts: &[String], token: Secret, ticket: Secret) -> Self {
+        let port = address.port();
+        let mut names =
+            vec![format!("localhost:{port}"), format!("127.0.0.1:{port}"), format!("[::1]:{port}"), address.to_string()];
+        if port == 80 {
+            names.extend(["localhost", "127.0.0.1", "[::1]"].map(str::to_owned));
+        }
+        let given = hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
+        // Cookies of one host are shared by all its ports.
+        let cookie_name = format!("tapline_{port}");
+        Self { names, given, token, cookie: Secret::random(), cookie_name, ticket: Ticket::new(ticket) }
+    }
+
+    /// Returns the cookie that lets a browser in.
+    pub(crate) fn cookie(&self) -> String {
+        format!("{}={}; HttpOnly; SameSite=Strict; Path=/", self.cookie_name, self.cookie.text())
+    }
+
+    /// Refuses a request that must not be answered.
+    pub(crate) fn check(&self, parts: &Parts) -> Result<(), ApiError> {
+        self.check_host(parts)?;
+        let is_open = OPEN.contains(&parts.uri.path());
+        if !is_open {
+            self.check_origin(&parts.headers)?;
+        }
+        if is_open { Ok(()) } else { self.check_token(parts) }
+    }
+
+    /// A name that is not ours may be of a page elsewhere that had it lead here (DNS rebinding).
+    fn check_host(&self, parts: &Parts) -> Result<(), ApiError> {
+        let wrong = |message: &str| Err(ApiError::new(StatusCode::MISDIRECTED_REQUEST, "wrong-host", message));
+        let mut hosts = parts.headers.get_all(header::HOST).iter();
+        let (Some(host), None) = (hosts.next(), hosts.next()) else {
+            return Err(ApiError::bad("The request needs exactly one Host header."));
+        };
+        let told = host.to_str().unwrap_or_default();
+        let authority = parts.uri.authority().map(axum::http::uri::Authority::as_str);
+        if !self.is_ours(told) || authority.is_some_and(|authority| !self.is_ours(authority)) {
+            return wrong(
+                "The server does not answer to this host name. Use the address that it printed, or allow the name when you start it.",
+            );
+        }
+        Ok(())
+    }
+
+    fn is_ours(&self, host: &str) -> bool {
+        let host = host.to_ascii_lowercase();
+        let name = match host.rsplit_once(':') {
+            Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+            _ => &host,
+        };
+        self.names.contains(&host) || self.given.iter().any(|given| *given == host || given == name)
+    }
+
+    /// A browser says which page asks. Another page must get nothing, whatever cookies come with it; nor a page on another port of a name
+    /// that the server answers to.
+    fn check_origin(&self, headers: &HeaderMap) -> Result<(), ApiError> {
+        let asked = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+        let is_ours = |origin: &str| {
+            let host = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+            // A proxy may ask under another name than it has.
+            let is_given = |host: &str| self.given.iter().any(|given| given.eq_ignore_ascii_case(host));
+            host.is_some_and(|host| host.eq_ignore_ascii_case(asked) || is_given(host))
+        };
+        let origins = headers.get_all(header::ORIGIN).iter().all(|origin| origin.to_str().is_ok_and(is_ours));
+        let site = headers.get("sec-fetch-site").and_then(|site| site.to_str().ok());
+        if origins && site.is_none_or(|site| ["same-origin", "none"].contains(&site)) {
+            return Ok(());
+        }
+        Err(ApiError::new(
+            StatusCode::FORBIDDEN,
+            "wrong-origin",
+            "Only the server's own page may ask this. Open it by the address that the server printed.",
+        ))
+    }
+
+    fn check_token(&self, parts: &Parts) -> Result<(), ApiError> {
+        let headers = &parts.headers;
+        let denied = |code, message: &str| Err(ApiError::new(StatusCode::UNAUTHORIZED, code, message));
+        if let Some(given) = headers.get(header::AUTHORIZATION) {
+            let given = given.to_str().unwrap_or_default();
+            let bearer = given.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+            return match bearer {
+                Some((_, token)) if self.token.is(token.trim()) => Ok(()),
+                _ => denied("wrong-token", "The token is wrong. Send the server's token as `Authorization: Bearer TOKEN`."),
+            };
+        }
+        if !self.has_cookie(headers) {
+            return denied(
+                "no-token",
+                "Open the link that the server printed when it started, or send its token as `Authorization: Bearer TOKEN`.",
+            );
+        }
+        // Browsers say where a request that changes something comes from. One that does not say it is not a browser's.
+        let changes = ![Method::GET, Method::HEAD].contains(&parts.method);
+        if changes && !headers.contains_key(header::ORIGIN) {
+            return Err(ApiError::new(
+                StatusCode::FORBIDDEN,
+                "no-origin",
+                "A request that changes something needs an Origin header, or the token as `Authorization: Bearer TOKEN`.",
+            ));
+        }
+        Ok(())
+    }
+
+    fn has_cookie(&self, headers: &HeaderMap) -> bool {
+        let cookies = headers.get_all(header::COOKIE).iter().filter_map(|cookies| cookies.to_str().ok());
+        let mut pairs = cookies.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));
+        pairs.any(|(name, value)| name == self.cookie_name && self.cookie.is(value))
+    }
+}
+
+/// Puts the headers on an answer.
+pub(crate) fn seal(headers: &mut HeaderMap) {
+    for (name, value) in &HEADERS {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    }
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+}

@@ -1,0 +1,410 @@
+//! All sessions: those that are being read, and those on the shelf. Readers of the API ask here, and the watcher tells here what grew.
+
+use std::collections::{HashMap, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use serde_json::json;
+
+use crate::controls::Controls;
+use crate::feed::{Feed, FeedLimits};
+use crate::follower::{Follower, SessionFile};
+use crate::row::{Origin, Row, now};
+use crate::shelf::Shelf;
+
+/// The list: a change a second for each of a thousand sessions stays here for a while.
+const LIST: FeedLimits = FeedLimits { events: 8_192, bytes: 8 << 20 };
+/// One session.
+const SESSION: FeedLimits = FeedLimits { events: 1_024, bytes: 512 << 10 };
+/// If more steps than this are new at once, readers ask for them instead.
+const AT_ONCE: usize = 200;
+/// A session that nobody asked for in this long, in milliseconds, has no events: there is nobody to go on reading.
+const ASKED: u64 = 60_000;
+/// Two files of a session that grow together are written within this time. One that is newer by more goes on alone.
+const TOGETHER: Duration = Duration::from_secs(60);
+
+/// A session that is being read.
+#[derive(Debug)]
+pub(crate) struct Live {
+    pub(crate) file: SessionFile,
+    pub(crate) follower: Mutex<Follower>,
+    pub(crate) feed: Arc<Feed>,
+    /// Whether others pushed it. What they push may say anything.
+    is_push: AtomicBool,
+    shown: Mutex<Arc<Row>>,
+    /// When somebody asked for it last, in milliseconds since 1970.
+    asked: AtomicU64,
+    /// How long its file was when it was read last.
+    pub(crate) length: AtomicU64,
+    /// Whether readers do not know yet what was read.
+    untold: AtomicBool,
+}
+
+impl Live {
+    /// Returns its row.
+    pub(crate) fn row(&self) -> Arc<Row> {
+        Arc::clone(&locked(&self.shown))
+    }
+
+    /// Notes that somebody asks for it.
+    pub(crate) fn touch(&self) {
+        self.asked.store(now().as_millis(), Ordering::Relaxed);
+    }
+
+    /// Returns for how long nobody has asked for it, in milliseconds.
+    pub(crate) fn idle(&self) -> u64 {
+        if self.feed.readers() > 0 { 0 } else { now().as_millis().saturating_sub(self.asked.load(Ordering::Relaxed)) }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Shown {
+    by_path: HashMap<PathBuf, Arc<Live>>,
+    /// Names of sessions: ids, and names of files.
+    by_name: HashMap<String, PathBuf>,
+    /// Files that tell the same as another one, and that one. A file that cannot be read stands here with itself.
+    ignored: HashMap<PathBuf, PathBuf>,
+}
+
+impl Shown {
+    /// Shows one file of a session, and the other no longer.
+    fn hide(&mut self, loser: &Path, winner: &Path) {
+        self.by_path.remove(loser);
+        self.ignored.values_mut().filter(|path| **path == *loser).for_each(|path| winner.clone_into(path));
+        self.ignored.insert(loser.to_owned(), winner.to_owned());
+    }
+}
+
+/// All sessions.
+#[derive(Debug)]
+pub(crate) struct Hub {
+    shown: Mutex<Shown>,
+    pub(crate) list: Arc<Feed>,
+    pub(crate) shelf: Arc<Shelf>,
+    spools: PathBuf,
+    controls: Arc<Controls>,
+    /// How many sessions are no longer read because reading them failed in a way that nobody thought of.
+    pub(crate) broken: AtomicU64,
+}
+
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Hub {
+    pub(crate) fn new(shelf: Arc<Shelf>, spools: PathBuf, controls: Arc<Controls>) -> Self {
+        Self { shown: Mutex::default(), list: Arc::new(Feed::new(LIST)), shelf, spools, controls, broken: AtomicU64::new(0) }
+    }
+
+    /// Returns the rows of all sessions: what needs somebody first, then what lives, then the newest.
+    pub(crate) fn rows(&self) -> Vec<Arc<Row>> {
+        let mut rows: Vec<Arc<Row>> = self.live().iter().map(|live| live.row()).collect();
+        let known: HashSet<String> = rows.iter().map(|row| row.id.clone()).collect();
+        let shelved = self.shelf.rows();
+        rows.extend(shelved.values().filter(|one| !known.contains(&one.row.id)).map(|one| Arc::clone(&one.row)));
+        let key = |row: &Row| (!row.state.kind.is_live(), if row.state.kind.is_live() { Some(row.state.kind) } else { None });
+        rows.sort_by(|one, other| {
+            let newest = other.updated_at.cmp(&one.updated_at).then_with(|| one.id.cmp(&other.id));
+            key(one).cmp(&key(other)).then(newest)
+        });
+        rows
+    }
+
+    /// Returns the sessions that are being read.
+    pub(crate) fn live(&self) -> Vec<Arc<Live>> {
+        locked(&self.shown).by_path.values().cloned().collect()
+    }
+
+    /// Returns whether a file is being read, or need not be.
+    pub(crate) fn knows(&self, path: &Path) -> bool {
+        let shown = locked(&self.shown);
+        shown.by_path.contains_key(path) || shown.ignored.get(path).is_some_and(|winner| !goes_on_alone(path, winner))
+    }
+
+    /// Returns the session with this file.
+    pub(crate) fn of_file(&self, path: &Path) -> Option<Arc<Live>> {
+        locked(&self.shown).by_path.get(path).cloned()
+    }
+
+    /// Returns a session that is being read, by its id or the name of its file.
+    pub(crate) fn find(&self, id: &str) -> Option<Arc<Live>> {
+        let shown = locked(&self.shown);
+        shown.by_name.get(id).and_then(|path| shown.by_path.get(path)).cloned()
+    }
+
+    /// Returns a session, and begins to read it if nobody does. The id is looked up, and never used as a path.
+    pub(crate) fn open(&self, id: &str) -> Option<Arc<Live>> {
+        let live = self.find(id).or_else(|| self.open_shelved(id))?;
+        live.touch();
+        Some(live)
+    }
+
+    fn open_shelved(&self, id: &str) -> Option<Arc<Live>> {
+        let file = self.shelf.rows().get(id).and_then(|shelved| shelved.file.clone())?;
+        let grows = file.age().is_some_and(|age| file.may_grow(age));
+        let live = self.follow(file, grows)?;
+        locked(&self.shown).by_name.entry(id.to_owned()).or_insert_with(|| live.file.path.clone());
+        Some(live)
+    }
+
+    /// Begins to read a session.
+    pub(crate) fn follow(&self, file: SessionFile, grows: bool) -> Option<Arc<Live>> {
+        let length = std::fs::metadata(&file.path).ok()?.len();
+        let follower = Follower::open(file.clone(), grows, &self.spools).ok()?;
+        let name = file.name();
+        let live = Arc::new(Live {
+            shown: Mutex::new(Arc::new(follower.row(&name, None))),
+            file: file.clone(),
+            is_push: AtomicBool::new(follower.origin() == Origin::Push),
+            follower: Mutex::new(follower),
+            feed: Arc::new(Feed::new(SESSION)),
+            asked: AtomicU64::new(0),
+            length: AtomicU64::new(length),
+            untold: AtomicBool::new(false),
+        });
+        let mut shown = locked(&self.shown);
+        // Somebody else may have begun at the same time.
+        if let Some(known) = shown.by_path.get(&file.path) {
+            return Some(Arc::clone(known));
+        }
+        shown.ignored.remove(&file.path);
+        shown.by_name.insert(name, file.path.clone());
+        shown.by_path.insert(file.path, Arc::clone(&live));
+        drop(shown);
+        Some(live)
+    }
+
+    /// Begins to read a session from its start again.
+    pub(crate) fn reopen(&self, live: &Live, grows: bool) {
+        if let Ok(follower) = Follower::open(live.file.clone(), grows, &self.spools) {
+            *locked(&live.follower) = follower;
+            live.feed.skip();
+        }
+    }
+
+    /// Reads on in a session, and tells what changed. Returns whether there is more to read at once.
+    pub(crate) fn advance(&self, live: &Arc<Live>) -> bool {
+        let mut follower = locked(&live.follower);
+        let changed = follower.advance();
+        let failed = changed.is_err();
+        let steps = changed.map(|changed| changed.steps).unwrap_or_default();
+        let untold = live.untold.load(Ordering::Relaxed);
+        if !follower.is_current {
+            // While much is read at once, readers are told once, at the end.
+            live.untold.store(untold || !steps.is_empty(), Ordering::Relaxed);
+        } else if untold || steps.len() > AT_ONCE || live.idle() > ASKED && !steps.is_empty() {
+            live.untold.store(false, Ordering::Relaxed);
+            live.feed.skip();
+        } else {
+            for n in steps {
+                match follower.step(n) {
+                    Ok(step) => live.feed.publish_text("step", &step),
+                    Err(_) => live.feed.skip(),
+                }
+            }
+        }
+        let more = !failed && !follower.is_current;
+        self.show(live, &follower);
+        more
+    }
+
+    /// Makes the row of a session anew, and tells if it changed.
+    pub(crate) fn renew(&self, live: &Arc<Live>) {
+        self.show(live, &locked(&live.follower));
+    }
+
+    fn show(&self, live: &Arc<Live>, follower: &Follower) {
+        let Some(id) = self.name(live, follower) else { return };
+        let archived = self.shelf.row(&id);
+        let controllable =
+            live.file.recording.as_deref().is_some_and(|folder| self.controls.reaches(folder)) && !follower.has_ended();
+        let row = match archived.as_deref() {
+            // The first part of a session says little about how it stands.
+            Some(archived) if !follower.is_current => Row { steps: follower.len(), ..archived.clone() },
+            archived => Row { controllable, ..follower.row(&id, archived) },
+        };
+        let mut shown = locked(&live.shown);
+        if **shown == row {
+            return;
+        }
+        let old = std::mem::replace(&mut *shown, Arc::new(row));
+        let row = Arc::clone(&shown);
+        drop(shown);
+        if old.id != row.id {
+            // Its name may be that of another one now, which is not gone.
+            let is_free = self.find(&old.id).is_none_or(|other| Arc::ptr_eq(&other, live));
+            match self.shelf.row(&old.id) {
+                Some(shelved) if is_free => self.list.publish("session", &*shelved),
+                None if is_free => self.list.publish("gone", &json!({"id": old.id})),
+                _ => {}
+            }
+        }
+        // While it is read for the first time, nobody needs to know how far it is.
+        if follower.is_current {
+            self.list.publish("session", &*row);
+            if live.idle() <= ASKED {
+                live.feed.publish("row", &*row);
+            } else {
+                // Whoever comes back must not believe that nothing happened.
+                live.feed.skip();
+            }
+        }
+    }
+
+    /// Returns the id under which a session is shown. `None` if another file tells the same session better.
+    fn name(&self, live: &Arc<Live>, follower: &Follower) -> Option<String> {
+        let own = live.file.name();
+        let Some(id) = follower.session().filter(|id| !id.is_empty()) else { return Some(own) };
+        let is_shelved = || self.shelf.row(id).is_some_and(|row| row.source != Origin::Push);
+        let is_push = follower.origin() == Origin::Push;
+        live.is_push.store(is_push, Ordering::Relaxed);
+        let is_taken = is_push && is_shelved();
+        let mut shown = locked(&self.shown);
+        let other =
+            shown.by_name.get(id).filter(|path| **path != live.file.path).and_then(|path| shown.by_path.get(path)).cloned();
+        // What others push does not hide what is here.
+        if is_taken || is_push && other.as_ref().is_some_and(|other| !other.is_push.load(Ordering::Relaxed)) {
+            if own != id && shown.by_name.get(id) == Some(&live.file.path) {
+                shown.by_name.remove(id);
+            }
+            return Some(own);
+        }
+        let Some(other) = other else {
+            shown.by_name.insert(id.to_owned(), live.file.path.clone());
+            return Some(id.to_owned());
+        };
+        let is_over_push = !is_push && other.is_push.load(Ordering::Relaxed);
+        if !is_over_push && tells_less(&live.file, &other.file, id) {
+            shown.by_name.remove(&own);
+            shown.hide(&live.file.path, &other.file.path);
+            if own == id {
+                shown.by_name.insert(own.clone(), other.file.path.clone());
+            }
+            drop(shown);
+            if live.row().id == own && own != id {
+                self.list.publish("gone", &json!({"id": own}));
+            }
+            return None;
+        }
+        // What was pushed goes on under the name of its file.
+        if !is_over_push {
+            shown.hide(&other.file.path, &live.file.path);
+        }
+        shown.by_name.insert(id.to_owned(), live.file.path.clone());
+        Some(id.to_owned())
+    }
+
+    /// Stops reading a session. Its row is the archive's from now on.
+    pub(crate) fn forget(&self, live: &Live) {
+        let mut shown = locked(&self.shown);
+        shown.by_path.remove(&live.file.path);
+        shown.by_name.retain(|_, path| *path != live.file.path);
+        shown.ignored.retain(|_, winner| *winner != live.file.path);
+    }
+
+    /// Does something with a session. If that fails in a way that nobody thought of, the session is no longer read, and the others are.
+    pub(crate) fn attempt<T>(&self, live: &Live, work: impl FnOnce() -> T) -> Option<T> {
+        let done = catch_unwind(AssertUnwindSafe(work)).ok();
+        if done.is_none() {
+            self.forget(live);
+            locked(&self.shown).ignored.insert(live.file.path.clone(), live.file.path.clone());
+            self.broken.fetch_add(1, Ordering::Relaxed);
+        }
+        done
+    }
+}
+
+/// Returns whether a file is so much newer than another one of its session that the other cannot tell the same any more.
+fn goes_on_alone(path: &Path, other: &Path) -> bool {
+    let changed = |path: &Path| std::fs::metadata(path).and_then(|meta| meta.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
+    changed(path).duration_since(changed(other)).is_ok_and(|newer| newer > TOGETHER)
+}
+
+/// Returns whether a file of a session tells less than another one.
+fn tells_less(file: &SessionFile, other: &SessionFile, id: &str) -> bool {
+    if goes_on_alone(&file.path, &other.path) || goes_on_alone(&other.path, &file.path) {
+        return goes_on_alone(&other.path, &file.path);
+    }
+    rank(file, id) < rank(other, id)
+}
+
+/// Which of two files of a session tells more: a recording, then one that is named after the session, then the newer one.
+fn rank(file: &SessionFile, id: &str) -> (bool, bool, String) {
+    (file.recording.is_some(), file.name().contains(id), file.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: &str = "{\"type\":\"assistant\",\"session_id\":\"one\",\"message\":{\"role\":\"assistant\",\"content\":[{\"type\":\"text\",\"text\":\"x\"}]}}\n";
+
+    /// Returns all sessions, and two files of one session, of which the second is shown.
+    fn hub(name: &str) -> (Hub, PathBuf, [PathBuf; 2]) {
+        let folder = std::env::temp_dir().join(format!("tapline-hub-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let shelf = Arc::new(Shelf::new(folder.join("archive"), Vec::new(), tapline_archive::Prices::embedded().clone()));
+        let hub = Hub::new(shelf, folder.clone(), Controls::new(false));
+        let paths = ["a.jsonl", "b.jsonl"].map(|name| folder.join(name));
+        for path in &paths {
+            std::fs::write(path, LINE).unwrap();
+            read(&hub, path);
+        }
+        (hub, folder, paths)
+    }
+
+    fn read(hub: &Hub, path: &Path) -> Arc<Live> {
+        let live = hub.follow(SessionFile { path: path.to_owned(), recording: None }, true).unwrap();
+        while hub.advance(&live) {}
+        live
+    }
+
+    #[test]
+    fn a_file_that_was_hidden_comes_back() {
+        let (hub, folder, [hidden, shown]) = hub("hidden");
+        assert!(hub.of_file(&hidden).is_none() && hub.knows(&hidden));
+        // The other one is not read any more.
+        hub.forget(&hub.of_file(&shown).unwrap());
+        assert!(!hub.knows(&hidden));
+        for path in [&hidden, &shown] {
+            read(&hub, path);
+        }
+        assert!(hub.of_file(&hidden).is_none() && hub.knows(&hidden));
+        // The session goes on in it alone.
+        let file = std::fs::File::options().append(true).open(&hidden).unwrap();
+        file.set_modified(SystemTime::now() + 2 * TOGETHER).unwrap();
+        assert!(!hub.knows(&hidden));
+        read(&hub, &hidden);
+        assert_eq!(hub.find("one").unwrap().file.path, hidden);
+        assert!(hub.of_file(&shown).is_none() && hub.knows(&shown));
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_session_that_breaks_the_reader_is_left_alone() {
+        let (hub, folder, [_, shown]) = hub("broken");
+        let live = hub.of_file(&shown).unwrap();
+        assert_eq!(hub.attempt(&live, || 1), Some(1));
+        assert_eq!(hub.attempt(&live, || panic!("a bug")), None::<()>);
+        assert!(hub.live().is_empty() && hub.knows(&shown), "it is not read again and again");
+        assert_eq!(hub.broken.load(Ordering::Relaxed), 1);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn who_comes_back_is_told_that_something_changed() {
+        let (hub, folder, [_, shown]) = hub("idle");
+        let live = hub.of_file(&shown).unwrap();
+        let last = live.feed.newest();
+        live.asked.store(0, Ordering::Relaxed);
+        locked(&live.follower).is_current = true;
+        let row = Row { title: "old".to_owned(), ..(*live.row()).clone() };
+        *locked(&live.shown) = Arc::new(row);
+        hub.renew(&live);
+        assert!(matches!(live.feed.after(last), crate::feed::Taken::Missed(_)));
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}

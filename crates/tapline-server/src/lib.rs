@@ -1,0 +1,49 @@
+//! Watches sessions of coding agents: transcripts and recordings as they grow, and streams that other machines push.
+//!
+//! A [`Server`] serves a page, a JSON API with server-sent events, and metrics. It answers only to its own names, only to its own page or to
+//! whoever has its token, and it reads files without changing them.
+//!
+//! ```no_run
+//! use tapline_server::{Server, ServerOptions};
+//!
+//! # async fn example() -> Result<(), tapline_server::ServerError> {
+//! let server = Server::bind(ServerOptions::default()).await?;
+//! println!("{}", server.link());
+//! server.run(std::future::pending()).await;
+//! # Ok(())
+//! # }
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod api;
+mod app;
+mod assets;
+mod connections;
+mod controls;
+mod error;
+mod feed;
+mod follower;
+mod guard;
+mod hub;
+mod ingest;
+mod metrics;
+mod routes;
+mod row;
+mod secret;
+mod server;
+mod shelf;
+mod spool;
+mod sse;
+mod track;
+mod watch;
+
+pub use app::ResumeCommand;
+pub use error::ServerError;
+pub use secret::Secret;
+pub use server::{Server, ServerOptions};
+
+/// Checks that the README's example compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

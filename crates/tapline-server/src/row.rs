@@ -1,0 +1,173 @@
+//! What the API says about a session: the shapes of its JSON.
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+use tapline_protocol::Moment;
+
+/// A session in the list.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct Row {
+    pub(crate) id: String,
+    pub(crate) agent: String,
+    pub(crate) title: String,
+    pub(crate) project: Option<String>,
+    pub(crate) folder: Option<String>,
+    pub(crate) branch: Option<String>,
+    pub(crate) model: Option<String>,
+    pub(crate) state: State,
+    pub(crate) now: Option<Now>,
+    pub(crate) cost_usd: Option<f64>,
+    pub(crate) cost_exact: bool,
+    pub(crate) tokens: TokenSums,
+    pub(crate) context_used: Option<f64>,
+    pub(crate) started_at: Option<String>,
+    pub(crate) updated_at: Option<String>,
+    pub(crate) source: Origin,
+    pub(crate) steps: usize,
+    pub(crate) questions: Vec<OpenQuestion>,
+    pub(crate) controllable: bool,
+}
+
+/// How a session stands.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct State {
+    pub(crate) kind: StateKind,
+    pub(crate) since: Option<String>,
+    pub(crate) until: Option<String>,
+    pub(crate) message: Option<String>,
+}
+
+/// How a session stands, in one word. What needs a person comes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum StateKind {
+    Waiting,
+    Limited,
+    Running,
+    Silent,
+    Failed,
+    #[default]
+    Finished,
+}
+
+impl StateKind {
+    pub(crate) const ALL: [Self; 6] = [Self::Running, Self::Waiting, Self::Limited, Self::Finished, Self::Failed, Self::Silent];
+
+    /// Returns its word in JSON.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Limited => "limited",
+            Self::Running => "running",
+            Self::Silent => "silent",
+            Self::Failed => "failed",
+            Self::Finished => "finished",
+        }
+    }
+
+    /// Returns whether the session is not over.
+    pub(crate) const fn is_live(self) -> bool {
+        matches!(self, Self::Waiting | Self::Limited | Self::Running)
+    }
+}
+
+/// What a session does now.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Now {
+    pub(crate) tool: String,
+    pub(crate) summary: String,
+    pub(crate) since: Option<String>,
+}
+
+/// A question that waits for a person.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct OpenQuestion {
+    pub(crate) id: String,
+    pub(crate) tool: String,
+    pub(crate) summary: String,
+    pub(crate) since: Option<String>,
+}
+
+/// Tokens by price class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct TokenSums {
+    pub(crate) input: u64,
+    pub(crate) output: u64,
+    pub(crate) cache_read: u64,
+    pub(crate) cache_write: u64,
+}
+
+/// Where a session was seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Origin {
+    Recording,
+    #[default]
+    Transcript,
+    Push,
+}
+
+/// What the side panel of a session shows.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Details {
+    pub(crate) turns: Vec<TurnRow>,
+    pub(crate) agents: Vec<AgentRow>,
+    pub(crate) spans: Vec<SpanRow>,
+    pub(crate) verdict: Value,
+}
+
+/// A turn.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct TurnRow {
+    pub(crate) n: usize,
+    pub(crate) started_at: Option<String>,
+    pub(crate) duration_ms: Option<u64>,
+    pub(crate) cost_usd: Option<f64>,
+    pub(crate) tokens: TokenSums,
+}
+
+/// A sub-agent.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct AgentRow {
+    pub(crate) id: String,
+    pub(crate) parent: Option<String>,
+    pub(crate) name: String,
+    pub(crate) state: String,
+    pub(crate) first_step: Option<usize>,
+}
+
+/// When a call ran.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct SpanRow {
+    pub(crate) step: usize,
+    pub(crate) name: String,
+    pub(crate) start: String,
+    pub(crate) end: Option<String>,
+    pub(crate) agent: Option<String>,
+}
+
+/// A step of a session.
+#[derive(Debug, Serialize)]
+pub(crate) struct StepRow<'a> {
+    pub(crate) n: usize,
+    pub(crate) kind: &'a str,
+    pub(crate) time: Option<String>,
+    pub(crate) agent: Option<&'a str>,
+    pub(crate) html: &'a str,
+}
+
+/// Writes a time as RFC 3339.
+pub(crate) fn written(moment: Moment) -> Option<String> {
+    written_ms(moment.as_millis())
+}
+
+/// Writes a time in milliseconds since 1970 as RFC 3339.
+pub(crate) fn written_ms(millis: u64) -> Option<String> {
+    Timestamp::from_millisecond(i64::try_from(millis).ok()?).ok().map(|time| time.to_string())
+}
+
+/// Returns the time.
+pub(crate) fn now() -> Moment {
+    Moment::from_millis(Timestamp::now().as_millisecond().max(0).cast_unsigned())
+}

@@ -1,0 +1,128 @@
+//! Secrets that let somebody in: how they are made, read and compared.
+
+use std::hint::black_box;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use uuid::Uuid;
+
+/// The shortest token that a file may give: 128 bits, written with six bits a character.
+const SHORTEST: usize = 22;
+/// The longest token: longer headers are refused anyway.
+const LONGEST: usize = 1_024;
+
+/// A secret text. It is never shown.
+#[derive(Clone)]
+pub struct Secret(String);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+impl Secret {
+    /// Makes a random secret of more than 128 bits.
+    pub fn random() -> Self {
+        Self(format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple()))
+    }
+
+    /// Reads a secret from the text of a file. `Err` says what is wrong with it.
+    pub fn read(text: &str) -> Result<Self, &'static str> {
+        let text = text.trim();
+        if text.len() < SHORTEST {
+            return Err("has fewer than 22 characters: write a longer one, for example with `openssl rand -hex 32`");
+        }
+        if text.len() > LONGEST {
+            return Err("has more than 1024 characters: write a shorter one, for example with `openssl rand -hex 32`");
+        }
+        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(
+                "has characters other than letters, digits and signs: write one line, for example with `openssl rand -hex 32`",
+            );
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// Returns the text, to put it into a header or a link.
+    pub(crate) fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// Compares without telling by the time it takes where the first difference is.
+    pub(crate) fn is(&self, given: &str) -> bool {
+        let (own, given) = (self.0.as_bytes(), given.as_bytes());
+        let mut difference = usize::from(own.len() != given.len());
+        for (at, byte) in given.iter().take(LONGEST).enumerate() {
+            difference |= usize::from(byte ^ own[at % own.len()]);
+        }
+        black_box(difference) == 0
+    }
+}
+
+/// How long a ticket is good: links stay in logs and histories.
+const GOOD_FOR: Duration = Duration::from_secs(10 * 60);
+
+/// A secret that opens the page once, for a while.
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    secret: Mutex<Option<Secret>>,
+    made: Instant,
+    good_for: Duration,
+}
+
+impl Ticket {
+    pub(crate) fn new(secret: Secret) -> Self {
+        Self { secret: Mutex::new(Some(secret)), made: Instant::now(), good_for: GOOD_FOR }
+    }
+
+    /// Returns whether this is the ticket. It is good only once.
+    pub(crate) fn take(&self, given: &str) -> bool {
+        let mut ticket = self.secret.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let is_good = self.made.elapsed() < self.good_for && ticket.as_ref().is_some_and(|ticket| ticket.is(given));
+        if is_good {
+            *ticket = None;
+        }
+        is_good
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_only_itself() {
+        let secret = Secret::read("0123456789abcdef0123456789abcdef\n").unwrap();
+        assert!(secret.is("0123456789abcdef0123456789abcdef"));
+        for other in
+            ["", "0", "0123456789abcdef0123456789abcdeg", "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"]
+        {
+            assert!(!secret.is(other), "{other}");
+        }
+        assert_eq!(format!("{secret:?}"), "Secret(…)");
+    }
+
+    #[test]
+    fn a_weak_token_is_refused() {
+        for weak in ["", "short", "two words that are long enough"] {
+            assert!(Secret::read(weak).is_err(), "{weak}");
+        }
+    }
+
+    #[test]
+    fn a_ticket_is_good_once() {
+        let secret = Secret::random();
+        let ticket = Ticket::new(secret.clone());
+        assert!(!ticket.take("another"));
+        assert!(ticket.take(secret.text()));
+        assert!(!ticket.take(secret.text()));
+    }
+
+    #[test]
+    fn a_ticket_is_good_for_a_while() {
+        let secret = Secret::random();
+        let ticket = Ticket { good_for: Duration::ZERO, ..Ticket::new(secret.clone()) };
+        assert!(!ticket.take(secret.text()));
+    }
+}

@@ -1,0 +1,160 @@
+//! The server: put together from its options, bound to an address, and run until it is told to end.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tapline_archive::Prices;
+use tapline_recording::{Store, create_private_folder};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::app::{App, ResumeCommand};
+use crate::connections::{self, Limits};
+use crate::controls::Controls;
+use crate::error::ServerError;
+use crate::guard::Guard;
+use crate::hub::Hub;
+use crate::ingest::Ingest;
+use crate::metrics::Metrics;
+use crate::routes;
+use crate::secret::Secret;
+use crate::shelf::Shelf;
+use crate::watch::Watch;
+
+/// What to serve, and to whom.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ServerOptions {
+    /// Where to listen. Port 0 is any free port.
+    pub listen: SocketAddr,
+    /// Names that the server answers to beside those of this machine's loopback, such as that of a proxy in front of it.
+    pub hosts: Vec<String>,
+    /// The token of the API. `None`: a random one, which is not told; the page has its link.
+    pub token: Option<Secret>,
+    /// Where tapline keeps its recordings and its archive.
+    pub store: Store,
+    /// Where sessions are looked for: the folders of agents, and that of the recordings.
+    pub roots: Vec<PathBuf>,
+    /// What models cost.
+    pub prices: Prices,
+    /// How a session is gone on with.
+    pub resume: Option<ResumeCommand>,
+    /// Whether runs that are pushed may be answered, interrupted and stopped from the page.
+    pub allow_control: bool,
+    /// What a month may cost, in USD.
+    pub budget_usd: Option<f64>,
+    /// The most connections at once.
+    pub connections: usize,
+    /// How long the head of a request may take, and how long a connection may be idle.
+    pub head_timeout: Duration,
+    /// How long the body of a request may take.
+    pub body_timeout: Duration,
+    /// How long requests may go on after the end was asked for.
+    pub grace: Duration,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        let store = Store::of_user().unwrap_or_else(|| Store::at(std::env::temp_dir().join("tapline")));
+        Self {
+            listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
+            hosts: Vec::new(),
+            token: None,
+            roots: vec![store.folder()],
+            store,
+            prices: Prices::embedded().clone(),
+            resume: None,
+            allow_control: false,
+            budget_usd: None,
+            connections: 16_384,
+            head_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(30),
+            grace: Duration::from_secs(5),
+        }
+    }
+}
+
+/// A server that is bound to its address.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    app: Arc<App>,
+    ticket: Secret,
+    limits: Limits,
+    stop: watch::Sender<bool>,
+}
+
+impl Server {
+    /// Takes the address, and begins to watch sessions.
+    pub async fn bind(options: ServerOptions) -> Result<Self, ServerError> {
+        if !options.listen.ip().is_loopback() && options.token.is_none() {
+            return Err(ServerError::Open(options.listen.to_string()));
+        }
+        let cannot = |error| ServerError::Listen { address: options.listen.to_string(), error };
+        let listener = TcpListener::bind(options.listen).await.map_err(cannot)?;
+        let address = listener.local_addr().map_err(cannot)?;
+        let (archive, spools) = (options.store.root().join("archive"), options.store.root().join("serve"));
+        for path in [&archive, &spools, &options.store.folder()] {
+            create_private_folder(path).map_err(|error| ServerError::Folder { path: path.clone(), error })?;
+        }
+        let mut roots = options.roots;
+        if !roots.contains(&options.store.folder()) {
+            roots.push(options.store.folder());
+        }
+        let ticket = Secret::random();
+        let (stop, stopped) = watch::channel(false);
+        let controls = Controls::new(options.allow_control);
+        let hub = Arc::new(Hub::new(Arc::new(Shelf::new(archive, roots, options.prices)), spools, Arc::clone(&controls)));
+        let app = App {
+            guard: Guard::new(address, &options.hosts, options.token.unwrap_or_else(Secret::random), ticket.clone()),
+            watch: Watch::start(&hub).map_err(ServerError::Thread)?,
+            hub,
+            ingest: Ingest::open(options.store),
+            metrics: Metrics::default(),
+            controls,
+            resume: options.resume,
+            budget: options.budget_usd,
+            body_time: options.body_timeout,
+            stop: stopped,
+        };
+        let limits = Limits { connections: options.connections, head: options.head_timeout, grace: options.grace };
+        Ok(Self { listener, address, app: Arc::new(app), ticket, limits, stop })
+    }
+
+    /// Returns the address.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Returns the link that opens the page, once.
+    pub fn link(&self) -> String {
+        let mut address = self.address;
+        if address.ip().is_unspecified() {
+            address.set_ip(Ipv4Addr::LOCALHOST.into());
+        }
+        format!("http://{address}/open?ticket={}", self.ticket.text())
+    }
+
+    /// Serves until `end` is ready, then lets requests end.
+    pub async fn run(self, end: impl Future<Output = ()>) {
+        let Self { listener, app, limits, stop, .. } = self;
+        let served = connections::serve(listener, routes::router(&app), limits, app.stop.clone());
+        let told = async {
+            end.await;
+            stop.send_replace(true);
+            // A search or a count may be reading everything for the first time.
+            app.hub.shelf.stop();
+            // Until everything is served.
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = served => {}
+            () = told => {}
+        }
+        // The watcher's threads end with it. They may be reading.
+        let _ = tokio::task::spawn_blocking(move || drop(app)).await;
+    }
+}

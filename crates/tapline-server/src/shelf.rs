@@ -1,0 +1,205 @@
+//! The archive behind the live sessions: rows of all sessions, costs and full text. What is new is read by a thread of its own.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tapline_archive::facts::End;
+use tapline_archive::search::{SearchFound, SearchOptions, SearchQuery, TextIndex};
+use tapline_archive::sessions::{ListedSession, SessionFilter, SessionState, sessions};
+use tapline_archive::stats::{Query, Stats, stats};
+use tapline_archive::{ArchiveError, Index, Places, Prices, Selection, project};
+use tapline_recording::Redactor;
+
+use crate::follower::SessionFile;
+use crate::ingest;
+use crate::row::{Origin, Row, State, StateKind, TokenSums, now, written_ms};
+
+/// An hour, in milliseconds.
+const HOUR: u64 = 60 * 60 * 1_000;
+
+/// A session that the archive knows.
+#[derive(Clone, Debug)]
+pub(crate) struct Shelved {
+    pub(crate) row: Arc<Row>,
+    /// What opens it, if it is still there.
+    pub(crate) file: Option<SessionFile>,
+}
+
+/// The archive.
+pub(crate) struct Shelf {
+    folder: PathBuf,
+    roots: Vec<PathBuf>,
+    prices: Prices,
+    rows: Mutex<Arc<HashMap<String, Shelved>>>,
+    index: Mutex<Option<Index>>,
+    text: Mutex<Option<TextIndex>>,
+    stop: AtomicBool,
+}
+
+impl std::fmt::Debug for Shelf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shelf").field("folder", &self.folder).finish_non_exhaustive()
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shelf {
+    pub(crate) fn new(folder: PathBuf, roots: Vec<PathBuf>, prices: Prices) -> Self {
+        let rows = Mutex::new(Arc::new(HashMap::new()));
+        Self { folder, roots, prices, rows, index: Mutex::new(None), text: Mutex::new(None), stop: AtomicBool::new(false) }
+    }
+
+    /// Looks for session files.
+    pub(crate) fn places(&self) -> Places {
+        let roots: Vec<PathBuf> = self.roots.iter().filter(|root| root.exists()).cloned().collect();
+        if roots.is_empty() { Places::default() } else { Places::below(&roots) }
+    }
+
+    /// Ends reading that is under way.
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// Returns all rows.
+    pub(crate) fn rows(&self) -> Arc<HashMap<String, Shelved>> {
+        Arc::clone(&locked(&self.rows))
+    }
+
+    /// Returns the row of a session.
+    pub(crate) fn row(&self, id: &str) -> Option<Arc<Row>> {
+        locked(&self.rows).get(id).map(|shelved| Arc::clone(&shelved.row))
+    }
+
+    /// Reads what is new. Returns the rows that changed.
+    pub(crate) fn refresh(&self) -> Result<Vec<Arc<Row>>, ArchiveError> {
+        let places = self.places();
+        let found = self.with_index(|index| {
+            index.update(&places, &self.stop, |_| {})?;
+            let mut filter = SessionFilter::default();
+            filter.now = now().as_millis();
+            sessions(index, &self.prices, &self.selection(), &filter)
+        })?;
+        let old = self.rows();
+        let mut changed = Vec::new();
+        let mut rows = HashMap::with_capacity(found.len());
+        for session in &found {
+            let shelved = shelved(session);
+            if old.get(&session.facts.id).is_none_or(|known| known.row != shelved.row) {
+                changed.push(Arc::clone(&shelved.row));
+            }
+            rows.insert(session.facts.id.clone(), shelved);
+        }
+        *locked(&self.rows) = Arc::new(rows);
+        Ok(changed)
+    }
+
+    fn selection(&self) -> Selection {
+        Selection { below: self.roots.clone(), ..Selection::default() }
+    }
+
+    /// Uses the index. A damaged one is built again, once.
+    fn with_index<T>(&self, read: impl Fn(&mut Index) -> Result<T, ArchiveError>) -> Result<T, ArchiveError> {
+        let mut kept = locked(&self.index);
+        let mut index = match kept.take() {
+            Some(index) => index,
+            None => Index::open(&self.folder).or_else(|_| Index::in_memory())?,
+        };
+        let mut result = read(&mut index);
+        if result.as_ref().is_err_and(ArchiveError::is_damage) {
+            index = index.rebuild()?;
+            result = read(&mut index);
+        }
+        *kept = Some(index);
+        result
+    }
+
+    /// Counts what sessions cost.
+    pub(crate) fn costs(&self, query: &Query) -> Result<Stats, ArchiveError> {
+        let places = self.places();
+        self.with_index(|index| {
+            index.update(&places, &self.stop, |_| {})?;
+            stats(index, &self.prices, &self.selection(), query)
+        })
+    }
+
+    /// Searches the texts of all sessions.
+    pub(crate) fn search(&self, query: &SearchQuery, options: &SearchOptions) -> Result<SearchFound, ArchiveError> {
+        let places = self.places();
+        let mut options = options.clone();
+        options.below.clone_from(&self.roots);
+        let mut kept = locked(&self.text);
+        let mut index = match kept.take() {
+            Some(index) => index,
+            None => TextIndex::open(&self.folder).or_else(|_| TextIndex::in_memory())?,
+        };
+        let search = |index: &mut TextIndex| {
+            index.update(&places, &self.stop, |_| {})?;
+            index.search(query, &options, &Redactor::default())
+        };
+        let mut found = search(&mut index);
+        if found.as_ref().is_err_and(ArchiveError::is_damage) {
+            found = index.rebuild().and_then(|()| search(&mut index));
+        }
+        *kept = Some(index);
+        found
+    }
+}
+
+fn shelved(session: &ListedSession) -> Shelved {
+    let facts = &session.facts;
+    let is_push = |recording: Option<&PathBuf>| recording.is_some_and(|folder| folder.join(ingest::MARK).exists());
+    let found = session.opens().and_then(|opens| {
+        let opened = facts.files.iter().find(|file| file.recording.as_deref() == Some(opens) || file.path == opens)?;
+        // What others push does not hide what is here.
+        let own =
+            || facts.files.iter().filter(|file| !file.gone && !is_push(file.recording.as_ref())).max_by_key(|file| file.mtime);
+        if is_push(opened.recording.as_ref()) { own().or(Some(opened)) } else { Some(opened) }
+    });
+    let file = found.map(|found| SessionFile { path: found.path.clone(), recording: found.recording.clone() });
+    let source = match file.as_ref().and_then(|file| file.recording.as_ref()) {
+        folder @ Some(_) if is_push(folder) => Origin::Push,
+        Some(_) => Origin::Recording,
+        None => Origin::Transcript,
+    };
+    let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let last = facts.last.and_then(written_ms);
+    let is_old = facts.last.is_some_and(|last| now().as_millis().saturating_sub(last) > HOUR);
+    let kind = match session.state {
+        SessionState::Failed => StateKind::Failed,
+        // Whoever was asked an hour ago in another window does not come back to it here.
+        SessionState::Waiting if facts.end == End::InCall && is_old => StateKind::Silent,
+        SessionState::Waiting => StateKind::Waiting,
+        SessionState::Working => StateKind::Running,
+        SessionState::Stopped => StateKind::Silent,
+        // Nothing says that the others go on.
+        _ => StateKind::Finished,
+    };
+    let row = Row {
+        id: facts.id.clone(),
+        agent: facts.agent.clone(),
+        title: facts.title.clone(),
+        project: text(project(&facts.folder)),
+        folder: text(&facts.folder),
+        branch: text(&facts.branch),
+        model: text(&session.model),
+        state: State { kind, since: last.clone(), until: None, message: None },
+        cost_usd: (facts.cost.pico() > 0 || facts.unpriced == 0).then(|| facts.cost.usd()),
+        cost_exact: facts.unpriced == 0,
+        tokens: TokenSums {
+            input: facts.tokens.input,
+            output: facts.tokens.output,
+            cache_read: facts.tokens.cache_read,
+            cache_write: facts.tokens.cache_write(),
+        },
+        started_at: facts.first.and_then(written_ms),
+        updated_at: last,
+        source,
+        ..Row::default()
+    };
+    Shelved { row: Arc::new(row), file }
+}

@@ -1,0 +1,236 @@
+//! The watcher: one thread that looks for files that appear and grow, and one that keeps the archive's rows current. Looking every now and
+//! then is enough, works on every file system, and needs nothing set up.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime};
+
+use tapline_archive::{Found, Places};
+
+use crate::follower::{RECENT, SessionFile};
+use crate::hub::{Hub, Live, locked};
+use crate::row::now;
+
+/// How often files that are read are looked at.
+const TICK: Duration = Duration::from_millis(200);
+/// How often folders are looked at.
+const SCAN: Duration = Duration::from_secs(1);
+/// How often the archive's rows are made anew, while something grows.
+const SHELVE: Duration = Duration::from_secs(3);
+/// A folder that nothing appeared in for this long is looked at less often.
+const USED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// How many sessions are read at once.
+const MOST: usize = 512;
+/// A session that nobody asked for in this long, in milliseconds, and that does not grow is no longer read.
+const IDLE: u64 = 5 * 60 * 1_000;
+/// If more rows than this change at once, readers ask for all of them instead.
+const AT_ONCE: usize = 500;
+/// A larger session is not read again for each line of a sub-agent.
+const REREAD: u64 = 32 << 20;
+/// How long at least until a session is read again for its sub-agents.
+const REREAD_EVERY: Duration = Duration::from_secs(2);
+
+/// The threads that watch. They end with it.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    stop: Arc<Stop>,
+    threads: Vec<JoinHandle<()>>,
+    hub: Arc<Hub>,
+}
+
+/// Says that the threads must end.
+#[derive(Debug, Default)]
+struct Stop {
+    is_over: Mutex<bool>,
+    told: Condvar,
+    /// Whether folders were looked at once.
+    ready: AtomicBool,
+    /// Whether something grew since the archive's rows were made.
+    grew: AtomicBool,
+}
+
+impl Stop {
+    /// Waits. Returns whether it is over.
+    fn wait(&self, time: Duration) -> bool {
+        let is_over = locked(&self.is_over);
+        *self
+            .told
+            .wait_timeout_while(is_over, time, |is_over| !*is_over)
+            .map_or_else(|error| error.into_inner().0, |(is_over, _)| is_over)
+    }
+}
+
+impl Watch {
+    pub(crate) fn start(hub: &Arc<Hub>) -> std::io::Result<Self> {
+        let stop = Arc::new(Stop::default());
+        stop.grew.store(true, Ordering::Relaxed);
+        let spawn = |name: &str, run: fn(&Arc<Hub>, &Stop)| {
+            let (hub, stop) = (Arc::clone(hub), Arc::clone(&stop));
+            thread::Builder::new().name(name.to_owned()).spawn(move || run(&hub, &stop))
+        };
+        let threads = vec![spawn("watch", watch)?, spawn("shelve", shelve)?];
+        Ok(Self { stop, threads, hub: Arc::clone(hub) })
+    }
+
+    /// Returns whether a thread has ended, so that nothing new is seen.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.threads.iter().any(JoinHandle::is_finished)
+    }
+
+    /// Returns whether the sessions that live are known.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.stop.ready.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        *locked(&self.stop.is_over) = true;
+        self.stop.told.notify_all();
+        self.hub.shelf.stop();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What is known about the files beside a transcript: how long they are, and when it was read for them last.
+type Beside = HashMap<PathBuf, (u64, Instant)>;
+
+/// Folders in which files appear, and when something last did.
+#[derive(Default)]
+struct Folders(HashMap<PathBuf, Option<SystemTime>>);
+
+impl Folders {
+    /// Takes the folders of these files that were used lately, and those above them.
+    fn note(&mut self, places: &Places) {
+        let used = |path: &&Path| changed_at(path).and_then(|at| at.elapsed().ok()).is_none_or(|age| age < USED);
+        let above = places.files.iter().flat_map(|found| {
+            let file = found.recording.as_ref().unwrap_or(&found.path);
+            file.ancestors().skip(1).take(2)
+        });
+        let folders: HashSet<&Path> = above.chain(places.roots.iter().map(PathBuf::as_path)).collect();
+        self.0 = folders.into_iter().filter(used).map(|path| (path.to_owned(), changed_at(path))).collect();
+    }
+
+    fn have_changed(&self) -> bool {
+        self.0.iter().any(|(path, at)| changed_at(path) != *at)
+    }
+}
+
+fn changed_at(path: &Path) -> Option<SystemTime> {
+    std::fs::metadata(path).and_then(|meta| meta.modified()).ok()
+}
+
+fn watch(hub: &Arc<Hub>, stop: &Stop) {
+    let mut scanned: Option<Instant> = None;
+    let mut beside = Beside::new();
+    let mut folders = Folders::default();
+    let mut soon = 0_i32;
+    loop {
+        // A folder appears before the files in it do, so one look is not enough.
+        soon = if folders.have_changed() { 3 } else { (soon - 1).max(0) };
+        if soon > 0 || scanned.is_none_or(|scanned| scanned.elapsed() >= SCAN) {
+            scan(hub, &mut beside, &mut folders, stop);
+            scanned = Some(Instant::now());
+            for live in hub.live() {
+                hub.attempt(&live, || hub.renew(&live));
+                let is_idle = live.idle() > IDLE && live.file.age().is_none_or(|age| age > RECENT);
+                if is_idle && hub.shelf.row(&live.row().id).is_some() {
+                    hub.forget(&live);
+                }
+            }
+        }
+        let mut more = false;
+        for live in hub.live() {
+            more |= hub.attempt(&live, || look(hub, &live, stop)).unwrap_or(false);
+        }
+        stop.ready.store(true, Ordering::Relaxed);
+        if stop.wait(if more { Duration::ZERO } else { TICK }) {
+            return;
+        }
+    }
+}
+
+/// Looks whether a session grew. Returns whether there is more to read.
+fn look(hub: &Arc<Hub>, live: &Arc<Live>, stop: &Stop) -> bool {
+    let length = std::fs::metadata(&live.file.path).map_or(0, |meta| meta.len());
+    let known = live.length.swap(length, Ordering::Relaxed);
+    let (is_current, has_ended) = {
+        let follower = locked(&live.follower);
+        (follower.is_current, follower.has_ended())
+    };
+    let grew = length != known;
+    if grew {
+        stop.grew.store(true, Ordering::Relaxed);
+    }
+    if length < known || grew && has_ended {
+        hub.reopen(live, true);
+    }
+    // A recording ends without growing, and its input and times grow without its output.
+    if grew || !is_current || live.file.recording.is_some() && !has_ended { hub.advance(live) } else { false }
+}
+
+fn scan(hub: &Arc<Hub>, beside: &mut Beside, folders: &mut Folders, stop: &Stop) {
+    let now = now().as_millis();
+    let places = hub.shelf.places();
+    folders.note(&places);
+    let age = |found: &Found| now.saturating_sub((found.mtime / 1_000_000).max(0).cast_unsigned());
+    let file = |found: &Found| SessionFile { path: found.path.clone(), recording: found.recording.clone() };
+    // One that ended a moment ago is shown at once, too: the archive needs a while.
+    let is_live = |found: &&Found| file(found).may_grow(age(found)) || found.recording.is_some() && age(found) < RECENT;
+    let mut recent: Vec<&Found> = places.files.iter().filter(is_live).collect();
+    recent.sort_by_key(|found| std::cmp::Reverse(found.mtime));
+    let mut grown: HashMap<PathBuf, u64> = HashMap::new();
+    for found in recent.iter().filter(|found| found.recording.is_none()) {
+        // Sub-agents write files of their own, in a folder beside the transcript that has its name.
+        for folder in found.path.ancestors().skip(1).take(3) {
+            let above = folder.with_extension("jsonl");
+            if hub.of_file(&above).is_some() {
+                *grown.entry(above).or_default() += found.len;
+            }
+        }
+    }
+    for (path, length) in grown {
+        let Some(live) = hub.of_file(&path) else { continue };
+        let (known, at) = beside.get(&path).copied().unwrap_or((0, Instant::now()));
+        let is_small = live.length.load(Ordering::Relaxed).saturating_add(length) < REREAD;
+        let is_due = known == 0 || at.elapsed() >= REREAD_EVERY;
+        if known != length && is_small && is_due {
+            hub.reopen(&live, true);
+            beside.insert(path, (length, Instant::now()));
+        }
+    }
+    beside.retain(|path, _| hub.of_file(path).is_some());
+    let room = MOST.saturating_sub(hub.live().len());
+    for found in recent.iter().filter(|found| !hub.knows(&found.path)).take(room) {
+        hub.follow(file(found), true);
+        stop.grew.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Keeps the archive's rows current.
+fn shelve(hub: &Arc<Hub>, stop: &Stop) {
+    let mut time = Duration::ZERO;
+    let mut quiet = 0;
+    while !stop.wait(time) {
+        time = SHELVE;
+        quiet += 1;
+        // Files that nobody reads may have changed, too, but there is no hurry.
+        if !stop.grew.swap(false, Ordering::Relaxed) && quiet < 10 {
+            continue;
+        }
+        quiet = 0;
+        let Ok(changed) = hub.shelf.refresh() else { continue };
+        if changed.len() > AT_ONCE {
+            hub.list.skip();
+            continue;
+        }
+        for row in changed.iter().filter(|row| hub.find(&row.id).is_none()) {
+            hub.list.publish("session", &**row);
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Tests of the server over real connections.
+
+#[cfg(test)]
+mod attacks;
+#[cfg(test)]
+mod control;
+#[cfg(test)]
+mod ingest;
+#[cfg(test)]
+mod sessions;
+#[cfg(test)]
+mod stage;

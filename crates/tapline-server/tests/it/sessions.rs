@@ -1,0 +1,364 @@
+//! Sessions as they grow: recordings and transcripts, their list, their steps and their events.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+use tapline_recording::{End, Meta, Recorder, Stream, Sync};
+
+use crate::stage::{Stage, append, write};
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name)
+}
+
+/// A stream with tools and partial messages.
+fn stream() -> String {
+    std::fs::read_to_string(fixture("claude-2.1.325/tools-partial.jsonl")).unwrap()
+}
+
+fn recorder(stage: &Stage, name: &str) -> Recorder {
+    let meta = Meta {
+        label: Some("a label".to_owned()),
+        cwd: Some("/home/dev/shop".to_owned()),
+        started_at: Some(jiff::Timestamp::now().to_string()),
+        ..Meta::default()
+    };
+    Recorder::create(&stage.path("home/recordings").join(name), &meta, Sync::EverySecond).unwrap()
+}
+
+/// The row of a session, once it is as wanted.
+fn row(stage: &Stage, wanted: impl Fn(&Value) -> bool) -> Value {
+    stage.until("/api/v1/sessions", |list| list["sessions"].as_array()?.iter().find(|row| wanted(row)).cloned())
+}
+
+/// Text of an assistant, as a stream has it.
+fn said(session: &str, text: &str) -> String {
+    let text = serde_json::to_string(text).unwrap();
+    format!(
+        "{{\"type\":\"assistant\",\"session_id\":\"{session}\",\"message\":{{\"role\":\"assistant\",\"content\":[{{\"type\":\"text\",\"text\":{text}}}]}}}}\n"
+    )
+}
+
+#[test]
+fn a_recording_appears_grows_and_ends() {
+    let stage = Stage::new();
+    let mut recorder = recorder(&stage, "2026-11-16T06-46-57Z-0a1b2c3d4e");
+    let stream = stream();
+    let lines: Vec<&str> = stream.split_inclusive('\n').collect();
+    let (first, rest) = lines.split_at(3);
+    recorder.write_at(Stream::Stdout, first.concat().as_bytes(), Duration::from_millis(10));
+    let seen = row(&stage, |row| row["state"]["kind"] == "running");
+    assert_eq!(
+        (seen["source"].as_str(), seen["project"].as_str(), seen["title"].as_str()),
+        (Some("recording"), Some("project"), Some("a label"))
+    );
+    let id = seen["id"].as_str().unwrap().to_owned();
+    assert!(stream.contains(&format!("\"session_id\":\"{id}\"")), "{id}");
+
+    let steps = format!("/api/v1/sessions/{id}/steps");
+    let before = stage.until(&steps, |page| page["event_id"].as_u64());
+    let mut events = stage.events(&format!("/api/v1/sessions/{id}/events"), Some(before));
+    for line in rest {
+        recorder.write_at(Stream::Stdout, line.as_bytes(), Duration::from_millis(20));
+    }
+    recorder.finish(&End { exit_code: Some(0), ..End::default() }).unwrap();
+    let done = events.until(|name, data| (name == "row" && data["state"]["kind"] == "finished").then(|| data.clone()));
+    assert!(done["cost_usd"].as_f64().is_some_and(|cost| cost > 0.0), "{done}");
+    assert!(done["now"].is_null() && done["model"].is_string(), "{done}");
+
+    let page = stage.until(&steps, |page| Some(page.clone()));
+    assert_eq!(page["total"], done["steps"]);
+    let steps = page["steps"].as_array().unwrap();
+    assert!(steps.iter().enumerate().all(|(at, step)| step["n"] == at && step["time"].is_string()), "{page}");
+    assert!(steps.iter().any(|step| step["kind"] == "call"), "{page}");
+    let one = stage.get(&format!("/api/v1/sessions/{id}")).json().unwrap();
+    assert_eq!(one["verdict"]["outcome"], "success");
+    assert!(!one["turns"].as_array().unwrap().is_empty() && !one["spans"].as_array().unwrap().is_empty(), "{one}");
+    assert!(one["spans"].as_array().unwrap().iter().all(|span| span["end"].is_string()), "{one}");
+}
+
+#[test]
+fn text_grows_in_place() {
+    let stage = Stage::new();
+    let mut recorder = recorder(&stage, "2026-11-16T06-46-57Z-0a1b2c3d4e");
+    let delta = |text: &str| {
+        format!(
+            "{{\"type\":\"stream_event\",\"session_id\":\"s-1\",\"event\":{{\"type\":\"content_block_delta\",\"index\":0,\"delta\":{{\"type\":\"text_delta\",\"text\":\"{text}\"}}}}}}\n"
+        )
+    };
+    let start = "{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"s-1\",\"model\":\"m\",\"cwd\":\"/x\",\"tools\":[]}\n\
+                 {\"type\":\"stream_event\",\"session_id\":\"s-1\",\"event\":{\"type\":\"message_start\",\"message\":{\"id\":\"m1\",\"role\":\"assistant\",\"content\":[]}}}\n";
+    recorder.write_at(Stream::Stdout, (start.to_owned() + &delta("Hel")).as_bytes(), Duration::from_millis(1));
+    let page = stage.until("/api/v1/sessions/s-1/steps", |page| (page["total"] == 2).then(|| page.clone()));
+    assert!(page["steps"][1]["html"].as_str().unwrap().contains("Hel"), "{page}");
+    let mut events = stage.events("/api/v1/sessions/s-1/events", page["event_id"].as_u64());
+    recorder.write_at(Stream::Stdout, delta("lo wor").as_bytes(), Duration::from_millis(2));
+    events.until(|name, data| (name == "step" && data["n"] == 1 && data["html"].as_str()?.contains("Hello wor")).then_some(()));
+    let whole = said("s-1", "Hello world").replace("\"role\"", "\"id\":\"m1\",\"role\"");
+    recorder.write_at(Stream::Stdout, whole.as_bytes(), Duration::from_millis(3));
+    events
+        .until(|name, data| (name == "step" && data["n"] == 1 && data["html"].as_str()?.contains("Hello world")).then_some(()));
+    assert_eq!(stage.get("/api/v1/sessions/s-1/steps").json().unwrap()["total"], 2);
+}
+
+#[test]
+fn a_reader_that_comes_back_misses_nothing_and_gets_nothing_twice() {
+    let stage = Stage::new();
+    let mut recorder = recorder(&stage, "2026-11-16T06-46-57Z-0a1b2c3d4e");
+    recorder.write_at(Stream::Stdout, said("s-2", "text 0").as_bytes(), Duration::from_millis(1));
+    let page = stage.until("/api/v1/sessions/s-2/steps", |page| (page["total"] == 1).then(|| page.clone()));
+    let mut last = page["event_id"].as_u64().unwrap();
+    let mut seen = Vec::new();
+    for round in 0..5 {
+        for n in 1..=4 {
+            let n = round * 4 + n;
+            recorder.write_at(Stream::Stdout, said("s-2", &format!("text {n}")).as_bytes(), Duration::from_millis(1));
+        }
+        // Each time on a new connection, in the middle of what comes.
+        let mut events = stage.events("/api/v1/sessions/s-2/events", Some(last));
+        while seen.len() < round * 4 + 2 {
+            let (id, name, data) = events.next();
+            last = id;
+            assert_ne!(name, "snapshot");
+            if name == "step" {
+                seen.push(data["n"].as_u64().unwrap());
+            }
+        }
+    }
+    let mut events = stage.events("/api/v1/sessions/s-2/events", Some(last));
+    while seen.len() < 20 {
+        let (_, name, data) = events.next();
+        if name == "step" {
+            seen.push(data["n"].as_u64().unwrap());
+        }
+    }
+    assert_eq!(seen, (1..=20).collect::<Vec<u64>>());
+}
+
+#[test]
+fn whoever_is_new_or_fell_behind_gets_a_snapshot() {
+    let stage = Stage::new();
+    let mut recorder = recorder(&stage, "2026-11-16T06-46-57Z-0a1b2c3d4e");
+    recorder.write_at(Stream::Stdout, said("s-3", "text").as_bytes(), Duration::from_millis(1));
+    let page = stage.until("/api/v1/sessions/s-3/steps", |page| (page["total"] == 1).then(|| page.clone()));
+    for last in [None, Some(1), Some(9_007_199_254_740_991)] {
+        let (id, name, data) = stage.events("/api/v1/sessions/s-3/events", last).next();
+        assert_eq!((name.as_str(), &data["total"]), ("snapshot", &Value::from(1)), "{last:?}");
+        assert_eq!((data["event_id"].as_u64(), id >= page["event_id"].as_u64().unwrap()), (Some(id), true));
+        let (_, name, _) = stage.events("/api/v1/events", last).next();
+        assert_eq!(name, "snapshot", "{last:?}");
+    }
+    let answer = stage.ask(
+        "GET",
+        "/api/v1/events",
+        &[("Authorization", &format!("Bearer {}", crate::stage::TOKEN)), ("Last-Event-ID", "x")],
+        b"",
+    );
+    assert_eq!((answer.status, answer.code().as_str()), (400, "bad-request"));
+}
+
+#[test]
+fn the_list_tells_what_changes() {
+    let stage = Stage::new();
+    let list = stage.until("/api/v1/sessions", |list| Some(list.clone()));
+    assert_eq!(list["sessions"], Value::Array(Vec::new()));
+    let mut events = stage.events("/api/v1/events", list["event_id"].as_u64());
+    let mut recorder = recorder(&stage, "2026-11-16T06-46-57Z-0a1b2c3d4e");
+    recorder.write_at(Stream::Stdout, said("s-4", "text").as_bytes(), Duration::from_millis(1));
+    events.until(|name, row| (name == "session" && row["id"] == "s-4").then_some(()));
+    recorder.finish(&End { exit_code: Some(1), ..End::default() }).unwrap();
+    events.until(|name, row| (name == "session" && row["id"] == "s-4" && row["state"]["kind"] == "failed").then_some(()));
+    for (query, count) in
+        [("q=shop", 1), ("q=nothing", 0), ("state=failed", 1), ("state=running", 0), ("q=S-4&state=failed&limit=1", 1)]
+    {
+        let list = stage.get(&format!("/api/v1/sessions?{query}")).json().unwrap();
+        assert_eq!(list["sessions"].as_array().unwrap().len(), count, "{query}");
+    }
+    assert_eq!(stage.get("/api/v1/sessions?state=odd").status, 400);
+    assert_eq!(stage.get("/api/v1/sessions/s-5").status, 404);
+}
+
+#[test]
+fn a_transcript_is_one_session_with_its_subagents() {
+    let stage = Stage::new();
+    let (from, to) = (fixture("transcripts/claude-subagents/claude/projects"), stage.path("transcripts/projects"));
+    copy(&from, &to);
+    let id = "207f0d38-6b7e-4228-a830-88dedeea3215";
+    let row = row(&stage, |row| row["id"] == id && row["branch"] == "trunk" && row["cost_usd"].is_number());
+    assert_eq!(
+        (row["source"].as_str(), row["title"].as_str(), row["project"].as_str()),
+        (Some("transcript"), Some("delegate two deep"), Some("claude-subagents"))
+    );
+    let agents = stage.until(&format!("/api/v1/sessions/{id}"), |one| {
+        Some(one["agents"].as_array()?.clone()).filter(|agents| agents.len() == 2)
+    });
+    assert!(agents.iter().all(|agent| agent["first_step"].is_number() && agent["name"] != ""), "{agents:?}");
+    let list = stage.get("/api/v1/sessions").json().unwrap();
+    let mut ids: Vec<&str> = list["sessions"].as_array().unwrap().iter().map(|row| row["id"].as_str().unwrap()).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, ["0cfbbae1-7eca-4365-9a34-6f3e02867135", id], "a sub-agent is not a session");
+}
+
+#[test]
+fn a_transcript_grows() {
+    let stage = Stage::new();
+    let name = "transcripts/claude-denied/claude/projects";
+    let file = files(&fixture(name)).into_iter().next().unwrap();
+    let text = std::fs::read_to_string(&file).unwrap();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let id = file.file_stem().unwrap().to_str().unwrap();
+    let path = stage.path("transcripts/projects/x").join(file.file_name().unwrap());
+    let (first, rest) = lines.split_at(lines.len() / 2);
+    write(&path, &first.concat());
+    let steps = format!("/api/v1/sessions/{id}/steps");
+    let before = stage.until(&steps, |page| page["total"].as_u64().filter(|total| *total > 0));
+    append(&path, &rest.concat());
+    stage.until(&steps, |page| (page["total"].as_u64()? > before).then_some(()));
+}
+
+#[test]
+fn a_recording_and_a_transcript_of_one_session_are_one_row() {
+    let stage = Stage::new();
+    let folder = fixture("transcripts/claude-denied");
+    let transcript = files(&folder.join("claude/projects")).into_iter().next().unwrap();
+    copy(&folder.join("claude/projects"), &stage.path("transcripts/projects"));
+    let id = transcript.file_stem().unwrap().to_str().unwrap().to_owned();
+    row(&stage, |row| row["id"] == id.as_str());
+    let mut recorder = recorder(&stage, "2026-11-16T06-46-57Z-0a1b2c3d4e");
+    recorder.write_at(Stream::Stdout, said(&id, "text").as_bytes(), Duration::from_millis(1));
+    row(&stage, |row| row["id"] == id.as_str() && row["source"] == "recording");
+    let list = stage.get("/api/v1/sessions").json().unwrap();
+    assert_eq!(list["sessions"].as_array().unwrap().iter().filter(|row| row["id"] == id.as_str()).count(), 1, "{list}");
+}
+
+#[test]
+fn hostile_text_stays_text() {
+    let stage = Stage::new();
+    let mut recorder = recorder(&stage, "2026-11-16T06-46-57Z-0a1b2c3d4e");
+    let hostile = "<script>alert(1)</script><img src=x onerror=alert(1)>[a](javascript:alert(1))\u{202e}</div></details>";
+    let call = serde_json::json!({"type":"assistant","session_id":"s-6","message":{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":hostile,"input":{"command":hostile}}]}});
+    let answer = serde_json::json!({"type":"user","session_id":"s-6","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":hostile}]}});
+    recorder.write_at(
+        Stream::Stdout,
+        format!("{}{call}\n{answer}\n", said("s-6", hostile)).as_bytes(),
+        Duration::from_millis(1),
+    );
+    let page = stage.until("/api/v1/sessions/s-6/steps", |page| (page["total"] == 2).then(|| page.clone()));
+    for step in page["steps"].as_array().unwrap() {
+        let html = step["html"].as_str().unwrap();
+        for never in ["<script", "<img", "href=\"javascript", "\u{202e}"] {
+            assert!(!html.contains(never), "{html}");
+        }
+        let count = |text: &str| html.matches(text).count();
+        assert_eq!((count("<div"), count("<details")), (count("</div"), count("</details")), "{html}");
+    }
+}
+
+#[test]
+fn steps_are_paged() {
+    let stage = Stage::new();
+    let mut recorder = recorder(&stage, "2026-11-16T06-46-57Z-0a1b2c3d4e");
+    let text: String = (0..2_500).map(|n| said("s-7", &format!("text {n}."))).collect();
+    recorder.write_at(Stream::Stdout, text.as_bytes(), Duration::from_millis(1));
+    stage.until("/api/v1/sessions/s-7/steps?limit=1", |page| (page["total"] == 2_500).then_some(()));
+    for (query, from, count) in [
+        ("from=0&limit=10", 0, 10),
+        ("from=2490", 2_490, 10),
+        ("from=1000&limit=500", 1_000, 500),
+        ("from=9999", 0, 0),
+        ("limit=100000", 0, 500),
+    ] {
+        let page = stage.get(&format!("/api/v1/sessions/s-7/steps?{query}")).json().unwrap();
+        let steps = page["steps"].as_array().unwrap();
+        assert_eq!(steps.len(), count, "{query}");
+        for (at, step) in steps.iter().enumerate() {
+            assert_eq!(step["n"], from + at);
+            assert!(step["html"].as_str().unwrap().contains(&format!("text {}.", from + at)));
+        }
+    }
+    assert_eq!(stage.get("/api/v1/sessions/s-7/steps?from=x").status, 400);
+}
+
+#[test]
+fn the_archive_is_behind_it() {
+    let stage = Stage::new();
+    copy(&fixture("transcripts/claude-denied/claude/projects"), &stage.path("transcripts/projects"));
+    let id = files(&stage.path("transcripts/projects"))
+        .into_iter()
+        .next()
+        .unwrap()
+        .file_stem()
+        .unwrap()
+        .to_str()
+        .unwrap()
+        .to_owned();
+    row(&stage, |row| row["id"] == id.as_str());
+    let costs = stage.get("/api/v1/costs?by=model").json().unwrap();
+    assert!(costs["totals"].is_object() && costs["rows"].is_array() && costs["budget"].is_null(), "{costs}");
+    assert_eq!(stage.get("/api/v1/costs?by=odd").status, 400);
+    assert_eq!(stage.get("/api/v1/costs?last=odd").status, 400);
+    let title = stage.get(&format!("/api/v1/sessions/{id}")).json().unwrap()["title"].as_str().unwrap().to_owned();
+    let word = title.split(' ').max_by_key(|word| word.len()).unwrap();
+    let found = stage.get(&format!("/api/v1/search?q={word}")).json().unwrap();
+    let hit = &found["hits"][0];
+    let step = stage.get(&format!("/api/v1/sessions/{id}/steps?from={}&limit=1", hit["step"])).json().unwrap();
+    assert!(step["steps"][0]["html"].as_str().is_some_and(|html| html.contains(word)), "{found} {step}");
+    assert_eq!(hit["session"], id.as_str(), "{found}");
+    assert!(hit["snippet"].as_array().unwrap().iter().any(|piece| piece["hit"] == true), "{found}");
+    for (format, kind) in [("html", "text/html"), ("markdown", "text/markdown"), ("jsonl", "application/x-ndjson")] {
+        let answer = stage.get(&format!("/api/v1/sessions/{id}/download?format={format}"));
+        assert_eq!(answer.status, 200, "{format}");
+        assert!(answer.head.contains(kind) && answer.head.contains("content-disposition: attachment"), "{answer:?}");
+        assert!(answer.body.contains(word), "{format}");
+    }
+    assert_eq!(stage.get(&format!("/api/v1/sessions/{id}/download?format=odd")).status, 400);
+    let metrics = stage.get("/metrics");
+    assert!(
+        metrics.body.contains("tapline_sessions{state=\"running\"}")
+            && metrics.body.contains("# TYPE tapline_cost_usd_total counter"),
+        "{}",
+        metrics.body
+    );
+}
+
+#[test]
+fn secrets_are_not_in_downloads() {
+    let stage = Stage::new();
+    let mut recorder = recorder(&stage, "2026-11-16T06-46-57Z-0a1b2c3d4e");
+    let secret = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
+    recorder.write_at(Stream::Stdout, said("s-8", &format!("the token is {secret}")).as_bytes(), Duration::from_millis(1));
+    stage.until("/api/v1/sessions/s-8/steps", |page| (page["total"] == 1).then_some(()));
+    for format in ["html", "markdown", "jsonl"] {
+        let answer = stage.get(&format!("/api/v1/sessions/s-8/download?format={format}"));
+        assert!(
+            answer.status == 200 && answer.body.contains("the token is") && !answer.body.contains(&secret),
+            "{format}: {answer:?}"
+        );
+    }
+}
+
+/// All transcripts below a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else if path.extension().is_some_and(|ending| ending == "jsonl") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Copies a folder, with everything in it.
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let to = to.join(path.file_name().unwrap());
+        if path.is_dir() { copy(&path, &to) } else { drop(std::fs::write(&to, std::fs::read(&path).unwrap())) }
+    }
+}

@@ -1,0 +1,213 @@
+// The API: requests that say what went wrong, and streams that go on where they stopped.
+
+/** The API said no. The message is meant for people. */
+export class Refused extends Error {
+  /**
+   * @param {number} status
+   * @param {string} message
+   */
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+const SIGNED_OUT = 'This page is not signed in. Open the link that “tapline serve” printed when it started.';
+
+/** @param {Response} response */
+async function refusal(response) {
+  if (response.status === 401) return new Refused(401, SIGNED_OUT);
+  let message = `The server answered ${response.status}. Try again in a moment.`;
+  try {
+    message = (await response.json()).error.message ?? message;
+  } catch {
+    // Not an answer of the API: the number has to do.
+  }
+  return new Refused(response.status, message);
+}
+
+/**
+ * @param {string} path
+ * @param {RequestInit} [options]
+ */
+async function ask(path, options) {
+  let response;
+  try {
+    response = await fetch(path, { credentials: 'same-origin', ...options });
+  } catch (error) {
+    if (options?.signal?.aborted) throw error;
+    throw new Refused(0, 'The server does not answer. Is “tapline serve” still running?');
+  }
+  if (!response.ok) throw await refusal(response);
+  return response;
+}
+
+/**
+ * @template T
+ * @param {string} path
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<T>}
+ */
+export async function get(path, signal) {
+  return (await ask(path, { signal, headers: { Accept: 'application/json' } })).json();
+}
+
+/**
+ * @param {string} path
+ * @param {unknown} body
+ */
+export async function post(path, body) {
+  await ask(path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
+}
+
+/** @param {string} id */
+export function sessionPath(id) {
+  return `/api/v1/sessions/${encodeURIComponent(id)}`;
+}
+
+/** Where the page shows a session. @param {string} id @param {number | null} [step] */
+export function sessionLink(id, step) {
+  return `/sessions/${encodeURIComponent(id)}${step === null || step === undefined ? '' : `#step-${step}`}`;
+}
+
+/**
+ * @param {string} id
+ * @param {'html' | 'markdown' | 'jsonl'} format
+ */
+export function downloadLink(id, format) {
+  return `${sessionPath(id)}/download?format=${format}`;
+}
+
+/** @typedef {{ event: string, data: unknown, id: string }} Message */
+
+/**
+ * The events of a stream, as its bytes arrive.
+ * @param {ReadableStream<Uint8Array>} body
+ * @returns {AsyncGenerator<Message>}
+ */
+async function* messages(body) {
+  const reader = body.pipeThrough(/** @type {ReadableWritablePair<string, Uint8Array>} */ (new TextDecoderStream())).getReader();
+  let rest = '', event = '', data = '', id = '';
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    // A line may end in CR LF, and the chunk between the two: a lone CR waits for the next chunk.
+    const lines = (rest + value).split(/\r\n|\n|\r(?!$)/);
+    rest = lines.pop() ?? '';
+    for (const line of lines) {
+      if (line === '') {
+        if (data !== '') yield { event: event || 'message', data: JSON.parse(data), id };
+        event = data = '';
+        continue;
+      }
+      const colon = line.indexOf(':');
+      const [field, text] = colon < 0 ? [line, ''] : [line.slice(0, colon), line.slice(colon + 1).replace(/^ /, '')];
+      if (field === 'event') event = text;
+      else if (field === 'data') data += data === '' ? text : '\n' + text;
+      else if (field === 'id') id = text;
+    }
+  }
+}
+
+const SHORTEST = 500, LONGEST = 10_000;
+
+/** @type {Set<(lost: string | null) => void>} */
+const watchers = new Set();
+/** @type {Map<object, string>} what each broken stream says */
+const broken = new Map();
+
+/**
+ * Tells how the streams are: null, or one sentence about what is lost.
+ * @param {(lost: string | null) => void} watcher
+ */
+export function onConnection(watcher) {
+  watchers.add(watcher);
+}
+
+/**
+ * @param {object} stream
+ * @param {string | null} message
+ */
+function report(stream, message) {
+  if (message === null) broken.delete(stream);
+  else broken.set(stream, message);
+  const [first] = broken.values();
+  for (const watcher of watchers) watcher(first ?? null);
+}
+
+/** A promise that is kept after a while, or at once when the computer is online again. @param {number} ms @param {AbortSignal} signal */
+function pause(ms, signal) {
+  return new Promise((resolve) => {
+    const go = () => {
+      clearTimeout(timer);
+      removeEventListener('online', go);
+      signal.removeEventListener('abort', go);
+      resolve(undefined);
+    };
+    const timer = setTimeout(go, ms);
+    addEventListener('online', go);
+    signal.addEventListener('abort', go);
+  });
+}
+
+/**
+ * Follows a stream of events until `close`. When it breaks, it goes on after the last event that was seen. This is not `EventSource`, because
+ * that cannot say where to begin.
+ */
+export class Stream {
+  /**
+   * @param {string} path
+   * @param {string | number} after the last event that is known already
+   * @param {(message: Message) => void} on
+   */
+  constructor(path, after, on) {
+    this.path = path;
+    this.last = String(after);
+    this.on = on;
+    this.ending = new AbortController();
+    this.follow();
+  }
+
+  async follow() {
+    const { signal } = this.ending;
+    let wait = SHORTEST;
+    while (!signal.aborted) {
+      try {
+        const response = await ask(this.path, { signal, headers: { Accept: 'text/event-stream', 'Last-Event-ID': this.last }, cache: 'no-store' });
+        report(this, null);
+        wait = SHORTEST;
+        if (response.body) {
+          for await (const message of messages(response.body)) {
+            if (signal.aborted) return;
+            if (message.id !== '') this.last = message.id;
+            this.tell(message);
+          }
+        }
+      } catch (error) {
+        if (signal.aborted) return;
+        if (error instanceof Refused && (error.status === 401 || error.status === 404)) {
+          report(this, error.message);
+          if (error.status === 401) return;
+        }
+      }
+      if (signal.aborted) return;
+      if (!broken.has(this)) report(this, 'Connection lost. Trying again …');
+      await pause(wait, signal);
+      wait = Math.min(wait * 2, LONGEST);
+    }
+  }
+
+  /** A fault of the page must not look like a lost connection. @param {Message} message */
+  tell(message) {
+    try {
+      this.on(message);
+    } catch (error) {
+      reportError(error);
+    }
+  }
+
+  close() {
+    this.ending.abort();
+    report(this, null);
+  }
+}

@@ -1,0 +1,239 @@
+// The list of sessions: what a person with ten agents wants to see, and to do, without a mouse.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { open, rowOf, titles } from './browser.mjs';
+import { ago, question, row, state } from './data.mjs';
+
+const active = (page) => page.evaluate(() => document.activeElement?.textContent);
+
+test('what needs a person is first, live ones follow, then the others', async (t) => {
+  const { page } = await open(t);
+  await rowOf(page, 'Make the failing date test pass').waitFor();
+  assert.deepEqual((await titles(page)).slice(0, 4), [
+    'Make the failing date test pass', 'Upgrade axum from 0.7 to 0.8 in every service', 'Translate the onboarding mails', 'Nightly review of open pull requests',
+  ]);
+  assert.deepEqual(await page.locator('.group h2').allTextContents(), ['Needs you 1', 'Live 3', 'Earlier 3']);
+  const axum = rowOf(page, 'Upgrade axum');
+  assert.equal(await axum.locator('.state').textContent(), 'running');
+  assert.equal(await axum.locator('.sub').textContent(), 'platform · wt/axum-08 · claude-opus-5-5');
+  assert.match(await axum.locator('.c-now').textContent(), /^running cargo test --workspace · \d+ s$/);
+  assert.equal(await axum.locator('.c-cost').textContent(), '$4.10');
+  assert.match(await axum.locator('.c-tokens').textContent(), /^2\.1M/);
+  assert.equal(await axum.locator('.bar').getAttribute('aria-label'), '71 % of the context used');
+  assert.match(await rowOf(page, 'Nightly review').locator('.state').textContent(), /^limit until \d\d:\d\d$/);
+  assert.match(await rowOf(page, 'Translate').locator('.state').textContent(), /^silent for 4 m$/);
+  assert.match(await rowOf(page, 'Find out why').locator('.c-now').textContent(), /529/);
+});
+
+test('a run appears, changes its state and goes, without a reload', async (t) => {
+  const { mock, page } = await open(t);
+  await rowOf(page, 'Upgrade axum').waitFor();
+  mock.row(row('new', { title: 'A run that was just started', state: state('running'), updated_at: ago(0) }));
+  await rowOf(page, 'A run that was just started').waitFor();
+  assert.equal(await rowOf(page, 'just started').locator('.state').textContent(), 'running');
+  mock.row({ id: 'new', state: state('failed', { message: 'the model refused' }) });
+  await rowOf(page, 'just started').locator('.state', { hasText: 'failed' }).waitFor();
+  mock.gone('new');
+  await rowOf(page, 'just started').waitFor({ state: 'detached' });
+});
+
+test('a question is answered from the list by one key', async (t) => {
+  const { mock, page } = await open(t);
+  const ask = rowOf(page, 'Make the failing').locator('.ask');
+  await ask.waitFor();
+  assert.match(await ask.textContent(), /May it use Bash\? rm -rf build\//);
+  assert.equal(await page.title(), '(1) tapline');
+  // A key that comes right after the question appeared was meant for something else, so it may take more than one.
+  while (mock.posts.length === 0) {
+    await page.keyboard.press('y');
+    await page.evaluate(() => new Promise(requestAnimationFrame));
+  }
+  await ask.waitFor({ state: 'detached' });
+  assert.deepEqual(mock.posts, [['answer', { question: 'q1', decision: 'allow' }]]);
+  assert.equal(await page.title(), 'tapline');
+});
+
+test('a no with its reason is written without leaving the list, while the list changes', async (t) => {
+  const { mock, page } = await open(t);
+  const ask = rowOf(page, 'Make the failing').locator('.ask');
+  await ask.getByRole('button', { name: 'No, because' }).click();
+  await page.keyboard.type('use the y');
+  mock.row({ id: 'asks', cost_usd: 9.87 });
+  await rowOf(page, 'Make the failing').locator('.c-cost', { hasText: '$9.87' }).waitFor();
+  await page.keyboard.type('ear');
+  await page.keyboard.press('Enter');
+  await ask.waitFor({ state: 'detached' });
+  assert.deepEqual(mock.posts, [['answer', { question: 'q1', decision: 'deny', message: 'use the year' }]]);
+});
+
+test('a button that is pressed while its row changes still does what it says', async (t) => {
+  const { mock, page } = await open(t);
+  const button = rowOf(page, 'Make the failing').getByRole('button', { name: 'No', exact: true });
+  await button.hover();
+  await page.mouse.down();
+  mock.row({ id: 'asks', cost_usd: 9.87 });
+  await rowOf(page, 'Make the failing').locator('.c-cost', { hasText: '$9.87' }).waitFor();
+  await page.mouse.up();
+  await page.locator('.ask').waitFor({ state: 'detached' });
+  assert.deepEqual(mock.posts, [['answer', { question: 'q1', decision: 'deny' }]]);
+  const tile = page.getByRole('button', { name: 'Running' });
+  await tile.hover();
+  await page.mouse.down();
+  mock.row({ id: 'mails', cost_usd: 1.23 });
+  await rowOf(page, 'Translate').locator('.c-cost', { hasText: '$1.23' }).waitFor();
+  await page.mouse.up();
+  await rowOf(page, 'Translate').waitFor({ state: 'detached' });
+});
+
+test('a later question does not take the place of the one that a key would answer', async (t) => {
+  const { mock, page } = await open(t);
+  await page.locator('.row.selected', { hasText: 'Make the failing' }).waitFor();
+  mock.row(row('later', { title: 'Another one', state: state('waiting'), questions: [question('q2', 'git push --force')], controllable: true, updated_at: ago(0) }));
+  await rowOf(page, 'Another one').locator('.ask').waitFor();
+  assert.equal((await titles(page))[0], 'Another one');
+  assert.match(await page.locator('.row.selected').textContent(), /Make the failing/);
+});
+
+test('what cannot be controlled from here says where to answer', async (t) => {
+  const { page } = await open(t, { prepare: (mock) => mock.row({ id: 'asks', controllable: false }) });
+  const ask = rowOf(page, 'Make the failing').locator('.ask');
+  await ask.getByText('Answer it where this session runs.').waitFor();
+  assert.equal(await ask.getByRole('button').count(), 0);
+});
+
+test('words and states filter as they are typed, and the address remembers them', async (t) => {
+  const { mock, page } = await open(t, { old: 300 });
+  await rowOf(page, 'Upgrade axum').waitFor();
+  await page.keyboard.press('/');
+  await page.keyboard.type('AXUM plat');
+  await rowOf(page, 'Make the failing').waitFor({ state: 'detached' });
+  assert.deepEqual(await titles(page), ['Upgrade axum from 0.7 to 0.8 in every service']);
+  await page.keyboard.press('Escape');
+  await rowOf(page, 'Make the failing').waitFor();
+  await page.getByRole('button', { name: 'Failed today' }).click();
+  await rowOf(page, 'Make the failing').waitFor({ state: 'detached' });
+  assert.equal(new URL(page.url()).search, '?q=is%3Afailed');
+  assert.deepEqual([...new Set(await page.locator('.row .state').allTextContents())], ['failed']);
+  mock.row({ id: 'axum', state: state('failed') });
+  await rowOf(page, 'Upgrade axum').waitFor();
+  await page.reload();
+  await rowOf(page, 'Upgrade axum').waitFor();
+  assert.deepEqual([...new Set(await page.locator('.row .state').allTextContents())], ['failed']);
+});
+
+test('the search finds words in conversations and leads to the step', async (t) => {
+  const { page } = await open(t);
+  await rowOf(page, 'Upgrade axum').waitFor();
+  await page.keyboard.press('/');
+  await page.keyboard.type('divmod');
+  await page.locator('.hits mark').first().waitFor();
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('Enter');
+  await page.locator('#step-7.current').waitFor();
+  assert.match(page.url(), /\/sessions\/asks#step-7$/);
+  assert.match(await page.locator('#step-7').textContent(), /divmod/);
+});
+
+test('columns sort, within what needs a person, what is live, and the rest', async (t) => {
+  const { page } = await open(t);
+  await rowOf(page, 'Upgrade axum').waitFor();
+  await page.getByRole('button', { name: 'Cost' }).click();
+  assert.deepEqual((await titles(page)).slice(0, 5), [
+    'Make the failing date test pass', 'Upgrade axum from 0.7 to 0.8 in every service', 'Nightly review of open pull requests', 'Translate the onboarding mails', 'A session of 100,000 steps',
+  ]);
+  assert.equal(await page.locator('.heads [aria-sort]').getAttribute('aria-sort'), 'descending');
+  await page.getByRole('button', { name: 'Cost' }).click();
+  assert.equal(await page.locator('.heads [aria-sort]').getAttribute('aria-sort'), 'ascending');
+  assert.equal((await titles(page))[1], 'Translate the onboarding mails');
+});
+
+test('10,000 sessions are all there, and only those on the screen are in the document', async (t) => {
+  const { mock, page } = await open(t, { old: 10_000 });
+  await page.locator('.group', { hasText: 'Earlier 10,003' }).waitFor();
+  assert.equal(await page.getByRole('table').getAttribute('aria-rowcount'), String(10_007 + 3 + 1));
+  const most = async () => assert.ok(await page.locator('.row').count() < 80);
+  await most();
+  for (const share of [0.3, 0.9, 0.5, 1]) {
+    await page.evaluate((share) => scrollTo(0, document.documentElement.scrollHeight * share), share);
+    await page.waitForFunction(() => document.elementFromPoint(innerWidth / 2, innerHeight / 2)?.closest('.row'));
+    await most();
+  }
+  await rowOf(page, 'Port cache headers, part 100').waitFor();
+  // What changes far away moves nothing here.
+  const before = await rowOf(page, 'Port cache headers, part 100').boundingBox();
+  mock.row({ id: 'axum', cost_usd: 5.55 });
+  mock.row({ id: 'old-9999', cost_usd: 7.77 });
+  await rowOf(page, 'Port cache headers, part 100').locator('.c-cost', { hasText: '$7.77' }).waitFor();
+  assert.deepEqual(await rowOf(page, 'Port cache headers, part 100').boundingBox(), before);
+});
+
+test('the keyboard alone suffices, and the focus stays on its row while the list changes', async (t) => {
+  const { mock, page } = await open(t, { old: 500 });
+  await rowOf(page, 'Upgrade axum').waitFor();
+  await page.keyboard.press('j');
+  assert.equal(await active(page), 'Make the failing date test pass');
+  await page.keyboard.press('j');
+  assert.equal(await active(page), 'Upgrade axum from 0.7 to 0.8 in every service');
+  mock.row(row('new', { title: 'New and second', state: state('waiting'), updated_at: ago(0) }));
+  mock.row({ id: 'axum', cost_usd: 6.66 });
+  await rowOf(page, 'Upgrade axum').locator('.c-cost', { hasText: '$6.66' }).waitFor();
+  await rowOf(page, 'New and second').waitFor();
+  assert.equal(await active(page), 'Upgrade axum from 0.7 to 0.8 in every service');
+  for (let n = 0; n < 40; n++) await page.keyboard.press('j');
+  const at = await page.evaluate(() => document.activeElement.closest('.row').getBoundingClientRect().bottom <= innerHeight);
+  assert.ok(at, 'the row with the focus is on the screen');
+  for (let n = 0; n < 42; n++) await page.keyboard.press('k');
+  assert.equal(await active(page), 'Make the failing date test pass');
+  await page.keyboard.press('Enter');
+  await page.locator('.conversation').waitFor();
+  await page.keyboard.press('Escape');
+  await rowOf(page, 'Upgrade axum').waitFor();
+  await page.keyboard.press('?');
+  await page.getByRole('dialog', { name: 'Keys' }).waitFor();
+  await page.keyboard.press('Escape');
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  // From the start of the page, Tab reaches the links, the field, the tiles, the columns and the rows.
+  await page.reload();
+  await rowOf(page, 'Upgrade axum').waitFor();
+  const reached = [];
+  for (let n = 0; n < 24; n++) {
+    await page.keyboard.press('Tab');
+    reached.push(await page.evaluate(() => document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent));
+  }
+  for (const wanted of ['Skip to the content', 'Costs', 'Filter and search sessions', 'Keys', 'Cost', 'Make the failing date test pass', 'Allow oncey', 'Upgrade axum from 0.7 to 0.8 in every service']) {
+    assert.ok(reached.includes(wanted), `${wanted} in ${JSON.stringify(reached)}`);
+  }
+});
+
+test('back from a session, the list is as it was left', async (t) => {
+  const { page } = await open(t, { old: 2000 });
+  await rowOf(page, 'Upgrade axum').waitFor();
+  await page.keyboard.press('/');
+  await page.keyboard.type('billing');
+  await page.locator('.group', { hasText: 'Earlier 286' }).waitFor();
+  await page.keyboard.press('ArrowDown');
+  for (let n = 0; n < 100; n++) await page.keyboard.press('j');
+  const [title, y] = [await active(page), await page.evaluate(() => scrollY)];
+  assert.ok(y > 3000);
+  await page.keyboard.press('Enter');
+  await page.locator('.conversation').waitFor();
+  await page.keyboard.press('Escape');
+  await rowOf(page, title).waitFor();
+  assert.equal(await active(page), title);
+  assert.equal(await page.evaluate(() => scrollY), y);
+  assert.match(page.url(), /\?q=billing$/);
+  await page.goBack();
+  await page.locator('.conversation').waitFor();
+  await page.goBack();
+  await rowOf(page, title).waitFor();
+  await page.getByRole('link', { name: 'Sessions', exact: true }).click();
+  await page.locator('.group', { hasText: 'Earlier 2,003' }).waitFor();
+});
+
+test('without a session the page says what to do; without a cookie it says how to come in', async (t) => {
+  const { page } = await open(t, { prepare: (mock) => mock.rows.clear() });
+  await page.getByText('There are no sessions yet.').waitFor();
+  const other = await open(t, { signIn: false, tolerate: (problem) => problem.includes('401') });
+  await other.page.getByText('Open the link that “tapline serve” printed').first().waitFor();
+});

@@ -1,0 +1,125 @@
+// A long list of which only the rows on the screen exist. It scrolls with the window. A row's node lives as long as its row is near the
+// screen, so focus and selection stay where they are while everything around changes.
+
+import { framed } from './dom.js';
+
+/** How far beyond the screen rows exist. */
+const MARGIN = 600;
+
+/**
+ * @template T
+ * @typedef {object} Items
+ * @property {T[]} all
+ * @property {(item: T) => string} key
+ * @property {() => (item: T) => number} heights how tall rows are now, in pixels
+ * @property {() => number} gap pixels that stay empty below each row
+ * @property {(item: T, old: HTMLElement | null) => HTMLElement} node makes a row's node, or brings the old one up to date
+ */
+
+/** @template T */
+export class Virtual {
+  /**
+   * @param {HTMLElement} root
+   * @param {Omit<Items<T>, 'all'>} how
+   */
+  constructor(root, how) {
+    this.root = root;
+    this.how = how;
+    /** @type {T[]} */
+    this.all = [];
+    /** The top of each item, and the bottom of the last one. */
+    this.tops = new Float64Array(1);
+    /** @type {Map<string, { node: HTMLElement, item: T, at: number, top: number, bottom: number }>} */
+    this.shown = new Map();
+    /** @type {string | null} the row that exists wherever the window is: the one with the focus */
+    this.pinned = null;
+    this.later = framed(() => this.draw());
+    addEventListener('scroll', this.later, { passive: true });
+    addEventListener('resize', this.later);
+  }
+
+  close() {
+    removeEventListener('scroll', this.later);
+    removeEventListener('resize', this.later);
+  }
+
+  /** @param {T[]} all */
+  set(all) {
+    this.all = all;
+    this.tops = new Float64Array(all.length + 1);
+    const height = this.how.heights();
+    let top = 0;
+    all.forEach((item, at) => {
+      top += height(item);
+      this.tops[at + 1] = top;
+    });
+    this.root.style.height = top + 'px';
+    this.draw();
+  }
+
+  /** The item at this height. @param {number} y */
+  at(y) {
+    let low = 0, high = this.all.length - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (this.tops[middle] <= y) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  }
+
+  draw() {
+    const above = this.root.getBoundingClientRect().top;
+    const first = this.at(-above - MARGIN), last = this.at(innerHeight - above + MARGIN);
+    const { key, node } = this.how, gap = this.how.gap();
+    /** @type {Set<string>} */
+    const wanted = new Set();
+    /** @type {HTMLElement | null} */
+    let before = null;
+    const place = (/** @type {number} */ at) => {
+      const item = this.all[at], id = key(item), old = this.shown.get(id);
+      wanted.add(id);
+      const element = old && old.item === item ? old.node : node(item, old?.node ?? null);
+      const [top, bottom] = [this.tops[at], this.tops[at + 1] - gap];
+      // What is as it was is not written again: that would cost a layout.
+      if (old?.at !== at) element.setAttribute('aria-rowindex', String(at + 2));
+      if (old?.top !== top) element.style.top = top + 'px';
+      if (old?.top !== top || old?.bottom !== bottom) element.style.height = bottom - top + 'px';
+      this.shown.set(id, { node: element, item, at, top, bottom });
+      // The order of the nodes is the order for the Tab key and for screen readers. A node with the focus is not moved: that would lose it.
+      const next = before ? before.nextElementSibling : this.root.firstElementChild;
+      if (next !== element && (element.parentNode !== this.root || !element.contains(document.activeElement))) {
+        this.root.insertBefore(element, next);
+      }
+      before = element;
+    };
+    const pinned = this.pinned === null ? -1 : this.all.findIndex((item) => key(item) === this.pinned);
+    if (pinned >= 0 && pinned < first) place(pinned);
+    for (let at = first; at <= last && at < this.all.length; at++) place(at);
+    if (pinned > last) place(pinned);
+    for (const [id, { node: old }] of this.shown) {
+      if (wanted.has(id)) continue;
+      old.remove();
+      this.shown.delete(id);
+    }
+  }
+
+  /** Draws all rows anew, whether they changed or not. */
+  redraw() {
+    for (const shown of this.shown.values()) shown.item = /** @type {T} */ (/** @type {unknown} */ (null));
+    this.set(this.all);
+  }
+
+  /**
+   * Scrolls as little as needed for an item to be seen whole.
+   * @param {number} at
+   * @param {number} covered pixels at the top of the window under what is fixed there
+   */
+  reveal(at, covered) {
+    const above = this.root.getBoundingClientRect().top;
+    const top = above + this.tops[at], bottom = above + this.tops[at + 1];
+    if (top < covered) scrollBy(0, top - covered);
+    else if (bottom > innerHeight) scrollBy(0, bottom - innerHeight + 12);
+    this.draw();
+  }
+}
