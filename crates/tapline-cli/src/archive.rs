@@ -96,7 +96,13 @@ fn rebuild(index: Index) -> Result<Index> {
 
 /// Looks for session files: below these paths, or where agents and tapline keep sessions.
 pub(crate) fn places(paths: &[PathBuf]) -> Result<Places> {
-    let below = paths.iter().map(|path| path.canonicalize().with_context(|| format!("cannot read {}", path.display())));
+    let failed = |path: &Path| {
+        // Elsewhere the beginning of an id stands for a session.
+        let is_id = path.components().count() == 1 && !path.exists();
+        let advice = if is_id { " (a session is opened by its id with `tapline view ID`)" } else { "" };
+        format!("cannot read {}{advice}", path.display())
+    };
+    let below = paths.iter().map(|path| path.canonicalize().with_context(|| failed(path)));
     let below: Vec<PathBuf> = below.collect::<Result<_>>()?;
     Ok(if below.is_empty() { Places::of_user(&path_of) } else { Places::below(&below) })
 }

@@ -6,6 +6,7 @@ pub(crate) mod export;
 pub(crate) mod offline;
 pub(crate) mod run;
 pub(crate) mod search;
+pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod stats;
 
@@ -51,6 +52,7 @@ pub(crate) enum Command {
     Sessions(Box<sessions::Sessions>),
     Statusline(stats::Statusline),
     Search(search::Search),
+    Serve(serve::Serve),
     Export(Box<export::Export>),
     Archive(archive::Archive),
     Sim(offline::Sim),
@@ -110,6 +112,11 @@ pub(crate) struct View {
     /// Show what the agent thinks
     #[arg(long)]
     pub(crate) thinking: bool,
+    /// Show the whole output of tool calls, and the whole texts of edits and new files
+    ///
+    /// Otherwise the output of failed calls is shown in a few lines, and so are edits on a terminal with colours.
+    #[arg(long)]
+    pub(crate) full: bool,
     /// Show text while the agent writes it (needs partial messages in the stream)
     #[arg(long)]
     pub(crate) partial: bool,

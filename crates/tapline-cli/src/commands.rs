@@ -16,6 +16,7 @@ mod replay;
 mod run;
 mod schema;
 mod search;
+mod serve;
 mod sessions;
 mod shim;
 mod sim;
@@ -50,6 +51,7 @@ pub(crate) fn run(command: Command) -> Result<u8> {
         Command::Sessions(args) => sessions::run(&args),
         Command::Statusline(args) => statusline::run(&args),
         Command::Search(args) => search::run(&args),
+        Command::Serve(args) => serve::run(&args),
         Command::Sim(args) => sim::run(&args),
         Command::Tee(args) => tee::run(&args),
         Command::Shim(args) => shim::run(&args),

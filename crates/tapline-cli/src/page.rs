@@ -23,6 +23,9 @@ pub(crate) fn render(markdown: &str, style: Style, columns: usize) -> String {
         if line.starts_with("```") {
             let code = lines.by_ref().take_while(|line| !line.starts_with("```"));
             code.for_each(|line| page.line(&format!("    {CODE}{line}{PLAIN}")));
+        } else if line.starts_with("![") {
+            // A picture, and the empty line behind it.
+            lines.next_if(|next| next.is_empty());
         } else if line.starts_with('|') {
             page.table(line, &mut lines);
         } else if line.starts_with('#') {

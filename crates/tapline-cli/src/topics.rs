@@ -31,6 +31,7 @@ topics! {
     "counting" "STATS.md" "count tokens and costs over all sessions: `stats`, `statusline`"
     "prices" "PRICES.md" "what requests cost, and how to use your own prices"
     "searching" "SEARCH.md" "search all sessions: words, filters, the JSON, what is searched"
+    "serving" "SERVE.md" "watch all sessions in a browser: the page, its safety, the API, pushing streams"
     "exporting" "EXPORT.md" "tables of sessions, messages, calls and costs; copies that outlive transcripts"
     "findings" "CHECK.md" "what `tapline check` finds"
     "scenarios" "SIM.md" "scripts for the model of `tapline sim`"

@@ -52,6 +52,8 @@ pub(crate) struct Run {
     pub(crate) ending: Ending,
     #[command(flatten)]
     pub(crate) kept: Kept,
+    #[command(flatten)]
+    pub(crate) pushed: Pushed,
     /// Arguments for the agent itself, after `--`
     #[arg(last = true, value_name = "AGENT ARGS")]
     pub(crate) extra: Vec<OsString>,
@@ -289,6 +291,24 @@ pub(crate) struct Kept {
     /// How often to flush the recording to disk, to protect it against a power failure
     #[arg(long, value_enum, default_value_t = SyncWhen::Second, value_name = "WHEN")]
     pub(crate) sync: SyncWhen,
+}
+
+/// Who else gets the stream.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Recording")]
+pub(crate) struct Pushed {
+    /// Send the stream to a `tapline serve` while it is recorded (`tapline help serving`); the token is in $TAPLINE_PUSH_TOKEN
+    #[arg(long, value_name = "URL", conflicts_with = "no_record")]
+    pub(crate) push: Option<String>,
+    /// Read the token for --push from this file
+    #[arg(long, value_name = "FILE", requires = "push")]
+    pub(crate) push_token_file: Option<PathBuf>,
+    /// If the agent asks for a permission that no rule decides, wait for an answer from the page of --push (needs `tapline serve --allow-control`)
+    #[arg(long, requires = "push")]
+    pub(crate) ask: bool,
+    /// Deny a question of --ask that nobody has answered for this long
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10m", requires = "ask")]
+    pub(crate) ask_timeout: Duration,
 }
 
 /// When a recording is put on the disk.

@@ -79,8 +79,8 @@ pub(crate) struct Filter {
     pub(crate) agent: Vec<tapline_protocol::Agent>,
 }
 
-/// An amount of dollars.
-fn dollars(text: &str) -> Result<f64, String> {
+/// Reads an amount of dollars.
+pub(super) fn dollars(text: &str) -> Result<f64, String> {
     let amount = text.trim_start_matches('$').parse::<f64>().ok().filter(|amount| amount.is_finite() && *amount >= 0.0);
     amount.ok_or_else(|| "write an amount of dollars like 5 or 0.25".to_owned())
 }

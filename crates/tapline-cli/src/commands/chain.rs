@@ -4,12 +4,12 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The variable for that: how many stand-ins there are, the process that set it, and the programs.
+/// The variable with which they do so: how many stand-ins there are, the process that set it, and the programs.
 pub(super) const CHAIN: &str = "TAPLINE_TEE";
-/// The longest chain. Agents that start agents are a chain, too.
+/// The most stand-ins in a row. Agents that start agents count, too.
 const LONGEST: usize = 32;
 
-/// A program that was taken for the agent this often, one within the other, is a wrapper that only leads back here.
+/// A program that was started as the agent this often in one chain is a wrapper that only leads back here.
 const OFTEN: usize = 4;
 
 /// The stand-ins before this one.
@@ -58,7 +58,7 @@ impl Chain {
     }
 }
 
-/// The second line of a stand-in that is a script starts like this; by it one is known.
+/// The second line of a stand-in that is a script starts with this, so that it can be recognised.
 const MARK: &str = "# a stand-in made by tapline shim";
 
 /// The second line of a stand-in: whether it looks for the agent, or was told what to start or to play.
@@ -71,12 +71,12 @@ pub(super) fn stands_in(path: &Path) -> bool {
     is_tapline(path) || mark_of(path).is_some_and(|line| line.starts_with(MARK))
 }
 
-/// Whether it is one that looks for the agent: two of these would only find each other.
+/// Returns whether a program is a stand-in that looks for the agent: two of these would only find each other.
 pub(super) fn searches(path: &Path) -> bool {
     is_tapline(path) || mark_of(path).is_some_and(|line| line == mark(true))
 }
 
-/// Whether a program is given by its path, not by its name.
+/// Returns whether a program is given by its path, not by its name.
 pub(super) fn is_path(program: &Path) -> bool {
     program.components().count() > 1 || program.is_absolute()
 }

@@ -63,7 +63,7 @@ fn agent(args: &Chat, typed: bool) -> Result<Agent> {
     Ok(agent)
 }
 
-/// Returns whether it continues a session that already has costs.
+/// Returns whether the chat continues a session that already has costs.
 fn is_resumed(args: &Chat) -> bool {
     args.told.resume.is_some() || args.told.continue_last
 }

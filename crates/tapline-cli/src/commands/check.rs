@@ -30,14 +30,14 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
     let mut policy = args.policy.as_deref().map(read_policy).transpose()?.map(PolicyChecker::new);
     let rules = args.permissions.as_deref().map(|path| read_rules::<Permissions>(path, PERMISSIONS)).transpose()?;
     let mut doubts = rules.as_ref().map(|rules| named(args.permissions.as_deref(), &rules.doubts())).unwrap_or_default();
-    // As far as possible: the recording does not say which user ran it.
+    // This HOME is the best guess: the recording does not say which user ran the agent.
     let home = std::env::var("HOME").ok();
     let rules = rules.map(|rules| home.map_or_else(|| rules.clone(), |home| rules.clone().with_home(&home)));
     let mut rules = rules.map(PermissionChecker::new);
     let file = args.stream.file.as_deref().map(store::meant).transpose()?;
     let mut held = Held::of(file.as_deref().filter(|_| rules.is_some()));
     let mut source = Source::open(file.as_ref(), &args.facts)?;
-    // Rules look at what was really done; what is told of it, and what annotations tell in any case, has no secrets.
+    // Rules judge what was really done. What is printed has no secrets with `--redact`, and annotations never have any.
     let public = redactor.clone().or_else(|| ci::is_job().then(|| ci::redactor().clone()));
     let mut told = public.map(|redactor| CleanCheck::new(redactor, source.inner.agent()));
     // Whether the run kept this policy is judged here, not taken from the run.
@@ -107,7 +107,7 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
         told => told,
     };
     if is_transcript {
-        // Every line of it differs from a stream, and it was already named.
+        // Every line of a transcript differs from a stream, and a note already says that this is one.
         report.drift.clear();
     }
     let mut out = if args.json { output::json_stdout() } else { output::stdout() };
@@ -117,7 +117,7 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
             report["decisions"] = serde_json::to_value(held.decisions())?;
         }
         let line = report.to_string();
-        // This includes ids of calls.
+        // The whole line is redacted, with the ids of calls.
         let line = redactor.as_ref().map_or_else(|| line.as_bytes().into(), |redactor| redactor.line(line.as_bytes()));
         writeln!(out, "{}", output::raw(&String::from_utf8_lossy(&line)))?;
     } else {
@@ -136,7 +136,7 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
     Ok(if report.ok { 0 } else { exit::VIOLATED })
 }
 
-/// Annotates violations. A title may be cut out of a secret, so calls are named as the clean lines have them, if these were read.
+/// Annotates violations. A title may cut a secret in half, so calls are named as in the redacted lines, if these were read.
 fn annotate(report: &CheckReport, mut held: Held, clean: Option<CleanCheck>) {
     let mut violations = report.violations.clone();
     if let Some(clean) = clean {
@@ -180,13 +180,13 @@ pub(crate) fn doubts_of(path: Option<&Path>, policy: &mut PolicyChecker) -> Vec<
     named(path, &policy.doubts())
 }
 
-/// Doubts, with the file that they are about.
+/// Puts the name of the file before each doubt about it.
 fn named(path: Option<&Path>, doubts: &[String]) -> Vec<String> {
     let name = path.unwrap_or(Path::new("the rules")).display();
     doubts.iter().map(|doubt| format!("{name}: {doubt}")).collect()
 }
 
-/// A rule that nothing can break is a hole: a strict check counts it, another only tells of it.
+/// Reports doubts about rules. A rule that nothing can break is a hole, so a strict check counts it as a problem.
 fn doubt(doubts: Vec<String>, is_strict: bool, mut told: Option<&mut CleanCheck>, checker: &mut Checker) {
     for doubt in doubts {
         match told.as_mut() {

@@ -76,7 +76,7 @@ fn files(args: &Export, format: ExportFormat, tables: &[ExportTable]) -> Result<
         if to.exists() {
             bail!("{} is a file, and there are several tables: name a folder, or one table (`--table sessions`)", to.display());
         }
-        DirBuilder::new().recursive(true).mode(0o700).create(to).with_context(|| format!("cannot make {}", to.display()))?;
+        DirBuilder::new().recursive(true).mode(0o700).create(to).with_context(|| format!("cannot create {}", to.display()))?;
     }
     let path = |table: &ExportTable| -> PathBuf {
         if is_folder || tables.len() > 1 { to.join(format!("{}.{}", table.name(), format.name())) } else { to.to_owned() }

@@ -15,7 +15,7 @@ use crate::{ci, exit, output, values};
 pub(crate) fn run(args: &Inspect) -> Result<u8> {
     values::check(&args.get)?;
     let source = Source::open(args.stream.file.as_ref(), &args.facts)?;
-    // What counts as a failure is asked for to have it in the exit code.
+    // Whoever says what counts as a failure wants to have it in the exit code.
     let judged = args.exit_status || !args.fail_on.is_empty();
     let mut source = if args.redact { source.redacted()? } else { source.annotated(judged) };
     let mut collector = match args.get.as_slice() {
@@ -23,8 +23,8 @@ pub(crate) fn run(args: &Inspect) -> Result<u8> {
         paths => Collector::for_paths(paths.iter().map(String::as_str)),
     };
     while let Some((_, steps)) = source.next()? {
-        for step in &steps {
-            collector.accept(step);
+        for step in steps {
+            collector.take(step);
         }
     }
     let (Finished { summary, format, ending, run, .. }, told) = source.finish();

@@ -21,6 +21,7 @@ use tapline_session::policy::PolicyChecker;
 
 use crate::args::run::{Run, RunFormat};
 use crate::commands::check::read_policy;
+use crate::push::Push;
 use crate::{ci, config, exit, output, secrets, store};
 use attempt::Attempt;
 use redaction::Redaction;
@@ -54,6 +55,9 @@ async fn attempts(args: &Run) -> Result<u8> {
     let mut plan = prepare::plan(args)?;
     let piped = plan.read_stdin(args, until, &signals).await?;
     let folder = store::folder(&args.kept)?;
+    let title =
+        args.shown.label.as_deref().or(args.any_prompt.as_deref()).or(args.prompt.as_deref().filter(|prompt| *prompt != "-"));
+    let mut push = Push::start(&args.pushed, folder.as_deref(), plan.kind, title)?;
     // If nothing that is shown is redacted, or nothing is shown, notes about redaction are not needed.
     let is_told = (args.shown.redact || ci::is_log()) && plan.format != RunFormat::Quiet;
     let redactor = if is_told { secrets::redactor()? } else { config::redactor()?.0 };
@@ -77,6 +81,7 @@ async fn attempts(args: &Run) -> Result<u8> {
             folder: folder.as_deref(),
             policy: policy.as_mut(),
             redaction: &redaction,
+            asks: push.as_ref().filter(|_| args.pushed.ask).map(Push::asks),
         };
         let mut ended = match piped {
             Ok(_) => attempt.run(session.clone().filter(|_| number > 1), &mut show, &mut whole).await?,
@@ -116,11 +121,24 @@ async fn attempts(args: &Run) -> Result<u8> {
         let stopped = matches!(ended.code, exit::TIMEOUT | exit::INTERRUPTED | exit::TERMINATED | exit::VIOLATED);
         let code =
             conclude::conclude(args, &plan, ended, &mut show, &whole.ledger(), std::mem::take(&mut files), &signals).await;
+        if let Some(push) = push.take() {
+            // It waits for the server, but not longer than somebody else waits for it. Who stopped it on the page wants to see its end.
+            let given_up = async {
+                match signals.code() {
+                    Some(_) => tokio::time::sleep(NOT_TAKEN).await,
+                    None => signals.came().await,
+                }
+            };
+            tokio::select! {
+                _ = tokio::task::spawn_blocking(move || push.finish()) => {}
+                () = given_up => {}
+            }
+        }
         return Ok(if flush(&mut show, &signals, stopped).await { code } else { signals.code().unwrap_or(code) });
     }
 }
 
-/// How long unread output is kept after a run was stopped, or after somebody stops waiting.
+/// How long unread output is kept, and a server may take the end, after a run was stopped, or after somebody stops waiting.
 const NOT_TAKEN: Duration = Duration::from_secs(2);
 
 /// Waits until everything is written. Returns `false` if nobody reads it.

@@ -3,6 +3,7 @@
 mod print;
 
 use std::io::Write as _;
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, Result};
@@ -40,6 +41,12 @@ pub(crate) fn run(args: &Search) -> Result<u8> {
         out.write_all(print::text(&found, &zone, args.look.style()).as_bytes())?;
     }
     out.flush()?;
+    // Other commands take a folder as their last word.
+    if let Some(path) =
+        args.words.last().filter(|word| found.sessions.is_empty() && word.contains('/') && Path::new(word).exists())
+    {
+        output::tell(&format!("{path} was searched for as a word. To search in it: --path {path}", path = one_line(path)));
+    }
     Ok(0)
 }
 
@@ -51,7 +58,7 @@ fn find(args: &Search, query: &SearchQuery, options: &mut SearchOptions, redacto
             archive::kept::add_to(&mut places, || index.paths())?;
         }
         update(index, &places, args)?;
-        // The index may know more: what other command lines named.
+        // The index may also have sessions that other command lines named.
         options.below.clone_from(&places.roots);
         index.search(query, options, redactor)
     };
@@ -64,7 +71,7 @@ fn find(args: &Search, query: &SearchQuery, options: &mut SearchOptions, redacto
         });
     }
     if let Err(error) = &found {
-        // The disk is full, for example. What is found is right all the same.
+        // The disk may be full, for example. What is found is still right.
         tell_not_kept(&with_causes(error), "what is new");
         let folder = archive::folder()?;
         found = TextIndex::copy_in_memory(&folder).and_then(|mut copy| search(&mut copy));
@@ -75,7 +82,7 @@ fn find(args: &Search, query: &SearchQuery, options: &mut SearchOptions, redacto
     found.context("cannot search the archive")
 }
 
-/// Opens the text index. If its folder cannot be written, it is kept nowhere.
+/// Opens the text index. If its folder cannot be written, the index is only in memory.
 fn open() -> Result<TextIndex> {
     match archive::folder().and_then(|folder| Ok(TextIndex::open(&folder)?)) {
         Ok(index) => {

@@ -87,6 +87,7 @@ fn view(session: &ListedSession, look: Look) -> Result<u8> {
         files,
         follow: false,
         thinking: false,
+        full: false,
         partial: false,
         times: false,
         redact: false,

@@ -54,7 +54,7 @@ fn query(args: &Stats) -> Result<Query> {
     (query.projects, query.models) = (project.clone(), model.clone());
     query.agents = agent.iter().map(|agent| agent.name().to_owned()).collect();
     (query.breakdown, query.limit, query.now) = (args.breakdown, args.limit, now());
-    // Rows of times are a trend themselves.
+    // If the rows are times, they are already a trend.
     let is_time = matches!(args.by, By::Day | By::Week | By::Month | By::Hour | By::Block);
     query.trend = !args.json && !args.csv && !is_time;
     Ok(query)

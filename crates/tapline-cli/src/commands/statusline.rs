@@ -92,7 +92,7 @@ fn counted(told: &StatusInput, prices: &Prices) -> Result<Counted> {
     let midnight = Timestamp::from_millisecond(now.cast_signed())?.to_zoned(zone.clone()).start_of_day()?;
     let midnight = midnight.timestamp().as_millisecond().max(0).cast_unsigned();
     let since = midnight.min(now.saturating_sub(WINDOW));
-    // The same sessions as `stats` counts: the index may know more.
+    // Count the same sessions as `stats` does: the index may have more.
     let below = Places::roots_of_user(&archive::path_of).into_iter().chain(own).collect();
     let selection = Selection { below, since: Some(since) };
     let mut query = Query::default();

@@ -14,7 +14,7 @@ use crate::source::{Source, is_live, is_stdin};
 use crate::{ci, exit, output, store};
 
 pub(crate) fn run(args: &View) -> Result<u8> {
-    let options = TerminalOptions { thinking: args.thinking, partial: args.partial, ..options(args.look) };
+    let options = TerminalOptions { thinking: args.thinking, partial: args.partial, full: args.full, ..options(args.look) };
     let files = &args.files;
     ensure!(!args.follow || files.len() < 2, "--follow takes one file; run tapline once for each file");
     let mut worst = 0;
@@ -73,6 +73,7 @@ pub(crate) fn options(look: Look) -> TerminalOptions {
         live: output::is_capable(),
         thinking: false,
         partial: false,
+        full: false,
         times: Times::Hidden,
         hints: HINTS,
     }

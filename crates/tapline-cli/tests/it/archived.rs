@@ -144,10 +144,12 @@ const READERS: &[&[&str]] = &[
     &["archive", "keep", "--json"],
 ];
 
-/// Flips bytes of an index at some places, one after the other, and does something with each.
+/// Flips bytes of an index at some places where something is written, one after the other, and does something with each.
 fn damaged_at(home: &Home, good: &[u8], places: usize, mut then: impl FnMut(usize)) {
     let index = home.path("tapline/archive/index.db");
-    for at in (0..good.len()).step_by(good.len() / places) {
+    let is_written = |at: &usize| good[*at..].iter().take(64).any(|byte| *byte != 0);
+    let written: Vec<usize> = (0..good.len()).step_by(64).filter(is_written).collect();
+    for &at in written.iter().step_by(written.len().div_ceil(places)) {
         let mut bytes = good.to_vec();
         for byte in bytes.iter_mut().skip(at).take(64) {
             *byte ^= 0x5a;

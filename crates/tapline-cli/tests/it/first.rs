@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Command, Stdio};
 
 use crate::running::fake;
-use crate::tapline::{Bounded, Folder, ran, root, wait_until};
+use crate::tapline::{Bounded, Folder, PATIENT, ran, root, wait_until};
 
 /// tapline with these arguments, as the first process of a namespace of its own.
 pub(crate) fn first(args: &[&str]) -> Command {
@@ -26,7 +26,7 @@ fn as_the_first_process_a_signal_stops_the_agent_in_order() {
     let folder = Folder::new("first");
     for (name, code) in [("INT", 130), ("TERM", 143)] {
         let recording = folder.path(name);
-        let args = ["run", "go", "--bin", &fake(), "--record", &recording, "--format", "stream-json", "--grace", "300ms"];
+        let args = ["run", "go", "--bin", &fake(), "--record", &recording, "--format", "stream-json", "--grace", PATIENT];
         let mut child = Bounded(first(&args).env("FAKE", "hang").spawn().unwrap());
         let mut line = String::new();
         BufReader::new(child.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();

@@ -1,7 +1,7 @@
 //! What a run says of itself: denied calls, clocks, keys, values; and what is no stream.
 
 use crate::running::{fake, run_command};
-use crate::tapline::{Folder, Ran, command, fixture, ran, streams, tapline, tapline_on};
+use crate::tapline::{Folder, PATIENT, Ran, command, fixture, ran, streams, tapline, tapline_on};
 
 fn run(mode: &str, args: &[&str]) -> Ran {
     ran(run_command(mode, args).output().unwrap())
@@ -302,9 +302,8 @@ fn check_agrees_with_what_the_run_said_under_the_same_policy() {
             // An agent that stays is stopped by the policy, or at last by a clock.
             let policy = folder.file("rules.toml", rule);
             let recording = folder.path(&format!("{mode}-{at}"));
-            // With a long grace a slow disk loses no end of a recording: then `check` would know less than `run`.
             let timeout = if mode == "calls" { "1s" } else { "60s" };
-            let args = ["run", "go", "--bin", &fake(), "--grace", "60s", "--timeout", timeout];
+            let args = ["run", "go", "--bin", &fake(), "--grace", PATIENT, "--timeout", timeout];
             let mut command = command(&[&args[..], &["--policy", &policy, "--record", &recording]].concat());
             let run = ran(command.env("FAKE", mode).output().unwrap());
             let check = tapline(&["check", "--json", "--policy", &policy, &recording]);

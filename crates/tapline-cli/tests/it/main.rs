@@ -67,6 +67,8 @@ mod searching;
 #[cfg(test)]
 mod seeds;
 #[cfg(test)]
+mod serving;
+#[cfg(test)]
 mod showing;
 #[cfg(test)]
 mod signals;

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 
 use crate::running::{fake, run_command};
-use crate::tapline::{Bounded, Folder, Ran, command, fixture, ran, tapline, tapline_on};
+use crate::tapline::{Bounded, Folder, PATIENT, Ran, command, fixture, ran, tapline, tapline_on};
 
 fn run(mode: &str, args: &[&str]) -> Ran {
     ran(run_command(mode, args).output().unwrap())
@@ -376,7 +376,7 @@ fn the_clock_that_stopped_a_run_is_kept() {
     ] {
         let record = folder.path(name);
         let page = folder.path("page.md");
-        let start = ["run", "go", "--bin", &fake(), "--grace", "200ms", "--record", &record, "--summary", &page];
+        let start = ["run", "go", "--bin", &fake(), "--grace", PATIENT, "--record", &record, "--summary", &page];
         let stopped = ran(command(&[&start[..], args].concat()).env("FAKE", "hang").output().unwrap());
         assert_eq!(stopped.code, 124);
         assert!(stopped.err.contains(words), "{}", stopped.err);
@@ -393,7 +393,7 @@ fn the_clock_that_stopped_a_run_is_kept() {
         assert_eq!(get("verdict.error"), "timeout\n", "as the report words it");
     }
     let lingering = folder.path("linger");
-    let start = ["run", "go", "--bin", &fake(), "--grace", "200ms", "--record", &lingering, "--linger", "300ms"];
+    let start = ["run", "go", "--bin", &fake(), "--grace", PATIENT, "--record", &lingering, "--linger", "300ms"];
     assert_eq!(ran(command(&start).env("FAKE", "lingers").output().unwrap()).code, 0);
     let end = std::fs::read_to_string(std::path::Path::new(&lingering).join("end.json")).unwrap();
     assert!(end.contains(r#""clock":{"name":"linger","ms":300}"#), "{end}");

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use serde_json::{Value, json};
 
 use crate::running::fake;
-use crate::tapline::{Folder, command, fixture, ran, tapline};
+use crate::tapline::{Folder, PATIENT, command, fixture, ran, tapline};
 
 /// An agent that reads its prompt and then does this.
 fn agent(folder: &Folder, name: &str, script: &str) -> String {
@@ -25,7 +25,7 @@ fn parse(text: &str) -> Value {
 /// Runs an agent, recorded; returns what `run` said and what `inspect` says of the recording.
 fn told_twice(folder: &Folder, name: &str, bin: &str, mode: &str, args: &[&str]) -> (Value, Value) {
     let record = folder.path(&format!("{name}.rec"));
-    let run = ["run", "go", "--bin", bin, "--record", &record, "--grace", "300ms", "--format", "report"];
+    let run = ["run", "go", "--bin", bin, "--record", &record, "--grace", PATIENT, "--format", "report"];
     let mut run = command(&[&run, args].concat());
     let said = parse(&ran(run.env("FAKE", mode).output().unwrap()).out);
     let recording = said["run"]["recording"].as_str().unwrap().to_owned();
@@ -221,7 +221,7 @@ esac"#;
     ];
     for (at, (rule, code, attempts)) in rules.into_iter().enumerate() {
         let (policy, record) = (folder.file("policy.toml", rule), folder.path(&format!("rec{at}")));
-        let run = ["run", "go", "--bin", &bin, "--record", &record, "--grace", "300ms", "--format", "report", "--retry", "1"];
+        let run = ["run", "go", "--bin", &bin, "--record", &record, "--grace", PATIENT, "--format", "report", "--retry", "1"];
         let ran = tapline(&[&run[..], &["--policy", &policy]].concat());
         let report = parse(&ran.out);
         assert_eq!((ran.code, report["run"]["attempts"].as_u64()), (code, Some(attempts)), "{rule}: {} {}", ran.err, ran.out);
@@ -269,7 +269,7 @@ fn check_finds_what_run_found() {
         let (policy, record) = (folder.file(&format!("{name}.toml"), policy), folder.path(&format!("{name}.rec")));
         let bin = agent(&folder, name, &script);
         let run =
-            ["run", "go", "--bin", &bin, "--record", &record, "--grace", "300ms", "--format", "report", "--policy", &policy];
+            ["run", "go", "--bin", &bin, "--record", &record, "--grace", PATIENT, "--format", "report", "--policy", &policy];
         let ran = tapline(&[&run, args].concat());
         let said: Vec<_> =
             ran.err.lines().filter_map(|line| line.split_once("policy violated: ")).map(|(_, rule)| rule).collect();

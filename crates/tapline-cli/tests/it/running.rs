@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::tapline::{Folder, Ran, command, fixture, ran, root, tapline, tapline_on};
+use crate::tapline::{Folder, PATIENT, Ran, command, fixture, ran, root, tapline, tapline_on};
 
 pub(crate) fn fake() -> String {
     root().join("crates/tapline-runner/tests/fake-agent").to_str().unwrap().to_owned()
@@ -255,7 +255,7 @@ fn a_policy_stops_the_run_at_once() {
     assert!(late.err.contains("Error: policy violated: limits.seconds"), "{}", late.err);
     let recording = folder.path("kept");
     let policy = folder.file("rules.toml", "[limits]\ncalls = 0");
-    let args = ["run", "go", "--bin", &fake(), "--grace", "300ms", "--policy", &policy, "--record", &recording];
+    let args = ["run", "go", "--bin", &fake(), "--grace", PATIENT, "--policy", &policy, "--record", &recording];
     command(&args).env("FAKE", "calls").output().unwrap();
     assert_eq!(tapline(&["inspect", "--get", "verdict.category", &recording]).out, "policy\n");
     let policy = folder.file("rules.toml", "[limits]\ncost_usd = 0.001");

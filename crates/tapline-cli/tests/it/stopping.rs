@@ -5,7 +5,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use crate::running::{fake, run_command};
-use crate::tapline::{Bounded, Folder, command, tapline, wait_until};
+use crate::tapline::{Bounded, Folder, PATIENT, command, tapline, wait_until};
 
 /// A word that no other process has in its environment.
 pub(crate) fn unique(name: &str) -> String {
@@ -61,8 +61,9 @@ fn signals_stop_the_agent_in_order_and_finish_the_recording() {
     ] {
         let id = unique(&format!("{name}-{mode}"));
         let recording = folder.path(&id);
+        let grace = if mode == "stubborn" { "2s" } else { PATIENT };
         let mut command =
-            command(&["run", "go", "--bin", &fake(), "--record", &recording, "--grace", "300ms", "--format", "report"]);
+            command(&["run", "go", "--bin", &fake(), "--record", &recording, "--grace", grace, "--format", "report"]);
         let mut child =
             command.env("FAKE", mode).env("FAKE_ID", &id).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         // The recording tells when the agent has begun.

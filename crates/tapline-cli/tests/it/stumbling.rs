@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use crate::running::run_command;
-use crate::tapline::{Folder, Ran, command, fixture, ran, tapline, tapline_on};
+use crate::tapline::{Folder, PATIENT, Ran, command, fixture, ran, tapline, tapline_on};
 
 fn run(mode: &str, args: &[&str]) -> Ran {
     ran(run_command(mode, args).output().unwrap())
@@ -200,7 +200,7 @@ fn a_duration_that_a_file_does_not_have_is_explained() {
 fn a_run_that_a_clock_stopped_says_how_long_it_ran() {
     let folder = Folder::new("clock");
     let record = folder.path("r");
-    let args = ["run", "go", "--bin", &crate::running::fake(), "--record", &record, "--timeout", "1s", "--grace", "100ms"];
+    let args = ["run", "go", "--bin", &crate::running::fake(), "--record", &record, "--timeout", "1s", "--grace", PATIENT];
     let stopped = ran(command(&args).env("FAKE", "hang").output().unwrap());
     assert_eq!(stopped.code, 124, "{}", stopped.err);
     for shown in [stopped.out, tapline(&["view", &record]).out, tapline(&["inspect", &record]).out] {

@@ -30,6 +30,10 @@ pub(crate) fn streams() -> Vec<PathBuf> {
 /// Whoever takes longer hangs. No speed is tested by it: a busy machine may be slow.
 pub(crate) const HANG: Duration = Duration::from_secs(120);
 
+/// The `--grace` of an agent that ends at the first signal, where the recording must have its end: a stopped run waits for
+/// the disk no longer than this, and the disk of a busy machine may be slow.
+pub(crate) const PATIENT: &str = "60s";
+
 /// Waits until this is so.
 pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let until = Instant::now() + HANG;

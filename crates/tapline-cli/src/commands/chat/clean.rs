@@ -1,4 +1,4 @@
-//! What the agent says in a chat, without its secrets: its lines are read a second time, cleaned, by a fold of their own.
+//! What the agent says in a chat, without secrets: its lines are redacted and folded a second time.
 
 use std::collections::VecDeque;
 
@@ -14,9 +14,9 @@ pub(super) struct Clean {
     reading: CleanReading,
     /// The last turn that ended.
     turn: Option<Box<Turn>>,
-    /// What came out and was not taken.
+    /// Updates without secrets that nobody has taken yet.
     ready: VecDeque<Update>,
-    /// The lines as they came and were not taken, if somebody wants them.
+    /// The unchanged lines that nobody has taken yet, if somebody wants them.
     pub(super) raw: Option<Vec<u8>>,
 }
 
@@ -26,13 +26,13 @@ impl Clean {
         Self { reading, turn: None, ready: VecDeque::new(), raw: None }
     }
 
-    /// Another process speaks from here on.
+    /// Notes that the next lines are from another process.
     pub(super) fn renew(&mut self) {
         self.rest();
         self.reading.end_of_process(&Ending::default());
     }
 
-    /// Takes secrets out of what is told of a report.
+    /// Removes secrets from the verdict of a report.
     pub(super) fn report(mut self, report: &mut Report) {
         self.rest();
         let exit = report.verdict.exit.clone();
@@ -44,7 +44,7 @@ impl Clean {
         &self.reading.redactor
     }
 
-    /// Takes what happened.
+    /// Takes an update of the agent.
     pub(super) fn take(&mut self, update: Update) {
         match update {
             Update::Record(seen) => {
@@ -72,7 +72,7 @@ impl Clean {
         }
     }
 
-    /// What can be told next.
+    /// Returns the next update without secrets.
     pub(super) fn next(&mut self) -> Option<Update> {
         self.ready.pop_front()
     }
@@ -81,13 +81,13 @@ impl Clean {
         !self.ready.is_empty()
     }
 
-    /// Nothing more comes that could be the rest of a secret.
+    /// Releases what was held back, because nothing more comes that could be the rest of a secret.
     pub(super) fn rest(&mut self) {
         let clean = self.reading.rest();
         self.read(clean);
     }
 
-    /// Text that is told, without secrets.
+    /// Returns a text without secrets.
     pub(super) fn text(&self, text: &str) -> String {
         self.reading.text(text)
     }

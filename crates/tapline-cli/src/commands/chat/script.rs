@@ -42,7 +42,7 @@ pub(super) async fn run(args: &Chat, agent: Agent) -> Result<u8> {
         signal = signals.next() => return Ok(code_of(signal)),
     };
     if args.format == Some(ScriptFormat::StreamJson) && !args.redact {
-        // What a program reads is as it was; what people read beside it is not.
+        // The program that reads stdout gets the lines unchanged. Only people get them without secrets.
         talk.keep_raw();
     }
     let options = TerminalOptions { thinking: args.thinking, live: false, ..view::options(args.look) };
@@ -196,7 +196,7 @@ impl Script<'_> {
         }
         match slash::run(slash, self.now.clone(), self.talk.control()).await {
             Ok(text) if self.format == ScriptFormat::View => self.put(&format!("{}\n", visible(&text))),
-            // There stdout has answers, or the agent's lines, alone.
+            // In the other formats, stdout has nothing but answers or the agent's lines.
             Ok(text) => output::tell(&text),
             Err(error) => {
                 output::fail(&format!("{error:#}"));

@@ -62,12 +62,12 @@ impl Talk {
         Ok(Self { with, clean })
     }
 
-    /// The lines are to be had as they came, too.
+    /// Keeps the unchanged lines, too.
     pub(super) fn keep_raw(&mut self) {
         self.clean.iter_mut().for_each(|clean| clean.raw = Some(Vec::new()));
     }
 
-    /// The lines as they came, since this was asked last; none where they are not kept beside the clean ones.
+    /// Takes the unchanged lines since the last call. There are none if they are not kept beside the redacted ones.
     pub(super) fn take_raw(&mut self) -> Option<Vec<u8>> {
         self.clean.as_mut()?.raw.as_mut().map(std::mem::take)
     }

@@ -96,7 +96,7 @@ fn put(bytes: &[u8]) {
 /// Returns what is typed. The channel ends with the terminal.
 pub(in crate::commands) fn typed() -> mpsc::Receiver<Vec<u8>> {
     let (send, typed) = mpsc::channel(16);
-    // What was typed before the keys came one by one.
+    // How many bytes were typed before the terminal was switched to single keys.
     let mut ahead = usize::try_from(rustix::io::ioctl_fionread(std::io::stdin()).unwrap_or(0)).unwrap_or(0);
     std::thread::spawn(move || {
         let mut buffer = vec![0; 64 << 10];
@@ -118,7 +118,8 @@ pub(in crate::commands) fn typed() -> mpsc::Receiver<Vec<u8>> {
     typed
 }
 
-/// Of a line that was typed ahead, the terminal has made its Enter a line feed: it is to send the prompt all the same.
+/// Turns line feeds back into Enter. The terminal has changed the Enter of a line that was typed ahead, and it must still
+/// send the prompt.
 fn with_enter(typed_ahead: &mut [u8]) {
     typed_ahead.iter_mut().filter(|byte| **byte == b'\n').for_each(|byte| *byte = b'\r');
 }

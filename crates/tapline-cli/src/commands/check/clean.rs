@@ -1,5 +1,5 @@
-//! What `check --redact` tells. The stream is judged as it is, and read a second time without its secrets: so nothing that is told
-//! was cut out of a secret, and no text of the agent's can hide a line of ours.
+//! What `check --redact` prints. The stream is judged unchanged, and read a second time without its secrets. So nothing that is
+//! printed was cut out of a secret, and no text of the agent can hide a line of ours.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ impl CleanCheck {
         }
     }
 
-    /// No more records come.
+    /// Notes that no more records come.
     pub(super) fn rest(&mut self) {
         let seen = self.reading.rest();
         self.read(&seen);
@@ -54,7 +54,7 @@ impl CleanCheck {
         }
     }
 
-    /// Text that is told as a whole, without secrets.
+    /// Returns a whole text without secrets.
     pub(super) fn text(&self, text: &str) -> String {
         self.reading.text(text)
     }
@@ -66,7 +66,7 @@ impl CleanCheck {
         }
     }
 
-    /// Names the calls as the clean lines do. A call that they do not have keeps its place and its ruling.
+    /// Names the calls as the redacted lines do. A call that they do not have keeps its place and its ruling.
     pub(super) fn calls(&self, decided: &mut [Decided]) {
         for calls in decided.chunk_by_mut(|one, other| one.line == other.line) {
             let clean = calls.first().and_then(|call| self.calls.get(&call.line)).filter(|clean| clean.len() == calls.len());
@@ -83,7 +83,7 @@ impl CleanCheck {
         }
     }
 
-    /// Tells what was found in the words of the clean lines.
+    /// Puts the findings into the words of the redacted lines.
     pub(super) fn report(self, report: &mut CheckReport, ending: &Ending) {
         let summary = self.reading.finish(ending);
         let clean = self.checker.finish(&summary, Vec::new(), false);

@@ -137,7 +137,7 @@ impl Held {
         }
     }
 
-    /// Takes secrets out of what is told of the calls.
+    /// Removes secrets from what is printed about the calls.
     pub(super) fn clean(&mut self, told: &CleanCheck) {
         told.calls(&mut self.decided);
         for was in self.was.values_mut() {

@@ -1,6 +1,7 @@
 //! One attempt: starts the agent, shows it, and checks its policy until it ends.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -20,6 +21,7 @@ use super::signals::{NotBegun, Signals, over};
 use crate::args::run::{Run, RunFormat};
 use crate::commands::check::doubts_of;
 use crate::commands::guard_program;
+use crate::push::Asks;
 use crate::{clock, errors, exit, store};
 
 /// How many broken rules of one line are listed.
@@ -37,6 +39,8 @@ pub(super) struct Attempt<'a> {
     pub(super) folder: Option<&'a Path>,
     pub(super) policy: Option<&'a mut PolicyChecker>,
     pub(super) redaction: &'a Redaction,
+    /// Whom to ask for permissions.
+    pub(super) asks: Option<Arc<Asks>>,
 }
 
 /// What was found while the agent worked.
@@ -158,7 +162,10 @@ impl Attempt<'_> {
         agent.record = folder.map(|folder| store::record_to(&self.args.kept, folder, self.args.shown.redact));
         agent.redactor = self.redaction.redactor.clone();
         agent.guard = guard_program();
-        agent
+        match &self.asks {
+            Some(asks) => asks.answer(agent, self.args.pushed.ask_timeout),
+            None => agent,
+        }
     }
 
     async fn follow(&mut self, running: Running, show: &mut Show, whole: &mut Fold, recorded: Option<PathBuf>) -> Ended {
@@ -175,6 +182,9 @@ impl Attempt<'_> {
             false => running.collect_for(paths()),
         };
         self.signals.watch(running.stopper());
+        if let Some(asks) = &self.asks {
+            asks.reach(running.control());
+        }
         let (mut violations, mut lost) = (Vec::new(), Vec::new());
         let mut tick = tokio::time::interval(TICK);
         loop {

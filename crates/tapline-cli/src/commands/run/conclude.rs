@@ -24,10 +24,10 @@ use crate::ci::Kind;
 use crate::commands::denials::Started;
 use crate::{exit, output, store, values};
 
-/// Warnings that stderr has in every format but `quiet`, as it has denied calls: the answer may not be what was asked for.
+/// Warnings that go to stderr in every format except `quiet`, because the answer may not be what was asked for.
 const TOLD_EVERYWHERE: &[&str] = &["interactive-hang", "background-task", "max-tokens"];
 
-/// What would be found wrong only when the run is paid for.
+/// Checks what would otherwise be found wrong only after the run is paid for.
 pub(super) async fn check(args: &Run) -> Result<EndFiles> {
     values::check(&args.shown.get)?;
     let files = EndFiles::open(&args.shown).await?;
@@ -94,7 +94,7 @@ pub(super) async fn conclude(
     denied.advice.iter().for_each(|advice| show.block(advice));
     let warned = exit::warning(&told.verdict, &args.ending.fail_on, args.ending.require_clean).filter(|_| code == 0);
     if !human {
-        // The view shows them; elsewhere nobody would know.
+        // The view shows these warnings. Other formats do not.
         for warning in told.verdict.warnings.iter().filter(|warning| TOLD_EVERYWHERE.contains(&&*warning.code)) {
             show.note(&format!("{}: {}", warning.code, warning.message));
         }

@@ -66,7 +66,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for Messages<R> {
         }
         if this.stage == Stage::Refused {
             this.wrong.0.store(true, Ordering::Relaxed);
-            // The end: the agent has nothing to do, and leaves.
+            // Stdin has ended: the agent has nothing to do, and exits.
             return Poll::Ready(Ok(()));
         }
         if this.held.is_empty() {

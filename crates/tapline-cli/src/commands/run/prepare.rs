@@ -58,7 +58,7 @@ pub(super) fn plan(args: &Run) -> Result<Plan> {
         (false, true) => live,
     };
     let format = args.shown.format.unwrap_or(implied);
-    ensure!(!args.shown.messages || format == RunFormat::Json, "--messages goes with --format json alone");
+    ensure!(!args.shown.messages || format == RunFormat::Json, "--messages works only with --format json");
     check_only(&args.shown.only, format)?;
     ensure!(
         args.input.is_none() || args.ending.retry == 0,
@@ -77,7 +77,7 @@ pub(super) fn plan(args: &Run) -> Result<Plan> {
     Ok(Plan { kind, format, prompt, stdin, options, permissions, wrong_input: WrongInput::default() })
 }
 
-/// Refuses what `--only` cannot mean. An agent may write lines of any type; the steps are known.
+/// Rejects names that `--only` cannot mean. Only names of steps are checked: an agent may write lines of any type.
 fn check_only(only: &[String], format: RunFormat) -> Result<()> {
     match format {
         RunFormat::Steps => {
@@ -87,7 +87,7 @@ fn check_only(only: &[String], format: RunFormat) -> Result<()> {
             }
         }
         RunFormat::StreamJson => {}
-        _ => ensure!(only.is_empty(), "--only goes with --format stream-json or --format steps"),
+        _ => ensure!(only.is_empty(), "--only works only with --format stream-json or --format steps"),
     }
     Ok(())
 }
@@ -239,7 +239,12 @@ const GO_ON: &str =
 
 /// Returns the agent's environment.
 pub(in crate::commands) fn environment(told: &AgentOptions) -> Environment {
-    Environment { clean: told.clean_env, set: told.env.iter().map(|text| variable(text)).collect() }
+    let mut set: Vec<_> = told.env.iter().map(|text| variable(text)).collect();
+    // The agent must not be able to push in the name of its user.
+    if std::env::var_os(crate::push::TOKEN).is_some() {
+        set.push((crate::push::TOKEN.into(), Some(OsString::new())));
+    }
+    Environment { clean: told.clean_env, set }
 }
 
 /// Parses `NAME=VALUE`, or `NAME` alone.

@@ -26,7 +26,7 @@ impl Redaction {
         Self { redactor, told, printed: args.shown.redact || told && for_people }
     }
 
-    /// A text as people may be told it.
+    /// Returns a text as people may see it.
     pub(super) fn told(&self, text: &str) -> String {
         if self.told { self.redactor.text(text).into_owned() } else { text.to_owned() }
     }
@@ -45,26 +45,26 @@ pub(super) struct Clean {
 }
 
 impl Clean {
-    /// Takes a line, and gives back those that are clean.
+    /// Takes a line, and returns the lines that are now clean.
     pub(super) fn take(&mut self, record: &Record) -> Vec<Seen> {
         let seen = self.reading.take(record.clone());
         self.collect(seen.iter().flat_map(|seen| &seen.steps));
         seen
     }
 
-    /// Takes what was sent to the agent, and gives it back clean.
+    /// Takes what was sent to the agent, and returns it without secrets.
     pub(super) fn sent(&mut self, steps: &[Step]) -> Vec<Step> {
         let prompts = self.reading.sent(steps);
         self.collect(&prompts);
         prompts
     }
 
-    /// Takes a line of stderr, which is clean.
+    /// Takes a line of stderr, which has no secrets.
     pub(super) fn stderr(&mut self, line: &str) {
         self.reading.stderr(line);
     }
 
-    /// No more lines come.
+    /// Notes that no more lines come.
     pub(super) fn rest(&mut self) -> Vec<Seen> {
         let seen = self.reading.rest();
         self.collect(seen.iter().flat_map(|seen| &seen.steps));
@@ -75,7 +75,7 @@ impl Clean {
         steps.into_iter().for_each(|step| self.collector.accept(step));
     }
 
-    /// What became of the run, without secrets.
+    /// Returns how the run ended, without secrets.
     pub(super) fn conclude(self, conclusion: &Conclusion, run: RunFacts) -> (Summary, Report) {
         let ending = self.reading.ending(&conclusion.ending);
         let run = RunFacts { label: run.label.map(|label| self.reading.text(&label)), ..run };

@@ -27,13 +27,13 @@ pub(super) struct Show {
     format: RunFormat,
     /// Whether only a value is wanted.
     only_value: bool,
-    /// The first value that is wanted is the session's id: it is printed as soon as it is known.
+    /// Whether the first value that is wanted is the session's id. It is printed as soon as it is known.
     wants_session: bool,
-    /// It was printed.
+    /// Whether the session's id was printed.
     pub(super) session_told: bool,
     /// The kinds of lines or steps that are passed on; all if empty.
     only: Vec<String>,
-    /// The text that is typed as it comes, if it is.
+    /// The text so far, if it is printed as it arrives.
     typing: Option<Typing>,
     label: Option<String>,
     out: Sink,
@@ -143,7 +143,7 @@ impl Show {
         self.only.is_empty() || self.only.iter().any(|only| only == kind || record.tag().is_some_and(|tag| *only == tag))
     }
 
-    /// Prompts were sent to the agent.
+    /// Shows prompts that were sent to the agent.
     pub(super) fn sent(&mut self, steps: &[Step], elapsed: Duration) {
         match self.format {
             RunFormat::Json => self.outputs.accept(None, steps),
@@ -199,7 +199,7 @@ impl Show {
         self.denials.accept(step);
     }
 
-    /// Puts out a step in the format that was asked for.
+    /// Writes a step in the requested format.
     fn put(&mut self, step: &Step, elapsed: Duration) {
         if let Some(id) = step.session_id.as_ref().filter(|_| self.wants_session && !self.session_told) {
             self.session_told = true;
@@ -350,7 +350,7 @@ impl Show {
         self.flush();
     }
 
-    /// The answer, if there is one and it was not typed as it came.
+    /// Returns the answer, if there is one and it was not printed as it arrived.
     pub(super) fn answer(&mut self, answer: Option<&str>) {
         let typed = self.typing.take().unwrap_or_default();
         self.write(typed.line_end().as_bytes());

@@ -1,4 +1,4 @@
-//! The agent's text as it is written, and nothing else: `--format text --partial`.
+//! Prints the agent's text as it is written, and nothing else: `--format text --partial`.
 
 use tapline_session::step::{DeltaKind, Partial, Step, What};
 

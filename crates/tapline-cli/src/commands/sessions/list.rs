@@ -91,7 +91,7 @@ pub(super) fn render(sessions: &[Shown], all: usize, columns: Option<usize>, sty
     out
 }
 
-/// Returns the colour of a session that needs somebody.
+/// Returns the colour of a session that needs attention.
 pub(super) fn colour_of(state: &str, style: Style) -> &'static str {
     match state {
         "failed" => style.red,

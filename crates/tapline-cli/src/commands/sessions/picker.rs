@@ -236,6 +236,7 @@ fn beginning(path: &std::path::Path, columns: usize) -> Result<String> {
         live: false,
         thinking: false,
         partial: false,
+        full: false,
         times: Times::Hidden,
         hints: HINTS,
     };

@@ -16,7 +16,7 @@ const TREND: usize = 8;
 /// The narrowest key.
 const KEY: usize = 10;
 
-/// What a line of the table is of.
+/// What a line of the table is about.
 #[derive(Clone, Copy)]
 struct Line<'s> {
     totals: &'s Totals,

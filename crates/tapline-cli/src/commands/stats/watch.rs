@@ -18,7 +18,7 @@ use crate::{archive, exit, output};
 /// How often the table is renewed.
 const RENEWED: Duration = Duration::from_secs(2);
 
-/// The other screen of the terminal, without a cursor. Dropping it leads back.
+/// The other screen of the terminal, without a cursor. Dropping it returns to the first screen.
 struct OtherScreen;
 
 impl OtherScreen {

@@ -1,0 +1,43 @@
+//! The command line of `serve`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::archive::Prices;
+use super::sessions::dollars;
+
+/// Watch all sessions in a browser, live
+///
+/// tapline serves a page with every session on this machine, as it grows: its own recordings, the transcripts that agents keep, and
+/// streams that other machines push (`tapline run --push`). It needs no set-up in any repository. The first line of stdout is a link that
+/// opens the page once; after that a cookie lets the browser in. Programs use the API with a token. `tapline help serving` has more.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tapline serve
+  tapline serve --no-open --listen 127.0.0.1:7770 --token-file ~/.tapline-token
+  curl -H \"Authorization: Bearer $(cat ~/.tapline-token)\" http://127.0.0.1:7770/api/v1/sessions")]
+pub(crate) struct Serve {
+    /// Where to listen; port 0 is any free port. An address that other machines can reach needs --token-file
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
+    pub(crate) listen: SocketAddr,
+    /// Read the token of the API from this file: one line of at least 22 characters [default: a random one that nobody is told]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Answer to this host name, too, for a proxy in front of tapline; can be repeated
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Vec<String>,
+    /// Do not open a browser
+    #[arg(long)]
+    pub(crate) no_open: bool,
+    /// Let the page answer, interrupt and stop runs that are pushed here (`tapline run --push`)
+    #[arg(long)]
+    pub(crate) allow_control: bool,
+    /// Warn on the page when a month costs more than this, in USD
+    #[arg(long, value_name = "USD", value_parser = dollars)]
+    pub(crate) budget: Option<f64>,
+    #[command(flatten)]
+    pub(crate) prices: Prices,
+}

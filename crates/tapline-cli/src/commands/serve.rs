@@ -1,0 +1,103 @@
+//! `tapline serve`: all sessions, live, in a browser.
+
+use std::io::{ErrorKind, Write as _};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tapline_archive::{Places, Prices};
+use tapline_protocol::Agent;
+use tapline_recording::Store;
+use tapline_server::{Secret, Server, ServerError, ServerOptions};
+
+use crate::args::serve::Serve;
+use crate::signals::Signals;
+use crate::{agents, archive, output, prices};
+
+/// How long work that is under way may go on when the server has ended.
+const LEFT: Duration = Duration::from_secs(1);
+
+pub(crate) fn run(args: &Serve) -> Result<u8> {
+    let mut options = ServerOptions::default();
+    options.store = Store::of_user().context("no folder for recordings: set TAPLINE_HOME")?;
+    options.roots = Places::roots_of_user(&archive::path_of);
+    options.prices = Prices::embedded().clone().with(&prices::own(&args.prices)?);
+    options.token = args.token_file.as_deref().map(token).transpose()?;
+    (options.listen, options.hosts, options.budget_usd) = (args.listen, args.host.clone(), args.budget);
+    options.resume = Some(resume);
+    options.allow_control = args.allow_control;
+    allow_connections();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
+    let served = runtime.block_on(serve(args, options));
+    // Reading that does not end must not delay the exit.
+    runtime.shutdown_timeout(LEFT);
+    served.map(|()| 0)
+}
+
+async fn serve(args: &Serve, options: ServerOptions) -> Result<()> {
+    let mut signals = Signals::listen()?;
+    let server = Server::bind(options).await.map_err(|error| match error {
+        ServerError::Open(address) => {
+            anyhow!("{address} can be reached from other machines, so `tapline serve` needs a token that only you know: add --token-file FILE")
+        }
+        ServerError::Listen { address, error } if error.kind() == ErrorKind::AddrInUse => {
+            anyhow!("cannot listen on {address}: another program uses this port. Choose another one, or any free one: --listen 127.0.0.1:0")
+        }
+        error => error.into(),
+    })?;
+    let link = server.link();
+    let mut out = output::stdout();
+    writeln!(out, "{}", output::raw(&link))?;
+    out.flush()?;
+    if !args.listen.ip().is_loopback() {
+        tell_reach(server.address());
+    }
+    if !args.no_open {
+        open(&link);
+    }
+    let end = async {
+        signals.next().await;
+    };
+    server.run(end).await;
+    Ok(())
+}
+
+/// Says what it means that other machines can reach the server.
+fn tell_reach(address: SocketAddr) {
+    output::tell(&format!(
+        "other machines can reach {address}: whoever has the token or the link reads all your sessions, and what is sent is not encrypted. \
+         Put a proxy with TLS in front of it, and name its host with --host"
+    ));
+}
+
+fn token(path: &Path) -> Result<Secret> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    match Secret::read(&text) {
+        Ok(token) => Ok(token),
+        Err(why) => bail!("{} {why}", path.display()),
+    }
+}
+
+fn resume(agent: &str, id: &str) -> Vec<String> {
+    Agent::named(agent).map(|agent| (agents::habits(agent).resume)(id)).unwrap_or_default()
+}
+
+/// Each reader of events is a connection, and systems allow few at first.
+fn allow_connections() {
+    let limit = getrlimit(Resource::Nofile);
+    // If it cannot be raised, there are fewer connections.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}
+
+/// Opens the browser. Without one, the link is there to be opened elsewhere.
+fn open(link: &str) {
+    let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let command = Command::new(program).arg(link).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    if let Ok(mut child) = command {
+        // It ends when the browser has the link, or when the browser ends.
+        std::thread::spawn(move || child.wait());
+    }
+}

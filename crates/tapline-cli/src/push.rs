@@ -1,0 +1,358 @@
+//! Pushes a recording to a `tapline serve` while it grows. The recording is the queue: what was not acknowledged is sent again, and a server that is
+//! away for a while loses nothing. A failure never ends a run; it is told.
+
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::fs::File;
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::io::{self, Read, Write as _};
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use rustix::process::{Signal, getpid, kill_process};
+use serde_json::Value;
+use tapline_protocol::Agent;
+use tapline_recording::{Recording, Redactor, attempt_folder};
+use tapline_runner::{Control, Permission, PermissionQuestion};
+use tokio::sync::oneshot;
+
+use crate::args::run::Pushed;
+use crate::output;
+
+/// The variable with the server's token.
+pub(crate) const TOKEN: &str = "TAPLINE_PUSH_TOKEN";
+/// How often the recording is looked at.
+const TICK: Duration = Duration::from_millis(100);
+/// How long to wait after a failure, at first and at most.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
+/// How long a request may take.
+const REQUEST: Duration = Duration::from_secs(10);
+/// How long the end of a run waits for a server that does not answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How many bytes are sent at once.
+const PIECE: usize = 1 << 20;
+
+/// Where to push, and with which token.
+#[derive(Clone, Debug)]
+struct Target {
+    host: String,
+    prefix: String,
+    token: String,
+}
+
+impl Target {
+    fn read(args: &Pushed, url: &str) -> Result<Self> {
+        let Some(rest) = url.strip_prefix("http://") else {
+            bail!(
+                "--push: `{url}` does not begin with http://. For https, run a proxy or an ssh tunnel and push to its http address"
+            );
+        };
+        let (host, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+        ensure!(!host.is_empty() && !host.contains('@'), "--push: `{url}` is not an address like http://127.0.0.1:7770");
+        let host = if host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()) {
+            host.to_owned()
+        } else {
+            format!("{host}:80")
+        };
+        let token = match &args.push_token_file {
+            Some(path) => std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?,
+            None => std::env::var(TOKEN)
+                .ok()
+                .with_context(|| format!("--push needs the server's token: set {TOKEN}, or use --push-token-file FILE"))?,
+        };
+        let token = token.trim().to_owned();
+        ensure!(
+            !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic()),
+            "--push: the token is not one line of letters, digits and signs"
+        );
+        let prefix = prefix.trim_end_matches('/');
+        Ok(Self { host, prefix: if prefix.is_empty() { String::new() } else { format!("/{prefix}") }, token })
+    }
+
+    /// Posts, and returns the status and the body of the answer.
+    fn post(&self, path: &str, offset: Option<u64>, body: &[u8]) -> io::Result<(u16, String)> {
+        self.ask("POST", path, offset, body, REQUEST)
+    }
+
+    /// Asks, and waits for the answer as long as the server makes it wait.
+    fn get(&self, path: &str) -> io::Result<(u16, String)> {
+        self.ask("GET", path, None, b"", 4 * REQUEST)
+    }
+
+    fn ask(&self, method: &str, path: &str, offset: Option<u64>, body: &[u8], within: Duration) -> io::Result<(u16, String)> {
+        let address = self.host.to_socket_addrs()?.next().ok_or(io::ErrorKind::NotFound)?;
+        let mut stream = TcpStream::connect_timeout(&address, REQUEST)?;
+        stream.set_read_timeout(Some(within))?;
+        stream.set_write_timeout(Some(REQUEST))?;
+        let Self { host, prefix, token } = self;
+        let offset = offset.map(|offset| format!("Tapline-Offset: {offset}\r\n")).unwrap_or_default();
+        let head = format!(
+            "{method} {prefix}/api/v1/ingest/{path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\
+             Content-Type: application/octet-stream\r\n{offset}Content-Length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(head.as_bytes())?;
+        stream.write_all(body)?;
+        let mut answer = Vec::new();
+        stream.take(64 << 10).read_to_end(&mut answer)?;
+        let answer = String::from_utf8_lossy(&answer);
+        let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
+        let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        Ok((status.ok_or(io::ErrorKind::InvalidData)?, body.to_owned()))
+    }
+}
+
+/// A recording that is pushed, in a thread of its own.
+pub(crate) struct Push {
+    end: Sender<()>,
+    thread: JoinHandle<Option<String>>,
+    asks: Arc<Asks>,
+}
+
+/// What the server's page can tell the agent.
+#[derive(Debug, Default)]
+pub(crate) struct Asks {
+    /// Questions of the agent that wait for an answer.
+    open: Mutex<HashMap<String, oneshot::Sender<Permission>>>,
+    /// The agent that runs, if it takes messages.
+    agent: Mutex<Option<Control>>,
+}
+
+impl Asks {
+    fn open(&self) -> MutexGuard<'_, HashMap<String, oneshot::Sender<Permission>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn agent(&self) -> MutexGuard<'_, Option<Control>> {
+        self.agent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes which agent runs.
+    pub(crate) fn reach(&self, agent: Option<Control>) {
+        *self.agent() = agent;
+    }
+
+    /// Lets an agent ask here. Without an answer in time, the answer is no.
+    pub(crate) fn answer(self: &Arc<Self>, agent: tapline_runner::Agent, within: Duration) -> tapline_runner::Agent {
+        let asks = Arc::clone(self);
+        let asked = move |question: PermissionQuestion| {
+            let (answer, answered) = oneshot::channel();
+            asks.open().insert(question.id, answer);
+            async move { answered.await.unwrap_or_else(|_| Permission::deny("nobody answered")) }
+        };
+        agent.on_permission(asked).answer_within(within)
+    }
+
+    fn settle(&self, command: &Value) {
+        let Some(answer) = command["question"].as_str().and_then(|question| self.open().remove(question)) else { return };
+        let message = command["message"].as_str().unwrap_or("denied on the page of tapline serve");
+        let decision = if command["decision"] == "allow" { Permission::allow() } else { Permission::deny(message) };
+        // Whoever asked may have given up.
+        let _ = answer.send(decision);
+    }
+}
+
+/// Asks the server for commands for as long as this program runs.
+fn obey(target: &Target, run: &Mutex<String>, asks: &Asks) {
+    let mut last = (String::new(), 0);
+    loop {
+        let name = run.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if last.0 != name {
+            last = (name, 0);
+        }
+        let messages = asks.agent().is_some();
+        let told = if last.0.is_empty() {
+            None
+        } else {
+            target.get(&format!("{}/commands?after={}&messages={}", last.0, last.1, messages)).ok()
+        };
+        let Some((200, body)) = told else {
+            // It is away, or does not know the run yet.
+            std::thread::sleep(BACKOFF.0);
+            continue;
+        };
+        let told: Value = serde_json::from_str(&body).unwrap_or_default();
+        if told["allowed"] != true {
+            return;
+        }
+        for command in told["commands"].as_array().into_iter().flatten() {
+            last.1 = command["n"].as_u64().unwrap_or(last.1);
+            let signal = match command["command"].as_str() {
+                Some("answer") => {
+                    asks.settle(command);
+                    continue;
+                }
+                Some("message") => {
+                    let text = command["text"].as_str().unwrap_or_default();
+                    // If the agent has ended meanwhile, nobody reads it.
+                    let _ = asks.agent().as_ref().map(|agent| agent.send(text));
+                    continue;
+                }
+                // As if somebody had pressed Ctrl-C here.
+                Some("interrupt") => Signal::INT,
+                Some("stop") => Signal::TERM,
+                _ => continue,
+            };
+            let _ = kill_process(getpid(), signal);
+        }
+    }
+}
+
+impl Push {
+    /// Begins to push what is recorded in this folder, and its further attempts.
+    pub(crate) fn start(args: &Pushed, folder: Option<&Path>, agent: Agent, title: Option<&str>) -> Result<Option<Self>> {
+        let Some(url) = &args.push else { return Ok(None) };
+        let target = Target::read(args, url)?;
+        let folder = folder.context("--push sends what is recorded: leave out --no-record")?.to_owned();
+        let cwd = std::env::current_dir().unwrap_or_default();
+        let about = format!(
+            "?agent={}&folder={}&title={}",
+            agent.name(),
+            encoded(&cwd.to_string_lossy()),
+            encoded(&Redactor::default().text(title.unwrap_or_default()))
+        );
+        let (end, ended) = channel();
+        let (asks, name) = (Arc::<Asks>::default(), Arc::<Mutex<String>>::default());
+        let obeying = (target.clone(), Arc::clone(&name), Arc::clone(&asks));
+        std::thread::spawn(move || obey(&obeying.0, &obeying.1, &obeying.2));
+        // Recordings of different machines, or in different folders, may have the same name.
+        let suffix = format!("{:016x}", RandomState::new().build_hasher().finish());
+        let pushing = Pushing { target, folder, about, suffix, name, attempt: 1, sent: 0, has_begun: false, failed: None };
+        let thread = std::thread::spawn(move || pushing.run(&ended));
+        Ok(Some(Self { end, thread, asks }))
+    }
+
+    /// Returns whom an agent can ask.
+    pub(crate) fn asks(&self) -> Arc<Asks> {
+        Arc::clone(&self.asks)
+    }
+
+    /// Waits until everything was pushed, or the server does not answer any more.
+    pub(crate) fn finish(self) {
+        drop(self.end);
+        if let Ok(Some(why)) = self.thread.join() {
+            output::tell(&format!("--push: not everything was pushed: {why}. The recording has all of it"));
+        }
+    }
+}
+
+/// Writes text so that it can stand in a query.
+fn encoded(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
+    text.bytes()
+        .take(2_000)
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
+struct Pushing {
+    target: Target,
+    folder: PathBuf,
+    about: String,
+    /// What makes the names of this run its own.
+    suffix: String,
+    /// Under which name the server has the run.
+    name: Arc<Mutex<String>>,
+    attempt: u64,
+    sent: u64,
+    /// Whether the server knows the attempt.
+    has_begun: bool,
+    /// Since when the server does not answer.
+    failed: Option<Instant>,
+}
+
+/// Why something was not sent, and whether sending it again cannot help.
+struct Unsent {
+    why: String,
+    for_good: bool,
+}
+
+impl Pushing {
+    /// Pushes until the run is over and everything is sent. Returns why it gave up.
+    fn run(mut self, ended: &Receiver<()>) -> Option<String> {
+        let mut backoff = BACKOFF.0;
+        let mut is_over = false;
+        loop {
+            let idle = match self.step() {
+                Ok(true) => Duration::ZERO,
+                Ok(false) if is_over => return None,
+                Ok(false) => TICK,
+                Err(Unsent { why, for_good }) => {
+                    let since = self.failed.unwrap_or_else(Instant::now);
+                    if is_over && (for_good || since.elapsed() > PATIENCE) {
+                        return Some(why);
+                    }
+                    self.failed = Some(since);
+                    backoff = (backoff * 2).min(BACKOFF.1);
+                    backoff
+                }
+            };
+            if self.failed.is_none() {
+                backoff = BACKOFF.0;
+            }
+            if is_over {
+                std::thread::sleep(idle);
+            } else if ended.recv_timeout(idle) == Err(RecvTimeoutError::Disconnected) {
+                is_over = true;
+                // The server has a while from now on.
+                self.failed = self.failed.map(|_| Instant::now());
+            }
+        }
+    }
+
+    fn name_of(&self, folder: &Path) -> String {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        let name: String = name.chars().filter(|c| c.is_ascii_alphanumeric() || "-_.".contains(*c)).take(100).collect();
+        format!("r{name}-{}", self.suffix)
+    }
+
+    /// Sends the next piece, or the end. Returns whether there may be more at once.
+    fn step(&mut self) -> Result<bool, Unsent> {
+        let folder = attempt_folder(self.folder.clone(), self.attempt);
+        let Ok(recording) = Recording::open(&folder) else { return Ok(false) };
+        let name = self.name_of(&folder);
+        let mut piece = vec![0; PIECE];
+        let unreadable = |error: io::Error| Unsent { why: error.to_string(), for_good: false };
+        let count = File::open(recording.stdout()).and_then(|file| file.read_at(&mut piece, self.sent)).map_err(unreadable)?;
+        // A run that wrote nothing begins, too, before it ends.
+        if count > 0 || recording.end.is_some() && !self.has_begun {
+            let answer = self.target.post(&format!("{name}{}", self.about), Some(self.sent), &piece[..count]);
+            self.sent = self.taken(answer)?;
+            self.has_begun = true;
+            *self.name.lock().unwrap_or_else(PoisonError::into_inner) = name;
+            return Ok(true);
+        }
+        let Some(end) = recording.end else { return Ok(false) };
+        let code = end.exit_code.map_or("null".to_owned(), |code| code.to_string());
+        let answer = self.target.post(&format!("{name}/finish"), None, format!("{{\"exit_code\":{code}}}").as_bytes());
+        self.taken(answer)?;
+        (self.attempt, self.sent, self.has_begun) = (self.attempt + 1, 0, false);
+        Ok(true)
+    }
+
+    /// Returns how many bytes the server has.
+    fn taken(&mut self, answer: io::Result<(u16, String)>) -> Result<u64, Unsent> {
+        let (status, body) = answer
+            .map_err(|error| Unsent { why: format!("{} does not answer ({error})", self.target.host), for_good: false })?;
+        let json: Value = serde_json::from_str(&body).unwrap_or_default();
+        let offset =
+            json["offset"].as_u64().or_else(|| json["error"]["offset"].as_u64().filter(|_| json["error"]["code"] == "gap"));
+        let told = json["error"]["message"].as_str().unwrap_or("it says nothing more");
+        let offset = offset.ok_or_else(|| Unsent {
+            why: format!(
+                "{} answers {status}: {}",
+                self.target.host,
+                tapline_session::text::one_line(told).trim_end_matches('.')
+            ),
+            for_good: (400..500).contains(&status) && status != 408 && status != 429,
+        })?;
+        self.failed = None;
+        Ok(offset)
+    }
+}

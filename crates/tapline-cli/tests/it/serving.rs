@@ -1,0 +1,265 @@
+//! `tapline serve`: its first line, its end, what it refuses, and that nothing acknowledged is lost when it is killed.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::tapline::{Folder, command, ran, wait_until};
+
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+/// A server that runs.
+struct Serving {
+    child: Child,
+    address: String,
+    link: String,
+}
+
+impl Serving {
+    fn start(folder: &Folder, args: &[&str]) -> Self {
+        let token = folder.file("token", TOKEN);
+        let mut command = command(&["serve", "--no-open", "--token-file", &token]);
+        command.args(args).env("HOME", folder.path("")).env("TAPLINE_HOME", folder.path("home"));
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut link = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut link).unwrap();
+        let address = link
+            .strip_prefix("http://")
+            .and_then(|rest| rest.split('/').next())
+            .unwrap_or_else(|| panic!("{link:?}"))
+            .to_owned();
+        Self { child, address, link: link.trim_end().to_owned() }
+    }
+
+    /// Sends a request. `None` if the server is gone.
+    fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> Option<(u16, String)> {
+        let mut stream = TcpStream::connect(&self.address).ok()?;
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{headers}Content-Length: {}\r\n\r\n",
+            self.address,
+            body.len()
+        );
+        stream.write_all((head + body).as_bytes()).ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        let status = answer.split(' ').nth(1)?.parse().ok()?;
+        Some((status, answer.split_once("\r\n\r\n")?.1.to_owned()))
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn bearer() -> String {
+    format!("Authorization: Bearer {TOKEN}\r\n")
+}
+
+#[test]
+fn the_first_line_is_a_link_that_opens_the_page_once() {
+    let folder = Folder::new("serve-link");
+    let serving = Serving::start(&folder, &[]);
+    assert!(serving.address.starts_with("127.0.0.1:"), "{}", serving.link);
+    let path = serving.link.strip_prefix(&format!("http://{}", serving.address)).unwrap();
+    assert!(path.starts_with("/open?ticket=") && path.len() >= "/open?ticket=".len() + 32, "{path}");
+    assert_eq!(serving.ask("GET", path, "", "").unwrap().0, 200);
+    assert_eq!(serving.ask("GET", path, "", "").unwrap().0, 401);
+    wait_until("it is ready", || serving.ask("GET", "/readyz", "", "").is_some_and(|(status, _)| status == 200));
+    let (status, list) = serving.ask("GET", "/api/v1/sessions", &bearer(), "").unwrap();
+    assert_eq!((status, list.contains("\"sessions\":[]")), (200, true), "{list}");
+}
+
+#[test]
+fn it_ends_in_order() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let folder = Folder::new("serve-end");
+        let mut serving = Serving::start(&folder, &[]);
+        // A reader of events does not hold it up.
+        let mut reader = TcpStream::connect(&serving.address).unwrap();
+        reader
+            .write_all(format!("GET /api/v1/events HTTP/1.1\r\nHost: {}\r\n{}\r\n", serving.address, bearer()).as_bytes())
+            .unwrap();
+        let mut first = [0; 1];
+        reader.read_exact(&mut first).unwrap();
+        serving.signal(signal);
+        assert_eq!(serving.child.wait().unwrap().code(), Some(0), "{signal:?}");
+        let mut rest = Vec::new();
+        reader.read_to_end(&mut rest).unwrap();
+    }
+}
+
+#[test]
+fn it_refuses_to_be_open_to_others_without_a_token() {
+    let folder = Folder::new("serve-open");
+    let refused = ran(command(&["serve", "--no-open", "--listen", "0.0.0.0:0"])
+        .env("HOME", folder.path(""))
+        .env("TAPLINE_HOME", folder.path("home"))
+        .output()
+        .unwrap());
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.err.contains("--token-file") && refused.out.is_empty(), "{refused:?}");
+    let holder = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let refused = ran(command(&["serve", "--no-open", "--listen", &holder.local_addr().unwrap().to_string()])
+        .env("HOME", folder.path(""))
+        .env("TAPLINE_HOME", folder.path("home"))
+        .output()
+        .unwrap());
+    assert!(refused.code == 2 && refused.err.contains("--listen 127.0.0.1:0"), "{refused:?}");
+    let weak = folder.file("weak", "short");
+    let refused = ran(command(&["serve", "--no-open", "--token-file", &weak])
+        .env("HOME", folder.path(""))
+        .env("TAPLINE_HOME", folder.path("home"))
+        .output()
+        .unwrap());
+    assert!(refused.code == 2 && refused.err.contains("22 characters"), "{refused:?}");
+}
+
+#[test]
+fn killed_in_a_burst_it_loses_nothing_that_it_acknowledged() {
+    let folder = Folder::new("serve-kill");
+    let line = |n: usize| {
+        format!(
+            "{{\"type\":\"assistant\",\"session_id\":\"burst\",\"message\":{{\"role\":\"assistant\",\"content\":[{{\"type\":\"text\",\"text\":\"line {n}\"}}]}}}}\n"
+        )
+    };
+    let all: Vec<String> = (0..400).map(line).collect();
+    let push = |serving: &Serving, at: usize, text: &str| {
+        let headers = format!("{}Tapline-Offset: {at}\r\n", bearer());
+        serving.ask("POST", "/api/v1/ingest/burst-1", &headers, text).filter(|(status, _)| *status == 200)
+    };
+    let (mut sent, mut at, mut kills) = (0, 0, 0);
+    let mut serving = Serving::start(&folder, &[]);
+    while sent < all.len() {
+        // It is killed while a request is under way.
+        let killer = (sent % 100 == 50 && kills <= sent / 100).then(|| {
+            kills += 1;
+            let pid = Pid::from_child(&serving.child);
+            std::thread::spawn(move || kill_process(pid, Signal::KILL))
+        });
+        let pushed = push(&serving, at, &all[sent]);
+        assert!(pushed.is_some() || killer.is_some(), "it refused line {sent}");
+        // If no answer came, nobody knows whether the line arrived: it is sent again.
+        if pushed.is_some() {
+            at += all[sent].len();
+            sent += 1;
+        }
+        if let Some(killer) = killer {
+            killer.join().unwrap().unwrap();
+            serving.child.wait().unwrap();
+            let recordings: Vec<_> = std::fs::read_dir(folder.path("home/recordings")).unwrap().flatten().collect();
+            let kept = std::fs::read_to_string(recordings[0].path().join("stdout")).unwrap();
+            assert!(recordings.len() == 1 && kept.len() >= at, "{} of {at} bytes", kept.len());
+            serving = Serving::start(&folder, &[]);
+        }
+    }
+    assert_eq!(kills, 4);
+    let recording = std::fs::read_dir(folder.path("home/recordings")).unwrap().flatten().next().unwrap().path();
+    assert_eq!(std::fs::read_to_string(recording.join("stdout")).unwrap(), all.concat());
+    wait_until("every line is one step", || {
+        let steps = serving
+            .ask("GET", "/api/v1/sessions/burst/steps?limit=500", &bearer(), "")
+            .map(|(_, steps)| steps)
+            .unwrap_or_default();
+        steps.contains("\"total\":400") && (0..400).all(|n| steps.matches(&format!("line {n}<")).count() == 1)
+    });
+}
+
+#[test]
+fn a_run_is_pushed_while_it_is_recorded() {
+    let folder = Folder::new("serve-push");
+    let serving = Serving::start(&folder, &[]);
+    let url = format!("http://{}", serving.address);
+    let agent = folder.file("agent", "#!/bin/sh\n[ -z \"$TAPLINE_PUSH_TOKEN\" ] || exit 9\nexec \"$REAL\" \"$@\"\n");
+    std::process::Command::new("chmod").args(["+x", &agent]).status().unwrap();
+    let run = |token: &str| {
+        let mut run = command(&["run", "go", "--bin", &agent, "--push", &url, "--format", "quiet", "--label", "nightly"]);
+        run.env("HOME", folder.path("there"))
+            .env("TAPLINE_HOME", folder.path("there"))
+            .env("FAKE", "ok")
+            .env("REAL", crate::running::fake());
+        ran(run.env("TAPLINE_PUSH_TOKEN", token).output().unwrap())
+    };
+    let pushed = run(TOKEN);
+    assert_eq!((pushed.code, pushed.err.as_str()), (0, ""));
+    wait_until("it is there, with its end", || {
+        let session =
+            serving.ask("GET", "/api/v1/sessions/fake-session", &bearer(), "").map(|(_, session)| session).unwrap_or_default();
+        session.contains("\"source\":\"push\"") && session.contains("\"kind\":\"finished\"") && session.contains("nightly")
+    });
+    let recorded = |home: &str| {
+        let recording = std::fs::read_dir(folder.path(&format!("{home}/recordings"))).unwrap().flatten().next().unwrap().path();
+        std::fs::read(recording.join("stdout")).unwrap()
+    };
+    assert_eq!(recorded("there"), recorded("home"));
+    // A server that refuses does not end a run. It is told.
+    let refused = run("another-token-that-is-wrong");
+    assert!(
+        refused.code == 0 && refused.err.contains("not everything was pushed") && refused.err.contains("401"),
+        "{refused:?}"
+    );
+    assert!(!refused.err.contains("another-token-that-is-wrong"), "{refused:?}");
+}
+
+/// An agent that asks once, and says what it was answered.
+const ASKS: &str = r#"#!/bin/sh
+say() { printf '%s\n' "$@"; }
+[ "$*" = --help ] && exit
+IFS= read -r line; id=${line#*'"request_id":"'}; id=${id%%'"'*}
+say '{"type":"control_response","response":{"subtype":"success","request_id":"'"$id"'","response":{}}}'
+IFS= read -r prompt
+say '{"type":"system","subtype":"init","session_id":"asking","model":"m","cwd":"/x","tools":["Bash"],"mcp_servers":[],"permissionMode":"default","claude_code_version":"2.1.325"}'
+say '{"type":"control_request","request_id":"q-1","request":{"subtype":"can_use_tool","tool_name":"Bash","tool_use_id":"t-1","input":{"command":"make deploy"}}}'
+IFS= read -r line
+case "$line" in *'"behavior":"allow"'*) told=allowed ;; *) told=denied ;; esac
+say '{"type":"result","subtype":"success","is_error":false,"result":"'$told'","session_id":"asking","num_turns":1}'
+cat >/dev/null
+"#;
+
+#[test]
+fn a_question_of_a_run_is_answered_on_the_page() {
+    let folder = Folder::new("serve-ask");
+    let serving = Serving::start(&folder, &["--allow-control"]);
+    let url = format!("http://{}", serving.address);
+    let agent = folder.file("agent", ASKS);
+    std::process::Command::new("chmod").args(["+x", &agent]).status().unwrap();
+    let run = |args: &[&str]| {
+        let mut run = command(&["run", "go", "--bin", &agent, "--push", &url, "--ask", "--format", "text", "--grace", "300ms"]);
+        run.args(args)
+            .env("HOME", folder.path("there"))
+            .env("TAPLINE_HOME", folder.path("there"))
+            .env("TAPLINE_PUSH_TOKEN", TOKEN);
+        run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let asking = run(&[]);
+    wait_until("it waits for somebody, who can answer", || {
+        let row = serving.ask("GET", "/api/v1/sessions/asking", &bearer(), "").map(|(_, row)| row).unwrap_or_default();
+        row.contains("\"kind\":\"waiting\"") && row.contains("\"controllable\":true")
+    });
+    let answer = serving
+        .ask("POST", "/api/v1/sessions/asking/answer", &bearer(), "{\"question\":\"q-1\",\"decision\":\"allow\"}")
+        .unwrap();
+    assert_eq!(answer.0, 200, "{answer:?}");
+    let ended = ran(asking.wait_with_output().unwrap());
+    assert_eq!((ended.code, ended.out.as_str()), (0, "allowed\n"), "{ended:?}");
+    // Whoever stops a run on the page sees its end there.
+    let row = || serving.ask("GET", "/api/v1/sessions/asking", &bearer(), "").map(|(_, row)| row).unwrap_or_default();
+    wait_until("the first one has ended", || row().contains("\"kind\":\"finished\""));
+    let asking = run(&[]);
+    wait_until("the second one waits", || row().contains("\"kind\":\"waiting\"") && row().contains("\"controllable\":true"));
+    assert_eq!(serving.ask("POST", "/api/v1/sessions/asking/stop", &bearer(), "").unwrap().0, 200);
+    assert_eq!(ran(asking.wait_with_output().unwrap()).code, 143);
+    let ends = std::fs::read_dir(folder.path("home/recordings")).unwrap().flatten();
+    assert!(ends.map(|recording| recording.path().join("end.json")).all(|end| end.exists()), "it has its end");
+    // Nobody answers: no.
+    let ended = ran(run(&["--ask-timeout", "300ms"]).wait_with_output().unwrap());
+    assert_eq!(ended.out, "denied\n", "{ended:?}");
+}
