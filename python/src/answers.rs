@@ -8,6 +8,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tapline::protocol::Read as _;
+use tapline::runner::Raised;
 use tapline::{
     Agent, ElicitationReply, HookEvent, HookReply, Json, Permission, PermissionUpdate, Tool, ToolResult, ToolServer,
 };
@@ -26,7 +27,7 @@ impl Asker {
         Self(Arc::new(ask))
     }
 
-    /// Asks, and waits for the answer: JSON. A function that raises is one that panics.
+    /// Asks, and waits for the answer: JSON. A function that raises unwinds, in Python's words.
     async fn ask(self, key: String, question: Raw) -> Json {
         let (tell, told) = oneshot::channel();
         let reply = Reply(Mutex::new(Some(tell)));
@@ -40,17 +41,22 @@ impl Asker {
         });
         let mut waiting = match cancel.await {
             Ok(Ok(cancel)) => Waiting(Some(cancel)),
-            Ok(Err(error)) => resume_unwind(Box::new(error.to_string())),
-            Err(_) => resume_unwind(Box::new("the interpreter exits".to_owned())),
+            Ok(Err(error)) => raise(format!("could not be called: {error}")),
+            Err(_) => raise("could not be called: the interpreter exits".to_owned()),
         };
         let answer = told.await;
         waiting.0 = None;
         match answer {
             Ok(Ok(answer)) => answer,
-            Ok(Err(why)) => resume_unwind(Box::new(why)),
-            Err(_) => resume_unwind(Box::new("it was cancelled".to_owned())),
+            Ok(Err(why)) => raise(why),
+            Err(_) => raise("was cancelled".to_owned()),
         }
     }
+}
+
+/// Ends a callback without an answer. What it says follows the name of the callback.
+fn raise(how: String) -> ! {
+    resume_unwind(Box::new(Raised(how)))
 }
 
 /// A question that is waited for. When nobody waits any more, Python's task is cancelled.
@@ -82,10 +88,10 @@ impl Reply {
 impl Reply {
     /// The answer, as JSON.
     fn set(&self, text: &str) {
-        self.tell(Json::parse(text).map_err(|error| format!("its answer is not JSON: {error}")));
+        self.tell(Json::parse(text).map_err(|error| format!("gave an answer that is not JSON: {error}")));
     }
 
-    /// There is no answer, and why.
+    /// There is no answer, and why: `raised …`, `was cancelled`.
     fn fail(&self, why: String) {
         self.tell(Err(why));
     }

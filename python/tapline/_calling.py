@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextvars
 import inspect
 import sys
 import threading
+import time
 import traceback
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
@@ -20,6 +22,10 @@ from ._answers import Handler, answer, logger
 _PACKAGE = Path(__file__).parent
 _MOST = 16
 """How many plain functions are called at once, in the whole program."""
+_MOST_LINES = 10_000
+"""How many lines of stderr wait for their function. More are dropped, and counted."""
+PATIENCE = 5
+"""Once a run is over, its function for stderr may take so many seconds for one line."""
 
 
 class Calling:
@@ -60,6 +66,112 @@ class Calling:
         self.is_closed = True
 
 
+class Listener:
+    """Tells a function of each line that the agent writes to stderr, in order, on a thread of its own: one that blocks holds up
+    neither the run nor the event loop. What it raises is raised where the run is waited for.
+    """
+
+    def __init__(self, function: Callable[[str], object] | None, wake: Callable[[], object], *, may_wait: bool) -> None:
+        self._function = function
+        self._wake = wake
+        """Called after each line, from another thread."""
+        self._may_wait = may_wait
+        """Whether `hear` waits for room. It does so until the function takes too long once."""
+        self._context = contextvars.copy_context()
+        self._changed = threading.Condition()
+        self._lines: deque[str] = deque()
+        self._dropped = 0
+        self._thread: threading.Thread | None = None
+        self._begun: float | None = None
+        """When the line began that it is being told of."""
+        self._is_given_up = False
+        """Whether that line counts for nothing any more."""
+        self._is_over = False
+        self._has_failed = False
+        self._raised: BaseException | None = None
+
+    def hear(self, line: str) -> None:
+        """Has the function told of a line."""
+        if self._function is None:
+            return
+        with self._changed:
+            self._is_over = False
+            if self._thread is None and not self._has_failed:
+                thread = threading.Thread(target=self._tell, name="tapline-stderr", daemon=True)
+                try:
+                    thread.start()
+                    self._thread = thread
+                except RuntimeError:
+                    pass  # No thread can be had now: the next line tries again.
+            while self._may_wait and len(self._lines) >= _MOST_LINES and not self._has_failed:
+                self._may_wait = self._changed.wait(PATIENCE)
+            if self._has_failed or len(self._lines) >= _MOST_LINES:
+                self._dropped += 1
+            else:
+                self._lines.append(line)
+                self._changed.notify_all()
+
+    def check(self) -> None:
+        """Raises what the function raised, once. It is told of nothing more."""
+        error, self._raised = self._raised, None
+        if error is not None:
+            raise error
+
+    def patience(self, over: float) -> float:
+        """How many seconds to wait for the function, if the run is over since then. 0 if it was told of everything, or takes
+        too long for one line."""
+        with self._changed:
+            is_told = self._begun is None and not self._lines
+            if is_told or self._thread is None or self._has_failed or self._is_given_up:
+                return 0
+            now = time.monotonic()
+            return max(0, PATIENCE if self._begun is None else max(self._begun, over) + PATIENCE - now)
+
+    def close(self) -> None:
+        """Nobody waits for the function any more. The log says what it was not told of, and where it is."""
+        with self._changed:
+            left, self._dropped = self._dropped + len(self._lines), 0
+            self._lines.clear()
+            is_inside = self._begun is not None
+            is_new, self._is_given_up = is_inside and not self._is_given_up, is_inside
+            frames = _frames(self._thread.ident) if is_inside and self._thread is not None else []
+            self._is_over = True
+            self._changed.notify_all()
+        if is_new or left:
+            how = "has not returned, and nobody waits for it any more" if is_inside else "was not told of everything"
+            _log(_outside(frames), "the function for stderr %s. Lines that it was not told of: %d.", how, left)
+
+    def _tell(self) -> None:
+        while (line := self._next()) is not None:
+            raised = None
+            try:
+                assert self._function is not None
+                self._context.copy().run(self._function, line)
+            except BaseException as error:
+                raised = error
+            with self._changed:
+                counts, self._is_given_up, self._begun = not self._is_given_up, False, None
+                if raised is not None and counts:
+                    self._raised, self._has_failed = raised, True
+                self._changed.notify_all()
+            if raised is not None and not counts:
+                logger.error("the function for stderr raised %s after it was given up", type(raised).__name__, exc_info=raised)
+            try:
+                self._wake()
+            except RuntimeError:
+                pass  # The loop is closed: nobody is there to be told.
+
+    def _next(self) -> str | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._lines or self._is_over or self._has_failed)
+            if self._has_failed or not self._lines:
+                self._thread = None
+                return None
+            self._begun = time.monotonic()
+            self._changed.notify_all()
+            return self._lines.popleft()
+
+
 class _Call:
     def __init__(self, calling: Calling, key: str, question: Any, reply: _native.Reply) -> None:
         self.calling = calling
@@ -78,7 +190,7 @@ class _Call:
         try:
             self.calling.context.copy().run(self._on_thread)
         except asyncio.CancelledError:
-            self._over("it was cancelled")
+            self._over("was cancelled")
         except Exception as error:
             self._over(self._told(error))
         except BaseException as error:
@@ -120,7 +232,7 @@ class _Call:
         try:
             self._answered(await self._wait(value))
         except asyncio.CancelledError:
-            self._over("it was cancelled")
+            self._over("was cancelled")
             raise
         except Exception as error:
             self._over(self._told(error))
@@ -150,8 +262,7 @@ class _Call:
             if self.task is not None and self.loop is not None:
                 self.loop.call_soon_threadsafe(self.task.cancel)
             if stack:
-                # On a thread of its own: the function that blocks may hold the lock of a log handler.
-                threading.Thread(target=self._tell_where, args=[stack], name="tapline-log").start()
+                _log(stack, "the function for %s has not answered, and nobody waits for it any more.", self.key)
         except RuntimeError:
             pass  # The loop is closed, or the interpreter exits.
 
@@ -159,20 +270,8 @@ class _Call:
         """Where the function is now, from its own first line on."""
         coroutine: Any = None if self.task is None else self.task.get_coro()
         if coroutine is None or coroutine.cr_running:
-            frame = sys._current_frames().get(self.thread or 0)
-            frames = [(one, line) for one, line in traceback.walk_stack(frame)][::-1] if frame is not None else []
-        else:
-            frames = _suspended(coroutine)
-        stack = traceback.StackSummary.extract(iter(frames))
-        own = [Path(one.filename).parent == _PACKAGE for one in stack]
-        first = own.index(True) if True in own else len(stack)
-        while first < len(stack) and own[first]:
-            first += 1
-        return stack[first:]
-
-    def _tell_where(self, stack: list[traceback.FrameSummary]) -> None:
-        said = "the function for %s has not answered, and nobody waits for it any more. It is here:\n%s%s"
-        logger.warning(said, self.key, "Traceback (most recent call last):\n", "".join(traceback.format_list(stack)).rstrip())
+            return _outside(_frames(self.thread))
+        return _outside(_suspended(coroutine))
 
     def _told(self, error: Exception) -> str:
         """Tells the program of a function that failed, with its traceback; the agent gets one line."""
@@ -189,7 +288,45 @@ class _Call:
 
 
 def _line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
+    said = str(error)
+    return f"raised {type(error).__name__}: {said}" if said else f"raised {type(error).__name__}"
+
+
+def _outside(frames: list[tuple[FrameType, int]]) -> list[traceback.FrameSummary]:
+    """The frames behind those of this package: the function's own."""
+    stack = traceback.StackSummary.extract(iter(frames))
+    own = [Path(one.filename).parent == _PACKAGE for one in stack]
+    first = own.index(True) if True in own else len(stack)
+    while first < len(stack) and own[first]:
+        first += 1
+    return stack[first:]
+
+
+def _frames(thread: int | None) -> list[tuple[FrameType, int]]:
+    """Where a thread is now."""
+    frame = sys._current_frames().get(thread or 0)
+    return list(traceback.walk_stack(frame))[::-1] if frame is not None else []
+
+
+def _log(stack: list[traceback.FrameSummary], said: str, *about: object) -> None:
+    """Logs where a function is, on a thread of its own: the function that blocks may hold the lock of a log handler."""
+    where = f" It is here:\nTraceback (most recent call last):\n{''.join(traceback.format_list(stack)).rstrip()}" if stack else ""
+    try:
+        threading.Thread(target=logger.warning, args=(said + "%s", *about, where), name=_LOG, daemon=True).start()
+    except RuntimeError:
+        pass  # No thread can be had, or the interpreter exits.
+
+
+_LOG = "tapline-log"
+
+
+@atexit.register
+def _until_logged() -> None:
+    """Gives what is being logged a second in all: a handler may be blocked."""
+    until = time.monotonic() + 1
+    for thread in threading.enumerate():
+        if thread.name == _LOG:
+            thread.join(max(0, until - time.monotonic()))
 
 
 def _suspended(coroutine: Any) -> list[tuple[FrameType, int]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _native
 from ._options import Options
-from ._run import Run, on_loop
+from ._run import LoopListener, Run, on_loop
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -32,7 +32,7 @@ class Conversation:
     def __init__(self, **options: Unpack[Options]) -> None:
         self._options: dict[str, Any] = dict(options)
         self._native: _native.ConversationHandle | None = None
-        self._on_stderr: Callable[[str], object] | None = None
+        self._listener: LoopListener | None = None
         self._turns: list[ConversationTurn] = []
         self._id: str | None = self._options.get("resume")
 
@@ -58,7 +58,7 @@ class Conversation:
     async def __aenter__(self) -> Self:
         if self._native is not None:
             raise RuntimeError("the conversation was begun already")
-        options, self._on_stderr, ask = on_loop(self._options, asyncio.get_running_loop())
+        options, self._listener, ask = on_loop(self._options, asyncio.get_running_loop())
         self._native = _native.ConversationHandle(options, ask)
         return self
 
@@ -91,7 +91,7 @@ class ConversationTurn(Run):
         handle = self._conversation._native
         if handle is None:
             raise RuntimeError("the conversation has not begun: use `async with tapline.Conversation(...) as conversation`")
-        self._on_stderr = self._conversation._on_stderr
+        self._listener = self._conversation._listener
         return handle.turn(self._prompt, self._timeout, post)
 
     async def __anext__(self) -> _native.Step:

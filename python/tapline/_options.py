@@ -45,7 +45,8 @@ class Options(TypedDict, total=False):
     Functions that answer the agent (plain or async):
         can_use_tool: asked whether a tool may run. permissions: rules that decide before it is asked, as TOML.
         hooks: called at events. on_elicitation: called when an MCP server asks the user for something.
-        stderr: called with each line that the agent writes to stderr.
+        stderr: a plain function, called with each line that the agent writes to stderr, on a thread of its own, one line after
+            the other. What it raises ends the run; in a Session it is raised at the end of the block.
 
     What is kept:
         label: a name for the report. record: a folder for a recording. redact: without secrets.

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from . import _native
 from ._answers import handlers, logger
-from ._calling import Calling
+from ._calling import Calling, Listener
 from ._options import Options, native
 from ._report import Report
 
@@ -46,9 +47,21 @@ def run(prompt: str, **options: Unpack[Options]) -> Report:
     def wait() -> Any:
         while not results:
             jobs.get()()
+            listener.check()
         return results.pop()
 
+    def until_told() -> None:
+        over = time.monotonic()
+        while seconds := listener.patience(over):
+            try:
+                jobs.get(timeout=seconds)()
+            except Empty:
+                pass
+        listener.close()
+        listener.check()
+
     asked = Calling(functions, jobs.put)
+    listener = Listener(on_stderr, lambda: jobs.put(lambda: None), may_wait=True)
     running = _native.start(native({**given, "prompt": prompt}), asked.ask if functions else None, post)
     try:
         first = wait()
@@ -60,12 +73,14 @@ def run(prompt: str, **options: Unpack[Options]) -> Report:
             running.next(post)
             got = wait()
             if isinstance(got, _native.Report):
+                until_told()
                 return Report(got)
             if got is None:
                 raise RuntimeError("the run was killed: the interpreter exits")
-            tell(got, on_stderr)
+            tell(got, listener)
     except BaseException:
         asked.close()
+        listener.close()
         _stop_and_wait(running, jobs)
         raise
 
@@ -83,15 +98,14 @@ def _stop_and_wait(running: _native.Run, jobs: SimpleQueue[Callable[[], None]]) 
         raise
 
 
-def tell(happened: list[Any], on_stderr: Callable[[str], object] | None) -> list[_native.Step]:
+def tell(happened: list[Any], listener: Listener) -> list[_native.Step]:
     """Takes out what is not a step, and passes it on to whoever wants it."""
     steps: list[_native.Step] = []
     for one in happened:
         if isinstance(one, _native.Step):
             steps.append(one)
         elif one[0] == "stderr":
-            if on_stderr is not None:
-                on_stderr(one[1])
+            listener.hear(one[1])
         else:
             logger.warning("%s", one[1])
     return steps
@@ -125,14 +139,33 @@ def posted(loop: asyncio.AbstractEventLoop) -> tuple[asyncio.Future[Any], Callab
     return future, lambda result: loop.call_soon_threadsafe(settle, future, result)
 
 
+class LoopListener(Listener):
+    """Who is told of stderr, on an event loop."""
+
+    def __init__(self, function: Callable[[str], object] | None, loop: asyncio.AbstractEventLoop) -> None:
+        self._news = asyncio.Event()
+        super().__init__(function, lambda: loop.call_soon_threadsafe(self._news.set), may_wait=False)
+
+    async def until_told(self) -> None:
+        """Waits until the function was told of everything, or takes too long for one line."""
+        over = time.monotonic()
+        while seconds := self.patience(over):
+            self._news.clear()
+            try:
+                await asyncio.wait_for(self._news.wait(), seconds)
+            except asyncio.TimeoutError:
+                pass
+        self.close()
+
+
 def on_loop(
     options: dict[str, Any], loop: asyncio.AbstractEventLoop
-) -> tuple[dict[str, Any], Callable[[str], object] | None, Asker | None]:
+) -> tuple[dict[str, Any], LoopListener, Asker | None]:
     """The options as Rust takes them, who is told of stderr, and who calls the functions among them on this loop."""
     given = dict(options)
-    on_stderr = given.pop("stderr", None)
+    listener = LoopListener(given.pop("stderr", None), loop)
     functions = handlers(given)
-    return native(given), on_stderr, Calling(functions, loop.call_soon_threadsafe, loop).ask if functions else None
+    return native(given), listener, Calling(functions, loop.call_soon_threadsafe, loop).ask if functions else None
 
 
 Asker = Callable[[str, Any, _native.Reply], Callable[[], object]]
@@ -145,7 +178,7 @@ class Run:
         self._options = options
         self._native: _native.Run | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._on_stderr: Callable[[str], object] | None = None
+        self._listener: LoopListener | None = None
         self._steps: deque[_native.Step] = deque()
         self._pending: asyncio.Future[Any] | None = None
         self._report: Report | None = None
@@ -169,6 +202,11 @@ class Run:
         """Whether the agent and everything that it started has ended."""
         return self._report is not None or self._killed
 
+    @property
+    def _is_done(self) -> bool:
+        """Whether it is over, and all that it said was taken."""
+        return self.is_over and (self._killed or self._pending is None)
+
     def interrupt(self) -> None:
         """Stops the agent as Ctrl-C does, step by step, so that it can save its work; the second time at once."""
         if self._native is not None and not self.is_over:
@@ -176,7 +214,7 @@ class Run:
 
     async def finish(self) -> Report:
         """Waits for the end and returns the report. Steps that were not read are dropped."""
-        while not self.is_over:
+        while not self._is_done:
             if self._pending is None:
                 self._ask(self._started().finish)
             await self._take()
@@ -201,7 +239,7 @@ class Run:
             self._report = Report(first)
 
     def _start(self, loop: asyncio.AbstractEventLoop, post: Callable[[Any], object]) -> _native.Run:
-        options, self._on_stderr, ask = on_loop(self._options, loop)
+        options, self._listener, ask = on_loop(self._options, loop)
         return _native.start(options, ask, post)
 
     def _started(self) -> _native.Run:
@@ -218,25 +256,31 @@ class Run:
         """Waits for what was asked for. A caller that is cancelled meanwhile loses nothing: it is there the next time."""
         assert self._pending is not None
         got = await asyncio.shield(self._pending)
-        self._pending = None
+        assert self._listener is not None
         if isinstance(got, _native.Report):
             self._report = Report(got)
+            await self._listener.until_told()
         elif got is None:
             self._killed = True
+            self._listener.close()
         else:
-            self._steps.extend(tell(got, self._on_stderr))
+            self._steps.extend(tell(got, self._listener))
+        self._pending = None
+        self._listener.check()
 
     def _kill(self) -> None:
         self._killed = True
         if self._native is not None:
             self._native.kill()
+        if self._listener is not None:
+            self._listener.close()
 
     def __aiter__(self) -> AsyncIterator[_native.Step]:
         return self
 
     async def __anext__(self) -> _native.Step:
         while not self._steps:
-            if self.is_over:
+            if self._is_done:
                 raise StopAsyncIteration
             if self._pending is None:
                 self._ask(self._started().next)
@@ -253,7 +297,7 @@ class Run:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self.is_over:
+        if self._is_done:
             return
         self.interrupt()
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from . import _native
 from ._options import Options
 from ._report import Report, TurnResult, build
-from ._run import on_loop, posted, settle, tell
+from ._run import LoopListener, on_loop, posted, settle, tell
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -96,7 +96,7 @@ class Session:
 
     def __init__(self, **options: Unpack[Options]) -> None:
         self._options: dict[str, Any] = dict(options)
-        self._on_stderr: Callable[[str], object] | None = self._options.pop("stderr", None)
+        self._listener: LoopListener | None = None
         self._native: _native.SessionHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._info: dict[str, Any] = {}
@@ -189,13 +189,16 @@ class Session:
         if self._report is None and not self._killed:
             future, post = posted(self._of_loop())
             self._started().finish(post)
+            assert self._listener is not None
             try:
                 got = await asyncio.shield(future)
+                self._report = Report(got) if isinstance(got, _native.Report) else None
+                await self._listener.until_told()
             except BaseException:
                 self._kill()
                 raise
-            self._report = Report(got) if isinstance(got, _native.Report) else None
             self._killed = self._report is None
+            self._listener.check()
         return self.report
 
     def stop(self) -> None:
@@ -218,9 +221,12 @@ class Session:
         self._killed = True
         if self._native is not None:
             self._native.kill()
+        if self._listener is not None:
+            self._listener.close()
 
     def _saw(self, happened: list[Any]) -> list[_native.Step]:
-        steps = tell(happened, self._on_stderr)
+        assert self._listener is not None
+        steps = tell(happened, self._listener)
         for step in steps:
             if isinstance(step, _native.Session) and step.id is not None:
                 self._id = step.id
@@ -252,7 +258,7 @@ class Session:
         if self._native is not None:
             raise RuntimeError("the session was begun already")
         self._loop = asyncio.get_running_loop()
-        options, _, ask = on_loop(self._options, self._loop)
+        options, self._listener, ask = on_loop(self._options, self._loop)
         future, post = posted(self._loop)
         self._native = _native.open_session(options, ask, post)
         try:

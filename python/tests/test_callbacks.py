@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 
 import tapline
+from tapline._calling import Listener
 
-from conftest import ASKING, ASKING_WITH_A_CHILD, nothing_is_left, running, tasks, threads, wait_until
+from conftest import ASKING, ASKING_WITH_A_CHILD, GOOD, INIT, nothing_is_left, running, tasks, threads, wait_until
 
 Make = Callable[[str], Path]
 KINDS = ["plain", "async", "returns an awaitable"]
@@ -163,7 +164,8 @@ def test_one_that_raises_denies_and_says_where(agent: Make, caplog: pytest.LogCa
         plain()
 
     told = json.loads(use(way, agent(ASKING), "w 2", can_use_tool=one_of(kind, plain, asynchronous)) or "")
-    assert all(answer["behavior"] == "deny" and "LookupError: no such rule" in answer["message"] for answer in told.values())
+    said = "the permission callback raised LookupError: no such rule"
+    assert [(answer["behavior"], answer["message"]) for answer in told.values()] == [("deny", said)] * 2
     (first, *_) = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert "can_use_tool raised LookupError" in first.getMessage()
     assert "in plain" in caplog.text, "the traceback leads into the callback"
@@ -277,6 +279,230 @@ def test_blocked_ones_do_not_use_up_the_threads(agent: Make, block: Callable[[],
     asyncio.run(main())
 
 
+# Writes lines to stderr while it answers.
+NOISY = f"for n in range(20): print('line', n, file=sys.stderr, flush=True)\n{ASKING}"
+
+
+def follow(way: str, program: Path, **options: Any) -> None:
+    """Reads all that a run says, in one of the ways to run it."""
+
+    async def main() -> None:
+        if way == "start":
+            async with tapline.start("w 1", program=program, **options) as run:
+                assert [one async for one in run]
+        else:
+            async with tapline.Session(program=program, **options) as session:
+                assert [one async for one in session.turn("w 1")]
+
+    options["can_use_tool"] = lambda *_: True
+    if way == "run":
+        assert tapline.run("w 1", program=program, **options).ok
+    else:
+        asyncio.run(main())
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_one_for_stderr_that_blocks_for_ever_does_not_hold_up_the_run(
+    agent: Make, block: Callable[[], bool], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    monkeypatch.setattr("tapline._calling.PATIENCE", 0.2)
+    told: list[str] = []
+
+    def listen(line: str) -> None:
+        told.append(line)
+        block()
+
+    follow(way, agent(NOISY), stderr=listen)
+    assert told == ["line 0"]
+    wait_until(lambda: "the function for stderr has not returned" in caplog.text)
+    assert "Lines that it was not told of: 19." in caplog.text and "in block_for_ever" in caplog.text
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_one_for_stderr_is_told_of_all_lines_in_order(agent: Make, way: str) -> None:
+    told: list[str] = []
+
+    def listen(line: str) -> None:
+        # Slower than the lines come.
+        time.sleep(0.01)
+        told.append(line)
+
+    follow(way, agent(NOISY), stderr=listen)
+    assert told == [f"line {n}" for n in range(20)]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_one_for_stderr_raises_is_raised(agent: Make, mark: str, way: str) -> None:
+    error = LookupError("no such log")
+
+    def listen(line: str) -> None:
+        raise error
+
+    with pytest.raises(LookupError) as caught:
+        follow(way, agent(NOISY), stderr=listen)
+    assert caught.value is error
+
+
+# Writes a line to stderr, and never ends by itself.
+WAITING = f"print('line', file=sys.stderr, flush=True)\nsay({INIT})\ntime.sleep(1000)"
+
+
+def test_blocked_ones_for_stderr_leave_the_threads_to_the_others(agent: Make, block: Callable[[], bool], caplog: pytest.LogCaptureFixture) -> None:
+    blocked: list[str] = []
+
+    def listen(line: str) -> None:
+        blocked.append(line)
+        block()
+
+    async def read(program: Path) -> None:
+        async with tapline.start("x", program=program, stderr=listen, grace=0.2) as run:
+            assert [one async for one in run]
+
+    async def main() -> str | None:
+        tasks = [asyncio.create_task(read(agent(WAITING))) for _ in range(16)]
+        while len(blocked) < 16:
+            await asyncio.sleep(0.02)
+        try:
+            options: dict[str, Any] = {"can_use_tool": lambda *_: True, "answer_within": 10}
+            return (await tapline.start("w 1", program=agent(ASKING), **options)).answer
+        finally:
+            while not all(task.done() for task in tasks):
+                for task in tasks:
+                    task.cancel()
+                await asyncio.sleep(0.02)
+
+    assert "allow" in (asyncio.run(main()) or "")
+    # Those that were killed say so, too.
+    wait_until(lambda: caplog.text.count("the function for stderr has not returned") == 16)
+
+
+def test_lines_that_find_no_room_are_counted(block: Callable[[], bool], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tapline._calling._MOST_LINES", 3)
+    told: list[str] = []
+    go = threading.Event()
+
+    def listen(line: str) -> None:
+        told.append(line)
+        go.wait()
+
+    listener = Listener(listen, lambda: None, may_wait=False)
+    listener.hear("0")
+    wait_until(lambda: told == ["0"])
+    for n in range(1, 20):
+        listener.hear(str(n))
+    go.set()
+    wait_until(lambda: listener.patience(0) == 0)
+    listener.close()
+    wait_until(lambda: "was not told of everything. Lines that it was not told of: 16." in caplog.text)
+    assert told == ["0", "1", "2", "3"]
+
+
+def test_run_waits_until_there_is_room_for_lines(agent: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tapline._calling._MOST_LINES", 2)
+    told: list[str] = []
+
+    def listen(line: str) -> None:
+        time.sleep(0.01)
+        told.append(line)
+
+    follow("run", agent(NOISY), stderr=listen)
+    assert told == [f"line {n}" for n in range(20)]
+
+
+def test_one_for_stderr_is_given_up_when_the_run_is_interrupted(agent: Make, block: Callable[[], bool], caplog: pytest.LogCaptureFixture) -> None:
+    begun = threading.Event()
+
+    def listen(line: str) -> None:
+        begun.set()
+        block()
+
+    def ask(*_: object) -> bool:
+        begun.wait()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tapline.run("w 1", program=agent(NOISY), stderr=listen, can_use_tool=ask, grace=0.2)
+    wait_until(lambda: "the function for stderr has not returned" in caplog.text)
+
+
+@pytest.mark.parametrize("way", ["start", "Session"])
+def test_a_report_is_kept_if_the_wait_for_stderr_is_cancelled(
+    agent: Make, block: Callable[[], bool], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    monkeypatch.setattr("tapline._calling.PATIENCE", 1000)
+    program = agent(NOISY)
+    options: dict[str, Any] = {"stderr": lambda _: block(), "can_use_tool": lambda *_: True}
+    run = tapline.start("w 1", program=program, **options)
+    session = tapline.Session(program=program, **options)
+
+    async def use() -> None:
+        if way == "start":
+            async with run:
+                assert [one async for one in run]
+        else:
+            async with session:
+                assert [one async for one in session.turn("w 1")]
+
+    def is_over() -> bool:
+        try:
+            return bool((run if way == "start" else session).report)
+        except RuntimeError:
+            return False
+
+    async def main() -> None:
+        task = asyncio.create_task(use())
+        await asyncio.to_thread(wait_until, is_over)
+        while not task.done():
+            task.cancel()
+            await asyncio.sleep(0.02)
+
+    asyncio.run(main())
+    assert (run if way == "start" else session).report.ok
+    wait_until(lambda: "the function for stderr has not returned" in caplog.text)
+
+
+def test_a_line_that_was_given_up_counts_for_nothing_in_the_next_turn(agent: Make, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tapline._calling.PATIENCE", 0.2)
+    told: list[str] = []
+    go = threading.Event()
+    inside = threading.Lock()
+
+    def listen(line: str) -> None:
+        assert inside.acquire(blocking=False), "never two at once"
+        with_error = not told
+        told.append(line)
+        if with_error:
+            go.wait()
+        inside.release()
+        if with_error:
+            raise LookupError("too late")
+
+    def ask(*_: object) -> bool:
+        if go.is_set():
+            wait_until(lambda: "raised LookupError after it was given up" in caplog.text)
+        return True
+
+    async def main() -> None:
+        async with tapline.Conversation(program=agent(NOISY), stderr=listen, can_use_tool=ask) as conversation:
+            assert [one async for one in conversation.turn("w 1")] and told == ["line 0"]
+            monkeypatch.setattr("tapline._calling.PATIENCE", 60)
+            go.set()
+            assert [one async for one in conversation.turn("w 1")]
+
+    asyncio.run(main())
+    assert told == ["line 0", *(f"line {n}" for n in range(20))]
+    wait_until(lambda: threads() == [])
+
+
+def test_a_report_needs_no_thread_for_stderr(agent: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    program = agent(f"print('line', file=sys.stderr, flush=True)\n{GOOD}")
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert tapline.run("x", program=program, stderr=lambda _: None).ok
+
+
 PROGRAM = """
 import asyncio, logging, os, signal, sys, threading, time, tapline
 logging.basicConfig()
@@ -310,6 +536,21 @@ ENDS = {
     "limit of start": "options['timeout'] = 5; asyncio.run(start()); sys.exit(7)",
 }
 INTERRUPTED = {"run": "run()", "start": "asyncio.run(start())", "session": "asyncio.run(session())"}
+
+
+def test_what_is_being_logged_is_written_before_the_interpreter_exits(agent: Make) -> None:
+    program = agent(f"print('line', file=sys.stderr, flush=True)\n{GOOD}")
+    text = f"""
+import logging, sys, threading, time, tapline, tapline._calling
+tapline._calling.PATIENCE = 0.2
+class Slow(logging.StreamHandler):
+    # Before the lock, for which logging itself waits at the end.
+    def filter(self, record): time.sleep(0.3); return True
+logging.getLogger("tapline").addHandler(Slow())
+assert tapline.run("x", program={str(program)!r}, stderr=lambda _: threading.Event().wait()).ok
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert "the function for stderr has not returned" in done.stderr
 
 
 def program_of(callback: str, body: str, agent: Path, mark: str) -> subprocess.Popen[str]:

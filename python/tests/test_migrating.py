@@ -354,6 +354,15 @@ def test_background_tasks_are_waited_for(claude: Path, tapline_sim: StartSim, tm
     assert len(report.turns) == 2, "the task woke the agent again"
 
 
+def test_background_timeout_ends_a_plain_run(claude: Path, tapline_sim: StartSim, tmp_path: Path) -> None:
+    sim = tapline_sim(BACKGROUND.replace("delay_ms = 300", "delay_ms = 1000000"))
+    # Neither of the longer limits may be what ends it.
+    limits: dict[str, Any] = {"background_timeout": 1, "linger": 600, "timeout": 120, "grace": 1}
+    report = tapline.run("delegate", program=claude, cwd=tmp_path, permission_mode="bypassPermissions", **limits, **sim.options)
+    assert report.ok and report.answer == "It works in the background.", report
+    assert [task.terminal for task in report.tasks] == [True], report.tasks
+
+
 # Ends its turn while a task goes on. The task ends when a file is there, and wakes the agent.
 WITH_A_TASK = f"""
 say({INIT})
