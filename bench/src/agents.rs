@@ -9,6 +9,32 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tapline_runner::Agent;
 
+/// How much a benchmark does.
+#[derive(Clone, Copy)]
+pub(crate) enum Extent {
+    /// Enough for its figures.
+    Full,
+    /// Enough to show that it runs.
+    Smoke,
+}
+
+impl Extent {
+    /// How many of `full` lines, bytes or agents there are.
+    pub(crate) fn of(self, full: u64) -> u64 {
+        match self {
+            Self::Full => full,
+            Self::Smoke => full / 50,
+        }
+    }
+
+    pub(crate) fn rounds(self, full: usize) -> usize {
+        match self {
+            Self::Full => full,
+            Self::Smoke => 1,
+        }
+    }
+}
+
 /// Plays an agent: a line every `micros`, each with the moment it was written; some lines are `size` bytes long.
 pub(crate) fn play(lines: u64, micros: u64, size: u64) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
@@ -63,13 +89,13 @@ fn delays(mut command: Command) -> std::io::Result<Vec<u128>> {
 }
 
 /// Pass-through beside reading the pipe directly, in turns.
-pub(crate) fn latency(tapline: &str, folder: &Path) -> std::io::Result<String> {
-    let me = std::env::current_exe()?;
-    let play = format!("'{}' play 3000 1000 4000", me.display());
+pub(crate) fn latency(extent: Extent, tapline: &str, folder: &Path) -> std::io::Result<String> {
+    let (me, lines) = (std::env::current_exe()?, extent.of(3_000));
+    let play = format!("'{}' play {lines} 1000 4000", me.display());
     let agent = script(folder, "latency-agent", &play)?;
-    let mut text = String::from("event to reader, one every ms, 3000 of them, some 4 KB long; µs\n");
+    let mut text = format!("event to reader, one every ms, {lines} of them, some 4 KB long; µs\n");
     let (mut direct, mut through) = (Vec::new(), Vec::new());
-    for round in 0..3 {
+    for round in 0..extent.rounds(3) {
         direct.extend(delays(Command::new(&agent))?);
         let mut command = Command::new(tapline);
         command
@@ -103,12 +129,13 @@ fn timed(mut command: Command) -> std::io::Result<(Duration, u64)> {
 }
 
 /// A run of some seconds with lines up to 1 MiB, beside the agent alone.
-pub(crate) fn overhead(tapline: &str, folder: &Path) -> std::io::Result<String> {
-    let me = std::env::current_exe()?;
-    let agent = script(folder, "overhead-agent", &format!("'{}' play 1000 8000 1048000", me.display()))?;
-    let mut text = String::from("a run of 8 s, a line every 8 ms, every 50th 1 MiB long\n");
+pub(crate) fn overhead(extent: Extent, tapline: &str, folder: &Path) -> std::io::Result<String> {
+    // At least one long line.
+    let (me, lines) = (std::env::current_exe()?, extent.of(1_000).max(50));
+    let agent = script(folder, "overhead-agent", &format!("'{}' play {lines} 8000 1048000", me.display()))?;
+    let mut text = format!("{lines} lines, one every 8 ms, every 50th 1 MiB long\n");
     let (mut alone, mut run, mut memory) = (Vec::new(), Vec::new(), 0);
-    for round in 0..3 {
+    for round in 0..extent.rounds(3) {
         let mut command = Command::new("sh");
         command.arg("-c").arg(format!("'{}' | cat", agent.display()));
         alone.push(timed(command)?.0);
@@ -123,23 +150,23 @@ pub(crate) fn overhead(tapline: &str, folder: &Path) -> std::io::Result<String> 
     }
     alone.sort_unstable();
     run.sort_unstable();
-    let part = run[1].as_secs_f64() / alone[1].as_secs_f64() - 1.0;
-    let _ = writeln!(text, "  the agent | cat             {:>8.3} s", alone[1].as_secs_f64());
+    let (run, alone) = (run[run.len() / 2].as_secs_f64(), alone[alone.len() / 2].as_secs_f64());
+    let _ = writeln!(text, "  the agent | cat             {alone:>8.3} s");
     let _ = writeln!(
         text,
-        "  tapline run, recorded       {:>8.3} s  (+{:.2} %), peak {:.1} MB",
-        run[1].as_secs_f64(),
-        part * 100.0,
+        "  tapline run, recorded       {run:>8.3} s  (+{:.2} %), peak {:.1} MB",
+        (run / alone - 1.0) * 100.0,
         memory as f64 * 1.024 / 1e3
     );
     Ok(text)
 }
 
-/// How long the agents of `many` are given to come to the gate, in seconds.
+/// How long the agents of `many` are given to come to the gate, in milliseconds for each of them.
 const GATHER: u64 = 8;
 
 /// So many agents at once from one program, beside as many `cat`s. Each waits at a gate until all are there.
 pub(crate) fn many(count: u64, folder: &Path, stream: &Path) -> std::io::Result<String> {
+    let gather = Duration::from_millis(GATHER * count.max(100));
     let bytes = std::fs::metadata(stream)?.len();
     let lines = BufReader::new(std::fs::File::open(stream)?).lines().count() as u64;
     let gate = folder.join("gate");
@@ -151,9 +178,10 @@ pub(crate) fn many(count: u64, folder: &Path, stream: &Path) -> std::io::Result<
 
     // Held for writing to the end, so that nobody waits for a writer. A line for each lets them through, also those that are late.
     let script = format!(
-        "exec 9<>'{gate}'; for i in $(seq {count}); do ('{agent}' 9>&- | wc -l) 9>&- & done; sleep {GATHER}; date +%s.%N; printf '%.0s\\n' $(seq {count}) >&9; wait; date +%s.%N",
+        "exec 9<>'{gate}'; for i in $(seq {count}); do ('{agent}' 9>&- | wc -l) 9>&- & done; sleep {gather}; date +%s.%N; printf '%.0s\\n' $(seq {count}) >&9; wait; date +%s.%N",
         gate = gate.display(),
         agent = agent.display(),
+        gather = gather.as_secs_f64(),
     );
     let output = Command::new("bash").arg("-c").arg(script).stderr(Stdio::inherit()).output()?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -173,7 +201,7 @@ pub(crate) fn many(count: u64, folder: &Path, stream: &Path) -> std::io::Result<
             runs.push(Agent::claude().bin(&agent).prompt("go").start().await.map_err(std::io::Error::other)?.collect_only(""));
         }
         let started_in = begun.elapsed();
-        tokio::time::sleep(Duration::from_secs(GATHER).saturating_sub(started_in)).await;
+        tokio::time::sleep(gather.saturating_sub(started_in)).await;
         let opened = Instant::now();
         held.write_all(&b"\n".repeat(usize::try_from(count).unwrap_or(usize::MAX)))?;
         let follow = |mut run: tapline_runner::Running| async move {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::agents::{new_recording, now, script};
+use crate::agents::{Extent, new_recording, now, script};
 
 /// Plays an agent that is asked and answers: every line from stdin is told how long it took to come; meanwhile a line of `size` bytes every
 /// `micros` goes out with the moment it was written.
@@ -70,15 +70,14 @@ fn both_ways(mut command: Command, micros: u64, size: usize, lines: u64) -> std:
     Ok((out, into))
 }
 
-/// `tee` beside the two pipes directly, in turns: 100 MB pass in all, half of it each way.
-pub(crate) fn tee(tapline: &str, folder: &Path) -> std::io::Result<String> {
-    let (micros, size, lines) = (1_000, 16_000, 3_125);
+/// `tee` beside the two pipes directly, in turns: 100 MB pass in all, half of it each way, unless the extent is less.
+pub(crate) fn tee(extent: Extent, tapline: &str, folder: &Path) -> std::io::Result<String> {
+    let (micros, size, lines) = (1_000, 16_000, extent.of(3_125));
     let me = std::env::current_exe()?;
     let agent = script(folder, "tee-agent", &format!("'{}' converse {micros} {size} {lines}", me.display()))?;
-    let mut text =
-        format!("both ways at once, a line of {size} bytes every ms each way, {lines} of them (100 MB in all); µs\n");
+    let mut text = format!("both ways at once, a line of {size} bytes every ms each way, {lines} of them; µs\n");
     let mut all = [[Vec::new(), Vec::new()], [Vec::new(), Vec::new()]];
-    for round in 0..3 {
+    for round in 0..extent.rounds(3) {
         for (way, through) in [false, true].into_iter().enumerate() {
             let mut command = Command::new(&agent);
             if through {
@@ -114,9 +113,9 @@ pub(crate) fn tee(tapline: &str, folder: &Path) -> std::io::Result<String> {
 
 /// `replay --speed instant` beside `cat`, into a pipe: a recording of this size with a piece for every line of some 400 bytes, played to a host
 /// that sends nothing, and to one whose request is answered with its own id.
-pub(crate) fn replay(tapline: &str, folder: &Path) -> std::io::Result<String> {
-    const BYTES: usize = 600_000_000;
-    let mut text = String::from("600 MB, a piece for every line of 380 bytes\n");
+pub(crate) fn replay(extent: Extent, tapline: &str, folder: &Path) -> std::io::Result<String> {
+    let bytes = extent.of(600_000_000);
+    let mut text = format!("{} MB, a piece for every line of 380 bytes\n", bytes / 1_000_000);
     let request = "{\"type\":\"control_request\",\"request_id\":\"ID\",\"request\":{\"subtype\":\"initialize\"}}\n";
     for (name, converses) in [("a run", false), ("a conversation", true)] {
         let path = new_recording(folder, &format!("replay-{converses}"));
@@ -127,17 +126,17 @@ pub(crate) fn replay(tapline: &str, folder: &Path) -> std::io::Result<String> {
         );
         let answer = "{\"type\":\"control_response\",\"response\":{\"subtype\":\"success\",\"request_id\":\"recorded\"}}\n";
         let (mut stdout, mut times) = (std::io::BufWriter::new(std::fs::File::create(path.join("stdout"))?), String::new());
-        let mut end = 0;
+        let mut end: u64 = 0;
         if converses {
             std::fs::write(path.join("stdin"), request.replace("ID", "recorded"))?;
             let _ = writeln!(times, "i {} 1", request.replace("ID", "recorded").len());
             stdout.write_all(answer.as_bytes())?;
-            end = answer.len();
+            end = answer.len() as u64;
             let _ = writeln!(times, "o {end} 2");
         }
-        while end < BYTES {
+        while end < bytes {
             stdout.write_all(line.as_bytes())?;
-            end += line.len();
+            end += line.len() as u64;
             let _ = writeln!(times, "o {end} 3");
         }
         stdout.flush()?;
@@ -148,7 +147,7 @@ pub(crate) fn replay(tapline: &str, folder: &Path) -> std::io::Result<String> {
             std::fs::OpenOptions::new().create(true).append(true).open(path.join(file))?;
         }
         let (mut cat, mut played) = (Vec::new(), Vec::new());
-        for _ in 0..5 {
+        for _ in 0..extent.rounds(5) {
             let mut command = Command::new("cat");
             command.arg(path.join("stdout"));
             cat.push(read_all(command, "")?);
@@ -158,13 +157,9 @@ pub(crate) fn replay(tapline: &str, folder: &Path) -> std::io::Result<String> {
         }
         cat.sort_by(f64::total_cmp);
         played.sort_by(f64::total_cmp);
-        let _ = writeln!(
-            text,
-            "  {name:<16} replay {:>6.0} MB/s   cat {:>6.0} MB/s   ratio {:.2}",
-            played[2],
-            cat[2],
-            played[2] / cat[2]
-        );
+        let (played, cat) = (played[played.len() / 2], cat[cat.len() / 2]);
+        let ratio = played / cat;
+        let _ = writeln!(text, "  {name:<16} replay {played:>6.0} MB/s   cat {cat:>6.0} MB/s   ratio {ratio:.2}");
         let _ = std::fs::remove_dir_all(&path);
     }
     Ok(text)

@@ -14,14 +14,15 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
+use agents::Extent;
 use corpus::{Generator, Kind};
 use decode::{Measured, measure};
 
 const USAGE: &str = "\
 usage: bench decode [--mb N] [--rounds N] [--corpus long|short|mixed|fixtures]… [--file FILE] [--only PEER]… [--json]
        bench redact [--mb N] [--rounds N] [--json]
-       bench run latency|overhead|tee|replay TAPLINE FOLDER
-       bench run many FOLDER STREAM [COUNT]
+       bench run latency|overhead|tee|replay TAPLINE FOLDER [--smoke]
+       bench run many FOLDER STREAM [COUNT | --smoke]
        bench make-stream PATH|- MB [--kind long|short|mixed]";
 
 fn main() -> ExitCode {
@@ -60,7 +61,7 @@ impl<'a> Options<'a> {
             } else if names.contains(&arg) {
                 options.pairs.push((arg, args.next().ok_or_else(|| format!("{arg} needs a value\n{USAGE}"))?));
             } else if arg.starts_with("--") {
-                return Err(format!("{arg} is no option\n{USAGE}"));
+                return Err(format!("{arg} is not an option\n{USAGE}"));
             } else {
                 options.rest.push(arg);
             }
@@ -82,7 +83,7 @@ fn number(text: &str) -> Result<u64, String> {
 }
 
 fn kind(name: &str) -> Result<Kind, String> {
-    Kind::named(name).ok_or_else(|| format!("`{name}` is no kind of stream\n{USAGE}"))
+    Kind::named(name).ok_or_else(|| format!("`{name}` is not a kind of stream\n{USAGE}"))
 }
 
 fn redact_command(args: &[String]) -> Result<(), String> {
@@ -102,13 +103,14 @@ fn redact_command(args: &[String]) -> Result<(), String> {
 }
 
 fn run_command(args: &[String]) -> Result<(), String> {
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let text = match args[..] {
-        ["latency", tapline, folder] => agents::latency(tapline, folder.as_ref()),
-        ["tee", tapline, folder] => between::tee(tapline, folder.as_ref()),
-        ["replay", tapline, folder] => between::replay(tapline, folder.as_ref()),
-        ["overhead", tapline, folder] => agents::overhead(tapline, folder.as_ref()),
-        ["many", folder, stream] => agents::many(1_000, folder.as_ref(), stream.as_ref()),
+    let options = Options::read(args, &[], &["--smoke"])?;
+    let extent = if options.all("--smoke").is_empty() { Extent::Full } else { Extent::Smoke };
+    let text = match options.rest[..] {
+        ["latency", tapline, folder] => agents::latency(extent, tapline, folder.as_ref()),
+        ["tee", tapline, folder] => between::tee(extent, tapline, folder.as_ref()),
+        ["replay", tapline, folder] => between::replay(extent, tapline, folder.as_ref()),
+        ["overhead", tapline, folder] => agents::overhead(extent, tapline, folder.as_ref()),
+        ["many", folder, stream] => agents::many(extent.of(1_000), folder.as_ref(), stream.as_ref()),
         ["many", folder, stream, count] => agents::many(number(count)?, folder.as_ref(), stream.as_ref()),
         _ => return Err(USAGE.to_owned()),
     };
@@ -154,7 +156,7 @@ fn decode_command(args: &[String]) -> Result<(), String> {
     let only = options.all("--only");
     if let Some(unknown) = only.iter().find(|name| !decode::PEERS.iter().any(|peer| peer.name == **name)) {
         let known: Vec<_> = decode::PEERS.iter().map(|peer| peer.name).collect();
-        return Err(format!("`{unknown}` is no peer: {}", known.join(", ")));
+        return Err(format!("`{unknown}` is not a peer: {}", known.join(", ")));
     }
     let json = !options.all("--json").is_empty();
     let run = |name: &str, stream: &[u8]| {

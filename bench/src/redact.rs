@@ -33,9 +33,14 @@ fn tapline(redactor: &Redactor, stream: &[u8]) -> usize {
 /// The table as one expression. It does less: it knows no escapes, no names in JSON, and no pieces.
 fn expression() -> Regex {
     let shape = |start: &str, least: usize| format!("{}[A-Za-z0-9_.+/=~-]{{{least},}}", regex::escape(start));
-    let mut parts: Vec<String> =
-        SHAPES.iter().flat_map(|row| row.starts.iter().map(|start| shape(start, row.example(start, false).len() - start.len()))).collect();
-    parts.push("(?i:[a-z0-9_.-]{0,50}(?:password|passwd|secret|token|api_?key|_key|credential)[\"']?\\s*[=:]\\s*[\"']?)[^\\s\"']+".to_owned());
+    let mut parts: Vec<String> = SHAPES
+        .iter()
+        .flat_map(|row| row.starts.iter().map(|start| shape(start, row.example(start, false).len() - start.len())))
+        .collect();
+    parts.push(
+        "(?i:[a-z0-9_.-]{0,50}(?:password|passwd|secret|token|api_?key|_key|credential)[\"']?\\s*[=:]\\s*[\"']?)[^\\s\"']+"
+            .to_owned(),
+    );
     parts.push("://[^/\\s:@]{0,64}:[^/\\s@]{1,64}@".to_owned());
     parts.push("-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----".to_owned());
     parts.push("(?i:authorization|cookie): [^\\r\\n]+".to_owned());
@@ -62,8 +67,12 @@ pub fn beside(size: u64, rounds: usize) -> Vec<Beside> {
     ];
     let measure = |(corpus, stream): &(&'static str, Vec<u8>)| Beside {
         corpus,
-        floor: speed(stream.len(), rounds, || { black_box(memchr::memchr_iter(b'\n', black_box(stream)).count()); }),
-        tapline: speed(stream.len(), rounds, || { black_box(tapline(&redactor, black_box(stream))); }),
+        floor: speed(stream.len(), rounds, || {
+            black_box(memchr::memchr_iter(b'\n', black_box(stream)).count());
+        }),
+        tapline: speed(stream.len(), rounds, || {
+            black_box(tapline(&redactor, black_box(stream)));
+        }),
         regex: speed(stream.len(), rounds, || {
             let clean = |line: &[u8]| expression.replace_all(line, b"[redacted]".as_slice()).len();
             black_box(stream.split_inclusive(|byte| *byte == b'\n').map(clean).sum::<usize>());
