@@ -1,13 +1,16 @@
 //! Finds session files: in the places where agents and tapline keep them, or below any path.
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::io;
 use std::num::NonZero;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use rustix::fs::{AtFlags, Dir, FileType};
 use tapline_recording::{Recording, Store};
 
 use crate::transcripts;
@@ -80,27 +83,27 @@ impl Places {
     fn look(&mut self, path: &Path, optional: bool) {
         self.roots.push(path.to_owned());
         match fs::metadata(path) {
-            Ok(meta) if meta.is_dir() => self.folder(path, &meta),
+            Ok(meta) if meta.is_dir() => self.folder(path),
             Ok(meta) => self.add(path.to_owned(), None, &meta),
             Err(error) if optional && error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => self.unreadable.push((path.to_owned(), error)),
         }
     }
 
-    fn folder(&mut self, path: &Path, meta: &Metadata) {
+    fn folder(&mut self, path: &Path) {
         // Without recursion: a hostile tree can be deeper than the stack.
-        let mut level = Vec::new();
-        if self.seen.insert((meta.dev(), meta.ino())) {
-            level.push(path.to_owned());
-        }
+        let mut level = vec![path.to_owned()];
         while !level.is_empty() {
             let listed = list_all(&level);
             level.clear();
-            for Listed { files, folders, unreadable } in listed {
-                self.files.extend(files);
+            for Listed { id, files, folders, unreadable } in listed {
                 self.unreadable.extend(unreadable);
-                let new = folders.into_iter().filter(|(id, _)| self.seen.insert(*id));
-                level.extend(new.map(|(_, path)| path));
+                // A link led to a folder that was visited before.
+                if id.is_some_and(|id| !self.seen.insert(id)) {
+                    continue;
+                }
+                self.files.extend(files);
+                level.extend(folders);
             }
         }
     }
@@ -113,9 +116,10 @@ impl Places {
 /// What is in a folder.
 #[derive(Debug, Default)]
 struct Listed {
+    /// What tells the folder apart from others. `None` if it cannot be read.
+    id: Option<(u64, u64)>,
     files: Vec<Found>,
-    /// The folders in it, with what tells them apart.
-    folders: Vec<((u64, u64), PathBuf)>,
+    folders: Vec<PathBuf>,
     unreadable: Vec<(PathBuf, io::Error)>,
 }
 
@@ -138,48 +142,70 @@ fn list_all(folders: &[PathBuf]) -> Vec<Listed> {
 /// Lists a folder. A recording is one file.
 fn list(folder: &Path) -> Listed {
     let mut listed = Listed::default();
-    let entries: Vec<_> = match fs::read_dir(folder) {
-        Ok(entries) => entries.flatten().collect(),
-        Err(error) => {
-            listed.unreadable.push((folder.to_owned(), error));
-            return listed;
-        }
-    };
-    if entries.iter().any(|entry| entry.file_name() == "meta.json") && Recording::is_one(folder) {
-        match Recording::open(folder) {
-            Ok(recording) => {
-                let path = recording.stdout();
-                if let Ok(meta) = fs::metadata(&path) {
-                    listed.files.push(found(path, Some(folder.to_owned()), &meta));
-                }
-            }
-            Err(error) => listed.unreadable.push((folder.to_owned(), io::Error::other(error))),
-        }
-        return listed;
-    }
-    for entry in entries {
-        let kind = entry.file_type();
-        let is_file = kind.as_ref().is_ok_and(fs::FileType::is_file);
-        let is_named = is_session_name(entry.file_name().as_encoded_bytes());
-        if is_file && !is_named {
-            continue;
-        }
-        // Follows links. One that leads nowhere is nothing.
-        let is_link = kind.is_ok_and(|kind| kind.is_symlink());
-        let meta = if is_link { fs::metadata(entry.path()) } else { entry.metadata() };
-        let Ok(meta) = meta else { continue };
-        if meta.is_file() && is_named {
-            listed.files.push(found(entry.path(), None, &meta));
-        } else if meta.is_dir() {
-            listed.folders.push(((meta.dev(), meta.ino()), entry.path()));
-        }
+    if let Err(error) = list_into(&mut listed, folder) {
+        listed.unreadable.push((folder.to_owned(), error));
     }
     listed
 }
 
+/// Asks the system as little as it can: an archive has thousands of folders, and every quick command lists them all.
+fn list_into(listed: &mut Listed, folder: &Path) -> io::Result<()> {
+    let opened = fs::File::open(folder)?;
+    let meta = opened.metadata()?;
+    listed.id = Some((meta.dev(), meta.ino()));
+    let mut entries = Dir::new(opened)?;
+    let mut named = Vec::new();
+    let mut is_recording = false;
+    while let Some(entry) = entries.next() {
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(error) => {
+                listed.unreadable.push((folder.to_owned(), error.into()));
+                break;
+            }
+        };
+        let (name, kind) = (OsStr::from_bytes(entry.file_name().to_bytes()), entry.file_type());
+        is_recording |= name == "meta.json";
+        // Only the names of files say whether they matter.
+        if name != "." && name != ".." && (kind != FileType::RegularFile || is_session_name(name.as_bytes())) {
+            named.push((name.to_owned(), kind));
+        }
+    }
+    if is_recording && Recording::is_one(folder) {
+        let path = Recording::open(folder).map_err(io::Error::other)?.stdout();
+        if let Ok(meta) = fs::metadata(&path) {
+            listed.files.push(found(path, Some(folder.to_owned()), &meta));
+        }
+        return Ok(());
+    }
+    for (name, kind) in named {
+        let path = folder.join(&name);
+        match kind {
+            FileType::Directory => listed.folders.push(path),
+            FileType::RegularFile => {
+                if let Ok(meta) = rustix::fs::statat(entries.fd()?, &name, AtFlags::SYMLINK_NOFOLLOW) {
+                    let mtime = nanoseconds(meta.st_mtime, i64::try_from(meta.st_mtime_nsec).unwrap_or_default());
+                    let len = u64::try_from(meta.st_size).unwrap_or_default();
+                    listed.files.push(Found { path, recording: None, len, mtime });
+                }
+            }
+            // A link, or a file system that does not say what it is. A link that leads nowhere is nothing.
+            _ => match fs::metadata(&path) {
+                Ok(meta) if meta.is_dir() => listed.folders.push(path),
+                Ok(meta) if meta.is_file() && is_session_name(name.as_bytes()) => listed.files.push(found(path, None, &meta)),
+                _ => {}
+            },
+        }
+    }
+    Ok(())
+}
+
 fn found(path: PathBuf, recording: Option<PathBuf>, meta: &Metadata) -> Found {
-    let mtime = meta.mtime().saturating_mul(1_000_000_000).saturating_add(meta.mtime_nsec());
-    Found { path, recording, len: meta.len(), mtime }
+    Found { path, recording, len: meta.len(), mtime: nanoseconds(meta.mtime(), meta.mtime_nsec()) }
+}
+
+fn nanoseconds(seconds: i64, rest: i64) -> i64 {
+    seconds.saturating_mul(1_000_000_000).saturating_add(rest)
 }
 
 fn is_session_name(name: &[u8]) -> bool {
