@@ -7,7 +7,7 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-const { WEB_MODULES, CHROMIUM, TAPLINE } = process.env;
+const { WEB_MODULES, CHROMIUM, BENCH } = process.env;
 const { chromium } = createRequire(`${WEB_MODULES}/`)('playwright-core');
 const smoke = process.argv.includes('--smoke');
 const RUNS = smoke ? 3 : 20, ROWS = smoke ? 200 : 10_000, MEGABYTES = smoke ? 2 : 100, FRAMES = smoke ? 30 : 300;
@@ -48,11 +48,12 @@ const LARGE = ROWS + 1;
   utimesSync(path, at / 1000, at / 1000);
 }
 
-const server = spawn(TAPLINE, ['serve', '--no-open'], { env: { PATH: process.env.PATH, HOME: home, TAPLINE_HOME: join(home, 'tapline') }, stdio: ['ignore', 'pipe', 'inherit'] });
+// tapline's server in the benchmark's program. It ends when its input does.
+const server = spawn(BENCH, ['watch', 'serve', 'page', home], { env: { PATH: process.env.PATH, HOME: home }, stdio: ['pipe', 'pipe', 'inherit'] });
 const ended = new Promise((resolve) => server.once('exit', resolve));
 const link = await new Promise((resolve, reject) => {
   server.stdout.once('data', (data) => resolve(String(data).split('\n')[0].trim()));
-  server.once('exit', (code) => reject(new Error(`tapline serve ended with ${code}`)));
+  server.once('exit', (code) => reject(new Error(`the server ended with ${code}`)));
 });
 const url = new URL(link).origin;
 // Chromium refuses its sandbox to root.
@@ -137,7 +138,7 @@ try {
   console.log(`  a run appears after p50 ${percentile(times, 0.5).toFixed(0)} ms, p95 ${percentile(times, 0.95).toFixed(0)} ms, ${RUNS} runs beside ${ROWS.toLocaleString('en-US')} others (at most 500 ms: ${percentile(times, 0.95) <= 500 ? 'kept' : 'not kept'})`);
 } finally {
   await browser.close();
-  server.kill('SIGINT');
+  server.stdin.end();
   await ended;
   rmSync(home, { recursive: true, force: true });
 }

@@ -31,12 +31,13 @@ impl Extent {
     pub const SMOKE: Self = Self { list: 90, follow: 10, seconds: 2, rounds: 1, events: 2_000 };
 }
 
-/// Serves for the others: `tapline FOLDER` or `peer`.
+/// Serves for the others: `tapline FOLDER` or `peer`; `page HOME` for the browser.
 pub fn serve(args: &[&str]) -> io::Result<()> {
     match args {
         ["tapline", folder] => server::tapline(folder.as_ref()),
+        ["page", home] => server::page(home.as_ref()),
         ["peer"] => peer::serve(),
-        _ => Err(io::Error::other("serve tapline FOLDER | peer")),
+        _ => Err(io::Error::other("serve tapline FOLDER | page HOME | peer")),
     }
 }
 

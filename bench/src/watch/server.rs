@@ -58,7 +58,7 @@ impl Drop for Child {
 }
 
 /// Says where the server is, and waits until nobody needs it any more.
-pub fn told(address: SocketAddr) -> io::Result<impl Future<Output = ()>> {
+pub fn told(address: impl std::fmt::Display) -> io::Result<impl Future<Output = ()>> {
     let mut out = io::stdout().lock();
     writeln!(out, "{address}")?;
     out.flush()?;
@@ -69,14 +69,25 @@ pub fn told(address: SocketAddr) -> io::Result<impl Future<Output = ()>> {
 
 /// tapline's server, with a home of its own and nothing in it.
 pub fn tapline(home: &Path) -> io::Result<()> {
-    super::raise_limit()?;
     let mut options = ServerOptions::default();
-    options.store = Store::at(home);
     options.roots = vec![home.join("recordings")];
     options.token = Some(Secret::read(TOKEN).map_err(io::Error::other)?);
+    run(options, home, |server| server.address().to_string())
+}
+
+/// The same for a browser, with the transcripts of a home. It says its link.
+pub fn page(home: &Path) -> io::Result<()> {
+    let mut options = ServerOptions::default();
+    options.roots = vec![home.join(".claude")];
+    run(options, &home.join("tapline"), Server::link)
+}
+
+fn run(mut options: ServerOptions, store: &Path, says: fn(&Server) -> String) -> io::Result<()> {
+    super::raise_limit()?;
+    options.store = Store::at(store);
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
         let server = Server::bind(options).await.map_err(io::Error::other)?;
-        let end = told(server.address())?;
+        let end = told(says(&server))?;
         server.run(end).await;
         Ok(())
     })
