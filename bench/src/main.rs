@@ -9,6 +9,7 @@ mod decode;
 mod hostile;
 mod redact;
 mod text;
+mod watch;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -23,6 +24,7 @@ usage: bench decode [--mb N] [--rounds N] [--corpus long|short|mixed|fixtures]â€
        bench redact [--mb N] [--rounds N] [--json]
        bench run latency|overhead|tee|replay TAPLINE FOLDER [--smoke]
        bench run many FOLDER STREAM [COUNT | --smoke]
+       bench watch clients|hour FOLDER [--quick | --smoke] [--seconds N] [--rounds N]
        bench make-stream PATH|- MB [--kind long|short|mixed]";
 
 fn main() -> ExitCode {
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
         Some((command, rest)) if command == "decode" => decode_command(rest),
         Some((command, rest)) if command == "redact" => redact_command(rest),
         Some((command, rest)) if command == "run" => run_command(rest),
+        Some((command, rest)) if command == "watch" => watch_command(rest),
         Some((command, rest)) if command == "play" => play_command(rest),
         Some((command, rest)) if command == "converse" => converse_command(rest),
         Some((command, rest)) if command == "make-stream" => make_stream(rest),
@@ -112,6 +115,26 @@ fn run_command(args: &[String]) -> Result<(), String> {
         ["overhead", tapline, folder] => agents::overhead(extent, tapline, folder.as_ref()),
         ["many", folder, stream] => agents::many(extent.of(1_000), folder.as_ref(), stream.as_ref()),
         ["many", folder, stream, count] => agents::many(number(count)?, folder.as_ref(), stream.as_ref()),
+        _ => return Err(USAGE.to_owned()),
+    };
+    let text = text.map_err(|error| error.to_string())?;
+    io::stdout().write_all(text.as_bytes()).map_err(|error| error.to_string())
+}
+
+fn watch_command(args: &[String]) -> Result<(), String> {
+    let options = Options::read(args, &["--seconds", "--rounds"], &["--quick", "--smoke"])?;
+    let is = |flag| !options.all(flag).is_empty();
+    let mut extent = match () {
+        () if is("--smoke") => watch::Extent::SMOKE,
+        () if is("--quick") => watch::Extent::QUICK,
+        () => watch::Extent::FULL,
+    };
+    extent.seconds = options.number("--seconds", extent.seconds)?;
+    extent.rounds = usize::try_from(options.number("--rounds", extent.rounds as u64)?).map_err(|error| error.to_string())?;
+    let text = match options.rest[..] {
+        ["clients", folder] => watch::clients(extent, folder.as_ref()),
+        ["hour", folder] => watch::hour(extent, folder.as_ref()),
+        ["serve", ref rest @ ..] => watch::serve(rest).map(|()| String::new()),
         _ => return Err(USAGE.to_owned()),
     };
     let text = text.map_err(|error| error.to_string())?;

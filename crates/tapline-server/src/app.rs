@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::controls::Controls;
 use crate::error::ApiError;
@@ -26,6 +26,10 @@ pub(crate) struct App {
     pub(crate) controls: Arc<Controls>,
     pub(crate) resume: Option<ResumeCommand>,
     pub(crate) budget: Option<f64>,
+    /// The memory for bodies of requests that are read, in bytes: many large ones at once wait for each other.
+    pub(crate) bodies: Arc<Semaphore>,
+    /// How many downloads may be made at once.
+    pub(crate) downloads: Arc<Semaphore>,
     /// How long the body of a request may take.
     pub(crate) body_time: std::time::Duration,
     /// True when the server ends.

@@ -2,12 +2,12 @@
 //! that the ring has overtaken gets a snapshot instead of a longer queue.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 use axum::body::Bytes;
 use jiff::Timestamp;
 use serde::Serialize;
-use tokio::sync::watch;
 
 /// How many bytes a reader gets at once, unless one event has more: what a slow one has not taken yet stays in the ring.
 const AT_ONCE: usize = 64 << 10;
@@ -23,8 +23,6 @@ pub(crate) struct FeedLimits {
 #[derive(Debug)]
 pub(crate) struct Feed {
     ring: Mutex<Ring>,
-    /// The number of the newest event.
-    newest: watch::Sender<u64>,
     limits: FeedLimits,
 }
 
@@ -32,21 +30,46 @@ pub(crate) struct Feed {
 struct Ring {
     /// The number of the first event in the ring. The others follow without a gap.
     first: u64,
+    /// Each is written once, for all readers.
     events: VecDeque<Bytes>,
     bytes: usize,
+    /// A place for each reader: how it is woken, if it waits.
+    waiting: Vec<Option<Waker>>,
+    /// Places of readers that left.
+    free: Vec<usize>,
 }
 
 impl Ring {
     fn newest(&self) -> u64 {
         self.first + self.events.len() as u64 - 1
     }
+
+    /// Returns what came after an event, or the first part of it.
+    fn after(&self, last: u64) -> Taken {
+        let newest = self.newest();
+        if last > newest || last.saturating_add(1) < self.first {
+            return Taken::Missed(newest);
+        }
+        let skipped = usize::try_from(last + 1 - self.first).unwrap_or(usize::MAX);
+        let mut events = self.events.iter().skip(skipped);
+        let Some(one) = events.next().cloned() else { return Taken::Nothing };
+        let mut bytes = one.len();
+        let fits = |event: &&Bytes| {
+            bytes += event.len();
+            bytes <= AT_ONCE
+        };
+        let more: Vec<Bytes> = events.take_while(fits).cloned().collect();
+        Taken::Events(one, more)
+    }
 }
 
 /// What a reader gets.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// The next events after the last one that it had, and the number of the newest of them.
-    Events(Vec<Bytes>, u64),
+    /// It has everything.
+    Nothing,
+    /// The next event after the last one that it had, and those that follow it at once.
+    Events(Bytes, Vec<Bytes>),
     /// It missed some. The number of the newest.
     Missed(u64),
 }
@@ -59,8 +82,8 @@ impl Feed {
     }
 
     fn from(first: u64, limits: FeedLimits) -> Self {
-        let ring = Ring { first, events: VecDeque::new(), bytes: 0 };
-        Self { ring: Mutex::new(ring), newest: watch::Sender::new(first - 1), limits }
+        let ring = Ring { first, events: VecDeque::new(), bytes: 0, waiting: Vec::new(), free: Vec::new() };
+        Self { ring: Mutex::new(ring), limits }
     }
 
     fn ring(&self) -> MutexGuard<'_, Ring> {
@@ -86,8 +109,7 @@ impl Feed {
             ring.bytes -= oldest.len();
             ring.first += 1;
         }
-        drop(ring);
-        self.newest.send_replace(id);
+        wake(ring);
     }
 
     /// Says that so much changed that readers do better to ask for everything.
@@ -96,9 +118,7 @@ impl Feed {
         ring.first = ring.newest() + 2;
         ring.events.clear();
         ring.bytes = 0;
-        let newest = ring.newest();
-        drop(ring);
-        self.newest.send_replace(newest);
+        wake(ring);
     }
 
     /// Returns the number of the newest event.
@@ -106,33 +126,75 @@ impl Feed {
         self.ring().newest()
     }
 
-    /// Waits for news here.
-    pub(crate) fn news(&self) -> watch::Receiver<u64> {
-        self.newest.subscribe()
-    }
-
     /// Returns how many readers there are.
     pub(crate) fn readers(&self) -> usize {
-        self.newest.receiver_count()
+        let ring = self.ring();
+        ring.waiting.len() - ring.free.len()
     }
 
     /// Returns what came after an event, or the first part of it.
+    #[cfg(test)]
     pub(crate) fn after(&self, last: u64) -> Taken {
-        let ring = self.ring();
-        let newest = ring.newest();
-        if last > newest || last.saturating_add(1) < ring.first {
-            return Taken::Missed(newest);
+        self.ring().after(last)
+    }
+
+    /// Comes in as a reader.
+    pub(crate) fn reader(self: &Arc<Self>) -> Reader {
+        let mut ring = self.ring();
+        let place = ring.free.pop().unwrap_or(ring.waiting.len());
+        if place == ring.waiting.len() {
+            ring.waiting.push(None);
         }
-        let skipped = usize::try_from(last + 1 - ring.first).unwrap_or(usize::MAX);
-        let mut bytes = 0;
-        let fits = |event: &&Bytes| {
-            let is_first = bytes == 0;
-            bytes += event.len();
-            is_first || bytes <= AT_ONCE
-        };
-        let events: Vec<Bytes> = ring.events.iter().skip(skipped).take_while(fits).cloned().collect();
-        let newest = last + events.len() as u64;
-        Taken::Events(events, newest)
+        drop(ring);
+        Reader { feed: Arc::clone(self), place }
+    }
+}
+
+/// Wakes everybody who waits, after the lock is free for them.
+fn wake(mut ring: MutexGuard<'_, Ring>) {
+    let woken: Vec<Waker> = ring.waiting.iter_mut().filter_map(Option::take).collect();
+    drop(ring);
+    woken.into_iter().for_each(Waker::wake);
+}
+
+/// A reader of a feed. It has a place among those who wait, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    feed: Arc<Feed>,
+    place: usize,
+}
+
+impl Reader {
+    /// Returns what came after an event. If there is nothing yet, the reader is woken when there is.
+    pub(crate) fn poll_after(&self, last: u64, context: &Context<'_>) -> Poll<Taken> {
+        let mut ring = self.feed.ring();
+        let taken = ring.after(last);
+        if taken != Taken::Nothing {
+            return Poll::Ready(taken);
+        }
+        let waiting = &mut ring.waiting[self.place];
+        if waiting.as_ref().is_none_or(|waker| !waker.will_wake(context.waker())) {
+            *waiting = Some(context.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    /// Returns the number of the newest event.
+    pub(crate) fn newest(&self) -> u64 {
+        self.feed.newest()
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let mut ring = self.feed.ring();
+        let waker = ring.waiting[self.place].take();
+        ring.free.push(self.place);
+        if ring.free.len() == ring.waiting.len() {
+            (ring.waiting, ring.free) = (Vec::new(), Vec::new());
+        }
+        drop(ring);
+        drop(waker);
     }
 }
 
@@ -146,7 +208,10 @@ mod tests {
 
     fn texts(taken: Taken) -> Vec<String> {
         match taken {
-            Taken::Events(events, _) => events.iter().map(|event| String::from_utf8_lossy(event).into_owned()).collect(),
+            Taken::Nothing => Vec::new(),
+            Taken::Events(one, more) => {
+                std::iter::once(&one).chain(&more).map(|event| String::from_utf8_lossy(event).into_owned()).collect()
+            }
             Taken::Missed(newest) => vec![format!("missed, now {newest}")],
         }
     }
@@ -154,7 +219,7 @@ mod tests {
     #[test]
     fn a_reader_goes_on_after_its_last_event() {
         let feed = feed(10, 1 << 20);
-        assert_eq!(feed.after(99), Taken::Events(Vec::new(), 99));
+        assert_eq!(feed.after(99), Taken::Nothing);
         feed.publish_text("step", "1");
         feed.publish_text("step", "2");
         assert_eq!(texts(feed.after(100)), ["id: 101\nevent: step\ndata: 2\n\n"]);
@@ -184,10 +249,10 @@ mod tests {
         }
         let (mut last, mut counts) = (99, Vec::new());
         while last < feed.newest() {
-            let Taken::Events(events, newest) = feed.after(last) else { panic!("nothing was missed") };
-            assert!(events.len() == 1 || events.iter().map(Bytes::len).sum::<usize>() <= AT_ONCE);
+            let events = texts(feed.after(last));
+            assert!(events.len() == 1 || events.iter().map(String::len).sum::<usize>() <= AT_ONCE);
             counts.push(events.len());
-            last = newest;
+            last += events.len() as u64;
         }
         assert!(counts[0] == 1 && counts.len() > 2 && counts.iter().sum::<usize>() == 101, "{counts:?}");
     }
@@ -212,5 +277,42 @@ mod tests {
         let ring = feed.ring();
         assert!(ring.bytes <= 256 && !ring.events.is_empty());
         assert_eq!(ring.newest(), 199);
+    }
+
+    #[test]
+    fn an_hour_of_events_stays_within_the_ring() {
+        let feed = Arc::new(feed(1_024, 512 << 10));
+        let (readers, slow) = ((0..10).map(|_| feed.reader()).collect::<Vec<_>>(), feed.reader());
+        let waker = Waker::noop();
+        let context = Context::from_waker(waker);
+        assert!(slow.poll_after(99, &context).is_pending());
+        for n in 0..72_000_u64 {
+            feed.publish_text("step", &format!("{{\"n\":{n},\"html\":\"{}\"}}", "x".repeat(300)));
+            for reader in &readers {
+                assert!(reader.poll_after(99 + n, &context).is_ready());
+                // Again and again: it has one place all the same.
+                assert!(reader.poll_after(100 + n, &context).is_pending() && reader.poll_after(100 + n, &context).is_pending());
+            }
+        }
+        let ring = feed.ring();
+        assert!(ring.events.len() <= 1_024 && ring.bytes <= 512 << 10, "{} events, {} bytes", ring.events.len(), ring.bytes);
+        assert!(ring.events.capacity() <= 4_096 && ring.waiting.len() == 11 && ring.free.is_empty());
+        drop(ring);
+        assert_eq!(feed.readers(), 11);
+        assert!(matches!(slow.poll_after(99, &context), Poll::Ready(Taken::Missed(72_099))));
+        drop((readers, slow));
+        assert_eq!((feed.readers(), feed.ring().waiting.capacity()), (0, 0));
+    }
+
+    #[test]
+    fn places_of_readers_are_used_again() {
+        let feed = Arc::new(feed(10, 1 << 20));
+        let kept = feed.reader();
+        for _ in 0..10_000 {
+            let reader = feed.reader();
+            assert!(reader.poll_after(99, &Context::from_waker(Waker::noop())).is_pending());
+        }
+        assert_eq!((feed.readers(), feed.ring().waiting.len()), (1, 2));
+        drop(kept);
     }
 }

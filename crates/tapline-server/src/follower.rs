@@ -11,7 +11,7 @@ use tapline_session::render::html::{Card, Cards};
 
 use crate::row::{Details, Origin, Row, StepRow, TokenSums, now, written};
 use crate::spool::Spool;
-use crate::track::{Track, agent_name};
+use crate::track::{Track, agent_name, cut};
 
 /// How many records are read before others have their turn.
 const SLICE: usize = 500;
@@ -20,6 +20,9 @@ const SLICE: usize = 500;
 pub(crate) const RECENT: u64 = 30 * 60 * 1_000;
 /// A recording without an end may be of a run that waits.
 const RECORDED: u64 = 24 * 60 * 60 * 1_000;
+
+/// How many characters of a folder a row has.
+const LONGEST_PATH: usize = 4_096;
 
 /// Where a session is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -270,6 +273,7 @@ impl Follower {
         let track = &self.track;
         let text = |of: fn(&Row) -> Option<&String>| archived.and_then(of).cloned();
         let folder = track.folder.clone().or_else(|| text(|row| row.folder.as_ref()));
+        let folder = folder.map(|folder| folder.chars().take(LONGEST_PATH).collect::<String>());
         let (cost, tokens) = match (self.cost, archived) {
             (Some(cost), _) => (Some(cost), self.tokens),
             (None, Some(row)) => (row.cost_usd.map(|cost| (cost, row.cost_exact)), row.tokens),
@@ -280,11 +284,11 @@ impl Follower {
         Row {
             id: id.to_owned(),
             agent: self.agent.clone(),
-            title: track.title.clone().or(title).or_else(label).unwrap_or_default(),
+            title: track.title.clone().or(title).or_else(label).map(|title| cut(&title)).unwrap_or_default(),
             project: folder.as_deref().map(|folder| project(folder).to_owned()),
             folder,
-            branch: text(|row| row.branch.as_ref()).or_else(|| self.branch.clone()),
-            model: track.model.clone().or_else(|| text(|row| row.model.as_ref())),
+            branch: text(|row| row.branch.as_ref()).or_else(|| self.branch.clone()).map(|branch| cut(&branch)),
+            model: track.model.clone().or_else(|| text(|row| row.model.as_ref())).map(|model| cut(&model)),
             state: track.state(),
             now: track.doing(),
             cost_usd: cost.map(|(cost, _)| cost),

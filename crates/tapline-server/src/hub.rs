@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -23,6 +23,8 @@ const SESSION: FeedLimits = FeedLimits { events: 1_024, bytes: 512 << 10 };
 const AT_ONCE: usize = 200;
 /// A session that nobody asked for in this long, in milliseconds, has no events: there is nobody to go on reading.
 const ASKED: u64 = 60_000;
+/// A row whose numbers only grow is told again after this long, in milliseconds. Everything else about it is told at once.
+const NUMBERS: u64 = 2_000;
 /// Two files of a session that grow together are written within this time. One that is newer by more goes on alone.
 const TOGETHER: Duration = Duration::from_secs(60);
 
@@ -35,6 +37,9 @@ pub(crate) struct Live {
     /// Whether others pushed it. What they push may say anything.
     is_push: AtomicBool,
     shown: Mutex<Arc<Row>>,
+    told: Mutex<Told>,
+    /// How many steps it has, for those who cannot wait until the follower is free.
+    steps: AtomicUsize,
     /// When somebody asked for it last, in milliseconds since 1970.
     asked: AtomicU64,
     /// How long its file was when it was read last.
@@ -43,7 +48,20 @@ pub(crate) struct Live {
     untold: AtomicBool,
 }
 
+/// The row of a session as readers know it.
+#[derive(Debug)]
+struct Told {
+    row: Arc<Row>,
+    /// When they were told, in milliseconds since 1970.
+    at: u64,
+}
+
 impl Live {
+    /// Returns how many steps it has.
+    pub(crate) fn steps(&self) -> usize {
+        self.steps.load(Ordering::Acquire)
+    }
+
     /// Returns its row.
     pub(crate) fn row(&self) -> Arc<Row> {
         Arc::clone(&locked(&self.shown))
@@ -155,8 +173,11 @@ impl Hub {
         let length = std::fs::metadata(&file.path).ok()?.len();
         let follower = Follower::open(file.clone(), grows, &self.spools).ok()?;
         let name = file.name();
+        let row = Arc::new(follower.row(&name, None));
         let live = Arc::new(Live {
-            shown: Mutex::new(Arc::new(follower.row(&name, None))),
+            told: Mutex::new(Told { row: Arc::clone(&row), at: 0 }),
+            shown: Mutex::new(row),
+            steps: AtomicUsize::new(0),
             file: file.clone(),
             is_push: AtomicBool::new(follower.origin() == Origin::Push),
             follower: Mutex::new(follower),
@@ -181,6 +202,7 @@ impl Hub {
     pub(crate) fn reopen(&self, live: &Live, grows: bool) {
         if let Ok(follower) = Follower::open(live.file.clone(), grows, &self.spools) {
             *locked(&live.follower) = follower;
+            live.steps.store(0, Ordering::Release);
             live.feed.skip();
         }
     }
@@ -191,6 +213,8 @@ impl Hub {
         let changed = follower.advance();
         let failed = changed.is_err();
         let steps = changed.map(|changed| changed.steps).unwrap_or_default();
+        // First: whoever gets a snapshot has the number of steps that its events lead to.
+        live.steps.store(follower.len(), Ordering::Release);
         let untold = live.untold.load(Ordering::Relaxed);
         if !follower.is_current {
             // While much is read at once, readers are told once, at the end.
@@ -226,13 +250,17 @@ impl Hub {
             Some(archived) if !follower.is_current => Row { steps: follower.len(), ..archived.clone() },
             archived => Row { controllable, ..follower.row(&id, archived) },
         };
-        let mut shown = locked(&live.shown);
-        if **shown == row {
+        let mut told = locked(&live.told);
+        let (time, is_same) = (now().as_millis(), *told.row == row);
+        let can_wait = told.row.differs_in_numbers(&row) && time.saturating_sub(told.at) < NUMBERS;
+        let row = if is_same { Arc::clone(&told.row) } else { Arc::new(row) };
+        *locked(&live.shown) = Arc::clone(&row);
+        if is_same || can_wait {
             return;
         }
-        let old = std::mem::replace(&mut *shown, Arc::new(row));
-        let row = Arc::clone(&shown);
-        drop(shown);
+        let old = std::mem::replace(&mut told.row, Arc::clone(&row));
+        told.at = time;
+        drop(told);
         if old.id != row.id {
             // Its name may be that of another one now, which is not gone.
             let is_free = self.find(&old.id).is_none_or(|other| Arc::ptr_eq(&other, live));
@@ -402,7 +430,7 @@ mod tests {
         live.asked.store(0, Ordering::Relaxed);
         locked(&live.follower).is_current = true;
         let row = Row { title: "old".to_owned(), ..(*live.row()).clone() };
-        *locked(&live.shown) = Arc::new(row);
+        locked(&live.told).row = Arc::new(row);
         hub.renew(&live);
         assert!(matches!(live.feed.after(last), crate::feed::Taken::Missed(_)));
         std::fs::remove_dir_all(folder).unwrap();

@@ -1,12 +1,12 @@
 //! Streams that others push: kept as recordings. Bytes have offsets, so that sending them again changes nothing, and they are acknowledged
 //! only when they are on the disk.
 
-use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
+use std::collections::{HashMap, VecDeque};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use tapline_recording::{End, Meta, Recorder, Recording, Store, Stream, Sync};
@@ -19,8 +19,8 @@ pub(crate) const MARK: &str = "push.json";
 const LONGEST_NAME: usize = 128;
 /// The most bytes of one run.
 const LARGEST: u64 = 4 << 30;
-/// The most runs that are pushed at once.
-const MOST: usize = 4_096;
+/// How many runs have their files open. Those that were silent longest make place, and go on when more bytes come.
+const OPEN: usize = 64;
 
 /// Why bytes are not taken.
 #[derive(Debug, thiserror::Error)]
@@ -39,8 +39,8 @@ pub(crate) enum IngestError {
     Ended(u64),
     #[error("The run has more than {} bytes. Push a new run under another name.", LARGEST)]
     Large,
-    #[error("Too many runs are pushed at once. End some of them, or try again later.")]
-    Many,
+    #[error("Another server keeps what is pushed to this machine's recordings. Push to that one, or end it.")]
+    Elsewhere,
     #[error("The server cannot keep the bytes: {0}.")]
     Io(#[from] io::Error),
 }
@@ -59,10 +59,17 @@ struct Mark {
     run: String,
 }
 
-/// A run that is pushed.
+/// A run that is pushed. It is known for as long as its recording is there, so that nothing is kept twice.
 #[derive(Debug)]
 struct Run {
     folder: PathBuf,
+    /// `None` while nobody pushes.
+    files: Option<Files>,
+}
+
+/// The files of a run, open.
+#[derive(Debug)]
+struct Files {
     stdout: File,
     times: File,
     length: u64,
@@ -70,103 +77,175 @@ struct Run {
     ended: bool,
 }
 
+type Shared = Arc<Mutex<Run>>;
+
 /// All runs that are pushed.
 #[derive(Debug)]
 pub(crate) struct Ingest {
     store: Store,
-    runs: Mutex<HashMap<String, Arc<Mutex<Run>>>>,
+    /// The file that the server which keeps runs has locked.
+    lock_file: PathBuf,
+    runs: Mutex<Runs>,
+    /// Runs whose files are open, the one that was used last at the end.
+    open: Mutex<VecDeque<Shared>>,
+}
+
+#[derive(Debug, Default)]
+struct Runs {
+    /// The lock of this server. `None`: another server has it.
+    lock: Option<File>,
+    by_name: HashMap<String, Shared>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Ingest {
-    /// Opens the runs that are there already. Only names that this server wrote down lead to folders.
-    pub(crate) fn open(store: Store) -> Self {
-        let mut runs = HashMap::new();
-        for entry in std::fs::read_dir(store.folder()).into_iter().flatten().flatten() {
+    /// Takes the runs that are there already, unless another server has them.
+    pub(crate) fn open(store: Store, folder: &Path) -> Self {
+        let ingest = Self { store, lock_file: folder.join("ingest.lock"), runs: Mutex::default(), open: Mutex::default() };
+        // Whoever pushes is told why, if it cannot be done.
+        drop(ingest.runs());
+        ingest
+    }
+
+    /// Returns the runs. The first time, they are looked for: only names that a server wrote down lead to folders.
+    fn runs(&self) -> Result<MutexGuard<'_, Runs>, IngestError> {
+        let mut runs = locked(&self.runs);
+        if runs.lock.is_some() {
+            return Ok(runs);
+        }
+        let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.lock_file)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(IngestError::Elsewhere),
+            Err(TryLockError::Error(error)) => return Err(error.into()),
+        }
+        for entry in std::fs::read_dir(self.store.folder())?.flatten() {
             let folder = entry.path();
             let mark = std::fs::read(folder.join(MARK)).ok().and_then(|mark| serde_json::from_slice::<Mark>(&mark).ok());
-            if let Some((mark, run)) = mark.and_then(|mark| Some((mark, Run::open(&folder).ok()?))) {
-                runs.insert(mark.run, Arc::new(Mutex::new(run)));
+            if let Some(mark) = mark {
+                runs.by_name.insert(mark.run, Arc::new(Mutex::new(Run { folder, files: None })));
             }
         }
-        Self { store, runs: Mutex::new(runs) }
+        runs.lock = Some(lock);
+        Ok(runs)
     }
 
     /// Returns a run. A new one begins with its first byte.
-    fn run(&self, name: &str, offset: Option<u64>, about: &About) -> Result<Arc<Mutex<Run>>, IngestError> {
+    fn run(&self, name: &str, offset: Option<u64>, about: &About) -> Result<Shared, IngestError> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
         if !name.starts_with(|c: char| c.is_ascii_alphanumeric()) || name.len() > LONGEST_NAME || !name.chars().all(is_plain) {
             return Err(IngestError::Name);
         }
-        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(run) = runs.get(name) {
+        let mut runs = self.runs()?;
+        if let Some(run) = runs.by_name.get(name) {
             return Ok(Arc::clone(run));
         }
         if offset.is_some_and(|offset| offset > 0) {
             return Err(IngestError::Gap(0));
         }
-        if runs.len() >= MOST {
-            // Those that ended are found again when the server starts; nobody pushes them any more.
-            runs.retain(|_, run| !run.lock().unwrap_or_else(PoisonError::into_inner).ended);
-            if runs.len() >= MOST {
-                return Err(IngestError::Many);
-            }
-        }
         let run = Arc::new(Mutex::new(Run::create(&self.store, name, about)?));
-        runs.insert(name.to_owned(), Arc::clone(&run));
+        runs.by_name.insert(name.to_owned(), Arc::clone(&run));
         Ok(run)
     }
 
-    fn known(&self, name: &str) -> Result<Arc<Mutex<Run>>, IngestError> {
-        self.runs.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned().ok_or(IngestError::NoRun)
+    fn known(&self, name: &str) -> Result<Shared, IngestError> {
+        self.runs()?.by_name.get(name).cloned().ok_or(IngestError::NoRun)
     }
 
     /// Returns the folder of a run.
     pub(crate) fn folder(&self, name: &str) -> Result<PathBuf, IngestError> {
         let run = self.known(name)?;
-        let folder = run.lock().unwrap_or_else(PoisonError::into_inner).folder.clone();
+        let folder = locked(&run).folder.clone();
         Ok(folder)
     }
 
-    /// Takes bytes at an offset, or at the end. Returns how many bytes the run has, all of them on the disk.
-    pub(crate) fn append(&self, name: &str, offset: Option<u64>, bytes: &[u8], about: &About) -> Result<u64, IngestError> {
-        let run = self.run(name, offset, about)?;
-        let mut run = run.lock().unwrap_or_else(PoisonError::into_inner);
-        let offset = offset.unwrap_or(run.length);
-        if offset > run.length {
-            return Err(IngestError::Gap(run.length));
+    /// Does something with the files of a run. Afterwards they stay open for a while.
+    fn with<T>(&self, run: &Shared, work: impl FnOnce(&Path, &mut Files) -> Result<T, IngestError>) -> Result<T, IngestError> {
+        let (done, is_kept) = {
+            let mut run = locked(run);
+            let Run { folder, files } = &mut *run;
+            let open = match files {
+                Some(open) => open,
+                None => files.insert(Files::open(folder)?),
+            };
+            let done = work(folder, open);
+            // Nobody pushes to a run that has ended.
+            let is_kept = !open.ended;
+            if !is_kept {
+                *files = None;
+            }
+            (done, is_kept)
+        };
+        let mut open = locked(&self.open);
+        open.retain(|known| !Arc::ptr_eq(known, run));
+        if is_kept {
+            open.push_back(Arc::clone(run));
         }
-        let known = usize::try_from(run.length - offset).unwrap_or(usize::MAX).min(bytes.len());
-        let (again, new) = bytes.split_at(known);
-        if !run.has(offset, again)? {
-            return Err(IngestError::Differs(run.length));
+        let silent = if open.len() > OPEN { open.pop_front() } else { None };
+        drop(open);
+        if let Some(silent) = silent {
+            locked(&silent).files = None;
         }
-        if new.is_empty() {
-            // They may be left from a write that failed.
-            run.stdout.sync_data()?;
-            return Ok(run.length);
-        }
-        if run.ended {
-            return Err(IngestError::Ended(run.length));
-        }
-        if run.length + new.len() as u64 > LARGEST {
-            return Err(IngestError::Large);
-        }
-        run.write(new)?;
-        Ok(run.length)
+        done
     }
 
-    /// Notes how a run ended. Saying it again changes nothing.
-    pub(crate) fn finish(&self, name: &str, exit_code: Option<i32>) -> Result<u64, IngestError> {
-        let run = self.known(name)?;
-        let mut run = run.lock().unwrap_or_else(PoisonError::into_inner);
-        if !run.ended {
-            let mut recording = Recording::open(&run.folder).map_err(io::Error::other)?;
-            let duration_ms = Some(now().as_millis().saturating_sub(run.started));
-            recording.amend(End { exit_code, duration_ms, ..End::default() }).map_err(io::Error::other)?;
-            File::open(&run.folder)?.sync_all()?;
-            run.ended = true;
+    /// Takes bytes at an offset, or at the end. Returns how many bytes the run has, all of them on the disk, and its folder.
+    pub(crate) fn append(
+        &self,
+        name: &str,
+        offset: Option<u64>,
+        bytes: &[u8],
+        about: &About,
+    ) -> Result<(u64, PathBuf), IngestError> {
+        let run = self.run(name, offset, about)?;
+        let done = self.with(&run, |folder, run| {
+            let offset = offset.unwrap_or(run.length);
+            if offset > run.length {
+                return Err(IngestError::Gap(run.length));
+            }
+            let known = usize::try_from(run.length - offset).unwrap_or(usize::MAX).min(bytes.len());
+            let (again, new) = bytes.split_at(known);
+            if !run.has(offset, again)? {
+                return Err(IngestError::Differs(run.length));
+            }
+            if new.is_empty() {
+                // They may be left from a write that failed.
+                run.stdout.sync_data()?;
+                return Ok((run.length, folder.to_owned()));
+            }
+            if run.ended {
+                return Err(IngestError::Ended(run.length));
+            }
+            if run.length + new.len() as u64 > LARGEST {
+                return Err(IngestError::Large);
+            }
+            run.write(new)?;
+            Ok((run.length, folder.to_owned()))
+        });
+        if matches!(done, Err(IngestError::Io(_))) && !locked(&run).folder.exists() {
+            // Somebody deleted the recording. It begins again.
+            self.runs()?.by_name.remove(name);
+            return Err(IngestError::Gap(0));
         }
-        Ok(run.length)
+        done
+    }
+
+    /// Notes how a run ended. Saying it again changes nothing. Returns how many bytes it has, and its folder.
+    pub(crate) fn finish(&self, name: &str, exit_code: Option<i32>) -> Result<(u64, PathBuf), IngestError> {
+        let run = self.known(name)?;
+        self.with(&run, |folder, run| {
+            if !run.ended {
+                let mut recording = Recording::open(folder).map_err(io::Error::other)?;
+                let duration_ms = Some(now().as_millis().saturating_sub(run.started));
+                recording.amend(End { exit_code, duration_ms, ..End::default() }).map_err(io::Error::other)?;
+                File::open(folder)?.sync_all()?;
+                run.ended = true;
+            }
+            Ok((run.length, folder.to_owned()))
+        })
     }
 }
 
@@ -193,9 +272,11 @@ impl Run {
         mark.sync_all()?;
         File::open(&folder)?.sync_all()?;
         File::open(store.folder())?.sync_all()?;
-        Self::open(&folder)
+        Ok(Self { folder, files: None })
     }
+}
 
+impl Files {
     fn open(folder: &Path) -> io::Result<Self> {
         let recording = Recording::open(folder).map_err(io::Error::other)?;
         let append = |path: PathBuf| OpenOptions::new().read(true).append(true).open(path);
@@ -204,7 +285,7 @@ impl Run {
         stdout.sync_data()?;
         let length = stdout.metadata()?.len();
         let (times, started) = (append(folder.join("times"))?, recording.started().as_millis());
-        Ok(Self { folder: folder.to_owned(), stdout, times, length, started, ended: recording.end.is_some() })
+        Ok(Self { stdout, times, length, started, ended: recording.end.is_some() })
     }
 
     /// Returns whether these bytes are there.
@@ -229,5 +310,41 @@ impl Run {
         let micros = now().as_millis().saturating_sub(self.started).saturating_mul(1_000);
         let _ = self.times.write_all(format!("o {} {micros}\n", self.length).as_bytes());
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_runs_can_be_unfinished_and_few_files_are_open() {
+        let folder = std::env::temp_dir().join(format!("tapline-ingest-{}", std::process::id()));
+        let store = Store::at(&folder);
+        std::fs::create_dir_all(store.folder()).unwrap();
+        let ingest = Ingest::open(store, &folder);
+        let about = About::default();
+        let open = |ingest: &Ingest| {
+            let runs = ingest.runs().unwrap();
+            runs.by_name.values().filter(|run| locked(run).files.is_some()).count()
+        };
+        for n in 0..OPEN + 8 {
+            assert_eq!(ingest.append(&format!("run-{n}"), Some(0), b"{}\n", &about).unwrap().0, 3);
+            assert_eq!(open(&ingest), (n + 1).min(OPEN));
+        }
+        // The first one was silent longest. It goes on where it was.
+        assert_eq!(ingest.append("run-0", Some(3), b"{}\n", &about).unwrap().0, 6);
+        assert_eq!(ingest.append("run-0", None, b"{}\n", &about).unwrap().0, 9);
+        assert!(matches!(ingest.append("run-1", Some(4), b"{}\n", &about), Err(IngestError::Gap(3))));
+        assert_eq!(open(&ingest), OPEN);
+        // One that ended needs no file, and stays as it is.
+        let last = format!("run-{}", OPEN + 7);
+        ingest.finish(&last, Some(0)).unwrap();
+        assert_eq!(open(&ingest), OPEN - 1);
+        assert!(matches!(ingest.append(&last, None, b"{}\n", &about), Err(IngestError::Ended(3))));
+        assert_eq!(ingest.append(&last, Some(0), b"{}\n", &about).unwrap().0, 3);
+        assert_eq!(open(&ingest), OPEN - 1);
+        assert!(locked(&ingest.open).len() <= OPEN);
+        std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -29,6 +29,17 @@ pub(crate) struct Row {
     pub(crate) controllable: bool,
 }
 
+impl Row {
+    /// Returns whether another row of the session has only other numbers: what it costs, how far it is, and when that was.
+    pub(crate) fn differs_in_numbers(&self, other: &Self) -> bool {
+        let numbers =
+            |row: &Self| (row.cost_usd, row.cost_exact, row.tokens, row.context_used, row.steps, row.updated_at.clone());
+        let (cost_usd, cost_exact, tokens, context_used, steps, updated_at) = numbers(self);
+        let alike = Self { cost_usd, cost_exact, tokens, context_used, steps, updated_at, ..other.clone() };
+        alike == *self && numbers(self) != numbers(other)
+    }
+}
+
 /// How a session stands.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct State {

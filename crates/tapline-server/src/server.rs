@@ -8,8 +8,9 @@ use std::time::Duration;
 use tapline_archive::Prices;
 use tapline_recording::{Store, create_private_folder};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
+use crate::api::push::LARGEST;
 use crate::app::{App, ResumeCommand};
 use crate::connections::{self, Limits};
 use crate::controls::Controls;
@@ -22,6 +23,9 @@ use crate::routes;
 use crate::secret::Secret;
 use crate::shelf::Shelf;
 use crate::watch::Watch;
+
+/// How many downloads are made at once.
+const DOWNLOADS: usize = 16;
 
 /// What to serve, and to whom.
 #[derive(Clone, Debug)]
@@ -51,6 +55,10 @@ pub struct ServerOptions {
     pub head_timeout: Duration,
     /// How long the body of a request may take.
     pub body_timeout: Duration,
+    /// How many bytes of bodies of requests may be in memory at once, at least 8 MiB.
+    pub body_memory: usize,
+    /// How long a client may take none of what it is sent, before its connection is cut.
+    pub write_timeout: Duration,
     /// How long requests may go on after the end was asked for.
     pub grace: Duration,
 }
@@ -71,6 +79,8 @@ impl Default for ServerOptions {
             connections: 16_384,
             head_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
+            body_memory: 64 << 20,
+            write_timeout: Duration::from_secs(30),
             grace: Duration::from_secs(5),
         }
     }
@@ -107,12 +117,15 @@ impl Server {
         let ticket = Secret::random();
         let (stop, stopped) = watch::channel(false);
         let controls = Controls::new(options.allow_control);
-        let hub = Arc::new(Hub::new(Arc::new(Shelf::new(archive, roots, options.prices)), spools, Arc::clone(&controls)));
+        let hub =
+            Arc::new(Hub::new(Arc::new(Shelf::new(archive, roots, options.prices)), spools.clone(), Arc::clone(&controls)));
         let app = App {
             guard: Guard::new(address, &options.hosts, options.token.unwrap_or_else(Secret::random), ticket.clone()),
             watch: Watch::start(&hub).map_err(ServerError::Thread)?,
             hub,
-            ingest: Ingest::open(options.store),
+            ingest: Ingest::open(options.store, &spools),
+            bodies: Arc::new(Semaphore::new(options.body_memory.clamp(LARGEST, Semaphore::MAX_PERMITS))),
+            downloads: Arc::new(Semaphore::new(DOWNLOADS)),
             metrics: Metrics::default(),
             controls,
             resume: options.resume,
@@ -120,7 +133,12 @@ impl Server {
             body_time: options.body_timeout,
             stop: stopped,
         };
-        let limits = Limits { connections: options.connections, head: options.head_timeout, grace: options.grace };
+        let limits = Limits {
+            connections: options.connections,
+            head: options.head_timeout,
+            write: options.write_timeout,
+            grace: options.grace,
+        };
         Ok(Self { listener, address, app: Arc::new(app), ticket, limits, stop })
     }
 

@@ -15,6 +15,7 @@ use tapline_recording::Redactor;
 use crate::follower::SessionFile;
 use crate::ingest;
 use crate::row::{Origin, Row, State, StateKind, TokenSums, now, written_ms};
+use crate::track::cut;
 
 /// An hour, in milliseconds.
 const HOUR: u64 = 60 * 60 * 1_000;
@@ -182,11 +183,11 @@ fn shelved(session: &ListedSession) -> Shelved {
     let row = Row {
         id: facts.id.clone(),
         agent: facts.agent.clone(),
-        title: facts.title.clone(),
+        title: cut(&facts.title),
         project: text(project(&facts.folder)),
         folder: text(&facts.folder),
-        branch: text(&facts.branch),
-        model: text(&session.model),
+        branch: text(&cut(&facts.branch)),
+        model: text(&cut(&session.model)),
         state: State { kind, since: last.clone(), until: None, message: None },
         cost_usd: (facts.cost.pico() > 0 || facts.unpriced == 0).then(|| facts.cost.usd()),
         cost_exact: facts.unpriced == 0,

@@ -4,12 +4,22 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
 
 /// How many bytes wait in memory before they are written.
 const PENDING: usize = 64 << 10;
+
+/// How many bytes of replaced steps the file may have, beside as many as the steps have.
+const SPARE: u64 = 1 << 20;
+
+fn nameless(folder: &Path) -> io::Result<File> {
+    let path = folder.join(Uuid::new_v4().simple().to_string());
+    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
+    std::fs::remove_file(&path)?;
+    Ok(file)
+}
 
 /// Where a step is in the file.
 #[derive(Clone, Copy, Debug)]
@@ -21,8 +31,11 @@ struct Place {
 /// The steps of a session.
 #[derive(Debug)]
 pub(crate) struct Spool {
+    folder: PathBuf,
     file: File,
     places: Vec<Place>,
+    /// How many bytes the steps have. The others in the file are of steps that were replaced.
+    used: u64,
     /// How much of the file is written. What waits comes after it.
     written: u64,
     pending: Vec<u8>,
@@ -31,10 +44,8 @@ pub(crate) struct Spool {
 impl Spool {
     /// Makes an empty one. Its file is private and has no name.
     pub(crate) fn create(folder: &Path) -> io::Result<Self> {
-        let path = folder.join(Uuid::new_v4().simple().to_string());
-        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
-        std::fs::remove_file(&path)?;
-        Ok(Self { file, places: Vec::new(), written: 0, pending: Vec::new() })
+        let file = nameless(folder)?;
+        Ok(Self { folder: folder.to_owned(), file, places: Vec::new(), used: 0, written: 0, pending: Vec::new() })
     }
 
     /// Returns how many steps there are.
@@ -42,25 +53,75 @@ impl Spool {
         self.places.len()
     }
 
+    fn end(&self) -> u64 {
+        self.written + self.pending.len() as u64
+    }
+
     /// Sets a step: the next one, or one that is there already.
     pub(crate) fn put(&mut self, n: usize, json: &str) -> io::Result<()> {
-        let place = Place {
-            offset: self.written + self.pending.len() as u64,
-            length: u32::try_from(json.len()).map_err(|_| io::ErrorKind::InvalidData)?,
-        };
+        let length = u32::try_from(json.len()).map_err(|_| io::ErrorKind::InvalidData)?;
+        if let Some(old) = self.places.get(n).copied() {
+            self.used -= u64::from(old.length);
+            // Text that types along is replaced again and again, mostly at the end.
+            if old.offset + u64::from(old.length) == self.end() {
+                self.cut(old.offset);
+            }
+        }
+        let place = Place { offset: self.end(), length };
+        self.used += u64::from(length);
         self.pending.extend_from_slice(json.as_bytes());
         if n < self.places.len() {
             self.places[n] = place;
         } else {
             self.places.push(place);
         }
-        if self.pending.len() >= PENDING { self.flush() } else { Ok(()) }
+        if self.pending.len() >= PENDING {
+            self.flush()?;
+        }
+        if self.end() > 2 * self.used + SPARE { self.compact() } else { Ok(()) }
+    }
+
+    /// Forgets what comes after an offset.
+    fn cut(&mut self, offset: u64) {
+        match offset.checked_sub(self.written) {
+            Some(kept) => self.pending.truncate(usize::try_from(kept).unwrap_or(usize::MAX)),
+            None => {
+                self.pending.clear();
+                self.written = offset;
+            }
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         self.file.write_all_at(&self.pending, self.written)?;
         self.written += self.pending.len() as u64;
         self.pending.clear();
+        Ok(())
+    }
+
+    /// Writes the steps to a new file, without those that were replaced.
+    fn compact(&mut self) -> io::Result<()> {
+        self.flush()?;
+        let mut new = Self {
+            file: nameless(&self.folder)?,
+            folder: self.folder.clone(),
+            places: Vec::with_capacity(self.places.len()),
+            used: 0,
+            written: 0,
+            pending: Vec::new(),
+        };
+        let mut step = Vec::new();
+        for place in &self.places {
+            step.resize(place.length as usize, 0);
+            self.file.read_exact_at(&mut step, place.offset)?;
+            new.places.push(Place { offset: new.end(), length: place.length });
+            new.used += u64::from(place.length);
+            new.pending.extend_from_slice(&step);
+            if new.pending.len() >= PENDING {
+                new.flush()?;
+            }
+        }
+        *self = new;
         Ok(())
     }
 
@@ -103,5 +164,24 @@ mod tests {
         assert_eq!(spool.len(), 1_000);
         assert!(spool.get(999).unwrap().starts_with("{\"n\":999"));
         assert_eq!(spool.get(1_000).unwrap(), "");
+    }
+
+    #[test]
+    fn steps_that_are_replaced_leave_nothing_behind() {
+        let mut spool = Spool::create(&std::env::temp_dir()).unwrap();
+        spool.put(0, "first").unwrap();
+        let text = |n: usize| format!("{{\"html\":\"{}\"}}", "x".repeat(n));
+        // Text that types along, in one step and in two at once.
+        for n in 0..20_000 {
+            spool.put(1, &text(n)).unwrap();
+        }
+        assert!(spool.file.metadata().unwrap().len() < 2 * SPARE && spool.end() < 30_000);
+        for n in 0..20_000 {
+            spool.put(1, &text(n)).unwrap();
+            spool.put(2, &text(n / 2)).unwrap();
+            assert!(spool.end() <= 2 * spool.used + SPARE);
+        }
+        assert_eq!((spool.get(0).unwrap().as_str(), spool.len()), ("first", 3));
+        assert_eq!((spool.get(1).unwrap(), spool.get(2).unwrap()), (text(19_999), text(9_999)));
     }
 }

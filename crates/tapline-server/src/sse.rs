@@ -10,75 +10,81 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use futures_core::Stream;
 use tokio::sync::watch;
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::error::ApiError;
-use crate::feed::{Feed, Taken};
+use crate::feed::{Feed, Reader, Taken};
 
 /// After this much silence a comment is sent, so that a connection that is gone is noticed.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// A reader of a feed.
-struct Reader {
-    feed: Arc<Feed>,
-    news: watch::Receiver<u64>,
+/// Says what a snapshot is, given the number of the newest event.
+type Snapshot = Box<dyn Fn(u64) -> String + Send>;
+
+/// The events of a feed for one client.
+struct Events {
+    reader: Reader,
     /// The last event that it has. `None`: it is new, and begins with a snapshot.
     last: Option<u64>,
-    /// Says what a snapshot is, given the number of the newest event.
-    snapshot: Box<dyn Fn(u64) -> String + Send>,
+    /// `None`: there is nothing to say about it.
+    snapshot: Option<Snapshot>,
+    /// The heartbeat. It is set again when it has passed, and not for each event.
+    silence: Pin<Box<Sleep>>,
+    /// When something was sent last.
+    sent: Instant,
+    /// True when the server ends. The connection notices that, and asks again.
     stop: watch::Receiver<bool>,
 }
 
-impl Reader {
-    /// Waits for the next bytes. `None` when the server ends.
-    async fn next(mut self) -> Option<(Bytes, Self)> {
-        loop {
-            if *self.stop.borrow() {
-                return None;
+impl Events {
+    fn snapshot(&mut self, newest: u64) -> Bytes {
+        self.last = Some(newest);
+        let data = self.snapshot.as_ref().map_or_else(|| "{}".to_owned(), |snapshot| snapshot(newest));
+        format!("id: {newest}\nevent: snapshot\ndata: {data}\n\n").into()
+    }
+
+    /// Returns the next bytes. `None` when the server ends.
+    fn poll_bytes(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if *self.stop.borrow() {
+            return Poll::Ready(None);
+        }
+        let Some(last) = self.last else { return Poll::Ready(Some(self.snapshot(self.reader.newest()))) };
+        match self.reader.poll_after(last, context) {
+            Poll::Ready(Taken::Events(one, more)) => {
+                self.last = Some(last + 1 + more.len() as u64);
+                return Poll::Ready(Some(if more.is_empty() { one } else { joined(&one, &more) }));
             }
-            self.news.mark_unchanged();
-            let newest = match self.last.map(|last| self.feed.after(last)) {
-                Some(Taken::Events(events, newest)) => {
-                    self.last = Some(newest);
-                    if !events.is_empty() {
-                        return Some((joined(events), self));
-                    }
-                    None
-                }
-                Some(Taken::Missed(newest)) => Some(newest),
-                None => Some(self.feed.newest()),
-            };
-            if let Some(newest) = newest {
-                self.last = Some(newest);
-                let event = format!("id: {newest}\nevent: snapshot\ndata: {}\n\n", (self.snapshot)(newest));
-                return Some((event.into(), self));
-            }
-            tokio::select! {
-                changed = self.news.changed() => changed.ok()?,
-                _ = self.stop.changed() => return None,
-                () = tokio::time::sleep(HEARTBEAT) => return Some((Bytes::from_static(b":\n\n"), self)),
+            Poll::Ready(Taken::Missed(newest)) => return Poll::Ready(Some(self.snapshot(newest))),
+            Poll::Ready(Taken::Nothing) | Poll::Pending => {}
+        }
+        while self.silence.as_mut().poll(context).is_ready() {
+            let due = self.sent + HEARTBEAT;
+            let is_due = due <= Instant::now();
+            self.silence.as_mut().reset(if is_due { Instant::now() + HEARTBEAT } else { due });
+            if is_due {
+                return Poll::Ready(Some(Bytes::from_static(b":\n\n")));
             }
         }
+        Poll::Pending
     }
 }
 
-fn joined(mut events: Vec<Bytes>) -> Bytes {
-    if events.len() == 1 { events.remove(0) } else { events.concat().into() }
+fn joined(one: &[u8], more: &[Bytes]) -> Bytes {
+    let mut all = Vec::with_capacity(one.len() + more.iter().map(Bytes::len).sum::<usize>());
+    all.extend_from_slice(one);
+    more.iter().for_each(|event| all.extend_from_slice(event));
+    all.into()
 }
-
-type NextBytes = Pin<Box<dyn Future<Output = Option<(Bytes, Reader)>> + Send>>;
-
-/// A reader as a stream.
-struct Events(Option<NextBytes>);
 
 impl Stream for Events {
     type Item = Result<Bytes, std::convert::Infallible>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let Some(next) = &mut self.0 else { return Poll::Ready(None) };
-        let Poll::Ready(ready) = next.as_mut().poll(context) else { return Poll::Pending };
-        let (bytes, next) = ready.map(|(bytes, reader)| (bytes, Box::pin(reader.next()) as NextBytes)).unzip();
-        self.0 = next;
-        Poll::Ready(bytes.map(Ok))
+        let ready = self.poll_bytes(context);
+        if ready.is_ready() {
+            self.sent = Instant::now();
+        }
+        ready.map(|bytes| bytes.map(Ok))
     }
 }
 
@@ -87,7 +93,7 @@ pub(crate) fn respond(
     feed: &Arc<Feed>,
     headers: &HeaderMap,
     stop: watch::Receiver<bool>,
-    snapshot: impl Fn(u64) -> String + Send + 'static,
+    snapshot: Option<Snapshot>,
 ) -> Result<Response, ApiError> {
     let last = match headers.get("last-event-id").map(|last| last.to_str().unwrap_or_default().trim()) {
         None | Some("") => None,
@@ -95,8 +101,9 @@ pub(crate) fn respond(
             ApiError::bad("Last-Event-ID is not a number. Send the id of the last event that you got, or leave it out.")
         })?),
     };
-    let reader = Reader { feed: Arc::clone(feed), news: feed.news(), last, snapshot: Box::new(snapshot), stop };
-    let body = Body::from_stream(Events(Some(Box::pin(reader.next()))));
+    let sent = Instant::now();
+    let silence = Box::pin(sleep_until(sent + HEARTBEAT));
+    let body = Body::from_stream(Events { reader: feed.reader(), last, snapshot, silence, sent, stop });
     let mut response = body.into_response();
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     // Proxies must not hold events back.

@@ -13,8 +13,12 @@ use crate::row::{AgentRow, Details, Now, OpenQuestion, SpanRow, State, StateKind
 
 /// How many calls, turns, sub-agents and so on are remembered of one session.
 const MOST: usize = 16_384;
+/// How many open questions are remembered: all of them are in the row.
+const QUESTIONS: usize = 64;
 /// How many characters of a title are shown.
 const TITLE: usize = 300;
+/// How many characters of a question are shown. A person decides by them.
+const SUMMARY: usize = 8_192;
 /// A session that does nothing for this long, in milliseconds, is silent.
 const SILENT: u64 = 2 * 60 * 1_000;
 /// A call that has no result for this long will have none.
@@ -50,10 +54,13 @@ struct Standing {
     message: Option<String>,
 }
 
+/// A call without a result. Of its input only the title is kept.
 #[derive(Debug)]
 struct OpenCall {
     n: usize,
-    call: Call,
+    name: String,
+    doing: String,
+    title: String,
     time: Option<Moment>,
     agent: Option<String>,
     span: Option<usize>,
@@ -118,7 +125,7 @@ impl Track {
                     self.stand(StateKind::Running, time, None);
                 }
             }
-            What::Question(question) if self.questions.len() < MOST && question.kind == "can_use_tool" => {
+            What::Question(question) if self.questions.len() < QUESTIONS && question.kind == "can_use_tool" => {
                 self.questions.push(Asked { question: question.clone(), since: time });
             }
             _ => {}
@@ -163,7 +170,7 @@ impl Track {
         self.agents.push(AgentRow {
             id: agent_name(parent),
             parent: call.and_then(|call| call.agent.clone()),
-            name: call.map(|call| call.call.title.clone()).unwrap_or_default(),
+            name: call.map(|call| call.title.clone()).unwrap_or_default(),
             state: "running".to_owned(),
             first_step: Some(first),
         });
@@ -172,11 +179,12 @@ impl Track {
     fn call(&mut self, call: &Call, card: &Card, time: Option<Moment>) {
         let agent = card.parent.map(agent_name);
         let span = time.and_then(written).filter(|_| self.spans.len() < MOST).map(|start| {
-            self.spans.push(SpanRow { step: card.n, name: call.name.clone(), start, end: None, agent: agent.clone() });
+            self.spans.push(SpanRow { step: card.n, name: cut(&call.name), start, end: None, agent: agent.clone() });
             self.spans.len() - 1
         });
         if let Some(id) = call.id.clone().filter(|_| self.calls.len() < MOST) {
-            self.calls.insert(id, OpenCall { n: card.n, call: call.clone(), time, agent, span });
+            let (name, doing, title) = (cut(&call.name), cut(&call.doing), cut(&call.title));
+            self.calls.insert(id, OpenCall { n: card.n, name, doing, title, time, agent, span });
         }
     }
 
@@ -264,7 +272,7 @@ impl Track {
     /// Returns what the session does now: the call that was made last and has no result.
     pub(crate) fn doing(&self) -> Option<Now> {
         let open = self.calls.values().max_by_key(|call| call.n)?;
-        let Call { name, doing, title, .. } = &open.call;
+        let OpenCall { name, doing, title, .. } = open;
         Some(Now { tool: name.clone(), summary: one_line(&format!("{doing} {title}")), since: open.time.and_then(written) })
     }
 
@@ -272,8 +280,8 @@ impl Track {
     pub(crate) fn questions(&self) -> Vec<OpenQuestion> {
         let told = |asked: &Asked| OpenQuestion {
             id: asked.question.request_id.clone().unwrap_or_default(),
-            tool: asked.question.about.clone().unwrap_or_default().split([' ', ':', '(']).next().unwrap_or_default().to_owned(),
-            summary: asked.question.about.clone().unwrap_or_default(),
+            tool: cut(asked.question.about.as_deref().unwrap_or_default().split([' ', ':', '(']).next().unwrap_or_default()),
+            summary: asked.question.about.as_deref().unwrap_or_default().chars().take(SUMMARY).collect(),
             since: asked.since.and_then(written),
         };
         self.questions.iter().map(told).collect()
@@ -298,7 +306,12 @@ impl Track {
 }
 
 fn short(text: &str) -> String {
-    one_line(&text.trim().chars().take(TITLE).collect::<String>())
+    one_line(&cut(text.trim()))
+}
+
+/// Returns as much of a text as a row shows: whoever writes it does not decide how large the list is.
+pub(crate) fn cut(text: &str) -> String {
+    text.chars().take(TITLE).collect()
 }
 
 /// Returns the name of the sub-agent that the call at this step started.

@@ -9,6 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
 use tapline_archive::{Found, Places};
+use tapline_recording::Stream;
 
 use crate::follower::{RECENT, SessionFile};
 use crate::hub::{Hub, Live, locked};
@@ -26,6 +27,10 @@ const USED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 const MOST: usize = 512;
 /// A session that nobody asked for in this long, in milliseconds, and that does not grow is no longer read.
 const IDLE: u64 = 5 * 60 * 1_000;
+/// A session that nobody asked for in this long, in milliseconds, makes place for another one if there are too many.
+const UNREAD: u64 = 60_000;
+/// So does one of this machine, if it was not written for this long, in milliseconds.
+const QUIET: u64 = 60_000;
 /// If more rows than this change at once, readers ask for all of them instead.
 const AT_ONCE: usize = 500;
 /// A larger session is not read again for each line of a sub-agent.
@@ -44,7 +49,7 @@ pub(crate) struct Watch {
 /// Says that the threads must end.
 #[derive(Debug, Default)]
 struct Stop {
-    is_over: Mutex<bool>,
+    waits: Mutex<Waits>,
     told: Condvar,
     /// Whether folders were looked at once.
     ready: AtomicBool,
@@ -52,14 +57,32 @@ struct Stop {
     grew: AtomicBool,
 }
 
+/// What a thread that waits is told.
+#[derive(Debug, Default)]
+struct Waits {
+    is_over: bool,
+    /// Recordings that somebody pushed to, so that nobody needs to wait until they are looked at.
+    pushed: HashSet<PathBuf>,
+}
+
 impl Stop {
     /// Waits. Returns whether it is over.
     fn wait(&self, time: Duration) -> bool {
-        let is_over = locked(&self.is_over);
-        *self
+        let waits = locked(&self.waits);
+        self.told
+            .wait_timeout_while(waits, time, |waits| !waits.is_over)
+            .map_or_else(|error| error.into_inner().0, |(waits, _)| waits)
+            .is_over
+    }
+
+    /// Waits until somebody pushes. Returns the recordings that were pushed to; `None` when it is over.
+    fn wait_for_pushes(&self, time: Duration) -> Option<HashSet<PathBuf>> {
+        let waits = locked(&self.waits);
+        let mut waits = self
             .told
-            .wait_timeout_while(is_over, time, |is_over| !*is_over)
-            .map_or_else(|error| error.into_inner().0, |(is_over, _)| is_over)
+            .wait_timeout_while(waits, time, |waits| !waits.is_over && waits.pushed.is_empty())
+            .map_or_else(|error| error.into_inner().0, |(waits, _)| waits);
+        if waits.is_over { None } else { Some(std::mem::take(&mut waits.pushed)) }
     }
 }
 
@@ -80,6 +103,12 @@ impl Watch {
         self.threads.iter().any(JoinHandle::is_finished)
     }
 
+    /// Says that a recording was pushed to.
+    pub(crate) fn pushed(&self, folder: PathBuf) {
+        locked(&self.stop.waits).pushed.insert(folder);
+        self.stop.told.notify_all();
+    }
+
     /// Returns whether the sessions that live are known.
     pub(crate) fn is_ready(&self) -> bool {
         self.stop.ready.load(Ordering::Relaxed)
@@ -88,7 +117,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        *locked(&self.stop.is_over) = true;
+        locked(&self.stop.waits).is_over = true;
         self.stop.told.notify_all();
         self.hub.shelf.stop();
         for thread in self.threads.drain(..) {
@@ -149,10 +178,28 @@ fn watch(hub: &Arc<Hub>, stop: &Stop) {
             more |= hub.attempt(&live, || look(hub, &live, stop)).unwrap_or(false);
         }
         stop.ready.store(true, Ordering::Relaxed);
-        if stop.wait(if more { Duration::ZERO } else { TICK }) {
-            return;
+        let next = Instant::now() + TICK;
+        loop {
+            let time = if more { Duration::ZERO } else { next.saturating_duration_since(Instant::now()) };
+            let Some(pushed) = stop.wait_for_pushes(time) else { return };
+            for folder in &pushed {
+                more |= look_at_push(hub, folder, stop);
+            }
+            if more || next <= Instant::now() {
+                break;
+            }
         }
     }
+}
+
+/// Looks at a recording that somebody pushed to. Returns whether there is more to read.
+fn look_at_push(hub: &Arc<Hub>, folder: &Path, stop: &Stop) -> bool {
+    let path = folder.join(Stream::Stdout.file_name());
+    let begin = || {
+        let has_room = hub.live().len() < MOST && !hub.knows(&path);
+        has_room.then(|| hub.follow(SessionFile { path: path.clone(), recording: Some(folder.to_owned()) }, true)).flatten()
+    };
+    hub.of_file(&path).or_else(begin).and_then(|live| hub.attempt(&live, || look(hub, &live, stop))).unwrap_or(false)
 }
 
 /// Looks whether a session grew. Returns whether there is more to read.
@@ -205,11 +252,30 @@ fn scan(hub: &Arc<Hub>, beside: &mut Beside, folders: &mut Folders, stop: &Stop)
         }
     }
     beside.retain(|path, _| hub.of_file(path).is_some());
-    let room = MOST.saturating_sub(hub.live().len());
-    for found in recent.iter().filter(|found| !hub.knows(&found.path)).take(room) {
+    let mut new: Vec<&&Found> = recent.iter().filter(|found| !hub.knows(&found.path)).collect();
+    // What others push must not take the places of all sessions that are here.
+    new.sort_by_key(|found| file(found).is_push());
+    let room = make_room(hub, MOST, new.len());
+    for found in new.into_iter().take(room) {
         hub.follow(file(found), true);
         stop.grew.store(true, Ordering::Relaxed);
     }
+}
+
+/// Returns how many more sessions can be read. If there are too many, those that were written longest ago make place, unless somebody
+/// reads them; what others pushed goes first.
+fn make_room(hub: &Arc<Hub>, most: usize, wanted: usize) -> usize {
+    let live = hub.live();
+    let room = most.saturating_sub(live.len());
+    if wanted <= room {
+        return room;
+    }
+    let unread = live.iter().filter(|live| live.idle() > UNREAD);
+    let mut unread: Vec<_> = unread.map(|live| (live.file.is_push(), live.file.age().unwrap_or(u64::MAX), live)).collect();
+    unread.sort_by_key(|(is_push, age, _)| std::cmp::Reverse((*is_push, *age)));
+    let evicted = unread.iter().filter(|(is_push, age, _)| *is_push || *age > QUIET).take(wanted - room);
+    let evicted = evicted.map(|(_, _, live)| hub.forget(live)).count();
+    room + evicted
 }
 
 /// Keeps the archive's rows current.
@@ -232,5 +298,39 @@ fn shelve(hub: &Arc<Hub>, stop: &Stop) {
         for row in changed.iter().filter(|row| hub.find(&row.id).is_none()) {
             hub.list.publish("session", &**row);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controls::Controls;
+    use crate::ingest;
+    use crate::shelf::Shelf;
+
+    #[test]
+    fn what_others_push_makes_place_for_sessions_of_this_machine() {
+        let folder = std::env::temp_dir().join(format!("tapline-watch-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let shelf = Arc::new(Shelf::new(folder.join("archive"), Vec::new(), tapline_archive::Prices::embedded().clone()));
+        let hub = Arc::new(Hub::new(shelf, folder.clone(), Controls::new(false)));
+        let mut pushed = Vec::new();
+        for n in 0..3 {
+            let recording = folder.join(format!("pushed-{n}"));
+            let meta = tapline_recording::Meta::default();
+            drop(tapline_recording::Recorder::create(&recording, &meta, tapline_recording::Sync::EverySecond).unwrap());
+            std::fs::write(recording.join(ingest::MARK), "{}").unwrap();
+            let path = recording.join(Stream::Stdout.file_name());
+            pushed.push(hub.follow(SessionFile { path, recording: Some(recording) }, true).unwrap());
+        }
+        let own = folder.join("own.jsonl");
+        std::fs::write(&own, "{}\n").unwrap();
+        hub.follow(SessionFile { path: own.clone(), recording: None }, true).unwrap();
+        assert_eq!((make_room(&hub, 5, 1), hub.live().len()), (1, 4), "there is room");
+        // Somebody reads one of them.
+        let _reader = pushed[0].feed.reader();
+        assert_eq!((make_room(&hub, 4, 9), hub.live().len()), (2, 2));
+        assert!(hub.of_file(&own).is_some() && hub.of_file(&pushed[0].file.path).is_some());
+        std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -3,6 +3,14 @@
 /** @import { Row, Tokens } from './types' */
 import { h, visible } from './dom.js';
 
+// Making one of these takes longer than a row of the list has. Each is made once.
+const wholes = new Intl.NumberFormat('en-US');
+const dollars = new Intl.NumberFormat('en-US', { minimumFractionDigits: 2, maximumFractionDigits: 6 });
+const clocks = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' });
+const days = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' });
+const daysOfYears = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', year: 'numeric' });
+const moments = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium' });
+
 /**
  * Dollars: three digits that matter.
  * @param {number | null | undefined} usd
@@ -12,7 +20,7 @@ export function money(usd, exact = true) {
   if (usd === null || usd === undefined) return '–';
   const about = exact ? '' : '≈ ';
   if (usd > 0 && usd < 0.005) return '< $0.01';
-  return about + '$' + (usd >= 1000 ? Math.round(usd).toLocaleString('en-US') : usd >= 100 ? usd.toFixed(0) : usd.toFixed(2));
+  return about + '$' + (usd >= 1000 ? wholes.format(Math.round(usd)) : usd >= 100 ? usd.toFixed(0) : usd.toFixed(2));
 }
 
 /** Dollars on a chart. @param {number} usd */
@@ -26,7 +34,7 @@ export function roundMoney(usd) {
  */
 export function exactMoney(usd, exact = true) {
   if (usd === null || usd === undefined) return 'The cost is not known';
-  return '$' + usd.toLocaleString('en-US', { minimumFractionDigits: 2, maximumFractionDigits: 6 }) + (exact ? '' : ' (not exact)');
+  return '$' + dollars.format(usd) + (exact ? '' : ' (not exact)');
 }
 
 /** @param {number} count */
@@ -41,7 +49,7 @@ export function short(count) {
 
 /** @param {number} count */
 export function whole(count) {
-  return count.toLocaleString('en-US');
+  return wholes.format(count);
 }
 
 /** @param {Tokens} tokens */
@@ -106,7 +114,7 @@ export function millis(time) {
  */
 export function clock(time) {
   const at = millis(time);
-  return at === null ? '' : new Date(at).toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' });
+  return at === null ? '' : clocks.format(at);
 }
 
 /**
@@ -118,14 +126,13 @@ export function when(time) {
   if (at === null) return '';
   const date = new Date(at), today = new Date();
   if (date.toDateString() === today.toDateString()) return clock(time);
-  const year = date.getFullYear() === today.getFullYear() ? {} : { year: /** @type {const} */ ('numeric') };
-  return date.toLocaleDateString('en-GB', { day: 'numeric', month: 'short', ...year });
+  return (date.getFullYear() === today.getFullYear() ? days : daysOfYears).format(date);
 }
 
 /** @param {string | null | undefined} time */
 export function exactTime(time) {
   const at = millis(time);
-  return at === null ? '' : new Date(at).toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'medium' });
+  return at === null ? '' : moments.format(at);
 }
 
 /**

@@ -74,10 +74,16 @@ export function rowNode(row, old, how) {
   return node;
 }
 
+// What all rows have. A copy of it takes a fraction of the time that its parts take.
+const EMPTY = h('div', { class: 'row', role: 'row' },
+  h('div', { class: 'c-state', role: 'cell' }),
+  h('div', { class: 'c-session', role: 'cell' }, h('a', { class: 'title' }), h('span', { class: 'sub' })),
+  ...['now', 'context', 'tokens', 'cost', 'time', 'ask'].map((name) => h('div', { class: `c-${name}`, role: 'cell' })));
+
 /** @param {string} id */
 function emptyRow(id) {
-  return h('div', { class: 'row', role: 'row', 'data-row': id },
-    h('div', { class: 'c-state', role: 'cell' }),
-    h('div', { class: 'c-session', role: 'cell' }, h('a', { class: 'title', href: sessionLink(id) }), h('span', { class: 'sub' })),
-    ...['now', 'context', 'tokens', 'cost', 'time', 'ask'].map((name) => h('div', { class: `c-${name}`, role: 'cell' })));
+  const row = /** @type {HTMLElement} */ (EMPTY.cloneNode(true));
+  row.dataset.row = id;
+  /** @type {HTMLAnchorElement} */ (row.querySelector('a.title')).href = sessionLink(id);
+  return row;
 }

@@ -72,13 +72,23 @@ export class Virtual {
     const above = this.root.getBoundingClientRect().top;
     const first = this.at(-above - MARGIN), last = this.at(innerHeight - above + MARGIN);
     const { key, node } = this.how, gap = this.how.gap();
-    /** @type {Set<string>} */
-    const wanted = new Set();
+    const pinned = this.pinned === null ? -1 : this.all.findIndex((item) => key(item) === this.pinned);
+    /** @type {number[]} */
+    const places = [];
+    if (pinned >= 0 && pinned < first) places.push(pinned);
+    for (let at = first; at <= last && at < this.all.length; at++) places.push(at);
+    if (pinned > last) places.push(pinned);
+    // First what is not wanted any more: if it stood before the others, each of them would be moved, and laid out again.
+    const wanted = new Set(places.map((at) => key(this.all[at])));
+    for (const [id, { node: old }] of this.shown) {
+      if (wanted.has(id)) continue;
+      old.remove();
+      this.shown.delete(id);
+    }
     /** @type {HTMLElement | null} */
     let before = null;
     const place = (/** @type {number} */ at) => {
       const item = this.all[at], id = key(item), old = this.shown.get(id);
-      wanted.add(id);
       const element = old && old.item === item ? old.node : node(item, old?.node ?? null);
       const [top, bottom] = [this.tops[at], this.tops[at + 1] - gap];
       // What is as it was is not written again: that would cost a layout.
@@ -93,15 +103,7 @@ export class Virtual {
       }
       before = element;
     };
-    const pinned = this.pinned === null ? -1 : this.all.findIndex((item) => key(item) === this.pinned);
-    if (pinned >= 0 && pinned < first) place(pinned);
-    for (let at = first; at <= last && at < this.all.length; at++) place(at);
-    if (pinned > last) place(pinned);
-    for (const [id, { node: old }] of this.shown) {
-      if (wanted.has(id)) continue;
-      old.remove();
-      this.shown.delete(id);
-    }
+    places.forEach(place);
   }
 
   /** Draws all rows anew, whether they changed or not. */

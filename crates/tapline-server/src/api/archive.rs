@@ -1,12 +1,17 @@
 //! The archive: costs, full text, and sessions to download, without secrets.
 
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::io::{self, BufRead as _, BufReader, Read, Write};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use axum::body::{Body, Bytes};
 use axum::extract::{Path, Query, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
+use futures_core::Stream;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
@@ -16,6 +21,7 @@ use tapline_archive::stats::{By, Query as StatsQuery};
 use tapline_archive::{Source, SourceOptions};
 use tapline_recording::Redactor;
 use tapline_session::render::RenderAs;
+use tokio::sync::mpsc;
 
 use super::json;
 use super::sessions::{opened, read_until};
@@ -26,6 +32,9 @@ use crate::row::{now, written_ms};
 
 /// How long somebody who searches waits to hear in which step each hit is.
 const PATIENCE: Duration = Duration::from_millis(300);
+
+/// How large the pieces of a download are, at least.
+const PIECE: usize = 64 << 10;
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct CostsQuery {
@@ -198,37 +207,80 @@ pub(crate) async fn download(
         _ => return Err(ApiError::bad("`format` is one of: html, markdown, jsonl.")),
     };
     let live = opened(&app, id).await?;
-    blocking(move || {
-        let failed = |error: tapline_archive::SourceError| ApiError::internal(&error);
-        let source = Source::open(live.file.opens(), SourceOptions::default()).map_err(failed)?;
-        let mut source = source.redacted_by(Redactor::default());
-        let mut out = Vec::new();
-        match render {
-            None => {
-                while let Some(record) = source.next_record().map_err(failed)? {
-                    out.extend_from_slice(&record.bytes);
-                }
-            }
-            Some(render) => {
-                let mut renderer = render.renderer();
-                while let Some((_, steps)) = source.advance().map_err(failed)? {
-                    for step in &steps {
-                        out.extend_from_slice(renderer.step(step).as_bytes());
-                    }
-                }
-                let summary = source.finish().summary;
-                out.extend_from_slice(renderer.finish(&summary).as_bytes());
-            }
+    let closed = |error| ApiError::internal(&error);
+    let turn = Arc::clone(&app.downloads).acquire_owned().await.map_err(|error| closed(io::Error::other(error)))?;
+    let path = live.file.opens().to_owned();
+    let open = move || Source::open(&path, SourceOptions::default()).map_err(|error| ApiError::internal(&error));
+    let source = blocking(open).await?.redacted_by(Redactor::default());
+    let (out, pieces) = mpsc::channel(1);
+    tokio::task::spawn_blocking(move || {
+        let mut out = Pieces { out, piece: Vec::new() };
+        // Whoever downloads sees that it is not whole: the connection breaks off.
+        if let Err(error) = write(source, render, &mut out) {
+            let _ = out.out.blocking_send(Err(error));
         }
-        let mut response = out.into_response();
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-        // The id is data: only plain characters go into a name of a file.
-        let name: String = live.row().id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(64).collect();
-        let name = format!("attachment; filename=\"session-{name}.{ending}\"");
-        headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_str(&name).map_err(|error| ApiError::internal(&error))?);
-        *response.status_mut() = StatusCode::OK;
-        Ok(response)
-    })
-    .await
+        drop(turn);
+    });
+    let mut response = Body::from_stream(Download(pieces)).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    // The id is data: only plain characters go into a name of a file.
+    let name: String = live.row().id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(64).collect();
+    let name = format!("attachment; filename=\"session-{name}.{ending}\"");
+    headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_str(&name).map_err(|error| ApiError::internal(&error))?);
+    Ok(response)
+}
+
+/// Writes a whole session. If it is not wanted any more, it stops.
+fn write<R: Read>(mut source: Source<R>, render: Option<RenderAs>, out: &mut Pieces) -> io::Result<()> {
+    let Some(render) = render else {
+        while let Some(record) = source.next_record().map_err(io::Error::other)? {
+            out.write_all(&record.bytes)?;
+        }
+        return out.flush();
+    };
+    let mut renderer = render.renderer();
+    while let Some((_, steps)) = source.advance().map_err(io::Error::other)? {
+        for step in &steps {
+            out.write_all(renderer.step(step).as_bytes())?;
+        }
+    }
+    let summary = source.finish().summary;
+    out.write_all(renderer.finish(&summary).as_bytes())?;
+    out.flush()
+}
+
+/// A download on its way: a piece at a time, as the client takes them.
+struct Pieces {
+    out: mpsc::Sender<io::Result<Bytes>>,
+    piece: Vec<u8>,
+}
+
+impl Write for Pieces {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.piece.extend_from_slice(bytes);
+        if self.piece.len() >= PIECE {
+            self.flush()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let piece = std::mem::take(&mut self.piece);
+        if piece.is_empty() {
+            return Ok(());
+        }
+        self.out.blocking_send(Ok(piece.into())).map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+/// The other end of it.
+struct Download(mpsc::Receiver<io::Result<Bytes>>);
+
+impl Stream for Download {
+    type Item = io::Result<Bytes>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_recv(context)
+    }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Path, Query, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json as value};
@@ -38,9 +38,14 @@ enum Decision {
 }
 
 /// Answers a question of a run.
-pub(crate) async fn answer(State(app): Shared, Path(id): Path<String>, body: Body) -> Result<Response, ApiError> {
+pub(crate) async fn answer(
+    State(app): Shared,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
     let (live, folder) = run(&app, id).await?;
-    let bytes = read(&app, body, LARGEST).await?;
+    let bytes = read(&app, &headers, body, LARGEST).await?;
     let wrong = |_| {
         ApiError::bad("The body is not JSON like {\"question\": \"ID\", \"decision\": \"allow\"}; a decision is allow or deny.")
     };
@@ -77,9 +82,14 @@ struct Message {
 }
 
 /// Sends a run a message.
-pub(crate) async fn message(State(app): Shared, Path(id): Path<String>, body: Body) -> Result<Response, ApiError> {
+pub(crate) async fn message(
+    State(app): Shared,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
     let (_, folder) = run(&app, id).await?;
-    let bytes = read(&app, body, LARGEST).await?;
+    let bytes = read(&app, &headers, body, LARGEST).await?;
     let Message { text } =
         serde_json::from_slice(&bytes).map_err(|_| ApiError::bad("The body is not JSON like {\"text\": \"…\"}."))?;
     if !app.controls.takes_messages(&folder) {

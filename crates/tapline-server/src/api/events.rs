@@ -9,12 +9,12 @@ use axum::response::Response;
 use super::sessions::opened;
 use crate::app::Shared;
 use crate::error::ApiError;
-use crate::hub::{Live, locked};
+use crate::hub::Live;
 use crate::sse;
 
 /// Streams changes of the list.
 pub(crate) async fn list(State(app): Shared, headers: HeaderMap) -> Result<Response, ApiError> {
-    sse::respond(&app.hub.list, &headers, app.stop.clone(), |_| "{}".to_owned())
+    sse::respond(&app.hub.list, &headers, app.stop.clone(), None)
 }
 
 /// A reader of a session. When it leaves, it was there until then.
@@ -30,7 +30,6 @@ impl Drop for Reading {
 pub(crate) async fn session(State(app): Shared, Path(id): Path<String>, headers: HeaderMap) -> Result<Response, ApiError> {
     let live = opened(&app, id).await?;
     let reading = Reading(Arc::clone(&live));
-    sse::respond(&live.feed, &headers, app.stop.clone(), move |event_id| {
-        format!("{{\"total\":{},\"event_id\":{event_id}}}", locked(&reading.0.follower).len())
-    })
+    let snapshot = move |event_id| format!("{{\"total\":{},\"event_id\":{event_id}}}", reading.0.steps());
+    sse::respond(&live.feed, &headers, app.stop.clone(), Some(Box::new(snapshot)))
 }

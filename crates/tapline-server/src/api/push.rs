@@ -1,5 +1,6 @@
 //! Ingest: streams that other machines and scripts push.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes, to_bytes};
@@ -8,6 +9,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::json as value;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::json;
 use crate::app::{App, Shared, blocking};
@@ -17,8 +19,26 @@ use crate::ingest::{About, IngestError};
 /// The most bytes of one request.
 pub(crate) const LARGEST: usize = 8 << 20;
 
-/// Reads a body, if it is not too large and does not take too long.
-pub(super) async fn read(app: &App, body: Body, largest: usize) -> Result<Bytes, ApiError> {
+/// A body that was read. Its bytes have a share of the server's memory until it is dropped.
+pub(super) struct Read {
+    pub(super) bytes: Bytes,
+    _share: OwnedSemaphorePermit,
+}
+
+impl Deref for Read {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Reads a body, if it is not too large and does not take too long. If others fill the memory for bodies, it waits for them.
+pub(super) async fn read(app: &App, headers: &HeaderMap, body: Body, largest: usize) -> Result<Read, ApiError> {
+    let size = declared(headers).and_then(|size| usize::try_from(size).ok()).unwrap_or(largest).clamp(1, largest);
+    let busy = || ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "Others send too much at once. Try again later.");
+    let share = Arc::clone(&app.bodies).acquire_many_owned(u32::try_from(size).unwrap_or(u32::MAX));
+    let share = tokio::time::timeout(app.body_time, share).await.ok().and_then(Result::ok).ok_or_else(busy)?;
     let too_slow =
         || ApiError::new(StatusCode::REQUEST_TIMEOUT, "too-slow", "The body took too long to arrive. Send less at once.");
     let too_large = || {
@@ -26,7 +46,7 @@ pub(super) async fn read(app: &App, body: Body, largest: usize) -> Result<Bytes,
         ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", message)
     };
     let read = tokio::time::timeout(app.body_time, to_bytes(body, largest)).await.map_err(|_| too_slow())?;
-    read.map_err(|_| too_large())
+    Ok(Read { bytes: read.map_err(|_| too_large())?, _share: share })
 }
 
 /// Says how large a body is, if its head says so.
@@ -52,9 +72,10 @@ pub(crate) async fn append(
         let message = format!("The body is larger than {LARGEST} bytes. Send it in smaller pieces.");
         return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", message));
     }
-    let bytes = read(&app, body, LARGEST).await?;
+    let bytes = read(&app, &headers, body, LARGEST).await?;
     blocking(move || {
-        let offset = app.ingest.append(&run, offset, &bytes, &about).map_err(refused)?;
+        let (offset, folder) = app.ingest.append(&run, offset, &bytes, &about).map_err(refused)?;
+        app.watch.pushed(folder);
         app.metrics.ingested(bytes.len());
         json(&value!({"offset": offset}))
     })
@@ -68,8 +89,13 @@ struct Finish {
 }
 
 /// Notes how a run ended.
-pub(crate) async fn finish(State(app): Shared, Path(run): Path<String>, body: Body) -> Result<Response, ApiError> {
-    let bytes = read(&app, body, 64 << 10).await?;
+pub(crate) async fn finish(
+    State(app): Shared,
+    Path(run): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let bytes = read(&app, &headers, body, 64 << 10).await?;
     let finish: Finish = if bytes.is_empty() {
         Finish::default()
     } else {
@@ -77,7 +103,8 @@ pub(crate) async fn finish(State(app): Shared, Path(run): Path<String>, body: Bo
     };
     let app = Arc::clone(&app);
     blocking(move || {
-        let offset = app.ingest.finish(&run, finish.exit_code).map_err(refused)?;
+        let (offset, folder) = app.ingest.finish(&run, finish.exit_code).map_err(refused)?;
+        app.watch.pushed(folder);
         json(&value!({"offset": offset}))
     })
     .await
@@ -93,7 +120,8 @@ pub(super) fn refused(error: IngestError) -> ApiError {
         IngestError::Differs(offset) => ApiError::new(StatusCode::CONFLICT, "differs", message).wants(offset),
         IngestError::Ended(offset) => ApiError::new(StatusCode::CONFLICT, "ended", message).wants(offset),
         IngestError::Large => ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", message),
-        IngestError::Many => ApiError::new(StatusCode::TOO_MANY_REQUESTS, "too-many", message),
+        // It may end, so it is worth trying again.
+        IngestError::Elsewhere => ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "elsewhere", message),
         IngestError::Io(_) => ApiError::new(StatusCode::INSUFFICIENT_STORAGE, "not-kept", message),
     }
 }

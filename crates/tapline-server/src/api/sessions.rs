@@ -44,15 +44,18 @@ pub(crate) async fn list(State(app): Shared, Query(query): Query<ListQuery>) -> 
         Some(after) => after.parse().map_err(|_| ApiError::bad("`after` is not a cursor. Send `next` of the page before."))?,
     };
     let limit = query.limit.unwrap_or(SESSIONS.0).clamp(1, SESSIONS.1);
-    // First: what changes while the list is made is told again.
-    let event_id = app.hub.list.newest();
-    let rows = app.hub.rows();
     let words: Vec<String> = query.q.unwrap_or_default().to_lowercase().split_whitespace().map(str::to_owned).collect();
-    let takes = |row: &&Row| wanted.is_none_or(|state| row.state.kind == state) && matches(row, &words);
-    let mut found = rows.iter().map(|row| &**row).filter(takes).skip(after);
-    let sessions: Vec<&Row> = found.by_ref().take(limit).collect();
-    let next = found.next().map(|_| (after + sessions.len()).to_string());
-    json(&List { sessions, next, event_id })
+    blocking(move || {
+        // First: what changes while the list is made is told again.
+        let event_id = app.hub.list.newest();
+        let rows = app.hub.rows();
+        let takes = |row: &&Row| wanted.is_none_or(|state| row.state.kind == state) && matches(row, &words);
+        let mut found = rows.iter().map(|row| &**row).filter(takes).skip(after);
+        let sessions: Vec<&Row> = found.by_ref().take(limit).collect();
+        let next = found.next().map(|_| (after + sessions.len()).to_string());
+        json(&List { sessions, next, event_id })
+    })
+    .await
 }
 
 fn state_named(name: &str) -> Result<StateKind, ApiError> {

@@ -142,3 +142,50 @@ fn what_is_wrong_is_refused() {
     assert_eq!(stage.ask("POST", "/api/v1/ingest/x", &[("Authorization", &format!("Bearer {TOKEN}x"))], b"{}\n").status, 401);
     assert!(!stage.path("home/recordings").read_dir().unwrap().any(|_| true), "nothing was kept");
 }
+
+#[test]
+fn a_run_that_ended_stays_ended() {
+    let first = Stage::new();
+    let one = line("one");
+    assert_eq!(offset(&first, Some(0), &one).0, 200);
+    assert_eq!(first.post("/api/v1/ingest/run-1/finish", &[], b"").status, 200);
+    let folder = std::sync::Arc::clone(&first.folder);
+    drop(first);
+    let second = Stage::at(folder, |_| {});
+    assert_eq!(offset(&second, Some(0), &one), (200, one.len() as u64), "again");
+    assert_eq!(offset(&second, Some(one.len()), &line("two")), (409, one.len() as u64), "late");
+    assert_eq!(second.post("/api/v1/ingest/run-1", &[], b"{}\n").code(), "ended");
+    assert_eq!(second.post("/api/v1/ingest/run-1/finish", &[], b"").status, 200);
+    assert_eq!(second.path("home/recordings").read_dir().unwrap().count(), 1);
+}
+
+#[test]
+fn only_one_of_two_servers_keeps_what_is_pushed() {
+    let first = Stage::new();
+    let (one, two) = (line("one"), line("two"));
+    assert_eq!(offset(&first, Some(0), &one).0, 200);
+    let second = Stage::at(std::sync::Arc::clone(&first.folder), |_| {});
+    let refused = second.post("/api/v1/ingest/run-1", &[("Tapline-Offset", &one.len().to_string())], two.as_bytes());
+    assert_eq!((refused.status, refused.code().as_str()), (503, "elsewhere"));
+    assert_eq!(second.post("/api/v1/ingest/run-1/finish", &[], b"").code(), "elsewhere");
+    // It shows everything all the same.
+    second.until("/api/v1/sessions/pushed-1", |row| (row["steps"] == 1).then_some(()));
+    assert_eq!(offset(&first, Some(one.len()), &two), (200, (one.len() + two.len()) as u64));
+    drop(first);
+    // The other one has ended.
+    assert_eq!(offset(&second, Some(0), &(one + &two + &line("three"))).0, 200);
+    second.until("/api/v1/sessions/pushed-1", |row| (row["steps"] == 3).then_some(()));
+    assert_eq!(second.path("home/recordings").read_dir().unwrap().count(), 1);
+}
+
+#[test]
+fn a_run_whose_recording_was_deleted_begins_again() {
+    let stage = Stage::new();
+    let (one, two) = (line("one"), line("two"));
+    assert_eq!(offset(&stage, Some(0), &one).0, 200);
+    assert_eq!(stage.post("/api/v1/ingest/run-1/finish", &[], b"").status, 200);
+    let folder = stage.path("home/recordings").read_dir().unwrap().next().unwrap().unwrap().path();
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(offset(&stage, Some(one.len()), &two), (409, 0));
+    assert_eq!(offset(&stage, Some(0), &one), (200, one.len() as u64));
+}

@@ -84,3 +84,30 @@ fn very_long_output_is_cut_and_says_so() {
     let html = html(&(call("Bash", &json!({"command": "x"})) + &answer(&"y".repeat(300_000), false)));
     assert!(html.len() < 110_000 && html.contains("… 200000 more bytes"), "{} bytes", html.len());
 }
+
+#[test]
+fn cards_that_were_released_are_forgotten_after_a_while() {
+    let said = |n: usize| {
+        let text = json!({"type": "text", "text": format!("text {n}")});
+        json!({"type": "assistant", "uuid": format!("u{n}"), "message": {"id": format!("m{n}"), "content": [text]}}).to_string()
+            + "\n"
+    };
+    let stream: String =
+        (0..20_000).map(said).collect::<String>() + &call("Bash", &json!({"command": "ls"})) + &answer("a.txt", false);
+    let told = tell_plainly(stream.as_bytes());
+    let mut cards = Cards::default();
+    let mut most = 0;
+    for step in told.steps.iter().flatten() {
+        for n in cards.accept(step) {
+            assert!(!cards[n].html().is_empty(), "{n}");
+            cards.release(n);
+        }
+        most = most.max(cards.iter().count());
+    }
+    assert!(most <= 4_096, "{most} cards at once");
+    assert_eq!((cards.len(), cards.is_empty(), cards.get(0).is_none()), (20_001, false, true));
+    // The same answer again, and what comes late, changes nothing that was shown.
+    let again = tell_plainly((call("Bash", &json!({"command": "ls"})) + &answer("a.txt", false)).as_bytes());
+    let again = again.steps.iter().flatten().find(|step| matches!(step.what, What::Answer(_))).unwrap();
+    assert_eq!(cards.accept(again), Vec::<usize>::new());
+}

@@ -15,6 +15,8 @@ use crate::time::duration;
 
 /// How many unreadable lines have a card of their own. Each takes many times its own size.
 const ODD_LIMIT: usize = 1_000;
+/// How many cards that were released are kept at least: a text may still be retracted.
+const KEPT: usize = 1_024;
 /// Sub-agents deeper than this are not nested further.
 const DEEPEST: usize = 24;
 /// The longest title of a card, in columns.
@@ -96,7 +98,10 @@ struct TurnCard {
 #[derive(Debug, Default)]
 pub struct Cards {
     cards: Vec<Card>,
-    calls: HashMap<String, usize>,
+    /// How many cards came before these. They were released, and are forgotten.
+    first: usize,
+    /// The number of each call's card, and its nesting.
+    calls: HashMap<String, (usize, usize)>,
     /// Texts by their event, so that they can be retracted.
     texts: HashMap<String, Vec<usize>>,
     /// The message that is being written, and the cards of its blocks.
@@ -113,7 +118,7 @@ impl Index<usize> for Cards {
     type Output = Card;
 
     fn index(&self, n: usize) -> &Card {
-        &self.cards[n]
+        &self.cards[n - self.first]
     }
 }
 
@@ -137,7 +142,8 @@ impl Cards {
             Shown::Call(call) => {
                 let card = CallCard { call: call.clone(), answer: None, is_over: false };
                 let n = self.add(step, Body::Call(Box::new(card)));
-                self.calls.extend(call.id.clone().map(|id| (id, n)));
+                let depth = self[n].depth;
+                self.calls.extend(call.id.clone().map(|id| (id, (n, depth))));
                 return vec![n];
             }
             Shown::Answer(answer) => return self.answer(answer).into_iter().collect(),
@@ -175,51 +181,73 @@ impl Cards {
     /// change keeps it.
     pub fn release(&mut self, n: usize) {
         let is_draft = self.drafts.iter().any(|(_, draft)| *draft == n) || self.more_odd == Some(n);
-        if let Some(card) = self.cards.get_mut(n).filter(|_| !is_draft)
+        if let Some(card) = self.get_mut(n).filter(|_| !is_draft)
             && !matches!(&card.body, Body::Call(call) if call.answer.is_none())
         {
             card.body = Body::Released;
         }
+        self.forget();
     }
 
-    /// Returns the number of cards.
+    /// Forgets the first cards, if they were released and many came after them: a session that goes on for days takes no more memory.
+    fn forget(&mut self) {
+        let Some(old) = self.cards.len().checked_sub(4 * KEPT).and_then(|_| self.cards.get(..self.cards.len() - KEPT)) else {
+            return;
+        };
+        let released = old.iter().take_while(|card| matches!(card.body, Body::Released)).count();
+        if released < 2 * KEPT {
+            return;
+        }
+        self.cards.drain(..released);
+        self.first += released;
+        let first = self.first;
+        self.texts.retain(|_, cards| cards.iter().any(|n| *n >= first));
+    }
+
+    fn get_mut(&mut self, n: usize) -> Option<&mut Card> {
+        self.cards.get_mut(n.checked_sub(self.first)?)
+    }
+
+    /// Returns the number of cards, with those that were released.
     pub fn len(&self) -> usize {
-        self.cards.len()
+        self.first + self.cards.len()
     }
 
     /// Returns whether there is no card.
     pub fn is_empty(&self) -> bool {
-        self.cards.is_empty()
+        self.len() == 0
     }
 
-    /// Returns the card with this number.
+    /// Returns the card with this number, unless it was released and is forgotten.
     pub fn get(&self, n: usize) -> Option<&Card> {
-        self.cards.get(n)
+        self.cards.get(n.checked_sub(self.first)?)
     }
 
-    /// Returns all cards, in the order in which they began.
+    /// Returns all cards that are not forgotten, in the order in which they began.
     pub fn iter(&self) -> std::slice::Iter<'_, Card> {
         self.cards.iter()
     }
 
     fn add(&mut self, step: &Step, body: Body) -> usize {
         let above = step.parent.as_ref().and_then(|id| self.calls.get(id).copied());
-        let depth = above.map_or(0, |above| self.cards[above].depth + 1);
-        let parent = above.filter(|_| depth <= DEEPEST);
-        let n = self.cards.len();
+        let depth = above.map_or(0, |(_, depth)| depth + 1);
+        let parent = above.filter(|_| depth <= DEEPEST).map(|(n, _)| n);
+        let n = self.len();
         self.cards.push(Card { n, arrived: step.arrived, parent, depth: depth.min(DEEPEST), body });
         n
     }
 
     fn text(&mut self, said: &Said, step: &Step) -> Vec<usize> {
         let text = said.text.trim();
-        let begins = |n: usize| matches!(&self.cards[n].body, Body::Text { text, .. } if said.text.starts_with(text.as_str()));
+        let begins = |n: usize| matches!(&self[n].body, Body::Text { text, .. } if said.text.starts_with(text.as_str()));
         let draft = self.drafts.iter().position(|(_, n)| begins(*n));
         let draft = draft.filter(|_| step.parent.is_none() && self.writing == said.message_id);
         let body = Body::Text { text: text.to_owned(), is_cut_short: said.aborted };
         let n = match draft.and_then(|at| self.drafts.remove(at)) {
             Some((_, n)) => {
-                self.cards[n].body = body;
+                if let Some(card) = self.get_mut(n) {
+                    card.body = body;
+                }
                 n
             }
             None if text.is_empty() => return Vec::new(),
@@ -249,7 +277,7 @@ impl Cards {
                     self.drafts.push_back((*index, n));
                     n
                 });
-                if let Body::Text { text: draft, .. } = &mut self.cards[n].body {
+                if let Some(Card { body: Body::Text { text: draft, .. }, .. }) = self.get_mut(n) {
                     draft.push_str(text);
                 }
                 Some(n)
@@ -263,14 +291,14 @@ impl Cards {
     }
 
     fn answer(&mut self, answer: &CallAnswer) -> Option<usize> {
-        let n = *self.calls.get(answer.id.as_ref()?)?;
-        if let Body::Call(call) = &mut self.cards[n].body {
-            // Only what is shown is kept.
-            let (text, more) = cut(answer.text.trim_end());
-            let text = if more > 0 { format!("{text}\n… {more} more bytes") } else { text.to_owned() };
-            let CallAnswer { status, is_error, block, duration_ms, .. } = *answer;
-            call.answer = Some(CallAnswer { status, text, is_error, block, duration_ms, ..CallAnswer::default() });
-        }
+        let (n, _) = *self.calls.get(answer.id.as_ref()?)?;
+        // One that was released has its answer, and its HTML is elsewhere.
+        let Body::Call(call) = &mut self.get_mut(n)?.body else { return None };
+        // Only what is shown is kept.
+        let (text, more) = cut(answer.text.trim_end());
+        let text = if more > 0 { format!("{text}\n… {more} more bytes") } else { text.to_owned() };
+        let CallAnswer { status, is_error, block, duration_ms, .. } = *answer;
+        call.answer = Some(CallAnswer { status, text, is_error, block, duration_ms, ..CallAnswer::default() });
         Some(n)
     }
 
@@ -298,16 +326,23 @@ impl Cards {
     }
 
     fn retract(&mut self, uuids: &[String]) -> Vec<usize> {
-        let changed: Vec<usize> = uuids.iter().filter_map(|uuid| self.texts.remove(uuid)).flatten().collect();
-        for n in &changed {
-            self.cards[*n].body = Body::Withdrawn;
+        let said: Vec<usize> = uuids.iter().filter_map(|uuid| self.texts.remove(uuid)).flatten().collect();
+        let mut changed = Vec::new();
+        for n in said {
+            if let Some(card) = self.get_mut(n) {
+                card.body = Body::Withdrawn;
+                changed.push(n);
+            }
         }
         changed
     }
 
     fn one_more_odd(&mut self, step: &Step) -> usize {
         let n = self.more_odd.unwrap_or_else(|| self.add(step, Body::MoreOdd(0)));
-        self.cards[n].body = Body::MoreOdd(self.odd - ODD_LIMIT);
+        let count = self.odd - ODD_LIMIT;
+        if let Some(card) = self.get_mut(n) {
+            card.body = Body::MoreOdd(count);
+        }
         self.more_odd = Some(n);
         n
     }
