@@ -9,8 +9,11 @@ use tapline_archive::facts::End;
 use tapline_archive::search::{SearchFound, SearchOptions, SearchQuery, TextIndex};
 use tapline_archive::sessions::{ListedSession, SessionFilter, SessionState, sessions};
 use tapline_archive::stats::{Query, Stats, stats};
+use tapline_archive::telemetry::measure;
 use tapline_archive::{ArchiveError, Index, Places, Prices, Selection, project};
+use tapline_protocol::Moment;
 use tapline_recording::Redactor;
+use tapline_session::otlp::Measures;
 
 use crate::follower::SessionFile;
 use crate::ingest;
@@ -116,6 +119,21 @@ impl Shelf {
         }
         *kept = Some(index);
         result
+    }
+
+    /// Measures the requests since a moment. If nobody will read what is new any more, it is read now.
+    pub(crate) fn measures(&self, since: Moment, is_last: bool) -> Result<Measures, ArchiveError> {
+        let places = is_last.then(|| self.places());
+        let mut query = Query::default();
+        query.since = Some(since.as_millis());
+        // Only what was written since then can have such requests.
+        let selection = Selection { since: query.since, ..self.selection() };
+        self.with_index(|index| {
+            if let Some(places) = &places {
+                index.update(places, &AtomicBool::new(false), |_| {})?;
+            }
+            measure(index, &self.prices, &selection, &query).map(|usage| usage.measures)
+        })
     }
 
     /// Counts what sessions cost.
