@@ -4,7 +4,7 @@ use std::env;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
-use tapline_server::{OtlpError, OtlpOptions, OtlpTarget, decoded};
+use tapline_server::{OtlpError, OtlpOptions, OtlpTarget, percent_decoded};
 use tapline_session::otlp::OtlpResource;
 
 use crate::output;
@@ -34,7 +34,7 @@ pub(crate) fn options(url: Option<&str>, flag: &str) -> Result<OtlpOptions> {
     let given = set("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default();
     let given = given.split(',').filter_map(|pair| {
         let (name, value) = pair.split_once('=')?;
-        Some((name.trim().to_owned(), decoded(value.trim())?)).filter(|(name, _)| !name.is_empty())
+        Some((name.trim().to_owned(), percent_decoded(value.trim())?)).filter(|(name, _)| !name.is_empty())
     });
     let own = own.into_iter().chain(host.map(|host| ("host.name", host))).map(|(name, value)| (name.to_owned(), value));
     let name = set("OTEL_SERVICE_NAME").map(|name| ("service.name".to_owned(), name));

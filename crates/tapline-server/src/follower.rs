@@ -211,7 +211,10 @@ impl Follower {
     fn note_ledger(&mut self, source: &Source<Box<dyn Read + Send>>) {
         if let Some(agent) = source.agent() {
             agent.name().clone_into(&mut self.agent);
-            self.spans.iter_mut().for_each(|spans| spans.note_agent(Some(agent)));
+            for spans in &mut self.spans {
+                spans.note_agent(Some(agent));
+                spans.note_fork(source.goes_on());
+            }
         }
         // Of a transcript, only the archive can tell it: what a fork copied does not count.
         if !source.is_transcript() {

@@ -41,7 +41,7 @@ mod watch;
 
 pub use app::ResumeCommand;
 pub use error::ServerError;
-pub use otlp::{OtlpError, OtlpOptions, OtlpSender, OtlpTarget, decoded};
+pub use otlp::{OtlpError, OtlpOptions, OtlpSender, OtlpTarget, percent_decoded};
 pub use secret::Secret;
 pub use server::{Server, ServerOptions};
 

@@ -18,7 +18,7 @@ use tapline_session::otlp::{
 
 use uuid::Uuid;
 
-pub use target::{OtlpError, OtlpTarget, decoded};
+pub use target::{OtlpError, OtlpTarget, percent_decoded};
 
 use crate::hub::locked;
 use crate::row::now;
@@ -167,6 +167,8 @@ pub(crate) struct OtlpCounts {
 struct Queue {
     spans: VecDeque<Vec<u8>>,
     bytes: usize,
+    /// When the first of them goes, with those that came after it.
+    due: Option<Instant>,
     seen: HashSet<([u8; 8], u64)>,
     order: VecDeque<([u8; 8], u64)>,
     /// Until when everything must be sent, once the server ends.
@@ -199,7 +201,13 @@ impl Queue {
             batch.extend(self.spans.pop_front());
         }
         self.bytes -= bytes;
+        // The rest has waited already.
+        self.due = if self.spans.is_empty() { None } else { Some(Instant::now()) };
         batch
+    }
+
+    fn is_due(&self, time: Instant) -> bool {
+        self.is_full_batch() || self.end.is_some() || self.due.is_some_and(|due| time >= due)
     }
 
     fn is_full_batch(&self) -> bool {
@@ -309,6 +317,7 @@ impl Shared {
         }
         queue.bytes += bytes.len();
         queue.spans.push_back(bytes);
+        queue.due.get_or_insert_with(|| Instant::now() + GATHER);
         self.counts.waiting.store(queue.spans.len() as u64, Ordering::Relaxed);
         if queue.spans.len() == 1 || queue.is_full_batch() {
             self.changed.notify_all();
@@ -348,19 +357,15 @@ impl Shared {
     /// Waits until there is something to do. Returns spans to send, and whether the server ends.
     fn next(&self, due: Instant) -> (Vec<Vec<u8>>, bool) {
         let mut queue = locked(&self.queue);
-        let mut gathered: Option<Instant> = None;
         loop {
             let time = Instant::now();
-            if !queue.spans.is_empty() {
-                gathered = gathered.or(Some(time + GATHER));
-            }
-            let is_ready = gathered.is_some_and(|gathered| time >= gathered) || queue.is_full_batch();
-            if queue.end.is_some() || is_ready || time >= due {
-                let batch = if is_ready || queue.end.is_some() { queue.batch() } else { Vec::new() };
+            let is_due = queue.is_due(time);
+            if is_due || time >= due {
+                let batch = if is_due { queue.batch() } else { Vec::new() };
                 self.counts.waiting.store(queue.spans.len() as u64, Ordering::Relaxed);
                 return (batch, queue.end.is_some());
             }
-            let until = gathered.map_or(due, |gathered| gathered.min(due));
+            let until = queue.due.map_or(due, |spans| spans.min(due));
             queue = match self.changed.wait_timeout(queue, until.saturating_duration_since(time)) {
                 Ok((queue, _)) => queue,
                 Err(error) => error.into_inner().0,

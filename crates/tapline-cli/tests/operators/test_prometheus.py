@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import unittest
+import urllib.error
 import urllib.parse
 import urllib.request
 
@@ -66,7 +67,8 @@ class Scraped(unittest.TestCase):
         try:
             return json.load(urllib.request.urlopen(f"http://{cls.at}{path}"))
         except urllib.error.HTTPError as error:
-            return json.load(error)
+            # It is not ready yet.
+            return None if error.code == 503 else json.load(error)
         except OSError:
             return None
 

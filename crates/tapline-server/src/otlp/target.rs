@@ -215,7 +215,7 @@ fn is_whole(answer: &[u8]) -> bool {
 fn read_headers(text: &str) -> Result<String, OtlpError> {
     let mut headers = String::new();
     for (number, pair) in (1..).zip(text.split(',').map(str::trim).filter(|pair| !pair.is_empty())) {
-        let pair = pair.split_once('=').map(|(name, value)| (name.trim(), decoded(value.trim())));
+        let pair = pair.split_once('=').map(|(name, value)| (name.trim(), percent_decoded(value.trim())));
         let is_name =
             |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
         let is_value = |value: &str| value.bytes().all(|byte| (b' '..=b'~').contains(&byte));
@@ -229,7 +229,7 @@ fn read_headers(text: &str) -> Result<String, OtlpError> {
 }
 
 /// Reads `%20` and the like.
-pub fn decoded(text: &str) -> Option<String> {
+pub fn percent_decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
     while let Some((first, behind)) = rest.split_first() {

@@ -7,6 +7,8 @@ mod control;
 #[cfg(test)]
 mod ingest;
 #[cfg(test)]
+mod otlp;
+#[cfg(test)]
 mod sessions;
 #[cfg(test)]
 mod stage;

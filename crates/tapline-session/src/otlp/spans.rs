@@ -48,6 +48,8 @@ pub struct Spans {
     cost: Option<f64>,
     seen: Recent,
     ready: Vec<AgentSpan>,
+    /// Whether the first total has what another session used, too.
+    goes_on: bool,
     /// Whether something had no time and could not be told.
     untimed: bool,
 }
@@ -95,6 +97,11 @@ impl Spans {
     /// Says which agent it is, for streams that do not.
     pub fn note_agent(&mut self, agent: Option<Agent>) {
         self.agent = self.agent.or(agent);
+    }
+
+    /// Says that the first total has what another session used, too: this one was forked from it.
+    pub fn note_fork(&mut self, is_fork: bool) {
+        self.goes_on |= is_fork && self.turns == 0;
     }
 
     /// Takes the spans that have ended.
@@ -362,11 +369,15 @@ impl Spans {
         self.used = total;
         self.cost = turn.so_far.ledger.cost_usd.or(self.cost);
         let mut attributes = self.turn_attributes();
-        if !turn.so_far.ledger.unreported && total.total() > 0 {
+        let said = self.turn.as_ref().filter(|open| !open.is_vague).map(|open| open.used);
+        let is_first_total = std::mem::take(&mut self.goes_on);
+        if !turn.so_far.ledger.unreported && total.total() > 0 && !is_first_total {
             usage_attributes(&mut attributes, used, true);
             if !turn.so_far.ledger.exact {
                 attributes.push(("tapline.exact", AttributeValue::Flag(false)));
             }
+        } else if let Some(used) = said.filter(|used| used.total() > 0) {
+            usage_attributes(&mut attributes, used, true);
         }
         attributes.extend(turn.cost_usd.map(|usd| ("tapline.cost_usd", AttributeValue::Number(usd))));
         let reason = turn.stop_reason.clone();

@@ -114,6 +114,7 @@ impl Sending {
         }
         while let Some((_, steps)) = source.advance()? {
             spans.note_agent(source.agent());
+            spans.note_fork(source.goes_on());
             steps.iter().for_each(|step| spans.accept(step));
             self.send(spans, sent)?;
         }
