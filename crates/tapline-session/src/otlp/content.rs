@@ -9,8 +9,9 @@ use tapline_protocol::Json;
 
 /// How many bytes of a text are sent.
 const MOST: usize = 32 << 10;
-/// How many texts of one message are sent.
+/// How many texts of one message are sent, and how many bytes of them.
 const PARTS: usize = 64;
+const PARTS_BYTES: usize = 128 << 10;
 
 /// Removes the secrets of a text. A text that is JSON stays JSON.
 #[derive(Clone)]
@@ -45,28 +46,38 @@ impl fmt::Debug for Clean {
 
 /// The parts of a message, as the conventions have them.
 #[derive(Debug, Default)]
-pub(super) struct Parts(Vec<JsonValue>);
+pub(super) struct Parts {
+    all: Vec<JsonValue>,
+    bytes: usize,
+}
 
 impl Parts {
+    /// Takes a text, if there is room.
     pub(super) fn text(&mut self, kind: &str, text: &str) {
-        if self.0.len() < PARTS {
-            self.0.push(json!({"type": kind, "content": text}));
+        if self.has_room(text) {
+            self.all.push(json!({"type": kind, "content": text}));
         }
     }
 
+    /// Takes a call, if there is room.
     pub(super) fn call(&mut self, id: Option<&str>, name: &str, arguments: Option<String>) {
-        if self.0.len() < PARTS {
+        if self.has_room(arguments.as_deref().unwrap_or_default()) {
             let arguments = arguments.map(|text| serde_json::from_str::<JsonValue>(&text).unwrap_or(JsonValue::String(text)));
-            self.0.push(json!({"type": "tool_call", "id": id, "name": name, "arguments": arguments}));
+            self.all.push(json!({"type": "tool_call", "id": id, "name": name, "arguments": arguments}));
         }
+    }
+
+    fn has_room(&mut self, text: &str) -> bool {
+        self.bytes = self.bytes.saturating_add(text.len());
+        self.all.len() < PARTS && self.bytes <= PARTS_BYTES
     }
 
     /// Returns the message as JSON. One that the model wrote ended for a reason.
     pub(super) fn message(self, role: &str, finish: Option<&str>) -> Option<String> {
-        if self.0.is_empty() {
+        if self.all.is_empty() {
             return None;
         }
-        let mut message = json!({"role": role, "parts": self.0});
+        let mut message = json!({"role": role, "parts": self.all});
         if let Some(finish) = finish {
             message["finish_reason"] = finish.into();
         }

@@ -92,7 +92,7 @@ pub(super) struct Histogram {
     pub(super) max: f64,
 }
 
-/// One point: how often, and how much in all. What has no use here is not said.
+/// How many values there are, and how much they are together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OtlpPoint {

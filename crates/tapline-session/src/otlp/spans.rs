@@ -332,7 +332,7 @@ impl Spans {
         if thread != MAIN && !self.threads.contains_key(thread) && self.threads.len() < MOST {
             let call = self.calls.get(thread);
             let start = call.map_or(time, |call| call.start.min(time));
-            let name = call.and_then(|call| call.arguments.as_deref()).and_then(|arguments| self.kind_of_agent(arguments));
+            let name = call.and_then(|call| call.agent.clone());
             let sub = Some(OpenAgent { name, start, end: time, in_background: false });
             self.threads.insert(thread.to_owned(), Thread { ready_at: Some(start), message: None, sub });
         }

@@ -26,23 +26,24 @@ pub(super) struct OpenCall {
     pub(super) name: String,
     pub(super) kind: &'static str,
     pub(super) start: Moment,
+    /// The kind of sub-agent that it starts.
+    pub(super) agent: Option<String>,
+    /// Its arguments, without secrets, if they are told.
     pub(super) arguments: Option<String>,
 }
 
 impl Spans {
     /// Returns the kind of sub-agent that a call asks for.
-    pub(super) fn kind_of_agent(&self, arguments: &str) -> Option<String> {
+    fn kind_of_agent(&self, input: Option<&Json>) -> Option<String> {
         let key = self.agent.and_then(|agent| profile(agent).subagent)?;
-        let arguments = Json::parse(arguments).ok()?;
-        arguments.text_of(key).filter(|name| !name.is_empty())
+        input?.text_of(key).filter(|name| !name.is_empty())
     }
 
     pub(super) fn call(&mut self, step: &Step, thread: &str, call: &Call, time: Moment) {
         self.block(step, thread, call.message_id.as_deref(), time, |clean, parts| {
             parts.call(call.id.as_deref(), &call.name, call.input.as_ref().map(|input| clean.json(input)));
         });
-        let arguments = call.input.as_ref().map(|input| input.as_str().to_owned());
-        self.open_call(thread, call.id.as_deref(), &call.name, "function", arguments, time);
+        self.open_call(thread, call.id.as_deref(), &call.name, "function", call.input.as_ref(), time);
     }
 
     pub(super) fn open_call(
@@ -51,18 +52,17 @@ impl Spans {
         id: Option<&str>,
         name: &str,
         kind: &'static str,
-        arguments: Option<String>,
+        input: Option<&Json>,
         time: Moment,
     ) {
         let Some(id) = id.filter(|id| self.calls.len() < MOST && !self.calls.contains_key(*id)) else { return };
-        // Arguments are kept to tell them, or to see what kind of sub-agent is asked for.
-        let is_wanted = self.clean.is_some() || arguments.as_deref().is_some_and(|text| self.kind_of_agent(text).is_some());
         let call = OpenCall {
             thread: thread.to_owned(),
             name: name.to_owned(),
             kind,
             start: time,
-            arguments: arguments.filter(|_| is_wanted),
+            agent: self.kind_of_agent(input),
+            arguments: input.zip(self.clean.as_ref()).map(|(input, clean)| clean.json(input)),
         };
         self.calls.insert(id.to_owned(), call);
     }
@@ -72,8 +72,7 @@ impl Spans {
         self.block(step, thread, self.open_id(thread).as_deref(), time, |clean, parts| {
             parts.call(call.id.as_deref(), name, call.input.as_ref().map(|input| clean.json(input)));
         });
-        let arguments = call.input.as_ref().map(|input| input.as_str().to_owned());
-        self.open_call(thread, call.id.as_deref(), name, "extension", arguments, time);
+        self.open_call(thread, call.id.as_deref(), name, "extension", call.input.as_ref(), time);
     }
 
     pub(super) fn server_answer(&mut self, step: &Step, thread: &str, answer: &ServerAnswer, time: Moment) {
@@ -140,9 +139,8 @@ impl Spans {
         }
         let (error, result) = answered.unwrap_or_default();
         let mut message = None;
-        if let Some(clean) = &self.clean {
-            let arguments = call.arguments.as_deref().map(|text| clean.text(text));
-            attributes.extend(arguments.map(|text| ("gen_ai.tool.call.arguments", text.into())));
+        if self.clean.is_some() {
+            attributes.extend(call.arguments.map(|text| ("gen_ai.tool.call.arguments", text.into())));
             if error.is_some() {
                 message = result;
             } else {
