@@ -16,6 +16,8 @@ pub(super) type Attributes = Vec<(&'static str, String)>;
 pub(super) const OVERFLOW: &str = "otel.metric.overflow";
 /// How many points an instrument has. Names of models and tools come from agents, and may be anything.
 const MOST: usize = 2_000;
+/// The longest name of a model or a tool, in bytes.
+const LONGEST: usize = 256;
 /// Picodollars in a dollar.
 const PICO: f64 = 1e12;
 
@@ -175,7 +177,8 @@ fn at<T: Default>(points: &mut BTreeMap<Attributes, T>, attributes: Attributes) 
 }
 
 fn some(pairs: impl IntoIterator<Item = (&'static str, Option<String>)>) -> Attributes {
-    pairs.into_iter().filter_map(|(name, value)| Some((name, value.filter(|value| !value.is_empty())?))).collect()
+    let cut = |value: String| if value.len() > LONGEST { value.chars().take(LONGEST / 4).collect() } else { value };
+    pairs.into_iter().filter_map(|(name, value)| Some((name, cut(value.filter(|value| !value.is_empty())?)))).collect()
 }
 
 impl Measures {

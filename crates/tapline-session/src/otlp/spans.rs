@@ -21,6 +21,11 @@ use messages::{OpenMessage, usage_attributes};
 
 /// How many sub-agents are open at once.
 const MOST: usize = 4_096;
+/// The longest name of a model, a tool, a session and the like, in bytes.
+const LONGEST: usize = 256;
+/// The attributes that are texts.
+const CONTENT: [&str; 4] =
+    ["gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.tool.call.arguments", "gen_ai.tool.call.result"];
 /// The main agent's thread. A sub-agent's is named by the call that started it.
 const MAIN: &str = "";
 
@@ -456,6 +461,14 @@ impl Spans {
             attributes.retain(|(name, _)| *name != "gen_ai.operation.name");
         }
         attributes.extend(error.clone().map(|error| ("error.type", error.into())));
+        for (name, value) in &mut attributes {
+            // Names come from agents, and may be anything. Texts were cut already.
+            if let AttributeValue::Text(text) = value
+                && !CONTENT.contains(name)
+            {
+                cut(text);
+            }
+        }
         let name = last.map_or_else(|| operation.name().to_owned(), |last| format!("{} {last}", operation.name()));
         let kind = if operation == Operation::Chat { SpanKind::Client } else { SpanKind::Internal };
         let (trace_id, end) = (trace_id(self.session_key()), end.max(start));
@@ -463,9 +476,21 @@ impl Spans {
     }
 }
 
+/// Cuts a name that is too long to be one.
+fn cut(name: &mut String) {
+    if name.len() > LONGEST {
+        let end = (0..=LONGEST).rev().find(|at| name.is_char_boundary(*at)).unwrap_or(0);
+        name.truncate(end);
+    }
+}
+
 fn named(attributes: &Attributes, key: &str) -> Option<String> {
     attributes.iter().find_map(|(name, value)| match value {
-        AttributeValue::Text(text) if *name == key => Some(text.clone()),
+        AttributeValue::Text(text) if *name == key => {
+            let mut text = text.clone();
+            cut(&mut text);
+            Some(text)
+        }
         AttributeValue::Text(_)
         | AttributeValue::Texts(_)
         | AttributeValue::Whole(_)

@@ -247,3 +247,18 @@ fn requests_begin_with_who_sends_them() {
         assert!(request[0] == 0x0a && text.contains("service.name") && text.contains(name), "{text}");
     }
 }
+
+#[test]
+fn names_of_any_length_stay_short() {
+    let long = "ü".repeat(100_000);
+    let call = call("m1", "t1").replace("Bash", &long).replace("opus", &long);
+    let told = spans(&stream(&[INIT.replace("opus", &long), call, answer("t1", false), RESULT.to_owned()]));
+    assert_eq!(told.len(), 4);
+    let mut measures = Measures::default();
+    for span in &told {
+        assert!(encode_span(span).len() < 4_000, "{}", span.operation.name());
+        measures.duration(span);
+    }
+    let resource = OtlpResource::default();
+    assert!(encode_metrics(&resource, &measures, told[0].start, told[0].end).len() < 4_000);
+}
