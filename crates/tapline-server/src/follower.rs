@@ -211,7 +211,7 @@ impl Follower {
     fn note_ledger(&mut self, source: &Source<Box<dyn Read + Send>>) {
         if let Some(agent) = source.agent() {
             agent.name().clone_into(&mut self.agent);
-            for spans in &mut self.spans {
+            if let Some(spans) = &mut self.spans {
                 spans.note_agent(Some(agent));
                 spans.note_fork(source.goes_on());
             }

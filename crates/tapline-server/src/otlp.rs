@@ -6,7 +6,7 @@ mod target;
 use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -20,9 +20,12 @@ use uuid::Uuid;
 
 pub use target::{OtlpError, OtlpTarget, percent_decoded};
 
-use crate::hub::locked;
 use crate::row::now;
 use crate::shelf::Shelf;
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// How much waits for the receiver.
 const MOST_SPANS: usize = 16_384;

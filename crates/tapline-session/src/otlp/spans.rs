@@ -32,6 +32,24 @@ const MAIN: &str = "";
 type Attributes = Vec<(&'static str, AttributeValue)>;
 
 /// Turns steps into spans.
+///
+/// ```
+/// use tapline_protocol::Reader;
+/// use tapline_session::Fold;
+/// use tapline_session::otlp::Spans;
+///
+/// let stream = br#"{"type":"system","subtype":"init","session_id":"s","model":"m","timestamp":"2026-01-01T00:00:00Z"}
+/// {"type":"assistant","session_id":"s","timestamp":"2026-01-01T00:00:02Z","message":{"id":"msg_1","model":"m","content":[{"type":"text","text":"4"}]}}
+/// "#;
+/// let (mut fold, mut spans) = (Fold::default(), Spans::default());
+/// for record in Reader::new(stream.as_slice()) {
+///     fold.apply(&record?).iter().for_each(|step| spans.accept(step));
+/// }
+/// spans.finish(None);
+/// let names: Vec<String> = spans.take().into_iter().map(|span| span.name).collect();
+/// assert_eq!(names, ["chat m", "invoke_agent claude", "session claude"]);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct Spans {
     clean: Option<Clean>,
