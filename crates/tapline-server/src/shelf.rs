@@ -126,13 +126,11 @@ impl Shelf {
         let places = is_last.then(|| self.places());
         let mut query = Query::default();
         query.since = Some(since.as_millis());
-        // Only what was written since then can have such requests.
-        let selection = Selection { since: query.since, ..self.selection() };
         self.with_index(|index| {
             if let Some(places) = &places {
                 index.update(places, &AtomicBool::new(false), |_| {})?;
             }
-            measure(index, &self.prices, &selection, &query).map(|usage| usage.measures)
+            measure(index, &self.prices, &self.selection(), &query).map(|usage| usage.measures)
         })
     }
 

@@ -1,5 +1,6 @@
 """`tapline export --to otlp` and `tapline serve --otlp`, received with OpenTelemetry's own packages."""
 
+import datetime
 import json
 import signal
 import socket
@@ -172,7 +173,10 @@ class Live(Case):
     def agent(self, session="00000000-0000-4000-8000-000000000001"):
         """An agent that says the first half of what it has to say, waits, and says the rest."""
         said = (FIXTURES / "claude-2.1.325/tools.jsonl").read_text()
-        lines = said.replace("00000000-0000-4000-8000-000000000001", session).splitlines(keepends=True)
+        said = said.replace("00000000-0000-4000-8000-000000000001", session)
+        # An agent says when it answered.
+        now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        lines = said.replace("2026-11-15T00:00:00.000Z", now).splitlines(keepends=True)
         half = 1 + next(at for at, line in enumerate(lines) if '"tool_result"' in line)
         (self.home.path / "first").write_text("".join(lines[:half]))
         (self.home.path / "rest").write_text("".join(lines[half:]))
@@ -183,8 +187,8 @@ class Live(Case):
     def test_a_run_is_exported_while_it_goes_on(self):
         # The receiver is busy at first: nothing is lost.
         receiver = self.receiver(answers=[(503, 0), (503, 0)])
+        server, _ = self.home.serve("--otlp", receiver.url, OTEL_METRIC_EXPORT_INTERVAL="500")
         gate = self.agent()
-        server, address = self.home.serve("--otlp", receiver.url, OTEL_METRIC_EXPORT_INTERVAL="500")
         run = self.home.start("run", "--agent", "claude", "look around")
         names = lambda: [span.name for span in list(receiver.spans)]
         until("a tool call arrives while the agent works", lambda: any(name.startswith("execute_tool ") for name in names()))

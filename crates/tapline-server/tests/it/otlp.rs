@@ -12,9 +12,9 @@ use tapline_session::otlp::OtlpResource;
 use crate::stage::Stage;
 
 const STREAM: &str = "{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"one\",\"model\":\"m\",\"cwd\":\"/p\"}\n\
-    {\"type\":\"assistant\",\"session_id\":\"one\",\"message\":{\"id\":\"msg_1\",\"model\":\"m\",\"role\":\"assistant\",\"content\":[{\"type\":\"tool_use\",\"id\":\"t1\",\"name\":\"Bash\",\"input\":{}}]}}\n\
+    {\"type\":\"assistant\",\"session_id\":\"one\",\"timestamp\":\"TIME\",\"message\":{\"id\":\"msg_1\",\"model\":\"m\",\"usage\":{\"input_tokens\":1,\"output_tokens\":1},\"role\":\"assistant\",\"content\":[{\"type\":\"tool_use\",\"id\":\"t1\",\"name\":\"Bash\",\"input\":{}}]}}\n\
     {\"type\":\"user\",\"session_id\":\"one\",\"message\":{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":\"t1\",\"content\":\"ok\"}]}}\n\
-    {\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"session_id\":\"one\",\"result\":\"done\",\"total_cost_usd\":0.5,\"num_turns\":1,\"usage\":{\"input_tokens\":1,\"output_tokens\":1}}\n";
+    {\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"session_id\":\"one\",\"result\":\"done\",\"total_cost_usd\":0.5,\"num_turns\":1,\"usage\":{\"input_tokens\":1,\"output_tokens\":1},\"modelUsage\":{\"m\":{\"inputTokens\":1,\"outputTokens\":1,\"costUSD\":0.5}}}\n";
 
 /// A receiver that takes everything, with these statuses first. Returns its address, and what arrives: the path and the body.
 fn receiver(mut first: Vec<u16>) -> (SocketAddr, Receiver<(String, String)>) {
@@ -66,7 +66,9 @@ fn exporting(address: SocketAddr) -> Stage {
 fn record(stage: &Stage, name: &str) {
     let meta = Meta { started_at: Some(jiff::Timestamp::now().to_string()), ..Meta::default() };
     let mut recorder = Recorder::create(&stage.path("home/recordings").join(name), &meta, Sync::EverySecond).unwrap();
-    recorder.write_at(Stream::Stdout, STREAM.as_bytes(), Duration::from_millis(10));
+    // An agent says when it answered.
+    let stream = STREAM.replace("TIME", &jiff::Timestamp::now().to_string());
+    recorder.write_at(Stream::Stdout, stream.as_bytes(), Duration::from_millis(10));
     recorder.finish(&End { exit_code: Some(0), ..End::default() }).unwrap();
 }
 
