@@ -297,7 +297,9 @@ mod tests {
     #[test]
     fn a_bound_is_part_of_the_bucket_below_it() {
         let mut counts = Counts::default();
-        [0, 1, 2, 4, 5, 67_108_865].into_iter().for_each(|value| counts.add(value, &INSTRUMENTS[0]));
+        for value in [0, 1, 2, 4, 5, 67_108_865] {
+            counts.add(value, &INSTRUMENTS[0]);
+        }
         assert_eq!((counts.buckets[0], counts.buckets[1], counts.buckets[2], counts.buckets[14]), (2, 2, 1, 1));
         assert_eq!((counts.buckets.len(), counts.point.count, counts.least, counts.most), (15, 6, Some(0), 67_108_865));
     }
