@@ -46,6 +46,7 @@ pub mod sessions;
 mod shares;
 mod source;
 pub mod stats;
+pub mod telemetry;
 mod tokens;
 mod transcripts;
 

@@ -26,3 +26,15 @@ pub(crate) fn open(path: &Path) -> io::Result<Box<dyn Read + Send>> {
     let file = File::open(path)?;
     Ok(if is_packed(path) { Box::new(zstd::Decoder::new(file)?) } else { Box::new(file) })
 }
+
+/// Files that are not text, by their first bytes. Every line of them would be garbage.
+pub(crate) fn not_text(head: &[u8]) -> Option<&'static str> {
+    match head {
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Some("compressed with zstd: give it as a file, or unpack it first (unzstd)"),
+        [0x1f, 0x8b, 0x08, ..] => Some("compressed with gzip: unpack it first (gunzip)"),
+        [0xff, 0xfe, _, 0, ..] | [0xfe, 0xff, 0, _, ..] => {
+            Some("UTF-16, not UTF-8: convert it first (iconv -f UTF-16 -t UTF-8)")
+        }
+        _ => None,
+    }
+}

@@ -108,12 +108,7 @@ impl ListedSession {
     /// Returns what opens it: its newest recording, which has the whole stream, or else its transcript, or else any of
     /// its files that is still there.
     pub fn opens(&self) -> Option<&Path> {
-        let there = || self.facts.files.iter().filter(|file| !file.gone);
-        let newest = there().filter(|file| file.recording.is_some()).max_by_key(|file| file.mtime);
-        let recording = newest.and_then(|file| file.recording.as_deref());
-        let named =
-            |file: &&IndexedFile| file.path.file_name().is_some_and(|name| name.to_string_lossy().contains(&self.facts.id));
-        recording.or_else(|| there().find(named).or_else(|| there().next()).map(|file| &*file.path))
+        self.facts.opens()
     }
 }
 

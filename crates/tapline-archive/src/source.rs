@@ -12,6 +12,7 @@ use tapline_session::{Collector, Ending, Fold, Ledger, Report, Run, Step, Stream
 use crate::clean::Redaction;
 use crate::error::SourceError;
 use crate::growing::Growing;
+use crate::packed;
 use crate::recorded::{Note, Recorded, recorded};
 use crate::retelling::Retelling;
 use crate::sent::SentBefore;
@@ -156,18 +157,6 @@ pub struct Finished {
     pub stop: Option<Stop>,
 }
 
-/// Files that are not text, by their first bytes. Every line of them would be garbage.
-fn packed(head: &[u8]) -> Option<&'static str> {
-    match head {
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => Some("compressed with zstd: give it as a file, or unpack it first (unzstd)"),
-        [0x1f, 0x8b, 0x08, ..] => Some("compressed with gzip: unpack it first (gunzip)"),
-        [0xff, 0xfe, _, 0, ..] | [0xfe, 0xff, 0, _, ..] => {
-            Some("UTF-16, not UTF-8: convert it first (iconv -f UTF-16 -t UTF-8)")
-        }
-        _ => None,
-    }
-}
-
 /// Returns whether a record can only be from a stream. No transcript has such a line.
 fn is_of_a_stream(record: &Record) -> bool {
     record.envelope.session_id.is_some() || record.envelope.kind.as_deref() == Some("thread.started")
@@ -229,7 +218,7 @@ impl<R: Read> Source<R> {
         let decoder = Decoder::with_line_limit(line_limit.unwrap_or(DEFAULT_LINE_LIMIT)).for_agent(agent);
         let mut reader = BufReader::with_capacity(CHUNK, reader);
         let head = if format == InputFormat::Auto { reader.fill_buf().unwrap_or_default() } else { &[] };
-        if let Some(what) = packed(head) {
+        if let Some(what) = packed::not_text(head) {
             return Err(SourceError::Packed { name, what });
         }
         let input = match Input::open(reader, format, decoder) {
@@ -526,6 +515,11 @@ impl<R: Read> Source<R> {
     /// Returns whether this is not a stream, but a session file that an agent keeps for itself.
     pub fn is_transcript(&self) -> bool {
         self.retelling.is_some()
+    }
+
+    /// Returns whether its totals go on from those of the session that it was forked from.
+    pub fn goes_on(&self) -> bool {
+        self.retelling.as_ref().is_some_and(|retelling| retelling.about().goes_on)
     }
 
     /// Returns the text so far of messages that were never finished.

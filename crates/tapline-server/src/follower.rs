@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use tapline_archive::{Source, SourceOptions, project};
 use tapline_recording::Recording;
 use tapline_session::Step;
+use tapline_session::otlp::{AgentSpan, Spans};
 use tapline_session::render::html::{Card, Cards};
 
 use crate::row::{Details, Origin, Row, StepRow, TokenSums, now, written};
@@ -81,6 +82,8 @@ pub(crate) struct Follower {
     cost: Option<(f64, bool)>,
     branch: Option<String>,
     label: Option<String>,
+    /// What becomes spans, if they are exported.
+    spans: Option<Spans>,
     /// Whether everything that is there was read.
     pub(crate) is_current: bool,
 }
@@ -100,7 +103,7 @@ pub(crate) struct Changed {
 
 impl Follower {
     /// Opens a session. One that may grow is followed.
-    pub(crate) fn open(file: SessionFile, grows: bool, spools: &Path) -> io::Result<Self> {
+    pub(crate) fn open(file: SessionFile, grows: bool, spools: &Path, spans: Option<Spans>) -> io::Result<Self> {
         let recording = file.recording.as_deref().and_then(|folder| Recording::open(folder).ok());
         let has_ended = recording.as_ref().is_some_and(|recording| recording.end.is_some());
         let open = if grows && !has_ended { Source::follow } else { Source::open };
@@ -135,6 +138,7 @@ impl Follower {
             cost: None,
             branch,
             label,
+            spans,
             is_current: false,
         })
     }
@@ -165,6 +169,7 @@ impl Follower {
         self.keep(&changed)?;
         if let Some(failed) = source.untold_end().filter(|_| self.is_current) {
             self.track.note_end(failed);
+            self.spans.iter_mut().for_each(|spans| spans.note_end(failed));
         }
         self.note_ledger(&source);
         self.source = Some(source);
@@ -178,6 +183,7 @@ impl Follower {
         }
         let cards = self.cards.accept(step);
         self.track.accept(step, cards.first().and_then(|n| self.cards.get(*n)));
+        self.spans.iter_mut().for_each(|spans| spans.accept(step));
         self.lines.resize(self.cards.len(), step.line);
         changed.steps.extend(cards);
     }
@@ -208,6 +214,10 @@ impl Follower {
     fn note_ledger(&mut self, source: &Source<Box<dyn Read + Send>>) {
         if let Some(agent) = source.agent() {
             agent.name().clone_into(&mut self.agent);
+            if let Some(spans) = &mut self.spans {
+                spans.note_agent(Some(agent));
+                spans.note_fork(source.goes_on());
+            }
         }
         // Of a transcript, only the archive can tell it: what a fork copied does not count.
         if !source.is_transcript() {
@@ -227,10 +237,30 @@ impl Follower {
         self.is_current = true;
         if self.file.recording.is_some() {
             // Text that was never finished is on the page already, if its parts were told.
-            self.track.note_verdict(&source.finish().summary.verdict);
+            let verdict = source.finish().summary.verdict;
+            self.track.note_verdict(&verdict);
+            self.finish_spans(verdict.error_class());
             changed.steps.extend(self.cards.close());
         }
         self.keep(changed)
+    }
+
+    /// Ends the spans that are open.
+    fn finish_spans(&mut self, error: Option<&str>) {
+        self.spans.iter_mut().for_each(|spans| spans.finish(error));
+    }
+
+    /// Takes the spans that have ended.
+    pub(crate) fn take_spans(&mut self) -> Vec<AgentSpan> {
+        self.spans.as_mut().map(Spans::take).unwrap_or_default()
+    }
+
+    /// Takes all spans, because nobody reads on. A turn that is under way stays open: whoever reads the session next tells it.
+    pub(crate) fn last_spans(&mut self) -> Vec<AgentSpan> {
+        if self.source.is_some() && self.spans.as_ref().is_some_and(Spans::is_idle) {
+            self.finish_spans(None);
+        }
+        self.take_spans()
     }
 
     /// Returns whether nothing more will come.

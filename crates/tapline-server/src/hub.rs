@@ -12,6 +12,7 @@ use serde_json::json;
 use crate::controls::Controls;
 use crate::feed::{Feed, FeedLimits};
 use crate::follower::{Follower, SessionFile};
+use crate::otlp::Otlp;
 use crate::row::{Origin, Row, now};
 use crate::shelf::Shelf;
 
@@ -106,6 +107,8 @@ pub(crate) struct Hub {
     controls: Arc<Controls>,
     /// How many sessions are no longer read because reading them failed in a way that nobody thought of.
     pub(crate) broken: AtomicU64,
+    /// Where spans go.
+    pub(crate) otlp: Option<Otlp>,
 }
 
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -113,8 +116,32 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Hub {
-    pub(crate) fn new(shelf: Arc<Shelf>, spools: PathBuf, controls: Arc<Controls>) -> Self {
-        Self { shown: Mutex::default(), list: Arc::new(Feed::new(LIST)), shelf, spools, controls, broken: AtomicU64::new(0) }
+    pub(crate) fn new(shelf: Arc<Shelf>, spools: PathBuf, controls: Arc<Controls>, otlp: Option<Otlp>) -> Self {
+        let (list, broken) = (Arc::new(Feed::new(LIST)), AtomicU64::new(0));
+        Self { shown: Mutex::default(), list, shelf, spools, controls, broken, otlp }
+    }
+
+    fn open_follower(&self, file: &SessionFile, grows: bool) -> std::io::Result<Follower> {
+        Follower::open(file.clone(), grows, &self.spools, self.otlp.as_ref().map(Otlp::spans))
+    }
+
+    /// Sends the spans of a session that have ended, if it is shown: another file may tell the same.
+    fn export(&self, live: &Arc<Live>, follower: &mut Follower) {
+        let spans = follower.take_spans();
+        if let Some(otlp) = self.otlp.as_ref().filter(|_| !spans.is_empty())
+            && self.of_file(&live.file.path).is_some_and(|shown| Arc::ptr_eq(&shown, live))
+        {
+            otlp.offer(spans);
+        }
+    }
+
+    /// Sends what is known, and ends sending.
+    pub(crate) fn end_export(&self) {
+        let Some(otlp) = &self.otlp else { return };
+        for live in self.live() {
+            otlp.offer(locked(&live.follower).last_spans());
+        }
+        otlp.finish();
     }
 
     /// Returns the rows of all sessions: what needs somebody first, then what lives, then the newest.
@@ -171,7 +198,7 @@ impl Hub {
     /// Begins to read a session.
     pub(crate) fn follow(&self, file: SessionFile, grows: bool) -> Option<Arc<Live>> {
         let length = std::fs::metadata(&file.path).ok()?.len();
-        let follower = Follower::open(file.clone(), grows, &self.spools).ok()?;
+        let follower = self.open_follower(&file, grows).ok()?;
         let name = file.name();
         let row = Arc::new(follower.row(&name, None));
         let live = Arc::new(Live {
@@ -200,7 +227,7 @@ impl Hub {
 
     /// Begins to read a session from its start again.
     pub(crate) fn reopen(&self, live: &Live, grows: bool) {
-        if let Ok(follower) = Follower::open(live.file.clone(), grows, &self.spools) {
+        if let Ok(follower) = self.open_follower(&live.file, grows) {
             *locked(&live.follower) = follower;
             live.steps.store(0, Ordering::Release);
             live.feed.skip();
@@ -232,6 +259,7 @@ impl Hub {
         }
         let more = !failed && !follower.is_current;
         self.show(live, &follower);
+        self.export(live, &mut follower);
         more
     }
 
@@ -327,6 +355,9 @@ impl Hub {
 
     /// Stops reading a session. Its row is the archive's from now on.
     pub(crate) fn forget(&self, live: &Live) {
+        if let Some(otlp) = &self.otlp {
+            otlp.offer(locked(&live.follower).last_spans());
+        }
         let mut shown = locked(&self.shown);
         shown.by_path.remove(&live.file.path);
         shown.by_name.retain(|_, path| *path != live.file.path);
@@ -375,7 +406,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("tapline-hub-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let shelf = Arc::new(Shelf::new(folder.join("archive"), Vec::new(), tapline_archive::Prices::embedded().clone()));
-        let hub = Hub::new(shelf, folder.clone(), Controls::new(false));
+        let hub = Hub::new(shelf, folder.clone(), Controls::new(false), None);
         let paths = ["a.jsonl", "b.jsonl"].map(|name| folder.join(name));
         for path in &paths {
             std::fs::write(path, LINE).unwrap();

@@ -28,6 +28,7 @@ mod guard;
 mod hub;
 mod ingest;
 mod metrics;
+mod otlp;
 mod routes;
 mod row;
 mod secret;
@@ -40,6 +41,7 @@ mod watch;
 
 pub use app::ResumeCommand;
 pub use error::ServerError;
+pub use otlp::{OtlpError, OtlpOptions, OtlpSender, OtlpTarget, percent_decoded};
 pub use secret::Secret;
 pub use server::{Server, ServerOptions};
 

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::hub::Hub;
+use crate::otlp::{Otlp, OtlpCounts};
 use crate::row::{Row, StateKind};
 
 /// What the server counts.
@@ -80,6 +81,14 @@ impl Metrics {
         let broken = hub.broken.load(Ordering::Relaxed);
         metric("tapline_broken_sessions_total", "counter", "Sessions that could not be read any further.", &one(broken));
         metric("tapline_followed_sessions", "gauge", "Sessions that are read as they grow.", &one(live.len() as u64));
+        let none = OtlpCounts::default();
+        let otlp = hub.otlp.as_ref().map_or(&none, Otlp::counts);
+        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let spans = [("sent", &otlp.sent), ("dropped", &otlp.dropped), ("refused", &otlp.refused)]
+            .map(|(outcome, spans)| (format!("{{outcome=\"{outcome}\"}}"), count(spans).to_string()));
+        metric("tapline_otlp_spans_total", "counter", "Spans that were sent over OTLP, and those that were not.", &spans);
+        metric("tapline_otlp_waiting_spans", "gauge", "Spans that wait for the receiver.", &one(count(&otlp.waiting)));
+        metric("tapline_otlp_failures_total", "counter", "Requests over OTLP that failed.", &one(count(&otlp.failures)));
         out
     }
 }

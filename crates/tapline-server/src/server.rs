@@ -19,6 +19,7 @@ use crate::guard::Guard;
 use crate::hub::Hub;
 use crate::ingest::Ingest;
 use crate::metrics::Metrics;
+use crate::otlp::{Otlp, OtlpOptions};
 use crate::routes;
 use crate::secret::Secret;
 use crate::shelf::Shelf;
@@ -49,6 +50,8 @@ pub struct ServerOptions {
     pub allow_control: bool,
     /// What a month may cost, in USD.
     pub budget_usd: Option<f64>,
+    /// Where spans and measures are exported.
+    pub otlp: Option<OtlpOptions>,
     /// The most connections at once.
     pub connections: usize,
     /// How long the head of a request may take, and how long a connection may be idle.
@@ -76,6 +79,7 @@ impl Default for ServerOptions {
             resume: None,
             allow_control: false,
             budget_usd: None,
+            otlp: None,
             connections: 16_384,
             head_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
@@ -117,8 +121,9 @@ impl Server {
         let ticket = Secret::random();
         let (stop, stopped) = watch::channel(false);
         let controls = Controls::new(options.allow_control);
-        let hub =
-            Arc::new(Hub::new(Arc::new(Shelf::new(archive, roots, options.prices)), spools.clone(), Arc::clone(&controls)));
+        let shelf = Arc::new(Shelf::new(archive, roots, options.prices));
+        let otlp = options.otlp.map(|otlp| Otlp::start(otlp, &shelf)).transpose().map_err(ServerError::Thread)?;
+        let hub = Arc::new(Hub::new(shelf, spools.clone(), Arc::clone(&controls), otlp));
         let app = App {
             guard: Guard::new(address, &options.hosts, options.token.unwrap_or_else(Secret::random), ticket.clone()),
             watch: Watch::start(&hub).map_err(ServerError::Thread)?,
@@ -173,6 +178,10 @@ impl Server {
             () = told => {}
         }
         // The watcher's threads end with it. They may be reading.
-        let _ = tokio::task::spawn_blocking(move || drop(app)).await;
+        let end = move || {
+            app.hub.end_export();
+            drop(app);
+        };
+        let _ = tokio::task::spawn_blocking(end).await;
     }
 }

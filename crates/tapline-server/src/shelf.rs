@@ -9,8 +9,11 @@ use tapline_archive::facts::End;
 use tapline_archive::search::{SearchFound, SearchOptions, SearchQuery, TextIndex};
 use tapline_archive::sessions::{ListedSession, SessionFilter, SessionState, sessions};
 use tapline_archive::stats::{Query, Stats, stats};
+use tapline_archive::telemetry::measure;
 use tapline_archive::{ArchiveError, Index, Places, Prices, Selection, project};
+use tapline_protocol::Moment;
 use tapline_recording::Redactor;
+use tapline_session::otlp::Measures;
 
 use crate::follower::SessionFile;
 use crate::ingest;
@@ -117,6 +120,19 @@ impl Shelf {
         }
         *kept = Some(index);
         result
+    }
+
+    /// Measures the requests since a moment. If nobody will read what is new any more, it is read now.
+    pub(crate) fn measures(&self, since: Moment, is_last: bool) -> Result<Measures, ArchiveError> {
+        let places = is_last.then(|| self.places());
+        let mut query = Query::default();
+        query.since = Some(since.as_millis());
+        self.with_index(|index| {
+            if let Some(places) = &places {
+                index.update(places, &AtomicBool::new(false), |_| {})?;
+            }
+            measure(index, &self.prices, &self.selection(), &query).map(|usage| usage.measures)
+        })
     }
 
     /// Counts what sessions cost.

@@ -58,6 +58,14 @@ pub(crate) struct Profile {
     pub(crate) kinds: ToolKinds,
     /// Its tools with which the model asks a person.
     pub(crate) asks: &'static [&'static str],
+    /// Whose models it asks, as OpenTelemetry's conventions name them.
+    pub(crate) provider: &'static str,
+    /// What stands for a model where none was asked.
+    pub(crate) no_models: &'static [&'static str],
+    /// Whether each of its runs numbers messages and calls anew.
+    pub(crate) numbers_anew: bool,
+    /// The part of a call's input that says which kind of sub-agent it starts.
+    pub(crate) subagent: Option<&'static str>,
     /// The names of values in the agent's own JSON, and where they are in a report.
     pub(crate) names: &'static [(&'static str, &'static str)],
 }

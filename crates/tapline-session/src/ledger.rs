@@ -38,7 +38,7 @@ impl TokenCounts {
 
 impl TokenCounts {
     /// Subtracts other counts.
-    fn without(self, other: Self) -> Self {
+    pub(crate) fn without(self, other: Self) -> Self {
         Self {
             input: self.input.saturating_sub(other.input),
             output: self.output.saturating_sub(other.output),

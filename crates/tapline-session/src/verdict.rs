@@ -202,6 +202,11 @@ impl Verdict {
         clock.or(self.error.as_deref())
     }
 
+    /// Returns the class of its error in one word, if it is a failure.
+    pub fn error_class(&self) -> Option<&'static str> {
+        (self.outcome == Outcome::Failure).then(|| self.category.map_or("error", Category::word))
+    }
+
     /// Returns the verdict as in the report.
     pub fn to_json(&self) -> Option<tapline_protocol::Json> {
         serde_json::to_string(self).ok().and_then(|text| tapline_protocol::Json::parse(&text).ok())

@@ -432,7 +432,7 @@ impl Teller for Transcript {
     }
 
     fn look(&mut self, line: Value<'_>) {
-        let About { model, cwd, version } = &mut self.about;
+        let About { model, cwd, version, .. } = &mut self.about;
         *cwd = cwd.take().or_else(|| text(line.get("cwd")));
         *version = version.take().or_else(|| text(line.get("version")));
         let is_side = !self.is_subagent && line.get("isSidechain").and_then(Value::as_bool) == Some(true);

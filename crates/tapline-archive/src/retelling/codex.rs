@@ -46,6 +46,7 @@ impl Rollout {
         if std::mem::replace(&mut self.began, true) {
             return;
         }
+        self.about.goes_on = text(payload.get("forked_from_id")).is_some_and(|from| !from.is_empty());
         let id = text(payload.get("id")).as_deref().map(json);
         Self::tell(&[("type", Some("\"thread.started\"")), ("thread_id", id.as_deref())], at, told);
     }
@@ -314,7 +315,7 @@ impl Teller for Rollout {
 
     fn look(&mut self, line: Value<'_>) {
         let Some(payload) = line.get("payload") else { return };
-        let About { model, cwd, version } = &mut self.about;
+        let About { model, cwd, version, .. } = &mut self.about;
         match text(line.get("type")).as_deref() {
             Some("session_meta") => {
                 *cwd = cwd.take().or_else(|| text(payload.get("cwd")));

@@ -42,6 +42,8 @@ pub(crate) struct About {
     pub(crate) model: Option<String>,
     pub(crate) cwd: Option<String>,
     pub(crate) version: Option<String>,
+    /// Whether its totals go on from those of the session that it was forked from.
+    pub(crate) goes_on: bool,
 }
 
 /// Writes a line of a stream: keys, and values that are JSON already. A value that is missing is left out.

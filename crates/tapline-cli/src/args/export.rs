@@ -8,16 +8,17 @@ use tapline_archive::export::{ExportFormat, ExportTable};
 use super::archive::Prices;
 use super::stats::Filter;
 
-/// Write sessions, messages, tool calls and costs as tables: Parquet, CSV or NDJSON
+/// Write sessions, messages, tool calls and costs as tables, or send them as spans and metrics
 ///
 /// The numbers are those of `tapline stats`. Without PATH, tapline takes what `tapline stats` counts. `tapline help exporting` describes
-/// the columns and asks questions in SQL.
+/// the columns and asks questions in SQL. `--to otlp` sends sessions, turns, requests and tool calls to an OpenTelemetry receiver.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   tapline export --to parquet -o tables            all tables: tables/sessions.parquet, …
   tapline export --to csv --table sessions --last 30d > sessions.csv
-  tapline export --to ndjson --table costs --redact -o costs.ndjson")]
+  tapline export --to ndjson --table costs --redact -o costs.ndjson
+  tapline export --to otlp --endpoint http://127.0.0.1:4318 --last 7d")]
 pub(crate) struct Export {
     /// Files and folders with sessions: transcripts, recordings, captured streams
     #[arg(value_name = "PATH")]
@@ -33,6 +34,14 @@ pub(crate) struct Export {
     /// A file is replaced only when all of it is written. A new one can be read by you alone.
     #[arg(long, short, value_name = "PATH")]
     pub(crate) output: Option<PathBuf>,
+    /// With `--to otlp`: the receiver, such as an OpenTelemetry collector [default: $OTEL_EXPORTER_OTLP_ENDPOINT]
+    ///
+    /// tapline sends protobuf to URL/v1/traces and URL/v1/metrics. Headers come from $OTEL_EXPORTER_OTLP_HEADERS.
+    #[arg(long, value_name = "URL")]
+    pub(crate) endpoint: Option<String>,
+    /// With `--to otlp`: send prompts, texts, arguments and results, too, without their secrets
+    #[arg(long)]
+    pub(crate) content: bool,
     #[command(flatten)]
     pub(crate) filter: Filter,
     /// Replace secrets in all texts: keys, tokens, passwords, private keys (`tapline help redact`)
@@ -53,14 +62,18 @@ pub(crate) enum Format {
     Csv,
     /// One JSON object per line
     Ndjson,
+    /// Not tables: spans and metrics, sent to an OpenTelemetry receiver
+    Otlp,
 }
 
-impl From<Format> for ExportFormat {
-    fn from(format: Format) -> Self {
-        match format {
-            Format::Parquet => Self::Parquet,
-            Format::Csv => Self::Csv,
-            Format::Ndjson => Self::Ndjson,
+impl Format {
+    /// Returns how tables are written. `None` if they are not.
+    pub(crate) fn of_tables(self) -> Option<ExportFormat> {
+        match self {
+            Self::Parquet => Some(ExportFormat::Parquet),
+            Self::Csv => Some(ExportFormat::Csv),
+            Self::Ndjson => Some(ExportFormat::Ndjson),
+            Self::Otlp => None,
         }
     }
 }

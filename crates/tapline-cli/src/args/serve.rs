@@ -17,6 +17,7 @@ use super::sessions::dollars;
 #[command(after_help = "\
 Examples:
   tapline serve
+  tapline serve --otlp http://127.0.0.1:4318
   tapline serve --no-open --listen 127.0.0.1:7770 --token-file ~/.tapline-token
   curl -H \"Authorization: Bearer $(cat ~/.tapline-token)\" http://127.0.0.1:7770/api/v1/sessions")]
 pub(crate) struct Serve {
@@ -38,6 +39,14 @@ pub(crate) struct Serve {
     /// Warn on the page when a month costs more than this, in USD
     #[arg(long, value_name = "USD", value_parser = dollars)]
     pub(crate) budget: Option<f64>,
+    /// Send spans and metrics of what happens from now on to this OpenTelemetry receiver [default: $OTEL_EXPORTER_OTLP_ENDPOINT]
+    ///
+    /// tapline sends protobuf to URL/v1/traces and URL/v1/metrics. Headers come from $OTEL_EXPORTER_OTLP_HEADERS.
+    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "")]
+    pub(crate) otlp: Option<String>,
+    /// With --otlp: send prompts, texts, arguments and results, too, without their secrets
+    #[arg(long, requires = "otlp")]
+    pub(crate) otlp_content: bool,
     #[command(flatten)]
     pub(crate) prices: Prices,
 }

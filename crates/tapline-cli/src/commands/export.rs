@@ -1,4 +1,6 @@
-//! `tapline export`: sessions, messages, tool calls and costs as tables.
+//! `tapline export`: sessions, messages, tool calls and costs as tables, or as spans and metrics.
+
+mod otlp;
 
 use std::fs::DirBuilder;
 use std::io::Write;
@@ -18,7 +20,11 @@ use crate::when::span;
 use crate::{archive, output, prices, secrets};
 
 pub(crate) fn run(args: &Export) -> Result<u8> {
-    let format = ExportFormat::from(args.to);
+    let Some(format) = args.to.of_tables() else { return otlp::run(args) };
+    ensure!(
+        args.endpoint.is_none() && !args.content,
+        "--endpoint and --content are for `--to otlp`: tables are written to files"
+    );
     let mut tables: Vec<ExportTable> = args.table.iter().map(|table| (*table).into()).collect();
     tables.sort_unstable();
     tables.dedup();

@@ -11,11 +11,11 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tapline_archive::{Places, Prices};
 use tapline_protocol::Agent;
 use tapline_recording::Store;
-use tapline_server::{Secret, Server, ServerError, ServerOptions};
+use tapline_server::{OtlpOptions, Secret, Server, ServerError, ServerOptions};
 
 use crate::args::serve::Serve;
 use crate::signals::Signals;
-use crate::{agents, archive, output, prices};
+use crate::{agents, archive, otlp, output, prices, secrets};
 
 /// How long work that is under way may go on when the server has ended.
 const LEFT: Duration = Duration::from_secs(1);
@@ -29,12 +29,19 @@ pub(crate) fn run(args: &Serve) -> Result<u8> {
     (options.listen, options.hosts, options.budget_usd) = (args.listen, args.host.clone(), args.budget);
     options.resume = Some(resume);
     options.allow_control = args.allow_control;
+    options.otlp = args.otlp.as_deref().map(|url| otlp_options(args, url)).transpose()?;
     allow_connections();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
     let served = runtime.block_on(serve(args, options));
     // Reading that does not end must not delay the exit.
     runtime.shutdown_timeout(LEFT);
     served.map(|()| 0)
+}
+
+fn otlp_options(args: &Serve, url: &str) -> Result<OtlpOptions> {
+    let mut options = otlp::options(Some(url), "--otlp URL")?;
+    options.content = args.otlp_content.then(secrets::redactor).transpose()?;
+    Ok(options)
 }
 
 async fn serve(args: &Serve, options: ServerOptions) -> Result<()> {

@@ -256,3 +256,33 @@ fn a_full_disk_is_named_and_earlier_copies_stay() {
     assert_eq!(kept(), before);
     assert_eq!(user.tapline(&["archive", "keep", "-q"]).code, 0, "and next time it works");
 }
+
+#[test]
+fn what_cannot_be_sent_over_otlp_is_refused_before_anything_is_read() {
+    let user = User::new("export-otlp");
+    let otlp = ["export", "--to", "otlp"];
+    for (args, words) in [
+        (&["--endpoint", "https://127.0.0.1:4318"][..], "collector"),
+        (&["--endpoint", "127.0.0.1:4318"], "http://127.0.0.1:4318"),
+        (&[], "OTEL_EXPORTER_OTLP_ENDPOINT"),
+        (&["--endpoint", "http://127.0.0.1:1", "--table", "costs"], "--table"),
+        (&["--endpoint", "http://127.0.0.1:1", "-o", "x"], "-o"),
+    ] {
+        let ran = user.tapline(&[&otlp[..], args].concat());
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{args:?}: {}", ran.err);
+        assert!(ran.err.contains(words), "{args:?}: {}", ran.err);
+    }
+    let tables = user.tapline(&["export", "--to", "csv", "--table", "costs", "--content"]);
+    assert!(tables.code == 2 && tables.err.contains("--to otlp"), "{}", tables.err);
+    let secret = "a-secret-header";
+    let refused = user
+        .command(&["export", "--to", "otlp", "--endpoint", "http://127.0.0.1:1"])
+        .env("OTEL_EXPORTER_OTLP_HEADERS", secret)
+        .output();
+    let refused = ran(refused.unwrap());
+    assert!(
+        refused.code == 2 && refused.err.contains("OTEL_EXPORTER_OTLP_HEADERS") && !refused.err.contains(secret),
+        "{}",
+        refused.err
+    );
+}

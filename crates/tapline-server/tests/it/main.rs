@@ -9,6 +9,8 @@ mod ingest;
 #[cfg(test)]
 mod many;
 #[cfg(test)]
+mod otlp;
+#[cfg(test)]
 mod sessions;
 #[cfg(test)]
 mod stage;

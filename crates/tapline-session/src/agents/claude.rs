@@ -11,6 +11,10 @@ pub(super) const PROFILE: Profile = Profile {
     tools: TOOLS,
     kinds: KINDS,
     asks: &["AskUserQuestion"],
+    provider: "anthropic",
+    no_models: &["<synthetic>"],
+    numbers_anew: false,
+    subagent: Some("subagent_type"),
     names: NAMES,
 };
 

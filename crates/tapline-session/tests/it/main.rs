@@ -28,6 +28,8 @@ mod narrow;
 #[cfg(target_os = "linux")] // its sandbox needs namespaces
 mod oracle;
 #[cfg(test)]
+mod otlp;
+#[cfg(test)]
 mod page;
 #[cfg(test)]
 mod permissions;

@@ -1,0 +1,88 @@
+//! What operators get of the archive: the tokens and costs of requests as measures, and what tells each session. The numbers come from the one
+//! loader, so they are those of [`stats`](crate::stats).
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use tapline_protocol::{Agent, Moment};
+use tapline_session::otlp::{Measures, RequestUsage};
+
+use crate::error::ArchiveError;
+use crate::index::Index;
+use crate::load::{Reader, Request, Selection, SessionFacts, load};
+use crate::prices::Prices;
+use crate::stats::Query;
+
+/// What some requests used, and the sessions that they were made in.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct MeasuredUsage {
+    /// Their tokens and costs.
+    pub measures: Measures,
+    /// When the first of them began, and the last one.
+    pub span: Option<(Moment, Moment)>,
+    /// The sessions: what opens each of them, the oldest run first.
+    pub sessions: Vec<Vec<PathBuf>>,
+}
+
+/// Measures the requests that a query takes. How they are grouped does not matter.
+pub fn measure(index: &Index, prices: &Prices, selection: &Selection, query: &Query) -> Result<MeasuredUsage, ArchiveError> {
+    let mut measuring = Measuring { query, usage: MeasuredUsage::default(), sessions: HashSet::new(), all: Vec::new() };
+    load(index, prices, selection, &mut measuring)?;
+    let Measuring { mut usage, sessions, mut all, .. } = measuring;
+    // Requests may count for a session that came before.
+    all.retain(|(id, _)| sessions.contains(id));
+    usage.sessions = all.into_iter().map(|(_, files)| files).filter(|files| !files.is_empty()).collect();
+    Ok(usage)
+}
+
+struct Measuring<'q> {
+    query: &'q Query,
+    usage: MeasuredUsage,
+    sessions: HashSet<String>,
+    all: Vec<(String, Vec<PathBuf>)>,
+}
+
+impl Reader for Measuring<'_> {
+    fn request(&mut self, request: &Request<'_>) {
+        if !self.query.takes(request) {
+            return;
+        }
+        if !self.sessions.contains(request.session) {
+            self.sessions.insert(request.session.to_owned());
+        }
+        let tokens = &request.tokens;
+        let input = tokens.input.saturating_add(tokens.cache_read).saturating_add(tokens.cache_write());
+        let cost = request.cost.map(crate::money::Money::pico);
+        // An error that the agent wrote as a message is no request.
+        if request.error && input == 0 && tokens.output == 0 {
+            return;
+        }
+        let time = Moment::from_millis(request.time);
+        self.usage.span = Some(self.usage.span.map_or((time, time), |(first, last)| (first.min(time), last.max(time))));
+        self.usage.measures.usage(&RequestUsage {
+            agent: Agent::named(request.agent),
+            model: request.model,
+            input,
+            output: tokens.output,
+            pico_usd: cost,
+        });
+    }
+
+    fn session(&mut self, session: SessionFacts) {
+        // Each run has a recording of its own. A transcript has all of them.
+        let mut recordings: Vec<_> = session
+            .files
+            .iter()
+            .filter(|file| !file.gone)
+            .filter_map(|file| Some((file.mtime, file.recording.clone()?)))
+            .collect();
+        recordings.sort();
+        let files = if recordings.is_empty() {
+            session.opens().map(PathBuf::from).into_iter().collect()
+        } else {
+            recordings.into_iter().map(|(_, folder)| folder).collect()
+        };
+        self.all.push((session.id, files));
+    }
+}
