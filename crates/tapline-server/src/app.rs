@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use crate::budget::Budgets;
 use crate::controls::Controls;
 use crate::error::ApiError;
 use crate::guard::Guard;
@@ -25,7 +26,7 @@ pub(crate) struct App {
     pub(crate) metrics: Metrics,
     pub(crate) controls: Arc<Controls>,
     pub(crate) resume: Option<ResumeCommand>,
-    pub(crate) budget: Option<f64>,
+    pub(crate) budgets: Budgets,
     /// How long the body of a request may take.
     pub(crate) body_time: std::time::Duration,
     /// True when the server ends.

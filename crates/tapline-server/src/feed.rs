@@ -2,6 +2,7 @@
 //! that the ring has overtaken gets a snapshot instead of a longer queue.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use axum::body::Bytes;
@@ -26,6 +27,8 @@ pub(crate) struct Feed {
     /// The number of the newest event.
     newest: watch::Sender<u64>,
     limits: FeedLimits,
+    /// Whether nothing more will come.
+    is_over: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -60,7 +63,7 @@ impl Feed {
 
     fn from(first: u64, limits: FeedLimits) -> Self {
         let ring = Ring { first, events: VecDeque::new(), bytes: 0 };
-        Self { ring: Mutex::new(ring), newest: watch::Sender::new(first - 1), limits }
+        Self { ring: Mutex::new(ring), newest: watch::Sender::new(first - 1), limits, is_over: AtomicBool::new(false) }
     }
 
     fn ring(&self) -> MutexGuard<'_, Ring> {
@@ -99,6 +102,17 @@ impl Feed {
         let newest = ring.newest();
         drop(ring);
         self.newest.send_replace(newest);
+    }
+
+    /// Ends the feed: its readers come back, and find another one in its place.
+    pub(crate) fn end(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.newest.send_modify(|_| {});
+    }
+
+    /// Returns whether nothing more will come.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
     }
 
     /// Returns the number of the newest event.

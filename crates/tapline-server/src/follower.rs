@@ -297,6 +297,7 @@ impl Follower {
             steps: self.spool.len(),
             questions: track.questions(),
             controllable: false,
+            messages: false,
         }
     }
 }

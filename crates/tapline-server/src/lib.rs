@@ -19,6 +19,7 @@
 mod api;
 mod app;
 mod assets;
+mod budget;
 mod connections;
 mod controls;
 mod error;
@@ -39,7 +40,9 @@ mod track;
 mod watch;
 
 pub use app::ResumeCommand;
+pub use budget::Budget;
 pub use error::ServerError;
+pub use ingest::PUSHED_AS;
 pub use secret::Secret;
 pub use server::{Server, ServerOptions};
 

@@ -11,6 +11,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::app::{App, ResumeCommand};
+use crate::budget::{Budget, Budgets};
 use crate::connections::{self, Limits};
 use crate::controls::Controls;
 use crate::error::ServerError;
@@ -37,14 +38,16 @@ pub struct ServerOptions {
     pub store: Store,
     /// Where sessions are looked for: the folders of agents, and that of the recordings.
     pub roots: Vec<PathBuf>,
+    /// Whether recordings of the store are looked for, too, if `roots` do not name it. What is pushed is shown anyway.
+    pub own_recordings: bool,
     /// What models cost.
     pub prices: Prices,
     /// How a session is gone on with.
     pub resume: Option<ResumeCommand>,
     /// Whether runs that are pushed may be answered, interrupted and stopped from the page.
     pub allow_control: bool,
-    /// What a month may cost, in USD.
-    pub budget_usd: Option<f64>,
+    /// What a month may cost.
+    pub budgets: Vec<Budget>,
     /// The most connections at once.
     pub connections: usize,
     /// How long the head of a request may take, and how long a connection may be idle.
@@ -63,11 +66,12 @@ impl Default for ServerOptions {
             hosts: Vec::new(),
             token: None,
             roots: vec![store.folder()],
+            own_recordings: true,
             store,
             prices: Prices::embedded().clone(),
             resume: None,
             allow_control: false,
-            budget_usd: None,
+            budgets: Vec::new(),
             connections: 16_384,
             head_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
@@ -101,7 +105,7 @@ impl Server {
             create_private_folder(path).map_err(|error| ServerError::Folder { path: path.clone(), error })?;
         }
         let mut roots = options.roots;
-        if !roots.contains(&options.store.folder()) {
+        if options.own_recordings && !roots.contains(&options.store.folder()) {
             roots.push(options.store.folder());
         }
         let ticket = Secret::random();
@@ -116,7 +120,7 @@ impl Server {
             metrics: Metrics::default(),
             controls,
             resume: options.resume,
-            budget: options.budget_usd,
+            budgets: Budgets::new(options.budgets),
             body_time: options.body_timeout,
             stop: stopped,
         };

@@ -29,7 +29,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Waits for the next bytes. `None` when the server ends.
+    /// Waits for the next bytes. `None` when the server or the feed ends.
     async fn next(mut self) -> Option<(Bytes, Self)> {
         loop {
             if *self.stop.borrow() {
@@ -51,6 +51,9 @@ impl Reader {
                 self.last = Some(newest);
                 let event = format!("id: {newest}\nevent: snapshot\ndata: {}\n\n", (self.snapshot)(newest));
                 return Some((event.into(), self));
+            }
+            if self.feed.is_over() {
+                return None;
             }
             tokio::select! {
                 changed = self.news.changed() => changed.ok()?,

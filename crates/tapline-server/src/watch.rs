@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
-use tapline_archive::{Found, Places};
+use tapline_archive::{Found, Places, is_of_subagent};
 
 use crate::follower::{RECENT, SessionFile};
 use crate::hub::{Hub, Live, locked};
@@ -206,7 +206,14 @@ fn scan(hub: &Arc<Hub>, beside: &mut Beside, folders: &mut Folders, stop: &Stop)
     }
     beside.retain(|path, _| hub.of_file(path).is_some());
     let room = MOST.saturating_sub(hub.live().len());
-    for found in recent.iter().filter(|found| !hub.knows(&found.path)).take(room) {
+    // A file without a line says nothing yet.
+    let is_new = |found: &&&Found| (found.recording.is_some() || found.len > 0) && !hub.knows(&found.path);
+    for found in recent.iter().filter(is_new).take(room) {
+        // What sub-agents write is a part of another session.
+        if found.recording.is_none() && is_of_subagent(&found.path) {
+            hub.ignore(&found.path);
+            continue;
+        }
         hub.follow(file(found), true);
         stop.grew.store(true, Ordering::Relaxed);
     }

@@ -56,6 +56,7 @@ pub(crate) async fn append(
     blocking(move || {
         let offset = app.ingest.append(&run, offset, &bytes, &about).map_err(refused)?;
         app.metrics.ingested(bytes.len());
+        app.hub.shelf.note_push(&app.ingest.folder(&run).map_err(refused)?);
         json(&value!({"offset": offset}))
     })
     .await

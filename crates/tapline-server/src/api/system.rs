@@ -5,7 +5,7 @@ use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use serde::Deserialize;
 
-use crate::app::Shared;
+use crate::app::{Shared, blocking};
 use crate::assets;
 use crate::error::ApiError;
 
@@ -25,11 +25,15 @@ pub(crate) async fn ready(State(app): Shared) -> Response {
 }
 
 /// Writes counters for Prometheus.
-pub(crate) async fn metrics(State(app): Shared) -> Response {
-    let mut response = app.metrics.text(&app.hub).into_response();
+pub(crate) async fn metrics(State(app): Shared) -> Result<Response, ApiError> {
+    let text = blocking(move || {
+        let budgets = app.budgets.rows(&app.hub.shelf).map_err(|error| ApiError::internal(&error))?;
+        Ok(app.metrics.text(&app.hub, &budgets))
+    });
+    let mut response = text.await?.into_response();
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
-    response
+    Ok(response)
 }
 
 /// Returns the page.
