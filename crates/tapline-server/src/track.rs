@@ -7,7 +7,7 @@ use tapline_protocol::Moment;
 use tapline_session::render::html::Card;
 use tapline_session::step::{Call, CallAnswer, Question, Step, Task, Turn, What};
 use tapline_session::text::one_line;
-use tapline_session::{Category, Outcome, Verdict, parse_moment};
+use tapline_session::{Category, Outcome, Verdict, is_of_person, parse_moment};
 
 use crate::row::{AgentRow, Details, Now, OpenQuestion, SpanRow, State, StateKind, TokenSums, TurnRow, now, written};
 
@@ -106,8 +106,8 @@ impl Track {
                 self.folder = info.setup.cwd.clone().or_else(|| self.folder.take());
                 self.stand(StateKind::Running, time, None);
             }
-            // What a sub-agent is asked is not what the session is about.
-            What::Prompt { .. } if step.parent.is_some() => self.stand(StateKind::Running, time, None),
+            // What a sub-agent is asked is not what the session is about, nor is a note of the agent's own.
+            What::Prompt { text } if step.parent.is_some() || !is_of_person(text) => self.stand(StateKind::Running, time, None),
             What::Prompt { text } => {
                 self.title.get_or_insert_with(|| short(text));
                 self.prompt(time);
@@ -434,9 +434,13 @@ mod tests {
     }
 
     /// Reads a fixture, and tells what is known after each step.
-    fn track(fixture: &str, mut each: impl FnMut(&Step, &Track)) -> Track {
+    fn track(fixture: &str, each: impl FnMut(&Step, &Track)) -> Track {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(fixture);
-        let mut source = Source::open(&path, SourceOptions::default()).unwrap();
+        track_text(&std::fs::read_to_string(path).unwrap(), each)
+    }
+
+    fn track_text(text: &str, mut each: impl FnMut(&Step, &Track)) -> Track {
+        let mut source = Source::of("a test", text.as_bytes(), SourceOptions::default()).unwrap();
         let (mut track, mut cards) = (Track::default(), Cards::default());
         while let Some((_, steps)) = source.advance().unwrap() {
             for step in &steps {
@@ -472,6 +476,15 @@ mod tests {
         });
         assert_eq!((most, end.turns.len()), (2, 2));
         assert!(end.turns.iter().enumerate().all(|(at, turn)| turn.n == at + 1 && turn.cost_usd.is_some()), "{:?}", end.turns);
+        // A note of the agent's own is no prompt, and what a person interrupted is over.
+        let interrupted = [
+            r#"{"type":"user","message":{"role":"user","content":"tell a story"},"session_id":"s","parent_tool_use_id":null,"isReplay":true}"#,
+            r#"{"type":"assistant","message":{"id":"m","role":"assistant","content":[{"type":"text","text":"Once"}]},"session_id":"s"}"#,
+            r#"{"type":"user","message":{"role":"user","content":[{"type":"text","text":"[Request interrupted by user]"}]},"session_id":"s"}"#,
+            r#"{"type":"result","subtype":"error_during_execution","is_error":true,"terminal_reason":"aborted_streaming","session_id":"s","num_turns":1}"#,
+        ];
+        let end = track_text(&interrupted.join("\n"), |_, _| {});
+        assert_eq!((end.turns.len(), end.state().kind, end.title.as_deref()), (1, StateKind::Finished, Some("tell a story")));
         // Without a prompt in the stream, a turn begins with what the agent does.
         assert_eq!(track("claude-2.1.325/text.jsonl", |_, _| {}).turns.len(), 1);
     }

@@ -11,6 +11,7 @@ pub(super) const PROFILE: Profile = Profile {
     tools: TOOLS,
     kinds: KINDS,
     asks: &["AskUserQuestion"],
+    notes: &["[Request interrupted", "<command-name>", "<local-command", "<task-notification>"],
     names: NAMES,
 };
 

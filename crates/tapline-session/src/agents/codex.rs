@@ -4,8 +4,16 @@ use super::{Key, Profile, Tool, ToolKinds, line};
 use crate::format::StreamFormat;
 use crate::step::Turn;
 
-pub(super) const PROFILE: Profile =
-    Profile { lines: StreamFormat::ExecJson, text, has_documents: false, tools: TOOLS, kinds: KINDS, asks: &[], names: NAMES };
+pub(super) const PROFILE: Profile = Profile {
+    lines: StreamFormat::ExecJson,
+    text,
+    has_documents: false,
+    tools: TOOLS,
+    kinds: KINDS,
+    asks: &[],
+    notes: &[],
+    names: NAMES,
+};
 
 /// Returns what `codex exec` prints to stdout.
 fn text(turn: &Turn, answer: Option<&str>) -> Option<String> {
