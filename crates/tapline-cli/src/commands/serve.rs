@@ -26,13 +26,12 @@ const LEFT: Duration = Duration::from_secs(1);
 pub(crate) fn run(args: &Serve) -> Result<u8> {
     let mut options = ServerOptions::default();
     let demo = if args.demo { Some(Playing::start()?) } else { None };
-    match &demo {
-        Some(demo) => (options.roots, options.store) = (vec![demo.store.folder()], demo.store.clone()),
-        None => {
-            options.store = Store::of_user().context("no folder for recordings: set TAPLINE_HOME")?;
-            options.roots = archive::roots(&args.paths)?;
-            options.own_recordings = args.paths.is_empty();
-        }
+    if let Some(demo) = &demo {
+        (options.roots, options.store) = (vec![demo.store.folder()], demo.store.clone());
+    } else {
+        options.store = Store::of_user().context("no folder for recordings: set TAPLINE_HOME")?;
+        options.roots = archive::roots(&args.paths)?;
+        options.own_recordings = args.paths.is_empty();
     }
     options.prices = Prices::embedded().clone().with(&prices::own(&args.prices)?);
     options.token = args.token_file.as_deref().map(token).transpose()?;
