@@ -395,7 +395,7 @@ fn a_turn_of_a_transcript_counts_from_its_prompt_on() {
     let path = stage.path("transcripts").join("-x/turns.jsonl");
     let line = |kind: &str, message: &str, at: &str| {
         format!(
-            "{{\"type\":\"{kind}\",\"uuid\":\"u-{at}\",\"sessionId\":\"turns\",\"cwd\":\"/x\",\"timestamp\":\"2026-11-17T10:00:{at}Z\",\"message\":{message}}}\n"
+            "{{\"parentUuid\":null,\"isSidechain\":false,\"version\":\"2.1.325\",\"type\":\"{kind}\",\"uuid\":\"u-{at}\",\"sessionId\":\"turns\",\"cwd\":\"/x\",\"timestamp\":\"2026-11-17T10:00:{at}Z\",\"message\":{message}}}\n"
         )
     };
     let prompt = |at: &str| line("user", "{\"role\":\"user\",\"content\":\"go\"}", at);
