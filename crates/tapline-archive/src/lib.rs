@@ -65,6 +65,7 @@ pub use recorded::Note;
 pub use source::{Advance, Finished, Source, SourceOptions};
 use tapline_session::Report;
 pub use tokens::Tokens;
+pub use transcripts::is_of_subagent;
 
 /// Reports on a recording, or on a file with a stream of any known agent and format.
 pub fn report(path: impl AsRef<Path>) -> Result<Report, SourceError> {

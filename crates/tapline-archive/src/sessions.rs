@@ -33,10 +33,10 @@ pub enum SessionState {
     Failed,
     /// It asks a person something, or a call has no result: it may need a permission.
     Waiting,
-    /// It is working.
-    Working,
-    /// It stopped in the middle of a turn.
-    Stopped,
+    /// The agent is working.
+    Running,
+    /// It is in the middle of a turn, and has written nothing for long.
+    Silent,
     /// Its files do not say it.
     #[default]
     Unknown,
@@ -52,8 +52,8 @@ impl SessionState {
             End::Failed => Self::Failed,
             End::Asking => Self::Waiting,
             End::InCall if silent < IN_CALL => Self::Waiting,
-            End::Working if silent < AT_WORK => Self::Working,
-            End::InCall | End::Working => Self::Stopped,
+            End::Working if silent < AT_WORK => Self::Running,
+            End::InCall | End::Working => Self::Silent,
         }
     }
 
@@ -63,8 +63,8 @@ impl SessionState {
             Self::Finished => "finished",
             Self::Failed => "failed",
             Self::Waiting => "waiting",
-            Self::Working => "working",
-            Self::Stopped => "stopped",
+            Self::Running => "running",
+            Self::Silent => "silent",
             Self::Unknown => "unknown",
         }
     }

@@ -6,6 +6,7 @@ mod codex;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
@@ -14,6 +15,7 @@ use tapline_session::parse_moment;
 
 use crate::facts::{Call, CallEnd, Facts, Marks, Message, Name, Reported, hash};
 use crate::lines::{Needles, interesting, lines};
+use crate::packed;
 use crate::said::{Context, Each};
 use crate::tokens::Tokens;
 
@@ -45,6 +47,8 @@ struct Format {
     places: fn(Environment<'_>) -> Vec<PathBuf>,
     /// The kind of sub-agent that a file is of, if another file beside it says so.
     subagent: fn(&Path) -> Option<String>,
+    /// Whether a line says that the file is of a sub-agent, or that it is not.
+    is_side: fn(Value<'_>) -> Option<bool>,
 }
 
 /// Returns how an agent writes its transcripts.
@@ -79,6 +83,25 @@ pub(crate) fn said(agent: Agent, line: Value<'_>, context: &mut Context, each: E
 pub(crate) fn subagent(agent: &str, path: &Path) -> Option<String> {
     (format(Agent::named(agent)?).subagent)(path)
 }
+
+/// Returns whether a file is the transcript of a sub-agent: not a session of its own, but a part of another one. Its first lines say so.
+pub fn is_of_subagent(path: &Path) -> bool {
+    let Ok(file) = packed::open(path) else { return false };
+    let mut tape = Tape::default();
+    // What comes before the first message says nothing about it.
+    for line in BufReader::new(file).take(HEAD).split(b'\n').take(HEAD_LINES).map_while(Result::ok) {
+        let text = String::from_utf8_lossy(&line);
+        let Ok(line) = tape.parse(text.trim()) else { continue };
+        if let Some(is_one) = recognise(line).and_then(|agent| (format(agent).is_side)(line)) {
+            return is_one;
+        }
+    }
+    false
+}
+
+/// How much of a file is looked at to see whether it is of a sub-agent.
+const HEAD: u64 = 1 << 20;
+const HEAD_LINES: usize = 32;
 
 /// Returns what makes a line of this agent matter.
 fn needles(agent: Agent) -> &'static Needles {

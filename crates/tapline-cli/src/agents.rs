@@ -24,6 +24,8 @@ pub(crate) struct Habits {
     pub(crate) tested: (&'static str, &'static str),
     /// Whether one process serves a whole chat. Otherwise each turn is a separate run.
     pub(crate) listens: bool,
+    /// What makes it repeat in its stream what it is told, while it listens.
+    pub(crate) repeats: &'static [&'static str],
     /// Whether it can report text while it writes it.
     pub(crate) writes_partial: bool,
     /// Whether it has permission modes.

@@ -94,8 +94,8 @@ fn rebuild(index: Index) -> Result<Index> {
     Ok(index)
 }
 
-/// Looks for session files: below these paths, or where agents and tapline keep sessions.
-pub(crate) fn places(paths: &[PathBuf]) -> Result<Places> {
+/// Returns where to look for session files: below these paths, or where agents and tapline keep sessions.
+pub(crate) fn roots(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let failed = |path: &Path| {
         // Elsewhere the beginning of an id stands for a session.
         let is_id = path.components().count() == 1 && !path.exists();
@@ -104,7 +104,12 @@ pub(crate) fn places(paths: &[PathBuf]) -> Result<Places> {
     };
     let below = paths.iter().map(|path| path.canonicalize().with_context(|| failed(path)));
     let below: Vec<PathBuf> = below.collect::<Result<_>>()?;
-    Ok(if below.is_empty() { Places::of_user(&path_of) } else { Places::below(&below) })
+    Ok(if below.is_empty() { Places::roots_of_user(&path_of) } else { below })
+}
+
+/// Looks for session files there.
+pub(crate) fn places(paths: &[PathBuf]) -> Result<Places> {
+    Ok(if paths.is_empty() { Places::of_user(&path_of) } else { Places::below(&roots(paths)?) })
 }
 
 /// What is said when an index is built again.

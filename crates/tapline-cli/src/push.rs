@@ -1,29 +1,28 @@
 //! Pushes a recording to a `tapline serve` while it grows. The recording is the queue: what was not acknowledged is sent again, and a server that is
 //! away for a while loses nothing. A failure never ends a run; it is told.
 
-use std::collections::HashMap;
+mod page;
+
 use std::collections::hash_map::RandomState;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::io::{self, Read, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use rustix::process::{Signal, getpid, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tapline_protocol::Agent;
 use tapline_recording::{Recording, Redactor, attempt_folder};
-use tapline_runner::{Control, Permission, PermissionQuestion};
-use tokio::sync::oneshot;
 
 use crate::args::run::Pushed;
 use crate::output;
+pub(crate) use page::{Asks, Page, PageCommand, PageQueue};
 
 /// The variable with the server's token.
 pub(crate) const TOKEN: &str = "TAPLINE_PUSH_TOKEN";
@@ -112,101 +111,17 @@ impl Target {
 pub(crate) struct Push {
     end: Sender<()>,
     thread: JoinHandle<Option<String>>,
-    asks: Arc<Asks>,
-}
-
-/// What the server's page can tell the agent.
-#[derive(Debug, Default)]
-pub(crate) struct Asks {
-    /// Questions of the agent that wait for an answer.
-    open: Mutex<HashMap<String, oneshot::Sender<Permission>>>,
-    /// The agent that runs, if it takes messages.
-    agent: Mutex<Option<Control>>,
-}
-
-impl Asks {
-    fn open(&self) -> MutexGuard<'_, HashMap<String, oneshot::Sender<Permission>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn agent(&self) -> MutexGuard<'_, Option<Control>> {
-        self.agent.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Notes which agent runs.
-    pub(crate) fn reach(&self, agent: Option<Control>) {
-        *self.agent() = agent;
-    }
-
-    /// Lets an agent ask here. Without an answer in time, the answer is no.
-    pub(crate) fn answer(self: &Arc<Self>, agent: tapline_runner::Agent, within: Duration) -> tapline_runner::Agent {
-        let asks = Arc::clone(self);
-        let asked = move |question: PermissionQuestion| {
-            let (answer, answered) = oneshot::channel();
-            asks.open().insert(question.id, answer);
-            async move { answered.await.unwrap_or_else(|_| Permission::deny("nobody answered")) }
-        };
-        agent.on_permission(asked).answer_within(within)
-    }
-
-    fn settle(&self, command: &Value) {
-        let Some(answer) = command["question"].as_str().and_then(|question| self.open().remove(question)) else { return };
-        let message = command["message"].as_str().unwrap_or("denied on the page of tapline serve");
-        let decision = if command["decision"] == "allow" { Permission::allow() } else { Permission::deny(message) };
-        // Whoever asked may have given up.
-        let _ = answer.send(decision);
-    }
-}
-
-/// Asks the server for commands for as long as this program runs.
-fn obey(target: &Target, run: &Mutex<String>, asks: &Asks) {
-    let mut last = (String::new(), 0);
-    loop {
-        let name = run.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if last.0 != name {
-            last = (name, 0);
-        }
-        let messages = asks.agent().is_some();
-        let told = if last.0.is_empty() {
-            None
-        } else {
-            target.get(&format!("{}/commands?after={}&messages={}", last.0, last.1, messages)).ok()
-        };
-        let Some((200, body)) = told else {
-            // It is away, or does not know the run yet.
-            std::thread::sleep(BACKOFF.0);
-            continue;
-        };
-        let told: Value = serde_json::from_str(&body).unwrap_or_default();
-        if told["allowed"] != true {
-            return;
-        }
-        for command in told["commands"].as_array().into_iter().flatten() {
-            last.1 = command["n"].as_u64().unwrap_or(last.1);
-            let signal = match command["command"].as_str() {
-                Some("answer") => {
-                    asks.settle(command);
-                    continue;
-                }
-                Some("message") => {
-                    let text = command["text"].as_str().unwrap_or_default();
-                    // If the agent has ended meanwhile, nobody reads it.
-                    let _ = asks.agent().as_ref().map(|agent| agent.send(text));
-                    continue;
-                }
-                // As if somebody had pressed Ctrl-C here.
-                Some("interrupt") => Signal::INT,
-                Some("stop") => Signal::TERM,
-                _ => continue,
-            };
-            let _ = kill_process(getpid(), signal);
-        }
-    }
 }
 
 impl Push {
-    /// Begins to push what is recorded in this folder, and its further attempts.
-    pub(crate) fn start(args: &Pushed, folder: Option<&Path>, agent: Agent, title: Option<&str>) -> Result<Option<Self>> {
+    /// Begins to push what is recorded in this folder, and its further attempts or turns. What is asked for on the page goes to `page`.
+    pub(crate) fn start<P: Page>(
+        args: &Pushed,
+        folder: Option<&Path>,
+        agent: Agent,
+        title: Option<&str>,
+        page: &Arc<P>,
+    ) -> Result<Option<Self>> {
         let Some(url) = &args.push else { return Ok(None) };
         let target = Target::read(args, url)?;
         let folder = folder.context("--push sends what is recorded: leave out --no-record")?.to_owned();
@@ -218,19 +133,14 @@ impl Push {
             encoded(&Redactor::default().text(title.unwrap_or_default()))
         );
         let (end, ended) = channel();
-        let (asks, name) = (Arc::<Asks>::default(), Arc::<Mutex<String>>::default());
-        let obeying = (target.clone(), Arc::clone(&name), Arc::clone(&asks));
-        std::thread::spawn(move || obey(&obeying.0, &obeying.1, &obeying.2));
+        let name = Arc::<Mutex<String>>::default();
+        let obeying = (target.clone(), Arc::clone(&name), Arc::clone(page));
+        std::thread::spawn(move || page::obey(&obeying.0, &obeying.1, &*obeying.2));
         // Recordings of different machines, or in different folders, may have the same name.
         let suffix = format!("{:016x}", RandomState::new().build_hasher().finish());
         let pushing = Pushing { target, folder, about, suffix, name, attempt: 1, sent: 0, has_begun: false, failed: None };
         let thread = std::thread::spawn(move || pushing.run(&ended));
-        Ok(Some(Self { end, thread, asks }))
-    }
-
-    /// Returns whom an agent can ask.
-    pub(crate) fn asks(&self) -> Arc<Asks> {
-        Arc::clone(&self.asks)
+        Ok(Some(Self { end, thread }))
     }
 
     /// Waits until everything was pushed, or the server does not answer any more.
@@ -238,6 +148,14 @@ impl Push {
         drop(self.end);
         if let Ok(Some(why)) = self.thread.join() {
             output::tell(&format!("--push: not everything was pushed: {why}. The recording has all of it"));
+        }
+    }
+
+    /// Waits for the server as [`finish`](Self::finish) does, but not longer than somebody else waits for it.
+    pub(crate) async fn finish_unless(self, given_up: impl Future<Output = ()>) {
+        tokio::select! {
+            _ = tokio::task::spawn_blocking(move || self.finish()) => {}
+            () = given_up => {}
         }
     }
 }
@@ -249,6 +167,16 @@ fn encoded(text: &str) -> String {
         .take(2_000)
         .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
         .collect()
+}
+
+/// Says in the recording under which name it is pushed.
+fn mark(folder: &Path, name: &str) -> io::Result<()> {
+    let path = folder.join(tapline_server::PUSHED_AS);
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(mut file) => file.write_all(json!({"run": name}).to_string().as_bytes()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 struct Pushing {
@@ -320,6 +248,10 @@ impl Pushing {
         let mut piece = vec![0; PIECE];
         let unreadable = |error: io::Error| Unsent { why: error.to_string(), for_good: false };
         let count = File::open(recording.stdout()).and_then(|file| file.read_at(&mut piece, self.sent)).map_err(unreadable)?;
+        // A server that sees this recording, too, knows by it that both are one run, and that it is the page's to steer.
+        if !self.has_begun {
+            mark(&folder, &name).map_err(unreadable)?;
+        }
         // A run that wrote nothing begins, too, before it ends.
         if count > 0 || recording.end.is_some() && !self.has_begun {
             let answer = self.target.post(&format!("{name}{}", self.about), Some(self.sent), &piece[..count]);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::{Semaphore, watch};
 
+use crate::budget::Budgets;
 use crate::controls::Controls;
 use crate::error::ApiError;
 use crate::guard::Guard;
@@ -25,7 +26,7 @@ pub(crate) struct App {
     pub(crate) metrics: Metrics,
     pub(crate) controls: Arc<Controls>,
     pub(crate) resume: Option<ResumeCommand>,
-    pub(crate) budget: Option<f64>,
+    pub(crate) budgets: Budgets,
     /// The memory for bodies of requests that are read, in bytes: many large ones at once wait for each other.
     pub(crate) bodies: Arc<Semaphore>,
     /// How many downloads may be made at once.

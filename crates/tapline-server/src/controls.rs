@@ -2,7 +2,6 @@
 //! process from here.
 
 use std::collections::{HashMap, VecDeque};
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
@@ -35,11 +34,11 @@ struct Line {
     takes_messages: bool,
 }
 
-/// What waits for all runs, by the folders of their recordings.
+/// What waits for all runs, by the names under which they are pushed.
 #[derive(Debug)]
 pub(crate) struct Controls {
     pub(crate) is_allowed: bool,
-    lines: Mutex<HashMap<PathBuf, Line>>,
+    lines: Mutex<HashMap<String, Line>>,
     news: watch::Sender<u64>,
 }
 
@@ -48,28 +47,28 @@ impl Controls {
         Arc::new(Self { is_allowed, lines: Mutex::default(), news: watch::Sender::new(0) })
     }
 
-    fn with<T>(&self, read: impl FnOnce(&mut HashMap<PathBuf, Line>) -> T) -> T {
+    fn with<T>(&self, read: impl FnOnce(&mut HashMap<String, Line>) -> T) -> T {
         read(&mut self.lines.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Returns whether a run takes commands now.
-    pub(crate) fn reaches(&self, folder: &Path) -> bool {
+    pub(crate) fn reaches(&self, run: &str) -> bool {
         let is_there = |line: &Line| now().as_millis().saturating_sub(line.asked) < THERE;
-        self.is_allowed && self.with(|lines| lines.get(folder).is_some_and(is_there))
+        self.is_allowed && self.with(|lines| lines.get(run).is_some_and(is_there))
     }
 
     /// Returns whether the agent of a run takes messages.
-    pub(crate) fn takes_messages(&self, folder: &Path) -> bool {
-        self.with(|lines| lines.get(folder).is_some_and(|line| line.takes_messages))
+    pub(crate) fn takes_messages(&self, run: &str) -> bool {
+        self.with(|lines| lines.get(run).is_some_and(|line| line.takes_messages))
     }
 
     /// Gives a run a command. Returns `false` if nobody takes it.
-    pub(crate) fn give(&self, folder: &Path, what: Value) -> bool {
-        if !self.reaches(folder) {
+    pub(crate) fn give(&self, run: &str, what: Value) -> bool {
+        if !self.reaches(run) {
             return false;
         }
         let is_given = self.with(|lines| {
-            let Some(line) = lines.get_mut(folder).filter(|line| line.commands.len() < MOST) else { return false };
+            let Some(line) = lines.get_mut(run).filter(|line| line.commands.len() < MOST) else { return false };
             line.newest += 1;
             line.commands.push_back(Command { n: line.newest, what });
             true
@@ -79,12 +78,12 @@ impl Controls {
     }
 
     /// Notes that a run asks, and returns its commands after this one. Those before it have arrived.
-    pub(crate) fn take(&self, folder: &Path, after: u64, takes_messages: bool) -> Vec<Command> {
+    pub(crate) fn take(&self, run: &str, after: u64, takes_messages: bool) -> Vec<Command> {
         self.with(|lines| {
             // Runs that are gone leave nothing behind.
             let time = now().as_millis();
             lines.retain(|_, line| time.saturating_sub(line.asked) < 10 * THERE);
-            let line = lines.entry(folder.to_owned()).or_default();
+            let line = lines.entry(run.to_owned()).or_default();
             (line.asked, line.takes_messages) = (time, takes_messages);
             // After a new start, the server counts on from what the run has.
             line.newest = line.newest.max(after);
@@ -108,7 +107,7 @@ mod tests {
     #[test]
     fn a_run_gets_its_own_commands_until_it_has_them() {
         let controls = Controls::new(true);
-        let (one, other) = (Path::new("one"), Path::new("other"));
+        let (one, other) = ("one", "other");
         assert!(!controls.give(one, json!({"command": "stop"})), "nobody asks");
         assert!(controls.take(one, 0, false).is_empty() && controls.take(other, 0, false).is_empty());
         assert!(controls.reaches(one) && controls.give(one, json!({"command": "stop"})));
@@ -125,7 +124,7 @@ mod tests {
     #[test]
     fn a_new_server_counts_on_from_what_the_run_has() {
         let controls = Controls::new(true);
-        let run = Path::new("one");
+        let run = "one";
         assert!(controls.take(run, 7, false).is_empty());
         assert!(controls.give(run, json!({"command": "stop"})));
         assert_eq!(controls.take(run, 7, false).iter().map(|command| command.n).collect::<Vec<_>>(), [8]);
@@ -134,7 +133,7 @@ mod tests {
     #[test]
     fn without_permission_nothing_is_given() {
         let controls = Controls::new(false);
-        controls.take(Path::new("one"), 0, false);
-        assert!(!controls.reaches(Path::new("one")) && !controls.give(Path::new("one"), json!({})));
+        controls.take("one", 0, false);
+        assert!(!controls.reaches("one") && !controls.give("one", json!({})));
     }
 }

@@ -37,6 +37,8 @@ struct Ring {
     waiting: Vec<Option<Waker>>,
     /// Places of readers that left.
     free: Vec<usize>,
+    /// Whether nothing more will come.
+    is_over: bool,
 }
 
 impl Ring {
@@ -52,7 +54,7 @@ impl Ring {
         }
         let skipped = usize::try_from(last + 1 - self.first).unwrap_or(usize::MAX);
         let mut events = self.events.iter().skip(skipped);
-        let Some(one) = events.next().cloned() else { return Taken::Nothing };
+        let Some(one) = events.next().cloned() else { return if self.is_over { Taken::Over } else { Taken::Nothing } };
         let mut bytes = one.len();
         let fits = |event: &&Bytes| {
             bytes += event.len();
@@ -66,8 +68,10 @@ impl Ring {
 /// What a reader gets.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// It has everything.
+    /// It has everything so far.
     Nothing,
+    /// It has everything, and nothing more will come.
+    Over,
     /// The next event after the last one that it had, and those that follow it at once.
     Events(Bytes, Vec<Bytes>),
     /// It missed some. The number of the newest.
@@ -82,7 +86,7 @@ impl Feed {
     }
 
     fn from(first: u64, limits: FeedLimits) -> Self {
-        let ring = Ring { first, events: VecDeque::new(), bytes: 0, waiting: Vec::new(), free: Vec::new() };
+        let ring = Ring { first, events: VecDeque::new(), bytes: 0, waiting: Vec::new(), free: Vec::new(), is_over: false };
         Self { ring: Mutex::new(ring), limits }
     }
 
@@ -118,6 +122,13 @@ impl Feed {
         ring.first = ring.newest() + 2;
         ring.events.clear();
         ring.bytes = 0;
+        wake(ring);
+    }
+
+    /// Ends the feed: its readers come back, and find another one in its place.
+    pub(crate) fn end(&self) {
+        let mut ring = self.ring();
+        ring.is_over = true;
         wake(ring);
     }
 
@@ -208,7 +219,7 @@ mod tests {
 
     fn texts(taken: Taken) -> Vec<String> {
         match taken {
-            Taken::Nothing => Vec::new(),
+            Taken::Nothing | Taken::Over => Vec::new(),
             Taken::Events(one, more) => {
                 std::iter::once(&one).chain(&more).map(|event| String::from_utf8_lossy(event).into_owned()).collect()
             }

@@ -331,6 +331,7 @@ impl Follower {
             steps: self.spool.len(),
             questions: track.questions(),
             controllable: false,
+            messages: false,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use serde_json::json;
@@ -12,6 +12,7 @@ use serde_json::json;
 use crate::controls::Controls;
 use crate::feed::{Feed, FeedLimits};
 use crate::follower::{Follower, SessionFile};
+use crate::ingest::run_of;
 use crate::otlp::Otlp;
 use crate::row::{Origin, Row, now};
 use crate::shelf::Shelf;
@@ -47,6 +48,8 @@ pub(crate) struct Live {
     pub(crate) length: AtomicU64,
     /// Whether readers do not know yet what was read.
     untold: AtomicBool,
+    /// The name under which it is pushed, once it is known.
+    run: OnceLock<String>,
 }
 
 /// The row of a session as readers know it.
@@ -68,6 +71,15 @@ impl Live {
         Arc::clone(&locked(&self.shown))
     }
 
+    /// Returns the name under which it is pushed, if it is: here, or from here.
+    pub(crate) fn run(&self) -> Option<String> {
+        if let Some(run) = self.run.get() {
+            return Some(run.clone());
+        }
+        let run = run_of(self.file.recording.as_deref()?)?;
+        Some(self.run.get_or_init(|| run).clone())
+    }
+
     /// Notes that somebody asks for it.
     pub(crate) fn touch(&self) {
         self.asked.store(now().as_millis(), Ordering::Relaxed);
@@ -86,6 +98,8 @@ struct Shown {
     by_name: HashMap<String, PathBuf>,
     /// Files that tell the same as another one, and that one. A file that cannot be read stands here with itself.
     ignored: HashMap<PathBuf, PathBuf>,
+    /// The recordings of runs of this machine that are pushed to it, too, by the names under which they are pushed.
+    originals: HashMap<String, PathBuf>,
 }
 
 impl Shown {
@@ -169,6 +183,11 @@ impl Hub {
         shown.by_path.contains_key(path) || shown.ignored.get(path).is_some_and(|winner| !goes_on_alone(path, winner))
     }
 
+    /// Notes that a file need not be read.
+    pub(crate) fn ignore(&self, path: &Path) {
+        locked(&self.shown).ignored.insert(path.to_owned(), path.to_owned());
+    }
+
     /// Returns the session with this file.
     pub(crate) fn of_file(&self, path: &Path) -> Option<Arc<Live>> {
         locked(&self.shown).by_path.get(path).cloned()
@@ -212,6 +231,7 @@ impl Hub {
             asked: AtomicU64::new(0),
             length: AtomicU64::new(length),
             untold: AtomicBool::new(false),
+            run: OnceLock::new(),
         });
         let mut shown = locked(&self.shown);
         // Somebody else may have begun at the same time.
@@ -269,14 +289,17 @@ impl Hub {
     }
 
     fn show(&self, live: &Arc<Live>, follower: &Follower) {
+        if self.is_copy(live) {
+            return;
+        }
         let Some(id) = self.name(live, follower) else { return };
         let archived = self.shelf.row(&id);
-        let controllable =
-            live.file.recording.as_deref().is_some_and(|folder| self.controls.reaches(folder)) && !follower.has_ended();
+        let run = live.run().filter(|run| !follower.has_ended() && self.controls.reaches(run));
+        let (controllable, messages) = (run.is_some(), run.is_some_and(|run| self.controls.takes_messages(&run)));
         let row = match archived.as_deref() {
             // The first part of a session says little about how it stands.
             Some(archived) if !follower.is_current => Row { steps: follower.len(), ..archived.clone() },
-            archived => Row { controllable, ..follower.row(&id, archived) },
+            archived => Row { controllable, messages, ..follower.row(&id, archived) },
         };
         let mut told = locked(&live.told);
         let (time, is_same) = (now().as_millis(), *told.row == row);
@@ -310,6 +333,33 @@ impl Hub {
         }
     }
 
+    /// Returns whether a recording is only the copy of another one: of a run of this machine that is pushed to it, too. The original has more.
+    fn is_copy(&self, live: &Arc<Live>) -> bool {
+        let Some(run) = live.run() else { return false };
+        let is_push = live.file.is_push();
+        let mut shown = locked(&self.shown);
+        let original = if is_push {
+            let Some(original) = shown.originals.get(&run) else { return false };
+            original.clone()
+        } else {
+            shown.originals.insert(run.clone(), live.file.path.clone());
+            live.file.path.clone()
+        };
+        let is_one = |other: &&Arc<Live>| other.file.path != original && other.run.get() == Some(&run) && other.file.is_push();
+        let copies: Vec<Arc<Live>> = shown.by_path.values().filter(is_one).cloned().collect();
+        for copy in &copies {
+            shown.by_name.retain(|_, path| *path != copy.file.path);
+            shown.hide(&copy.file.path, &original);
+        }
+        drop(shown);
+        for copy in copies {
+            // Its readers go on with the original, which may not know its session yet.
+            copy.feed.end();
+            self.list.publish("gone", &json!({"id": copy.row().id}));
+        }
+        is_push
+    }
+
     /// Returns the id under which a session is shown. `None` if another file tells the same session better.
     fn name(&self, live: &Arc<Live>, follower: &Follower) -> Option<String> {
         let own = live.file.name();
@@ -340,6 +390,8 @@ impl Hub {
                 shown.by_name.insert(own.clone(), other.file.path.clone());
             }
             drop(shown);
+            // Its readers go on with the other file.
+            live.feed.end();
             if live.row().id == own && own != id {
                 self.list.publish("gone", &json!({"id": own}));
             }
@@ -348,6 +400,7 @@ impl Hub {
         // What was pushed goes on under the name of its file.
         if !is_over_push {
             shown.hide(&other.file.path, &live.file.path);
+            other.feed.end();
         }
         shown.by_name.insert(id.to_owned(), live.file.path.clone());
         Some(id.to_owned())
@@ -362,6 +415,7 @@ impl Hub {
         shown.by_path.remove(&live.file.path);
         shown.by_name.retain(|_, path| *path != live.file.path);
         shown.ignored.retain(|_, winner| *winner != live.file.path);
+        shown.originals.retain(|_, path| *path != live.file.path);
     }
 
     /// Does something with a session. If that fails in a way that nobody thought of, the session is no longer read, and the others are.
@@ -369,7 +423,7 @@ impl Hub {
         let done = catch_unwind(AssertUnwindSafe(work)).ok();
         if done.is_none() {
             self.forget(live);
-            locked(&self.shown).ignored.insert(live.file.path.clone(), live.file.path.clone());
+            self.ignore(&live.file.path);
             self.broken.fetch_add(1, Ordering::Relaxed);
         }
         done

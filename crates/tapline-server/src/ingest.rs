@@ -15,6 +15,8 @@ use crate::row::now;
 
 /// The file that says that a recording was pushed, and under which name.
 pub(crate) const MARK: &str = "push.json";
+/// The file in a recording that is being pushed elsewhere: it says under which name. If that is here, both are one run.
+pub const PUSHED_AS: &str = "pushed-as.json";
 /// The longest name of a run.
 const LONGEST_NAME: usize = 128;
 /// The most bytes of one run.
@@ -57,6 +59,13 @@ pub(crate) struct About {
 #[derive(Serialize, Deserialize)]
 struct Mark {
     run: String,
+}
+
+/// Returns the name under which the run in this recording is pushed: here, or from here.
+pub(crate) fn run_of(recording: &Path) -> Option<String> {
+    let read = |name: &str| std::fs::read(recording.join(name)).ok();
+    let mark = read(MARK).or_else(|| read(PUSHED_AS))?;
+    serde_json::from_slice::<Mark>(&mark).ok().map(|mark| mark.run)
 }
 
 /// A run that is pushed. It is known for as long as its recording is there, so that nothing is kept twice.

@@ -19,6 +19,7 @@
 mod api;
 mod app;
 mod assets;
+mod budget;
 mod connections;
 mod controls;
 mod error;
@@ -40,7 +41,9 @@ mod track;
 mod watch;
 
 pub use app::ResumeCommand;
+pub use budget::Budget;
 pub use error::ServerError;
+pub use ingest::PUSHED_AS;
 pub use otlp::{OtlpError, OtlpOptions, OtlpSender, OtlpTarget, percent_decoded};
 pub use secret::Secret;
 pub use server::{Server, ServerOptions};

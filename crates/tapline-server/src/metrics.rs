@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::budget::BudgetRow;
 use crate::hub::Hub;
 use crate::otlp::{Otlp, OtlpCounts};
 use crate::row::{Row, StateKind};
@@ -30,7 +31,7 @@ impl Metrics {
     }
 
     /// Writes everything in Prometheus' text format.
-    pub(crate) fn text(&self, hub: &Hub) -> String {
+    pub(crate) fn text(&self, hub: &Hub, budgets: &[BudgetRow]) -> String {
         let rows = hub.rows();
         let mut out = String::new();
         let mut metric = |name: &str, kind: &str, help: &str, values: &[(String, String)]| {
@@ -64,6 +65,22 @@ impl Metrics {
             }
         }
         metric("tapline_tokens_total", "counter", "Tokens of all sessions.", &tokens);
+        let of_budgets = |value: fn(&BudgetRow) -> f64| -> Vec<_> {
+            let labels = |row: &BudgetRow| {
+                row.project.as_ref().map(|project| format!("{{project=\"{}\"}}", escaped(project))).unwrap_or_default()
+            };
+            budgets.iter().map(|row| (labels(row), value(row).to_string())).collect()
+        };
+        if !budgets.is_empty() {
+            let help = "What this month may cost in USD; without a label in all projects.";
+            metric("tapline_budget_usd", "gauge", help, &of_budgets(|row| row.limit_usd));
+            metric(
+                "tapline_budget_used_usd",
+                "gauge",
+                "What this month has cost of a budget in USD.",
+                &of_budgets(|row| row.spent_usd),
+            );
+        }
         let answers: Vec<_> = (1..6)
             .map(|class| (format!("{{class=\"{class}xx\"}}"), self.answers[class].load(Ordering::Relaxed).to_string()))
             .collect();

@@ -27,6 +27,8 @@ pub(crate) struct Row {
     pub(crate) steps: usize,
     pub(crate) questions: Vec<OpenQuestion>,
     pub(crate) controllable: bool,
+    /// Whether it takes messages from here.
+    pub(crate) messages: bool,
 }
 
 impl Row {
@@ -58,12 +60,15 @@ pub(crate) enum StateKind {
     Running,
     Silent,
     Failed,
-    #[default]
     Finished,
+    /// Nothing says it.
+    #[default]
+    Unknown,
 }
 
 impl StateKind {
-    pub(crate) const ALL: [Self; 6] = [Self::Running, Self::Waiting, Self::Limited, Self::Finished, Self::Failed, Self::Silent];
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Running, Self::Waiting, Self::Limited, Self::Finished, Self::Failed, Self::Silent, Self::Unknown];
 
     /// Returns its word in JSON.
     pub(crate) const fn name(self) -> &'static str {
@@ -74,6 +79,7 @@ impl StateKind {
             Self::Silent => "silent",
             Self::Failed => "failed",
             Self::Finished => "finished",
+            Self::Unknown => "unknown",
         }
     }
 

@@ -12,6 +12,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::api::push::LARGEST;
 use crate::app::{App, ResumeCommand};
+use crate::budget::{Budget, Budgets};
 use crate::connections::{self, Limits};
 use crate::controls::Controls;
 use crate::error::ServerError;
@@ -42,14 +43,16 @@ pub struct ServerOptions {
     pub store: Store,
     /// Where sessions are looked for: the folders of agents, and that of the recordings.
     pub roots: Vec<PathBuf>,
+    /// Whether recordings of the store are looked for, too, if `roots` do not name it. What is pushed is shown anyway.
+    pub own_recordings: bool,
     /// What models cost.
     pub prices: Prices,
     /// How a session is gone on with.
     pub resume: Option<ResumeCommand>,
     /// Whether runs that are pushed may be answered, interrupted and stopped from the page.
     pub allow_control: bool,
-    /// What a month may cost, in USD.
-    pub budget_usd: Option<f64>,
+    /// What a month may cost.
+    pub budgets: Vec<Budget>,
     /// Where spans and measures are exported.
     pub otlp: Option<OtlpOptions>,
     /// The most connections at once.
@@ -74,11 +77,12 @@ impl Default for ServerOptions {
             hosts: Vec::new(),
             token: None,
             roots: vec![store.folder()],
+            own_recordings: true,
             store,
             prices: Prices::embedded().clone(),
             resume: None,
             allow_control: false,
-            budget_usd: None,
+            budgets: Vec::new(),
             otlp: None,
             connections: 16_384,
             head_timeout: Duration::from_secs(10),
@@ -115,7 +119,7 @@ impl Server {
             create_private_folder(path).map_err(|error| ServerError::Folder { path: path.clone(), error })?;
         }
         let mut roots = options.roots;
-        if !roots.contains(&options.store.folder()) {
+        if options.own_recordings && !roots.contains(&options.store.folder()) {
             roots.push(options.store.folder());
         }
         let ticket = Secret::random();
@@ -134,7 +138,7 @@ impl Server {
             metrics: Metrics::default(),
             controls,
             resume: options.resume,
-            budget: options.budget_usd,
+            budgets: Budgets::new(options.budgets),
             body_time: options.body_timeout,
             stop: stopped,
         };

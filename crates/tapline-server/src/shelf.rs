@@ -1,7 +1,7 @@
 //! The archive behind the live sessions: rows of all sessions, costs and full text. What is new is read by a thread of its own.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -35,6 +35,8 @@ pub(crate) struct Shelved {
 pub(crate) struct Shelf {
     folder: PathBuf,
     roots: Vec<PathBuf>,
+    /// Recordings elsewhere: what was pushed here.
+    pushed: Mutex<Vec<PathBuf>>,
     prices: Prices,
     rows: Mutex<Arc<HashMap<String, Shelved>>>,
     index: Mutex<Option<Index>>,
@@ -55,13 +57,34 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Shelf {
     pub(crate) fn new(folder: PathBuf, roots: Vec<PathBuf>, prices: Prices) -> Self {
         let rows = Mutex::new(Arc::new(HashMap::new()));
-        Self { folder, roots, prices, rows, index: Mutex::new(None), text: Mutex::new(None), stop: AtomicBool::new(false) }
+        Self {
+            folder,
+            roots,
+            pushed: Mutex::default(),
+            prices,
+            rows,
+            index: Mutex::new(None),
+            text: Mutex::new(None),
+            stop: AtomicBool::new(false),
+        }
     }
 
     /// Looks for session files.
     pub(crate) fn places(&self) -> Places {
-        let roots: Vec<PathBuf> = self.roots.iter().filter(|root| root.exists()).cloned().collect();
+        let roots: Vec<PathBuf> = self.roots().into_iter().filter(|root| root.exists()).collect();
         if roots.is_empty() { Places::default() } else { Places::below(&roots) }
+    }
+
+    fn roots(&self) -> Vec<PathBuf> {
+        self.roots.iter().chain(locked(&self.pushed).iter()).cloned().collect()
+    }
+
+    /// Notes where a run is kept that is pushed here, in case nobody looks there.
+    pub(crate) fn note_push(&self, folder: &Path) {
+        let mut pushed = locked(&self.pushed);
+        if !self.roots.iter().any(|root| folder.starts_with(root)) && !pushed.iter().any(|known| known == folder) {
+            pushed.push(folder.to_owned());
+        }
     }
 
     /// Ends reading that is under way.
@@ -103,7 +126,7 @@ impl Shelf {
     }
 
     fn selection(&self) -> Selection {
-        Selection { below: self.roots.clone(), ..Selection::default() }
+        Selection { below: self.roots(), ..Selection::default() }
     }
 
     /// Uses the index. A damaged one is built again, once.
@@ -135,12 +158,13 @@ impl Shelf {
         })
     }
 
-    /// Counts what sessions cost.
-    pub(crate) fn costs(&self, query: &Query) -> Result<Stats, ArchiveError> {
+    /// Counts what sessions cost: by one query and by others, all at the same time.
+    pub(crate) fn costs(&self, query: &Query, others: &[Query]) -> Result<(Stats, Vec<Stats>), ArchiveError> {
         let places = self.places();
         self.with_index(|index| {
             index.update(&places, &self.stop, |_| {})?;
-            stats(index, &self.prices, &self.selection(), query)
+            let count = |query: &Query| stats(index, &self.prices, &self.selection(), query);
+            Ok((count(query)?, others.iter().map(count).collect::<Result<_, _>>()?))
         })
     }
 
@@ -148,7 +172,7 @@ impl Shelf {
     pub(crate) fn search(&self, query: &SearchQuery, options: &SearchOptions) -> Result<SearchFound, ArchiveError> {
         let places = self.places();
         let mut options = options.clone();
-        options.below.clone_from(&self.roots);
+        options.below = self.roots();
         let mut kept = locked(&self.text);
         let mut index = match kept.take() {
             Some(index) => index,
@@ -191,10 +215,10 @@ fn shelved(session: &ListedSession) -> Shelved {
         // Whoever was asked an hour ago in another window does not come back to it here.
         SessionState::Waiting if facts.end == End::InCall && is_old => StateKind::Silent,
         SessionState::Waiting => StateKind::Waiting,
-        SessionState::Working => StateKind::Running,
-        SessionState::Stopped => StateKind::Silent,
-        // Nothing says that the others go on.
-        _ => StateKind::Finished,
+        SessionState::Running => StateKind::Running,
+        SessionState::Silent => StateKind::Silent,
+        SessionState::Finished => StateKind::Finished,
+        _ => StateKind::Unknown,
     };
     let row = Row {
         id: facts.id.clone(),

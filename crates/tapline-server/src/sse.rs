@@ -43,7 +43,7 @@ impl Events {
         format!("id: {newest}\nevent: snapshot\ndata: {data}\n\n").into()
     }
 
-    /// Returns the next bytes. `None` when the server ends.
+    /// Returns the next bytes. `None` when the server or the feed ends.
     fn poll_bytes(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         if *self.stop.borrow() {
             return Poll::Ready(None);
@@ -54,6 +54,7 @@ impl Events {
                 self.last = Some(last + 1 + more.len() as u64);
                 return Poll::Ready(Some(if more.is_empty() { one } else { joined(&one, &more) }));
             }
+            Poll::Ready(Taken::Over) => return Poll::Ready(None),
             Poll::Ready(Taken::Missed(newest)) => return Poll::Ready(Some(self.snapshot(newest))),
             Poll::Ready(Taken::Nothing) | Poll::Pending => {}
         }

@@ -1,13 +1,13 @@
 //! What the steps of a session add up to while they arrive: how it stands, what it does, its turns, sub-agents and calls. Memory is bounded.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 use tapline_protocol::Moment;
 use tapline_session::render::html::Card;
-use tapline_session::step::{Call, CallAnswer, Question, Step, Turn, What};
+use tapline_session::step::{Call, CallAnswer, Question, Step, Task, Turn, What};
 use tapline_session::text::one_line;
-use tapline_session::{Category, Outcome, Verdict, parse_moment};
+use tapline_session::{Category, Outcome, Verdict, is_of_person, parse_moment};
 
 use crate::row::{AgentRow, Details, Now, OpenQuestion, SpanRow, State, StateKind, TokenSums, TurnRow, now, written};
 
@@ -40,7 +40,10 @@ pub(crate) struct Track {
     calls: HashMap<String, OpenCall>,
     questions: Vec<Asked>,
     turns: Vec<TurnRow>,
-    turn_began: Option<Moment>,
+    /// The turn that has not ended, and whether the agent has said something in it.
+    turn: Option<OpenTurn>,
+    /// Sub-agents that go on after the call that started them has its answer, by that call.
+    behind: HashSet<String>,
     agents: Vec<AgentRow>,
     agent_at: HashMap<String, usize>,
     spans: Vec<SpanRow>,
@@ -67,6 +70,14 @@ struct OpenCall {
 }
 
 #[derive(Debug)]
+struct OpenTurn {
+    began: Option<Moment>,
+    has_answer: bool,
+    /// Where it is among the turns, unless there are too many.
+    at: Option<usize>,
+}
+
+#[derive(Debug)]
 struct Asked {
     question: Question,
     since: Option<Moment>,
@@ -74,6 +85,7 @@ struct Asked {
 
 impl Track {
     /// Takes a step, and what the page shows of it: the first of the cards that it made or changed.
+    #[expect(clippy::match_same_arms, reason = "what is left out is named; only a kind that is new falls to the wildcard")]
     pub(crate) fn accept(&mut self, step: &Step, card: Option<&Card>) {
         let time = step.arrived.or_else(|| step.at.as_deref().and_then(parse_moment));
         self.first = self.first.or(time);
@@ -101,15 +113,24 @@ impl Track {
                 self.folder = info.setup.cwd.clone().or_else(|| self.folder.take());
                 self.stand(StateKind::Running, time, None);
             }
-            // What a sub-agent is asked is not what the session is about.
-            What::Prompt { .. } if step.parent.is_some() => self.stand(StateKind::Running, time, None),
+            // What a sub-agent is asked is not what the session is about, nor is a note of the agent's own.
+            What::Prompt { text } if step.parent.is_some() || !is_of_person(text) => self.stand(StateKind::Running, time, None),
             What::Prompt { text } => {
                 self.title.get_or_insert_with(|| short(text));
-                self.turn_began = time;
+                self.prompt(time);
                 self.stand(StateKind::Running, time, None);
             }
-            What::Text(_) | What::Thinking(_) | What::Partial(_) => self.stand(StateKind::Running, time, None),
+            What::Text(_)
+            | What::Thinking(_)
+            | What::Partial(_)
+            | What::ServerCall(_)
+            | What::ServerAnswer(_)
+            | What::Retry(_) => {
+                self.go_on(step, time);
+                self.stand(StateKind::Running, time, None);
+            }
             What::Call(call) => {
+                self.go_on(step, time);
                 self.stand(StateKind::Running, time, None);
                 if let Some(card) = card {
                     self.call(call, card, time);
@@ -128,7 +149,62 @@ impl Track {
             What::Question(question) if self.questions.len() < QUESTIONS && question.kind == "can_use_tool" => {
                 self.questions.push(Asked { question: question.clone(), since: time });
             }
+            What::Task(task) => self.task(task),
+            // None of them says how the session stands: results of unknown calls, items that are told otherwise, too, what was withdrawn or
+            // denied, hooks, other questions, errors that do not end a turn, and what people need not see.
+            What::Orphan(_)
+            | What::Progress(_)
+            | What::Item(_)
+            | What::Retracted { .. }
+            | What::Hook(_)
+            | What::Denied(_)
+            | What::Question(_)
+            | What::Error { .. }
+            | What::Notice(_)
+            | What::Quiet { .. }
+            | What::Odd(_) => {}
+            // A kind that is new: a test fails until `KINDS` has it, too.
             _ => {}
+        }
+    }
+
+    /// Begins a turn with a prompt. Prompts that come together, before the agent has said something, are one turn.
+    fn prompt(&mut self, time: Option<Moment>) {
+        if self.turn.as_ref().is_none_or(|turn| turn.has_answer) {
+            self.begin_turn(time);
+        }
+    }
+
+    /// Notes that the main agent says something. If nobody saw the prompt, the turn begins with that.
+    fn go_on(&mut self, step: &Step, time: Option<Moment>) {
+        if step.parent.is_some() {
+            return;
+        }
+        if self.turn.is_none() {
+            self.begin_turn(time);
+        }
+        self.turn.iter_mut().for_each(|turn| turn.has_answer = true);
+    }
+
+    fn begin_turn(&mut self, began: Option<Moment>) {
+        let at = (self.turns.len() < MOST).then_some(self.turns.len());
+        if at.is_some() {
+            self.turns.push(TurnRow { n: self.turns.len() + 1, started_at: began.and_then(written), ..TurnRow::default() });
+        }
+        self.turn = Some(OpenTurn { began, has_answer: false, at });
+    }
+
+    /// Notes a background task. One that is a sub-agent is at work until the task ends, whatever its call says.
+    fn task(&mut self, task: &Task) {
+        let Some(call) = task.tool_use_id.as_ref().filter(|_| self.behind.len() < MOST) else { return };
+        if !task.terminal {
+            self.behind.insert(call.clone());
+            return;
+        }
+        self.behind.remove(call);
+        if let Some(at) = self.agent_at.get(call) {
+            let state = if task.status == "completed" { "finished" } else { "failed" };
+            state.clone_into(&mut self.agents[*at].state);
         }
     }
 
@@ -148,6 +224,7 @@ impl Track {
             What::Turn(_) | What::Prompt { .. } => self.questions.clear(),
             // The main agent goes on only when it has its answers.
             What::Text(_) | What::Call(_) if step.parent.is_none() => self.questions.clear(),
+            // What else happens, a sub-agent's steps among it, answers nothing. `KINDS` says that every kind was thought of.
             _ => {}
         }
     }
@@ -190,7 +267,7 @@ impl Track {
 
     fn answer(&mut self, answer: &CallAnswer, time: Option<Moment>) {
         let Some(id) = &answer.id else { return };
-        if let Some(at) = self.agent_at.get(id) {
+        if let Some(at) = self.agent_at.get(id).filter(|_| !self.behind.contains(id)) {
             let state = if answer.is_error { "failed" } else { "finished" };
             state.clone_into(&mut self.agents[*at].state);
         }
@@ -205,25 +282,24 @@ impl Track {
         let usage = serde_json::to_value(&turn.usage).unwrap_or_default();
         let count = |key: &str| usage[key].as_u64().unwrap_or(0);
         let duration = turn.elapsed_ms.or_else(|| turn.duration_ms.as_ref().and_then(tapline_protocol::Number::as_whole));
-        let began = self.turn_began.take();
-        if self.turns.len() < MOST {
-            self.turns.push(TurnRow {
-                n: turn.index + 1,
-                started_at: began.and_then(written),
-                duration_ms: duration,
-                cost_usd: turn.cost_usd,
-                tokens: TokenSums {
-                    input: count("input_tokens"),
-                    output: count("output_tokens"),
-                    cache_read: count("cache_read_input_tokens"),
-                    cache_write: count("cache_creation_input_tokens"),
-                },
-            });
+        if self.turn.is_none() {
+            self.begin_turn(None);
+        }
+        if let Some(row) = self.turn.take().and_then(|turn| self.turns.get_mut(turn.at?)) {
+            row.duration_ms = duration;
+            row.cost_usd = turn.cost_usd;
+            row.tokens = TokenSums {
+                input: count("input_tokens"),
+                output: count("output_tokens"),
+                cache_read: count("cache_read_input_tokens"),
+                cache_write: count("cache_creation_input_tokens"),
+            };
         }
         let models = turn.model_usage.as_ref().and_then(|models| serde_json::to_value(models).ok()).unwrap_or_default();
         let windows = models.as_object().into_iter().flatten().filter_map(|(_, model)| model["contextWindow"].as_u64());
         self.context.1 = windows.max().or(self.context.1);
-        self.end_turn(turn.failed, turn.category, turn.message.clone(), time);
+        // What a person interrupted is over, as `tapline sessions` has it.
+        self.end_turn(turn.failed && !turn.is_aborted(), turn.category, turn.message.clone(), time);
     }
 
     fn end_turn(&mut self, failed: bool, category: Option<Category>, message: Option<String>, time: Option<Moment>) {
@@ -238,7 +314,11 @@ impl Track {
     /// Notes that the last turn has ended, as a transcript shows it before a step says it.
     pub(crate) fn note_end(&mut self, failed: bool) {
         if self.standing.kind == StateKind::Running {
-            self.end_turn(failed, None, None, self.last);
+            let last = self.last;
+            if let Some((row, began)) = self.turn.as_ref().and_then(|turn| Some((self.turns.get_mut(turn.at?)?, turn.began?))) {
+                row.duration_ms = last.and_then(|last| last.millis_since(began));
+            }
+            self.end_turn(failed, None, None, last);
         }
     }
 
@@ -251,6 +331,10 @@ impl Track {
         let failed = verdict.outcome != Outcome::Success;
         self.calls.clear();
         self.questions.clear();
+        // Whoever was at work ended with the run.
+        for agent in self.agents.iter_mut().filter(|agent| agent.state == "running") {
+            (if failed { "failed" } else { "finished" }).clone_into(&mut agent.state);
+        }
         self.end_turn(failed, verdict.category, verdict.error_for_people().map(str::to_owned), self.last);
     }
 
@@ -317,4 +401,104 @@ pub(crate) fn cut(text: &str) -> String {
 /// Returns the name of the sub-agent that the call at this step started.
 pub(crate) fn agent_name(step: usize) -> String {
     step.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use tapline_archive::{Source, SourceOptions};
+    use tapline_session::render::html::Cards;
+
+    use super::*;
+
+    /// The kinds of steps for which it was decided what they say about a session. A new one needs an arm in `accept`, and a look at
+    /// `hear_answers`.
+    const KINDS: &[&str] = &[
+        "session",
+        "prompt",
+        "text",
+        "thinking",
+        "call",
+        "answer",
+        "orphan",
+        "server_call",
+        "server_answer",
+        "partial",
+        "retracted",
+        "turn",
+        "retry",
+        "rate_limit",
+        "task",
+        "hook",
+        "denied",
+        "question",
+        "progress",
+        "item",
+        "error",
+        "notice",
+        "quiet",
+        "odd",
+    ];
+
+    #[test]
+    fn every_kind_of_step_was_thought_of() {
+        assert_eq!(What::NAMES, KINDS);
+    }
+
+    /// Reads a fixture, and tells what is known after each step.
+    fn track(fixture: &str, each: impl FnMut(&Step, &Track)) -> Track {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(fixture);
+        track_text(&std::fs::read_to_string(path).unwrap(), each)
+    }
+
+    fn track_text(text: &str, mut each: impl FnMut(&Step, &Track)) -> Track {
+        let mut source = Source::of("a test", text.as_bytes(), SourceOptions::default()).unwrap();
+        let (mut track, mut cards) = (Track::default(), Cards::default());
+        while let Some((_, steps)) = source.advance().unwrap() {
+            for step in &steps {
+                let changed = cards.accept(step);
+                track.accept(step, changed.first().and_then(|n| cards.get(*n)));
+                each(step, &track);
+            }
+        }
+        track
+    }
+
+    #[test]
+    fn a_sub_agent_in_the_background_is_at_work_until_its_task_ends() {
+        let mut seen = Vec::new();
+        let end = track("claude-2.1.325/subagent.jsonl", |step, track| {
+            if let Some(agent) = track.agents.first().filter(|agent| seen.last() != Some(&agent.state)) {
+                seen.push(agent.state.clone());
+                // The call that started it has its answer long before.
+                assert!(agent.state == "running" || matches!(step.what, What::Task(_)), "{step:?}");
+            }
+        });
+        assert_eq!((seen.join(" "), end.agents.len()), ("running finished".to_owned(), 1));
+    }
+
+    #[test]
+    fn a_turn_begins_with_a_prompt_and_counts_from_then_on() {
+        let mut most = 0;
+        let end = track("claude-2.1.325/multi.jsonl", |step, track| {
+            if matches!(step.what, What::Prompt { .. }) {
+                most += 1;
+                assert_eq!(track.turns.len(), most, "it counts before it has ended");
+            }
+        });
+        assert_eq!((most, end.turns.len()), (2, 2));
+        assert!(end.turns.iter().enumerate().all(|(at, turn)| turn.n == at + 1 && turn.cost_usd.is_some()), "{:?}", end.turns);
+        // A note of the agent's own is no prompt, and what a person interrupted is over.
+        let interrupted = [
+            r#"{"type":"user","message":{"role":"user","content":"tell a story"},"session_id":"s","parent_tool_use_id":null,"isReplay":true}"#,
+            r#"{"type":"assistant","message":{"id":"m","role":"assistant","content":[{"type":"text","text":"Once"}]},"session_id":"s"}"#,
+            r#"{"type":"user","message":{"role":"user","content":[{"type":"text","text":"[Request interrupted by user]"}]},"session_id":"s"}"#,
+            r#"{"type":"result","subtype":"error_during_execution","is_error":true,"terminal_reason":"aborted_streaming","session_id":"s","num_turns":1}"#,
+        ];
+        let end = track_text(&interrupted.join("\n"), |_, _| {});
+        assert_eq!((end.turns.len(), end.state().kind, end.title.as_deref()), (1, StateKind::Finished, Some("tell a story")));
+        // Without a prompt in the stream, a turn begins with what the agent does.
+        assert_eq!(track("claude-2.1.325/text.jsonl", |_, _| {}).turns.len(), 1);
+    }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
-use tapline_archive::{Found, Places};
+use tapline_archive::{Found, Places, is_of_subagent};
 use tapline_recording::Stream;
 
 use crate::follower::{RECENT, SessionFile};
@@ -252,11 +252,18 @@ fn scan(hub: &Arc<Hub>, beside: &mut Beside, folders: &mut Folders, stop: &Stop)
         }
     }
     beside.retain(|path, _| hub.of_file(path).is_some());
-    let mut new: Vec<&&Found> = recent.iter().filter(|found| !hub.knows(&found.path)).collect();
+    // A file without a line says nothing yet.
+    let is_new = |found: &&&Found| (found.recording.is_some() || found.len > 0) && !hub.knows(&found.path);
+    let mut new: Vec<&&Found> = recent.iter().filter(is_new).collect();
     // What others push must not take the places of all sessions that are here.
     new.sort_by_key(|found| file(found).is_push());
     let room = make_room(hub, MOST, new.len());
     for found in new.into_iter().take(room) {
+        // What sub-agents write is a part of another session.
+        if found.recording.is_none() && is_of_subagent(&found.path) {
+            hub.ignore(&found.path);
+            continue;
+        }
         hub.follow(file(found), true);
         stop.grew.store(true, Ordering::Relaxed);
     }

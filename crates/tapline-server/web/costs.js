@@ -2,15 +2,13 @@
 
 /** @import { Budget, Costs, Sum, View } from './types' */
 import { get } from './api.js';
-import { framed, h, put, svg } from './dom.js';
-import { exactMoney, money, percent, roundMoney, short, whole } from './format.js';
+import { framed, h, put, svg, visible } from './dom.js';
+import { exactMoney, money, percent, roundMoney, shareOf, short, whole } from './format.js';
 
 const BY = ['day', 'project', 'model', 'tool', 'agent'];
 const LAST = { '7d': '7 days', '30d': '30 days', '90d': '90 days', '365d': 'a year' };
 /** More bars than this cannot be told apart; the table has them all. */
 const MOST_BARS = 16;
-/** From this share of the budget on, the page warns. */
-const NEAR = 0.8;
 
 /** @implements {View} */
 export class CostsView {
@@ -57,7 +55,7 @@ export class CostsView {
     const { totals, rows } = costs;
     const about = totals.cost_unknown > 0 ? '≥ ' : '';
     put(this.body,
-      costs.budget && budgetLine(costs.budget),
+      costs.budgets.length > 0 && budgetLines(costs.budgets),
       h('div', { class: 'sum' }, h('b', { title: exactMoney(totals.cost_usd) }, about + money(totals.cost_usd)),
         h('span', { class: 'faint' }, `in ${LAST[this.last]} · ${whole(totals.sessions)} sessions · ${short(totals.tokens)} tokens`)),
       rows.length === 0 ? h('p', { class: 'note' }, 'Nothing was used in this time.') : this.by === 'day' ? columns(filled(rows), this.body.clientWidth) : bars(rows),
@@ -69,15 +67,17 @@ export class CostsView {
   }
 }
 
-/** @param {Budget} budget */
-function budgetLine(budget) {
-  const share = budget.limit_usd > 0 ? budget.spent_usd / budget.limit_usd : 1;
-  const bar = h('i');
-  bar.style.width = Math.min(100, share * 100) + '%';
-  const word = share >= 1 ? 'Budget used up' : share >= NEAR ? 'Budget nearly used up' : 'Budget';
-  return h('div', { class: share >= 1 ? 'budget over' : share >= NEAR ? 'budget near' : 'budget', role: share >= NEAR ? 'alert' : null },
-    h('b', null, word), h('span', { class: 'bar wide' }, bar),
-    h('span', { title: `${exactMoney(budget.spent_usd)} of ${exactMoney(budget.limit_usd)}` }, `${money(budget.spent_usd)} of ${money(budget.limit_usd)} this ${budget.period} (${percent(share)})`));
+/** A bar for each budget. @param {Budget[]} budgets */
+function budgetLines(budgets) {
+  return h('section', { class: 'budgets', 'aria-label': 'Budgets' }, ...budgets.map((budget) => {
+    const share = shareOf(budget);
+    const bar = h('i');
+    bar.style.width = Math.min(100, share * 100) + '%';
+    const word = { fine: 'Budget', near: 'Budget nearly used up', over: 'Budget used up' }[budget.level];
+    return h('div', { class: `budget ${budget.level}`, role: budget.level === 'fine' ? null : 'alert' },
+      h('b', null, budget.project === null ? word : `${visible(budget.project)}: ${word[0].toLowerCase()}${word.slice(1)}`), h('span', { class: 'bar wide' }, bar),
+      h('span', { class: 'number', title: `${exactMoney(budget.spent_usd)} of ${exactMoney(budget.limit_usd)}` }, `${money(budget.spent_usd)} of ${money(budget.limit_usd)} this ${budget.period} (${percent(share)})`));
+  }));
 }
 
 /** Days without a cost have a place, too. @param {Sum[]} rows @returns {{ key: string, cost_usd: number }[]} */

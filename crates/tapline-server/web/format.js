@@ -1,6 +1,6 @@
 // Numbers and times for people: rounded, short. The exact value goes into a title.
 
-/** @import { Row, Tokens } from './types' */
+/** @import { Budget, Row, Tokens } from './types' */
 import { h, visible } from './dom.js';
 
 // Making one of these takes longer than a row of the list has. Each is made once.
@@ -65,6 +65,11 @@ export function exactTokens(tokens) {
 /** @param {number} share */
 export function percent(share) {
   return Math.round(share * 100) + ' %';
+}
+
+/** How much of a budget is used. @param {Budget} budget */
+export function shareOf(budget) {
+  return budget.limit_usd > 0 ? budget.spent_usd / budget.limit_usd : 1;
 }
 
 /** @param {number} ms */
@@ -186,7 +191,7 @@ const LONG_SILENT = 3_600_000;
 export function isLive(row) {
   const { kind } = row.state;
   if (kind === 'silent') return Date.now() - updated(row) < LONG_SILENT;
-  return kind !== 'finished' && kind !== 'failed';
+  return kind !== 'finished' && kind !== 'failed' && kind !== 'unknown';
 }
 
 /**

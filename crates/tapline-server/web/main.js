@@ -87,7 +87,7 @@ document.addEventListener('keydown', (event) => {
     return;
   } else if (event.key === '?') {
     event.preventDefault();
-    helpDialog();
+    helpDialog(store.control);
     return;
   } else if ((event.key === 'Enter' || event.key === ' ') && event.target instanceof Element && event.target.closest('a, button, summary')) return;
   if (view?.key?.(event)) event.preventDefault();
@@ -104,7 +104,7 @@ filter.addEventListener('focus', () => {
   if (location.pathname === '/') return;
   search();
 });
-document.getElementById('help')?.addEventListener('click', () => helpDialog());
+document.getElementById('help')?.addEventListener('click', () => helpDialog(store.control));
 onConnection((lost) => {
   connection.hidden = lost === null;
   connection.textContent = lost ?? '';

@@ -85,7 +85,7 @@ function tree(agents, parent, go, above = new Set()) {
     const step = agent.first_step;
     const name = agent.name || 'sub-agent';
     return h('li', null,
-      h('span', { class: `state ${agent.state}` }, h('span', { class: 'unseen' }, agent.state)),
+      h('span', { class: `state ${agent.state}`, title: agent.state }, agent.state),
       step === null ? h('span', { class: 'kid' }, name) : h('a', { class: 'kid', href: `#step-${step}`, onclick: () => go(step), title: name }, name),
       tree(agents, agent.id, go, new Set([...above, agent.id])));
   }));

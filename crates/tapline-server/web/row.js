@@ -16,7 +16,7 @@ export const COLUMNS = [
   { name: 'context', label: 'Context', sort: 'context' },
   { name: 'tokens', label: 'Tokens', sort: 'tokens' },
   { name: 'cost', label: 'Cost', sort: 'cost' },
-  { name: 'time', label: 'Time', sort: 'time' },
+  { name: 'time', label: 'Last', sort: 'time' },
 ];
 
 /**
@@ -41,12 +41,12 @@ export function contextBar(share) {
 }
 
 /**
- * How long a live session runs; when another one was last heard of.
+ * When it was last heard of; when it began is beneath the mouse.
  * @param {Row} row
  */
 function timeOf(row) {
-  if (isLive(row)) return lasting(row.started_at, 'watch');
-  return h('time', { datetime: row.updated_at, title: exactTime(row.updated_at) }, when(row.updated_at));
+  const began = row.started_at ? `Began ${exactTime(row.started_at)}, last heard of ` : 'Last heard of ';
+  return h('time', { datetime: row.updated_at, title: began + exactTime(row.updated_at) }, when(row.updated_at));
 }
 
 /**

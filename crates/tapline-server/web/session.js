@@ -2,9 +2,9 @@
 
 /** @import { Row, Session, Step, View } from './types' */
 /** @import { Store } from './store.js' */
-import { Stream, get, post, sessionPath } from './api.js';
+import { Refused, Stream, get, post, sessionPath } from './api.js';
 import { Conversation } from './conversation.js';
-import { copy, h, put, update } from './dom.js';
+import { copy, h, put, update, visible } from './dom.js';
 import { exactTime, isLive, resumeCommand, stateWord, titleOf, when, whereabouts, whole } from './format.js';
 import { drawPanel, panelLine } from './panel.js';
 import { answerKey, showQuestion } from './question.js';
@@ -24,6 +24,8 @@ export class SessionView {
   constructor(main, store, id, go) {
     this.id = id;
     this.go = go;
+    this.main = main;
+    this.store = store;
     this.closed = false;
     /** @type {Session | null} */
     this.session = null;
@@ -72,8 +74,18 @@ export class SessionView {
       const after = await this.talk.open(step ?? (isLive(this.session) ? 'end' : 0), this.session.steps);
       if (!this.closed) this.follow(after);
     } catch (error) {
-      this.fail(error instanceof Error ? error.message : String(error));
+      if (error instanceof Refused && error.status === 404) this.absent();
+      else this.fail(error instanceof Error ? error.message : String(error));
     }
+  }
+
+  /** Says that there is no such session: the link is old, or was cut. */
+  absent() {
+    if (this.closed) return;
+    document.title = 'No such session · tapline';
+    put(this.main, h('div', { class: 'absent' }, h('h1', null, 'There is no such session'),
+      h('p', null, 'No session here has the id ', h('code', null, visible(this.id)), '. Its files may have been deleted, or the link is incomplete.'),
+      h('p', null, h('a', { href: '/' }, 'All sessions'))));
   }
 
   async readSession() {
@@ -81,6 +93,7 @@ export class SessionView {
     const session = await get(sessionPath(this.id), this.ending.signal);
     if (this.closed) return;
     this.session = session;
+    this.store.control = session.control;
     this.draw(session);
     drawPanel(this.panel, session, (step) => this.jump(step));
   }
@@ -142,8 +155,9 @@ export class SessionView {
         h('p', { class: 'sub' }, stateWord(session), h('span', null, whereabouts(session)),
           session.started_at && h('span', { class: 'started', title: exactTime(session.started_at) }, `started ${when(session.started_at)}`),
           session.questions.length === 0 && h('span', { class: 'session-now' }, ...now))),
-      session.controllable && isLive(session) && h('div', { class: 'session-actions' },
-        h('button', { type: 'button', onclick: () => this.act('interrupt') }, 'Interrupt'),
+      // A chat goes on after its turn; only a turn can be interrupted.
+      session.controllable && h('div', { class: 'session-actions' },
+        isLive(session) && h('button', { type: 'button', onclick: () => this.act('interrupt') }, 'Interrupt'),
         h('button', { type: 'button', class: 'danger', onclick: () => this.confirmStop() }, 'Stop')));
     put(this.more, panelLine(session));
     this.drawAsked(session);
@@ -160,7 +174,7 @@ export class SessionView {
 
   /** @param {Session} session */
   drawComposer(session) {
-    const wanted = session.controllable && session.messages !== false && isLive(session);
+    const wanted = session.controllable && session.messages;
     if (wanted === Boolean(this.composer)) return;
     this.composer?.remove();
     this.composer = undefined;

@@ -1,11 +1,11 @@
 // The list of all sessions: what needs a person first, then what runs, then the others.
 
-/** @import { Costs, Found, Row, View } from './types' */
+/** @import { Budget, Costs, Found, Row, View } from './types' */
 /** @import { Item } from './filter.js' */
 /** @import { Store } from './store.js' */
 import { get, sessionLink } from './api.js';
-import { h, put, update } from './dom.js';
-import { clock, exactMoney, isLive, money, needsPerson, updated, when, whole } from './format.js';
+import { h, put, update, visible } from './dom.js';
+import { clock, exactMoney, isLive, money, needsPerson, percent, shareOf, updated, when, whole } from './format.js';
 import { arrange, parse } from './filter.js';
 import { answerKey } from './question.js';
 import { COLUMNS, rowNode } from './row.js';
@@ -52,13 +52,15 @@ export class SessionsView {
 
     this.tiles = h('div', { class: 'tiles' });
     this.today = h('span');
+    this.budgets = h('div', { class: 'warnings', role: 'status' });
     this.hits = h('section', { class: 'hits', 'aria-label': 'Found in conversations', hidden: true });
     this.note = h('p', { class: 'note', role: 'status' });
     this.body = h('div', { class: 'rows', role: 'rowgroup' });
     this.heads = h('div', { class: 'heads', role: 'row' });
     this.table = h('div', { class: 'table', role: 'table', 'aria-label': 'Sessions' }, h('div', { role: 'rowgroup', class: 'heads-group' }, this.heads), this.body);
-    put(main, h('h1', { class: 'unseen' }, 'Sessions'), this.tiles, this.sorter(), this.hits, this.note, this.table);
+    put(main, h('h1', { class: 'unseen' }, 'Sessions'), this.budgets, this.tiles, this.sorter(), this.hits, this.note, this.table);
     this.drawHeads();
+    this.drawBudgets(store.budgets);
 
     /** @type {Virtual<Item>} */
     this.list = new Virtual(this.body, {
@@ -271,6 +273,13 @@ export class SessionsView {
       h('a', { class: 'tile', href: '/costs' }, h('span', { class: 'tile-name' }, 'Today'), this.today.cloneNode(true)));
   }
 
+  /** What is nearly used up, or more than that, in one line each. @param {Budget[]} budgets */
+  drawBudgets(budgets) {
+    update(this.budgets, ...budgets.filter((budget) => budget.level !== 'fine').map((budget) =>
+      h('a', { class: `warning ${budget.level}`, href: '/costs?by=project' }, h('b', null, visible(budget.message ?? '')),
+        h('span', { class: 'faint' }, `${money(budget.spent_usd)} of ${money(budget.limit_usd)} (${percent(shareOf(budget))})`))));
+  }
+
   /** @param {string} text */
   only(text) {
     this.input.value = text;
@@ -288,6 +297,8 @@ export class SessionsView {
       };
       const cost = (/** @type {string} */ key) => costs.rows.find((row) => row.key === key)?.cost_usd ?? 0;
       const [today, yesterday] = [cost(day(0)), cost(day(1))];
+      this.store.budgets = costs.budgets;
+      this.drawBudgets(costs.budgets);
       put(this.today, h('b', { title: exactMoney(today) }, money(today)), h('span', { class: 'tile-small', title: exactMoney(yesterday) }, `yesterday ${money(yesterday)}`));
       this.drawTiles();
     } catch {

@@ -26,6 +26,10 @@ export class Store {
     this.place = { path: '/', y: 0, selected: null };
     /** Which reading of the list counts: a newer one ends an older one. */
     this.round = 0;
+    /** @type {import('./types').Budget[]} what was known of budgets last, so that the list is back at once as it was left */
+    this.budgets = [];
+    /** Whether runs may be controlled from here, as far as it is known. */
+    this.control = false;
     /** @type {Set<string>} rows that came by the stream and not by a page */
     this.fresh = new Set();
   }
@@ -55,6 +59,7 @@ export class Store {
         /** @type {SessionsPage} */
         const page = await get(`/api/v1/sessions?limit=${PAGE}${after && `&after=${encodeURIComponent(after)}`}`);
         if (round !== this.round) return;
+        this.control = page.control;
         for (const row of page.sessions) {
           seen.add(row.id);
           this.rows.set(row.id, row);

@@ -1,6 +1,6 @@
 // What the API gives (docs: /api/v1/openapi.json). Only for the type check; the browser never sees this file.
 
-export type StateKind = 'running' | 'waiting' | 'limited' | 'finished' | 'failed' | 'silent';
+export type StateKind = 'running' | 'waiting' | 'limited' | 'finished' | 'failed' | 'silent' | 'unknown';
 
 export interface State { kind: StateKind; since: string | null; until: string | null; message: string | null }
 /** `summary` is a phrase for people; code in it stands between backticks: running `make`. */
@@ -15,16 +15,17 @@ export interface Row {
   state: State; now: Now | null; cost_usd: number | null; cost_exact: boolean; tokens: Tokens; context_used: number | null;
   started_at: string | null; updated_at: string | null; source: 'recording' | 'transcript' | 'push'; steps: number;
   questions: Question[]; controllable: boolean;
-  /** False: it takes no messages. Left out: the answer to one says whether it does. */
-  messages?: boolean;
+  /** Whether it takes messages from here now. */
+  messages: boolean;
 }
-export interface SessionsPage { sessions: Row[]; next: string | null; event_id: number }
+/** `control`: whether runs may be controlled from here. */
+export interface SessionsPage { sessions: Row[]; next: string | null; event_id: number; control: boolean }
 
 export interface Turn { n: number; started_at: string | null; duration_ms: number | null; cost_usd: number | null; tokens: Tokens }
 export interface SubAgent { id: string; parent: string | null; name: string; state: string; first_step: number | null }
 export interface Span { step: number; name: string; start: string; end: string | null; agent: string | null }
 /** One session with what the side panel shows. */
-export interface Session extends Row { turns: Turn[]; agents: SubAgent[]; spans: Span[]; resume: string[]; verdict: unknown }
+export interface Session extends Row { turns: Turn[]; agents: SubAgent[]; spans: Span[]; resume: string[]; verdict: unknown; control: boolean }
 
 export interface Step { n: number; kind: string; time: string | null; agent: string | null; html: string }
 export interface StepsPage { total: number; steps: Step[]; event_id: number }
@@ -37,8 +38,9 @@ export interface Sum {
   key: string; input: number; output: number; cache_read: number; cache_write: number; tokens: number; cost_usd: number;
   cost_unknown: number; exact: boolean; requests: number; calls: number; sessions: number;
 }
-export interface Budget { limit_usd: number; spent_usd: number; period: string; message?: string | null }
-export interface Costs { totals: Sum; rows: Sum[]; unknown_models: string[]; budget?: Budget | null }
+/** `project`: a part of the folder's path; null is everything. */
+export interface Budget { project: string | null; limit_usd: number; spent_usd: number; period: string; level: 'fine' | 'near' | 'over'; message: string | null }
+export interface Costs { totals: Sum; rows: Sum[]; unknown_models: string[]; budgets: Budget[] }
 
 export type Decision = 'allow' | 'deny';
 

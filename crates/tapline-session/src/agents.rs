@@ -26,6 +26,11 @@ pub(crate) fn asks_a_person(tool: &str) -> bool {
     profiles().any(|profile| profile.asks.contains(&tool))
 }
 
+/// Returns whether a person or a program said this to the agent. Some agents write notes of their own where prompts stand.
+pub fn is_of_person(prompt: &str) -> bool {
+    !profiles().any(|profile| profile.notes.iter().any(|note| prompt.trim_start().starts_with(note)))
+}
+
 impl StreamFormat {
     /// Returns the format of input with this shape from this agent.
     pub fn of(shape: InputShape, agent: Option<Agent>) -> Self {
@@ -66,6 +71,8 @@ pub(crate) struct Profile {
     pub(crate) numbers_anew: bool,
     /// The part of a call's input that says which kind of sub-agent it starts.
     pub(crate) subagent: Option<&'static str>,
+    /// How its own notes begin that stand where prompts do.
+    pub(crate) notes: &'static [&'static str],
     /// The names of values in the agent's own JSON, and where they are in a report.
     pub(crate) names: &'static [(&'static str, &'static str)],
 }

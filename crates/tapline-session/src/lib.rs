@@ -53,6 +53,7 @@ mod unwritten;
 mod verdict;
 mod words;
 
+pub use agents::is_of_person;
 pub use fold::{CodexPart, Fold, ItemEntry, LineCounts, Rejected, SessionFacts, StreamStats, Summary, TurnCounts};
 pub use format::StreamFormat;
 pub use host::{Host, earlier_run};

@@ -19,7 +19,7 @@ use crate::packed;
 use crate::tokens::Tokens;
 
 pub(super) const FORMAT: Format =
-    Format { needles: NEEDLES, is_one, read, quick: quick::read, said: said::said, places, subagent };
+    Format { needles: NEEDLES, is_one, read, quick: quick::read, said: said::said, places, subagent, is_side };
 
 /// What makes a line matter.
 const NEEDLES: &[Needle] = &[
@@ -72,6 +72,12 @@ fn subagent(path: &Path) -> Option<String> {
 
 fn text_of(value: Value<'_>, key: &str) -> String {
     value.get(key).map(text).unwrap_or_default().into_owned()
+}
+
+/// Returns whether a line says that its file is a sub-agent's: it names the agent. Older versions write sub-agents into the file of the
+/// session, or into files of their own in which every line is of a side chain.
+fn is_side(line: Value<'_>) -> Option<bool> {
+    line.get("isSidechain").and_then(Value::as_bool)
 }
 
 /// Returns whether a line is of such a transcript.

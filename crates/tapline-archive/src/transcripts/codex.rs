@@ -12,7 +12,7 @@ use crate::lines::value_starts_with;
 use crate::tokens::Tokens;
 
 pub(super) const FORMAT: Format =
-    Format { needles: NEEDLES, is_one, read, quick: |_, _| false, said: said::said, places, subagent: |_| None };
+    Format { needles: NEEDLES, is_one, read, quick: |_, _| false, said: said::said, places, subagent: |_| None, is_side };
 
 /// What makes a line matter.
 const NEEDLES: &[Needle] = &[
@@ -83,6 +83,12 @@ fn read(line: Line<'_>, into: &mut Reading) {
         }
         _ => {}
     }
+}
+
+/// Returns whether a line says that its file is a sub-agent's: the first one does.
+fn is_side(line: Value<'_>) -> Option<bool> {
+    let payload = line.get("payload").filter(|payload| payload.get("cli_version").is_some())?;
+    Some(payload.get("source").and_then(|source| source.get("subagent")).is_some())
 }
 
 /// The first line about the session is the file's own. Others are copies of the session that it was forked from.

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tapline_archive::{Source, SourceOptions};
+use tapline_archive::{Places, Source, SourceOptions, is_of_subagent};
 use tapline_protocol::Moment;
 use tapline_recording::{End, Meta, Recorder, Stream, Sync};
 use tapline_session::Step;
@@ -117,4 +117,22 @@ fn a_transcript_that_grows_byte_by_byte() {
     let (steps, wanted) = (names(&steps), names(&wanted));
     assert!(wanted.starts_with(&steps) && wanted.len() - steps.len() <= 1, "{steps:?} {wanted:?}");
     assert_eq!(source.untold_end().is_some(), wanted.len() > steps.len());
+}
+
+/// Which files are not sessions of their own. The archive counts the same ones to another session.
+#[test]
+fn files_of_sub_agents_are_known_by_their_first_lines() {
+    let cases = [
+        ("claude-subagents/claude", 2),
+        ("claude-background/claude", 1),
+        ("codex-subagents/codex", 2),
+        ("claude-1.0.128/claude", 0),
+        ("codex-0.60.1/codex", 0),
+    ];
+    for (folder, side) in cases {
+        let places = Places::below(&[fixture("transcripts").join(folder)]);
+        let found: Vec<_> = places.files.iter().filter(|found| is_of_subagent(&found.path)).collect();
+        assert!(found.len() == side && places.files.len() > side, "{folder}: {found:?}");
+    }
+    assert!(!is_of_subagent(Path::new("/nowhere")));
 }

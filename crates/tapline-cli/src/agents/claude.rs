@@ -10,6 +10,7 @@ pub(super) const HABITS: Habits = Habits {
     supported: "1.0",
     tested: ("1.0.128", "2.1.325"),
     listens: true,
+    repeats: &["--replay-user-messages"],
     writes_partial: true,
     has_modes: true,
     behind,

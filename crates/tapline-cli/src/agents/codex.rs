@@ -10,6 +10,7 @@ pub(super) const HABITS: Habits = Habits {
     supported: "0.44",
     tested: ("0.166.0", "0.166.0"),
     listens: false,
+    repeats: &[],
     writes_partial: false,
     has_modes: false,
     behind,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::Look;
-use super::run::{AgentOptions, Kept, Whose};
+use super::run::{AgentOptions, Kept, Pushed, Whose};
 
 /// Talk with an agent, and answer its questions with a key
 ///
@@ -49,6 +49,8 @@ pub(crate) struct Chat {
     pub(crate) told: AgentOptions,
     #[command(flatten)]
     pub(crate) kept: Kept,
+    #[command(flatten)]
+    pub(crate) pushed: Pushed,
     /// Arguments for the agent itself, after `--`
     #[arg(last = true, value_name = "AGENT ARGS")]
     pub(crate) extra: Vec<OsString>,
@@ -75,5 +77,6 @@ Commands: /help /model /mode /cost /context /quit. All others go to the agent.
 Examples:
   tapline chat
   tapline chat --resume SESSION --permissions rules.toml
+  tapline chat --push http://127.0.0.1:7770       (answer questions here or on the page of tapline serve)
   printf 'What is in src?\\nWhich file is the longest?\\n' | tapline chat --format text
   tapline chat --script steps.txt --permission-mode acceptEdits";

@@ -306,9 +306,19 @@ pub(crate) struct Pushed {
     /// If the agent asks for a permission that no rule decides, wait for an answer from the page of --push (needs `tapline serve --allow-control`)
     #[arg(long, requires = "push")]
     pub(crate) ask: bool,
-    /// Deny a question of --ask that nobody has answered for this long
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10m", requires = "ask")]
-    pub(crate) ask_timeout: Duration,
+    /// Deny a question that nobody has answered for this long [default: 10m; in a chat at a terminal no limit]
+    #[arg(long, value_name = "TIME", value_parser = duration, requires = "push")]
+    pub(crate) ask_timeout: Option<Duration>,
+}
+
+/// How long a question waits for somebody at the page.
+const ASKED: Duration = Duration::from_secs(10 * 60);
+
+impl Pushed {
+    /// Returns how long a question waits for somebody at the page.
+    pub(crate) fn within(&self) -> Duration {
+        self.ask_timeout.unwrap_or(ASKED)
+    }
 }
 
 /// When a recording is put on the disk.

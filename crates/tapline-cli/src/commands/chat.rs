@@ -16,6 +16,9 @@ mod talk;
 pub(super) mod terminal;
 
 use std::io::IsTerminal as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use tapline_runner::{Agent, Failure, StartError, bin_variable, package};
@@ -28,26 +31,59 @@ use crate::args::chat::Chat;
 use crate::commands::check::read_permissions;
 use crate::commands::guard_program;
 use crate::commands::run::prepare;
+use crate::push::{Asks, PageQueue, Push};
+use crate::signals::Signals;
 use crate::{ci, config, errors, exit, output, secrets, store};
 
 pub(crate) fn run(args: &Chat) -> Result<u8> {
     let typed = args.script.is_none() && std::io::stdin().is_terminal();
     ensure!(!typed || output::is_capable(), "chat needs a terminal for its output; for a pipe, use --script FILE");
     ensure!(!typed || args.format.is_none(), "--format needs a script (--script FILE, or a pipe on stdin)");
-    let agent = agent(args, typed)?;
+    let timed = args.pushed.ask_timeout.is_some();
+    ensure!(typed || args.pushed.ask || !timed, "--ask-timeout needs --ask, unless you chat at a terminal");
+    let folder = store::folder(&args.kept)?;
+    let agent = agent(args, typed, folder.as_deref())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start a thread")?;
+    let title = args.prompt.as_deref();
     let code = if typed {
-        runtime.block_on(Box::pin(interactive::run(args, agent)))
+        let (page, commands) = PageQueue::new();
+        let push = Push::start(&args.pushed, folder.as_deref(), agent.kind, title, &page)?;
+        // Nothing else holds the sender, so that without a page its commands end at once.
+        drop(page);
+        runtime.block_on(Box::pin(pushed(push, interactive::run(args, agent, commands))))
     } else {
-        runtime.block_on(Box::pin(script::run(args, agent)))
+        let asks = Arc::<Asks>::default();
+        let push = Push::start(&args.pushed, folder.as_deref(), agent.kind, title, &asks)?;
+        let agent = if args.pushed.ask { asks.answer(agent, args.pushed.within()) } else { agent };
+        runtime.block_on(Box::pin(pushed(push, script::run(args, agent, &asks))))
     };
     // A pending read of the terminal must not delay the exit.
     runtime.shutdown_background();
     code
 }
 
+/// How long the server may take the end after a chat was stopped.
+const NOT_TAKEN: Duration = Duration::from_secs(2);
+
+/// Waits for the end of a chat, and then until it is pushed. A signal ends that wait.
+async fn pushed(push: Option<Push>, chat: impl Future<Output = Result<u8>>) -> Result<u8> {
+    let code = chat.await;
+    let Some(push) = push else { return code };
+    let mut signals = Signals::listen()?;
+    let was_stopped = code.as_ref().is_ok_and(|code| *code > 128);
+    let given_up = async {
+        if was_stopped {
+            tokio::time::sleep(NOT_TAKEN).await;
+        } else {
+            signals.next().await;
+        }
+    };
+    push.finish_unless(given_up).await;
+    code
+}
+
 /// Returns the agent for the chat.
-fn agent(args: &Chat, typed: bool) -> Result<Agent> {
+fn agent(args: &Chat, typed: bool, folder: Option<&Path>) -> Result<Agent> {
     let kind = args.whose.agent;
     let mut agent = Agent::new(kind);
     let partial = args.told.partial || typed && habits(kind).writes_partial;
@@ -57,7 +93,11 @@ fn agent(args: &Chat, typed: bool) -> Result<Agent> {
     agent.environment = prepare::environment(&args.told);
     agent.bin.clone_from(&args.whose.bin);
     agent.cwd.clone_from(&args.whose.cwd);
-    agent.record = store::folder(&args.kept)?.map(|folder| store::record_to(&args.kept, folder, args.redact));
+    if args.pushed.push.is_some() {
+        // The page shows what the agent is told, too.
+        agent.options.extra.extend(habits(kind).repeats.iter().map(Into::into));
+    }
+    agent.record = folder.map(|folder| store::record_to(&args.kept, folder.to_owned(), args.redact));
     agent.redactor = if args.redact || ci::is_log() { secrets::redactor()? } else { config::redactor()?.0 };
     agent.guard = guard_program();
     Ok(agent)

@@ -1,10 +1,15 @@
 //! `tapline demo`: a session of the real claude, recorded with a scripted model and shown through the real pipeline.
 
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher as _, Hasher as _};
 use std::io::{self, Read, Write as _};
-use std::thread::sleep;
-use std::time::Duration;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{JoinHandle, sleep};
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use tapline_protocol::{Agent, Moment};
+use tapline_recording::{End, Meta, Recorder, Store, Stream, Sync};
 
 use crate::args::{Demo, Facts};
 use crate::output;
@@ -43,6 +48,52 @@ impl Read for Paced {
         buffer[..count].copy_from_slice(&self.rest[..count]);
         self.rest = &self.rest[count..];
         Ok(count)
+    }
+}
+
+/// The demo as a recording that grows, in a store of its own, which is removed with it.
+pub(super) struct Playing {
+    pub(super) store: Store,
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Playing {
+    /// Begins to play.
+    pub(super) fn start() -> Result<Self> {
+        let unique = RandomState::new().build_hasher().finish();
+        let store = Store::at(std::env::temp_dir().join(format!("tapline-demo-{unique:016x}")));
+        let (started_at, started_ms) = (tapline_runner::now(), jiff::Timestamp::now().as_millisecond());
+        let meta = Meta {
+            schema: 1,
+            agent: Some(Agent::default().name().to_owned()),
+            cwd: Some("/home/dev/project".to_owned()),
+            started_at,
+            started_ms: Some(Moment::from_millis(started_ms.max(0).cast_unsigned())),
+            ..Meta::default()
+        };
+        let mut recorder = Recorder::create(&store.new_recording(), &meta, Sync::EverySecond)?;
+        let (stop, stopped) = channel();
+        let thread = std::thread::spawn(move || {
+            let began = Instant::now();
+            for line in SESSION.split_inclusive(|byte| *byte == b'\n') {
+                if stopped.recv_timeout(pause(line)) == Err(RecvTimeoutError::Disconnected) {
+                    return;
+                }
+                recorder.write_at(Stream::Stdout, line, began.elapsed());
+            }
+            let duration_ms = u64::try_from(began.elapsed().as_millis()).ok();
+            let _ = recorder.finish(&End { exit_code: Some(0), duration_ms, ..End::default() });
+        });
+        Ok(Self { store, stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for Playing {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        let _ = self.thread.take().map(JoinHandle::join);
+        let _ = std::fs::remove_dir_all(self.store.root());
     }
 }
 

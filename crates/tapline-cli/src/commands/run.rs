@@ -13,15 +13,16 @@ mod signals;
 mod stdin;
 mod typing;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use tapline_session::Fold;
 use tapline_session::policy::PolicyChecker;
 
 use crate::args::run::{Run, RunFormat};
 use crate::commands::check::read_policy;
-use crate::push::Push;
+use crate::push::{Asks, Push};
 use crate::{ci, config, exit, output, secrets, store};
 use attempt::Attempt;
 use redaction::Redaction;
@@ -55,9 +56,11 @@ async fn attempts(args: &Run) -> Result<u8> {
     let mut plan = prepare::plan(args)?;
     let piped = plan.read_stdin(args, until, &signals).await?;
     let folder = store::folder(&args.kept)?;
+    ensure!(args.pushed.ask || args.pushed.ask_timeout.is_none(), "--ask-timeout needs --ask");
     let title =
         args.shown.label.as_deref().or(args.any_prompt.as_deref()).or(args.prompt.as_deref().filter(|prompt| *prompt != "-"));
-    let mut push = Push::start(&args.pushed, folder.as_deref(), plan.kind, title)?;
+    let asks = Arc::<Asks>::default();
+    let mut push = Push::start(&args.pushed, folder.as_deref(), plan.kind, title, &asks)?;
     // If nothing that is shown is redacted, or nothing is shown, notes about redaction are not needed.
     let is_told = (args.shown.redact || ci::is_log()) && plan.format != RunFormat::Quiet;
     let redactor = if is_told { secrets::redactor()? } else { config::redactor()?.0 };
@@ -81,7 +84,7 @@ async fn attempts(args: &Run) -> Result<u8> {
             folder: folder.as_deref(),
             policy: policy.as_mut(),
             redaction: &redaction,
-            asks: push.as_ref().filter(|_| args.pushed.ask).map(Push::asks),
+            asks: args.pushed.ask.then(|| Arc::clone(&asks)),
         };
         let mut ended = match piped {
             Ok(_) => attempt.run(session.clone().filter(|_| number > 1), &mut show, &mut whole).await?,
@@ -129,10 +132,7 @@ async fn attempts(args: &Run) -> Result<u8> {
                     None => signals.came().await,
                 }
             };
-            tokio::select! {
-                _ = tokio::task::spawn_blocking(move || push.finish()) => {}
-                () = given_up => {}
-            }
+            push.finish_unless(given_up).await;
         }
         return Ok(if flush(&mut show, &signals, stopped).await { code } else { signals.code().unwrap_or(code) });
     }

@@ -1,19 +1,22 @@
 //! `tapline serve`: all sessions, live, in a browser.
 
+use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write as _};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tapline_archive::{Places, Prices};
+use tapline_archive::Prices;
 use tapline_protocol::Agent;
 use tapline_recording::Store;
 use tapline_server::{OtlpOptions, Secret, Server, ServerError, ServerOptions};
 
 use crate::args::serve::Serve;
+use crate::commands::demo::Playing;
 use crate::signals::Signals;
 use crate::{agents, archive, otlp, output, prices, secrets};
 
@@ -22,11 +25,17 @@ const LEFT: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(args: &Serve) -> Result<u8> {
     let mut options = ServerOptions::default();
-    options.store = Store::of_user().context("no folder for recordings: set TAPLINE_HOME")?;
-    options.roots = Places::roots_of_user(&archive::path_of);
+    let demo = if args.demo { Some(Playing::start()?) } else { None };
+    if let Some(demo) = &demo {
+        (options.roots, options.store) = (vec![demo.store.folder()], demo.store.clone());
+    } else {
+        options.store = Store::of_user().context("no folder for recordings: set TAPLINE_HOME")?;
+        options.roots = archive::roots(&args.paths)?;
+        options.own_recordings = args.paths.is_empty();
+    }
     options.prices = Prices::embedded().clone().with(&prices::own(&args.prices)?);
     options.token = args.token_file.as_deref().map(token).transpose()?;
-    (options.listen, options.hosts, options.budget_usd) = (args.listen, args.host.clone(), args.budget);
+    (options.listen, options.hosts, options.budgets) = (args.listen, args.host.clone(), args.budget.clone());
     options.resume = Some(resume);
     options.allow_control = args.allow_control;
     options.otlp = args.otlp.as_deref().map(|url| otlp_options(args, url)).transpose()?;
@@ -46,6 +55,7 @@ fn otlp_options(args: &Serve, url: &str) -> Result<OtlpOptions> {
 
 async fn serve(args: &Serve, options: ServerOptions) -> Result<()> {
     let mut signals = Signals::listen()?;
+    let folder = options.store.root().join("serve");
     let server = Server::bind(options).await.map_err(|error| match error {
         ServerError::Open(address) => {
             anyhow!("{address} can be reached from other machines, so `tapline serve` needs a token that only you know: add --token-file FILE")
@@ -62,10 +72,13 @@ async fn serve(args: &Serve, options: ServerOptions) -> Result<()> {
     if !args.listen.ip().is_loopback() {
         tell_reach(server.address());
     }
-    if !args.no_open {
-        open(&link);
-    }
+    // It is removed when the browser had time to read it, or when the server ends.
+    let way_in = if args.no_open { None } else { WayIn::open(&folder, &link) };
     let end = async {
+        tokio::select! {
+            _ = signals.next() => return,
+            () = tokio::time::sleep(OPENED) => drop(way_in),
+        }
         signals.next().await;
     };
     server.run(end).await;
@@ -99,12 +112,36 @@ fn allow_connections() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
-/// Opens the browser. Without one, the link is there to be opened elsewhere.
-fn open(link: &str) {
-    let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
-    let command = Command::new(program).arg(link).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    if let Ok(mut child) = command {
-        // It ends when the browser has the link, or when the browser ends.
+/// How long a browser may take to read the file with the link.
+const OPENED: Duration = Duration::from_secs(60);
+
+/// A private file that leads to the link. The arguments of a program can be seen by everybody on the machine, and the link lets in whoever is
+/// first, so the browser is given the file.
+struct WayIn(PathBuf);
+
+impl WayIn {
+    /// Opens the browser. Without one, the link is there to be opened elsewhere.
+    fn open(folder: &Path, link: &str) -> Option<Self> {
+        let path = folder.join(format!("open-{}.html", std::process::id()));
+        let page = format!(
+            "<!doctype html><meta charset=utf-8><meta http-equiv=refresh content=\"0;url={link}\"><title>tapline</title>\n"
+        );
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create(true).truncate(true).mode(0o600).open(&path);
+        file.and_then(|mut file| file.write_all(page.as_bytes())).ok()?;
+        let way_in = Self(path);
+        let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+        let mut command = Command::new(program);
+        let child = command.arg(&way_in.0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let mut child = child.ok()?;
+        // It ends when the browser has the file, or when the browser ends.
         std::thread::spawn(move || child.wait());
+        Some(way_in)
+    }
+}
+
+impl Drop for WayIn {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
     }
 }

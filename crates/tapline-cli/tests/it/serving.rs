@@ -2,9 +2,11 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
 use crate::tapline::{Folder, command, ran, wait_until};
 
@@ -22,6 +24,11 @@ impl Serving {
         let token = folder.file("token", TOKEN);
         let mut command = command(&["serve", "--no-open", "--token-file", &token]);
         command.args(args).env("HOME", folder.path("")).env("TAPLINE_HOME", folder.path("home"));
+        Self::of(&mut command)
+    }
+
+    /// Starts a server, and reads its first line.
+    fn of(command: &mut std::process::Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut link = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut link).unwrap();
@@ -46,6 +53,16 @@ impl Serving {
         stream.read_to_string(&mut answer).ok()?;
         let status = answer.split(' ').nth(1)?.parse().ok()?;
         Some((status, answer.split_once("\r\n\r\n")?.1.to_owned()))
+    }
+
+    /// Asks for JSON. `null` if there is none.
+    fn json(&self, path: &str) -> Value {
+        self.ask("GET", path, &bearer(), "").and_then(|(_, body)| serde_json::from_str(&body).ok()).unwrap_or_default()
+    }
+
+    /// Returns the rows of all sessions.
+    fn rows(&self) -> Vec<Value> {
+        self.json("/api/v1/sessions")["sessions"].as_array().cloned().unwrap_or_default()
     }
 
     fn signal(&self, signal: Signal) {
@@ -262,4 +279,226 @@ fn a_question_of_a_run_is_answered_on_the_page() {
     // Nobody answers: no.
     let ended = ran(run(&["--ask-timeout", "300ms"]).wait_with_output().unwrap());
     assert_eq!(ended.out, "denied\n", "{ended:?}");
+}
+
+/// Writes a file, and the folders above it.
+fn put(folder: &Folder, name: &str, text: &str) -> String {
+    let path = folder.path(name);
+    std::fs::create_dir_all(std::path::Path::new(&path).parent().unwrap()).unwrap();
+    folder.file(name, text)
+}
+
+/// Writes a program.
+fn program(folder: &Folder, name: &str, text: &str) -> String {
+    let program = put(folder, name, text);
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    program
+}
+
+#[test]
+fn a_run_that_is_recorded_and_pushed_on_one_machine_is_one_session() {
+    let folder = Folder::new("serve-one");
+    let serving = Serving::start(&folder, &["--allow-control"]);
+    let (url, agent) = (format!("http://{}", serving.address), program(&folder, "agent", ASKS));
+    let mut run = command(&["run", "go", "--bin", &agent, "--push", &url, "--ask", "--format", "text", "--grace", "300ms"]);
+    run.env("HOME", folder.path("")).env("TAPLINE_HOME", folder.path("home")).env("TAPLINE_PUSH_TOKEN", TOKEN);
+    let run = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("it is there once, with what can be done about it", || {
+        let rows = serving.rows();
+        rows.len() == 1
+            && rows[0]["source"] == "recording"
+            && rows[0]["controllable"] == true
+            && rows[0]["state"]["kind"] == "waiting"
+    });
+    let body = "{\"question\":\"q-1\",\"decision\":\"allow\"}";
+    assert_eq!(serving.ask("POST", "/api/v1/sessions/asking/answer", &bearer(), body).unwrap().0, 200);
+    let ended = ran(run.wait_with_output().unwrap());
+    assert_eq!((ended.code, ended.out.as_str()), (0, "allowed\n"), "{ended:?}");
+    wait_until("it has ended, and is still one", || {
+        let rows = serving.rows();
+        rows.len() == 1 && rows[0]["state"]["kind"] == "finished" && rows[0]["controllable"] == false
+    });
+    // Both recordings are there, and private.
+    let recordings: Vec<_> =
+        std::fs::read_dir(folder.path("home/recordings")).unwrap().flatten().map(|one| one.path()).collect();
+    assert_eq!(recordings.len(), 2, "{recordings:?}");
+    for name in ["push.json", "pushed-as.json"] {
+        let mark = recordings.iter().map(|recording| recording.join(name)).find(|path| path.exists()).unwrap();
+        assert_eq!(std::fs::metadata(&mark).unwrap().permissions().mode() & 0o777, 0o600, "{name}");
+    }
+}
+
+#[test]
+fn what_others_push_under_the_id_of_a_session_here_does_not_steer_it() {
+    let folder = Folder::new("serve-others");
+    let serving = Serving::start(&folder, &["--allow-control"]);
+    let init =
+        "{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"mine\",\"model\":\"m\",\"cwd\":\"/x\",\"tools\":[]}\n";
+    let run = "2026-11-17T00-00-00Z-own";
+    for (path, text) in
+        [("stdout", init), ("stderr", ""), ("stdin", ""), ("times", ""), ("meta.json", "{\"schema\":1,\"agent\":\"claude\"}")]
+    {
+        put(&folder, &format!("home/recordings/{run}/{path}"), text);
+    }
+    wait_until("the one that is here is there", || serving.rows().iter().any(|row| row["id"] == "mine"));
+    assert_eq!(serving.ask("POST", "/api/v1/ingest/theirs", &bearer(), init).unwrap().0, 200);
+    // They ask for commands, too.
+    let (address, head) = (serving.address.clone(), bearer());
+    std::thread::spawn(move || {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        let ask = format!("GET /api/v1/ingest/theirs/commands HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{head}\r\n");
+        stream.write_all(ask.as_bytes()).unwrap();
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    wait_until("what they pushed stands beside it", || {
+        let rows = serving.rows();
+        let mine = rows.iter().find(|row| row["id"] == "mine").cloned().unwrap_or_default();
+        let theirs = rows.iter().any(|row| row["source"] == "push" && row["controllable"] == true && row["id"] != "mine");
+        theirs && mine["source"] == "recording" && mine["controllable"] == false
+    });
+    let (status, refused) = serving.ask("POST", "/api/v1/sessions/mine/stop", &bearer(), "").unwrap();
+    assert!(status == 409 && refused.contains("out-of-reach"), "{status} {refused}");
+}
+
+#[test]
+fn a_chat_from_a_script_is_answered_on_the_page() {
+    let folder = Folder::new("serve-chat");
+    let serving = Serving::start(&folder, &["--allow-control"]);
+    let (url, agent) = (format!("http://{}", serving.address), program(&folder, "agent", ASKS));
+    let chat = |args: &[&str]| {
+        let mut chat = command(&["chat", "--bin", &agent, "--push", &url, "--format", "text"]);
+        chat.args(args)
+            .env("HOME", folder.path("there"))
+            .env("TAPLINE_HOME", folder.path("there"))
+            .env("TAPLINE_PUSH_TOKEN", TOKEN)
+            .stdin(Stdio::piped());
+        let mut chat = chat.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        chat.stdin.take().unwrap().write_all(b"go\n").unwrap();
+        chat
+    };
+    let asking = chat(&["--ask"]);
+    let row = || serving.json("/api/v1/sessions/asking");
+    wait_until("it waits for somebody, who can answer", || {
+        row()["state"]["kind"] == "waiting" && row()["controllable"] == true && row()["messages"] == true
+    });
+    let body = "{\"question\":\"q-1\",\"decision\":\"allow\"}";
+    assert_eq!(serving.ask("POST", "/api/v1/sessions/asking/answer", &bearer(), body).unwrap().0, 200);
+    let ended = ran(asking.wait_with_output().unwrap());
+    assert_eq!((ended.code, ended.out.as_str()), (0, "allowed\n"), "{ended:?}");
+    // Nobody answers: no.
+    let ended = ran(chat(&["--ask", "--ask-timeout", "300ms"]).wait_with_output().unwrap());
+    assert_eq!(ended.out, "denied\n", "{ended:?}");
+    let refused = ran(chat(&["--ask-timeout", "300ms"]).wait_with_output().unwrap());
+    assert!(refused.code == 2 && refused.err.contains("--ask"), "{refused:?}");
+}
+
+#[test]
+fn the_demo_grows_and_leaves_nothing_behind() {
+    let folder = Folder::new("serve-demo");
+    std::fs::create_dir_all(folder.path("tmp")).unwrap();
+    put(
+        &folder,
+        ".claude/projects/-x/own.jsonl",
+        "{\"type\":\"user\",\"sessionId\":\"own\",\"message\":{\"role\":\"user\",\"content\":\"mine\"}}\n",
+    );
+    let token = folder.file("token", TOKEN);
+    let mut command = command(&["serve", "--no-open", "--demo", "--token-file", &token]);
+    command.env("HOME", folder.path("")).env("TAPLINE_HOME", folder.path("home")).env("TMPDIR", folder.path("tmp"));
+    let mut serving = Serving::of(&mut command);
+    wait_until("its prompt is there", || {
+        let rows = serving.rows();
+        rows.len() == 1 && rows[0]["title"] == "Make average() accept an empty list"
+    });
+    let steps = || serving.rows()[0]["steps"].as_u64().unwrap_or(0);
+    let before = steps();
+    wait_until("it grows", || steps() > before);
+    serving.signal(Signal::TERM);
+    assert_eq!(serving.child.wait().unwrap().code(), Some(0));
+    assert_eq!(std::fs::read_dir(folder.path("tmp")).unwrap().count(), 0);
+    assert!(!std::path::Path::new(&folder.path("home")).exists(), "nothing of the user's is touched");
+}
+
+#[test]
+fn the_browser_gets_a_private_file_and_not_the_link() {
+    let folder = Folder::new("serve-browser");
+    let browser = "#!/bin/sh\nls -l \"$1\" | cut -c1-10 > \"$TOLD.part\"; printf '%s\\n' \"$*\" >> \"$TOLD.part\"; cat \"$1\" >> \"$TOLD.part\"; mv \"$TOLD.part\" \"$TOLD\"\n";
+    program(&folder, if cfg!(target_os = "macos") { "bin/open" } else { "bin/xdg-open" }, browser);
+    let told = folder.path("told");
+    let token = folder.file("token", TOKEN);
+    let mut command = command(&["serve", "--token-file", &token]);
+    let path = format!("{}:/usr/bin:/bin", folder.path("bin"));
+    command.env("HOME", folder.path("")).env("TAPLINE_HOME", folder.path("home")).env("PATH", path).env("TOLD", &told);
+    let mut serving = Serving::of(&mut command);
+    wait_until("the browser was opened", || std::path::Path::new(&told).exists());
+    let text = std::fs::read_to_string(&told).unwrap();
+    let mut lines = text.lines();
+    assert_eq!(lines.next(), Some("-rw-------"));
+    let given = lines.next().unwrap();
+    assert!(given.contains("open-") && !given.contains("ticket"), "{given}");
+    assert!(lines.next().unwrap().contains(&format!("url={}", serving.link)), "{text}");
+    serving.signal(Signal::TERM);
+    assert_eq!(serving.child.wait().unwrap().code(), Some(0));
+    assert!(!std::path::Path::new(given).exists(), "it is gone with the server");
+}
+
+#[test]
+fn only_these_paths_and_what_is_pushed() {
+    let folder = Folder::new("serve-paths");
+    let line = |id: &str| {
+        format!(
+            "{{\"type\":\"user\",\"sessionId\":\"{id}\",\"cwd\":\"/home/dev/{id}\",\"message\":{{\"role\":\"user\",\"content\":\"about {id}\"}}}}\n"
+        )
+    };
+    put(&folder, ".claude/projects/-x/elsewhere.jsonl", &line("elsewhere"));
+    put(&folder, "runs/here.jsonl", &line("here"));
+    let serving = Serving::start(&folder, &[&folder.path("runs")]);
+    let ids = || {
+        let mut ids: Vec<String> = serving.rows().iter().filter_map(|row| row["id"].as_str().map(str::to_owned)).collect();
+        ids.sort();
+        ids
+    };
+    wait_until("it is there", || ids() == ["here"]);
+    let init =
+        "{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"pushed\",\"model\":\"m\",\"cwd\":\"/x\",\"tools\":[]}\n";
+    assert_eq!(serving.ask("POST", "/api/v1/ingest/one", &bearer(), init).unwrap().0, 200);
+    wait_until("what is pushed is there, too", || ids() == ["here", "pushed"]);
+    let absent = ran(command(&["serve", "--no-open", &folder.path("nowhere")])
+        .env("TAPLINE_HOME", folder.path("home"))
+        .output()
+        .unwrap());
+    assert!(absent.code == 2 && absent.err.contains("nowhere"), "{absent:?}");
+}
+
+#[test]
+fn budgets_are_in_the_api_and_in_the_metrics() {
+    let folder = Folder::new("serve-budgets");
+    let today = jiff::Timestamp::now();
+    let line = |project: &str| {
+        format!(
+            "{{\"type\":\"assistant\",\"sessionId\":\"{project}\",\"cwd\":\"/home/dev/{project}\",\"timestamp\":\"{today}\",\"requestId\":\"r-{project}\",\
+             \"message\":{{\"id\":\"m-{project}\",\"role\":\"assistant\",\"model\":\"claude-opus-5-5\",\"content\":[{{\"type\":\"text\",\"text\":\"x\"}}],\
+             \"usage\":{{\"input_tokens\":100000,\"output_tokens\":0}}}}}}\n"
+        )
+    };
+    for project in ["shop", "mail"] {
+        put(&folder, &format!(".claude/projects/-{project}/{project}.jsonl"), &line(project));
+    }
+    let serving = Serving::start(&folder, &["--budget", "1000", "--budget", "shop=0.01", "--budget", "nothing=5"]);
+    let costs = serving.json("/api/v1/costs");
+    let budgets = costs["budgets"].as_array().unwrap();
+    let told: Vec<_> = budgets.iter().map(|budget| (budget["project"].as_str(), budget["level"].as_str().unwrap())).collect();
+    assert_eq!(told, [(None, "fine"), (Some("shop"), "over"), (Some("nothing"), "fine")], "{budgets:?}");
+    let spent = |at: usize| budgets[at]["spent_usd"].as_f64().unwrap();
+    assert!(spent(1) > 0.01 && (spent(0) - 2.0 * spent(1)).abs() < 1e-9 && spent(2) == 0.0, "{budgets:?}");
+    assert_eq!(budgets[1]["message"], "This month's budget for shop is used up.");
+    let (_, metrics) = serving.ask("GET", "/metrics", &bearer(), "").unwrap();
+    for line in [
+        "tapline_budget_usd 1000\n",
+        "tapline_budget_usd{project=\"shop\"} 0.01\n",
+        "tapline_budget_used_usd{project=\"nothing\"} 0\n",
+    ] {
+        assert!(metrics.contains(line), "{line} in {metrics}");
+    }
+    let refused = ran(command(&["serve", "--budget", "shop=much"]).output().unwrap());
+    assert!(refused.code == 2 && refused.err.contains("shop=50"), "{refused:?}");
 }

@@ -61,9 +61,10 @@ pub(crate) async fn costs(State(app): Shared, Query(query): Query<CostsQuery>) -
     let last = query.last.filter(|last| !last.is_empty()).map(|last| span(&last)).transpose()?;
     wanted.since = last.map(|last| wanted.now.saturating_sub(last));
     blocking(move || {
-        let counted = app.hub.shelf.costs(&wanted).map_err(|error| ApiError::internal(&error))?;
+        let counted = app.budgets.count_with(&app.hub.shelf, &wanted);
+        let (counted, budgets) = counted.map_err(|error| ApiError::internal(&error))?;
         let mut costs = serde_json::to_value(&counted).map_err(|error| ApiError::internal(&error))?;
-        costs["budget"] = budget(&app)?;
+        costs["budgets"] = serde_json::to_value(&budgets).map_err(|error| ApiError::internal(&error))?;
         json(&costs)
     })
     .await
@@ -81,28 +82,6 @@ fn span(text: &str) -> Result<u64, ApiError> {
     };
     let number: u64 = number.parse().map_err(|_| wrong())?;
     number.checked_mul(hours * 60 * 60 * 1_000).ok_or_else(wrong)
-}
-
-/// Returns how much of this month's budget is spent, if there is one.
-fn budget(app: &App) -> Result<Value, ApiError> {
-    let Some(limit) = app.budget else { return Ok(Value::Null) };
-    let zone = TimeZone::system();
-    let today = Timestamp::now().to_zoned(zone.clone());
-    let first = today.date().first_of_month().to_zoned(zone.clone()).map_err(|error| ApiError::internal(&error))?;
-    let mut wanted = StatsQuery::default();
-    (wanted.by, wanted.zone, wanted.now) = (By::Month, zone, now().as_millis());
-    wanted.since = Some(first.timestamp().as_millisecond().max(0).cast_unsigned());
-    let counted = app.hub.shelf.costs(&wanted).map_err(|error| ApiError::internal(&error))?;
-    let spent =
-        serde_json::to_value(&counted.totals).map_err(|error| ApiError::internal(&error))?["cost_usd"].as_f64().unwrap_or(0.0);
-    let message = if spent > limit {
-        Some("This month's budget is spent.")
-    } else if spent > limit * 0.8 {
-        Some("More than 80 % of this month's budget is spent.")
-    } else {
-        None
-    };
-    Ok(value!({"limit_usd": limit, "spent_usd": spent, "period": "month", "message": message}))
 }
 
 #[derive(Debug, Deserialize)]

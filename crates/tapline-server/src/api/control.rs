@@ -1,6 +1,5 @@
 //! Control of runs that tapline drives, if the server was told to allow it: answers to questions, messages, interrupt, stop.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,7 +43,7 @@ pub(crate) async fn answer(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let (live, folder) = run(&app, id).await?;
+    let (live, run) = run(&app, id).await?;
     let bytes = read(&app, &headers, body, LARGEST).await?;
     let wrong = |_| {
         ApiError::bad("The body is not JSON like {\"question\": \"ID\", \"decision\": \"allow\"}; a decision is allow or deny.")
@@ -61,19 +60,19 @@ pub(crate) async fn answer(
         Decision::Allow => "allow",
         Decision::Deny => "deny",
     };
-    give(&app, &folder, value!({"command": "answer", "question": question, "decision": decision, "message": message}))
+    give(&app, &run, value!({"command": "answer", "question": question, "decision": decision, "message": message}))
 }
 
 /// Interrupts a run, as Ctrl-C does.
 pub(crate) async fn interrupt(State(app): Shared, Path(id): Path<String>) -> Result<Response, ApiError> {
-    let (_, folder) = run(&app, id).await?;
-    give(&app, &folder, value!({"command": "interrupt"}))
+    let (_, run) = run(&app, id).await?;
+    give(&app, &run, value!({"command": "interrupt"}))
 }
 
 /// Stops a run.
 pub(crate) async fn stop(State(app): Shared, Path(id): Path<String>) -> Result<Response, ApiError> {
-    let (_, folder) = run(&app, id).await?;
-    give(&app, &folder, value!({"command": "stop"}))
+    let (_, run) = run(&app, id).await?;
+    give(&app, &run, value!({"command": "stop"}))
 }
 
 #[derive(Debug, Deserialize)]
@@ -88,34 +87,34 @@ pub(crate) async fn message(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let (_, folder) = run(&app, id).await?;
+    let (_, run) = run(&app, id).await?;
     let bytes = read(&app, &headers, body, LARGEST).await?;
     let Message { text } =
         serde_json::from_slice(&bytes).map_err(|_| ApiError::bad("The body is not JSON like {\"text\": \"…\"}."))?;
-    if !app.controls.takes_messages(&folder) {
+    if !app.controls.takes_messages(&run) {
         let message = "This run takes no messages. It takes them if it was started so that it asks here for permissions.";
         return Err(ApiError::new(StatusCode::CONFLICT, "no-messages", message));
     }
-    give(&app, &folder, value!({"command": "message", "text": text}))
+    give(&app, &run, value!({"command": "message", "text": text}))
 }
 
 /// Returns the run of a session, if it takes commands.
-async fn run(app: &Arc<App>, id: String) -> Result<(Arc<Live>, PathBuf), ApiError> {
+async fn run(app: &Arc<App>, id: String) -> Result<(Arc<Live>, String), ApiError> {
     if !app.controls.is_allowed {
         let message = "This server only watches. Start it again and allow control to answer, interrupt and stop runs.";
         return Err(ApiError::new(StatusCode::FORBIDDEN, "no-control", message));
     }
     let live = opened(app, id).await?;
-    let folder = live.file.recording.clone().filter(|folder| app.controls.reaches(folder));
-    folder.map(|folder| (live, folder)).ok_or_else(out_of_reach)
+    let run = live.run().filter(|run| app.controls.reaches(run));
+    run.map(|run| (live, run)).ok_or_else(out_of_reach)
 }
 
 fn out_of_reach() -> ApiError {
     ApiError::new(StatusCode::CONFLICT, "out-of-reach", "This session takes no commands from here. Answer it where it runs.")
 }
 
-fn give(app: &App, folder: &std::path::Path, command: Value) -> Result<Response, ApiError> {
-    if !app.controls.give(folder, command) {
+fn give(app: &App, run: &str, command: Value) -> Result<Response, ApiError> {
+    if !app.controls.give(run, command) {
         return Err(out_of_reach());
     }
     json(&value!({"ok": true}))
@@ -133,15 +132,15 @@ pub(crate) async fn commands(
     Path(run): Path<String>,
     Query(query): Query<CommandsQuery>,
 ) -> Result<Response, ApiError> {
-    let asking = Arc::clone(&app);
-    let folder = blocking(move || asking.ingest.folder(&run).map_err(refused)).await?;
+    let (asking, asked) = (Arc::clone(&app), run.clone());
+    blocking(move || asking.ingest.folder(&asked).map_err(refused)).await?;
     let after = query.after.unwrap_or(0);
     let (mut news, mut stop) = (app.controls.news(), app.stop.clone());
     let deadline = tokio::time::sleep(WAIT);
     tokio::pin!(deadline);
     loop {
         news.mark_unchanged();
-        let commands = app.controls.take(&folder, after, query.messages.unwrap_or(false));
+        let commands = app.controls.take(&run, after, query.messages.unwrap_or(false));
         let is_over = *stop.borrow() || !app.controls.is_allowed || !commands.is_empty() || deadline.is_elapsed();
         if is_over {
             return json(&value!({"commands": commands, "allowed": app.controls.is_allowed}));

@@ -77,6 +77,7 @@ pub(crate) async fn append(
         let (offset, folder) = app.ingest.append(&run, offset, &bytes, &about).map_err(refused)?;
         app.watch.pushed(folder);
         app.metrics.ingested(bytes.len());
+        app.hub.shelf.note_push(&app.ingest.folder(&run).map_err(refused)?);
         json(&value!({"offset": offset}))
     })
     .await

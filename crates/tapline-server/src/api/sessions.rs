@@ -34,6 +34,8 @@ struct List<'r> {
     sessions: Vec<&'r Row>,
     next: Option<String>,
     event_id: u64,
+    /// Whether runs may be controlled from here.
+    control: bool,
 }
 
 /// Lists sessions.
@@ -53,7 +55,7 @@ pub(crate) async fn list(State(app): Shared, Query(query): Query<ListQuery>) -> 
         let mut found = rows.iter().map(|row| &**row).filter(takes).skip(after);
         let sessions: Vec<&Row> = found.by_ref().take(limit).collect();
         let next = found.next().map(|_| (after + sessions.len()).to_string());
-        json(&List { sessions, next, event_id })
+        json(&List { sessions, next, event_id, control: app.controls.is_allowed })
     })
     .await
 }
@@ -92,6 +94,8 @@ struct One<'r> {
     #[serde(flatten)]
     details: Details,
     resume: Vec<String>,
+    /// Whether runs may be controlled from here.
+    control: bool,
 }
 
 /// Says everything about one session but its steps.
@@ -104,7 +108,7 @@ pub(crate) async fn one(State(app): Shared, Path(id): Path<String>) -> Result<Re
         // A large one is not read yet. Its events say when it is.
         let details = locked(&live.follower).details();
         let resume = resume.map(|resume| resume(&row.agent, &row.id)).unwrap_or_default();
-        json(&One { row: &row, details, resume })
+        json(&One { row: &row, details, resume, control: app.controls.is_allowed })
     })
     .await
 }

@@ -26,7 +26,11 @@ pub(crate) async fn ready(State(app): Shared) -> Response {
 
 /// Writes counters for Prometheus.
 pub(crate) async fn metrics(State(app): Shared) -> Result<Response, ApiError> {
-    let mut response = blocking(move || Ok(app.metrics.text(&app.hub))).await?.into_response();
+    let text = blocking(move || {
+        let budgets = app.budgets.rows(&app.hub.shelf).map_err(|error| ApiError::internal(&error))?;
+        Ok(app.metrics.text(&app.hub, &budgets))
+    });
+    let mut response = text.await?.into_response();
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
     Ok(response)

@@ -295,7 +295,10 @@ fn the_archive_is_behind_it() {
         .to_owned();
     row(&stage, |row| row["id"] == id.as_str());
     let costs = stage.get("/api/v1/costs?by=model").json().unwrap();
-    assert!(costs["totals"].is_object() && costs["rows"].is_array() && costs["budget"].is_null(), "{costs}");
+    assert!(
+        costs["totals"].is_object() && costs["rows"].is_array() && costs["budgets"].as_array().is_some_and(Vec::is_empty),
+        "{costs}"
+    );
     assert_eq!(stage.get("/api/v1/costs?by=odd").status, 400);
     assert_eq!(stage.get("/api/v1/costs?last=odd").status, 400);
     let title = stage.get(&format!("/api/v1/sessions/{id}")).json().unwrap()["title"].as_str().unwrap().to_owned();
@@ -361,4 +364,64 @@ fn copy(from: &Path, to: &Path) {
         let to = to.join(path.file_name().unwrap());
         if path.is_dir() { copy(&path, &to) } else { drop(std::fs::write(&to, std::fs::read(&path).unwrap())) }
     }
+}
+
+#[test]
+fn what_sub_agents_write_is_no_session_of_its_own() {
+    let stage = Stage::new();
+    let root = stage.path("transcripts");
+    copy(&fixture("transcripts/claude-subagents/claude/projects"), &root);
+    copy(&fixture("transcripts/codex-subagents/codex"), &root.join("codex"));
+    let wanted = ["01a1e4f4-202e-78b3-9357-95885bd9ca01", "01a1e4f4-2517-7d90-8ffc-e67c60be84b4"];
+    let wanted: Vec<&str> =
+        wanted.into_iter().chain(["0cfbbae1-7eca-4365-9a34-6f3e02867135", "207f0d38-6b7e-4228-a830-88dedeea3215"]).collect();
+    let ids = |list: &Value| {
+        let mut ids: Vec<String> =
+            list["sessions"].as_array()?.iter().filter_map(|row| row["id"].as_str().map(str::to_owned)).collect();
+        ids.sort();
+        Some(ids)
+    };
+    // Both when they are read as they grow, and when the archive knows them.
+    stage.until("/api/v1/sessions", |list| (ids(list)? == wanted).then_some(()));
+    stage.until("/api/v1/sessions", |list| {
+        let rows = list["sessions"].as_array()?;
+        (ids(list)? == wanted && rows.iter().all(|row| row["tokens"]["input"].as_u64() > Some(0))).then_some(())
+    });
+}
+
+#[test]
+fn a_turn_of_a_transcript_counts_from_its_prompt_on() {
+    let stage = Stage::new();
+    let path = stage.path("transcripts").join("-x/turns.jsonl");
+    let line = |kind: &str, message: &str, at: &str| {
+        format!(
+            "{{\"parentUuid\":null,\"isSidechain\":false,\"version\":\"2.1.325\",\"type\":\"{kind}\",\"uuid\":\"u-{at}\",\"sessionId\":\"turns\",\"cwd\":\"/x\",\"timestamp\":\"2026-11-17T10:00:{at}Z\",\"message\":{message}}}\n"
+        )
+    };
+    let prompt = |at: &str| line("user", "{\"role\":\"user\",\"content\":\"go\"}", at);
+    let end = |at: &str| {
+        line(
+            "assistant",
+            &format!(
+                "{{\"id\":\"m{at}\",\"role\":\"assistant\",\"model\":\"m\",\"stop_reason\":\"end_turn\",\"content\":[{{\"type\":\"text\",\"text\":\"done\"}}]}}"
+            ),
+            at,
+        )
+    };
+    let turns = |count: usize, state: &str| {
+        stage.until("/api/v1/sessions/turns", |one| {
+            let turns = one["turns"].as_array()?;
+            (turns.len() == count && one["state"]["kind"] == state).then(|| turns.clone())
+        })
+    };
+    write(&path, &prompt("00"));
+    // Its time is long past.
+    turns(1, "silent");
+    append(&path, &end("03"));
+    assert_eq!(turns(1, "finished")[0]["duration_ms"], 3_000);
+    append(&path, &prompt("10"));
+    turns(2, "silent");
+    append(&path, &end("14"));
+    let all = turns(2, "finished");
+    assert_eq!((all[0]["n"].as_u64(), all[1]["n"].as_u64()), (Some(1), Some(2)), "{all:?}");
 }

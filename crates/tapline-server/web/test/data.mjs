@@ -21,7 +21,7 @@ export function row(id, more = {}) {
     id, agent: 'claude', title: `Session ${id}`, project: 'platform', folder: '/home/dev/platform', branch: 'main', model: 'claude-opus-5-5',
     state: { kind: 'finished', since: ago(3600), until: null, message: null }, now: null, cost_usd: 0.42, cost_exact: true,
     tokens: { input: 18_200, output: 3_900, cache_read: 380_000, cache_write: 10_000 }, context_used: 0.38,
-    started_at: ago(7200), updated_at: ago(3600), source: 'recording', steps: 0, questions: [], controllable: false, ...more,
+    started_at: ago(7200), updated_at: ago(3600), source: 'recording', steps: 0, questions: [], controllable: false, messages: false, ...more,
   };
 }
 

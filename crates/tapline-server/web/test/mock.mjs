@@ -45,7 +45,11 @@ export class Mock {
   streams = [];
   /** While true, streams are refused. */
   down = false;
-  budget = { limit_usd: 200, spent_usd: 172.3, period: 'month' };
+  budgets = [
+    { project: null, limit_usd: 200, spent_usd: 172.3, period: 'month', level: 'near', message: "This month's budget is nearly used up." },
+    { project: 'billing-api', limit_usd: 40, spent_usd: 11.2, period: 'month', level: 'fine', message: null },
+  ];
+  control = true;
 
   constructor(old = 0) {
     for (const row of [...demoRows(), ...oldRows(old)]) this.rows.set(row.id, row);
@@ -172,7 +176,7 @@ export class Mock {
     const order = (row) => ['waiting', 'running', 'limited', 'silent'].includes(row.state.kind) ? 0 : 1;
     const all = [...this.rows.values()].sort((a, b) => order(a) - order(b) || (a.updated_at < b.updated_at ? 1 : -1));
     const from = Number(query.get('after') ?? 0), limit = Math.min(500, Number(query.get('limit') ?? 100));
-    return { sessions: all.slice(from, from + limit), next: from + limit < all.length ? String(from + limit) : null, event_id: this.list.last };
+    return { sessions: all.slice(from, from + limit), next: from + limit < all.length ? String(from + limit) : null, event_id: this.list.last, control: this.control };
   }
 
   total(id) {
@@ -190,7 +194,7 @@ export class Mock {
     const demo = row.id === 'asks', big = row.id === 'big';
     const turn = (n) => ({ n: n - 1, started_at: time(n * 60), duration_ms: 8000 + ((n * 7919) % 60_000), cost_usd: ((n * 37) % 50) / 100 + 0.02, tokens: row.tokens });
     return {
-      ...row, verdict: null, resume: ['claude', '--resume', row.id === 'evil' ? "it's; $(rm -rf /)" : 'fbb02d28-0c1e-4d0a-9b57'],
+      ...row, control: this.control, verdict: null, resume: ['claude', '--resume', row.id === 'evil' ? "it's; $(rm -rf /)" : 'fbb02d28-0c1e-4d0a-9b57'],
       turns: Array.from({ length: demo ? 5 : big ? 60 : 2 }, (_, n) => turn(n + 1)),
       agents: demo ? [{ id: 'sub1', parent: null, name: 'find who calls month_end()', state: 'finished', first_step: 5 }, { id: 'sub2', parent: 'sub1', name: 'read the callers', state: 'running', first_step: 6 }] : [],
       spans: big ? Array.from({ length: 3000 }, (_, n) => ({ step: n * 33, name: 'Read', start: time(n * 2), end: time(n * 2 + 1), agent: null }))
@@ -218,7 +222,7 @@ export class Mock {
     const rows = keys.filter((_, n) => by !== 'day' || n % 7 !== 4).map((key, n) => sum(key, n + 1));
     if (by !== 'day') rows.sort((a, b) => b.cost_usd - a.cost_usd);
     const totals = rows.reduce((all, one) => Object.fromEntries(Object.entries(all).map(([key, value]) => [key, typeof value === 'number' ? value + one[key] : value])), { ...sum('', 0), cost_usd: 0 });
-    return { totals, rows, unknown_models: by === 'model' ? ['a-model-without-a-price'] : [], damaged_lines: 0, damaged_files: [], prices_dated: '2026-11-01', budget: this.budget };
+    return { totals, rows, unknown_models: by === 'model' ? ['a-model-without-a-price'] : [], damaged_lines: 0, damaged_files: [], prices_dated: '2026-11-01', budgets: this.budgets };
   }
 }
 

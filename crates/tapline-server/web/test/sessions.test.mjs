@@ -237,3 +237,39 @@ test('without a session the page says what to do; without a cookie it says how t
   const other = await open(t, { signIn: false, tolerate: (problem) => problem.includes('401') });
   await other.page.getByText('Open the link that “tapline serve” printed').first().waitFor();
 });
+
+test('budgets that are nearly or quite used up are told above the list, calmly; the others are not', async (t) => {
+  const { mock, page } = await open(t);
+  await page.locator('.warning', { hasText: "This month's budget is nearly used up." }).waitFor();
+  assert.equal(await page.locator('.warning').count(), 1);
+  assert.match(await page.locator('.warning').textContent(), /\$172 of \$200 \(86 %\)$/);
+  mock.budgets = [{ project: 'shop', limit_usd: 10, spent_usd: 12, period: 'month', level: 'over', message: "This month's budget for shop is used up." }];
+  await page.reload();
+  await page.locator('.warning.over', { hasText: 'for shop is used up' }).click();
+  await page.locator('.budget.over', { hasText: 'shop: budget used up' }).waitFor();
+});
+
+test('the keys that steer runs are listed only where they do something', async (t) => {
+  const { page } = await open(t, { prepare: (mock) => { mock.control = false; } });
+  await rowOf(page, 'Upgrade axum').waitFor();
+  await page.keyboard.press('?');
+  await page.locator('dialog').getByText('next, previous step').waitFor();
+  assert.equal(await page.locator('dialog').getByText('allow once').count(), 0);
+  const allowed = await open(t);
+  await rowOf(allowed.page, 'Upgrade axum').waitFor();
+  await allowed.page.keyboard.press('?');
+  await allowed.page.locator('dialog').getByText('allow once').waitFor();
+});
+
+test('when a session was last heard of is a time of day or a day, whether it lives or not', async (t) => {
+  const { page } = await open(t);
+  await rowOf(page, 'Upgrade axum').waitFor();
+  for (const text of await page.locator('.row .c-time').allTextContents()) assert.match(text, /^(\d\d:\d\d|\d+ \w+( \d{4})?)$/);
+});
+
+test('a link to a session that is not there says so', async (t) => {
+  const { page } = await open(t, { path: '/sessions/nope', tolerate: (problem) => problem.includes('status of 404') });
+  await page.getByRole('heading', { name: 'There is no such session' }).waitFor();
+  await page.getByRole('link', { name: 'All sessions' }).click();
+  await rowOf(page, 'Upgrade axum').waitFor();
+});

@@ -15,6 +15,7 @@ pub(super) const PROFILE: Profile = Profile {
     no_models: &["<synthetic>"],
     numbers_anew: false,
     subagent: Some("subagent_type"),
+    notes: &["[Request interrupted", "<command-name>", "<local-command", "<task-notification>"],
     names: NAMES,
 };
 

@@ -15,6 +15,7 @@ pub(super) const PROFILE: Profile = Profile {
     no_models: &[],
     numbers_anew: true,
     subagent: None,
+    notes: &[],
     names: NAMES,
 };
 

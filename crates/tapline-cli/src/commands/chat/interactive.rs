@@ -1,9 +1,10 @@
 //! A chat at a terminal: one loop that takes keys, the agent's output, and the agent's requests, in any order.
 
 mod leaving;
+mod obeying;
 mod pressing;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -28,6 +29,7 @@ use crate::agents::habits;
 use crate::args::chat::Chat as Args;
 use crate::commands::updates::warning;
 use crate::commands::view;
+use crate::push::PageCommand;
 use crate::signals::Signals;
 use crate::{ci, exit, store};
 
@@ -40,9 +42,13 @@ const TOO_SOON: Duration = Duration::from_millis(500);
 /// A second Ctrl-C within this time ends the chat.
 const AGAIN: Duration = Duration::from_secs(2);
 
-pub(super) async fn run(args: &Args, agent: Agent) -> Result<u8> {
+/// Runs a chat. What somebody asks for on a page arrives in `page`.
+pub(super) async fn run(args: &Args, agent: Agent, page: mpsc::UnboundedReceiver<PageCommand>) -> Result<u8> {
     let kind = agent.kind;
-    let (agent, asked) = if habits(kind).listens { questions::asking(agent) } else { (agent, mpsc::unbounded_channel().1) };
+    // The user may take any time, unless they say otherwise.
+    let within = args.pushed.ask_timeout.unwrap_or(Duration::MAX);
+    let (agent, asked) =
+        if habits(kind).listens { questions::asking(agent, within) } else { (agent, mpsc::unbounded_channel().1) };
     let mut signals = Signals::listen()?;
     // Open it first: what is typed ahead belongs to the prompt.
     let terminal = Terminal::open()?;
@@ -93,6 +99,7 @@ pub(super) async fn run(args: &Args, agent: Agent) -> Result<u8> {
         now: Now::default(),
         spent: Spent::new(super::is_resumed(args)),
         prompts: 0,
+        later: VecDeque::new(),
         kind,
     };
     let dim = chat.screen.style();
@@ -101,7 +108,7 @@ pub(super) async fn run(args: &Args, agent: Agent) -> Result<u8> {
         chat.say(prompt.clone()).await;
     }
     chat.draw();
-    let ended = chat.talk(asked, tell, &mut signals, typed, ahead).await;
+    let ended = chat.talk(Heard { asked, tell, page }, &mut signals, typed, ahead).await;
     chat.end(args, ended, &mut signals).await
 }
 
@@ -163,18 +170,21 @@ struct Chat {
     spent: Spent,
     /// How many prompts were sent.
     prompts: usize,
+    /// Messages from a page for an agent that reads prompts only between turns.
+    later: VecDeque<String>,
     kind: tapline_protocol::Agent,
 }
 
+/// What else a chat hears: requests of the agent, results of commands, and what somebody asks for on a page.
+struct Heard {
+    asked: mpsc::UnboundedReceiver<Asked>,
+    tell: mpsc::UnboundedReceiver<Result<String>>,
+    page: mpsc::UnboundedReceiver<PageCommand>,
+}
+
 impl Chat {
-    async fn talk(
-        &mut self,
-        mut asked: mpsc::UnboundedReceiver<Asked>,
-        mut tell: mpsc::UnboundedReceiver<Result<String>>,
-        signals: &mut Signals,
-        mut typed: mpsc::Receiver<Vec<u8>>,
-        ahead: Vec<u8>,
-    ) -> Left {
+    async fn talk(&mut self, heard: Heard, signals: &mut Signals, mut typed: mpsc::Receiver<Vec<u8>>, ahead: Vec<u8>) -> Left {
+        let Heard { mut asked, mut tell, mut page } = heard;
         let mut keys = Keys::default();
         if let Some(left) = self.press_all(&keys.push(&ahead)).await {
             return left;
@@ -208,6 +218,7 @@ impl Chat {
                     self.screen.remark(self.screen.style().dim, "·", "the agent withdrew its question");
                     self.answered(more);
                 }
+                Some(command) = page.recv() => self.obey(command).await,
                 Some(told) = tell.recv() => {
                     let Style { red, dim, reset, .. } = self.screen.style();
                     match told {
@@ -225,6 +236,7 @@ impl Chat {
                 update = self.talk.next(), if room && !self.is_asking() => {
                     let Some(update) = update else { return Left::Agent };
                     self.update(update);
+                    self.say_later().await;
                     if self.leaves && self.mode == Mode::Prompt {
                         return Left::Person;
                     }

@@ -18,6 +18,8 @@ use super::file::{self, File};
 const READ_WITHIN: Duration = Duration::from_secs(1);
 /// How many lines of a proposal are shown.
 const LINES: usize = 24;
+/// How many answers are kept whose requests have not arrived.
+const EARLY: usize = 16;
 /// All lines.
 const ALL: usize = usize::MAX / 2;
 
@@ -32,30 +34,27 @@ pub(super) struct Asked {
     reply: oneshot::Sender<Permission>,
 }
 
-/// Lets the agent ask here. Its requests arrive in the channel.
-pub(super) fn asking(agent: Agent) -> (Agent, mpsc::UnboundedReceiver<Asked>) {
+/// Lets the agent ask here. Its requests arrive in the channel. Without an answer in time, the answer is no.
+pub(super) fn asking(agent: Agent, within: Duration) -> (Agent, mpsc::UnboundedReceiver<Asked>) {
     let (ask, asked) = mpsc::unbounded_channel();
     let cwd = agent.cwd.clone().or_else(|| std::env::current_dir().ok()).unwrap_or_default();
     let next = AtomicU64::new(0);
-    let agent = agent
-        // The user may take any time.
-        .answer_within(Duration::MAX)
-        .on_permission(move |question| {
-            let (ask, cwd) = (ask.clone(), cwd.clone());
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            async move {
-                let path = Proposal::writes(&question.tool, &question.input).map(|path| cwd.join(path));
-                let look = move || (path.as_deref().map_or(File::Absent, file::read), path.as_deref().map(file::place));
-                let looked = tokio::time::timeout(READ_WITHIN, tokio::task::spawn_blocking(look)).await;
-                // A file that cannot be read in time exists, but is not shown.
-                let (file, place) = looked.ok().and_then(Result::ok).unwrap_or((File::NotShown, None));
-                let about = (question.tool.clone(), place.unwrap_or_else(|| whole(&question)));
-                let (reply, answer) = oneshot::channel();
-                let sent = ask.send(Asked { question, file, about, number, reply });
-                let nobody = || Permission::deny("the chat has ended, so nobody can answer");
-                if sent.is_err() { nobody() } else { answer.await.unwrap_or_else(|_| nobody()) }
-            }
-        });
+    let agent = agent.answer_within(within).on_permission(move |question| {
+        let (ask, cwd) = (ask.clone(), cwd.clone());
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        async move {
+            let path = Proposal::writes(&question.tool, &question.input).map(|path| cwd.join(path));
+            let look = move || (path.as_deref().map_or(File::Absent, file::read), path.as_deref().map(file::place));
+            let looked = tokio::time::timeout(READ_WITHIN, tokio::task::spawn_blocking(look)).await;
+            // A file that cannot be read in time exists, but is not shown.
+            let (file, place) = looked.ok().and_then(Result::ok).unwrap_or((File::NotShown, None));
+            let about = (question.tool.clone(), place.unwrap_or_else(|| whole(&question)));
+            let (reply, answer) = oneshot::channel();
+            let sent = ask.send(Asked { question, file, about, number, reply });
+            let nobody = || Permission::deny("the chat has ended, so nobody can answer");
+            if sent.is_err() { nobody() } else { answer.await.unwrap_or_else(|_| nobody()) }
+        }
+    });
     (agent, asked)
 }
 
@@ -66,6 +65,17 @@ pub(super) struct Questions {
     always: Vec<(String, String)>,
     /// The answers so far, if one request asks several questions.
     answers: Vec<(String, String)>,
+    /// Answers from elsewhere to requests that have not arrived here yet.
+    early: VecDeque<(String, Permission)>,
+}
+
+/// An answer that was given elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Elsewhere {
+    /// To the request that is shown.
+    Shown,
+    /// To one behind it, or to one that has not arrived here yet.
+    Behind,
 }
 
 /// What the user must enter.
@@ -87,6 +97,10 @@ pub(super) enum Decided {
 impl Questions {
     /// Adds a request. What is always allowed is not asked. Returns `true` if it must be shown now.
     pub(super) fn add(&mut self, asked: Asked) -> bool {
+        if let Some(at) = self.early.iter().position(|(id, _)| *id == asked.question.id) {
+            let _ = self.early.remove(at).map(|(_, answer)| asked.reply.send(answer));
+            return false;
+        }
         if self.always.contains(&asked.about) {
             let _ = asked.reply.send(Permission::allow());
             return false;
@@ -96,6 +110,22 @@ impl Questions {
         let place = self.waiting.len().min(1 + behind);
         self.waiting.insert(place, asked);
         self.waiting.len() == 1
+    }
+
+    /// Takes an answer to a request that was given elsewhere. Whoever answers first has answered.
+    pub(super) fn settle(&mut self, id: &str, answer: Permission) -> Elsewhere {
+        let Some(at) = self.waiting.iter().position(|asked| asked.question.id == id) else {
+            // The request may be on its way: its file is being read.
+            self.early.truncate(EARLY);
+            self.early.push_front((id.to_owned(), answer));
+            return Elsewhere::Behind;
+        };
+        let _ = self.waiting.remove(at).map(|asked| asked.reply.send(answer));
+        if at > 0 {
+            return Elsewhere::Behind;
+        }
+        self.answers.clear();
+        Elsewhere::Shown
     }
 
     /// Returns the request that must be answered.

@@ -19,12 +19,13 @@ use crate::ci::Kind;
 use crate::commands::denials::{Denials, Started};
 use crate::commands::updates::warning;
 use crate::commands::view;
+use crate::push::Asks;
 use crate::signals::Signals;
 use crate::sink::Sink;
 use crate::source::is_stdin;
 use crate::{ci, errors, exit, output};
 
-pub(super) async fn run(args: &Chat, agent: Agent) -> Result<u8> {
+pub(super) async fn run(args: &Chat, agent: Agent, page: &Asks) -> Result<u8> {
     let mut prompts = prompts(args)?;
     let kind = agent.kind;
     let mut signals = Signals::listen()?;
@@ -41,6 +42,8 @@ pub(super) async fn run(args: &Chat, agent: Agent) -> Result<u8> {
         },
         signal = signals.next() => return Ok(code_of(signal)),
     };
+    // An agent that reads prompts only between turns takes no messages from elsewhere.
+    page.reach(talk.control().ok());
     if args.format == Some(ScriptFormat::StreamJson) && !args.redact {
         // The program that reads stdout gets the lines unchanged. Only people get them without secrets.
         talk.keep_raw();

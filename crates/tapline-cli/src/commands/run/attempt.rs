@@ -18,6 +18,7 @@ use super::prepare::Plan;
 use super::redaction::{Clean, Redaction};
 use super::show::Show;
 use super::signals::{NotBegun, Signals, over};
+use crate::agents::habits;
 use crate::args::run::{Run, RunFormat};
 use crate::commands::check::doubts_of;
 use crate::commands::guard_program;
@@ -163,7 +164,11 @@ impl Attempt<'_> {
         agent.redactor = self.redaction.redactor.clone();
         agent.guard = guard_program();
         match &self.asks {
-            Some(asks) => asks.answer(agent, self.args.pushed.ask_timeout),
+            Some(asks) => {
+                // The page shows what the agent is told, too.
+                agent.options.extra.extend(habits(self.plan.kind).repeats.iter().map(Into::into));
+                asks.answer(agent, self.args.pushed.within())
+            }
             None => agent,
         }
     }

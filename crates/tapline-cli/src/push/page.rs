@@ -1,0 +1,158 @@
+//! What the page of `tapline serve` asks of a run or a chat that is pushed to it: answers, messages, interrupt, stop. The server never reaches
+//! out: it is asked again and again.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Signal, getpid, kill_process};
+use serde_json::Value;
+use tapline_runner::{Control, Permission, PermissionQuestion};
+use tokio::sync::{mpsc, oneshot};
+
+use super::{BACKOFF, Target};
+
+/// Something that somebody asks for on the page.
+#[derive(Debug)]
+pub(crate) enum PageCommand {
+    /// An answer to a question of the agent.
+    Answer {
+        /// The id of the question.
+        question: String,
+        answer: Permission,
+    },
+    /// A message to the agent.
+    Message(String),
+    /// The turn must end.
+    Interrupt,
+}
+
+/// Who takes what is asked for on the page. A stop is a signal to this program, whatever it does.
+pub(crate) trait Page: Send + Sync + 'static {
+    /// Returns whether the agent takes messages now.
+    fn takes_messages(&self) -> bool;
+
+    /// Takes a command. Nobody may be left to do it.
+    fn take(&self, command: PageCommand);
+}
+
+/// Asks the server for commands for as long as this program runs.
+pub(super) fn obey(target: &Target, run: &Mutex<String>, page: &impl Page) {
+    let mut last = (String::new(), 0);
+    loop {
+        let name = run.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if last.0 != name {
+            last = (name, 0);
+        }
+        let told = if last.0.is_empty() {
+            None
+        } else {
+            target.get(&format!("{}/commands?after={}&messages={}", last.0, last.1, page.takes_messages())).ok()
+        };
+        let Some((200, body)) = told else {
+            // It is away, or does not know the run yet.
+            std::thread::sleep(BACKOFF.0);
+            continue;
+        };
+        let told: Value = serde_json::from_str(&body).unwrap_or_default();
+        if told["allowed"] != true {
+            return;
+        }
+        for command in told["commands"].as_array().into_iter().flatten() {
+            last.1 = command["n"].as_u64().unwrap_or(last.1);
+            match command["command"].as_str() {
+                Some("answer") => page.take(answer(command)),
+                Some("message") => page.take(PageCommand::Message(command["text"].as_str().unwrap_or_default().to_owned())),
+                Some("interrupt") => page.take(PageCommand::Interrupt),
+                Some("stop") => signal(Signal::TERM),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn answer(command: &Value) -> PageCommand {
+    let message = command["message"].as_str().unwrap_or("denied on the page of tapline serve");
+    let answer = if command["decision"] == "allow" { Permission::allow() } else { Permission::deny(message) };
+    PageCommand::Answer { question: command["question"].as_str().unwrap_or_default().to_owned(), answer }
+}
+
+fn signal(signal: Signal) {
+    let _ = kill_process(getpid(), signal);
+}
+
+/// The page of a run, where nobody else answers.
+#[derive(Debug, Default)]
+pub(crate) struct Asks {
+    /// Questions of the agent that wait for an answer.
+    open: Mutex<HashMap<String, oneshot::Sender<Permission>>>,
+    /// The agent that runs, if it takes messages.
+    agent: Mutex<Option<Control>>,
+}
+
+impl Asks {
+    fn open(&self) -> MutexGuard<'_, HashMap<String, oneshot::Sender<Permission>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn agent(&self) -> MutexGuard<'_, Option<Control>> {
+        self.agent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes which agent runs.
+    pub(crate) fn reach(&self, agent: Option<Control>) {
+        *self.agent() = agent;
+    }
+
+    /// Lets an agent ask here. Without an answer in time, the answer is no.
+    pub(crate) fn answer(self: &Arc<Self>, agent: tapline_runner::Agent, within: Duration) -> tapline_runner::Agent {
+        let asks = Arc::clone(self);
+        let asked = move |question: PermissionQuestion| {
+            let (answer, answered) = oneshot::channel();
+            asks.open().insert(question.id, answer);
+            async move { answered.await.unwrap_or_else(|_| Permission::deny("nobody answered")) }
+        };
+        agent.on_permission(asked).answer_within(within)
+    }
+}
+
+impl Page for Asks {
+    fn takes_messages(&self) -> bool {
+        self.agent().is_some()
+    }
+
+    fn take(&self, command: PageCommand) {
+        match command {
+            PageCommand::Answer { question, answer } => {
+                // Whoever asked may have given up.
+                let _ = self.open().remove(&question).map(|asked| asked.send(answer));
+            }
+            // If the agent has ended meanwhile, nobody reads it.
+            PageCommand::Message(text) => drop(self.agent().as_ref().map(|agent| agent.send(text))),
+            // As if somebody had pressed Ctrl-C here.
+            PageCommand::Interrupt => signal(Signal::INT),
+        }
+    }
+}
+
+/// The page of a chat, which does in its own loop what is asked for.
+#[derive(Debug)]
+pub(crate) struct PageQueue(mpsc::UnboundedSender<PageCommand>);
+
+impl PageQueue {
+    /// Returns the page, and where its commands arrive.
+    pub(crate) fn new() -> (Arc<Self>, mpsc::UnboundedReceiver<PageCommand>) {
+        let (queue, commands) = mpsc::unbounded_channel();
+        (Arc::new(Self(queue)), commands)
+    }
+}
+
+impl Page for PageQueue {
+    fn takes_messages(&self) -> bool {
+        true
+    }
+
+    fn take(&self, command: PageCommand) {
+        let _ = self.0.send(command);
+    }
+}
