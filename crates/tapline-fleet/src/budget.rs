@@ -2,35 +2,41 @@
 
 use std::collections::BTreeMap;
 
+use tapline_archive::Money;
+
 /// What the jobs of a batch cost so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Budget {
-    limit: Option<f64>,
-    spent: BTreeMap<String, f64>,
+    limit: Option<Money>,
+    spent: BTreeMap<String, Money>,
+    /// All of it. Picodollars are whole numbers, so the order does not matter.
+    total: Money,
 }
 
 impl Budget {
     /// A budget of this many dollars, or without a limit.
     pub(crate) fn of(limit: Option<f64>) -> Self {
-        Self { limit, ..Self::default() }
+        Self { limit: limit.map(Money::from_usd), ..Self::default() }
     }
 
     /// Takes note of what a job cost so far, all its runs together.
     pub(crate) fn spend(&mut self, job: &str, usd: Option<f64>) {
         if let Some(usd) = usd.filter(|usd| usd.is_finite()) {
             let spent = self.spent.entry(job.to_owned()).or_default();
-            *spent = spent.max(usd);
+            let now = Money::from_usd(usd).max(*spent);
+            self.total = self.total.without(*spent) + now;
+            *spent = now;
         }
     }
 
     /// Returns what all jobs cost so far.
     pub(crate) fn spent(&self) -> f64 {
-        self.spent.values().sum()
+        self.total.usd()
     }
 
     /// Returns whether nothing is left.
     pub(crate) fn is_used_up(&self) -> bool {
-        self.limit.is_some_and(|limit| self.spent() >= limit)
+        self.limit.is_some_and(|limit| self.total >= limit)
     }
 }
 

@@ -40,6 +40,10 @@ impl Journal {
             file.set_len(whole as u64)?;
         }
         file.sync_all()?;
+        // Its name must be on the disk, too.
+        if let Some(folder) = path.parent() {
+            File::open(folder)?.sync_all()?;
+        }
         let (orders, received) = channel();
         std::thread::Builder::new().name("journal".to_owned()).spawn(move || write(file, &received))?;
         Ok((Self { orders }, notes))

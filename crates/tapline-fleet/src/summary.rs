@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
+use tapline_protocol::without_lone_surrogates;
 use tapline_session::short_duration;
 use tapline_session::text::{count_of, dollars, one_line};
 
@@ -25,7 +26,8 @@ pub fn json(batch: &str, end: &BatchEnd, exit_code: u8) -> String {
     let BatchEnd { results, jobs, cost_usd, .. } = end;
     let written =
         Written { schema: 1, batch, complete: end.is_complete(), jobs: *jobs, cost_usd: *cost_usd, exit_code, results };
-    serde_json::to_string(&written).unwrap_or_default()
+    let text = serde_json::to_string(&written).unwrap_or_default();
+    without_lone_surrogates(&text).into_owned()
 }
 
 /// The results as JUnit XML: a suite for the batch, a case for each job.

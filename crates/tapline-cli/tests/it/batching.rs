@@ -167,3 +167,30 @@ fn the_budget_and_failures_end_it_early() {
     assert_eq!(failing.code, 1, "{failing:?}");
     assert!(failing.out.ends_with("0 of 3 jobs succeeded · 1 failed · 2 not finished · $0.0100\n"), "{failing:?}");
 }
+
+#[test]
+fn a_full_disk_stops_it_and_nothing_is_lost_or_repeated() {
+    const JOBS: usize = 60;
+    let folder = Folder::new("batch-full");
+    let rows: String = (1..=JOBS).map(|n| format!("{n}\n")).collect();
+    let jobs = folder.file("jobs.csv", &format!("n\n{rows}"));
+    let given = batch(&folder, &[&jobs, "--prompt", "say {n}"]);
+    // No file may grow beyond 12 KiB. The journal needs more, and nothing else does. Signal 25 would end the process instead.
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "trap '' 25; ulimit -f 24; exec \"$@\"", "sh"]).arg(given.get_program()).args(given.get_args());
+    limited.env_clear().envs(given.get_envs().filter_map(|(name, value)| Some((name, value?)))).stdin(Stdio::null());
+    let full = ran(limited.output().unwrap());
+    assert_eq!(full.code, 2, "{full:?}");
+    assert!(
+        full.err.contains("cannot note what happens in the batch") && full.err.contains("tapline batch --resume"),
+        "{full:?}"
+    );
+    let rest = run(&folder, &["--resume", "last", "--json"]);
+    assert_eq!(rest.code, 0, "{rest:?}");
+    let value = json(&rest);
+    assert_eq!((&value["complete"], value["results"].as_array().unwrap().len()), (&Value::from(true), JOBS));
+    let names =
+        std::fs::read_dir(folder.path("traces")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let runs = names.filter(|name| name.split('.').count() == 2).count();
+    assert_eq!(runs, JOBS, "each job ran once");
+}
