@@ -43,7 +43,7 @@ impl Embedded {
     }
 
     /// Looks at what is left of a run that was cut off. Returns its end if it has one, or else the attempt that goes on.
-    async fn recover(&self, mut attempt: Attempt) -> Result<AttemptEnd, Attempt> {
+    async fn recover(&self, mut attempt: Box<Attempt>) -> Result<AttemptEnd, Box<Attempt>> {
         let folder = attempt_folder(attempt.recording.clone(), attempt.before.attempts);
         let job = attempt.job.clone();
         let remains = tokio::task::spawn_blocking(move || work::remains(&job, &folder)).await.unwrap_or(Remains::Nothing);
@@ -91,9 +91,9 @@ impl Engine for Embedded {
         let (mut attempt, mut begun) = (attempt, None);
         let mut ended = None;
         if attempt.before.cut_off {
-            match self.recover(attempt.clone()).await {
+            match self.recover(Box::new(attempt.clone())).await {
                 Ok(end) => ended = Some(end),
-                Err(goes_on) => attempt = goes_on,
+                Err(goes_on) => attempt = *goes_on,
             }
         }
         let mut worktree = None;

@@ -1,4 +1,4 @@
-//! The results of a batch for people and for CI: JUnit XML, Markdown, JSON. Step in, text out.
+//! The results of a batch for people and for CI: `JUnit` XML, Markdown, JSON. Results in, text out.
 
 use std::fmt::Write as _;
 
@@ -30,7 +30,7 @@ pub fn json(batch: &str, end: &BatchEnd, exit_code: u8) -> String {
     without_lone_surrogates(&text).into_owned()
 }
 
-/// The results as JUnit XML: a suite for the batch, a case for each job.
+/// The results as `JUnit` XML: a suite for the batch, a case for each job.
 pub fn junit(batch: &str, end: &BatchEnd) -> String {
     let count = |is: fn(&JobResult) -> bool| end.results.iter().filter(|result| is(result)).count();
     let seconds = |ms: Option<u64>| format!("{:.3}", std::time::Duration::from_millis(ms.unwrap_or_default()).as_secs_f64());

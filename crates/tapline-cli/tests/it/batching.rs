@@ -172,7 +172,7 @@ fn the_budget_and_failures_end_it_early() {
 fn a_full_disk_stops_it_and_nothing_is_lost_or_repeated() {
     const JOBS: usize = 60;
     let folder = Folder::new("batch-full");
-    let rows: String = (1..=JOBS).map(|n| format!("{n}\n")).collect();
+    let rows = (1..=JOBS).map(|n| n.to_string()).collect::<Vec<_>>().join("\n");
     let jobs = folder.file("jobs.csv", &format!("n\n{rows}"));
     let given = batch(&folder, &[&jobs, "--prompt", "say {n}"]);
     // No file may grow beyond 12 KiB. The journal needs more, and nothing else does. Signal 25 would end the process instead.

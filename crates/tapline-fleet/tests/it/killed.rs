@@ -146,7 +146,7 @@ fn a_run_that_had_ended_is_not_repeated() {
     // As if it had been killed between the end of the runs and the notes of their results.
     let batch = std::fs::read_dir(stage.path("home/batches")).unwrap().next().unwrap().unwrap().path();
     let notes = std::fs::read_to_string(batch.join("journal")).unwrap();
-    let begun: String = notes.lines().filter(|line| line.contains("\"begun\"")).map(|line| format!("{line}\n")).collect();
+    let begun: String = notes.lines().filter(|line| line.contains("\"begun\"")).flat_map(|line| [line, "\n"]).collect();
     std::fs::write(batch.join("journal"), begun).unwrap();
     let again = stage.resume(|_| {});
     assert_eq!(again.outcomes(), ran.outcomes());

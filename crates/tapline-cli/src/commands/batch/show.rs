@@ -149,7 +149,7 @@ impl Show {
             BatchNews::Again(again) => {
                 self.running.remove(&again.job);
                 let why = again.error.as_deref().map(|why| format!(": {}", plain(why))).unwrap_or_default();
-                let at = time_of(again.at);
+                let at = if again.at <= time_now() { "at once".to_owned() } else { format!("at {}", time_of(again.at)) };
                 self.line(&format!("{yellow}↻{reset} {} failed, tried again {at}{why}", plain(&again.job)));
             }
             BatchNews::CutOff { job } => {
@@ -245,10 +245,11 @@ impl Show {
             self.done,
             self.jobs.max(self.done),
             running.len(),
-            limited.collect::<String>()
+            limited.collect::<Vec<_>>().concat()
         ));
         let Style { dim, reset, .. } = self.style;
-        let text: String = lines.iter().map(|line| format!("{dim}{}{reset}\n", fit(line, columns.saturating_sub(1)))).collect();
+        let drawn = lines.iter().map(|line| format!("{dim}{}{reset}\n", fit(line, columns.saturating_sub(1))));
+        let text = drawn.collect::<Vec<_>>().concat();
         self.erase();
         self.drawn = lines.len();
         let text = if self.redact { ci::redactor().text(&text).into_owned() } else { text };
@@ -275,5 +276,5 @@ fn time_now() -> i64 {
 fn time_of(seconds: i64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "seconds of this millennium")]
     let told = rfc3339(seconds as f64);
-    if seconds <= time_now() { "now".to_owned() } else { told.map_or_else(|| "later".to_owned(), |at| format!("at {at}")) }
+    told.unwrap_or_else(|| "some later time".to_owned())
 }
