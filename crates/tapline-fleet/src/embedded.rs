@@ -108,15 +108,14 @@ impl Engine for Embedded {
                 }
             }
         }
-        let end = match ended {
-            Some(end) => end,
-            None => {
-                let note =
-                    RunBegun { job: attempt.job.name.clone(), attempt: attempt.number, recording: attempt.recording.clone() };
-                self.keep(BatchNote::Begun(note.clone())).await?;
-                begun = Some(note);
-                work::run(&self.place, &attempt, worktree.as_ref().map(|(worktree, _)| worktree), watch).await
-            }
+        let end = if let Some(end) = ended {
+            end
+        } else {
+            let note =
+                RunBegun { job: attempt.job.name.clone(), attempt: attempt.number, recording: attempt.recording.clone() };
+            self.keep(BatchNote::Begun(note.clone())).await?;
+            begun = Some(note);
+            work::run(&self.place, &attempt, worktree.as_ref().map(|(worktree, _)| worktree), watch).await
         };
         let mut attempted = Attempted { begun, end };
         match &mut attempted.end {

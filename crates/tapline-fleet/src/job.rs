@@ -102,8 +102,11 @@ pub(crate) fn plain_name(text: &str) -> String {
     while let Some(at) = name.find("..") {
         name.remove(at);
     }
-    // Git takes it for a lock.
-    if name.ends_with(".lock") { name.replace(".lock", "-lock") } else { name }
+    // Git takes such a name for a lock.
+    match name.strip_suffix(".lock") {
+        Some(name) => format!("{name}-lock"),
+        None => name,
+    }
 }
 
 /// How long a name may be.

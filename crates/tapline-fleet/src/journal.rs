@@ -73,7 +73,10 @@ fn write(mut file: File, orders: &Receiver<Order>) {
             Err(_) => drop(file.set_len(length)),
         }
         for order in together {
-            let told = written.as_ref().map(|()| ()).map_err(|error| io::Error::new(error.kind(), error.to_string()));
+            let told = match &written {
+                Ok(()) => Ok(()),
+                Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
+            };
             let _ = order.kept.send(told);
         }
     }

@@ -110,6 +110,23 @@ pub(crate) struct Planned {
 /// The results of a node's jobs.
 pub(crate) type ResultsOf<'r> = dyn Fn(usize) -> Vec<&'r JobResult> + 'r;
 
+impl Node {
+    /// The nodes that it needs, each once.
+    pub(crate) fn needs(&self) -> BTreeSet<usize> {
+        self.needs.iter().flat_map(|need| need.nodes.iter().copied()).collect()
+    }
+
+    /// The jobs that a text refers to, and which part of them: `plan.structured.files`.
+    fn referred<'t>(&self, text: &'t str) -> Option<(Vec<usize>, Result<Reference<'t>, String>)> {
+        let of = |need: &Need| {
+            let part = text.strip_prefix(need.alias.as_str())?.strip_prefix('.')?;
+            Some((need.alias.len(), need.nodes.clone(), part))
+        };
+        let (_, nodes, part) = self.needs.iter().filter_map(of).max_by_key(|(length, ..)| *length)?;
+        Some((nodes, Reference::parse(part)))
+    }
+}
+
 impl Plan {
     /// Checks everything and makes the plan, or lists all that is wrong.
     pub(crate) fn new(source: Source) -> Result<Self, Mistakes> {
@@ -233,13 +250,12 @@ impl Plan {
             let mut needs = Vec::new();
             for (alias, name) in self.wanted(node, &mut wrong) {
                 let plain = plain_name(&name);
-                match names.get(&plain).map(|node| vec![*node]).or_else(|| steps.get(&plain).cloned()) {
-                    Some(nodes) => needs.push(Need { alias, nodes }),
-                    None => {
-                        let meant = nearest(&name, names.keys().chain(steps.keys()).map(String::as_str));
-                        let meant = meant.map(|meant| format!(": did you mean `{meant}`?")).unwrap_or_default();
-                        wrong(format!("needs: no job or step is called `{name}`{meant}"));
-                    }
+                if let Some(nodes) = names.get(&plain).map(|node| vec![*node]).or_else(|| steps.get(&plain).cloned()) {
+                    needs.push(Need { alias, nodes });
+                } else {
+                    let meant = nearest(&name, names.keys().chain(steps.keys()).map(String::as_str));
+                    let meant = meant.map(|meant| format!(": did you mean `{meant}`?")).unwrap_or_default();
+                    wrong(format!("needs: no job or step is called `{name}`{meant}"));
                 }
             }
             let known = |alias: &str| needs.iter().any(|need| need.alias == alias);
@@ -276,7 +292,7 @@ impl Plan {
 
     /// No job waits for itself.
     fn check_circles(&self, faults: &mut Vec<Mistake>) {
-        let mut open: Vec<usize> = self.nodes.iter().map(|node| self.needs(node).len()).collect();
+        let mut open: Vec<usize> = self.nodes.iter().map(|node| node.needs().len()).collect();
         let after = self.dependents();
         let mut free: Vec<usize> = (0..open.len()).filter(|at| open[*at] == 0).collect();
         while let Some(at) = free.pop() {
@@ -292,7 +308,7 @@ impl Plan {
         let mut way = vec![first];
         loop {
             let last = &self.nodes[way[way.len() - 1]];
-            let Some(next) = self.needs(last).into_iter().find(|next| open[*next] > 0) else { return };
+            let Some(next) = last.needs().into_iter().find(|next| open[*next] > 0) else { return };
             if let Some(begin) = way.iter().position(|at| *at == next) {
                 let names: Vec<_> =
                     way[begin..].iter().chain([&next]).map(|at| format!("`{}`", self.nodes[*at].name)).collect();
@@ -304,16 +320,11 @@ impl Plan {
         }
     }
 
-    /// The nodes that a node needs, each once.
-    pub(crate) fn needs(&self, node: &Node) -> BTreeSet<usize> {
-        node.needs.iter().flat_map(|need| need.nodes.iter().copied()).collect()
-    }
-
     /// For each node, the nodes that need it.
     pub(crate) fn dependents(&self) -> Vec<Vec<usize>> {
         let mut after = vec![Vec::new(); self.nodes.len()];
         for (at, node) in self.nodes.iter().enumerate() {
-            for need in self.needs(node) {
+            for need in node.needs() {
                 after[need].push(at);
             }
         }
@@ -325,11 +336,11 @@ impl Plan {
         let node = &self.nodes[at];
         let mut wrong = |why: String| faults.push(Mistake { place: node.place.clone(), why });
         if let Some(list) = &node.for_each {
-            match self.referred(node, list) {
+            match node.referred(list) {
                 Some((_, Ok(_))) => {}
                 Some((_, Err(why))) => wrong(format!("for_each: {why}")),
                 None => {
-                    wrong(format!("for_each: `{list}` is not a part of a job in `needs`: write it like plan.structured.files"))
+                    wrong(format!("for_each: `{list}` is not a part of a job in `needs`: write it like plan.structured.files"));
                 }
             }
         }
@@ -343,16 +354,6 @@ impl Plan {
         if let Some(error) = job.agent().check().err().filter(|_| sound) {
             wrong(with_causes(&error));
         }
-    }
-
-    /// The jobs that a text refers to, and which part of them: `plan.structured.files`.
-    fn referred<'t>(&self, node: &Node, text: &'t str) -> Option<(Vec<usize>, Result<Reference<'t>, String>)> {
-        let of = |need: &Need| {
-            let part = text.strip_prefix(need.alias.as_str())?.strip_prefix('.')?;
-            Some((need.alias.len(), need.nodes.clone(), part))
-        };
-        let (_, nodes, part) = node.needs.iter().filter_map(of).max_by_key(|(length, ..)| *length)?;
-        Some((nodes, Reference::parse(part)))
     }
 
     /// What a place stands for: a column, an item, or a part of an earlier result.
@@ -371,7 +372,7 @@ impl Plan {
                 None => Looked::Unknown(Some(format!("the item has no such part: {item}"))),
             };
         }
-        match (self.referred(node, name), results) {
+        match (node.referred(name), results) {
             (Some((_, Err(why))), _) => Looked::Unknown(Some(why)),
             (Some((_, Ok(_))), None) => Looked::Later,
             (Some((nodes, Ok(part))), Some(results)) => {
@@ -396,7 +397,7 @@ impl Plan {
     }
 
     /// What becomes of a node, now that everything that it needs has ended.
-    pub(crate) fn expand<'r>(&self, at: usize, results: &ResultsOf<'r>) -> Expanded {
+    pub(crate) fn expand(&self, at: usize, results: &ResultsOf<'_>) -> Expanded {
         let node = &self.nodes[at];
         for need in &node.needs {
             let found: Vec<_> = need.nodes.iter().flat_map(|node| results(*node)).collect();
@@ -414,7 +415,7 @@ impl Plan {
         let Some(list) = &node.for_each else {
             return Expanded::Jobs(vec![Planned { name: node.name.clone(), node: at, item: None }]);
         };
-        let items = self.referred(node, list).and_then(|(nodes, part)| {
+        let items = node.referred(list).and_then(|(nodes, part)| {
             let found: Vec<_> = nodes.into_iter().flat_map(results).collect();
             part.ok()?.items(&found)
         });

@@ -93,7 +93,7 @@ impl State {
     /// Returns how a batch stands after these notes.
     pub(crate) fn new(plan: Plan, notes: Vec<BatchNote>, budget_usd: Option<f64>, until_failures: Option<usize>) -> Self {
         let count = plan.nodes().len();
-        let open = plan.nodes().iter().map(|node| plan.needs(node).len()).collect();
+        let open = plan.nodes().iter().map(|node| node.needs().len()).collect();
         let mut state = Self {
             results: vec![BTreeMap::new(); count],
             open,

@@ -138,9 +138,9 @@ impl Worktree {
         match keep {
             KeepAs::Branch => Ok(Changes { branch: Some(self.branch(&head).await?), patch: None }),
             KeepAs::Patch => {
-                let patch = git_bytes(&self.path, &["diff", "--binary", "--full-index", &self.facts.base, &head]).await?;
+                let changes = git_bytes(&self.path, &["diff", "--binary", "--full-index", &self.facts.base, &head]).await?;
                 let path = patches.join(format!("{}.patch", self.job));
-                let write = || create_private_folder(patches).and_then(|()| std::fs::write(&path, &patch));
+                let write = || create_private_folder(patches).and_then(|()| std::fs::write(&path, &changes));
                 write().map_err(|error| WorktreeError::File { path: path.clone(), error })?;
                 Ok(Changes { branch: None, patch: Some(path) })
             }
