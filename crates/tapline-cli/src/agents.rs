@@ -32,8 +32,6 @@ pub(crate) struct Habits {
     pub(crate) has_modes: bool,
     /// Joins the prompt and the piped input as the agent does.
     pub(crate) behind: fn(&[u8], &[u8]) -> Vec<u8>,
-    /// Removes the arguments that name a session, because a resumed run has its own.
-    pub(crate) without_session: fn(&[OsString]) -> Vec<OsString>,
     /// The command that resumes a session, for a person at a terminal.
     pub(crate) resume: fn(&str) -> Vec<String>,
     /// What to do about a failure with these words, where that is known.

@@ -1,6 +1,7 @@
 //! The command line.
 
 pub(crate) mod archive;
+pub(crate) mod batch;
 pub(crate) mod chat;
 pub(crate) mod export;
 pub(crate) mod offline;
@@ -44,6 +45,7 @@ pub(crate) enum Command {
     },
     Run(Box<run::Run>),
     Chat(Box<chat::Chat>),
+    Batch(Box<batch::Batch>),
     Inspect(Inspect),
     View(View),
     Convert(Convert),

@@ -1,6 +1,7 @@
 //! The commands: one file each.
 
 mod archive;
+mod batch;
 mod chain;
 mod chat;
 mod check;
@@ -41,6 +42,7 @@ pub(crate) fn run(command: Command) -> Result<u8> {
         }
         Command::Run(args) => run::run(&args),
         Command::Chat(args) => chat::run(&args),
+        Command::Batch(args) => batch::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::View(args) => view::run(&args),
         Command::Convert(args) => convert::run(&args),

@@ -21,6 +21,7 @@ macro_rules! topics {
 
 topics! {
     "running" "RUN.md" "run an agent: input, output, timeouts, recordings"
+    "fleet" "FLEET.md" "run many jobs from a file: steps, worktrees, limits, budgets, resuming"
     "chatting" "CHAT.md" "talk with an agent: keys, questions, scripts"
     "permissions" "PERMISSIONS.md" "rules that decide which tool calls an agent may make"
     "policy" "POLICY.md" "rules that a run is checked against: tools, model, cost"

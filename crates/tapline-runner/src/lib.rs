@@ -65,6 +65,7 @@ mod stopper;
 // The public entry points:
 mod ask;
 mod conversation;
+mod retry;
 mod running;
 mod session;
 mod start;
@@ -88,6 +89,7 @@ pub use marker::VARIABLE as RUN_VARIABLE;
 pub use message::{Message, Priority};
 pub use process::Process;
 pub use refusal::{Instead, Refusal, RunOption};
+pub use retry::RetryRule;
 pub use running::{Running, report, report_not_started};
 pub use session::{RunningTurn, Session};
 pub use settled::{Settled, SettledBy};

@@ -38,10 +38,7 @@ impl Agent {
             self.answers.permissions = rules.map(|rules| rules.with_home(&home.to_string_lossy()));
         }
         let program = locate(kind, self.bin.as_deref(), environment::value(&environment, "PATH").as_deref())?;
-        if let Some(cwd) = &self.cwd {
-            let found = std::fs::read_dir(cwd).map(drop);
-            found.map_err(|error| StartError::Cwd { path: cwd.clone(), error })?;
-        }
+        self.check_cwd()?;
         let flag = harness.tell_of_hooks.filter(|_| self.answers.permissions.is_some());
         let others = others(flag, &program, &environment, &mut invocation).await;
         let no_background_tasks = harness.no_background_tasks.and_then(|name| environment::value(&environment, name));
@@ -69,6 +66,22 @@ impl Agent {
         };
         let begun = Begun { epoch, recorder, others, no_background_tasks, invocation };
         Ok(Running::over(ChildTransport::new(child, mark, guard), self, begun))
+    }
+}
+
+impl Agent {
+    /// Checks what can be known before a start: that the agent has these options, and that its program and folder are there. Nothing is
+    /// started.
+    pub fn check(&self) -> Result<(), StartError> {
+        harness::invocation(self.kind, &wanted(self))?;
+        let environment = environment(self, harness::of(self.kind));
+        locate(self.kind, self.bin.as_deref(), environment::value(&environment, "PATH").as_deref())?;
+        self.check_cwd()
+    }
+
+    fn check_cwd(&self) -> Result<(), StartError> {
+        let found = self.cwd.as_ref().map_or(Ok(()), |cwd| std::fs::read_dir(cwd).map(drop));
+        found.map_err(|error| StartError::Cwd { path: self.cwd.clone().unwrap_or_default(), error })
     }
 }
 

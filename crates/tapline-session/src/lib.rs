@@ -64,7 +64,7 @@ pub use report::{
 };
 pub use signals::{parse_signal, signal_name};
 pub use step::{Step, What};
-pub use time::{duration, parse_moment, parse_rfc3339, rfc3339, short_duration};
+pub use time::{duration, parse_duration, parse_moment, parse_rfc3339, rfc3339, short_duration};
 pub use unwritten::Unwritten;
 pub use verdict::{
     Advice, Category, Ending, Exit, ExitClass, Outcome, RetryAdvice, UNCLEAN_CODES, Verdict, WARNING_CODES, Warning,

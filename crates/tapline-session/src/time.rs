@@ -1,5 +1,7 @@
 //! Points in time and durations, formatted for people and for machines.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use tapline_protocol::Moment;
 
@@ -22,6 +24,30 @@ pub fn parse_rfc3339(text: &str) -> Option<i64> {
 /// Parses an RFC 3339 timestamp.
 pub fn parse_moment(text: &str) -> Option<Moment> {
     u64::try_from(text.parse::<Timestamp>().ok()?.as_millisecond()).ok().map(Moment::from_millis)
+}
+
+/// Reads a time as people write it: `90`, `90s`, `1.5h`, `1h30m`, `500ms`. A number without a unit means seconds.
+pub fn parse_duration(text: &str) -> Option<Duration> {
+    let mut rest = text.trim();
+    let mut total = 0.0;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let number: f64 = rest[..digits].parse().ok()?;
+        let behind = &rest[digits..];
+        let letters = behind.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(behind.len());
+        total += number
+            * match &behind[..letters] {
+                "ms" => 0.001,
+                "" | "s" => 1.0,
+                "m" => 60.0,
+                "h" => 3_600.0,
+                "d" => 86_400.0,
+                _ => return None,
+            };
+        rest = &behind[letters..];
+    }
+    // A century is long enough, and every clock can add it.
+    (!text.trim().is_empty() && total <= 3.2e9).then(|| Duration::from_secs_f64(total))
 }
 
 /// Formats milliseconds in one word, to a tenth of a second: `0.4s`, `12.4s`, `4m05.1s`; from an hour on to the second:

@@ -1,7 +1,5 @@
 //! What the commands know about Claude Code.
 
-use std::ffi::OsString;
-
 use super::Habits;
 
 pub(super) const HABITS: Habits = Habits {
@@ -14,7 +12,6 @@ pub(super) const HABITS: Habits = Habits {
     writes_partial: true,
     has_modes: true,
     behind,
-    without_session,
     resume: |id| ["claude", "--resume", id].map(str::to_owned).into(),
     after: |_| None,
     advice: None,
@@ -23,20 +20,6 @@ pub(super) const HABITS: Habits = Habits {
 /// Joins them as 1.0.128 and 2.1.325 do.
 fn behind(prompt: &[u8], piped: &[u8]) -> Vec<u8> {
     if piped.is_empty() { prompt.to_vec() } else { [prompt, b"\n", piped].concat() }
-}
-
-fn without_session(extra: &[OsString]) -> Vec<OsString> {
-    let mut kept = Vec::new();
-    let mut args = extra.iter();
-    while let Some(arg) = args.next() {
-        match arg.to_str().unwrap_or_default() {
-            "--continue" | "-c" | "--fork-session" => {}
-            "--resume" | "-r" | "--session-id" => drop(args.next()),
-            text if text.starts_with("--resume=") || text.starts_with("--session-id=") => {}
-            _ => kept.push(arg.clone()),
-        }
-    }
-    kept
 }
 
 #[cfg(test)]

@@ -14,7 +14,6 @@ pub(super) const HABITS: Habits = Habits {
     writes_partial: false,
     has_modes: false,
     behind,
-    without_session: <[OsString]>::to_vec,
     resume: |id| ["codex", "resume", id].map(str::to_owned).into(),
     after,
     advice: Some(advice),

@@ -340,28 +340,7 @@ fn setting_sources(text: &str) -> Result<Sources, UnknownSource> {
 
 /// `90`, `90s`, `1.5h`, `1h30m`, `500ms`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is not a time: write it like 90s, 10m or 1h30m");
-    let mut rest = text.trim();
-    let mut total = 0.0;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-        let number: f64 = rest[..digits].parse().map_err(|_| wrong())?;
-        let behind = &rest[digits..];
-        let letters = behind.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(behind.len());
-        total += number
-            * match &behind[..letters] {
-                "ms" => 0.001,
-                "" | "s" => 1.0,
-                "m" => 60.0,
-                "h" => 3_600.0,
-                "d" => 86_400.0,
-                _ => return Err(wrong()),
-            };
-        rest = &behind[letters..];
-    }
-    // A century is long enough, and every clock can add it.
-    let valid = !text.trim().is_empty() && total <= 3.2e9;
-    if valid { Ok(Duration::from_secs_f64(total)) } else { Err(wrong()) }
+    tapline_session::parse_duration(text).ok_or_else(|| format!("`{text}` is not a time: write it like 90s, 10m or 1h30m"))
 }
 
 /// A time that is more than none.

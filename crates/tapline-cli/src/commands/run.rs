@@ -25,6 +25,7 @@ use crate::commands::check::read_policy;
 use crate::push::{Asks, Push};
 use crate::{ci, config, exit, output, secrets, store};
 use attempt::Attempt;
+pub(super) use conclude::job_summary;
 use redaction::Redaction;
 use show::Show;
 use signals::{NotBegun, Signals};

@@ -6,6 +6,8 @@ mod archive;
 #[cfg(test)]
 mod asking;
 #[cfg(test)]
+mod batch;
+#[cfg(test)]
 mod chatting;
 #[cfg(test)]
 mod claude;

@@ -235,6 +235,11 @@ impl Stage {
         assert_eq!(self.sim.failures(), Vec::<String>::new(), "{}", self.program.version);
     }
 
+    /// The program, behind a `tapline tee`.
+    pub(crate) fn stand_in(&self) -> &Path {
+        &self.stand_in
+    }
+
     pub(crate) fn work(&self) -> PathBuf {
         self.folder.join("work")
     }

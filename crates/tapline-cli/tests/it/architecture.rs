@@ -21,11 +21,13 @@ const EDGES: &[(&str, &[&str])] = &[
     ("tapline-sim", &["tapline-protocol", "tapline-recording"]),
     ("tapline-archive", &["tapline-protocol", "tapline-recording", "tapline-session"]),
     ("tapline-server", &["tapline-archive", "tapline-protocol", "tapline-recording", "tapline-session"]),
+    ("tapline-fleet", &["tapline-archive", "tapline-protocol", "tapline-recording", "tapline-runner", "tapline-session"]),
     ("tapline", &["tapline-archive", "tapline-protocol", "tapline-recording", "tapline-runner", "tapline-session"]),
     (
         "tapline-cli",
         &[
             "tapline-archive",
+            "tapline-fleet",
             "tapline-protocol",
             "tapline-recording",
             "tapline-runner",

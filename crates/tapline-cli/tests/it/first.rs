@@ -45,7 +45,9 @@ fn as_the_first_process_a_signal_stops_the_agent_in_order() {
 fn as_the_first_process_a_signal_ends_what_has_no_agent() {
     // It waits for its input.
     let mut child = Bounded(first(&["view"]).stdin(Stdio::piped()).spawn().unwrap());
-    child.0.stdin.as_mut().map(|stdin| std::io::Write::write_all(stdin, b"no JSON\n")).unwrap().unwrap();
+    // To wait for a child closes its input, and then `view` may end before the signal comes.
+    let mut stdin = child.0.stdin.take().unwrap();
+    std::io::Write::write_all(&mut stdin, b"no JSON\n").unwrap();
     let mut line = String::new();
     BufReader::new(child.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
     assert!(!line.is_empty());

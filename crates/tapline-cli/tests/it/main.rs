@@ -9,6 +9,8 @@ mod architecture;
 #[cfg(test)]
 mod archived;
 #[cfg(test)]
+mod batching;
+#[cfg(test)]
 mod browsing;
 #[cfg(test)]
 mod chatting;

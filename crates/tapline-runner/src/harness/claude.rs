@@ -22,6 +22,7 @@ pub(super) const HARNESS: Harness = Harness {
     no_background_tasks: Some("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"),
     waits_for_tasks: Some("CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS"),
     tell_of_hooks: Some("--include-hook-events"),
+    without_session,
     invocation,
 };
 
@@ -34,6 +35,21 @@ const RESERVED: &[(&str, &str)] = &[
     ("--cloud", "tapline would not get the stream"),
     ("--desktop", "tapline would not get the stream"),
 ];
+
+/// Removes the arguments that name a session.
+fn without_session(extra: &[OsString]) -> Vec<OsString> {
+    let mut kept = Vec::new();
+    let mut args = extra.iter();
+    while let Some(arg) = args.next() {
+        match arg.to_str().unwrap_or_default() {
+            "--continue" | "-c" | "--fork-session" => {}
+            "--resume" | "-r" | "--session-id" => drop(args.next()),
+            text if text.starts_with("--resume=") || text.starts_with("--session-id=") => {}
+            _ => kept.push(arg.clone()),
+        }
+    }
+    kept
+}
 
 fn invocation(wanted: &Wanted<'_>) -> Result<Invocation, StartError> {
     let mut args = arguments(wanted.options, wanted.messages || wanted.dialogue)?;

@@ -18,6 +18,7 @@ pub(super) const HARNESS: Harness = Harness {
     no_background_tasks: None,
     waits_for_tasks: None,
     tell_of_hooks: None,
+    without_session: <[OsString]>::to_vec,
     invocation,
 };
 

@@ -23,6 +23,8 @@ pub(crate) struct Harness {
     pub(crate) waits_for_tasks: Option<&'static str>,
     /// The flag that makes it report when a hook begins and what it answered.
     pub(crate) tell_of_hooks: Option<&'static str>,
+    /// Removes the arguments that name a session, because a resumed run has its own.
+    pub(crate) without_session: fn(&[OsString]) -> Vec<OsString>,
     /// Returns how to start its program, or why it cannot be started.
     pub(crate) invocation: fn(&Wanted<'_>) -> Result<Invocation, StartError>,
 }

@@ -251,7 +251,7 @@ fn title(report: &Report) -> &str {
 
 /// Writes a summary for the job, if the CI system has a place for it. Nobody asked for it, so a failure has no
 /// consequences.
-async fn job_summary(text: String, grace: Duration) -> Result<()> {
+pub(in crate::commands) async fn job_summary(text: String, grace: Duration) -> Result<()> {
     let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty()).map(PathBuf::from) else {
         return Ok(());
     };

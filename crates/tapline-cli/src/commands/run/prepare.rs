@@ -206,15 +206,7 @@ impl Plan {
     pub(super) fn agent(&self, args: &Run, resume: Option<String>) -> Agent {
         let mut agent = Agent::new(self.kind);
         agent.options = self.options.clone();
-        let prompt = match &resume {
-            Some(_) => self.prompt.as_ref().map(|prompt| [GO_ON.as_bytes(), prompt].concat()),
-            None => self.prompt.clone(),
-        };
-        if let Some(id) = resume {
-            let extra = (habits(self.kind).without_session)(&agent.options.extra);
-            agent.options = Options { resume: Some(id), continue_last: false, fork: false, extra, ..agent.options };
-        }
-        agent.input = match (args.input, prompt) {
+        agent.input = match (args.input, self.prompt.clone()) {
             (Some(InputKind::StreamJson), prompt) => {
                 AgentInput::Messages { prompt, lines: Box::pin(Messages::new(tokio::io::stdin(), &self.wrong_input)) }
             }
@@ -230,12 +222,12 @@ impl Plan {
         (agent.limits.linger, agent.limits.grace) = (ending.linger, ending.grace);
         agent.label.clone_from(&args.shown.label);
         agent.no_heuristics = ending.no_heuristics;
-        agent
+        match resume {
+            Some(session) => agent.go_on(session),
+            None => agent,
+        }
     }
 }
-
-const GO_ON: &str =
-    "Go on where you left off: the last turn was cut short. If nothing is left to do, say so. The task was:\n\n";
 
 /// Returns the agent's environment.
 pub(in crate::commands) fn environment(told: &AgentOptions) -> Environment {

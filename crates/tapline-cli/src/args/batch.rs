@@ -1,0 +1,112 @@
+//! The command line of `tapline batch`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use tapline_protocol::Agent;
+
+use super::Look;
+use super::run::duration;
+use super::sessions::dollars;
+use crate::{agents, exit};
+
+/// Run many jobs from a file: in parallel, within a budget, with retries and steps, and results in one place
+///
+/// The file is TOML, JSON lines or CSV; `tapline help fleet` describes it, and `tapline batch --example` prints one. Everything in it is
+/// checked before anything starts. Every run is recorded like one of `tapline run`. A batch that was stopped or killed goes on with
+/// `--resume`, and repeats nothing that was finished.
+#[derive(Debug, Args)]
+#[command(after_help = exit::codes(), after_long_help = format!("{EXAMPLES}{}", exit::codes()))]
+pub(crate) struct Batch {
+    /// The jobs: a file that ends with .toml, .jsonl or .csv
+    #[arg(value_name = "FILE", required_unless_present_any = ["resume", "example"])]
+    pub(crate) file: Option<PathBuf>,
+    /// Go on with an earlier batch (the beginning of its id is enough; `last` is the newest)
+    #[arg(long, value_name = "ID", conflicts_with = "file")]
+    pub(crate) resume: Option<String>,
+    /// Print an example of a job file
+    #[arg(long, exclusive = true)]
+    pub(crate) example: bool,
+    /// Show the plan and what it will probably cost, and start nothing
+    #[arg(long, conflicts_with = "resume")]
+    pub(crate) dry_run: bool,
+    /// How many jobs run at once
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = super::at_least_one)]
+    pub(crate) jobs: usize,
+    /// Start no further job once all together cost this many dollars
+    #[arg(long, value_name = "USD", value_parser = dollars)]
+    pub(crate) budget_usd: Option<f64>,
+    /// Start no further job after N failures
+    #[arg(long, value_name = "N", value_parser = super::at_least_one)]
+    pub(crate) until_failures: Option<usize>,
+    #[command(flatten)]
+    pub(crate) defaults: JobDefaults,
+    #[command(flatten)]
+    pub(crate) told: Told,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tapline batch --example > jobs.toml
+  tapline batch jobs.toml --dry-run
+  tapline batch jobs.toml --jobs 8 --budget-usd 20
+  tapline batch repos.csv --prompt \"Update the licence of {repo}\" --junit results.xml
+  tapline batch --resume last
+
+";
+
+/// Values for jobs that do not have their own.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Jobs that do not say it themselves")]
+pub(crate) struct JobDefaults {
+    /// The prompt; {column} is filled in, {{ and }} are braces
+    #[arg(long, value_name = "TEXT", conflicts_with = "resume")]
+    pub(crate) prompt: Option<String>,
+    /// The agent
+    #[arg(long, value_parser = agents::named(), conflicts_with = "resume")]
+    pub(crate) agent: Option<Agent>,
+    #[arg(long, value_name = "PATH", help = agents::about_program(), conflicts_with = "resume")]
+    pub(crate) bin: Option<PathBuf>,
+    /// The model
+    #[arg(long, value_name = "MODEL", conflicts_with = "resume")]
+    pub(crate) model: Option<String>,
+    /// Whose rate limit is used up [default: the agent's name]
+    #[arg(long, value_name = "NAME", conflicts_with = "resume")]
+    pub(crate) account: Option<String>,
+    /// Where the agent works [default: the folder of FILE]
+    #[arg(long, value_name = "DIR", conflicts_with = "resume")]
+    pub(crate) cwd: Option<PathBuf>,
+    /// Stop a run after this long: 90s, 10m, 1h30m
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "resume")]
+    pub(crate) timeout: Option<Duration>,
+    /// Retry up to N times if that can help
+    #[arg(long, value_name = "N", conflicts_with = "resume")]
+    pub(crate) retry: Option<u32>,
+    /// Check every run against the rules in this file (`tapline help policy`)
+    #[arg(long, value_name = "FILE", conflicts_with = "resume")]
+    pub(crate) policy: Option<PathBuf>,
+    /// Let the rules in this file decide which tool calls may be made (`tapline help permissions`)
+    #[arg(long, value_name = "FILE", conflicts_with = "resume")]
+    pub(crate) permissions: Option<PathBuf>,
+}
+
+/// What is told, and where.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct Told {
+    /// Print the results as one JSON object when the batch has ended
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write the results to this file as JUnit XML
+    #[arg(long, value_name = "FILE")]
+    pub(crate) junit: Option<PathBuf>,
+    /// Write a summary in Markdown to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) summary: Option<PathBuf>,
+    /// Replace secrets (keys, tokens, passwords) in all output, results and recordings (`tapline help redact`)
+    #[arg(long)]
+    pub(crate) redact: bool,
+    #[command(flatten)]
+    pub(crate) look: Look,
+}

@@ -1,0 +1,242 @@
+//! `tapline batch`: runs the jobs of a file, shows how they come along, and says what they came to.
+
+mod show;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use serde_json::Value;
+use tapline_fleet::{
+    Batch, BatchEnd, BatchError, BatchFolder, BatchOptions, EXAMPLE, Embedded, Halt, JobFileError, Mistakes, Plan, Workplace,
+    counted, json, junit, markdown, median_costs, worst_exit_code,
+};
+use tapline_session::text::{count_of, dollars, one_line, visible};
+use tokio::signal::unix::SignalKind;
+use tokio::sync::{mpsc, watch};
+
+use super::guard_program;
+use super::run::job_summary;
+use crate::args::batch::{Batch as Args, JobDefaults, Told};
+use crate::args::run::span;
+use crate::output::OutputFile;
+use crate::signals::Signals;
+use crate::{ci, config, exit, output, push, secrets, store};
+use show::Show;
+
+/// How many mistakes of a job file are listed.
+const LISTED: usize = 100;
+/// How many failures are annotated in a CI log.
+const ANNOTATED: usize = 10;
+
+pub(crate) fn run(args: &Args) -> Result<u8> {
+    if args.example {
+        let mut out = output::stdout();
+        out.write_all(EXAMPLE.as_bytes())?;
+        out.flush()?;
+        return Ok(0);
+    }
+    let store = store::store()?;
+    let (folder, plan) = match (&args.resume, &args.file) {
+        (Some(id), _) => {
+            let (folder, plan) = BatchFolder::open(&store, id).map_err(told)?;
+            (Some(folder), plan)
+        }
+        (None, Some(file)) => (None, read(file, &args.defaults)?),
+        (None, None) => bail!("no job file"),
+    };
+    if args.dry_run {
+        return dry_run(&plan, &store);
+    }
+    let files = EndFiles::open(&args.told)?;
+    let folder = match folder {
+        Some(folder) => folder,
+        None => BatchFolder::create(&store, &plan).map_err(told)?,
+    };
+    let id = folder.id().to_owned();
+    let mut place = Workplace::new(store.clone());
+    place.guard = guard_program();
+    place.redact = args.told.redact;
+    place.redactor = if args.told.redact { secrets::redactor()? } else { config::redactor()?.0 };
+    // An agent must not be able to push in the name of its user.
+    if std::env::var_os(push::TOKEN).is_some() {
+        place.environment.push((push::TOKEN.into(), Some(OsString::new())));
+    }
+    let (engine, notes) = Embedded::open(folder, place).map_err(told)?;
+    let mut options = BatchOptions::default();
+    (options.jobs, options.budget_usd, options.until_failures) = (args.jobs, args.budget_usd, args.until_failures);
+    let (events, happened) = mpsc::unbounded_channel();
+    let (stop, stopped) = watch::channel(0);
+    let batch = Batch::new(engine, plan, notes, store, options, events, stopped);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
+    let show = Show::new(&args.told, &id, batch.counts());
+    let ended = runtime.block_on(async {
+        let signal = tokio::spawn(listen(Signals::listen()?, stop));
+        let showing = show.follow(happened);
+        let end = batch.run().await;
+        showing.over().await;
+        signal.abort();
+        anyhow::Ok(end)
+    });
+    runtime.shutdown_background();
+    let signal = SIGNAL.get().copied();
+    let end = ended?.with_context(|| format!("the batch stopped; `tapline batch --resume {id}` goes on with it"))?;
+    conclude(args, &id, &end, files, signal)
+}
+
+/// The first signal that came.
+static SIGNAL: std::sync::OnceLock<u8> = std::sync::OnceLock::new();
+
+/// Counts signals: the first stops the batch properly, the second kills what still runs.
+async fn listen(mut signals: Signals, stop: watch::Sender<u32>) {
+    loop {
+        let number = signals.next().await;
+        let code = if number == SignalKind::interrupt().as_raw_value() { exit::INTERRUPTED } else { exit::TERMINATED };
+        let _ = SIGNAL.set(code);
+        let now = number == SignalKind::quit().as_raw_value();
+        stop.send_modify(|count| *count += if now { 2 } else { 1 });
+    }
+}
+
+/// Says what is wrong with a batch.
+fn told(error: BatchError) -> anyhow::Error {
+    match error {
+        BatchError::Plan(mistakes) => {
+            list(&mistakes);
+            anyhow!("the plan of the batch does not hold any more, so nothing was started")
+        }
+        error => error.into(),
+    }
+}
+
+/// Lists mistakes, one per line.
+fn list(Mistakes(mistakes): &Mistakes) {
+    for mistake in mistakes.iter().take(LISTED) {
+        output::tell(&one_line(&mistake.to_string()));
+    }
+    if mistakes.len() > LISTED {
+        output::tell(&format!("… and {} more", mistakes.len() - LISTED));
+    }
+}
+
+fn read(file: &Path, defaults: &JobDefaults) -> Result<Plan> {
+    Plan::read(file, &values(defaults)?).map_err(|error| match error {
+        JobFileError::Wrong(mistakes) => {
+            list(&mistakes);
+            let count = count_of(mistakes.0.len(), "mistake");
+            anyhow!("{}: {count}, so nothing was started (`tapline help fleet` describes the file)", file.display())
+        }
+        error => error.into(),
+    })
+}
+
+/// The flags, as values of jobs.
+fn values(defaults: &JobDefaults) -> Result<BTreeMap<String, Value>> {
+    // Paths on the command line are meant from here, not from the folder of the file. Braces in them are no places to fill in.
+    let here = |path: &PathBuf| -> Result<Value> {
+        let path = std::path::absolute(path).with_context(|| format!("cannot use {}", path.display()))?;
+        Ok(Value::from(path.display().to_string().replace('{', "{{").replace('}', "}}")))
+    };
+    let bin = |path: &PathBuf| if path.components().count() > 1 { here(path) } else { Ok(path.display().to_string().into()) };
+    let text = |text: &Option<String>| text.clone().map(Value::from);
+    let values = [
+        ("prompt", text(&defaults.prompt)),
+        ("agent", defaults.agent.map(|agent| agent.name().into())),
+        ("bin", defaults.bin.as_ref().map(bin).transpose()?),
+        ("model", text(&defaults.model)),
+        ("account", text(&defaults.account)),
+        ("folder", defaults.cwd.as_ref().map(here).transpose()?),
+        ("timeout", defaults.timeout.map(|time| span(time).into())),
+        ("retry", defaults.retry.map(Value::from)),
+        ("policy", defaults.policy.as_ref().map(here).transpose()?),
+        ("permissions", defaults.permissions.as_ref().map(here).transpose()?),
+    ];
+    Ok(values.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect())
+}
+
+/// Shows the plan and what it will probably cost.
+fn dry_run(plan: &Plan, store: &tapline_recording::Store) -> Result<u8> {
+    let steps = plan.steps();
+    let labels: Vec<String> = steps.iter().map(|step| step.label.clone()).collect();
+    let costs = median_costs(store, &labels);
+    let mut out = output::stdout();
+    let mut total = Some(0.0);
+    for step in &steps {
+        let many = match &step.for_each {
+            Some(list) => format!("one job for each of {list}"),
+            None => count_of(step.jobs, "job"),
+        };
+        let needs = if step.needs.is_empty() { String::new() } else { format!(" · needs {}", step.needs.join(", ")) };
+        #[expect(clippy::cast_precision_loss, reason = "nobody has that many jobs")]
+        let cost = costs.get(&step.label).map(|cost| cost * step.jobs as f64).filter(|_| step.for_each.is_none());
+        let each = costs.get(&step.label).map(|cost| format!(" ({} each)", dollars(*cost))).unwrap_or_default();
+        let told = cost.map_or("unknown".to_owned(), |cost| format!("about {}", dollars(cost)));
+        total = total.zip(cost).map(|(total, cost)| total + cost);
+        writeln!(out, "{}", visible(&format!("{}: {many} · {}{needs} · cost: {told}{each}", step.name, step.agent)))?;
+    }
+    let total = total.map_or("unknown".to_owned(), |total| format!("about {}", dollars(total)));
+    writeln!(out, "{} · cost: {total} (the median of earlier runs with the same label)", count_of(plan.len(), "job"))?;
+    out.flush()?;
+    Ok(0)
+}
+
+/// The files that are written when the batch has ended. What is wrong with one is found before anything is paid for.
+struct EndFiles {
+    junit: Option<OutputFile>,
+    summary: Option<OutputFile>,
+}
+
+impl EndFiles {
+    fn open(told: &Told) -> Result<Self> {
+        let open = |flag: &'static str, path: &Option<PathBuf>| path.as_deref().map(OutputFile::open).transpose().context(flag);
+        Ok(Self { junit: open("--junit", &told.junit)?, summary: open("--summary", &told.summary)? })
+    }
+}
+
+/// Says what the batch came to, and returns the exit code.
+fn conclude(args: &Args, id: &str, end: &BatchEnd, files: EndFiles, signal: Option<u8>) -> Result<u8> {
+    let public = args.told.redact || ci::is_log();
+    let clean = |text: String| if public { ci::redactor().text(&text).into_owned() } else { text };
+    let mut code = worst_exit_code(&end.results);
+    if !end.is_complete() {
+        code = match signal.filter(|_| end.stopped) {
+            Some(signal) => signal,
+            None if code == 0 => exit::INCOMPLETE,
+            None => code,
+        };
+    }
+    for (file, text) in [(files.junit, junit(id, end)), (files.summary, markdown(id, end))] {
+        if let Some(mut file) = file {
+            file.write_all(clean(text).as_bytes())?;
+            file.keep()?;
+        }
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start a thread")?;
+    if let Err(error) = runtime.block_on(job_summary(clean(markdown(id, end)), std::time::Duration::from_secs(2))) {
+        output::tell(&format!("{error:#}"));
+    }
+    for failed in end.results.iter().filter(|result| result.is_failure()).take(ANNOTATED) {
+        ci::annotate(&format!("{}: {}", failed.job, failed.error.as_deref().unwrap_or(failed.outcome.word())));
+    }
+    if args.told.json {
+        let mut out = output::json_stdout();
+        writeln!(out, "{}", clean(json(id, end, code)))?;
+        out.flush()?;
+    } else {
+        let mut out = output::stdout();
+        writeln!(out, "{}", counted(end))?;
+        out.flush()?;
+    }
+    let why = match end.halt {
+        Some(Halt::Budget) => "the budget is used up; ",
+        Some(Halt::Failures) => "there were too many failures; ",
+        _ => "",
+    };
+    if !end.is_complete() {
+        let more = if end.halt == Some(Halt::Budget) { " --budget-usd USD" } else { "" };
+        output::tell(&format!("{why}to go on: tapline batch --resume {id}{more}"));
+    }
+    Ok(code)
+}

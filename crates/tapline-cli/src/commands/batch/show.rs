@@ -1,0 +1,280 @@
+//! Shows a batch: on a terminal a table of what runs, below the lines of what has ended; elsewhere a line for each change. A thread of its
+//! own writes it, so nobody waits for a slow reader.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use tapline_fleet::{AccountLimit, BatchNews, JobOutcome, JobResult};
+use tapline_session::render::{Style, clock};
+use tapline_session::text::{dollars, fit, one_line, visible};
+use tapline_session::{rfc3339, short_duration};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::args::batch::Told;
+use crate::ci::{self, Filtered, Kind};
+use crate::output;
+
+/// How often the table changes.
+const TICK: Duration = Duration::from_millis(250);
+/// How long unread output is waited for.
+const NOT_TAKEN: Duration = Duration::from_secs(2);
+/// How many columns the name of a job takes.
+const NAME: usize = 28;
+
+/// Shows a batch.
+pub(super) struct Show {
+    live: bool,
+    style: Style,
+    redact: bool,
+    out: Box<dyn Write + Send>,
+    running: BTreeMap<String, Running>,
+    /// The order in which they began.
+    began: u64,
+    jobs: usize,
+    done: usize,
+    failed: usize,
+    spent: f64,
+    limits: BTreeMap<String, i64>,
+    /// How many lines of the table are on the screen.
+    drawn: usize,
+    /// Nobody reads it any more.
+    closed: bool,
+}
+
+struct Running {
+    place: u64,
+    attempt: u64,
+    since: Instant,
+    doing: String,
+}
+
+/// The thread that writes.
+pub(super) struct Showing {
+    over: oneshot::Receiver<()>,
+}
+
+impl Showing {
+    /// Waits until all is written, unless nobody reads it.
+    pub(super) async fn over(self) {
+        let _ = tokio::time::timeout(NOT_TAKEN, self.over).await;
+    }
+}
+
+impl Show {
+    pub(super) fn new(told: &Told, id: &str, (jobs, done): (usize, usize)) -> Self {
+        let live = !told.json && output::is_capable() && !ci::is_log();
+        let out: Box<dyn Write + Send> = if told.json {
+            Box::new(Filtered::new(io::stderr(), Kind::Text))
+        } else {
+            Box::new(Filtered::new(io::stdout(), Kind::Text))
+        };
+        let style = if told.json { Style::plain() } else { told.look.style() };
+        let mut show = Self {
+            live,
+            style,
+            redact: told.redact || ci::is_log(),
+            out,
+            running: BTreeMap::new(),
+            began: 0,
+            jobs,
+            done,
+            failed: 0,
+            spent: 0.0,
+            limits: BTreeMap::new(),
+            drawn: 0,
+            closed: false,
+        };
+        let before = if done > 0 { format!(", {done} of them ended before") } else { String::new() };
+        show.line(&format!("batch {id}: {}{before}", tapline_session::text::count_of(jobs, "job")));
+        show
+    }
+
+    /// Shows what happens, until nothing more can.
+    pub(super) fn follow(self, mut happened: mpsc::UnboundedReceiver<BatchNews>) -> Showing {
+        let (send, events) = channel();
+        tokio::spawn(async move {
+            while let Some(event) = happened.recv().await {
+                if send.send(event).is_err() {
+                    break;
+                }
+            }
+        });
+        let (ended, over) = oneshot::channel();
+        // If no thread can be started, nothing is shown, and the batch goes on.
+        let _ = std::thread::Builder::new().name("show".to_owned()).spawn(move || {
+            self.run(&events);
+            let _ = ended.send(());
+        });
+        Showing { over }
+    }
+
+    fn run(mut self, events: &Receiver<BatchNews>) {
+        loop {
+            match events.recv_timeout(TICK) {
+                Ok(event) => {
+                    self.event(event);
+                    // One drawing for all that happened.
+                    while let Ok(event) = events.try_recv() {
+                        self.event(event);
+                    }
+                    self.draw();
+                }
+                Err(RecvTimeoutError::Timeout) => self.draw(),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        self.erase();
+    }
+
+    fn event(&mut self, event: BatchNews) {
+        let Style { dim, yellow, reset, .. } = self.style;
+        match event {
+            BatchNews::Started { job, attempt } => {
+                self.began += 1;
+                let again = if attempt > 1 { format!(" (run {attempt})") } else { String::new() };
+                if !self.live {
+                    self.line(&format!("{dim}▸{reset} {} started{again}", plain(&job)));
+                }
+                let running = Running { place: self.began, attempt, since: Instant::now(), doing: String::new() };
+                self.running.insert(job, running);
+            }
+            BatchNews::Doing { job, what } => {
+                if let Some(running) = self.running.get_mut(&job) {
+                    running.doing = what;
+                }
+            }
+            BatchNews::Again(again) => {
+                self.running.remove(&again.job);
+                let why = again.error.as_deref().map(|why| format!(": {}", plain(why))).unwrap_or_default();
+                let at = if again.at <= time_now() { "at once".to_owned() } else { format!("at {}", time_of(again.at)) };
+                self.line(&format!("{yellow}↻{reset} {} failed, tried again {at}{why}", plain(&again.job)));
+            }
+            BatchNews::CutOff { job } => {
+                self.running.remove(&job);
+                self.line(&format!("{yellow}!{reset} {} stopped; it goes on when the batch is resumed", plain(&job)));
+            }
+            BatchNews::Ended(result) => {
+                self.running.remove(&result.job);
+                self.done += 1;
+                self.failed += usize::from(result.is_failure());
+                self.spent += result.cost_usd.unwrap_or_default();
+                let line = self.told(&result);
+                self.line(&line);
+            }
+            BatchNews::Limit(AccountLimit { account, until }) => {
+                let line =
+                    format!("{yellow}!{reset} {}: limit reached, no further run before {}", plain(&account), time_of(until));
+                self.limits.insert(account, until);
+                self.line(&line);
+            }
+        }
+    }
+
+    /// A result in one line.
+    fn told(&self, result: &JobResult) -> String {
+        let Style { red, green, dim, reset, .. } = self.style;
+        let mark = match result.outcome {
+            JobOutcome::Success => format!("{green}✓{reset}"),
+            JobOutcome::Skipped => format!("{dim}–{reset}"),
+            JobOutcome::Failure | JobOutcome::Interrupted | JobOutcome::Incomplete => format!("{red}✗{reset}"),
+        };
+        let mut line = format!("{mark} {} {}", plain(&result.job), result.outcome.word());
+        if let Some(category) = result.category.filter(|_| result.is_failure()) {
+            let _ = write!(line, " ({})", category.word());
+        }
+        let kept = result.branch.iter().map(|branch| format!("branch {branch}"));
+        let kept = kept.chain(result.patch.iter().map(|patch| format!("patch {patch}")));
+        let runs = (result.attempts > 1).then(|| format!("{} runs", result.attempts));
+        let took = result.duration_ms.map(short_duration);
+        let parts = result.cost_usd.map(dollars).into_iter().chain(took).chain(runs).chain(kept);
+        for part in parts {
+            let _ = write!(line, "{dim} · {}{reset}", plain(&part));
+        }
+        if let Some(error) = result.error.as_deref().filter(|_| result.outcome != JobOutcome::Success) {
+            let _ = write!(line, ": {}", plain(error));
+        }
+        line
+    }
+
+    /// Writes a line above the table.
+    fn line(&mut self, text: &str) {
+        self.erase();
+        let text = if self.redact { ci::redactor().text(text).into_owned() } else { text.to_owned() };
+        self.write(&format!("{text}\n"));
+    }
+
+    fn erase(&mut self) {
+        if self.drawn > 0 {
+            let drawn = std::mem::take(&mut self.drawn);
+            self.write(&format!("\x1b[{drawn}A\x1b[J"));
+        }
+    }
+
+    /// Draws the table: what runs, the longest first, and where the batch stands.
+    fn draw(&mut self) {
+        if !self.live || self.closed {
+            return;
+        }
+        let (columns, rows) = output::size();
+        let room = rows.saturating_sub(3).max(1);
+        let mut running: Vec<_> = self.running.iter().collect();
+        running.sort_by_key(|(_, running)| running.place);
+        let mut lines = Vec::new();
+        for (job, running) in running.iter().take(room) {
+            let again = if running.attempt > 1 { format!(" (run {})", running.attempt) } else { String::new() };
+            let name = fit(&plain(job), NAME).into_owned();
+            let doing = plain(&running.doing);
+            lines.push(format!("▸ {name:<NAME$} {:>7}{again}  {doing}", clock(running.since.elapsed())));
+        }
+        if running.len() > room {
+            lines.push(format!("  … and {} more", running.len() - room));
+        }
+        let now = time_now();
+        let limited = self
+            .limits
+            .iter()
+            .filter(|(_, until)| **until > now)
+            .map(|(account, until)| format!(" · {} waits until {}", plain(account), time_of(*until)));
+        let failed = if self.failed > 0 { format!(" · {} failed", self.failed) } else { String::new() };
+        let spent = if self.spent > 0.0 { format!(" · {}", dollars(self.spent)) } else { String::new() };
+        lines.push(format!(
+            "{} of {} done{failed} · {} running{spent}{}",
+            self.done,
+            self.jobs.max(self.done),
+            running.len(),
+            limited.collect::<Vec<_>>().concat()
+        ));
+        let Style { dim, reset, .. } = self.style;
+        let drawn = lines.iter().map(|line| format!("{dim}{}{reset}\n", fit(line, columns.saturating_sub(1))));
+        let text = drawn.collect::<Vec<_>>().concat();
+        self.erase();
+        self.drawn = lines.len();
+        let text = if self.redact { ci::redactor().text(&text).into_owned() } else { text };
+        self.write(&text);
+    }
+
+    fn write(&mut self, text: &str) {
+        if !self.closed {
+            self.closed = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush()).is_err();
+        }
+    }
+}
+
+/// A text of somebody else's in a line of ours.
+fn plain(text: &str) -> String {
+    visible(&one_line(text)).into_owned()
+}
+
+fn time_now() -> i64 {
+    tapline_runner::now().as_deref().and_then(tapline_session::parse_rfc3339).unwrap_or(0)
+}
+
+/// A time for people.
+fn time_of(seconds: i64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "seconds of this millennium")]
+    let told = rfc3339(seconds as f64);
+    told.unwrap_or_else(|| "some later time".to_owned())
+}

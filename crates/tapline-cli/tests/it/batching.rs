@@ -1,0 +1,196 @@
+//! `tapline batch`: what it prints, what it leaves, and with which exit code.
+
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::tapline::{Bounded, Folder, Ran, command, ran, root, tapline, wait_until};
+
+fn agent() -> String {
+    root().join("crates/tapline-fleet/tests/fake-agent").to_str().unwrap().to_owned()
+}
+
+/// `tapline batch` in a folder of its own, with the fake agent.
+fn batch(folder: &Folder, args: &[&str]) -> Command {
+    std::fs::create_dir_all(folder.path("traces")).unwrap();
+    let is_new = !args.contains(&"--resume");
+    let agent = agent();
+    let bin: &[&str] = if is_new { &["--bin", &agent] } else { &[] };
+    let mut command = command(&[&["batch"], args, bin].concat());
+    command.env("TAPLINE_HOME", folder.path("home")).env("TRACES", folder.path("traces"));
+    command
+}
+
+fn run(folder: &Folder, args: &[&str]) -> Ran {
+    ran(batch(folder, args).output().unwrap())
+}
+
+fn json(ran: &Ran) -> Value {
+    serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
+}
+
+#[test]
+fn a_line_for_each_change_and_the_sum() {
+    let folder = Folder::new("batch-lines");
+    let jobs = folder.file("jobs.csv", "n\na\nb\n");
+    let ran = run(&folder, &[&jobs, "--prompt", "say {n}", "--jobs", "1"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
+    let lines: Vec<&str> = ran.out.lines().collect();
+    assert!(lines[0].starts_with("batch ") && lines[0].ends_with(": 2 jobs"), "{ran:?}");
+    assert_eq!(lines[1], "▸ jobs-1 started");
+    assert!(lines[2].starts_with("✓ jobs-1 success · $0.0100 · "), "{ran:?}");
+    assert_eq!(lines[3], "▸ jobs-2 started");
+    assert_eq!(lines[5], "2 of 2 jobs succeeded · $0.0200");
+    // Every run is recorded like any other.
+    let mut inspect = command(&["inspect", "last", "--get", "answer", "--get", "run.label"]);
+    let seen = crate::tapline::ran(inspect.env("TAPLINE_HOME", folder.path("home")).output().unwrap());
+    assert_eq!(seen.out, "done b \njobs\n");
+}
+
+#[test]
+fn results_for_programs_and_for_ci() {
+    let folder = Folder::new("batch-results");
+    let jobs = folder.file("jobs.jsonl", "{\"name\":\"good\",\"prompt\":\"items good x\"}\n{\"name\":\"bad\",\"prompt\":\"fail bad\"}\n{\"name\":\"after\",\"prompt\":\"say after\",\"needs\":\"bad\"}\n");
+    let (junit, summary) = (folder.path("junit.xml"), folder.path("summary.md"));
+    let ran = run(&folder, &[&jobs, "--json", "--junit", &junit, "--summary", &summary]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    let value = json(&ran);
+    let outcomes: Vec<_> =
+        value["results"].as_array().unwrap().iter().map(|result| result["outcome"].as_str().unwrap()).collect();
+    assert_eq!(outcomes, ["success", "failure", "skipped"]);
+    assert_eq!(value["results"][0]["structured"]["items"][0], "x");
+    assert_eq!((&value["complete"], &value["exit_code"]), (&Value::from(true), &Value::from(1)));
+    assert!(ran.err.contains("✗ bad failure (invalid_request)"), "progress is on stderr: {ran:?}");
+    let junit = std::fs::read_to_string(junit).unwrap();
+    assert!(junit.contains("tests=\"3\" failures=\"1\"") && junit.contains("<skipped"), "{junit}");
+    let summary = std::fs::read_to_string(summary).unwrap();
+    assert!(summary.contains("| bad | ✗ invalid\\_request |") || summary.contains("| bad | ✗ invalid_request |"), "{summary}");
+}
+
+#[test]
+fn mistakes_are_listed_and_nothing_is_started() {
+    let folder = Folder::new("batch-mistakes");
+    let jobs = folder.file("jobs.csv", "prompt,timeout\nsay a,soon\nsay b,1m\n,1m\n");
+    let ran = run(&folder, &[&jobs]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("jobs.csv: 2 mistakes, so nothing was started"), "{ran:?}");
+    assert!(
+        ran.err.contains("tapline: jobs.csv, line 2: timeout: `soon`")
+            && ran.err.contains("tapline: jobs.csv, line 4: prompt: there is none")
+    );
+    assert!(std::fs::read_dir(folder.path("traces")).unwrap().next().is_none());
+    let kind = run(&folder, &[&folder.file("jobs.txt", "x")]);
+    assert!(kind.code == 2 && kind.err.contains("ends with .toml, .jsonl or .csv"), "{kind:?}");
+    let unknown = run(&folder, &["--resume", "nothing"]);
+    assert!(unknown.code == 2 && unknown.err.contains("there is no batch `nothing`"), "{unknown:?}");
+}
+
+#[test]
+fn a_plan_and_what_it_will_probably_cost() {
+    let folder = Folder::new("batch-dry");
+    let jobs = folder.file(
+        "jobs.toml",
+        "[[job]]\nname = \"a\"\nprompt = \"items a x\"\n[[job]]\nname = \"b\"\nneeds = [\"a\"]\nfor_each = \"a.structured.items\"\nprompt = \"say b\"\n",
+    );
+    let dry = run(&folder, &[&jobs, "--dry-run"]);
+    assert_eq!((dry.code, dry.err.as_str()), (0, ""), "{dry:?}");
+    assert_eq!(
+        dry.out,
+        "a: 1 job · claude · cost: unknown\n\
+         b: one job for each of a.structured.items · claude · needs a · cost: unknown\n\
+         2 jobs · cost: unknown (the median of earlier runs with the same label)\n"
+    );
+    assert!(std::fs::read_dir(folder.path("traces")).unwrap().next().is_none(), "nothing was started");
+    assert_eq!(run(&folder, &[&jobs]).code, 0);
+    let known = run(&folder, &[&jobs, "--dry-run"]);
+    assert!(known.out.starts_with("a: 1 job · claude · cost: about $0.0100 ($0.0100 each)\n"), "{known:?}");
+}
+
+#[test]
+fn the_example_is_a_job_file() {
+    let folder = Folder::new("batch-example");
+    let example = tapline(&["batch", "--example"]);
+    assert_eq!((example.code, example.err.as_str()), (0, ""));
+    let jobs = folder.file("jobs.toml", &example.out);
+    let dry = run(&folder, &[&jobs, "--dry-run"]);
+    assert_eq!(dry.code, 0, "{dry:?}");
+}
+
+#[test]
+fn a_signal_stops_it_and_it_goes_on_later() {
+    let folder = Folder::new("batch-signal");
+    let go = folder.path("go");
+    let jobs = folder.file("jobs.toml", &format!("[[job]]\nname = \"first\"\nprompt = \"say first\"\n[[job]]\nname = \"held\"\nneeds = [\"first\"]\nprompt = \"wait held {go}\"\n"));
+    let child = batch(&folder, &[&jobs, "--json"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = Bounded(child);
+    // It has said something, and so it has a session.
+    let works = || {
+        std::fs::read_dir(folder.path("home/recordings")).is_ok_and(|mut all| {
+            all.any(|entry| {
+                entry.is_ok_and(|entry| {
+                    std::fs::read_to_string(entry.path().join("stdout")).unwrap_or_default().contains("does wait")
+                })
+            })
+        })
+    };
+    wait_until("the second job works", works);
+    Command::new("kill").args(["-INT", &child.0.id().to_string()]).status().unwrap();
+    let status = child.0.wait().unwrap();
+    let mut out = String::new();
+    std::io::Read::read_to_string(&mut child.0.stdout.take().unwrap(), &mut out).unwrap();
+    let mut err = String::new();
+    std::io::Read::read_to_string(&mut child.0.stderr.take().unwrap(), &mut err).unwrap();
+    assert_eq!(status.code(), Some(130), "{out}\n{err}");
+    let value: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&value["complete"], value["results"].as_array().unwrap().len()), (&Value::from(false), 1), "{value}");
+    let id = value["batch"].as_str().unwrap();
+    assert!(err.contains(&format!("to go on: tapline batch --resume {id}")), "{err}");
+    folder.file("go", "");
+    let rest = run(&folder, &["--resume", id, "--json"]);
+    assert_eq!(rest.code, 0, "{rest:?}");
+    let value = json(&rest);
+    assert_eq!(value["results"][1]["attempts"], 2, "{value}");
+    assert_eq!(value["results"][0]["attempts"], 1, "what was finished is not repeated");
+}
+
+#[test]
+fn the_budget_and_failures_end_it_early() {
+    let folder = Folder::new("batch-early");
+    let jobs = folder.file("jobs.csv", "n\na\nb\nc\n");
+    let ran = run(&folder, &[&jobs, "--prompt", "say {n}", "--jobs", "1", "--budget-usd", "0.02"]);
+    assert_eq!(ran.code, 4, "{ran:?}");
+    assert!(ran.out.ends_with("2 of 3 jobs succeeded · 1 not finished · $0.0200\n"), "{ran:?}");
+    assert!(ran.err.starts_with("tapline: the budget is used up; to go on: tapline batch --resume "), "{ran:?}");
+    let rest = run(&folder, &["--resume", "last"]);
+    assert!(rest.code == 0 && rest.out.ends_with("3 of 3 jobs succeeded · $0.0300\n"), "{rest:?}");
+    let failing = run(&folder, &[&jobs, "--prompt", "fail {n}", "--jobs", "1", "--until-failures", "1"]);
+    assert_eq!(failing.code, 1, "{failing:?}");
+    assert!(failing.out.ends_with("0 of 3 jobs succeeded · 1 failed · 2 not finished · $0.0100\n"), "{failing:?}");
+}
+
+#[test]
+fn a_full_disk_stops_it_and_nothing_is_lost_or_repeated() {
+    const JOBS: usize = 60;
+    let folder = Folder::new("batch-full");
+    let rows = (1..=JOBS).map(|n| n.to_string()).collect::<Vec<_>>().join("\n");
+    let jobs = folder.file("jobs.csv", &format!("n\n{rows}"));
+    let given = batch(&folder, &[&jobs, "--prompt", "say {n}"]);
+    // No file may grow beyond 12 KiB. The journal needs more, and nothing else does. Signal 25 would end the process instead.
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "trap '' 25; ulimit -f 24; exec \"$@\"", "sh"]).arg(given.get_program()).args(given.get_args());
+    limited.env_clear().envs(given.get_envs().filter_map(|(name, value)| Some((name, value?)))).stdin(Stdio::null());
+    let full = ran(limited.output().unwrap());
+    assert_eq!(full.code, 2, "{full:?}");
+    assert!(
+        full.err.contains("cannot note what happens in the batch") && full.err.contains("tapline batch --resume"),
+        "{full:?}"
+    );
+    let rest = run(&folder, &["--resume", "last", "--json"]);
+    assert_eq!(rest.code, 0, "{rest:?}");
+    let value = json(&rest);
+    assert_eq!((&value["complete"], value["results"].as_array().unwrap().len()), (&Value::from(true), JOBS));
+    let names =
+        std::fs::read_dir(folder.path("traces")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let runs = names.filter(|name| name.split('.').count() == 2).count();
+    assert_eq!(runs, JOBS, "each job ran once");
+}

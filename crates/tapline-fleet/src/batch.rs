@@ -1,0 +1,275 @@
+//! Runs a batch: starts jobs as they become ready, and takes note of what they come to.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tapline_recording::{Store, recording_name};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use crate::engine::{Attempted, Engine, EngineError};
+use crate::note::{AccountLimit, BatchNote, RunAgain};
+use crate::plan::Plan;
+use crate::result::JobResult;
+use crate::state::{Halt, Next, Startable, State};
+use crate::work::{Attempt, AttemptEnd, JobNews, Watch, unix_now};
+
+/// How a batch is run.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct BatchOptions {
+    /// How many jobs run at once.
+    pub jobs: usize,
+    /// No job starts once all of them together cost this many dollars.
+    pub budget_usd: Option<f64>,
+    /// No job starts after this many failures.
+    pub until_failures: Option<usize>,
+}
+
+impl Default for BatchOptions {
+    fn default() -> Self {
+        Self { jobs: 4, budget_usd: None, until_failures: None }
+    }
+}
+
+/// Something that happened in a batch. The list is exhaustive on purpose: whoever shows a batch decides about each kind.
+#[derive(Clone, Debug)]
+pub enum BatchNews {
+    /// A run of a job starts.
+    Started {
+        /// The job's name.
+        job: String,
+        /// 1 is the first run of the job.
+        attempt: u64,
+    },
+    /// An agent does something.
+    Doing {
+        /// The job's name.
+        job: String,
+        /// What.
+        what: String,
+    },
+    /// A run failed, and the job is tried again.
+    Again(RunAgain),
+    /// Somebody stopped a run. The job goes on when the batch is resumed.
+    CutOff {
+        /// The job's name.
+        job: String,
+    },
+    /// A job has ended.
+    Ended(Box<JobResult>),
+    /// An account's limit is reached: none of its jobs starts before.
+    Limit(AccountLimit),
+}
+
+/// How a batch ended.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct BatchEnd {
+    /// The results of all jobs that have one, in the order of the file.
+    pub results: Vec<JobResult>,
+    /// How many jobs are known.
+    pub jobs: usize,
+    /// What all jobs cost.
+    pub cost_usd: f64,
+    /// Why not all jobs were started, if that is so.
+    pub halt: Option<Halt>,
+    /// Whether somebody stopped it.
+    pub stopped: bool,
+}
+
+impl BatchEnd {
+    /// Returns whether every job has its result.
+    pub fn is_complete(&self) -> bool {
+        self.results.len() == self.jobs
+    }
+}
+
+/// A batch that can be run.
+#[derive(Debug)]
+pub struct Batch<E> {
+    engine: Arc<E>,
+    state: State,
+    store: Store,
+    jobs: usize,
+    events: mpsc::UnboundedSender<BatchNews>,
+    stop: watch::Receiver<u32>,
+}
+
+impl<E: Engine> Batch<E> {
+    /// Prepares a batch: its plan, what was noted of it so far, where its runs are recorded, who is told what happens, and how often somebody
+    /// asked to stop (once: runs are ended properly; twice: they are killed).
+    pub fn new(
+        engine: E,
+        plan: Plan,
+        notes: Vec<BatchNote>,
+        store: Store,
+        options: BatchOptions,
+        events: mpsc::UnboundedSender<BatchNews>,
+        stop: watch::Receiver<u32>,
+    ) -> Self {
+        let state = State::new(plan, notes, options.budget_usd, options.until_failures);
+        Self { engine: Arc::new(engine), state, store, jobs: options.jobs.max(1), events, stop }
+    }
+
+    /// Returns how many jobs are known, and how many of them have ended.
+    pub fn counts(&self) -> (usize, usize) {
+        self.state.counts()
+    }
+
+    /// Runs it until every job has its result, or nothing more may start.
+    pub async fn run(mut self) -> Result<BatchEnd, EngineError> {
+        let unfinished = self.state.unfinished().into_iter().map(str::to_owned).collect();
+        self.engine.clean(unfinished).await;
+        let (news, mut told) = mpsc::unbounded_channel();
+        let mut tasks = JoinSet::new();
+        let (mut failed, mut listens) = (None, true);
+        loop {
+            let stopping = *self.stop.borrow_and_update() > 0 || failed.is_some();
+            let wake = if stopping {
+                None
+            } else {
+                self.start(&mut tasks, &news).await.unwrap_or_else(|error| {
+                    failed = Some(error);
+                    None
+                })
+            };
+            if tasks.is_empty() && wake.is_none() {
+                break;
+            }
+            tokio::select! {
+                Some(ended) = tasks.join_next(), if !tasks.is_empty() => {
+                    let ended = ended.unwrap_or_else(|panic| (String::new(), Err(EngineError::Lost(panic.to_string()))));
+                    // What was told before the end comes before it.
+                    while let Ok(news) = told.try_recv() {
+                        self.hear(news).await.unwrap_or_else(|error| failed = Some(error));
+                    }
+                    if let Err(error) = self.ended(ended) {
+                        failed = Some(error);
+                    }
+                }
+                Some(news) = told.recv() => self.hear(news).await.unwrap_or_else(|error| failed = Some(error)),
+                () = pause(wake) => {}
+                changed = self.stop.changed(), if listens => listens = changed.is_ok(),
+            }
+        }
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        let (jobs, done) = self.state.counts();
+        Ok(BatchEnd {
+            results: self.state.results(),
+            jobs,
+            cost_usd: self.state.spent(),
+            halt: self.state.halt().filter(|_| done < jobs),
+            stopped: *self.stop.borrow() > 0 && done < jobs,
+        })
+    }
+
+    /// Starts what can be started. Returns when the next job may start, if none may now.
+    async fn start(
+        &mut self,
+        tasks: &mut JoinSet<Ended>,
+        news: &mpsc::UnboundedSender<JobNews>,
+    ) -> Result<Option<i64>, EngineError> {
+        loop {
+            match self.state.next(unix_now()) {
+                Next::Over(result) => {
+                    self.engine.keep(BatchNote::Ended(result.clone())).await?;
+                    self.state.end((*result).clone());
+                    self.tell(BatchNews::Ended(result));
+                }
+                Next::Start(_) if tasks.len() >= self.jobs => return Ok(None),
+                Next::Start(startable) => self.spawn(*startable, tasks, news),
+                Next::Wait(until) => return Ok(Some(until)),
+                Next::Nothing => return Ok(None),
+            }
+        }
+    }
+
+    fn spawn(&mut self, startable: Startable, tasks: &mut JoinSet<Ended>, news: &mpsc::UnboundedSender<JobNews>) {
+        let Startable { job, before } = startable;
+        let name = job.name.clone();
+        let number = before.attempts + 1;
+        let recording = if before.attempts == 0 { self.new_recording() } else { before.recording.clone() };
+        self.state.start(&name);
+        self.tell(BatchNews::Started { job: name.clone(), attempt: number });
+        let watch = Watch { news: news.clone(), stop: self.stop.clone() };
+        let engine = Arc::clone(&self.engine);
+        let attempt = Attempt { job, number, recording, before };
+        tasks.spawn(async move { (name, engine.run(attempt, watch).await) });
+    }
+
+    /// A folder for a recording that no other run of this process has.
+    fn new_recording(&self) -> PathBuf {
+        static LAST: std::sync::Mutex<String> = std::sync::Mutex::new(String::new());
+        let mut last = LAST.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        loop {
+            let name = recording_name();
+            if *last != name {
+                last.clone_from(&name);
+                return self.store.folder().join(name);
+            }
+        }
+    }
+
+    /// A run has ended.
+    fn ended(&mut self, (job, ended): Ended) -> Result<(), EngineError> {
+        let Attempted { begun, end } = match ended {
+            Ok(attempted) => attempted,
+            Err(error) => {
+                self.state.cut_off(&job);
+                return Err(error);
+            }
+        };
+        if let Some(begun) = &begun {
+            self.state.begin(begun);
+        }
+        match end {
+            AttemptEnd::Over(result) => {
+                self.state.end((*result).clone());
+                self.tell(BatchNews::Ended(result));
+            }
+            AttemptEnd::Again(again) => {
+                self.state.again(&again);
+                self.tell(BatchNews::Again(again));
+            }
+            AttemptEnd::CutOff => {
+                self.state.cut_off(&job);
+                self.tell(BatchNews::CutOff { job });
+            }
+        }
+        Ok(())
+    }
+
+    async fn hear(&mut self, news: JobNews) -> Result<(), EngineError> {
+        match news {
+            JobNews::Doing { job, what } => self.tell(BatchNews::Doing { job, what }),
+            JobNews::Limit(limit) => {
+                if self.state.limited_until(&limit.account, limit.until).is_none() {
+                    self.state.limit(&limit);
+                    self.tell(BatchNews::Limit(limit.clone()));
+                    self.engine.keep(BatchNote::Limit(limit)).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn tell(&self, event: BatchNews) {
+        let _ = self.events.send(event);
+    }
+}
+
+/// A job's name, and how its run ended.
+type Ended = (String, Result<Attempted, EngineError>);
+
+/// Waits for a time, but at most a second: the clock may be set, and the machine may sleep.
+async fn pause(until: Option<i64>) {
+    match until {
+        Some(until) if until <= unix_now() => {}
+        Some(_) => tokio::time::sleep(Duration::from_secs(1)).await,
+        None => std::future::pending().await,
+    }
+}

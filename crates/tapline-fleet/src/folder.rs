@@ -1,0 +1,152 @@
+//! The folder of a batch below the data folder: its plan, its journal, its lock, patches and worktrees. Private to its owner.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use tapline_recording::{Store, create_private_folder, recording_name};
+
+use crate::plan::{Mistakes, Plan, Source};
+
+/// Why a batch cannot be begun or resumed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BatchError {
+    /// There is no such batch.
+    #[error("there is no batch `{id}` in {folder}")]
+    Unknown {
+        /// The id.
+        id: String,
+        /// Where batches are.
+        folder: PathBuf,
+    },
+    /// The id is the beginning of several.
+    #[error("`{id}` is the start of several batches: {}", .names.join(", "))]
+    Ambiguous {
+        /// The id.
+        id: String,
+        /// Their ids.
+        names: Vec<String>,
+    },
+    /// Another process works on it.
+    #[error("the batch {0} is running in another process")]
+    Taken(String),
+    /// A file cannot be read or written.
+    #[error("cannot use {path}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        error: io::Error,
+    },
+    /// The plan does not hold any more.
+    #[error("the plan of the batch does not hold any more")]
+    Plan(#[source] Mistakes),
+}
+
+/// The folder of a batch, locked for this process.
+#[derive(Debug)]
+pub struct BatchFolder {
+    id: String,
+    path: PathBuf,
+    /// Locked as long as it is open. The kernel unlocks it however the process ends.
+    _lock: File,
+}
+
+/// Where batches are.
+fn batches(store: &Store) -> PathBuf {
+    store.root().join("batches")
+}
+
+impl BatchFolder {
+    /// Makes the folder of a new batch, and writes its plan into it.
+    pub fn create(store: &Store, plan: &Plan) -> Result<Self, BatchError> {
+        let id = recording_name();
+        let path = batches(store).join(&id);
+        let fail = |path: &Path| {
+            let path = path.to_owned();
+            move |error| BatchError::File { path, error }
+        };
+        create_private_folder(&path).map_err(fail(&path))?;
+        let folder = Self::lock(id, path)?;
+        let file = folder.path.join(PLAN);
+        let write = || {
+            let part = folder.path.join("plan.json.part");
+            let mut to = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&part)?;
+            to.write_all(&serde_json::to_vec(plan.source())?)?;
+            to.sync_all()?;
+            std::fs::rename(&part, &file)?;
+            // The name must be on the disk, too.
+            File::open(&folder.path)?.sync_all()?;
+            File::open(batches(store))?.sync_all()
+        };
+        write().map_err(fail(&file))?;
+        Ok(folder)
+    }
+
+    /// Opens the folder of a batch by the beginning of its id; `last` is the newest.
+    pub fn open(store: &Store, id: &str) -> Result<(Self, Plan), BatchError> {
+        let folder = batches(store);
+        let unknown = || BatchError::Unknown { id: id.to_owned(), folder: folder.clone() };
+        let entries = std::fs::read_dir(&folder).map_err(|_| unknown())?;
+        let mut names: Vec<String> = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.retain(|name| folder.join(name).join(PLAN).is_file());
+        names.sort();
+        if id == "last" {
+            names.drain(..names.len().saturating_sub(1));
+        } else {
+            let unique = |name: &String| name.split_once("Z-").is_some_and(|(_, unique)| unique.starts_with(id));
+            names.retain(|name| name.starts_with(id) || unique(name));
+        }
+        let name = match names.as_slice() {
+            [] => return Err(unknown()),
+            [name] => name.clone(),
+            _ => return Err(BatchError::Ambiguous { id: id.to_owned(), names }),
+        };
+        let path = folder.join(&name);
+        let folder = Self::lock(name, path)?;
+        let file = folder.path.join(PLAN);
+        let read = || -> io::Result<Source> { Ok(serde_json::from_slice(&std::fs::read(&file)?)?) };
+        let source = read().map_err(|error| BatchError::File { path: file.clone(), error })?;
+        let plan = Plan::new(source).map_err(BatchError::Plan)?;
+        Ok((folder, plan))
+    }
+
+    fn lock(id: String, path: PathBuf) -> Result<Self, BatchError> {
+        let file = path.join("lock");
+        let open = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&file);
+        let lock = open.map_err(|error| BatchError::File { path: file.clone(), error })?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Self { id, path, _lock: lock }),
+            Err(rustix::io::Errno::WOULDBLOCK) => Err(BatchError::Taken(id)),
+            Err(error) => Err(BatchError::File { path: file, error: error.into() }),
+        }
+    }
+
+    /// Returns the id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Returns the path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn journal(&self) -> PathBuf {
+        self.path.join("journal")
+    }
+
+    pub(crate) fn worktrees(&self) -> PathBuf {
+        self.path.join("worktrees")
+    }
+
+    pub(crate) fn patches(&self) -> PathBuf {
+        self.path.join("patches")
+    }
+}
+
+const PLAN: &str = "plan.json";

@@ -1,0 +1,68 @@
+//! Many runs of headless coding agents: a queue with a budget, retries that know about rate limits, and results in one place.
+//!
+//! A job file becomes a [`Plan`]. A [`Batch`] runs it through an [`Engine`]; the [`Embedded`] one needs nothing but this machine. What
+//! happens is noted in the [`BatchFolder`] before anybody relies on it, so a batch that was killed goes on where it was. Every job has
+//! exactly one [`JobResult`].
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::collections::BTreeMap;
+//! use tapline_fleet::{Batch, BatchFolder, BatchOptions, Embedded, Plan, Workplace};
+//! use tapline_recording::Store;
+//!
+//! let store = Store::of_user().ok_or("no home folder")?;
+//! let plan = Plan::read("jobs.toml".as_ref(), &BTreeMap::new())?;
+//! let folder = BatchFolder::create(&store, &plan)?;
+//! let (engine, notes) = Embedded::open(folder, Workplace::new(store.clone()))?;
+//! let (events, _) = tokio::sync::mpsc::unbounded_channel();
+//! let (_stop, stopped) = tokio::sync::watch::channel(0);
+//! let end = Batch::new(engine, plan, notes, store, BatchOptions::default(), events, stopped).run().await?;
+//! println!("{}", tapline_fleet::counted(&end));
+//! # Ok(())
+//! # }
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod batch;
+mod budget;
+mod csv;
+mod embedded;
+mod engine;
+mod estimate;
+mod fields;
+mod file;
+mod folder;
+mod job;
+mod journal;
+mod limits;
+mod note;
+mod plan;
+mod reference;
+mod result;
+mod state;
+mod summary;
+mod template;
+mod work;
+mod worktree;
+
+pub use batch::{Batch, BatchEnd, BatchNews, BatchOptions};
+pub use embedded::Embedded;
+pub use engine::{Attempted, Engine, EngineError};
+pub use estimate::median_costs;
+pub use file::{EXAMPLE, JobFileError};
+pub use folder::{BatchError, BatchFolder};
+pub use job::{CutOff, Job, KeepAs, WorktreeRule};
+pub use note::{AccountLimit, BatchNote, RunAgain, RunBegun};
+pub use plan::{Mistake, Mistakes, Plan, PlannedStep};
+pub use result::{JobOutcome, JobResult, worst_exit_code};
+pub use state::Halt;
+pub use summary::{counted, json, junit, markdown};
+pub use template::TemplateError;
+pub use work::{Attempt, AttemptEnd, JobNews, Watch, Workplace};
+pub use worktree::WorktreeError;
+
+/// Checks that the README's example compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

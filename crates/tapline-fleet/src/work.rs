@@ -1,0 +1,366 @@
+//! Runs a job once, recorded like any run: `tapline run` with the same options gives the same recording.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tapline_archive::{Source, SourceOptions};
+use tapline_protocol::{Json, Reader};
+use tapline_recording::{Recording, Redactor, Store, Sync, attempt_folder};
+use tapline_runner::{Agent, GuardProgram, RecordTo, Running, Update, report};
+use tapline_session::policy::{PolicyChecker, Violation};
+use tapline_session::text::{one_line, with_causes};
+use tapline_session::{Category, Fold, Outcome, Report, Step, Warning, What, exit, parse_rfc3339};
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+use crate::job::Job;
+use crate::note::{AccountLimit, RunAgain};
+use crate::result::JobResult;
+use crate::state::Begun;
+use crate::worktree::Worktree;
+
+/// What whoever runs jobs adds to them.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Workplace {
+    /// Where runs are recorded.
+    pub store: Store,
+    /// Stops what is left of a run if this program is killed.
+    pub guard: Option<GuardProgram>,
+    /// Finds secrets.
+    pub redactor: Redactor,
+    /// Whether secrets are replaced in recordings and results.
+    pub redact: bool,
+    /// Environment variables for every agent.
+    pub environment: Vec<(OsString, Option<OsString>)>,
+}
+
+impl Workplace {
+    /// A place with this store.
+    pub fn new(store: Store) -> Self {
+        Self { store, guard: None, redactor: Redactor::default(), redact: false, environment: Vec::new() }
+    }
+}
+
+/// A run of a job, to be made.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Attempt {
+    /// The job.
+    pub job: Job,
+    /// 1 is the first run of the job.
+    pub number: u64,
+    /// Where the first run of the job is recorded.
+    pub recording: PathBuf,
+    /// What is known of earlier runs.
+    pub(crate) before: Begun,
+}
+
+/// What happens while a job runs.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum JobNews {
+    /// The agent does something: a line for people.
+    Doing {
+        /// The job's name.
+        job: String,
+        /// What.
+        what: String,
+    },
+    /// The limit of its account is reached.
+    Limit(AccountLimit),
+}
+
+/// How a run can be watched and stopped.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Watch {
+    /// Takes news.
+    pub news: mpsc::UnboundedSender<JobNews>,
+    /// How often somebody asked to stop: once to end the run properly, twice to kill it.
+    pub stop: watch::Receiver<u32>,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum AttemptEnd {
+    /// The job has a result.
+    Over(Box<JobResult>),
+    /// The job is tried again.
+    Again(RunAgain),
+    /// Somebody stopped the run. The job goes on later.
+    CutOff,
+}
+
+/// How a cut-off run can go on.
+#[derive(Debug)]
+pub(crate) enum Remains {
+    /// The run had ended, only its result was not noted.
+    Ended(Box<Report>),
+    /// Its session can go on.
+    Session(String),
+    /// It must begin again.
+    Nothing,
+}
+
+/// Looks at what is left of a run that was cut off.
+pub(crate) fn remains(job: &Job, folder: &Path) -> Remains {
+    let Ok(recording) = Recording::open(folder) else { return Remains::Nothing };
+    let stopped = recording.end.as_ref().is_none_or(|end| end.stop.is_some_and(|stop| stop.reason.is_interrupt()));
+    let Ok(mut source) = Source::open(folder, SourceOptions::default().with_agent(job.agent)) else { return Remains::Nothing };
+    if !stopped {
+        return source.report().map_or(Remains::Nothing, |report| Remains::Ended(Box::new(judged(job, folder, report))));
+    }
+    let (mut session, mut worked) = (None, false);
+    while let Ok(Some((_, steps))) = source.advance() {
+        for step in steps {
+            // Before its first words the agent may not have kept the session.
+            worked |= matches!(step.what, What::Text(_) | What::Call(_) | What::Turn(_));
+            session = step.session_id.or(session);
+        }
+    }
+    session.filter(|_| worked).map_or(Remains::Nothing, Remains::Session)
+}
+
+/// Checks a recorded run against the policy of its job.
+fn judged(job: &Job, folder: &Path, mut report: Report) -> Report {
+    let Some(mut policy) = job.policy.clone().map(PolicyChecker::new) else { return report };
+    let Ok(mut source) = Source::open(folder, SourceOptions::default().with_agent(job.agent)) else { return report };
+    let mut broken = Vec::new();
+    while let Ok(Some((_, steps))) = source.advance() {
+        broken.extend(steps.iter().flat_map(|step| policy.accept(step)));
+    }
+    broken.extend(policy.rejected(&source.finish().summary.rejected));
+    let took = report.run.duration_ms.map(Duration::from_millis);
+    broken.extend(policy.conclude(!broken.is_empty(), report.verdict.exit_code() == 0, took));
+    if let Some(first) = broken.first().filter(|_| report.verdict.category != Some(Category::Policy)) {
+        report.verdict.fail(Category::Policy, format!("policy violated: {}", told(first)));
+    }
+    report
+}
+
+/// Runs one attempt of a job, in this worktree if it has one.
+pub(crate) async fn run(place: &Workplace, attempt: &Attempt, worktree: Option<&Worktree>, watch: Watch) -> AttemptEnd {
+    let Attempt { job, number, recording, before } = attempt;
+    let folder = attempt_folder(recording.clone(), *number);
+    let agent = agent(place, attempt, worktree, &folder);
+    let running = match agent.start().await {
+        Ok(running) => running.collect_for(["answer", "structured", "turns", "retries", "session.id"]),
+        Err(error) => {
+            let result = JobResult::not_started(&job.name, &job.step, with_causes(&error), error.exit_code());
+            return AttemptEnd::Over(Box::new(JobResult { attempts: *number, ..of(job, result) }));
+        }
+    };
+    let stop = watch.stop.clone();
+    let mut report = follow(job, running, watch).await;
+    report.run.attempts = *number;
+    let (amended, earlier) = (report.clone(), (1..*number).map(|number| attempt_folder(recording.clone(), number)).collect());
+    let told = tokio::task::spawn_blocking(move || settle(&folder, amended, earlier)).await;
+    let report = told.unwrap_or(report);
+    let was_stopped = *stop.borrow() > 0;
+    if was_stopped && report.verdict.outcome == Outcome::Interrupted {
+        return AttemptEnd::CutOff;
+    }
+    decide(place, job, before.retries, &report)
+}
+
+/// Decides what becomes of a job whose run ended like this.
+pub(crate) fn decide(place: &Workplace, job: &Job, retries: u64, report: &Report) -> AttemptEnd {
+    let now = unix_now();
+    let policy = report.verdict.category == Some(Category::Policy);
+    if let Some(wait) = job.retry.wait(report, retries + 1, now).filter(|_| !policy) {
+        return AttemptEnd::Again(RunAgain {
+            job: job.name.clone(),
+            at: now.saturating_add(i64::try_from(wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).unwrap_or(i64::MAX)),
+            session: report.session.id.clone(),
+            cost_usd: report.ledger.cost_usd,
+            error: report.verdict.error_for_people().map(one_line),
+        });
+    }
+    let mut result = of(job, JobResult::default()).told(report);
+    if place.redact {
+        let clean = |text: String| place.redactor.text(&text).into_owned();
+        result.answer = result.answer.map(clean);
+        result.error = result.error.map(clean);
+        result.structured = result.structured.and_then(|json| Json::parse(&place.redactor.text(json.as_str())).ok());
+    }
+    AttemptEnd::Over(Box::new(result))
+}
+
+/// Says whose result it is.
+fn of(job: &Job, result: JobResult) -> JobResult {
+    JobResult {
+        job: job.name.clone(),
+        step: job.step.clone(),
+        label: job.label.clone(),
+        agent: job.agent.name().to_owned(),
+        ..result
+    }
+}
+
+/// The result of a job whose run was cut off and does not go on.
+pub(crate) fn given_up(attempt: &Attempt) -> JobResult {
+    let error = "its run was cut off, and `cut_off` says that this is a failure".to_owned();
+    let result = JobResult::not_started(&attempt.job.name, &attempt.job.step, error, exit::INCOMPLETE);
+    let recording = Some(attempt_folder(attempt.recording.clone(), attempt.before.attempts).display().to_string());
+    JobResult { category: Some(Category::Killed), attempts: attempt.before.attempts, recording, ..of(&attempt.job, result) }
+}
+
+fn agent(place: &Workplace, attempt: &Attempt, worktree: Option<&Worktree>, folder: &Path) -> Agent {
+    let mut agent = attempt.job.agent();
+    if let Some(worktree) = worktree {
+        agent.cwd = Some(worktree.cwd());
+    }
+    agent.environment.set.extend(place.environment.iter().cloned());
+    agent.record = Some(RecordTo { folder: folder.to_owned(), sync: Sync::default(), redact: place.redact });
+    agent.redactor = place.redactor.clone();
+    agent.guard.clone_from(&place.guard);
+    match &attempt.before.session {
+        Some(session) => agent.go_on(session),
+        None => agent,
+    }
+}
+
+/// Follows a run to its end, and reports on it.
+async fn follow(job: &Job, mut running: Running, watch: Watch) -> Report {
+    let Watch { news, mut stop } = watch;
+    let mut policy = job.policy.clone().map(PolicyChecker::new);
+    let (mut broken, mut lost) = (Vec::<Violation>::new(), Vec::new());
+    let limit = policy.as_ref().and_then(PolicyChecker::seconds).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let late = limit.map(|limit| Instant::now() + limit);
+    let (mut told_stops, mut listens) = (0, true);
+    loop {
+        let asked = *stop.borrow_and_update();
+        while told_stops < asked {
+            running.stopper().interrupt();
+            told_stops += 1;
+        }
+        let update = tokio::select! {
+            update = running.next_update() => update,
+            changed = stop.changed(), if listens => {
+                listens = changed.is_ok();
+                continue;
+            }
+            () = sleep_until(late), if broken.is_empty() && late.is_some() => {
+                if let Some(violation) = policy.as_ref().and_then(PolicyChecker::too_long) {
+                    running.stopper().violated(told(&violation));
+                    broken.push(violation);
+                }
+                continue;
+            }
+        };
+        let Some(update) = update else { break };
+        if let Some(policy) = &mut policy {
+            let found: Vec<Violation> = update.steps().iter().flat_map(|step| policy.accept(step)).collect();
+            if let Some(first) = found.first() {
+                running.stopper().violated(told(first));
+            }
+            broken.extend(found);
+        }
+        update.steps().iter().for_each(|step| tell(job, step, &news));
+        match update {
+            Update::Lost(what) => lost.push(what),
+            Update::Record(_)
+            | Update::Sent(_)
+            | Update::Stderr(_)
+            | Update::Stopping(_)
+            | Update::Left(_)
+            | Update::Over(_)
+            | Update::Settled(_)
+            | Update::Trouble(_) => {}
+        }
+    }
+    let (conclusion, collector, run) = running.conclude().await;
+    let good = conclusion.summary.verdict.exit_code() == 0;
+    if let Some(policy) = &mut policy {
+        broken.extend(policy.rejected(&conclusion.summary.rejected));
+        broken.extend(policy.conclude(!broken.is_empty(), good, run.duration_ms.map(Duration::from_millis)));
+    }
+    let mut report = report(collector, &conclusion, run);
+    if let Some(first) = broken.first() {
+        report.verdict.fail(Category::Policy, format!("policy violated: {}", told(first)));
+    }
+    report.verdict.warnings.extend(lost.iter().map(|message| Warning::new("recording-incomplete", message)));
+    if let Some(limit) = limit_of(job, &report) {
+        let _ = news.send(JobNews::Limit(limit));
+    }
+    report
+}
+
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Describes a broken rule.
+fn told(violation: &Violation) -> String {
+    let line = violation.line.map(|line| format!("line {line}: ")).unwrap_or_default();
+    format!("{line}{}: {}", violation.rule, violation.message)
+}
+
+/// Tells others what they should know of a step.
+fn tell(job: &Job, step: &Step, news: &mpsc::UnboundedSender<JobNews>) {
+    let what = match &step.what {
+        What::Call(call) => call.title.clone(),
+        What::Text(said) => one_line(&said.text),
+        What::RateLimit(limit) if limit.status.as_deref() == Some("rejected") => {
+            if let Some(until) = limit.resets_at.as_deref().and_then(parse_rfc3339) {
+                let _ = news.send(JobNews::Limit(AccountLimit { account: job.account.clone(), until }));
+            }
+            return;
+        }
+        _ => return,
+    };
+    let _ = news.send(JobNews::Doing { job: job.name.clone(), what });
+}
+
+/// The limit that ended a run, if it says until when.
+fn limit_of(job: &Job, report: &Report) -> Option<AccountLimit> {
+    let reached = report.verdict.category == Some(Category::RateLimit);
+    let until = report.verdict.retry.at.as_deref().and_then(parse_rfc3339).filter(|_| reached)?;
+    Some(AccountLimit { account: job.account.clone(), until })
+}
+
+/// Adds to the recording what was found after it was closed, so that it is read as the run was reported. Counts what earlier runs of the
+/// job cost.
+fn settle(folder: &Path, mut report: Report, earlier: Vec<PathBuf>) -> Report {
+    let several = !earlier.is_empty();
+    if several {
+        // A resumed session continues its count, so a plain sum would be wrong.
+        let mut whole = Fold::for_agent(report.agent);
+        for folder in earlier.into_iter().chain([folder.to_owned()]) {
+            let records = File::open(folder.join("stdout")).into_iter().flat_map(|file| Reader::new(BufReader::new(file)));
+            records.flatten().for_each(|record| drop(whole.apply(&record)));
+        }
+        report.ledger = whole.ledger();
+    }
+    let Ok(mut recording) = Recording::open(folder) else { return report };
+    let Some(mut end) = recording.end.clone() else { return report };
+    if several {
+        end.attempts = Some(report.run.attempts);
+        end.ledger = serde_json::to_string(&report.ledger).ok().and_then(|text| Json::parse(&text).ok());
+    }
+    if report.verdict.category == Some(Category::Policy) {
+        end.violated =
+            report.verdict.error.as_deref().and_then(|error| error.strip_prefix("policy violated: ")).map(str::to_owned);
+    }
+    if recording.end.as_ref() != Some(&end) {
+        end.verdict = report.verdict.to_json();
+        if let Err(error) = recording.amend(end) {
+            let warning = Warning::new("recording-incomplete", with_causes(&error));
+            report.verdict.warnings.push(warning);
+        }
+    }
+    report
+}
+
+/// This moment, in seconds since 1970.
+pub(crate) fn unix_now() -> i64 {
+    i64::try_from(tapline_runner::moment().as_millis() / 1_000).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,159 @@
+//! A batch with the fake agent, in a folder of its own.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tapline_fleet::{
+    Batch, BatchEnd, BatchFolder, BatchNews, BatchOptions, Embedded, JobFileError, JobResult, Plan, Workplace,
+};
+use tapline_recording::Store;
+use tokio::sync::{mpsc, watch};
+
+/// Whoever takes longer hangs. No speed is tested by it: a busy machine may be slow.
+pub(crate) const HANG: Duration = Duration::from_secs(120);
+
+pub(crate) fn agent() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fake-agent")
+}
+
+/// A folder of a test's own, gone afterwards.
+pub(crate) struct Stage(PathBuf);
+
+impl Stage {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("tapline-fleet-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        Self::at(&std::env::temp_dir().join(name))
+    }
+
+    pub(crate) fn at(path: &Path) -> Self {
+        std::fs::create_dir_all(path.join("traces")).unwrap();
+        Self(path.to_owned())
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    pub(crate) fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    pub(crate) fn store(&self) -> Store {
+        Store::at(self.path("home"))
+    }
+
+    /// Reads a job file, with the fake agent.
+    pub(crate) fn plan(&self, name: &str, text: &str) -> Result<Plan, JobFileError> {
+        let path = self.file(name, text);
+        let bin = Value::from(agent().display().to_string());
+        Plan::read(&path, &BTreeMap::from([("bin".to_owned(), bin)]))
+    }
+
+    /// What is wrong with a job file, one line each.
+    pub(crate) fn faults(&self, name: &str, text: &str) -> Vec<String> {
+        match self.plan(name, text) {
+            Ok(_) => Vec::new(),
+            Err(JobFileError::Wrong(faults)) => faults.0.iter().map(ToString::to_string).collect(),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn place(&self) -> Workplace {
+        let mut place = Workplace::new(self.store());
+        place.environment = vec![("TRACES".into(), Some(self.path("traces").into()))];
+        place
+    }
+
+    /// Runs a batch to its end.
+    pub(crate) fn run(&self, text: &str, options: impl FnOnce(&mut BatchOptions)) -> Ran {
+        let plan = self.plan("jobs.toml", text).unwrap_or_else(|error| panic!("{error}"));
+        let folder = BatchFolder::create(&self.store(), &plan).unwrap();
+        self.run_plan(folder, plan, options)
+    }
+
+    /// Goes on with the last batch.
+    pub(crate) fn resume(&self, options: impl FnOnce(&mut BatchOptions)) -> Ran {
+        let (folder, plan) = BatchFolder::open(&self.store(), "last").unwrap_or_else(|error| panic!("{error}"));
+        self.run_plan(folder, plan, options)
+    }
+
+    fn run_plan(&self, folder: BatchFolder, plan: Plan, options: impl FnOnce(&mut BatchOptions)) -> Ran {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let (engine, notes) = Embedded::open(folder, self.place()).unwrap();
+        let mut given = BatchOptions::default();
+        options(&mut given);
+        let (events, mut happened) = mpsc::unbounded_channel();
+        let (_stop, stopped) = watch::channel(0);
+        let batch = Batch::new(engine, plan, notes, self.store(), given, events, stopped);
+        let end = runtime.block_on(batch.run()).unwrap_or_else(|error| panic!("{error}"));
+        let mut all = Vec::new();
+        while let Ok(event) = happened.try_recv() {
+            all.push(event);
+        }
+        Ran { end, events: all }
+    }
+
+    /// What the runs of a job wrote, by the agent's own account.
+    pub(crate) fn traces(&self, job: &str) -> Vec<Vec<u8>> {
+        let all = std::fs::read_dir(self.path("traces")).unwrap().map(|entry| entry.unwrap().path());
+        let of = all.filter(|path| path.file_stem().is_some_and(|stem| stem == job) && path.extension().is_some_and(is_number));
+        of.map(|path| std::fs::read(path).unwrap()).collect()
+    }
+
+    /// What a run of a job noted besides: `began`, `args`.
+    pub(crate) fn noted(&self, job: &str, what: &str) -> Vec<String> {
+        let all = std::fs::read_dir(self.path("traces")).unwrap().map(|entry| entry.unwrap().path());
+        let name = |path: &Path| path.file_name().unwrap().to_string_lossy().into_owned();
+        let of = all.filter(|path| name(path).starts_with(&format!("{job}.")) && name(path).ends_with(&format!(".{what}")));
+        of.map(|path| std::fs::read_to_string(path).unwrap()).collect()
+    }
+
+    /// Whether the recording of a result has exactly what the agent wrote.
+    pub(crate) fn is_recorded(&self, result: &JobResult) -> bool {
+        let recording = result.recording.as_deref().map(Path::new).unwrap_or_else(|| panic!("{} has no recording", result.job));
+        let stdout = std::fs::read(recording.join("stdout")).unwrap();
+        recording.starts_with(self.store().folder()) && self.traces(&result.job).contains(&stdout)
+    }
+}
+
+fn is_number(text: &std::ffi::OsStr) -> bool {
+    text.to_str().is_some_and(|text| text.parse::<u32>().is_ok())
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+pub(crate) struct Ran {
+    pub(crate) end: BatchEnd,
+    pub(crate) events: Vec<BatchNews>,
+}
+
+impl Ran {
+    pub(crate) fn result(&self, job: &str) -> &JobResult {
+        let found = self.end.results.iter().find(|result| result.job == job);
+        found.unwrap_or_else(|| panic!("{job}: {:?}", self.end.results))
+    }
+
+    /// The outcome of each job, in order.
+    pub(crate) fn outcomes(&self) -> Vec<(&str, &str)> {
+        self.end.results.iter().map(|result| (result.job.as_str(), result.outcome.word())).collect()
+    }
+}
+
+/// Waits until this is so.
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let until = Instant::now() + HANG;
+    while !is_so() {
+        assert!(Instant::now() < until, "it never came to this: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
