@@ -18,7 +18,8 @@ fn program(folder: &Folder, name: &str, script: &str) -> String {
 
 #[test]
 fn a_rate_limit_that_names_no_time_is_waited_for_longer_than_the_agent_itself_did() {
-    let tried = run("limited-unnamed", &["--retry", "2", "--timeout", "20s", "--format", "report"]);
+    // 30 s would be waited: less than that is left, however slow the machine is.
+    let tried = run("limited-unnamed", &["--retry", "2", "--timeout", "30s", "--format", "report"]);
     assert!(tried.out.contains(r#""delay_ms":554"#), "{}", tried.out);
     assert!(tried.err.contains("no retry: the wait would exceed --timeout"), "{}", tried.err);
     assert!(tried.out.contains(r#""attempts":1"#), "{}", tried.out);
@@ -119,7 +120,9 @@ fn a_script_without_a_prompt_starts_no_agent() {
 fn what_is_added_from_stdin_is_told_where_a_person_looks() {
     let added = |input: &str, more: &[&str]| {
         let agent = crate::running::fake();
-        let args = [&["run", "go", "--no-record", "--bin", &agent][..], more].concat();
+        // However long it takes until this test gets to write.
+        let patient = if more.contains(&"--no-stdin") { &[][..] } else { &["--stdin-wait", "10m"] };
+        let args = [&["run", "go", "--no-record", "--bin", &agent][..], patient, more].concat();
         tapline_on(input.as_bytes(), &args).err
     };
     assert!(added("b\n", &[]).contains("added 2 bytes from stdin after the prompt"), "{}", added("b\n", &[]));

@@ -93,7 +93,8 @@ async fn live_and_from_the_recording_every_time_and_duration_is_the_same() {
     let steps = live.1.iter().flat_map(|(_, steps)| steps).map(|step| serde_json::to_value(step).unwrap()).collect::<Vec<_>>();
     let numbers = |key: &str| steps.iter().filter_map(|step| step[key].as_u64()).collect::<Vec<_>>();
     let [_, call, result, task, _, _, task_ended, _, ended] = arrived[..] else { panic!("{arrived:?}") };
-    let (call, task, turn) = (result.millis_since(call).unwrap(), task_ended.millis_since(task).unwrap(), ended.millis_since(sent).unwrap());
+    let (call, task, turn) =
+        (result.millis_since(call).unwrap(), task_ended.millis_since(task).unwrap(), ended.millis_since(sent).unwrap());
     assert_eq!((numbers("duration_ms"), numbers("elapsed_ms")), (vec![call, task], vec![turn]));
 }
 
