@@ -112,6 +112,10 @@ pub struct Summary {
     pub denials: u64,
     /// The denied calls that no step reported: the agent logged them on stderr, which was not read in time.
     pub rejected: Vec<Rejected>,
+    /// The first prompt of the session itself that says something. What sub-agents were told does not count.
+    pub first_prompt: Option<String>,
+    /// The number of prompts of the session itself.
+    pub prompts: usize,
     /// Facts about the stream.
     pub stream: StreamStats,
 }
@@ -437,6 +441,8 @@ impl Fold {
             last_turn: turns.last,
             duration_ms: turns.duration_ms,
             num_turns: turns.all_num_turns,
+            first_prompt: self.prompts.first,
+            prompts: self.prompts.count,
             stream: self.stats,
         }
     }

@@ -45,6 +45,52 @@ fn a_result_of_another_agent_is_not_called_a_success_and_then_none() {
 }
 
 #[test]
+fn a_success_with_a_doubt_has_one_verdict_and_the_doubt() {
+    let shown = tapline(&["view", &fixture("claude-2.1.325/ask.jsonl").display().to_string()]).out;
+    let verdict = "✓ success · 1 turn · 250 ms · 12 in · 40 out · 2.0k cached · $0.0017";
+    assert_eq!(verdicts(&shown), [verdict], "{shown}");
+    let doubt = "! success (interactive): the agent asked a question, and there was nobody to answer it";
+    assert!(shown.ends_with(&format!("{verdict}\n{doubt}\n")), "{shown}");
+}
+
+#[test]
+fn what_a_sub_agent_was_told_is_not_the_prompt_of_the_session() {
+    let told = |parent: &str, text: &str| {
+        format!(
+            "{{\"type\":\"user\",\"session_id\":\"s\",\"parent_tool_use_id\":{parent},\"message\":{{\"role\":\"user\",\"content\":\"{text}\"}}}}\n"
+        )
+    };
+    let init = "{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"s\",\"model\":\"m\"}\n";
+    let inside = [init, &told("\"t1\"", "look at this file")].concat();
+    let shown = tapline_on(inside.as_bytes(), &["inspect"]).out;
+    assert!(!shown.contains("look at this file"), "{shown}");
+    let both = [&*inside, &told("null", "fix the bug")].concat();
+    let shown = tapline_on(both.as_bytes(), &["inspect"]).out;
+    assert!(shown.contains("\nprompt      fix the bug\n") && !shown.contains("more prompt"), "{shown}");
+    // Scripts get all of them, as the report says.
+    let all = tapline_on(both.as_bytes(), &["inspect", "--get", "prompts"]).out;
+    assert_eq!(all, "[\"look at this file\",\"fix the bug\"]\n");
+}
+
+#[test]
+fn where_there_is_nothing_people_are_told_where_tapline_looked() {
+    let folder = Folder::new("nothing-there");
+    for args in [&["stats"][..], &["search", "zebra"], &["sessions", "--list"]] {
+        let mut command = command(args);
+        let ran = ran(command.env("HOME", folder.path("h")).env("TAPLINE_HOME", folder.path("t")).output().unwrap());
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{args:?}");
+        assert!(ran.out.starts_with("No sessions found. tapline looked here:\n"), "{args:?}: {}", ran.out);
+        for place in ["h/.claude/projects", "h/.codex/sessions", "t/recordings"] {
+            assert!(ran.out.contains(&format!("\n  {}\n", folder.path(place))), "{args:?}: {}", ran.out);
+        }
+        assert!(ran.out.contains(&format!("\nTo look elsewhere: tapline {} ", args[0])), "{args:?}: {}", ran.out);
+    }
+    std::fs::create_dir(folder.path("empty")).unwrap();
+    let ran = tapline(&["stats", &folder.path("empty")]);
+    assert!(ran.out.contains(&format!("looked here:\n  {}\n", folder.path("empty"))), "{}{}", ran.out, ran.err);
+}
+
+#[test]
 fn a_rule_that_is_most_likely_a_mistake_fails_a_strict_check() {
     let folder = Folder::new("strict-typo");
     let stream = fixture("claude-2.1.325/text.jsonl").display().to_string();

@@ -16,9 +16,20 @@ const WAITING: usize = 4_096;
 pub(super) struct Prompts {
     sent: VecDeque<u64>,
     replayed: VecDeque<u64>,
+    /// The first prompt of the main thread that says something, and how many there were.
+    pub(super) first: Option<String>,
+    pub(super) count: usize,
 }
 
 impl Prompts {
+    /// Notes a prompt of the main thread that is shown.
+    pub(super) fn note(&mut self, text: &str) {
+        self.count += 1;
+        if self.first.is_none() && !text.trim().is_empty() {
+            self.first = Some(text.to_owned());
+        }
+    }
+
     /// Notes that the agent repeats a prompt. Returns `false` if the host's was already shown.
     pub(super) fn replay(&mut self, text: &str) -> bool {
         meet(&mut self.sent, &mut self.replayed, text)
@@ -62,15 +73,10 @@ impl Fold {
         self.sends(arrived);
         let what = || What::Prompt { text: text.to_owned() };
         let line = self.stats.lines.total;
-        self.prompts.send(text).then(|| Step {
-            line,
-            at: None,
-            arrived,
-            parent: None,
-            depth: 0,
-            session_id: None,
-            message: None,
-            what: what(),
-        })
+        if !self.prompts.send(text) {
+            return None;
+        }
+        self.prompts.note(text);
+        Some(Step { line, at: None, arrived, parent: None, depth: 0, session_id: None, message: None, what: what() })
     }
 }
