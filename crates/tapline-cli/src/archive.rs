@@ -110,8 +110,8 @@ pub(crate) fn places(paths: &[PathBuf]) -> Result<Places> {
 /// Says where was looked, if no file there can hold a session, and how to look elsewhere.
 pub(crate) fn nothing_there(paths: &[PathBuf], elsewhere: &str) -> Option<String> {
     let places = places(paths).ok().filter(|places| places.files.is_empty())?;
-    let looked: String = places.roots.iter().map(|root| format!("  {}\n", one_line(&root.display().to_string()))).collect();
-    Some(format!("No sessions found. tapline looked here:\n{looked}To look elsewhere: {elsewhere}\n"))
+    let looked: Vec<_> = places.roots.iter().map(|root| format!("  {}", one_line(&root.display().to_string()))).collect();
+    Some(format!("No sessions found. tapline looked here:\n{}\nTo look elsewhere: {elsewhere}\n", looked.join("\n")))
 }
 
 /// What is said when an index is built again.

@@ -112,8 +112,9 @@ pub struct Summary {
     pub denials: u64,
     /// The denied calls that no step reported: the agent logged them on stderr, which was not read in time.
     pub rejected: Vec<Rejected>,
-    /// The first prompt of the session itself that says something. What sub-agents were told does not count.
-    pub first_prompt: Option<String>,
+    /// Which of the report's prompts is the first of the session itself that says something. The others may be what sub-agents
+    /// were told.
+    pub first_prompt: Option<usize>,
     /// The number of prompts of the session itself.
     pub prompts: usize,
     /// Facts about the stream.
@@ -442,7 +443,7 @@ impl Fold {
             duration_ms: turns.duration_ms,
             num_turns: turns.all_num_turns,
             first_prompt: self.prompts.first,
-            prompts: self.prompts.count,
+            prompts: self.prompts.own,
             stream: self.stats,
         }
     }

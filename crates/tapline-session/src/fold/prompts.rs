@@ -16,18 +16,21 @@ const WAITING: usize = 4_096;
 pub(super) struct Prompts {
     sent: VecDeque<u64>,
     replayed: VecDeque<u64>,
-    /// The first prompt of the main thread that says something, and how many there were.
-    pub(super) first: Option<String>,
-    pub(super) count: usize,
+    /// How many were shown, and how many of them the main thread's.
+    shown: usize,
+    pub(super) own: usize,
+    /// Which one is the first of the main thread that says something. Not its text: that may have secrets.
+    pub(super) first: Option<usize>,
 }
 
 impl Prompts {
-    /// Notes a prompt of the main thread that is shown.
-    pub(super) fn note(&mut self, text: &str) {
-        self.count += 1;
-        if self.first.is_none() && !text.trim().is_empty() {
-            self.first = Some(text.to_owned());
+    /// Notes a prompt that is shown.
+    pub(super) fn note(&mut self, text: &str, is_main: bool) {
+        if is_main && self.first.is_none() && !text.trim().is_empty() {
+            self.first = Some(self.shown);
         }
+        self.shown += 1;
+        self.own += usize::from(is_main);
     }
 
     /// Notes that the agent repeats a prompt. Returns `false` if the host's was already shown.
@@ -76,7 +79,7 @@ impl Fold {
         if !self.prompts.send(text) {
             return None;
         }
-        self.prompts.note(text);
+        self.prompts.note(text, true);
         Some(Step { line, at: None, arrived, parent: None, depth: 0, session_id: None, message: None, what: what() })
     }
 }

@@ -181,7 +181,7 @@ pub fn render_summary(report: &Report, summary: &Summary, style: Style, width: O
     for line in &lines.not_connected {
         row("!", line.clone());
     }
-    for (at, text) in prompt_rows(summary, hints).into_iter().enumerate() {
+    for (at, text) in prompt_rows(report, summary, hints).into_iter().enumerate() {
         row(if at == 0 { "prompt" } else { "" }, text);
     }
     if !report.tools.calls.is_empty() {
@@ -249,8 +249,8 @@ fn answer_lines(report: &Report, style: Style, width: Option<usize>, hints: Hint
 }
 
 /// Shows the first prompt, and how many there are. What a sub-agent was told is not the session's prompt.
-fn prompt_rows(summary: &Summary, hints: Hints) -> Vec<String> {
-    let Some(first) = &summary.first_prompt else { return Vec::new() };
+fn prompt_rows(report: &Report, summary: &Summary, hints: Hints) -> Vec<String> {
+    let Some(first) = summary.first_prompt.and_then(|at| report.prompts.get(at)) else { return Vec::new() };
     let (earlier, first) = without_earlier_run(first.trim());
     let (head, cut) = crate::text::head(first.lines().next().unwrap_or_default(), PROMPT_CHARACTERS);
     let more = first.lines().count() - 1;

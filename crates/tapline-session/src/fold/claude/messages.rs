@@ -259,9 +259,7 @@ impl Fold {
             self.turns.elapsed.begin(out.record.arrived);
         }
         if !is_replay || self.prompts.replay(text) {
-            if out.is_main() {
-                self.prompts.note(text);
-            }
+            self.prompts.note(text, out.is_main());
             out.push(What::Prompt { text: text.to_owned() });
         }
     }
