@@ -112,6 +112,13 @@ pub(crate) fn places(paths: &[PathBuf]) -> Result<Places> {
     Ok(if paths.is_empty() { Places::of_user(&path_of) } else { Places::below(&roots(paths)?) })
 }
 
+/// Says where was looked, if no file there can hold a session, and how to look elsewhere.
+pub(crate) fn nothing_there(paths: &[PathBuf], elsewhere: &str) -> Option<String> {
+    let places = places(paths).ok().filter(|places| places.files.is_empty())?;
+    let looked: Vec<_> = places.roots.iter().map(|root| format!("  {}", one_line(&root.display().to_string()))).collect();
+    Some(format!("No sessions found. tapline looked here:\n{}\nTo look elsewhere: {elsewhere}\n", looked.join("\n")))
+}
+
 /// What is said when an index is built again.
 const DAMAGED: &str = "the index of the archive was damaged: it is built again, and the old one is kept as index.db.old";
 

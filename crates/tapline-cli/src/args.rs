@@ -23,7 +23,7 @@ use tapline_session::Category;
 use tapline_session::render::Style;
 use tapline_session::text::visible;
 
-use crate::topics::TOPICS;
+use crate::topics::{self, TOPICS};
 use crate::{agents, exit, output};
 
 /// Run headless coding agents; read, convert, query and check what they write.
@@ -474,11 +474,27 @@ fn read(words: impl Iterator<Item = OsString>) -> Result<Cli, clap::Error> {
 pub(crate) fn command_line() -> clap::Command {
     let command = Cli::command();
     let commands = command.get_subcommands().filter(|sub| !sub.is_hide_set()).map(|sub| sub.get_name().to_owned());
-    let topics = TOPICS.iter().map(|topic| PossibleValue::new(topic.name).help(topic.about));
+    let topics = TOPICS.iter().map(|topic| PossibleValue::new(topic.name).help(topic.about).aliases(topic.also));
     let names = PossibleValuesParser::new(commands.map(PossibleValue::new).chain(topics).collect::<Vec<_>>());
     let pages: Vec<_> = TOPICS.iter().map(|topic| format!("\n  {:<12} {}", topic.name, topic.about)).collect();
     let pages = pages.concat();
+    let explained = |command: clap::Command| {
+        let topic = topics::about(command.get_name());
+        // Some say more about their page themselves.
+        let told = |name: &str| {
+            command.get_long_about().is_some_and(|about| about.to_string().contains(&format!("tapline help {name}")))
+        };
+        match topic.filter(|topic| !told(topic.name)) {
+            Some(topic) => {
+                let more = format!("`tapline help {}` has more: {}", topic.name, topic.about);
+                let before = command.get_after_long_help().or(command.get_after_help()).map(|help| format!("{help}\n\n"));
+                command.after_long_help(before.unwrap_or_default() + &more)
+            }
+            None => command,
+        }
+    };
     command
+        .mut_subcommands(explained)
         .after_long_help(format!("{}\n\nTopics, for `tapline help TOPIC`:{pages}", exit::codes()))
         .mut_subcommand("help", |help| help.mut_arg("name", |name| name.value_parser(names)))
 }

@@ -4,6 +4,7 @@
 use std::io;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
@@ -22,6 +23,10 @@ static SPAWNER: LazyLock<Option<Mutex<Sender<Job>>>> = LazyLock::new(|| {
     std::thread::Builder::new().name("tapline-spawn".to_owned()).spawn(run).ok().map(|_| Mutex::new(jobs))
 });
 
+/// How often a program is tried again that somebody still has open for writing, and how long to wait before.
+const BUSY_TRIES: u32 = 100;
+const BUSY_WAIT: Duration = Duration::from_millis(10);
+
 /// The process group of a new program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Group {
@@ -37,16 +42,31 @@ pub(crate) async fn spawn(mut command: Command, group: Group) -> io::Result<Chil
         command.process_group(0);
     }
     die_with_parent(&mut command);
+    for _ in 0..BUSY_TRIES {
+        let (child, again) = spawn_once(command).await?;
+        match child {
+            // A program that was just written: a child that another thread is starting has the open file, too, until it
+            // runs its own program. The system says so only for the moment.
+            Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => command = again,
+            child => return child,
+        }
+        tokio::time::sleep(BUSY_WAIT).await;
+    }
+    spawn_once(command).await?.0
+}
+
+async fn spawn_once(mut command: Command) -> io::Result<(io::Result<Child>, Command)> {
     let handle = Handle::current();
     let (reply, child) = oneshot::channel();
     let job = Box::new(move || {
         let _context = handle.enter();
+        let child = command.kill_on_drop(true).spawn();
         // If nobody waits any more, the child is dropped here, and `kill_on_drop` ends it.
-        let _ = reply.send(command.kill_on_drop(true).spawn());
+        let _ = reply.send((child, command));
     });
     let spawner = SPAWNER.as_ref().ok_or_else(no_thread)?;
     spawner.lock().unwrap_or_else(PoisonError::into_inner).send(job).map_err(|_| no_thread())?;
-    child.await.map_err(|_| no_thread())?
+    child.await.map_err(|_| no_thread())
 }
 
 fn no_thread() -> io::Error {

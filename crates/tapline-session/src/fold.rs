@@ -112,6 +112,11 @@ pub struct Summary {
     pub denials: u64,
     /// The denied calls that no step reported: the agent logged them on stderr, which was not read in time.
     pub rejected: Vec<Rejected>,
+    /// Which of the report's prompts is the first of the session itself that says something. The others may be what sub-agents
+    /// were told.
+    pub first_prompt: Option<usize>,
+    /// The number of prompts of the session itself.
+    pub prompts: usize,
     /// Facts about the stream.
     pub stream: StreamStats,
 }
@@ -437,6 +442,8 @@ impl Fold {
             last_turn: turns.last,
             duration_ms: turns.duration_ms,
             num_turns: turns.all_num_turns,
+            first_prompt: self.prompts.first,
+            prompts: self.prompts.own,
             stream: self.stats,
         }
     }

@@ -29,7 +29,7 @@ pub use proposal::{Current, Proposal};
 pub use status::{Status, clock};
 pub use style::Style;
 pub use summary::render_summary;
-pub use terminal::TerminalOptions;
+pub use terminal::{TerminalOptions, render_page};
 
 use crate::fold::Summary;
 use crate::step::Step;

@@ -1,5 +1,6 @@
 //! Finds texts in the index, and puts them together by session.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::io;
@@ -11,7 +12,7 @@ use tapline_recording::Redactor;
 
 use super::asked::{MarkFilter, Tier};
 use super::query::{SearchQuery, Term};
-use super::results::{FoundSession, Hit, SearchFound, SearchOptions, Shown};
+use super::results::{FoundSession, Hit, SearchFound, SearchOptions, SearchSort, Shown};
 use super::snippet::FoundText;
 use super::store::BITS;
 use super::text_index::{TextIndex, agent_named, path_of};
@@ -54,6 +55,13 @@ struct Groups {
 }
 
 impl Groups {
+    /// Puts the newest first. They were found in this order, but the original of a copy is older than the copy that was found.
+    fn sort(&mut self) {
+        self.hits.values_mut().for_each(|hits| hits.sort_by_key(|hit| Reverse(hit.id)));
+        let newest = |session: &i64| self.hits.get(session).and_then(|hits| hits.first()).map(|hit| hit.id);
+        self.order.sort_by_key(|session| Reverse(newest(session)));
+    }
+
     /// Adds a hit. Returns how many the session has now.
     fn add(&mut self, found: Place) -> usize {
         let session = found.scope.session;
@@ -140,11 +148,19 @@ impl TextIndex {
                 finding.collect_of(session, &asked, &mut groups, few)?;
             }
         }
+        if options.sort == SearchSort::Newest {
+            groups.sort();
+        }
         let mut found = SearchFound { more: groups.order.len() > options.sessions, ..SearchFound::default() };
         for session in groups.order.iter().take(options.sessions) {
             let places = groups.hits.remove(session).unwrap_or_default();
             let shower = Shower { index: self, files: &files, wanted: &wanted, terms: &query.terms, options, redactor };
             found.sessions.push(shower.show(*session, &places)?);
+        }
+        if options.sort == SearchSort::Newest {
+            // Where a stream and a transcript say the same, the transcript's time counts, and it may be an earlier one.
+            found.sessions.iter_mut().for_each(|session| session.hits.sort_by_key(|hit| Reverse(hit.time)));
+            found.sessions.sort_by_key(|session| Reverse(session.hits.first().map(|hit| hit.time)));
         }
         Ok(found)
     }

@@ -138,7 +138,10 @@ impl<'f> Writer<'f> {
     pub(super) fn write(&mut self, db: &mut Connection) -> rusqlite::Result<()> {
         let transaction = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
         let mut ids = HashMap::new();
-        for (job, read) in std::mem::take(&mut self.read) {
+        // In the order of their paths: the first file of a session that has a title gives it, as everywhere.
+        let mut read: Vec<_> = std::mem::take(&mut self.read).into_iter().collect();
+        read.sort_unstable_by_key(|(job, _)| *job);
+        for (job, read) in read {
             let (found, anew) = self.files[job];
             let id = keep_file(&transaction, found, &read)?;
             if anew && self.cleared.insert(job) {

@@ -375,11 +375,9 @@ fn user(envelope: &Envelope<'_>, into: &mut Reading) {
             _ => {}
         }
     }
-    let Some(prompt) = prompt.filter(|_| !envelope.meta && !envelope.side && envelope.agent.is_empty()) else { return };
-    if prompt.starts_with("<command-name>")
-        || prompt.starts_with("<local-command")
-        || prompt.starts_with("[Request interrupted")
-    {
+    let is_own = !envelope.side && envelope.agent.is_empty() && envelope.parent.is_empty();
+    let Some(prompt) = prompt.filter(|_| !envelope.meta && is_own) else { return };
+    if is_command(&prompt) {
         into.facts.end = End::Finished;
         return;
     }
@@ -389,6 +387,11 @@ fn user(envelope: &Envelope<'_>, into: &mut Reading) {
     if facts.title.is_empty() {
         facts.title = cut_title(&prompt);
     }
+}
+
+/// Returns whether a prompt is the program's own words about a command or an interrupt.
+fn is_command(prompt: &str) -> bool {
+    ["<command-name>", "<local-command", "[Request interrupted"].iter().any(|start| prompt.starts_with(start))
 }
 
 fn result(block: Value<'_>, into: &mut Reading) {

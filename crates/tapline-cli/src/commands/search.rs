@@ -37,8 +37,13 @@ pub(crate) fn run(args: &Search) -> Result<u8> {
     if args.json {
         let json = print::json(&asked, args.sort, &found, &redactor);
         writeln!(out, "{}", output::raw(&serde_json::to_string(&json)?))?;
+    } else if found.sessions.is_empty()
+        && let Some(nothing) = archive::nothing_there(&args.path, "tapline search --path PATH WORDS")
+    {
+        out.write_all(nothing.as_bytes())?;
     } else {
-        out.write_all(print::text(&found, &zone, args.look.style()).as_bytes())?;
+        let columns = output::is_terminal().then_some(columns);
+        out.write_all(print::text(&found, &zone, columns, args.look.style()).as_bytes())?;
     }
     out.flush()?;
     // Other commands take a folder as their last word.

@@ -56,6 +56,13 @@ pub(crate) fn run(args: &Sessions) -> Result<u8> {
         };
     }
     let mut out = output::stdout();
+    if shown.is_empty()
+        && let Some(nothing) = archive::nothing_there(&args.paths, "tapline sessions PATH")
+    {
+        out.write_all(nothing.as_bytes())?;
+        out.flush()?;
+        return Ok(0);
+    }
     let width = output::is_terminal().then(|| output::size().0);
     out.write_all(list::render(&shown, all, width, args.look.style()).as_bytes())?;
     out.flush()?;

@@ -39,6 +39,13 @@ fn write(counted: &Counted, query: &Query, args: &Stats) -> Result<u8> {
         out.write_all(table::csv(counted, query.breakdown).as_bytes())?;
     } else {
         let width = output::is_terminal().then(|| output::size().0);
+        if counted.totals.requests == 0
+            && let Some(nothing) = archive::nothing_there(&args.paths, "tapline stats PATH")
+        {
+            out.write_all(nothing.as_bytes())?;
+            out.flush()?;
+            return Ok(0);
+        }
         out.write_all(table::render(counted, query, width, args.look.style()).as_bytes())?;
     }
     out.flush()?;

@@ -171,9 +171,12 @@ fn a_mute_agent_is_stopped() {
             let mut child = Bounded(command.spawn().unwrap());
             // Tapline, who has the word too, listens for signals before the agent is there.
             wait_until("the agent was started", || left_of(&id, child.0.id()) > 0);
+            // Held open until it has ended: the end of its input would end it, too, and `wait` closes what the child has.
+            let held = child.0.stdin.take();
             let told = std::process::Command::new("kill").args([&format!("-{name}"), &child.0.id().to_string()]).status();
             assert!(told.unwrap().success());
             assert_eq!(child.0.wait().unwrap().code(), Some(code), "{name}");
+            drop(held);
             wait_until("nothing is left", || left_of(&id, 0) == 0);
         }
     }

@@ -139,9 +139,10 @@ const MISSING: &str = "the recording's stdout is incomplete from byte 0 on: the 
 fn a_stalled_disk_holds_up_no_clock_and_the_run_says_what_is_missing() {
     let folder = Folder::new("stalled");
     // Ended by its clock, and by itself: both end although nothing can be written.
-    for (mode, code) in [("hang", 124), ("ok", 0)] {
+    // The clock leaves it time to say something first.
+    for (mode, timeout, code) in [("hang", "4s", 124), ("ok", "10m", 0)] {
         let recording = folder.path(mode);
-        let args = ["run", "go", "--bin", &fake(), "--record", &recording, "--timeout", "2s", "--grace", "300ms"];
+        let args = ["run", "go", "--bin", &fake(), "--record", &recording, "--timeout", timeout, "--grace", "300ms"];
         let done = ran(stalled(&recording, &args).env("FAKE", mode).output().unwrap());
         assert_eq!(done.code, code, "{mode}: {}", done.err);
         assert!(done.err.contains(MISSING), "{mode}: {}", done.err);
@@ -154,7 +155,7 @@ fn a_stalled_disk_under_stdout_holds_up_no_clock() {
     let folder = Folder::new("stalled-stdout");
     let path = folder.path("out.txt");
     let out = std::fs::File::create(&path).unwrap();
-    let mut command = held(Some(&path), "write", &["--no-record", "--timeout", "2s"]);
+    let mut command = held(Some(&path), "write", &["--no-record", "--timeout", "4s"]);
     let done = ran(command.env("FAKE", "hang").stdout(out).output().unwrap());
     assert_eq!(done.code, 124, "{}", done.err);
     assert!(done.err.contains("stopping the agent"), "the clock was heard: {}", done.err);

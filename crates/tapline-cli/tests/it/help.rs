@@ -159,8 +159,27 @@ fn help_of_a_command_is_what_the_command_prints() {
 }
 
 #[test]
+fn words_that_people_try_are_topics_and_commands_name_theirs() {
+    for (word, topic) in [("costs", "counting"), ("secrets", "redact"), ("resume", "browsing"), ("rules", "permissions")] {
+        assert_eq!(tapline(&["help", word]).out, tapline(&["help", topic]).out, "{word}");
+    }
+    let one_line = |args: &[&str]| tapline(args).out.split_whitespace().collect::<Vec<_>>().join(" ");
+    for (command, topic) in [
+        ("run", "running"),
+        ("chat", "chatting"),
+        ("inspect", "report"),
+        ("check", "findings"),
+        ("tee", "replaying"),
+        ("stats", "counting"),
+    ] {
+        let help = one_line(&["help", command]);
+        assert!(help.contains(&format!("`tapline help {topic}`")), "{command}: {help}");
+    }
+}
+
+#[test]
 fn help_for_a_name_that_nobody_has_suggests_one() {
-    let ran = tapline(&["help", "permission"]);
+    let ran = tapline(&["help", "permisions"]);
     assert_eq!((ran.code, ran.out.as_str()), (2, ""));
     assert!(ran.err.contains("'permissions'"), "{}", ran.err);
 }

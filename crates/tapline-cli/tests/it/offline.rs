@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::tapline::{Bounded, Folder, command, ran, tapline, tapline_on, wait_until};
+use crate::tapline::{Bounded, Folder, PATIENT, command, ran, tapline, tapline_on, wait_until};
 
 const TURN: &str = "turn = [{ text = \"Hello.\" }]\n";
 
@@ -82,7 +82,8 @@ fn signals_reach_the_command_once() {
             "n=0; trap 'n=$((n+1))' {name}; echo ready; while [ $n = 0 ]; do sleep 0.02; done; \
              i=0; while [ $i -lt 20 ]; do sleep 0.02; i=$((i+1)); done; exit $n"
         );
-        let mut child = command(&["sim", &scenario, "--", "sh", "-c", &script]).stdout(Stdio::piped()).spawn().unwrap();
+        let args = ["sim", &scenario, "--grace", PATIENT, "--", "sh", "-c", &script];
+        let mut child = command(&args).stdout(Stdio::piped()).spawn().unwrap();
         std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0; 6]).unwrap();
         std::process::Command::new("kill").args([format!("-{name}"), child.id().to_string()]).status().unwrap();
         assert_eq!(child.wait().unwrap().code(), Some(1), "{name}");

@@ -4,13 +4,15 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use crate::running::{fake, run_command};
-use crate::tapline::{Bounded, Folder, Ran, command, ran};
+use crate::tapline::{Bounded, Folder, Ran, command, ran, wait_until};
 
 /// Runs with this on stdin; what the agent was told.
 fn told(folder: &Folder, args: &[&str], stdin: impl Into<Stdio>, input: &[u8]) -> (Ran, Option<String>) {
     let recording = folder.path("recording");
     let _ = std::fs::remove_dir_all(&recording);
-    let mut command = command(&[&["run", "--bin", &fake(), "--record", &recording], args].concat());
+    // However long it takes until this test gets to write.
+    let patient = if args.contains(&"--no-stdin") { &[][..] } else { &["--stdin-wait", "10m"] };
+    let mut command = command(&[&["run", "--bin", &fake(), "--record", &recording], patient, args].concat());
     let mode = if args.contains(&"codex") { "declined" } else { "ok" };
     let mut child = command.env("FAKE", mode).stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     if let Some(mut stdin) = child.stdin.take() {
@@ -84,9 +86,10 @@ fn a_pipe_that_stays_silent_is_not_waited_for_and_that_is_said() {
 #[test]
 fn once_a_byte_came_it_is_read_to_its_end_and_the_clock_of_the_run_counts() {
     let mut command = run_command("ok", &["--format", "report", "--timeout", "500ms"]);
-    let mut child = Bounded(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
-    let mut held = child.0.stdin.take().unwrap();
+    // The byte is there before it begins.
+    let (stdin, mut held) = std::io::pipe().unwrap();
     held.write_all(b"a byte").unwrap();
+    let mut child = Bounded(command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
     let (mut out, mut err) = (String::new(), String::new());
     std::io::Read::read_to_string(&mut child.0.stdout.take().unwrap(), &mut out).unwrap();
     std::io::Read::read_to_string(&mut child.0.stderr.take().unwrap(), &mut err).unwrap();
@@ -109,9 +112,7 @@ fn a_signal_ends_it_while_stdin_is_read() {
             let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim().to_owned();
             u64::from_str_radix(&caught, 16).unwrap() & (1 << 14) != 0
         };
-        while !listens() {
-            std::thread::yield_now();
-        }
+        wait_until("it listens", listens);
         Command::new("kill").args([signal, &child.0.id().to_string()]).status().unwrap();
         let mut out = String::new();
         std::io::Read::read_to_string(&mut child.0.stdout.take().unwrap(), &mut out).unwrap();
@@ -123,7 +124,7 @@ fn a_signal_ends_it_while_stdin_is_read() {
 
 #[test]
 fn a_hundred_megabytes_go_behind_the_prompt() {
-    let mut command = run_command("count", &["--format", "text"]);
+    let mut command = run_command("count", &["--format", "text", "--stdin-wait", "10m"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let writer = std::thread::spawn(move || {
@@ -139,7 +140,7 @@ fn a_hundred_megabytes_go_behind_the_prompt() {
 fn a_run_that_is_tried_again_is_told_the_same() {
     let folder = Folder::new("told-again");
     let recording = folder.path("r");
-    let args = ["run", "go", "--bin", &fake(), "--record", &recording, "--retry", "1"];
+    let args = ["run", "go", "--bin", &fake(), "--record", &recording, "--retry", "1", "--stdin-wait", "10m"];
     let mut command = command(&args);
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
     command.env("FAKE", "rate-limited").env("RESETS_AT", now.to_string());

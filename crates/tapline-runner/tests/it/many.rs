@@ -1,6 +1,6 @@
 //! Many agents at once from one program: no line lost, no descriptor left open. (A thousand: scripts/bench.)
 
-use crate::fake::{fake, id_of, left_of};
+use crate::fake::{fake, id_of, left_of, wait_until};
 
 fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
@@ -40,5 +40,6 @@ fn forty_at_once() {
     runtime.block_on(round());
     let before = descriptors();
     runtime.block_on(round());
-    assert_eq!(descriptors(), before);
+    // What a task holds that was just aborted goes when it gets a turn.
+    wait_until("no descriptor is left open", || descriptors() == before);
 }

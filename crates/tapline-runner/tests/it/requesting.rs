@@ -132,7 +132,8 @@ async fn the_agent_ends_in_the_middle() {
 #[tokio::test]
 async fn a_stalled_agent() {
     let scripted = Scripted::new(VERSION, ReplayOptions { hang_at: Some(1), ..ReplayOptions::default() });
-    let mut session = scripted.claude().idle_timeout(Duration::from_secs(1)).session().await.unwrap();
+    // Long enough for it to begin.
+    let mut session = scripted.claude().idle_timeout(Duration::from_secs(8)).session().await.unwrap();
     let error = words(session.control().within(SOON).binary_version().await);
     assert!(error.starts_with("get_binary_version: the agent gave no answer within"), "{error}");
     // And a turn ends with the watchdog.

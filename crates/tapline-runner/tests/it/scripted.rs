@@ -37,13 +37,13 @@ impl Scripted {
         Self { agent: FakeAgent::replaying(&recording, options).unwrap(), folder }
     }
 
-    /// A Claude that plays it, and is not waited for long.
+    /// A Claude that plays it.
     pub(crate) fn claude(&self) -> Agent {
         Agent::claude()
             .bin(self.agent.program())
             .record(self.folder.0.join("session"))
             .grace(Duration::from_millis(300))
-            .linger(Duration::from_millis(500))
+            .linger(crate::fake::HANG)
             .timeout(crate::fake::HANG)
     }
 

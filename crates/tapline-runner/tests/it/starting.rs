@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tapline_runner::{Agent, AgentInput, Failure, StartError};
 
-use crate::fake::{Folder, fake, program};
+use crate::fake::{Folder, HANG, fake, program};
 
 async fn answer(agent: Agent) -> String {
     agent.ask().await.unwrap().to_string()
@@ -32,7 +32,7 @@ async fn an_agent_that_reads_nothing_is_not_waited_on() {
 #[tokio::test]
 async fn messages_are_passed_on_as_they_come() {
     let (mut writer, reader) = tokio::io::duplex(64);
-    let mut agent = fake("messages").linger(Duration::from_millis(200));
+    let mut agent = fake("messages").linger(HANG);
     agent.input = AgentInput::Messages { prompt: Some(b"first".to_vec()), lines: Box::pin(reader) };
     let mut run = agent.start().await.unwrap();
     let mut results = 0;
@@ -49,15 +49,25 @@ async fn messages_are_passed_on_as_they_come() {
     assert_eq!(report.verdict.exit.code, Some(0), "it ended by itself");
 }
 
+/// A variable that this process has only because the test has set it.
+const INHERITED: &str = "TAPLINE_TEST_INHERITED";
+
 #[tokio::test]
 async fn the_environment() {
+    // In a process of its own, which has the variable.
+    if std::env::var_os(INHERITED).is_none() {
+        let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+        again.args(["--exact", "starting::the_environment", "--nocapture"]).env(INHERITED, "1");
+        assert!(again.status().unwrap().success());
+        return;
+    }
     let said = answer(fake("env")).await;
-    assert!(said.contains("TAPLINE_RUN=") && said.contains("CARGO_MANIFEST_DIR="), "{said}");
+    assert!(said.contains("TAPLINE_RUN=") && said.contains("TAPLINE_TEST_INHERITED="), "{said}");
     let said = answer(fake("env").clean_env()).await;
-    assert!(said.contains("FAKE=env") && said.contains("PATH=") && !said.contains("CARGO_MANIFEST_DIR="), "{said}");
+    assert!(said.contains("FAKE=env") && said.contains("PATH=") && !said.contains("TAPLINE_TEST_INHERITED="), "{said}");
     let mut agent = fake("env").clean_env();
-    agent.environment.set.push(("CARGO_MANIFEST_DIR".into(), None));
-    assert!(answer(agent).await.contains("CARGO_MANIFEST_DIR="), "inherited by name");
+    agent.environment.set.push((INHERITED.into(), None));
+    assert!(answer(agent).await.contains("TAPLINE_TEST_INHERITED="), "inherited by name");
 }
 
 /// How long the agent waits for its background tasks by itself.
@@ -125,6 +135,22 @@ async fn what_cannot_be_executed() {
     }
     let error = Agent::claude().bin(&folder.0).start().await.unwrap_err();
     assert_eq!(error.exit_code(), 126, "{error}");
+}
+
+/// Whoever writes a program and starts it at once may find it busy: a child that another thread is starting has the open file, too.
+#[tokio::test]
+async fn a_program_that_is_still_being_written_is_tried_again() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = Folder::new();
+    let file = folder.0.join("claude");
+    std::fs::copy(program(), &file).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let held = std::fs::OpenOptions::new().append(true).open(&file).unwrap();
+    let run = tokio::spawn(fake("ok").bin(&file).start());
+    // So long that it is tried meanwhile, unless the machine is slow. Then it is not busy at all.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    drop(held);
+    assert!(run.await.unwrap().unwrap().finish().await.verdict.clean);
 }
 
 #[tokio::test]

@@ -275,18 +275,17 @@ fn large_bodies_are_refused() {
 
 #[test]
 fn who_sends_slowly_is_cut_off() {
-    let stage = Stage::with(|options| {
-        options.head_timeout = Duration::from_millis(300);
-        options.body_timeout = Duration::from_millis(300);
-    });
+    let stage = Stage::with(|options| options.head_timeout = Duration::from_millis(300));
     // The head never ends. The server closes, whatever it says before that.
     for bytes in [b"".as_slice(), b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\nX: y\r\n"] {
         let mut stream = TcpStream::connect(stage.address).unwrap();
-        stream.write_all(bytes).unwrap();
+        // On a slow machine, the server may have closed already.
+        let _ = stream.write_all(bytes);
         let told = read_all(&mut stream);
         assert!(told.is_empty() || Answer::read(&told).status == 408, "{told}");
     }
     // The body never ends.
+    let stage = Stage::with(|options| options.body_timeout = Duration::from_millis(300));
     let mut stream = TcpStream::connect(stage.address).unwrap();
     let head = format!(
         "POST /api/v1/ingest/x HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 1000\r\n\r\n{{",
@@ -306,7 +305,9 @@ fn connections_are_limited_and_come_back() {
     });
     // They say nothing, and take every place.
     let idle: Vec<_> = (0..16).map(|_| TcpStream::connect(stage.address).unwrap()).collect();
-    assert_eq!(stage.ask("GET", "/healthz", &[], b"").status, 200, "once they were cut off");
+    // They are cut off, and so is whoever asks, if the machine is so slow that the question comes too late.
+    let answers = || stage.ask("GET", "/healthz", &[], b"").status == 200;
+    assert!((0..100).any(|_| answers()), "once they were cut off");
     drop(idle);
 }
 

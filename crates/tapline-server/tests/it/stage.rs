@@ -112,7 +112,7 @@ impl Stage {
 
     /// Asks until the answer is as wanted.
     pub(crate) fn until<T>(&self, path: &str, wanted: impl Fn(&Value) -> Option<T>) -> T {
-        for _ in 0..600 {
+        for _ in 0..2400 {
             let answer = self.get(path);
             if let Some(found) = answer.json().as_ref().and_then(&wanted) {
                 return found;

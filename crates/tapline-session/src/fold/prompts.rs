@@ -16,9 +16,23 @@ const WAITING: usize = 4_096;
 pub(super) struct Prompts {
     sent: VecDeque<u64>,
     replayed: VecDeque<u64>,
+    /// How many were shown, and how many of them the main thread's.
+    shown: usize,
+    pub(super) own: usize,
+    /// Which one is the first of the main thread that says something. Not its text: that may have secrets.
+    pub(super) first: Option<usize>,
 }
 
 impl Prompts {
+    /// Notes a prompt that is shown.
+    pub(super) fn note(&mut self, text: &str, is_main: bool) {
+        if is_main && self.first.is_none() && !text.trim().is_empty() {
+            self.first = Some(self.shown);
+        }
+        self.shown += 1;
+        self.own += usize::from(is_main);
+    }
+
     /// Notes that the agent repeats a prompt. Returns `false` if the host's was already shown.
     pub(super) fn replay(&mut self, text: &str) -> bool {
         meet(&mut self.sent, &mut self.replayed, text)
@@ -62,15 +76,10 @@ impl Fold {
         self.sends(arrived);
         let what = || What::Prompt { text: text.to_owned() };
         let line = self.stats.lines.total;
-        self.prompts.send(text).then(|| Step {
-            line,
-            at: None,
-            arrived,
-            parent: None,
-            depth: 0,
-            session_id: None,
-            message: None,
-            what: what(),
-        })
+        if !self.prompts.send(text) {
+            return None;
+        }
+        self.prompts.note(text, true);
+        Some(Step { line, at: None, arrived, parent: None, depth: 0, session_id: None, message: None, what: what() })
     }
 }

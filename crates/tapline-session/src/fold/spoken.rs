@@ -18,6 +18,8 @@ pub(super) struct Spoken {
     count: u64,
     /// Whether a text that is no longer kept said that work continues.
     waiting: bool,
+    /// The number of the last text that a result repeated.
+    repeated: u64,
 }
 
 /// One text.
@@ -80,6 +82,16 @@ impl Spoken {
     /// Returns the last text of all.
     pub(super) fn last(&self) -> &str {
         self.words.back().map_or("", |words| &words.text)
+    }
+
+    /// Takes the words of a result. Returns whether they only repeat the last text of the main thread, or an earlier one that no
+    /// result has repeated yet: a background task can wake the agent before the result of a turn comes.
+    pub(super) fn repeat(&mut self, result: &str) -> bool {
+        let is_last = self.last_of_main().is_some_and(|last| last.trim() == result.trim());
+        let new = self.words.iter().rev().take_while(|words| words.number > self.repeated);
+        let said = new.filter(|words| words.main).find(|words| words.text.trim() == result.trim()).map(|words| words.number);
+        self.repeated = said.unwrap_or(self.repeated);
+        is_last || said.is_some()
     }
 
     /// Returns the last text of the main thread.

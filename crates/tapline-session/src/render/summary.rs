@@ -12,7 +12,7 @@ use crate::report::{Report, name_of};
 use crate::step::{CallStatus, SoFar, Turn};
 use crate::text::{count_of, dollars, fit, folded, grouped, one_line, short_count, wrap};
 use crate::time::duration;
-use crate::verdict::{Advice, Category, Outcome, Verdict};
+use crate::verdict::{Advice, Category, Outcome, UNCLEAN_CODES, Verdict};
 
 /// Returns the line for the end of a turn, with the totals so far. It ends a view, unless something follows.
 pub(super) fn turn_line(turn: &Turn, style: Style) -> String {
@@ -51,6 +51,20 @@ pub(super) fn verdict_line(summary: &Summary, style: Style) -> String {
     let turns = if summary.num_turns > 0 { summary.num_turns } else { summary.turns as u64 };
     let figures = figures(summary.denials, turns, summary.duration_ms, &summary.ledger);
     format!("{} {} {figures}\n", mark(verdict, style), judged(verdict, style))
+}
+
+/// Returns why a success is not clean, for a view whose last line has the figures already: `! success (interactive): …`.
+pub(super) fn doubt_lines(summary: &Summary, told: &str, style: Style, width: Option<usize>) -> Option<String> {
+    let verdict = &summary.verdict;
+    let head = |style| format!("{} {}", mark(verdict, style), judged(verdict, style).trim_end_matches(" ·"));
+    let figures = verdict_line(summary, style).strip_prefix(&head(style))?.to_owned();
+    let is_doubt = verdict.outcome == Outcome::Success && told.ends_with(&figures) && summary.rejected.is_empty();
+    let warning = verdict.warnings.iter().find(|warning| UNCLEAN_CODES.contains(&&*warning.code)).filter(|_| is_doubt)?;
+    // Wrapped without colours, which take no columns.
+    let plain = head(Style::plain());
+    let lines = format!("{plain}: {}", one_line(&warning.message));
+    let lines = wrap(&lines, width.unwrap_or(usize::MAX)).join("\n  ");
+    Some(lines.replacen(&plain, &head(style), 1) + "\n")
 }
 
 /// Says what went wrong and whether a retry can help, if there is something to say.
@@ -167,7 +181,7 @@ pub fn render_summary(report: &Report, summary: &Summary, style: Style, width: O
     for line in &lines.not_connected {
         row("!", line.clone());
     }
-    for (at, text) in prompt_rows(&report.prompts, hints).into_iter().enumerate() {
+    for (at, text) in prompt_rows(report, summary, hints).into_iter().enumerate() {
         row(if at == 0 { "prompt" } else { "" }, text);
     }
     if !report.tools.calls.is_empty() {
@@ -213,23 +227,30 @@ pub fn render_summary(report: &Report, summary: &Summary, style: Style, width: O
         let more = count_of(report.verdict.warnings.len() - WARNINGS, "more warning");
         row("!", format!("… and {more}{}", hints.warnings));
     }
-    if let Some(answer) = report.answer.as_ref().filter(|answer| !answer.trim().is_empty()) {
-        out.push('\n');
-        let shown: Vec<_> = answer.trim().lines().collect();
-        for line in shown.iter().take(ANSWER_LINES) {
-            let _ = writeln!(out, "{}", crate::text::visible(line));
+    out + &answer_lines(report, style, width, hints)
+}
+
+/// Shows the first lines of the answer.
+fn answer_lines(report: &Report, style: Style, width: Option<usize>, hints: Hints) -> String {
+    let Some(answer) = report.answer.as_ref().filter(|answer| !answer.trim().is_empty()) else { return String::new() };
+    let mut out = "\n".to_owned();
+    let shown: Vec<_> = answer.trim().lines().collect();
+    for line in shown.iter().take(ANSWER_LINES) {
+        let line = crate::text::visible(line);
+        for part in wrap(&line, width.unwrap_or(usize::MAX)) {
+            let _ = writeln!(out, "{part}");
         }
-        if shown.len() > ANSWER_LINES {
-            let more = count_of(shown.len() - ANSWER_LINES, "more line");
-            let _ = writeln!(out, "{dim}… {more}{}{reset}", hints.answer);
-        }
+    }
+    if shown.len() > ANSWER_LINES {
+        let more = count_of(shown.len() - ANSWER_LINES, "more line");
+        let _ = writeln!(out, "{}… {more}{}{}", style.dim, hints.answer, style.reset);
     }
     out
 }
 
-/// Shows the first prompt, and how many there are.
-fn prompt_rows(prompts: &[String], hints: Hints) -> Vec<String> {
-    let Some(first) = prompts.iter().find(|prompt| !prompt.trim().is_empty()) else { return Vec::new() };
+/// Shows the first prompt, and how many there are. What a sub-agent was told is not the session's prompt.
+fn prompt_rows(report: &Report, summary: &Summary, hints: Hints) -> Vec<String> {
+    let Some(first) = summary.first_prompt.and_then(|at| report.prompts.get(at)) else { return Vec::new() };
     let (earlier, first) = without_earlier_run(first.trim());
     let (head, cut) = crate::text::head(first.lines().next().unwrap_or_default(), PROMPT_CHARACTERS);
     let more = first.lines().count() - 1;
@@ -237,8 +258,8 @@ fn prompt_rows(prompts: &[String], hints: Hints) -> Vec<String> {
     let lines = if more > 0 { format!(" (and {})", count_of(more, "more line")) } else { String::new() };
     let mut rows = vec![format!("{head}{cut}{lines}")];
     rows.extend((earlier > 0).then(|| behind_earlier_run(earlier, hints)));
-    if prompts.len() > 1 {
-        rows.push(format!("and {}{}", count_of(prompts.len() - 1, "more prompt"), hints.prompts));
+    if summary.prompts > 1 {
+        rows.push(format!("and {}{}", count_of(summary.prompts - 1, "more prompt"), hints.prompts));
     }
     rows
 }

@@ -3,6 +3,8 @@
 mod draft;
 mod prose;
 
+pub use prose::render_page;
+
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
@@ -12,7 +14,7 @@ use super::changes::{diff, edits};
 use super::column::{Column, Times};
 use super::live::Live;
 use super::marks::{Hints, Shown, behind_earlier_run, output_of, session_lines, show, thought};
-use super::summary::{fitted, turn_line, verdict_line, verdict_lines};
+use super::summary::{doubt_lines, fitted, turn_line, verdict_line, verdict_lines};
 use super::typing::Typing;
 use super::{Render, Style};
 use crate::fold::Summary;
@@ -540,8 +542,11 @@ impl Render for Terminal {
         }
         let line = verdict_line(summary, self.style());
         if self.told.as_ref() != Some(&line) {
-            out += self.gap();
-            out += &verdict_lines(summary, self.style(), self.width());
+            let doubt = |told: &String| doubt_lines(summary, told, self.style(), self.width());
+            out += &match self.told.as_ref().and_then(doubt) {
+                Some(doubt) => doubt,
+                None => self.gap().to_owned() + &verdict_lines(summary, self.style(), self.width()),
+            };
         }
         paused + &self.column.before(out, self.style())
     }

@@ -32,8 +32,9 @@ pub(super) fn said(line: Value<'_>, context: &mut Context, each: Each<'_>) {
                 each,
             );
         }
-        "custom-title" | "ai-title" | "summary" => {
-            let title = ["customTitle", "aiTitle", "title", "summary"].into_iter().find_map(|key| line.get(key)).map(text);
+        // A `summary` is no title: it can be of another session.
+        "custom-title" | "ai-title" => {
+            let title = ["customTitle", "aiTitle", "title"].into_iter().find_map(|key| line.get(key)).map(text);
             let title = title.filter(|title| !title.is_empty() && (!context.titled || envelope.kind == "custom-title"));
             if let Some(title) = title {
                 (context.title, context.titled) = (cut_title(&title), true);
@@ -97,7 +98,7 @@ fn prompt(said: Cow<'_, str>, envelope: &Envelope<'_>, line: Value<'_>, context:
         return;
     }
     let kind = if is_summary { EntryKind::Answer } else { EntryKind::Prompt };
-    if context.title.is_empty() && !context.subagent && !is_summary && !said.starts_with('<') {
+    if context.title.is_empty() && !context.subagent && !is_summary && !super::is_command(&said) {
         context.title = cut_title(&said);
     }
     // Copies in forks have the same time, and not always the same ids.

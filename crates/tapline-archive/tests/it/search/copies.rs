@@ -155,3 +155,38 @@ fn a_stream_and_its_transcript_are_one_session_and_the_transcript_knows_more() {
         }
     }
 }
+
+#[test]
+fn the_newest_session_comes_first_by_the_times_that_are_shown() {
+    let folder = Folder::new();
+    // The stream has no times: it is as new as its file. Its session said it long ago.
+    let init = json!({ "type": "system", "subtype": "init", "session_id": "s1", "model": "m", "cwd": "/home/dev/shop" });
+    let message =
+        json!({ "id": "msg_s1_1", "model": "m", "role": "assistant", "content": [{ "type": "text", "text": "the zebra" }] });
+    let stream = json!({ "type": "assistant", "session_id": "s1", "uuid": "a1", "message": message });
+    folder.write("stream.jsonl", &[init.to_string(), stream.to_string()]);
+    folder.write("s1.jsonl", &[said("s1", 1, "the zebra")]);
+    folder.write("s2.jsonl", &[said("s2", 30, "a zebra"), said("s2", 31, "one more zebra")]);
+    let index = indexed(&folder.0);
+    let found = search(&index, "zebra");
+    assert_eq!(
+        lines(&found),
+        ["s2 answer : one more [zebra]", "s2 answer : a [zebra]", "s1 answer : the [zebra]"],
+        "as their times say"
+    );
+    let mut options = SearchOptions::default();
+    options.sessions = 1;
+    let one = search_with(&index, "zebra", &options);
+    assert!(one.more && one.sessions[0].id == "s2", "{one:?}");
+}
+
+#[test]
+fn a_title_is_the_first_prompt_or_what_somebody_gave_and_no_summary_of_another_session() {
+    let folder = Folder::new();
+    let summary = json!({ "type": "summary", "summary": "Another session", "leafUuid": "x" }).to_string();
+    folder.write("s1.jsonl", &[summary.clone(), prompt("s1", 1, "find the zebra"), summary]);
+    let given = json!({ "type": "custom-title", "customTitle": "Animals", "sessionId": "s2" }).to_string();
+    folder.write("s2.jsonl", &[prompt("s2", 2, "find the zebra again"), given]);
+    let titles = search(&indexed(&folder.0), "zebra").into_iter().map(|session| session.title);
+    assert_eq!(titles.collect::<Vec<_>>(), ["Animals", "find the zebra"]);
+}

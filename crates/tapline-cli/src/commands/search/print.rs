@@ -9,7 +9,7 @@ use tapline_archive::project;
 use tapline_archive::search::{FoundSession, Hit, SearchFound, Shown, Snippet};
 use tapline_recording::Redactor;
 use tapline_session::render::Style;
-use tapline_session::text::{count_of, fit, one_line, visible};
+use tapline_session::text::{count_of, fit, one_line, visible, wrap};
 
 use crate::args::search::Sort;
 use crate::output::quoted;
@@ -24,8 +24,8 @@ pub(super) fn snippet_width(columns: usize) -> usize {
     columns.saturating_sub(INDENT.len()).clamp(40, 120) * 2 - 10
 }
 
-/// Writes what was found for people.
-pub(super) fn text(found: &SearchFound, zone: &TimeZone, style: Style) -> String {
+/// Writes what was found for people. With columns, snippets are broken between words.
+pub(super) fn text(found: &SearchFound, zone: &TimeZone, columns: Option<usize>, style: Style) -> String {
     if found.sessions.is_empty() {
         return "Nothing found. All words must stand in the same text; wor* also finds longer words.\n".to_owned();
     }
@@ -34,7 +34,7 @@ pub(super) fn text(found: &SearchFound, zone: &TimeZone, style: Style) -> String
     for session in &found.sessions {
         head(&mut out, session, style);
         for hit in &session.hits {
-            one_hit(&mut out, hit, zone, style);
+            one_hit(&mut out, hit, zone, columns, style);
         }
         if session.more > 0 {
             let _ = writeln!(out, "  {dim}and {} in this session{reset}", count_of(session.more, "more hit"));
@@ -59,7 +59,7 @@ fn head(out: &mut String, session: &FoundSession, style: Style) {
     let _ = writeln!(out, "{bold}{title}{reset}  {dim}{}{reset}", about.join(" · "));
 }
 
-fn one_hit(out: &mut String, hit: &Hit, zone: &TimeZone, style: Style) {
+fn one_hit(out: &mut String, hit: &Hit, zone: &TimeZone, columns: Option<usize>, style: Style) {
     let Style { dim, red, reset, .. } = style;
     let time = Timestamp::from_second(i64::try_from(hit.time).unwrap_or(0)).unwrap_or_default().to_zoned(zone.clone());
     let mut what = hit.kind.name().to_owned();
@@ -73,7 +73,9 @@ fn one_hit(out: &mut String, hit: &Hit, zone: &TimeZone, style: Style) {
     let _ = writeln!(out, "  {dim}{}  {what}{reset}{failed}", time.strftime("%Y-%m-%d %H:%M"));
     match &hit.shown {
         Shown::Snippet(snippet) => {
-            let _ = writeln!(out, "{INDENT}{}", marked(snippet, style));
+            for line in marked(snippet, columns.map_or(usize::MAX, |columns| columns.saturating_sub(INDENT.len())), style) {
+                let _ = writeln!(out, "{INDENT}{line}");
+            }
         }
         Shown::Gone => {
             let _ = writeln!(out, "{INDENT}{dim}(the file is gone: {}){reset}", one_line(&hit.path.display().to_string()));
@@ -84,17 +86,24 @@ fn one_hit(out: &mut String, hit: &Hit, zone: &TimeZone, style: Style) {
     }
 }
 
-/// Returns a snippet with its matches in colour.
-fn marked(snippet: &Snippet, style: Style) -> String {
+/// Returns a snippet with its matches in colour, in lines of at most this many columns.
+fn marked(snippet: &Snippet, columns: usize, style: Style) -> Vec<String> {
     let Style { bold, yellow, reset, .. } = style;
-    let mut out = String::new();
-    let mut at = 0;
-    for range in &snippet.matches {
-        let (before, found) = (&snippet.text[at..range.start], &snippet.text[range.clone()]);
-        let _ = write!(out, "{}{bold}{yellow}{}{reset}", visible(before), visible(found));
-        at = range.end;
-    }
-    out + &visible(&snippet.text[at..])
+    let text = snippet.text.as_str();
+    let lines = wrap(text, columns).into_iter().map(|line| {
+        let start = line.as_ptr().addr() - text.as_ptr().addr();
+        let (mut out, mut at, end) = (String::new(), start, start + line.len());
+        // A match can go on in the next line.
+        for range in
+            snippet.matches.iter().map(|range| range.start.max(start)..range.end.min(end)).filter(|range| !range.is_empty())
+        {
+            let (before, found) = (&text[at..range.start], &text[range.clone()]);
+            let _ = write!(out, "{}{bold}{yellow}{}{reset}", visible(before), visible(found));
+            at = range.end;
+        }
+        out + &visible(&text[at..end])
+    });
+    lines.collect()
 }
 
 /// Returns what was found as JSON.

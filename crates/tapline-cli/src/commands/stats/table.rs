@@ -16,6 +16,9 @@ const TREND: usize = 8;
 /// The narrowest key.
 const KEY: usize = 10;
 
+/// What is said if there is nothing to count.
+const NOTHING: &str = "No requests found. Name a folder or a file with sessions, or widen --since and the other filters.\n";
+
 /// What a line of the table is about.
 #[derive(Clone, Copy)]
 struct Line<'s> {
@@ -71,8 +74,7 @@ fn says_something(column: &Column, stats: &Stats, by: By) -> bool {
 /// Draws the table.
 pub(super) fn render(stats: &Stats, query: &Query, columns: Option<usize>, style: Style) -> String {
     if stats.totals.requests == 0 {
-        return "No requests found. Name a folder or a file with sessions, or widen --since and the other filters.\n"
-            .to_owned();
+        return NOTHING.to_owned();
     }
     let columns = columns.unwrap_or(usize::MAX);
     let pictures = Pictures::of(stats, columns);
@@ -87,10 +89,13 @@ pub(super) fn render(stats: &Stats, query: &Query, columns: Option<usize>, style
         shown.iter().map(|column| cells(column).unwrap_or(0).max(column.0.len())).collect()
     };
     let taken = |shown: &[&Column]| widths(shown).iter().map(|width| width + 2).sum::<usize>() + pictures.width();
+    let all: Vec<&Column> = shown.clone();
     while shown.len() > 1 && KEY.max(longest.min(24)) + taken(&shown) > columns {
         let least = shown.iter().map(|column| column.2).max();
         shown.retain(|column| Some(column.2) != least);
     }
+    let left_out = all.iter().map(|column| column.0).filter(|name| shown.iter().all(|column| column.0 != *name));
+    let left_out: Vec<&str> = left_out.collect();
     let widths = widths(&shown);
     let key = longest.min(columns.saturating_sub(taken(&shown)).max(KEY));
     let Style { bold, dim, yellow, reset, .. } = style;
@@ -120,6 +125,12 @@ pub(super) fn render(stats: &Stats, query: &Query, columns: Option<usize>, style
         let (colour, end) = if is_warning { (yellow, reset) } else { ("", "") };
         for line in wrap(&note, columns) {
             let _ = writeln!(out, "{colour}{}{end}", line.trim_end());
+        }
+    }
+    if !left_out.is_empty() {
+        let note = format!("Not shown, because the terminal is too narrow: {}.", left_out.join(", "));
+        for line in wrap(&note, columns) {
+            let _ = writeln!(out, "{dim}{}{reset}", line.trim_end());
         }
     }
     out

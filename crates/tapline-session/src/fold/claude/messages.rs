@@ -259,6 +259,7 @@ impl Fold {
             self.turns.elapsed.begin(out.record.arrived);
         }
         if !is_replay || self.prompts.replay(text) {
+            self.prompts.note(text, out.is_main());
             out.push(What::Prompt { text: text.to_owned() });
         }
     }

@@ -104,9 +104,9 @@ impl Fold {
                 turns.duration_ms = Some((turns.duration_ms.unwrap_or(0.0) + ms.as_f64()).clamp(f64::MIN, f64::MAX));
             }
         }
-        let typed = self.typing.get(&None).map(String::as_str);
-        let last = typed.or(self.spoken.last_of_main()).map(str::trim);
-        let repeats_text = turn.result.as_deref().is_some_and(|text| Some(text.trim()) == last);
+        let typed = self.typing.get(&None).map(|typed| typed.trim());
+        let repeats = |text: &str| typed == Some(text.trim()) || self.spoken.repeat(text);
+        let repeats_text = turn.result.as_deref().is_some_and(repeats);
         let said = turn.result.clone().filter(|text| !text.is_empty());
         turns.answered_by = (!failed && said.is_none()).then(|| self.spoken.count());
         let words = |count| self.spoken.answer(count).map(str::to_owned);

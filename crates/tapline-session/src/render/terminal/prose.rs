@@ -1,13 +1,16 @@
 //! Markdown on a terminal, with restraint: headings and strong words are bold, code has a colour, lists and quotes hang,
 //! tables are aligned. Nothing is lost: an address follows its link.
 
+mod tables;
+
 use std::fmt::Write as _;
 
-use pulldown_cmark::{Alignment, Event as Piece, Tag, TagEnd};
+use pulldown_cmark::{Event as Piece, Tag, TagEnd};
 
 use crate::render::Style;
 use crate::render::prose::events;
 use crate::text::{visible, width, wrap};
+use tables::Table;
 
 /// The fewest columns that a text gets, however deep it is.
 const NARROWEST: usize = 16;
@@ -18,6 +21,16 @@ pub(super) fn lines(text: &str, style: Style, columns: usize) -> Option<Vec<Stri
     let mut writer = Writer { style, columns, ..Writer::default() };
     events(text)?.for_each(|event| writer.event(event));
     Some(writer.lines)
+}
+
+/// Renders a page of documentation that is written in Markdown, in lines of at most this many columns. The lines of a paragraph are
+/// one text, pictures are left out, and lines of code stay as they are, to be copied. Without colours, headings and code keep
+/// their marks.
+pub fn render_page(markdown: &str, style: Style, columns: usize) -> String {
+    let mut writer = Writer { style, columns, is_page: true, ..Writer::default() };
+    let Some(events) = events(markdown) else { return markdown.to_owned() };
+    events.for_each(|event| writer.event(event));
+    writer.lines.into_iter().map(|line| line + "\n").collect()
 }
 
 /// How a part of a line looks.
@@ -78,6 +91,17 @@ impl Inline {
         });
         rows.collect()
     }
+
+    /// Puts another text before this one.
+    fn behind(mut self, first: &str, look: Look) -> Self {
+        let mut all = Self::default();
+        all.push(first, look);
+        all.push("", Look::default());
+        let moved = all.text.len();
+        all.looks.extend(self.looks.drain(..).map(|(at, look)| (at + moved, look)));
+        all.text += &self.text;
+        all
+    }
 }
 
 /// Something that stands left of the lines within it.
@@ -90,15 +114,13 @@ enum Level {
     Item(Option<String>, usize),
 }
 
-#[derive(Default)]
-struct Table {
-    alignments: Vec<Alignment>,
-    rows: Vec<Vec<Inline>>,
-}
-
 struct Writer {
     style: Style,
     columns: usize,
+    /// Whether it is a page of documentation, and not what an agent wrote.
+    is_page: bool,
+    /// How many pictures are open that are not shown.
+    hidden: usize,
     lines: Vec<String>,
     levels: Vec<Level>,
     inline: Inline,
@@ -118,6 +140,8 @@ impl Default for Writer {
         Self {
             style: Style::plain(),
             columns: 0,
+            is_page: false,
+            hidden: 0,
             lines: Vec::new(),
             levels: Vec::new(),
             inline: Inline::default(),
@@ -146,7 +170,9 @@ impl Writer {
                 Some(code) => code.push_str(&text),
                 None => self.push(&text, false),
             },
+            Piece::Code(text) if self.keeps_marks() => self.push(&format!("`{text}`"), true),
             Piece::Code(text) => self.push(&text, true),
+            Piece::SoftBreak if self.is_page => self.inline.push(" ", self.look),
             Piece::SoftBreak | Piece::HardBreak => self.inline.push("\n", self.look),
             Piece::Rule => {
                 self.gap();
@@ -158,7 +184,15 @@ impl Writer {
         }
     }
 
+    /// Returns whether headings and code keep their marks, because there are no colours.
+    fn keeps_marks(&self) -> bool {
+        self.is_page && self.style == Style::plain()
+    }
+
     fn push(&mut self, text: &str, code: bool) {
+        if self.hidden > 0 {
+            return;
+        }
         self.look = Look { strong: self.strong > 0, italic: self.italic > 0, code, dim: false };
         self.inline.push(text, self.look);
         self.look.code = false;
@@ -167,9 +201,12 @@ impl Writer {
     fn start(&mut self, tag: Tag<'_>) {
         match tag {
             Tag::Paragraph => self.gap(),
-            Tag::Heading { .. } => {
+            Tag::Heading { level, .. } => {
                 self.block();
                 self.strong += 1;
+                if self.keeps_marks() {
+                    self.push(&format!("{} ", "#".repeat(level as usize)), false);
+                }
             }
             Tag::BlockQuote(_) => {
                 self.block();
@@ -200,7 +237,7 @@ impl Writer {
             }
             Tag::Table(alignments) => {
                 self.block();
-                self.table = Some(Table { alignments, rows: Vec::new() });
+                self.table = Some(Table::new(alignments));
             }
             Tag::TableHead => {
                 self.strong += 1;
@@ -211,6 +248,7 @@ impl Writer {
             Tag::Strong => self.strong += 1,
             Tag::Strikethrough => self.push("~~", false),
             Tag::Link { dest_url, .. } => self.links.push((self.inline.text.len(), dest_url.into_string())),
+            Tag::Image { .. } if self.is_page => self.hidden += 1,
             Tag::Image { dest_url, .. } => {
                 self.push("image: ", false);
                 self.links.push((self.inline.text.len(), dest_url.into_string()));
@@ -245,7 +283,7 @@ impl Writer {
             }
             TagEnd::CodeBlock => {
                 let code = self.code.take().unwrap_or_default();
-                let room = self.room().saturating_sub(4).max(NARROWEST);
+                let room = if self.is_page { usize::MAX } else { self.room().saturating_sub(4).max(NARROWEST) };
                 let code = visible(code.trim_end());
                 let rows = code.lines().flat_map(|line| wrap(line, room)).map(|row| format!("    {row}").trim_end().to_owned());
                 self.put(rows.collect());
@@ -276,6 +314,7 @@ impl Writer {
             TagEnd::Emphasis => self.italic -= 1,
             TagEnd::TableHead | TagEnd::Strong => self.strong -= 1,
             TagEnd::Strikethrough => self.push("~~", false),
+            TagEnd::Image if self.is_page => self.hidden -= 1,
             TagEnd::Link | TagEnd::Image => {
                 if let Some((start, address)) = self.links.pop()
                     && !address.is_empty()
@@ -310,7 +349,7 @@ impl Writer {
     }
 
     fn gap(&mut self) {
-        if std::mem::take(&mut self.wants_gap) && !self.lines.is_empty() {
+        if std::mem::take(&mut self.wants_gap) && self.lines.last().is_some_and(|line| !line.is_empty()) {
             let quoted = self.levels.iter().any(|level| matches!(level, Level::Quote));
             self.lines.push(if quoted { format!("{}│{}", self.style.dim, self.style.reset) } else { String::new() });
         }
@@ -356,44 +395,6 @@ impl Writer {
             }
             self.lines.push((line + &row).trim_end().to_owned());
         }
-    }
-
-    fn end_table(&mut self) {
-        const BETWEEN: &str = "  ";
-        let Some(table) = self.table.take() else { return };
-        let count = table.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let wide = |column: usize| table.rows.iter().filter_map(|row| row.get(column)).map(|cell| width(&cell.text)).max();
-        let widths: Vec<usize> = (0..count).map(|column| wide(column).unwrap_or(0)).collect();
-        let whole = widths.iter().sum::<usize>() + BETWEEN.len() * count.saturating_sub(1);
-        let Style { dim, reset, .. } = self.style;
-        let mut lines = Vec::new();
-        for (at, row) in table.rows.iter().enumerate() {
-            let shown = |cell: &Inline| cell.shown(0, cell.text.len(), self.style);
-            if whole > self.room() {
-                // Too wide to align: one cell after the other.
-                let cells: Vec<_> = row.iter().map(shown).filter(|cell| !cell.is_empty()).collect();
-                lines.push(cells.join(&format!(" {dim}│{reset} ")));
-                continue;
-            }
-            let mut line = String::new();
-            for (column, cell) in row.iter().enumerate() {
-                let blank = widths[column] - width(&cell.text);
-                let left = match table.alignments.get(column) {
-                    Some(Alignment::Right) => blank,
-                    Some(Alignment::Center) => blank / 2,
-                    Some(Alignment::Left | Alignment::None) | None => 0,
-                };
-                line.extend(std::iter::repeat_n(' ', left));
-                line += &shown(cell);
-                line.extend(std::iter::repeat_n(' ', blank - left));
-                line += BETWEEN;
-            }
-            lines.push(line.trim_end().to_owned());
-            if at == 0 {
-                lines.push(format!("{dim}{}{reset}", "─".repeat(whole)));
-            }
-        }
-        self.put(lines);
     }
 }
 
@@ -465,8 +466,24 @@ mod tests {
             shown(table, 40),
             format!("⟨b a⟩     ⟨b long⟩   ⟨b n⟩\n⟨d {}⟩\n⟨c x⟩      y     1\n日本   zz   20", "─".repeat(14))
         );
-        let wide = shown("| one two three | four five six |\n|---|---|\n| 1 | |", 16);
-        assert_eq!(wide, "⟨b one two three⟩ ⟨d │⟩ ⟨b four five six⟩\n1");
+        let wide = shown("| one two three | four five six |\n|---|---|\n| 1 | |\n| 2 | a b c d e f g |", 16);
+        assert_eq!(wide, "⟨b one two three ·⟩\n⟨b four five six⟩\n1\n2\n    a b c d e f g");
+        let three = shown("| one two three | four | five |\n|---|---|---|\n| 1 | 2 | 3 |", 16);
+        assert_eq!(three, "⟨b one two three ·⟩\n⟨b four · five⟩\n1\n    ⟨b four: ⟩2\n    ⟨b five: ⟩3");
+        let words = "word ".repeat(12);
+        let long = shown(&format!("| a | b |\n|---|---|\n| `x` | {words}|\n"), 40);
+        let row = "⟨c x⟩  word word word word word word word\n   word word word word word";
+        assert_eq!(long, format!("⟨b a⟩  ⟨b b⟩\n⟨d {}⟩\n{row}", "─".repeat(40)));
+    }
+
+    #[test]
+    fn a_page_joins_the_lines_of_a_paragraph_and_keeps_code() {
+        let page = "# One\n\nsome `words`\nand more\n\n![picture](x.png)\n\n* an item\n  that goes on\n\n```sh\na | b # longer than this\n```\n";
+        assert_eq!(
+            render_page(page, Style::plain(), 16),
+            "# One\n\nsome `words` and\nmore\n\n• an item that\n  goes on\n\n    a | b # longer than this\n"
+        );
+        assert!(render_page(page, Style::ansi(), 16).starts_with("\u{1b}[1mOne\u{1b}[0m\n\nsome \u{1b}[36mwords"));
     }
 
     #[test]
