@@ -320,7 +320,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("tapline-watch-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let shelf = Arc::new(Shelf::new(folder.join("archive"), Vec::new(), tapline_archive::Prices::embedded().clone()));
-        let hub = Arc::new(Hub::new(shelf, folder.clone(), Controls::new(false)));
+        let hub = Arc::new(Hub::new(shelf, folder.clone(), Controls::new(false), None));
         let mut pushed = Vec::new();
         for n in 0..3 {
             let recording = folder.join(format!("pushed-{n}"));
