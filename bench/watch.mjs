@@ -10,7 +10,8 @@ import { join } from 'node:path';
 const { WEB_MODULES, CHROMIUM, BENCH } = process.env;
 const { chromium } = createRequire(`${WEB_MODULES}/`)('playwright-core');
 const smoke = process.argv.includes('--smoke');
-const RUNS = smoke ? 3 : 20, ROWS = smoke ? 200 : 10_000, MEGABYTES = smoke ? 2 : 100, FRAMES = smoke ? 30 : 300;
+const rows = process.argv.indexOf('--rows');
+const RUNS = smoke ? 3 : 20, ROWS = rows > 0 ? Number(process.argv[rows + 1]) : smoke ? 200 : 10_000, MEGABYTES = smoke ? 2 : 100, FRAMES = smoke ? 30 : 300;
 
 const home = mkdtempSync(join(tmpdir(), 'tapline-bench-'));
 const projects = join(home, '.claude', 'projects', '-home-dev-shop');

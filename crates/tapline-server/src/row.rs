@@ -37,7 +37,7 @@ impl Row {
         let numbers =
             |row: &Self| (row.cost_usd, row.cost_exact, row.tokens, row.context_used, row.steps, row.updated_at.clone());
         let (cost_usd, cost_exact, tokens, context_used, steps, updated_at) = numbers(self);
-        let alike = Self { cost_usd, cost_exact, tokens, context_used, steps, updated_at, ..other.clone() };
+        let alike = Self { cost_usd, cost_exact, tokens, context_used, updated_at, steps, ..other.clone() };
         alike == *self && numbers(self) != numbers(other)
     }
 }

@@ -83,12 +83,11 @@ impl Spool {
 
     /// Forgets what comes after an offset.
     fn cut(&mut self, offset: u64) {
-        match offset.checked_sub(self.written) {
-            Some(kept) => self.pending.truncate(usize::try_from(kept).unwrap_or(usize::MAX)),
-            None => {
-                self.pending.clear();
-                self.written = offset;
-            }
+        if let Some(kept) = offset.checked_sub(self.written) {
+            self.pending.truncate(usize::try_from(kept).unwrap_or(usize::MAX));
+        } else {
+            self.pending.clear();
+            self.written = offset;
         }
     }
 

@@ -73,7 +73,9 @@ impl Events {
 fn joined(one: &[u8], more: &[Bytes]) -> Bytes {
     let mut all = Vec::with_capacity(one.len() + more.iter().map(Bytes::len).sum::<usize>());
     all.extend_from_slice(one);
-    more.iter().for_each(|event| all.extend_from_slice(event));
+    for event in more {
+        all.extend_from_slice(event);
+    }
     all.into()
 }
 

@@ -17,6 +17,9 @@ use crate::row::now;
 
 /// How often files that are read are looked at.
 const TICK: Duration = Duration::from_millis(200);
+/// How often it is asked whether something appeared in a folder, if there are few of them.
+const PEEK: Duration = Duration::from_millis(50);
+const FEW: usize = 256;
 /// How often folders are looked at.
 const SCAN: Duration = Duration::from_secs(1);
 /// How often the archive's rows are made anew, while something grows.
@@ -180,12 +183,12 @@ fn watch(hub: &Arc<Hub>, stop: &Stop) {
         stop.ready.store(true, Ordering::Relaxed);
         let next = Instant::now() + TICK;
         loop {
-            let time = if more { Duration::ZERO } else { next.saturating_duration_since(Instant::now()) };
+            let time = if more { Duration::ZERO } else { next.saturating_duration_since(Instant::now()).min(PEEK) };
             let Some(pushed) = stop.wait_for_pushes(time) else { return };
             for folder in &pushed {
                 more |= look_at_push(hub, folder, stop);
             }
-            if more || next <= Instant::now() {
+            if more || next <= Instant::now() || folders.0.len() < FEW && folders.have_changed() {
                 break;
             }
         }

@@ -83,7 +83,7 @@ export class SessionView {
   absent() {
     if (this.closed) return;
     document.title = 'No such session · tapline';
-    put(this.main, h('div', { class: 'absent' }, h('h1', null, 'There is no such session'),
+    put(this.main, h('div', { class: 'absent', role: 'alert' }, h('h1', null, 'There is no such session'),
       h('p', null, 'No session here has the id ', h('code', null, visible(this.id)), '. Its files may have been deleted, or the link is incomplete.'),
       h('p', null, h('a', { href: '/' }, 'All sessions'))));
   }

@@ -116,7 +116,7 @@ impl Stage {
 
     /// Whether the recording of a result has exactly what the agent wrote.
     pub(crate) fn is_recorded(&self, result: &JobResult) -> bool {
-        let recording = result.recording.as_deref().map(Path::new).unwrap_or_else(|| panic!("{} has no recording", result.job));
+        let Some(recording) = result.recording.as_deref().map(Path::new) else { panic!("{} has no recording", result.job) };
         let stdout = std::fs::read(recording.join("stdout")).unwrap();
         recording.starts_with(self.store().folder()) && self.traces(&result.job).contains(&stdout)
     }

@@ -266,10 +266,3 @@ test('when a session was last heard of is a time of day or a day, whether it liv
   await rowOf(page, 'Upgrade axum').waitFor();
   for (const text of await page.locator('.row .c-time').allTextContents()) assert.match(text, /^(\d\d:\d\d|\d+ \w+( \d{4})?)$/);
 });
-
-test('a link to a session that is not there says so', async (t) => {
-  const { page } = await open(t, { path: '/sessions/nope', tolerate: (problem) => problem.includes('status of 404') });
-  await page.getByRole('heading', { name: 'There is no such session' }).waitFor();
-  await page.getByRole('link', { name: 'All sessions' }).click();
-  await rowOf(page, 'Upgrade axum').waitFor();
-});
