@@ -156,7 +156,7 @@ fn list_into(listed: &mut Listed, folder: &Path) -> io::Result<()> {
     let mut entries = Dir::new(opened)?;
     let mut named = Vec::new();
     let mut is_recording = false;
-    while let Some(entry) = entries.next() {
+    for entry in entries.by_ref() {
         let entry = match entry {
             Ok(entry) => entry,
             Err(error) => {
