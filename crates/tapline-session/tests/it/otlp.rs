@@ -33,7 +33,9 @@ fn steps(stream: &str) -> Vec<Step> {
 }
 
 fn spans_of(mut spans: Spans, stream: &str) -> Vec<AgentSpan> {
-    steps(stream).iter().for_each(|step| spans.accept(step));
+    for step in &steps(stream) {
+        spans.accept(step);
+    }
     spans.finish(None);
     spans.take()
 }
@@ -224,7 +226,9 @@ fn nothing_without_a_time_is_made_up() {
     let mut fold = Fold::default();
     let mut told = Spans::default();
     for record in Reader::new(stream(&[INIT.to_owned(), text("m1"), RESULT.to_owned()]).as_bytes()) {
-        fold.apply(&record.unwrap()).iter().for_each(|step| told.accept(step));
+        for step in &fold.apply(&record.unwrap()) {
+            told.accept(step);
+        }
     }
     told.finish(None);
     assert!(told.lacks_times());
@@ -235,7 +239,9 @@ fn nothing_without_a_time_is_made_up() {
 fn requests_begin_with_who_sends_them() {
     let spans = spans(&stream(&[INIT.to_owned(), text("m1"), RESULT.to_owned()]));
     let mut measures = Measures::default();
-    spans.iter().for_each(|span| measures.duration(span));
+    for span in &spans {
+        measures.duration(span);
+    }
     let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let resource = OtlpResource::new("1", [pair("service.name", "a"), pair("x", "y"), pair("service.name", "b")]);
     assert_eq!(resource.attributes, [pair("x", "y"), pair("service.name", "b")]);

@@ -115,7 +115,9 @@ impl Sending {
         while let Some((_, steps)) = source.advance()? {
             spans.note_agent(source.agent());
             spans.note_fork(source.goes_on());
-            steps.iter().for_each(|step| spans.accept(step));
+            for step in &steps {
+                spans.accept(step);
+            }
             self.send(spans, sent)?;
         }
         // How a transcript ends, its steps say.
