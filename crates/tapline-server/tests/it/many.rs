@@ -26,8 +26,8 @@ fn said(text: &str) -> String {
 }
 
 /// Reads until an event, on many connections: each is left after a few events, with others still on their way.
-fn come_and_go(stage: &Stage, path: &str, first: u64, until: u64, seed: u64) -> Vec<Event> {
-    let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+fn come_and_go(stage: &Stage, path: &str, first: u64, until: u64, start: u64) -> Vec<Event> {
+    let mut random = start.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let (mut seen, mut last): (Vec<Event>, u64) = (Vec::new(), first);
     while last < until {
         let mut events = stage.events(path, Some(last));
@@ -117,9 +117,9 @@ fn who_leaves_and_comes_back_has_every_event_once() {
             .zip(0..)
             .map(|((mut some, mut some_list), seed)| {
                 scope.spawn(move || {
-                    let (last, list_last) = (some.last().unwrap().0, some_list.last().unwrap().0);
-                    some.extend(come_and_go(stage, path, last, end, seed + 100));
-                    some_list.extend(come_and_go(stage, list, list_last, list_end, seed + 200));
+                    let (from, list_from) = (some.last().unwrap().0, some_list.last().unwrap().0);
+                    some.extend(come_and_go(stage, path, from, end, seed + 100));
+                    some_list.extend(come_and_go(stage, list, list_from, list_end, seed + 200));
                     (some, some_list)
                 })
             })
@@ -170,7 +170,7 @@ fn downloads_come_in_pieces_and_end_with_their_client() {
         let mut stream = TcpStream::connect(stage.address).unwrap();
         let head = format!("GET {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {TOKEN}\r\n\r\n", stage.address);
         stream.write_all(head.as_bytes()).unwrap();
-        stream.read_exact(&mut [0; 100_000]).unwrap();
+        stream.read_exact(&mut vec![0; 100_000]).unwrap();
     }
     let answer = stage.get(path);
     assert!(answer.status == 200 && answer.head.contains("transfer-encoding: chunked"), "{}", answer.head);

@@ -81,7 +81,7 @@ fn answer(id: &str, is_error: bool) -> String {
 }
 
 fn stream(lines: &[String]) -> String {
-    lines.iter().map(|line| format!("{line}\n")).collect()
+    lines.iter().flat_map(|line| [line.to_string(), "\n".to_owned()]).collect()
 }
 
 #[test]
