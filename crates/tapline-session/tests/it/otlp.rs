@@ -81,7 +81,7 @@ fn answer(id: &str, is_error: bool) -> String {
 }
 
 fn stream(lines: &[String]) -> String {
-    lines.iter().flat_map(|line| [line.to_string(), "\n".to_owned()]).collect()
+    lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
 }
 
 #[test]
