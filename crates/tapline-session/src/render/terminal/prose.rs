@@ -83,11 +83,16 @@ impl Inline {
     }
 
     fn rows(&self, columns: usize, style: Style) -> Vec<String> {
+        self.parts(columns, style).into_iter().map(|(_, row)| row).collect()
+    }
+
+    /// Returns its lines with their widths.
+    fn parts(&self, columns: usize, style: Style) -> Vec<(usize, String)> {
         let base = self.text.as_ptr().addr();
         let parts = self.text.split('\n').flat_map(|line| wrap(line, columns));
         let rows = parts.map(|part| {
             let start = part.as_ptr().addr() - base;
-            self.shown(start, start + part.len(), style)
+            (width(part), self.shown(start, start + part.len(), style))
         });
         rows.collect()
     }
@@ -470,6 +475,18 @@ mod tests {
         assert_eq!(wide, "⟨b one two three ·⟩\n⟨b four five six⟩\n1\n2\n    a b c d e f g");
         let three = shown("| one two three | four | five |\n|---|---|---|\n| 1 | 2 | 3 |", 16);
         assert_eq!(three, "⟨b one two three ·⟩\n⟨b four · five⟩\n1\n    ⟨b four: ⟩2\n    ⟨b five: ⟩3");
+        let both =
+            "| a | b | c |\n|---|---|---|\n| one two three four five six seven | seven six five four three two one | x |\n";
+        assert_eq!(
+            shown(both, 40),
+            format!(
+                "⟨b a⟩                   ⟨b b⟩                  ⟨b c⟩\n⟨d {}⟩\n{}\n{}\n{}",
+                "─".repeat(40),
+                "one two three four  seven six five     x",
+                "five six seven      four three two",
+                "                    one",
+            )
+        );
         let words = "word ".repeat(12);
         let long = shown(&format!("| a | b |\n|---|---|\n| `x` | {words}|\n"), 40);
         let row = "⟨c x⟩  word word word word word word word\n   word word word word word";

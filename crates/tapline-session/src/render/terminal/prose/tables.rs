@@ -6,8 +6,10 @@ use super::{Inline, Look, NARROWEST, Writer};
 use crate::render::Style;
 use crate::text::width;
 
-/// The fewest columns that the last column of a table is wrapped in.
-const LAST_COLUMN: usize = 30;
+/// What stands between two cells.
+const BETWEEN: usize = 2;
+/// The fewest columns that a cell is wrapped in, on average.
+const CELL: usize = 12;
 
 /// A table that is being read.
 #[derive(Default)]
@@ -24,12 +26,11 @@ impl Table {
 
 impl Writer {
     pub(super) fn end_table(&mut self) {
-        const BETWEEN: &str = "  ";
         let Some(table) = self.table.take() else { return };
         let count = table.rows.iter().map(Vec::len).max().unwrap_or(0);
         let wide = |column: usize| table.rows.iter().filter_map(|row| row.get(column)).map(|cell| width(&cell.text)).max();
         let widths: Vec<usize> = (0..count).map(|column| wide(column).unwrap_or(0)).collect();
-        let whole = widths.iter().sum::<usize>() + BETWEEN.len() * count.saturating_sub(1);
+        let whole = widths.iter().sum::<usize>() + BETWEEN * count.saturating_sub(1);
         if whole > self.room() {
             let rows = self.wide_table(table, &widths);
             return self.put(rows);
@@ -49,7 +50,7 @@ impl Writer {
                 line.extend(std::iter::repeat_n(' ', left));
                 line += &shown(cell);
                 line.extend(std::iter::repeat_n(' ', blank - left));
-                line += BETWEEN;
+                line.extend(std::iter::repeat_n(' ', BETWEEN));
             }
             lines.push(line.trim_end().to_owned());
             if at == 0 {
@@ -59,32 +60,34 @@ impl Writer {
         self.put(lines);
     }
 
-    /// Writes a table that has no room: the last column is wrapped if the others leave it enough, otherwise the cells of a row stand
+    /// Writes a table that has no room: its cells are wrapped, or, if that would leave too little for each, those of a row stand
     /// below each other.
     fn wide_table(&self, table: Table, widths: &[usize]) -> Vec<String> {
-        const BETWEEN: usize = 2;
-        let Some((last, others)) = widths.split_last() else { return Vec::new() };
-        let before: usize = others.iter().map(|width| width + BETWEEN).sum();
-        let rest = self.room().saturating_sub(before);
+        let Some(widths) = fitted(&table, widths, self.room()) else { return self.stacked(table) };
         let mut lines = Vec::new();
-        if rest >= (*last).min(LAST_COLUMN) {
-            for (at, row) in table.rows.iter().enumerate() {
+        for (at, row) in table.rows.iter().enumerate() {
+            let cells: Vec<Vec<(usize, String)>> =
+                row.iter().zip(&widths).map(|(cell, wide)| cell.parts(*wide, self.style)).collect();
+            for number in 0..cells.iter().map(Vec::len).max().unwrap_or(0) {
                 let mut line = String::new();
-                for (column, wide) in others.iter().enumerate() {
-                    let cell = row.get(column).cloned().unwrap_or_default();
-                    line += &cell.shown(0, cell.text.len(), self.style);
-                    line.extend(std::iter::repeat_n(' ', wide - width(&cell.text) + BETWEEN));
+                for (parts, wide) in cells.iter().zip(&widths) {
+                    let (used, part) = parts.get(number).map_or((0, ""), |(used, part)| (*used, part));
+                    line += part;
+                    line.extend(std::iter::repeat_n(' ', wide.saturating_sub(used) + BETWEEN));
                 }
-                for part in row.get(others.len()).map_or_else(|| vec![String::new()], |cell| cell.rows(rest, self.style)) {
-                    lines.push((std::mem::take(&mut line) + &part).trim_end().to_owned());
-                    line = " ".repeat(before);
-                }
-                if at == 0 {
-                    lines.push(format!("{}{}{}", self.style.dim, "─".repeat(self.room()), self.style.reset));
-                }
+                lines.push(line.trim_end().to_owned());
             }
-            return lines;
+            if at == 0 {
+                let whole = widths.iter().sum::<usize>() + BETWEEN * widths.len().saturating_sub(1);
+                lines.push(format!("{}{}{}", self.style.dim, "─".repeat(whole), self.style.reset));
+            }
         }
+        lines
+    }
+
+    /// Writes the cells of each row below each other.
+    fn stacked(&self, table: Table) -> Vec<String> {
+        let mut lines = Vec::new();
         let mut rows = table.rows.into_iter();
         let names: Vec<String> = rows.next().unwrap_or_default().into_iter().map(|cell| cell.text).collect();
         let strong = Look { strong: true, ..Look::default() };
@@ -108,4 +111,21 @@ impl Writer {
         }
         lines
     }
+}
+
+/// Returns how wide columns are that have less room than they need: none less than its longest word, and the rest in equal parts.
+fn fitted(table: &Table, widths: &[usize], room: usize) -> Option<Vec<usize>> {
+    let room = room.saturating_sub(BETWEEN * widths.len().saturating_sub(1));
+    let longest = |column: usize| {
+        let cells = table.rows.iter().filter_map(|row| row.get(column));
+        cells.flat_map(|cell| cell.text.split([' ', '\n'])).map(width).max().unwrap_or(0)
+    };
+    let mut fitted: Vec<usize> = (0..widths.len()).map(longest).collect();
+    let left = room.checked_sub(fitted.iter().sum()).filter(|_| room >= CELL * widths.len())?;
+    for _ in 0..left {
+        let wanting = (0..widths.len()).filter(|at| fitted[*at] < widths[*at]).min_by_key(|at| fitted[*at]);
+        let Some(at) = wanting else { break };
+        fitted[at] += 1;
+    }
+    Some(fitted)
 }
