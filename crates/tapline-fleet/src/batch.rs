@@ -25,11 +25,13 @@ pub struct BatchOptions {
     pub budget_usd: Option<f64>,
     /// No job starts after this many failures.
     pub until_failures: Option<usize>,
+    /// Whether [`BatchNews::Doing`] is told. It is told for everything that an agent says or calls.
+    pub doing: bool,
 }
 
 impl Default for BatchOptions {
     fn default() -> Self {
-        Self { jobs: 4, budget_usd: None, until_failures: None }
+        Self { jobs: 4, budget_usd: None, until_failures: None, doing: false }
     }
 }
 
@@ -93,6 +95,7 @@ pub struct Batch<E> {
     state: State,
     store: Store,
     jobs: usize,
+    doing: bool,
     events: mpsc::UnboundedSender<BatchNews>,
     stop: watch::Receiver<u32>,
 }
@@ -110,7 +113,7 @@ impl<E: Engine> Batch<E> {
         stop: watch::Receiver<u32>,
     ) -> Self {
         let state = State::new(plan, notes, options.budget_usd, options.until_failures);
-        Self { engine: Arc::new(engine), state, store, jobs: options.jobs.max(1), events, stop }
+        Self { engine: Arc::new(engine), state, store, jobs: options.jobs.max(1), doing: options.doing, events, stop }
     }
 
     /// Returns how many jobs are known, and how many of them have ended.
@@ -195,7 +198,7 @@ impl<E: Engine> Batch<E> {
         let recording = if before.attempts == 0 { self.new_recording() } else { before.recording.clone() };
         self.state.start(&name);
         self.tell(BatchNews::Started { job: name.clone(), attempt: number });
-        let watch = Watch { news: news.clone(), stop: self.stop.clone() };
+        let watch = Watch { news: news.clone(), doing: self.doing, stop: self.stop.clone() };
         let engine = Arc::clone(&self.engine);
         let attempt = Attempt { job, number, recording, before };
         tasks.spawn(async move { (name, engine.run(attempt, watch).await) });

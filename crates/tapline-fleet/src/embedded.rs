@@ -22,9 +22,23 @@ pub struct Embedded {
     place: Workplace,
 }
 
+/// Whether what an agent changed is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kept {
+    Yes,
+    No,
+    /// The batch is being stopped. It is tried again when it goes on.
+    Later,
+}
+
 impl Embedded {
-    /// Opens the journal of a batch, and returns its notes so far.
+    /// Opens the journal of a batch, and returns its notes so far. If secrets were replaced in it before, they still are.
     pub fn open(folder: BatchFolder, place: Workplace) -> Result<(Self, Vec<BatchNote>), BatchError> {
+        let mut place = place;
+        if place.redact {
+            folder.redact()?;
+        }
+        place.redact |= folder.is_redacted();
         let path = folder.journal();
         let (journal, notes) = Journal::open(&path).map_err(|error| BatchError::File { path, error })?;
         Ok((Self { folder, journal, place }, notes))
@@ -46,29 +60,42 @@ impl Embedded {
     async fn recover(&self, mut attempt: Box<Attempt>) -> Result<AttemptEnd, Box<Attempt>> {
         let folder = attempt_folder(attempt.recording.clone(), attempt.before.attempts);
         let job = attempt.job.clone();
-        let remains = tokio::task::spawn_blocking(move || work::remains(&job, &folder)).await.unwrap_or(Remains::Nothing);
+        let (first, number) = (attempt.recording.clone(), attempt.before.attempts);
+        let look = move || match work::remains(&job, &folder) {
+            // Earlier runs cost something, too.
+            Remains::Ended(report) => Remains::Ended(Box::new(work::settle(&folder, *report, &first, number))),
+            other => other,
+        };
+        let remains = tokio::task::spawn_blocking(look).await.unwrap_or(Remains::Nothing);
         match (remains, attempt.job.cut_off) {
-            (Remains::Ended(mut report), _) => {
-                report.run.attempts = attempt.before.attempts;
+            (Remains::Ended(report), _) => {
                 return Ok(work::decide(&self.place, &attempt.job, attempt.before.retries, &report));
             }
             (_, CutOff::Fail) => return Ok(AttemptEnd::Over(Box::new(work::given_up(&attempt)))),
             (Remains::Session(session), CutOff::Resume) => attempt.before.session = Some(session),
-            // The session of an earlier run that was tried again is still there.
+            // The session of an earlier run that it went on with is still there.
             (Remains::Nothing, CutOff::Resume) => {}
             (Remains::Session(_) | Remains::Nothing, CutOff::Again) => attempt.before.session = None,
         }
         Err(attempt)
     }
 
-    /// Keeps what the agent changed. If that fails, the worktree stays, and the job has failed.
-    async fn keep_changes(&self, worktree: &Worktree, rule: &WorktreeRule, result: &mut JobResult) -> bool {
+    /// Keeps what the agent changed. If that fails, the worktree stays, and the job has failed; unless somebody stops the batch: then it is
+    /// tried again later.
+    async fn keep_changes(
+        &self,
+        worktree: &mut Worktree,
+        rule: &WorktreeRule,
+        result: &mut JobResult,
+        is_stopped: impl Fn() -> bool,
+    ) -> Kept {
         match worktree.keep(rule.keep, &self.folder.patches()).await {
             Ok(changes) => {
                 result.branch = changes.branch;
                 result.patch = changes.patch.map(|path| path.display().to_string());
-                true
+                Kept::Yes
             }
+            Err(_) if is_stopped() => Kept::Later,
             Err(error) => {
                 let why = with_causes(&error);
                 result.outcome = JobOutcome::Failure;
@@ -76,7 +103,7 @@ impl Embedded {
                 let place = worktree.path().display();
                 result.error = Some(format!("what the agent changed could not be kept as it should ({why}); it is in {place}"));
                 worktree.leave();
-                false
+                Kept::No
             }
         }
     }
@@ -97,11 +124,14 @@ impl Engine for Embedded {
             }
         }
         let mut worktree = None;
+        let stop = watch.stop.clone();
+        let is_stopped = || *stop.borrow() > 0;
         if let Some(rule) = &attempt.job.worktree {
-            // What an earlier run did belongs to its end, or to the session that goes on.
-            let fresh = ended.is_none() && attempt.before.session.is_none();
+            // What an earlier run did is removed only if the file says that the job begins again.
+            let fresh = ended.is_none() && attempt.before.cut_off && attempt.job.cut_off == CutOff::Again;
             match self.open_worktree(&attempt, rule, fresh).await {
                 Ok(opened) => worktree = Some((opened, rule.clone())),
+                Err(_) if is_stopped() => return Ok(Attempted { begun, end: AttemptEnd::CutOff }),
                 Err(why) => {
                     let result = JobResult::not_started(&attempt.job.name, &attempt.job.step, why, exit::USAGE);
                     ended = ended.or(Some(AttemptEnd::Over(Box::new(result))));
@@ -111,8 +141,12 @@ impl Engine for Embedded {
         let end = if let Some(end) = ended {
             end
         } else {
-            let note =
-                RunBegun { job: attempt.job.name.clone(), attempt: attempt.number, recording: attempt.recording.clone() };
+            let note = RunBegun {
+                job: attempt.job.name.clone(),
+                attempt: attempt.number,
+                recording: attempt.recording.clone(),
+                session: attempt.before.session.clone(),
+            };
             self.keep(BatchNote::Begun(note.clone())).await?;
             begun = Some(note);
             work::run(&self.place, &attempt, worktree.as_ref().map(|(worktree, _)| worktree), watch).await
@@ -120,13 +154,16 @@ impl Engine for Embedded {
         let mut attempted = Attempted { begun, end };
         match &mut attempted.end {
             AttemptEnd::Over(result) => {
-                let mut done = true;
-                if let Some((worktree, rule)) = &worktree {
-                    done = self.keep_changes(worktree, rule, result).await;
+                let mut kept = Kept::Yes;
+                if let Some((worktree, rule)) = &mut worktree {
+                    kept = self.keep_changes(worktree, rule, result, is_stopped).await;
+                }
+                if kept == Kept::Later {
+                    return Ok(Attempted { end: AttemptEnd::CutOff, ..attempted });
                 }
                 self.keep(BatchNote::Ended(result.clone())).await?;
                 // Only now, because the result says where the changes are.
-                if let Some((worktree, _)) = worktree.filter(|_| done) {
+                if let Some((worktree, _)) = worktree.filter(|_| kept == Kept::Yes) {
                     worktree.remove().await;
                 }
             }

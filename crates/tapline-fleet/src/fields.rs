@@ -302,7 +302,8 @@ impl Reading<'_> {
             let name = name.split('=').next().unwrap_or_default().to_owned();
             self.wrong("env", format!("name variables only: the value of {name} comes from whoever runs the job"));
         }
-        Environment { clean: self.flag("clean_env"), set: names.into_iter().map(|name| (name.into(), None)).collect() }
+        let set = names.into_iter().map(|name| (name.into(), None)).collect();
+        Environment { clean: self.flag("clean_env"), set, remove: Vec::new() }
     }
 
     /// Reads the job. It is complete only if there are no faults.

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 use tapline_recording::{Store, create_private_folder, recording_name};
 
+use crate::journal;
 use crate::plan::{Mistakes, Plan, Source};
+use crate::worktree::Places;
 
 /// Why a batch cannot be begun or resumed.
 #[derive(Debug, thiserror::Error)]
@@ -111,7 +113,9 @@ impl BatchFolder {
         let file = folder.path.join(PLAN);
         let read = || -> io::Result<Source> { Ok(serde_json::from_slice(&std::fs::read(&file)?)?) };
         let source = read().map_err(|error| BatchError::File { path: file.clone(), error })?;
-        let plan = Plan::new(source).map_err(BatchError::Plan)?;
+        let path = folder.journal();
+        let ended = journal::ended(&path).map_err(|error| BatchError::File { path, error })?;
+        let plan = Plan::again(source, &ended).map_err(BatchError::Plan)?;
         Ok((folder, plan))
     }
 
@@ -140,8 +144,21 @@ impl BatchFolder {
         self.path.join("journal")
     }
 
-    pub(crate) fn worktrees(&self) -> PathBuf {
-        self.path.join("worktrees")
+    pub(crate) fn worktrees(&self) -> Places {
+        Places { worktrees: self.path.join("worktrees"), notes: self.path.join("worktree-notes") }
+    }
+
+    /// Returns whether secrets are replaced in the results and recordings of this batch.
+    pub fn is_redacted(&self) -> bool {
+        self.path.join(REDACTED).exists()
+    }
+
+    /// From now on, secrets are replaced in the results and recordings of this batch.
+    pub(crate) fn redact(&self) -> Result<(), BatchError> {
+        let path = self.path.join(REDACTED);
+        let made = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let kept = made.and_then(|_| File::open(&self.path)?.sync_all());
+        kept.map_err(|error| BatchError::File { path, error })
     }
 
     pub(crate) fn patches(&self) -> PathBuf {
@@ -150,3 +167,5 @@ impl BatchFolder {
 }
 
 const PLAN: &str = "plan.json";
+/// The file that says that secrets are replaced.
+const REDACTED: &str = "redacted";

@@ -96,9 +96,9 @@ impl Job {
 
 /// Makes a name that can be a file and a branch: letters, digits, `-`, `_` and `.`.
 pub(crate) fn plain_name(text: &str) -> String {
-    let plain: String =
-        text.chars().map(|c| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '-' }).take(LONGEST_NAME).collect();
-    let mut name = plain.trim_matches(['-', '.']).to_owned();
+    let plain: String = text.chars().map(|c| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '-' }).collect();
+    let end = (0..=LONGEST_NAME.min(plain.len())).rfind(|end| plain.is_char_boundary(*end)).unwrap_or(0);
+    let mut name = plain[..end].trim_matches(['-', '.']).to_owned();
     while let Some(at) = name.find("..") {
         name.remove(at);
     }
@@ -109,7 +109,7 @@ pub(crate) fn plain_name(text: &str) -> String {
     }
 }
 
-/// How long a name may be.
+/// How many bytes a name may have. A file's name has at most 255.
 const LONGEST_NAME: usize = 100;
 
 #[cfg(test)]
@@ -131,5 +131,6 @@ mod tests {
             assert_eq!(plain_name(text), name, "{text}");
         }
         assert_eq!(plain_name(&"x".repeat(500)).len(), LONGEST_NAME);
+        assert_eq!(plain_name(&"日".repeat(500)), "日".repeat(LONGEST_NAME / 3));
     }
 }

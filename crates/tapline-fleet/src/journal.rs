@@ -1,6 +1,7 @@
 //! The notes of a batch in a file, one JSON object per line. A note is kept once it is on the disk. Notes that arrive together are
 //! flushed together, so many jobs that end at once wait for the disk once.
 
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -25,18 +26,9 @@ struct Order {
 impl Journal {
     /// Opens the file, and returns the notes so far. A last line that is not complete was never kept, and is removed.
     pub(crate) fn open(path: &Path) -> io::Result<(Self, Vec<BatchNote>)> {
-        let text = match std::fs::read(path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(error),
-        };
-        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        let mut notes = Vec::new();
-        for line in text[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            notes.push(serde_json::from_slice(line).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?);
-        }
+        let Read { notes, whole, length } = read(path)?;
         let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
-        if whole < text.len() {
+        if whole < length {
             file.set_len(whole as u64)?;
         }
         file.sync_all()?;
@@ -58,6 +50,37 @@ impl Journal {
         self.orders.send(Order { line, kept }).map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
     }
+}
+
+/// What a journal has.
+struct Read {
+    notes: Vec<BatchNote>,
+    /// Where its last complete line ends.
+    whole: usize,
+    length: usize,
+}
+
+fn read(path: &Path) -> io::Result<Read> {
+    let text = match std::fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    let mut notes = Vec::new();
+    for line in text[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        notes.push(serde_json::from_slice(line).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?);
+    }
+    Ok(Read { notes, whole, length: text.len() })
+}
+
+/// Returns the names of the jobs that have their result.
+pub(crate) fn ended(path: &Path) -> io::Result<BTreeSet<String>> {
+    let ended = read(path)?.notes.into_iter().filter_map(|note| match note {
+        BatchNote::Ended(result) => Some(result.job),
+        BatchNote::Begun(_) | BatchNote::Again(_) | BatchNote::Limit(_) => None,
+    });
+    Ok(ended.collect())
 }
 
 /// Writes what was ordered, and flushes it.

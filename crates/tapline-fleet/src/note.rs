@@ -30,6 +30,9 @@ pub struct RunBegun {
     pub attempt: u64,
     /// Where the first run of the job is recorded. Further runs are recorded next to it.
     pub recording: PathBuf,
+    /// The session of earlier runs that it goes on with.
+    #[serde(default)]
+    pub session: Option<String>,
 }
 
 /// A run of a job failed, and it is tried again.

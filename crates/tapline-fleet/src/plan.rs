@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -78,7 +79,8 @@ pub(crate) struct Node {
 #[derive(Clone, Debug)]
 struct Need {
     alias: String,
-    nodes: Vec<usize>,
+    /// Shared by all jobs that need the same step.
+    nodes: Arc<[usize]>,
 }
 
 /// The plan of a batch.
@@ -117,10 +119,10 @@ impl Node {
     }
 
     /// The jobs that a text refers to, and which part of them: `plan.structured.files`.
-    fn referred<'t>(&self, text: &'t str) -> Option<(Vec<usize>, Result<Reference<'t>, String>)> {
-        let of = |need: &Need| {
+    fn referred<'n, 't>(&'n self, text: &'t str) -> Option<(&'n [usize], Result<Reference<'t>, String>)> {
+        let of = |need: &'n Need| {
             let part = text.strip_prefix(need.alias.as_str())?.strip_prefix('.')?;
-            Some((need.alias.len(), need.nodes.clone(), part))
+            Some((need.alias.len(), &*need.nodes, part))
         };
         let (_, nodes, part) = self.needs.iter().filter_map(of).max_by_key(|(length, ..)| *length)?;
         Some((nodes, Reference::parse(part)))
@@ -130,6 +132,38 @@ impl Node {
 impl Plan {
     /// Checks everything and makes the plan, or lists all that is wrong.
     pub(crate) fn new(source: Source) -> Result<Self, Mistakes> {
+        let (plan, mut faults) = Self::connected(source);
+        for node in 0..plan.nodes.len() {
+            plan.check_job(node, &mut faults);
+        }
+        if plan.nodes.is_empty() && faults.is_empty() {
+            faults.push(Mistake { place: plan.source.name.clone(), why: "it has no jobs".to_owned() });
+        }
+        if faults.is_empty() { Ok(plan) } else { Err(Mistakes(faults)) }
+    }
+
+    /// Makes the plan of a batch in which these jobs have ended. What is wrong with others fails them one by one, unless all are wrong: then
+    /// something is missing that can be mended.
+    pub(crate) fn again(source: Source, ended: &BTreeSet<String>) -> Result<Self, Mistakes> {
+        let (plan, mut faults) = Self::connected(source);
+        if !faults.is_empty() {
+            return Err(Mistakes(faults));
+        }
+        let mut is_sound = false;
+        for (at, node) in plan.nodes.iter().enumerate() {
+            // Of a list, the first item has ended.
+            if ended.contains(&node.name) || node.for_each.is_some() && ended.contains(&format!("{}-1", node.name)) {
+                continue;
+            }
+            let before = faults.len();
+            plan.check_job(at, &mut faults);
+            is_sound |= before == faults.len();
+        }
+        if faults.is_empty() || is_sound { Ok(plan) } else { Err(Mistakes(faults)) }
+    }
+
+    /// Makes the plan without looking at what jobs need from this machine.
+    fn connected(source: Source) -> (Self, Vec<Mistake>) {
         let mut faults = Vec::new();
         let mut plan = Self { source, nodes: Vec::new() };
         for entry in 0..plan.source.entries.len() {
@@ -144,13 +178,7 @@ impl Plan {
         if faults.is_empty() {
             plan.check_circles(&mut faults);
         }
-        for node in 0..plan.nodes.len() {
-            plan.check_job(node, &mut faults);
-        }
-        if plan.nodes.is_empty() && faults.is_empty() {
-            faults.push(Mistake { place: plan.source.name.clone(), why: "it has no jobs".to_owned() });
-        }
-        if faults.is_empty() { Ok(plan) } else { Err(Mistakes(faults)) }
+        (plan, faults)
     }
 
     pub(crate) fn source(&self) -> &Source {
@@ -243,6 +271,7 @@ impl Plan {
         for (at, node) in self.nodes.iter().enumerate() {
             steps.entry(node.step.clone()).or_default().push(at);
         }
+        let steps: BTreeMap<String, Arc<[usize]>> = steps.into_iter().map(|(step, nodes)| (step, nodes.into())).collect();
         let names: BTreeMap<String, usize> = self.nodes.iter().enumerate().map(|(at, node)| (node.name.clone(), at)).collect();
         for at in 0..self.nodes.len() {
             let node = &self.nodes[at];
@@ -250,7 +279,7 @@ impl Plan {
             let mut needs = Vec::new();
             for (alias, name) in self.wanted(node, &mut wrong) {
                 let plain = plain_name(&name);
-                if let Some(nodes) = names.get(&plain).map(|node| vec![*node]).or_else(|| steps.get(&plain).cloned()) {
+                if let Some(nodes) = names.get(&plain).map(|node| Arc::from([*node])).or_else(|| steps.get(&plain).cloned()) {
                     needs.push(Need { alias, nodes });
                 } else {
                     let meant = nearest(&name, names.keys().chain(steps.keys()).map(String::as_str));
@@ -376,7 +405,7 @@ impl Plan {
             (Some((_, Err(why))), _) => Looked::Unknown(Some(why)),
             (Some((_, Ok(_))), None) => Looked::Later,
             (Some((nodes, Ok(part))), Some(results)) => {
-                let found: Vec<_> = nodes.into_iter().flat_map(results).collect();
+                let found: Vec<_> = nodes.iter().flat_map(|node| results(*node)).collect();
                 part.text(&found).map_or_else(|| Looked::Unknown(Some("the job has ended without it".to_owned())), Looked::Text)
             }
             (None, _) => Looked::Unknown(self.guess(node, name)),
@@ -416,7 +445,7 @@ impl Plan {
             return Expanded::Jobs(vec![Planned { name: node.name.clone(), node: at, item: None }]);
         };
         let items = node.referred(list).and_then(|(nodes, part)| {
-            let found: Vec<_> = nodes.into_iter().flat_map(results).collect();
+            let found: Vec<_> = nodes.iter().flat_map(|node| results(*node)).collect();
             part.ok()?.items(&found)
         });
         let Some(items) = items else { return Expanded::Fail(format!("for_each: `{list}` is not a list")) };

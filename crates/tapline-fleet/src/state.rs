@@ -177,6 +177,7 @@ impl State {
         let job = self.begun.entry(begun.job.clone()).or_default();
         job.attempts = begun.attempt;
         job.cut_off = false;
+        job.session.clone_from(&begun.session);
         if begun.attempt == 1 {
             job.recording.clone_from(&begun.recording);
         }
@@ -330,7 +331,7 @@ mod tests {
     }
 
     fn begun(job: &str, attempt: u64) -> BatchNote {
-        BatchNote::Begun(RunBegun { job: job.to_owned(), attempt, recording: format!("/r/{job}").into() })
+        BatchNote::Begun(RunBegun { job: job.to_owned(), attempt, recording: format!("/r/{job}").into(), session: None })
     }
 
     fn ended(job: &str, outcome: JobOutcome, cost_usd: f64) -> BatchNote {
@@ -392,6 +393,16 @@ mod tests {
         assert!(startable.job.name == "b" && startable.before.cut_off);
         state.start("b");
         assert_eq!([next(&mut state, 0), next(&mut state, 0)], ["c", "nothing"]);
+    }
+
+    #[test]
+    fn a_run_that_was_cut_off_before_its_first_words_has_the_session_of_the_run_before() {
+        let session = Some("s".to_owned());
+        let second = RunBegun { job: "a".to_owned(), attempt: 2, recording: "/r/a".into(), session: session.clone() };
+        let notes = vec![begun("a", 1), BatchNote::Begun(second)];
+        let mut state = State::new(plan(&[&[("name", "a")]]), notes, None, None);
+        let Next::Start(startable) = state.next(0) else { panic!("it goes on") };
+        assert_eq!((startable.before.attempts, startable.before.session), (2, session));
     }
 
     #[test]

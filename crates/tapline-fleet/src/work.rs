@@ -20,7 +20,7 @@ use crate::job::Job;
 use crate::note::{AccountLimit, RunAgain};
 use crate::result::JobResult;
 use crate::state::Begun;
-use crate::worktree::Worktree;
+use crate::worktree::{ELSEWHERE, Worktree};
 
 /// What whoever runs jobs adds to them.
 #[derive(Clone, Debug)]
@@ -80,6 +80,8 @@ pub enum JobNews {
 pub struct Watch {
     /// Takes news.
     pub news: mpsc::UnboundedSender<JobNews>,
+    /// Whether somebody wants to know what the agent does.
+    pub doing: bool,
     /// How often somebody asked to stop: once to end the run properly, twice to kill it.
     pub stop: watch::Receiver<u32>,
 }
@@ -110,18 +112,33 @@ pub(crate) enum Remains {
 /// Looks at what is left of a run that was cut off.
 pub(crate) fn remains(job: &Job, folder: &Path) -> Remains {
     let Ok(recording) = Recording::open(folder) else { return Remains::Nothing };
+    let open = || Source::open(folder, SourceOptions::default().with_agent(job.agent)).ok();
+    let report = || open()?.report().ok().map(|report| Box::new(judged(job, folder, report)));
     let stopped = recording.end.as_ref().is_none_or(|end| end.stop.is_some_and(|stop| stop.reason.is_interrupt()));
-    let Ok(mut source) = Source::open(folder, SourceOptions::default().with_agent(job.agent)) else { return Remains::Nothing };
     if !stopped {
-        return source.report().map_or(Remains::Nothing, |report| Remains::Ended(Box::new(judged(job, folder, report))));
+        return report().map_or(Remains::Nothing, Remains::Ended);
     }
-    let (mut session, mut worked) = (None, false);
+    let Some(mut source) = open() else { return Remains::Nothing };
+    let (mut session, mut worked, mut over) = (None, false, false);
     while let Ok(Some((_, steps))) = source.advance() {
         for step in steps {
             // Before its first words the agent may not have kept the session.
             worked |= matches!(step.what, What::Text(_) | What::Call(_) | What::Turn(_));
+            over = match step.what {
+                What::Turn(_) => true,
+                What::Quiet { .. } | What::Notice(_) | What::RateLimit(_) | What::Hook(_) => over,
+                _ => false,
+            };
             session = step.session_id.or(session);
         }
+    }
+    // It had written its result, and only its process had not ended.
+    if over
+        && recording.end.is_none()
+        && let Some(report) = report()
+        && matches!(report.verdict.outcome, Outcome::Success | Outcome::Failure)
+    {
+        return Remains::Ended(report);
     }
     session.filter(|_| worked).map_or(Remains::Nothing, Remains::Session)
 }
@@ -158,8 +175,8 @@ pub(crate) async fn run(place: &Workplace, attempt: &Attempt, worktree: Option<&
     let stop = watch.stop.clone();
     let mut report = follow(job, running, watch).await;
     report.run.attempts = *number;
-    let (amended, earlier) = (report.clone(), (1..*number).map(|number| attempt_folder(recording.clone(), number)).collect());
-    let told = tokio::task::spawn_blocking(move || settle(&folder, amended, earlier)).await;
+    let (amended, first, number) = (report.clone(), recording.clone(), *number);
+    let told = tokio::task::spawn_blocking(move || settle(&folder, amended, &first, number)).await;
     let report = told.unwrap_or(report);
     let was_stopped = *stop.borrow() > 0;
     if was_stopped && report.verdict.outcome == Outcome::Interrupted {
@@ -171,6 +188,7 @@ pub(crate) async fn run(place: &Workplace, attempt: &Attempt, worktree: Option<&
 /// Decides what becomes of a job whose run ended like this.
 pub(crate) fn decide(place: &Workplace, job: &Job, retries: u64, report: &Report) -> AttemptEnd {
     let now = unix_now();
+    let clean = |text: String| if place.redact { place.redactor.text(&text).into_owned() } else { text };
     let policy = report.verdict.category == Some(Category::Policy);
     if let Some(wait) = job.retry.wait(report, retries + 1, now).filter(|_| !policy) {
         return AttemptEnd::Again(RunAgain {
@@ -178,14 +196,14 @@ pub(crate) fn decide(place: &Workplace, job: &Job, retries: u64, report: &Report
             at: now.saturating_add(i64::try_from(wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).unwrap_or(i64::MAX)),
             session: report.session.id.clone(),
             cost_usd: report.ledger.cost_usd,
-            error: report.verdict.error_for_people().map(one_line),
+            error: report.verdict.error_for_people().map(one_line).map(clean),
         });
     }
     let mut result = of(job, JobResult::default()).told(report);
     if place.redact {
-        let clean = |text: String| place.redactor.text(&text).into_owned();
         result.answer = result.answer.map(clean);
         result.error = result.error.map(clean);
+        result.warnings = result.warnings.into_iter().map(clean).collect();
         result.structured = result.structured.and_then(|json| Json::parse(&place.redactor.text(json.as_str())).ok());
     }
     AttemptEnd::Over(Box::new(result))
@@ -214,6 +232,8 @@ fn agent(place: &Workplace, attempt: &Attempt, worktree: Option<&Worktree>, fold
     let mut agent = attempt.job.agent();
     if let Some(worktree) = worktree {
         agent.cwd = Some(worktree.cwd());
+        // With these, the agent's git would work on the user's own checkout.
+        agent.environment.remove.extend(ELSEWHERE.iter().map(Into::into));
     }
     agent.environment.set.extend(place.environment.iter().cloned());
     agent.record = Some(RecordTo { folder: folder.to_owned(), sync: Sync::default(), redact: place.redact });
@@ -227,7 +247,7 @@ fn agent(place: &Workplace, attempt: &Attempt, worktree: Option<&Worktree>, fold
 
 /// Follows a run to its end, and reports on it.
 async fn follow(job: &Job, mut running: Running, watch: Watch) -> Report {
-    let Watch { news, mut stop } = watch;
+    let Watch { news, doing, mut stop } = watch;
     let mut policy = job.policy.clone().map(PolicyChecker::new);
     let (mut broken, mut lost) = (Vec::<Violation>::new(), Vec::new());
     let limit = policy.as_ref().and_then(PolicyChecker::seconds).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
@@ -261,7 +281,7 @@ async fn follow(job: &Job, mut running: Running, watch: Watch) -> Report {
             }
             broken.extend(found);
         }
-        update.steps().iter().for_each(|step| tell(job, step, &news));
+        update.steps().iter().for_each(|step| tell(job, step, &news, doing));
         match update {
             Update::Lost(what) => lost.push(what),
             Update::Record(_)
@@ -305,10 +325,10 @@ fn told(violation: &Violation) -> String {
 }
 
 /// Tells others what they should know of a step.
-fn tell(job: &Job, step: &Step, news: &mpsc::UnboundedSender<JobNews>) {
+fn tell(job: &Job, step: &Step, news: &mpsc::UnboundedSender<JobNews>, doing: bool) {
     let what = match &step.what {
-        What::Call(call) => call.title.clone(),
-        What::Text(said) => one_line(&said.text),
+        What::Call(call) if doing => one_line(beginning(&call.title)),
+        What::Text(said) if doing => one_line(beginning(&said.text)),
         What::RateLimit(limit) if limit.status.as_deref() == Some("rejected") => {
             if let Some(until) = limit.resets_at.as_deref().and_then(parse_rfc3339) {
                 let _ = news.send(JobNews::Limit(AccountLimit { account: job.account.clone(), until }));
@@ -320,6 +340,12 @@ fn tell(job: &Job, step: &Step, news: &mpsc::UnboundedSender<JobNews>) {
     let _ = news.send(JobNews::Doing { job: job.name.clone(), what });
 }
 
+/// As much of a text as a line has room for.
+fn beginning(text: &str) -> &str {
+    let text = text.trim_start();
+    text.char_indices().nth(200).map_or(text, |(end, _)| &text[..end])
+}
+
 /// The limit that ended a run, if it says until when.
 fn limit_of(job: &Job, report: &Report) -> Option<AccountLimit> {
     let reached = report.verdict.category == Some(Category::RateLimit);
@@ -328,8 +354,10 @@ fn limit_of(job: &Job, report: &Report) -> Option<AccountLimit> {
 }
 
 /// Adds to the recording what was found after it was closed, so that it is read as the run was reported. Counts what earlier runs of the
-/// job cost.
-fn settle(folder: &Path, mut report: Report, earlier: Vec<PathBuf>) -> Report {
+/// job cost: the first is recorded there, and this one has this number.
+pub(crate) fn settle(folder: &Path, mut report: Report, first: &Path, number: u64) -> Report {
+    report.run.attempts = number;
+    let earlier: Vec<PathBuf> = (1..number).map(|number| attempt_folder(first.to_owned(), number)).collect();
     let several = !earlier.is_empty();
     if several {
         // A resumed session continues its count, so a plain sum would be wrong.

@@ -1,12 +1,15 @@
 //! A git worktree for a job. What the agent changed becomes a branch or a patch before the worktree is removed. The user's checkout, its
 //! index and its branches stay as they are.
 
-use std::io;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use serde::{Deserialize, Serialize};
 use tapline_recording::create_private_folder;
+use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
 use crate::job::{KeepAs, WorktreeRule};
@@ -26,6 +29,15 @@ pub enum WorktreeError {
         /// What git said.
         said: String,
     },
+    /// Its `.git` is not the one that it was made with, so git cannot be trusted there.
+    #[error("its `.git` was changed")]
+    Changed,
+    /// A repository inside of it, whose commits git does not keep.
+    #[error("{0} is a repository of its own, which git does not keep")]
+    Nested(String),
+    /// A branch of the user's is in the way.
+    #[error("a branch is called `tapline`, so there can be no branch `tapline/…`: rename it, or use `worktree = \"patch\"`")]
+    BranchInTheWay,
     /// A file cannot be read or written.
     #[error("cannot use {path}")]
     File {
@@ -54,53 +66,86 @@ pub(crate) struct Worktree {
     facts: Facts,
 }
 
-/// What must be known about a worktree to keep what is in it and to remove it.
+/// What must be known about a worktree to keep what is in it and to remove it. Nothing of it is read from the worktree itself, because an
+/// agent can write there.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Facts {
     repository: PathBuf,
     base: String,
     /// Where in the repository the job works.
     prefix: String,
+    /// Where git keeps what it knows of the worktree.
+    git_dir: PathBuf,
+    /// The text of its `.git`.
+    link: String,
+    /// What is in it could not be kept, so it stays for good.
+    #[serde(default)]
+    left: bool,
+}
+
+/// Where the worktrees of a batch are, and the notes about them.
+#[derive(Clone, Debug)]
+pub(crate) struct Places {
+    pub(crate) worktrees: PathBuf,
+    pub(crate) notes: PathBuf,
+}
+
+impl Places {
+    fn of(&self, job: &str) -> (PathBuf, PathBuf) {
+        (self.worktrees.join(job), self.notes.join(format!("{job}.json")))
+    }
 }
 
 /// Git changes the list of worktrees one at a time.
 static LIST: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 impl Worktree {
-    /// Makes the worktree of a job below this folder, or opens the one that an earlier run left. With `fresh`, nothing of an earlier run is
-    /// left in it.
+    /// Makes the worktree of a job, or opens the one that an earlier run left. With `fresh`, nothing of an earlier run is left in it.
     pub(crate) async fn open(
-        folder: &Path,
+        places: &Places,
         job: &str,
         repository: &Path,
         rule: &WorktreeRule,
         fresh: bool,
     ) -> Result<Self, WorktreeError> {
-        let (path, note) = (folder.join(job), folder.join(format!("{job}.json")));
+        let (path, note) = places.of(job);
         let known = std::fs::read(&note).ok().and_then(|text| serde_json::from_slice::<Facts>(&text).ok());
         if let Some(facts) = known.filter(|_| path.is_dir()) {
-            let worktree = Self { job: job.to_owned(), path, note, facts };
-            if fresh {
-                worktree.unlock().await;
-                git(&worktree.path, &["checkout", "--quiet", "--detach", "--force", &worktree.facts.base]).await?;
-                git(&worktree.path, &["clean", "--quiet", "-ffdx"]).await?;
+            let mut worktree = Self { job: job.to_owned(), path, note, facts };
+            if let Err(error) = worktree.check() {
+                worktree.leave();
+                return Err(error);
+            }
+            worktree.unlock();
+            if fresh && !worktree.facts.left {
+                worktree.git(&["checkout", "--quiet", "--detach", "--force", &worktree.facts.base]).await?;
+                worktree.git(&["clean", "--quiet", "-ffdx"]).await?;
             }
             return Ok(worktree);
         }
-        create_private_folder(folder).map_err(|error| WorktreeError::File { path: folder.to_owned(), error })?;
+        for folder in [&places.worktrees, &places.notes] {
+            create_private_folder(folder).map_err(|error| WorktreeError::File { path: folder.clone(), error })?;
+        }
         let top = git(repository, &["rev-parse", "--show-toplevel"]).await?;
         let prefix = git(repository, &["rev-parse", "--show-prefix"]).await?;
         let base =
             git(repository, &["rev-parse", "--verify", "--end-of-options", &format!("{}^{{commit}}", rule.base)]).await?;
-        let facts = Facts { repository: PathBuf::from(top), base, prefix };
-        let worktree = Self { job: job.to_owned(), path, note, facts };
+        // It is found now, before anything is paid for.
+        let in_the_way = ["rev-parse", "--verify", "--quiet", "refs/heads/tapline"];
+        if rule.keep == KeepAs::Branch && git(repository, &in_the_way).await.is_ok() {
+            return Err(WorktreeError::BranchInTheWay);
+        }
+        let (git_dir, link, left) = (PathBuf::new(), String::new(), false);
+        let facts = Facts { repository: PathBuf::from(top), base, prefix, git_dir, link, left };
+        let mut worktree = Self { job: job.to_owned(), path, note, facts };
         let _one = LIST.lock().await;
         // Half of one may be left.
         worktree.discard().await;
         let place = worktree.path.to_string_lossy().into_owned();
         git(&worktree.facts.repository, &["worktree", "add", "--quiet", "--detach", &place, &worktree.facts.base]).await?;
-        let text = serde_json::to_vec(&worktree.facts).unwrap_or_default();
-        std::fs::write(&worktree.note, text).map_err(|error| WorktreeError::File { path: worktree.note.clone(), error })?;
+        worktree.facts.git_dir = PathBuf::from(git(&worktree.path, &["rev-parse", "--absolute-git-dir"]).await?);
+        worktree.facts.link = worktree.link().ok_or(WorktreeError::Changed)?;
+        worktree.write()?;
         Ok(worktree)
     }
 
@@ -113,38 +158,109 @@ impl Worktree {
         &self.path
     }
 
+    /// Writes the note. After a crash, there is the old one or the new one.
+    fn write(&self) -> Result<(), WorktreeError> {
+        let part = self.note.with_extension("part");
+        let write = || -> io::Result<()> {
+            let mut to = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&part)?;
+            to.write_all(&serde_json::to_vec(&self.facts)?)?;
+            to.sync_all()?;
+            std::fs::rename(&part, &self.note)?;
+            self.note.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+        };
+        write().map_err(|error| WorktreeError::File { path: self.note.clone(), error })
+    }
+
+    /// The text of `.git`, if it is a file.
+    fn link(&self) -> Option<String> {
+        let link = self.path.join(".git");
+        std::fs::symlink_metadata(&link).ok().filter(std::fs::Metadata::is_file)?;
+        std::fs::read_to_string(link).ok()
+    }
+
+    /// An agent that may do no more than write files could have git run commands for it, if git believed what is in the worktree.
+    fn check(&self) -> Result<(), WorktreeError> {
+        if self.link().as_ref() == Some(&self.facts.link) { Ok(()) } else { Err(WorktreeError::Changed) }
+    }
+
     /// An agent that was killed may have left a lock. Nobody else works here.
-    async fn unlock(&self) {
-        if let Ok(lock) = git(&self.path, &["rev-parse", "--path-format=absolute", "--git-path", "index.lock"]).await {
-            let _ = std::fs::remove_file(lock);
+    fn unlock(&self) {
+        let _ = std::fs::remove_file(self.facts.git_dir.join("index.lock"));
+    }
+
+    /// Runs git in the worktree, with what was noted about it.
+    async fn git(&self, args: &[&str]) -> Result<String, WorktreeError> {
+        Ok(text(&self.git_bytes(args, &[]).await?))
+    }
+
+    async fn git_bytes(&self, args: &[&str], input: &[u8]) -> Result<Vec<u8>, WorktreeError> {
+        let mut command = Command::new("git");
+        command.arg("-C").arg(&self.path).arg("--git-dir").arg(&self.facts.git_dir).arg("--work-tree").arg(&self.path);
+        output(command, args, input).await
+    }
+
+    /// Puts all files into the index. Only plumbing: it runs nothing in repositories inside of this one.
+    async fn stage(&self) -> Result<(), WorktreeError> {
+        let changed = |filter| ["diff-files", "--name-only", "-z", "--ignore-submodules=dirty", filter];
+        let gone = self.git_bytes(&changed("--diff-filter=D"), &[]).await?;
+        let other = self.git_bytes(&changed("--diff-filter=d"), &[]).await?;
+        let new = self.git_bytes(&["ls-files", "--others", "--exclude-standard", "-z"], &[]).await?;
+        if let Some(nested) = new.split(|byte| *byte == 0).find(|path| path.ends_with(b"/")) {
+            return Err(WorktreeError::Nested(text(nested)));
         }
+        self.git_bytes(&["update-index", "-z", "--force-remove", "--stdin"], &gone).await?;
+        let rest = [other, new].concat();
+        self.git_bytes(&["update-index", "-z", "--add", "--remove", "--replace", "--stdin"], &rest).await?;
+        Ok(())
     }
 
     /// Keeps what the agent changed: files and commits.
     pub(crate) async fn keep(&self, keep: KeepAs, patches: &Path) -> Result<Changes, WorktreeError> {
-        self.unlock().await;
-        git(&self.path, &["add", "--all"]).await?;
-        if git(&self.path, &["diff", "--cached", "--quiet"]).await.is_err() {
-            let named = git(&self.path, &["var", "GIT_COMMITTER_IDENT"]).await.is_ok();
+        self.check()?;
+        self.unlock();
+        self.stage().await?;
+        let (before, tree) = (self.git(&["rev-parse", "HEAD"]).await?, self.git(&["write-tree"]).await?);
+        let mut head = before.clone();
+        if self.git(&["rev-parse", "HEAD^{tree}"]).await? != tree {
+            let named = self.git(&["var", "GIT_COMMITTER_IDENT"]).await.is_ok();
             let author: &[&str] = if named { &[] } else { &["-c", "user.name=tapline", "-c", "user.email=tapline@localhost"] };
             let message = format!("tapline: {}", self.job);
-            let commit = ["commit", "--quiet", "--no-verify", "--no-gpg-sign", "-m", &message];
-            git(&self.path, &[author, &commit].concat()).await?;
+            head =
+                self.git(&[author, &["commit-tree", "--no-gpg-sign", "-p", &before, "-m", &message, &tree]].concat()).await?;
+            // Not the branch that the agent may have checked out: it can be one of the user's.
+            self.git(&["update-ref", "--no-deref", "HEAD", &head, &before]).await?;
         }
-        let head = git(&self.path, &["rev-parse", "HEAD"]).await?;
         if head == self.facts.base {
             return Ok(Changes::default());
         }
+        self.check_nested(&head).await?;
         match keep {
             KeepAs::Branch => Ok(Changes { branch: Some(self.branch(&head).await?), patch: None }),
             KeepAs::Patch => {
-                let changes = git_bytes(&self.path, &["diff", "--binary", "--full-index", &self.facts.base, &head]).await?;
+                let changes = self.git_bytes(&[PATCH, &[&self.facts.base, &head]].concat(), &[]).await?;
                 let path = patches.join(format!("{}.patch", self.job));
-                let write = || create_private_folder(patches).and_then(|()| std::fs::write(&path, &changes));
+                let write = || {
+                    create_private_folder(patches)?;
+                    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path)?.write_all(&changes)
+                };
                 write().map_err(|error| WorktreeError::File { path: path.clone(), error })?;
                 Ok(Changes { branch: None, patch: Some(path) })
             }
         }
+    }
+
+    /// The commits of a repository inside of this one are nowhere but in the worktree.
+    async fn check_nested(&self, head: &str) -> Result<(), WorktreeError> {
+        let raw = ["diff-tree", "-r", "--raw", "-z", "--no-renames", "--ignore-submodules=none", &self.facts.base, head];
+        let changes = self.git_bytes(&raw, &[]).await?;
+        let mut parts = changes.split(|byte| *byte == 0);
+        while let (Some(modes), Some(path)) = (parts.next(), parts.next()) {
+            // `:OLD-MODE NEW-MODE …`
+            if modes.split(|byte| *byte == b' ').nth(1) == Some(b"160000") {
+                return Err(WorktreeError::Nested(text(path)));
+            }
+        }
+        Ok(())
     }
 
     /// Makes a branch for this commit. One that is there already is not changed.
@@ -168,33 +284,42 @@ impl Worktree {
     pub(crate) async fn remove(&self) {
         let _one = LIST.lock().await;
         self.discard().await;
+        let _ = std::fs::remove_file(&self.note);
     }
 
+    /// Removes the folder and what git knows of it. Other worktrees of the repository stay, also those whose folder is not there now.
     async fn discard(&self) {
-        let _ = std::fs::remove_file(&self.note);
+        let place = self.path.to_string_lossy().into_owned();
+        let remove = ["worktree", "remove", "--force", "--force", &place];
+        let _ = git(&self.facts.repository, &remove).await;
         if self.path.exists() {
-            let place = self.path.to_string_lossy().into_owned();
-            let _ = git(&self.facts.repository, &["worktree", "remove", "--force", "--force", &place]).await;
             let _ = std::fs::remove_dir_all(&self.path);
-            let _ = git(&self.facts.repository, &["worktree", "prune"]).await;
+            let _ = git(&self.facts.repository, &remove).await;
         }
     }
 
     /// Leaves the worktree where it is, for good.
-    pub(crate) fn leave(&self) {
-        let _ = std::fs::remove_file(&self.note);
+    pub(crate) fn leave(&mut self) {
+        self.facts.left = true;
+        if self.write().is_err() {
+            // On a full disk this still works. What has no note is not removed when the batch is resumed.
+            let _ = std::fs::remove_file(&self.note);
+        }
     }
 }
 
-/// Removes the worktrees below this folder that no unfinished job needs any more.
-pub(crate) async fn clean(folder: &Path, unfinished: &[&str]) {
-    let names =
-        std::fs::read_dir(folder).into_iter().flatten().flatten().filter_map(|entry| entry.file_name().into_string().ok());
+/// Removes the worktrees that no unfinished job needs any more, unless they are to stay.
+pub(crate) async fn clean(places: &Places, unfinished: &[&str]) {
+    let names = std::fs::read_dir(&places.notes)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok());
     for job in names.filter_map(|name| name.strip_suffix(".json").map(str::to_owned)) {
-        let note = folder.join(format!("{job}.json"));
-        let facts = std::fs::read(&note).ok().and_then(|text| serde_json::from_slice(&text).ok());
-        if let Some(facts) = facts.filter(|_| !unfinished.contains(&job.as_str())) {
-            Worktree { path: folder.join(&job), note, job, facts }.remove().await;
+        let (path, note) = places.of(&job);
+        let facts = std::fs::read(&note).ok().and_then(|text| serde_json::from_slice::<Facts>(&text).ok());
+        if let Some(facts) = facts.filter(|facts| !facts.left && !unfinished.contains(&job.as_str())) {
+            Worktree { job, path, note, facts }.remove().await;
         }
     }
 }
@@ -202,23 +327,66 @@ pub(crate) async fn clean(folder: &Path, unfinished: &[&str]) {
 /// The id of a ref that does not exist.
 const NONE: &str = "0000000000000000000000000000000000000000";
 
-/// Runs git there, and returns what it printed.
+/// A patch that does not depend on the user's configuration.
+const PATCH: &[&str] = &[
+    "diff-tree",
+    "-p",
+    "--binary",
+    "--full-index",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-color",
+    "--src-prefix=a/",
+    "--dst-prefix=b/",
+];
+
+/// Variables that make git work elsewhere than in its folder.
+pub(crate) const ELSEWHERE: &[&str] = &[
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_COMMON_DIR",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_NAMESPACE",
+    "GIT_PREFIX",
+];
+
+/// Runs git in a folder of the user's, and returns what it printed.
 async fn git(folder: &Path, args: &[&str]) -> Result<String, WorktreeError> {
-    Ok(String::from_utf8_lossy(&git_bytes(folder, args).await?).trim_end_matches('\n').to_owned())
+    let mut command = Command::new("git");
+    command.arg("-C").arg(folder);
+    Ok(text(&output(command, args, &[]).await?))
 }
 
-async fn git_bytes(folder: &Path, args: &[&str]) -> Result<Vec<u8>, WorktreeError> {
-    let mut command = Command::new("git");
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim_end_matches('\n').to_owned()
+}
+
+async fn output(mut command: Command, args: &[&str], input: &[u8]) -> Result<Vec<u8>, WorktreeError> {
     // Hooks of the user's are for the user's own work.
-    command.arg("-C").arg(folder).args(["-c", "core.hooksPath=/dev/null", "-c", "gc.auto=0"]).args(args);
-    for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE", "GIT_PREFIX"] {
+    let settings = ["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0"];
+    command.args(settings).args(args);
+    for name in ELSEWHERE.iter().chain(&["GIT_EXTERNAL_DIFF", "GIT_DIFF_OPTS"]) {
         command.env_remove(name);
     }
-    command.env("LC_ALL", "C").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let output = command.output().await.map_err(WorktreeError::Start)?;
+    // Ctrl-C at a terminal is for tapline, which lets git finish what it does.
+    command.process_group(0);
+    command.env("LC_ALL", "C").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(WorktreeError::Start)?;
+    let stdin = child.stdin.take();
+    let write = async {
+        if let Some(mut stdin) = stdin {
+            // If git does not read all of it, it says why.
+            let _ = stdin.write_all(input).await;
+        }
+    };
+    let (output, ()) = tokio::join!(child.wait_with_output(), write);
+    let output = output.map_err(WorktreeError::Start)?;
     if output.status.success() {
         return Ok(output.stdout);
     }
     let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Err(WorktreeError::Git { what: args.first().copied().unwrap_or_default().to_owned(), said })
+    let what = args.iter().find(|arg| !arg.starts_with('-') && !arg.contains('=')).copied().unwrap_or_default().to_owned();
+    Err(WorktreeError::Git { what, said })
 }

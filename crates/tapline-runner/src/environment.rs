@@ -16,11 +16,15 @@ const NEEDED: &[&str] = &["PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "L
 pub(crate) fn of(wanted: &Environment, is_of_another: impl Fn(&OsStr) -> bool) -> Variables {
     let inherited = |name: &OsStr| {
         let needed = NEEDED.iter().any(|known| name == *known);
-        (needed || !wanted.clean) && !is_of_another(name) && !marker::is_variable(name)
+        (needed || !wanted.clean)
+            && !wanted.remove.iter().any(|removed| removed == name)
+            && !is_of_another(name)
+            && !marker::is_variable(name)
     };
     let mut variables: Variables = std::env::vars_os().filter(|(name, _)| inherited(name)).collect();
     for (name, value) in &wanted.set {
-        if let Some(value) = value.clone().or_else(|| std::env::var_os(name)) {
+        let inherited = || std::env::var_os(name).filter(|_| !wanted.remove.contains(name));
+        if let Some(value) = value.clone().or_else(inherited) {
             variables.insert(name.clone(), value);
         }
     }

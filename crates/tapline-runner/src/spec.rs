@@ -83,6 +83,8 @@ pub struct Environment {
     pub clean: bool,
     /// Variables to set. Without a value: variables to inherit even if `clean` is set.
     pub set: Vec<(OsString, Option<OsString>)>,
+    /// Variables that are not inherited. One in `set` with a value is set all the same.
+    pub remove: Vec<OsString>,
 }
 
 /// How long a run may take.

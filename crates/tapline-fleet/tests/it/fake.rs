@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tapline_fleet::{
-    Batch, BatchEnd, BatchFolder, BatchNews, BatchOptions, Embedded, JobFileError, JobResult, Plan, Workplace,
+    Batch, BatchEnd, BatchError, BatchFolder, BatchNews, BatchOptions, Embedded, JobFileError, JobResult, Plan, Workplace,
 };
 use tapline_recording::Store;
 use tokio::sync::{mpsc, watch};
@@ -67,6 +67,7 @@ impl Stage {
     fn place(&self) -> Workplace {
         let mut place = Workplace::new(self.store());
         place.environment = vec![("TRACES".into(), Some(self.path("traces").into()))];
+        place.redact = self.path("redact").exists();
         place
     }
 
@@ -74,29 +75,80 @@ impl Stage {
     pub(crate) fn run(&self, text: &str, options: impl FnOnce(&mut BatchOptions)) -> Ran {
         let plan = self.plan("jobs.toml", text).unwrap_or_else(|error| panic!("{error}"));
         let folder = BatchFolder::create(&self.store(), &plan).unwrap();
-        self.run_plan(folder, plan, options)
+        self.run_plan(folder, plan, options, None)
+    }
+
+    /// Runs a batch until this is so, and kills what still runs.
+    pub(crate) fn run_until(&self, text: &str, what: &str, is_so: impl Fn() -> bool + Sync) -> Ran {
+        let plan = self.plan("jobs.toml", text).unwrap_or_else(|error| panic!("{error}"));
+        let folder = BatchFolder::create(&self.store(), &plan).unwrap();
+        self.run_plan(folder, plan, |_| {}, Some((what, &is_so)))
+    }
+
+    /// Goes on with the last batch until this is so, and kills what still runs.
+    pub(crate) fn resume_until(&self, what: &str, is_so: impl Fn() -> bool + Sync) -> Ran {
+        let (folder, plan) = self.open();
+        self.run_plan(folder, plan, |_| {}, Some((what, &is_so)))
     }
 
     /// Goes on with the last batch.
     pub(crate) fn resume(&self, options: impl FnOnce(&mut BatchOptions)) -> Ran {
-        let (folder, plan) = BatchFolder::open(&self.store(), "last").unwrap_or_else(|error| panic!("{error}"));
-        self.run_plan(folder, plan, options)
+        let (folder, plan) = self.open();
+        self.run_plan(folder, plan, options, None)
     }
 
-    fn run_plan(&self, folder: BatchFolder, plan: Plan, options: impl FnOnce(&mut BatchOptions)) -> Ran {
+    /// Opens the last batch. Another test may just have forked a process, which has the lock of this one until it is another program.
+    fn open(&self) -> (BatchFolder, Plan) {
+        let mut opened = None;
+        wait_until("nobody has the lock of the batch", || match BatchFolder::open(&self.store(), "last") {
+            Ok(batch) => opened.insert(batch).0.path().exists(),
+            Err(BatchError::Taken(_)) => false,
+            Err(error) => panic!("{error}"),
+        });
+        opened.unwrap()
+    }
+
+    fn run_plan(
+        &self,
+        folder: BatchFolder,
+        plan: Plan,
+        options: impl FnOnce(&mut BatchOptions),
+        until: Option<(&str, &(dyn Fn() -> bool + Sync))>,
+    ) -> Ran {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let (engine, notes) = Embedded::open(folder, self.place()).unwrap();
         let mut given = BatchOptions::default();
         options(&mut given);
         let (events, mut happened) = mpsc::unbounded_channel();
-        let (_stop, stopped) = watch::channel(0);
+        let (stop, stopped) = watch::channel(0);
         let batch = Batch::new(engine, plan, notes, self.store(), given, events, stopped);
-        let end = runtime.block_on(batch.run()).unwrap_or_else(|error| panic!("{error}"));
+        let end = std::thread::scope(|scope| {
+            if let Some((what, is_so)) = until {
+                scope.spawn(move || {
+                    wait_until(what, is_so);
+                    stop.send(2)
+                });
+            }
+            runtime.block_on(batch.run()).unwrap_or_else(|error| panic!("{error}"))
+        });
         let mut all = Vec::new();
         while let Ok(event) = happened.try_recv() {
             all.push(event);
         }
         Ran { end, events: all }
+    }
+
+    /// The folder of the only batch.
+    pub(crate) fn batch(&self) -> PathBuf {
+        std::fs::read_dir(self.path("home/batches")).unwrap().next().unwrap().unwrap().path()
+    }
+
+    /// As if the process had been killed before the results of the batch were noted.
+    pub(crate) fn forget_results(&self) {
+        let journal = self.batch().join("journal");
+        let notes = std::fs::read_to_string(&journal).unwrap();
+        let begun: String = notes.lines().filter(|line| line.contains("\"begun\"")).flat_map(|line| [line, "\n"]).collect();
+        std::fs::write(journal, begun).unwrap();
     }
 
     /// What the runs of a job wrote, by the agent's own account.

@@ -65,6 +65,13 @@ fn ended(notes: &[BatchNote]) -> BTreeMap<String, usize> {
     ended
 }
 
+/// Whether a process has the environment of this stage.
+fn is_anybody_left(stage: &Stage) -> bool {
+    let traces = format!("TRACES={}\0", stage.path("traces").display());
+    let processes = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path().join("environ"));
+    processes.flat_map(std::fs::read).any(|environ| environ.windows(traces.len()).any(|part| part == traces.as_bytes()))
+}
+
 #[test]
 fn killed_three_times() {
     if let Some(path) = std::env::var_os(STAGE) {
@@ -84,6 +91,8 @@ fn killed_three_times() {
         let mut worker = Worker::new(&stage.path(""), "killed::killed_three_times");
         wait_until("the batch goes on", || journal(&stage).len() >= notes || worker.0.try_wait().unwrap().is_some());
         drop(worker);
+        // Agents of a process that was killed may still be writing.
+        wait_until("no process of this stage is left", || !is_anybody_left(&stage));
         for job in ended(&journal(&stage)).into_keys() {
             finished.entry(job.clone()).or_insert_with(|| stage.traces(&job).len());
         }
@@ -143,11 +152,10 @@ fn a_run_that_had_ended_is_not_repeated() {
     let stage = Stage::new();
     let text = "[[job]]\nname = \"a\"\nprompt = \"say a\"\n[[job]]\nname = \"b\"\nprompt = \"fail b\"\n";
     let ran = stage.run(text, |_| {});
-    // As if it had been killed between the end of the runs and the notes of their results.
-    let batch = std::fs::read_dir(stage.path("home/batches")).unwrap().next().unwrap().unwrap().path();
-    let notes = std::fs::read_to_string(batch.join("journal")).unwrap();
-    let begun: String = notes.lines().filter(|line| line.contains("\"begun\"")).flat_map(|line| [line, "\n"]).collect();
-    std::fs::write(batch.join("journal"), begun).unwrap();
+    stage.forget_results();
+    // The process of the first had not even ended.
+    let first = ran.result("a").recording.clone().unwrap();
+    std::fs::remove_file(Path::new(&first).join("end.json")).unwrap();
     let again = stage.resume(|_| {});
     assert_eq!(again.outcomes(), ran.outcomes());
     for job in ["a", "b"] {
@@ -156,4 +164,51 @@ fn a_run_that_had_ended_is_not_repeated() {
         assert_eq!(again.result(job).cost_usd, ran.result(job).cost_usd);
         assert_eq!(again.result(job).recording, ran.result(job).recording);
     }
+}
+
+#[test]
+fn the_cost_of_a_run_that_was_not_noted_is_that_of_all_runs() {
+    let stage = Stage::new();
+    let ran = stage.run("[[job]]\nname = \"a\"\nprompt = \"once a\"\nretry = 2\nretry_delay = \"0\"\n", |_| {});
+    let (cost, attempts) = (ran.result("a").cost_usd, ran.result("a").attempts);
+    assert_eq!(attempts, 2);
+    stage.forget_results();
+    std::fs::remove_file(Path::new(ran.result("a").recording.as_deref().unwrap()).join("end.json")).unwrap();
+    let again = stage.resume(|_| {});
+    assert_eq!((again.result("a").cost_usd, again.result("a").attempts, stage.traces("a").len()), (cost, 2, 2));
+}
+
+#[test]
+fn a_folder_that_is_gone_is_no_matter_for_a_job_that_has_ended() {
+    let stage = Stage::new();
+    for folder in ["first", "second"] {
+        std::fs::create_dir(stage.path(folder)).unwrap();
+    }
+    let text = "[[job]]\nname = \"a\"\nfolder = \"first\"\nprompt = \"say a\"\n\
+                [[job]]\nname = \"b\"\nfolder = \"second\"\nprompt = \"say b\"\n\
+                [[job]]\nname = \"c\"\nprompt = \"say c\"\n";
+    let ran = stage.run(text, |options| (options.jobs, options.budget_usd) = (1, Some(0.01)));
+    assert_eq!(ran.outcomes(), [("a", "success")]);
+    for folder in ["first", "second"] {
+        std::fs::remove_dir(stage.path(folder)).unwrap();
+    }
+    let rest = stage.resume(|_| {});
+    assert_eq!(rest.outcomes(), [("a", "success"), ("b", "failure"), ("c", "success")]);
+}
+
+#[test]
+fn secrets_are_replaced_in_all_notes_also_after_a_resume() {
+    let stage = Stage::new();
+    stage.file("redact", "");
+    let key = format!("sk-ant-api03-{}", "Ab3".repeat(30));
+    let leak =
+        |job: &str| format!("[[job]]\nname = \"{job}\"\nprompt = \"leak {job} {key}\"\nretry = 1\nretry_delay = \"0\"\n");
+    let ran = stage.run(&[leak("a"), leak("b")].concat(), |options| (options.jobs, options.budget_usd) = (1, Some(0.01)));
+    assert!(!ran.end.is_complete());
+    std::fs::remove_file(stage.path("redact")).unwrap();
+    let rest = stage.resume(|_| {});
+    assert_eq!(rest.outcomes(), [("a", "success"), ("b", "success")]);
+    let notes = std::fs::read_to_string(stage.batch().join("journal")).unwrap();
+    assert!(notes.contains("the key is") && notes.contains("\"again\""), "{notes}");
+    assert!(!notes.contains(&key), "{notes}");
 }

@@ -5,6 +5,8 @@ mod fake;
 #[cfg(test)]
 mod files;
 #[cfg(test)]
+mod kept;
+#[cfg(test)]
 mod killed;
 #[cfg(test)]
 mod limited;

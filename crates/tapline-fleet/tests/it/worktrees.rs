@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::fake::Stage;
 
-fn git(folder: &Path, args: &[&str]) -> String {
+pub(crate) fn git(folder: &Path, args: &[&str]) -> String {
     let mut command = Command::new("git");
     command.arg("-C").arg(folder).args(["-c", "user.name=a", "-c", "user.email=a@b"]).args(args);
     let output = command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1").output().unwrap();
@@ -14,7 +14,7 @@ fn git(folder: &Path, args: &[&str]) -> String {
 }
 
 /// A repository with a commit, and with changes of the user's that are not committed.
-fn repository(stage: &Stage) -> std::path::PathBuf {
+pub(crate) fn repository(stage: &Stage) -> std::path::PathBuf {
     let folder = stage.path("repo");
     std::fs::create_dir_all(folder.join("sub")).unwrap();
     git(&folder, &["init", "--quiet", "--initial-branch=main"]);
@@ -30,7 +30,7 @@ fn repository(stage: &Stage) -> std::path::PathBuf {
     folder
 }
 
-fn stands(folder: &Path) -> [String; 4] {
+pub(crate) fn stands(folder: &Path) -> [String; 4] {
     [&["status", "--porcelain"][..], &["rev-parse", "HEAD"], &["diff"], &["symbolic-ref", "HEAD"]].map(|args| git(folder, args))
 }
 
@@ -86,6 +86,7 @@ fn what_the_agent_changed_is_kept() {
     assert_eq!(git(&repo, &["worktree", "list"]).lines().count(), 1, "no worktree is left");
     let batch = std::fs::read_dir(stage.path("home/batches")).unwrap().next().unwrap().unwrap().path();
     assert_eq!(std::fs::read_dir(batch.join("worktrees")).unwrap().count(), 0);
+    assert_eq!(std::fs::read_dir(batch.join("worktree-notes")).unwrap().count(), 0);
 }
 
 #[test]
@@ -127,7 +128,7 @@ fn a_worktree_of_a_job_that_was_cut_off_is_used_again() {
     // What the agent did so far is not lost. And a worktree whose job has ended was left behind.
     std::fs::write(batch.join("worktrees/cut/so-far.txt"), "so far\n").unwrap();
     git(&repo, &["worktree", "add", "--quiet", "--detach", batch.join("worktrees/ready").to_str().unwrap(), "main"]);
-    std::fs::copy(batch.join("worktrees/cut.json"), batch.join("worktrees/ready.json")).unwrap();
+    std::fs::copy(batch.join("worktree-notes/cut.json"), batch.join("worktree-notes/ready.json")).unwrap();
     std::fs::write(repo.join(".git/worktrees/cut/index.lock"), "").unwrap();
     stage.file("go", "");
     let ran = stage.resume(|_| {});

@@ -236,7 +236,7 @@ pub(in crate::commands) fn environment(told: &AgentOptions) -> Environment {
     if std::env::var_os(crate::push::TOKEN).is_some() {
         set.push((crate::push::TOKEN.into(), Some(OsString::new())));
     }
-    Environment { clean: told.clean_env, set }
+    Environment { clean: told.clean_env, set, remove: Vec::new() }
 }
 
 /// Parses `NAME=VALUE`, or `NAME` alone.
