@@ -12,6 +12,7 @@ use crate::engine::{Attempted, Engine, EngineError};
 use crate::note::{AccountLimit, BatchNote, RunAgain};
 use crate::plan::Plan;
 use crate::result::JobResult;
+use crate::shared::{self, SharedLimits};
 use crate::state::{Halt, Next, Startable, State};
 use crate::work::{Attempt, AttemptEnd, JobNews, Watch, unix_now};
 
@@ -98,6 +99,9 @@ pub struct Batch<E> {
     doing: bool,
     events: mpsc::UnboundedSender<BatchNews>,
     stop: watch::Receiver<u32>,
+    shared: SharedLimits,
+    /// Limits that other batches told of. People are told if jobs wait.
+    untold: Vec<AccountLimit>,
 }
 
 impl<E: Engine> Batch<E> {
@@ -113,7 +117,18 @@ impl<E: Engine> Batch<E> {
         stop: watch::Receiver<u32>,
     ) -> Self {
         let state = State::new(plan, notes, options.budget_usd, options.until_failures);
-        Self { engine: Arc::new(engine), state, store, jobs: options.jobs.max(1), doing: options.doing, events, stop }
+        let shared = SharedLimits::of(&store);
+        Self {
+            shared,
+            untold: Vec::new(),
+            engine: Arc::new(engine),
+            state,
+            store,
+            jobs: options.jobs.max(1),
+            doing: options.doing,
+            events,
+            stop,
+        }
     }
 
     /// Returns how many jobs are known, and how many of them have ended.
@@ -176,6 +191,12 @@ impl<E: Engine> Batch<E> {
         tasks: &mut JoinSet<Ended>,
         news: &mpsc::UnboundedSender<JobNews>,
     ) -> Result<Option<i64>, EngineError> {
+        for limit in self.shared.news(unix_now()) {
+            if self.state.limited_until(&limit.account, limit.until).is_none() {
+                self.state.limit(&limit);
+                self.untold.push(limit);
+            }
+        }
         loop {
             match self.state.next(unix_now()) {
                 Next::Over(result) => {
@@ -185,7 +206,12 @@ impl<E: Engine> Batch<E> {
                 }
                 Next::Start(_) if tasks.len() >= self.jobs => return Ok(None),
                 Next::Start(startable) => self.spawn(*startable, tasks, news),
-                Next::Wait(until) => return Ok(Some(until)),
+                Next::Wait(until) => {
+                    for limit in std::mem::take(&mut self.untold) {
+                        self.tell(BatchNews::Limit(limit));
+                    }
+                    return Ok(Some(until));
+                }
                 Next::Nothing => return Ok(None),
             }
         }
@@ -253,6 +279,9 @@ impl<E: Engine> Batch<E> {
                 if self.state.limited_until(&limit.account, limit.until).is_none() {
                     self.state.limit(&limit);
                     self.tell(BatchNews::Limit(limit.clone()));
+                    let (path, told) = (self.shared.path(), limit.clone());
+                    // Without it, other batches learn it themselves.
+                    let _ = tokio::task::spawn_blocking(move || shared::share(&path, &told, unix_now())).await;
                     self.engine.keep(BatchNote::Limit(limit)).await?;
                 }
             }

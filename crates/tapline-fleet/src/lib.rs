@@ -40,6 +40,7 @@ mod note;
 mod plan;
 mod reference;
 mod result;
+mod shared;
 mod state;
 mod summary;
 mod template;

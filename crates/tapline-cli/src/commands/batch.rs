@@ -56,10 +56,12 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         None => BatchFolder::create(&store, &plan).map_err(told)?,
     };
     let id = folder.id().to_owned();
+    // A batch that began with it goes on with it.
+    let redact = args.told.redact || folder.is_redacted();
     let mut place = Workplace::new(store.clone());
     place.guard = guard_program();
-    place.redact = args.told.redact;
-    place.redactor = if args.told.redact { secrets::redactor()? } else { config::redactor()?.0 };
+    place.redact = redact;
+    place.redactor = if redact { secrets::redactor()? } else { config::redactor()?.0 };
     // An agent must not be able to push in the name of its user.
     if std::env::var_os(push::TOKEN).is_some() {
         place.environment.push((push::TOKEN.into(), Some(OsString::new())));
@@ -67,11 +69,12 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     let (engine, notes) = Embedded::open(folder, place).map_err(told)?;
     let mut options = BatchOptions::default();
     (options.jobs, options.budget_usd, options.until_failures) = (args.jobs, args.budget_usd, args.until_failures);
+    options.doing = Show::is_live(&args.told);
     let (events, happened) = mpsc::unbounded_channel();
     let (stop, stopped) = watch::channel(0);
     let batch = Batch::new(engine, plan, notes, store, options, events, stopped);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
-    let show = Show::new(&args.told, &id, batch.counts());
+    let show = Show::new(&args.told, redact, &id, batch.counts());
     let ended = runtime.block_on(async {
         let signal = tokio::spawn(listen(Signals::listen()?, stop));
         let showing = show.follow(happened);
@@ -83,7 +86,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     runtime.shutdown_background();
     let signal = SIGNAL.get().copied();
     let end = ended?.with_context(|| format!("the batch stopped; `tapline batch --resume {id}` goes on with it"))?;
-    conclude(args, &id, &end, files, signal)
+    conclude(args, redact, &id, &end, files, signal)
 }
 
 /// The first signal that came.
@@ -196,8 +199,8 @@ impl EndFiles {
 }
 
 /// Says what the batch came to, and returns the exit code.
-fn conclude(args: &Args, id: &str, end: &BatchEnd, files: EndFiles, signal: Option<u8>) -> Result<u8> {
-    let public = args.told.redact || ci::is_log();
+fn conclude(args: &Args, redact: bool, id: &str, end: &BatchEnd, files: EndFiles, signal: Option<u8>) -> Result<u8> {
+    let public = redact || ci::is_log();
     let clean = |text: String| if public { ci::redactor().text(&text).into_owned() } else { text };
     let mut code = worst_exit_code(&end.results);
     if !end.is_complete() {

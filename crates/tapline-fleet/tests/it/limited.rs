@@ -57,6 +57,19 @@ fn no_run_of_an_account_starts_before_its_limit_resets() {
 }
 
 #[test]
+fn a_limit_holds_for_other_batches_of_the_user() {
+    let stage = Stage::new();
+    let until = now() + 3;
+    let limited = format!("[[job]]\nname = \"first\"\naccount = \"shared\"\nprompt = \"limit first {until}\"\n");
+    assert_eq!(stage.run(&limited, |_| {}).outcomes(), [("first", "failure")]);
+    let text = "[[job]]\nname = \"second\"\naccount = \"shared\"\nprompt = \"say second\"\n\
+                [[job]]\nname = \"third\"\naccount = \"another\"\nprompt = \"say third\"\n";
+    let ran = stage.run(text, |options| options.jobs = 1);
+    assert_eq!(ran.outcomes(), [("second", "success"), ("third", "success")]);
+    assert!(began(&stage, "second")[0] >= until * 1_000_000_000, "it waited");
+}
+
+#[test]
 fn the_budget_is_overrun_by_no_more_than_what_was_running() {
     let stage = Stage::new();
     let rows: Vec<String> = (1..=20).map(|n| format!("{{ n = \"{n}\" }}")).collect();

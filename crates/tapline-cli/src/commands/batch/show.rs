@@ -64,8 +64,13 @@ impl Showing {
 }
 
 impl Show {
-    pub(super) fn new(told: &Told, id: &str, (jobs, done): (usize, usize)) -> Self {
-        let live = !told.json && output::is_capable() && !ci::is_log();
+    /// Whether a table shows what runs.
+    pub(super) fn is_live(told: &Told) -> bool {
+        !told.json && output::is_capable() && !ci::is_log()
+    }
+
+    pub(super) fn new(told: &Told, redact: bool, id: &str, (jobs, done): (usize, usize)) -> Self {
+        let live = Self::is_live(told);
         let out: Box<dyn Write + Send> = if told.json {
             Box::new(Filtered::new(io::stderr(), Kind::Text))
         } else {
@@ -75,7 +80,7 @@ impl Show {
         let mut show = Self {
             live,
             style,
-            redact: told.redact || ci::is_log(),
+            redact: redact || ci::is_log(),
             out,
             running: BTreeMap::new(),
             began: 0,
