@@ -44,6 +44,7 @@ mod shared;
 mod state;
 mod summary;
 mod template;
+mod waits;
 mod work;
 mod worktree;
 

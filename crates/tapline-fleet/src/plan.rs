@@ -13,6 +13,7 @@ use crate::job::{Job, plain_name};
 use crate::reference::{Condition, Reference, at};
 use crate::result::JobResult;
 use crate::template::{self, Piece};
+use crate::waits::Waits;
 
 /// What is wrong with a job file, and where.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -114,7 +115,7 @@ pub(crate) type ResultsOf<'r> = dyn Fn(usize) -> Vec<&'r JobResult> + 'r;
 
 impl Node {
     /// The nodes that it needs, each once.
-    pub(crate) fn needs(&self) -> BTreeSet<usize> {
+    fn needs(&self) -> BTreeSet<usize> {
         self.needs.iter().flat_map(|need| need.nodes.iter().copied()).collect()
     }
 
@@ -321,23 +322,17 @@ impl Plan {
 
     /// No job waits for itself.
     fn check_circles(&self, faults: &mut Vec<Mistake>) {
-        let mut open: Vec<usize> = self.nodes.iter().map(|node| node.needs().len()).collect();
-        let after = self.dependents();
-        let mut free: Vec<usize> = (0..open.len()).filter(|at| open[*at] == 0).collect();
+        let mut waits = self.waits();
+        let mut free: Vec<usize> = (0..self.nodes.len()).filter(|at| waits.is_free(*at)).collect();
         while let Some(at) = free.pop() {
-            for next in &after[at] {
-                open[*next] -= 1;
-                if open[*next] == 0 {
-                    free.push(*next);
-                }
-            }
+            free.extend(waits.done(at));
         }
         // Whoever is left waits for a circle. Following what is left leads into one.
-        let Some(first) = open.iter().position(|count| *count > 0) else { return };
+        let Some(first) = (0..self.nodes.len()).find(|at| !waits.is_free(*at)) else { return };
         let mut way = vec![first];
         loop {
             let last = &self.nodes[way[way.len() - 1]];
-            let Some(next) = last.needs().into_iter().find(|next| open[*next] > 0) else { return };
+            let Some(next) = last.needs().into_iter().find(|next| !waits.is_free(*next)) else { return };
             if let Some(begin) = way.iter().position(|at| *at == next) {
                 let names: Vec<_> =
                     way[begin..].iter().chain([&next]).map(|at| format!("`{}`", self.nodes[*at].name)).collect();
@@ -349,15 +344,9 @@ impl Plan {
         }
     }
 
-    /// For each node, the nodes that need it.
-    pub(crate) fn dependents(&self) -> Vec<Vec<usize>> {
-        let mut after = vec![Vec::new(); self.nodes.len()];
-        for (at, node) in self.nodes.iter().enumerate() {
-            for need in node.needs() {
-                after[need].push(at);
-            }
-        }
-        after
+    /// Which nodes wait for which, before anything has run.
+    pub(crate) fn waits(&self) -> Waits {
+        Waits::new(self.nodes.iter().map(|node| node.needs.iter().map(|need| &need.nodes)))
     }
 
     /// Reads a job as far as it is known, and checks that it could be started.

@@ -9,6 +9,7 @@ use crate::limits::Accounts;
 use crate::note::{AccountLimit, BatchNote, RunAgain, RunBegun};
 use crate::plan::{Expanded, Plan, Planned};
 use crate::result::JobResult;
+use crate::waits::Waits;
 
 /// What is known of a job that has begun and not ended.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -62,9 +63,7 @@ pub(crate) struct State {
     plan: Plan,
     /// The results of each node's jobs, by the place of its item.
     results: Vec<BTreeMap<usize, JobResult>>,
-    /// How many nodes each node still waits for.
-    open: Vec<usize>,
-    after: Vec<Vec<usize>>,
+    waits: Waits,
     /// How many jobs of each node have no result yet. `None` until it is known which there are.
     left: Vec<Option<usize>>,
     /// Jobs that wait for nothing but their turn.
@@ -93,11 +92,9 @@ impl State {
     /// Returns how a batch stands after these notes.
     pub(crate) fn new(plan: Plan, notes: Vec<BatchNote>, budget_usd: Option<f64>, until_failures: Option<usize>) -> Self {
         let count = plan.nodes().len();
-        let open = plan.nodes().iter().map(|node| node.needs().len()).collect();
         let mut state = Self {
             results: vec![BTreeMap::new(); count],
-            open,
-            after: plan.dependents(),
+            waits: plan.waits(),
             left: vec![None; count],
             pending: VecDeque::new(),
             running: BTreeSet::new(),
@@ -110,7 +107,7 @@ impl State {
             until_failures,
             plan,
         };
-        (0..count).filter(|node| state.open[*node] == 0).collect::<Vec<_>>().into_iter().for_each(|node| state.free(node));
+        (0..count).filter(|node| state.waits.is_free(*node)).collect::<Vec<_>>().into_iter().for_each(|node| state.free(node));
         for note in notes {
             match note {
                 BatchNote::Begun(begun) => state.begin(&begun),
@@ -158,11 +155,8 @@ impl State {
 
     /// All jobs of a node have ended: others need not wait for it any more.
     fn done(&mut self, node: usize) {
-        for next in self.after[node].clone() {
-            self.open[next] -= 1;
-            if self.open[next] == 0 {
-                self.free(next);
-            }
+        for next in self.waits.done(node) {
+            self.free(next);
         }
     }
 
