@@ -190,3 +190,33 @@ fn a_branch_in_the_way_is_found_before_anything_is_paid_for() {
     assert!(stage.traces("job").is_empty());
     assert_eq!(git(&repo, &["worktree", "list"]).lines().count(), 1);
 }
+
+#[test]
+fn a_batch_that_is_stopped_while_git_works_notes_no_failure() {
+    let stage = Stage::new();
+    let repo = repository(&stage);
+    // Git calls this when it takes the new file. It fails once the agent of the other job is gone, which shows that the batch was stopped.
+    let filter = format!(
+        "cd '{traces}'; : >../filtering; cat >../given\n\
+         while pid=$(ls | sed -n 's/^other\\.\\([0-9]*\\)\\.began$/\\1/p'); [ -z \"$pid\" ] || kill -0 \"$pid\" 2>../said; do\n\
+         [ -d '{traces}' ] || exit 1; sleep 0.02; done; exit 1\n",
+        traces = stage.path("traces").display()
+    );
+    let filter = stage.file("filter", &filter);
+    git(&repo, &["config", "filter.x.clean", &format!("sh '{}'", filter.display())]);
+    git(&repo, &["config", "filter.x.required", "true"]);
+    std::fs::create_dir_all(repo.join(".git/info")).unwrap();
+    std::fs::write(repo.join(".git/info/attributes"), "new.txt filter=x\n").unwrap();
+    let go = stage.path("go");
+    let other = format!("[[job]]\nname = \"other\"\nprompt = \"wait other {}\"", go.display());
+    let text = script(&stage, "echo x >new.txt\n", &other);
+    let is_so = || stage.path("filtering").exists() && !stage.noted("other", "began").is_empty();
+    let stopped = stage.run_until(&text, "git works and the other job runs", is_so);
+    assert!(stopped.end.stopped && stopped.outcomes().is_empty(), "{:?}", stopped.end.results);
+    git(&repo, &["config", "filter.x.clean", "cat"]);
+    stage.file("go", "");
+    let rest = stage.resume(|_| {});
+    assert_eq!(rest.outcomes(), [("job", "success"), ("other", "success")], "{:?}", rest.end.results);
+    assert_eq!(stage.traces("job").len(), 1, "its run is not repeated");
+    assert_eq!(git(&repo, &["show", "tapline/job:new.txt"]), "x");
+}
