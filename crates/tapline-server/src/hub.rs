@@ -352,6 +352,10 @@ impl Hub {
             let Some(original) = shown.originals.get(&run) else { return false };
             original.clone()
         } else {
+            // One that is not shown hides nothing.
+            if !shown.by_path.get(&live.file.path).is_some_and(|known| Arc::ptr_eq(known, live)) {
+                return false;
+            }
             shown.originals.insert(run.clone(), live.file.path.clone());
             live.file.path.clone()
         };
