@@ -353,7 +353,7 @@ impl Hub {
             original.clone()
         } else {
             // One that is not shown hides nothing.
-            if !shown.by_path.get(&live.file.path).is_some_and(|known| Arc::ptr_eq(known, live)) {
+            if shown.by_path.get(&live.file.path).is_none_or(|known| !Arc::ptr_eq(known, live)) {
                 return false;
             }
             shown.originals.insert(run.clone(), live.file.path.clone());

@@ -124,7 +124,7 @@ impl WayIn {
     /// Opens the browser. Without one, the link is there to be opened elsewhere.
     fn open(folder: &Path, link: &str) -> Option<Self> {
         // Others must not be able to put a file there, or to see the name of this one.
-        let is_private = |meta: Metadata| meta.is_dir() && meta.mode() & 0o077 == 0;
+        let is_private = |meta: Metadata| meta.is_dir() && meta.mode() & 0o777 == 0o700;
         if !std::fs::metadata(folder).is_ok_and(is_private) {
             output::tell(&format!("{} is open to others, so the browser is not opened: open the link above", folder.display()));
             return None;
@@ -156,7 +156,7 @@ fn remove_old(folder: &Path) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
-        let is_one = name.to_str().is_some_and(|name| name.starts_with("open-") && name.ends_with(".html"));
+        let is_one = name.to_str().and_then(|name| name.strip_prefix("open-")?.strip_suffix(".html")).is_some();
         let written = entry.metadata().and_then(|meta| meta.modified()).ok();
         // A newer one may be of a server that has just been started.
         if is_one && written.and_then(|at| at.elapsed().ok()).is_some_and(|age| age > OPENED) {

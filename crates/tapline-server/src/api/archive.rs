@@ -209,11 +209,11 @@ pub(crate) async fn download(
 
 /// Lets something write a download. If that fails, whoever downloads sees that it is not whole: the connection breaks off.
 fn deliver(out: mpsc::Sender<io::Result<Bytes>>, write: impl FnOnce(&mut Pieces) -> io::Result<()>) {
-    let mut pieces = Pieces { out: out.clone(), piece: Vec::new() };
+    let mut pieces = Pieces { out, piece: Vec::new() };
     let written = catch_unwind(AssertUnwindSafe(|| write(&mut pieces)));
     let written = written.unwrap_or_else(|_| Err(io::Error::other("the session cannot be written")));
     if let Err(error) = written {
-        let _ = out.blocking_send(Err(error));
+        let _ = pieces.out.blocking_send(Err(error));
     }
 }
 

@@ -17,6 +17,7 @@ use crate::ledger::TokenCounts;
 use crate::recent::Recent;
 use crate::step::{SessionInfo, Step, Turn, What};
 use crate::time::parse_moment;
+use crate::verdict::Category;
 use calls::{OpenAgent, OpenCall};
 use cost::Cost;
 use messages::{OpenMessage, usage_attributes};
@@ -139,7 +140,9 @@ impl OpenTurn {
         let prompt = std::mem::take(&mut self.prompt).message("user", None);
         attributes.extend(prompt.map(|text| ("gen_ai.input.messages", text.into())));
         let mut parts = Parts::default();
-        self.said.iter().for_each(|text| parts.text("text", text));
+        if let Some(text) = &self.said {
+            parts.text("text", text);
+        }
         let said = parts.message("assistant", Some(self.finish.as_deref().unwrap_or("unknown")));
         attributes.extend(said.map(|text| ("gen_ai.output.messages", text.into())));
         attributes
@@ -219,7 +222,9 @@ impl Spans {
             What::Text(said) => {
                 let text = self.clean.as_ref().map(|clean| clean.text(&said.text));
                 self.block(step, thread, said.message_id.as_deref(), time, |_, parts| {
-                    text.iter().for_each(|text| parts.text("text", text));
+                    if let Some(text) = &text {
+                        parts.text("text", text);
+                    }
                 });
                 if let Some(turn) = self.turn.as_mut().filter(|_| thread == MAIN) {
                     turn.said = text.or_else(|| turn.said.take());
@@ -453,7 +458,7 @@ impl Spans {
         }
         let error = turn.failed.then(|| {
             let subtype = turn.subtype.as_deref().filter(|subtype| *subtype != "success");
-            let word = turn.category.map(|category| category.word()).or(subtype.map(|subtype| word_or(subtype, "_OTHER")));
+            let word = turn.category.map(Category::word).or(subtype.map(|subtype| word_or(subtype, "_OTHER")));
             word.unwrap_or("error").to_owned()
         });
         let message = turn.message.as_deref().zip(self.clean.as_ref()).map(|(text, clean)| clean.text(text));

@@ -170,7 +170,9 @@ impl Questions {
     pub(super) fn drop_withdrawn(&mut self) -> bool {
         let withdrawn = self.waiting.iter().filter(|asked| asked.reply.is_closed());
         let withdrawn: Vec<String> = withdrawn.map(|asked| asked.question.id.clone()).collect();
-        withdrawn.into_iter().for_each(|id| self.note_settled(id));
+        for id in withdrawn {
+            self.note_settled(id);
+        }
         self.waiting.retain(|asked| !asked.reply.is_closed());
         self.answers.clear();
         !self.waiting.is_empty()
