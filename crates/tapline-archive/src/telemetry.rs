@@ -2,8 +2,9 @@
 //! loader, so they are those of [`stats`](crate::stats).
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
 use tapline_protocol::{Agent, Moment};
 use tapline_session::otlp::{Measures, RequestUsage};
 
@@ -34,6 +35,33 @@ pub fn measure(index: &Index, prices: &Prices, selection: &Selection, query: &Qu
     all.retain(|(id, _)| sessions.contains(id));
     usage.sessions = all.into_iter().map(|(_, files)| files).filter(|files| !files.is_empty()).collect();
     Ok(usage)
+}
+
+/// The file that says that a recording was pushed to this machine, and under which name.
+pub const PUSHED_HERE: &str = "push.json";
+/// The file in a recording that is being pushed elsewhere: it says under which name. If that is here, both are one run.
+pub const PUSHED_AS: &str = "pushed-as.json";
+
+#[derive(Deserialize)]
+struct Mark {
+    run: String,
+}
+
+/// Leaves out the copies of runs whose own recordings are there, too.
+fn leave_out_copies<T>(recordings: &mut Vec<(T, PathBuf)>) {
+    let run = |folder: &Path, name: &str| {
+        let mark = std::fs::read(folder.join(name)).ok()?;
+        serde_json::from_slice::<Mark>(&mark).ok().map(|mark| mark.run)
+    };
+    if recordings.len() < 2 {
+        return;
+    }
+    let is_original = |folder: &Path| !folder.join(PUSHED_HERE).exists();
+    let originals: HashSet<String> =
+        recordings.iter().filter(|(_, folder)| is_original(folder)).filter_map(|(_, folder)| run(folder, PUSHED_AS)).collect();
+    if !originals.is_empty() {
+        recordings.retain(|(_, folder)| run(folder, PUSHED_HERE).is_none_or(|run| !originals.contains(&run)));
+    }
 }
 
 struct Measuring<'q> {
@@ -78,11 +106,39 @@ impl Reader for Measuring<'_> {
             .filter_map(|file| Some((file.mtime, file.recording.clone()?)))
             .collect();
         recordings.sort();
+        leave_out_copies(&mut recordings);
         let files = if recordings.is_empty() {
             session.opens().map(PathBuf::from).into_iter().collect()
         } else {
             recordings.into_iter().map(|(_, folder)| folder).collect()
         };
         self.all.push((session.id, files));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_run_and_its_pushed_copy_only_the_run_is_told() {
+        let folder = std::env::temp_dir().join(format!("tapline-telemetry-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let recording = |name: &str, mark: Option<(&str, &str)>| {
+            let path = folder.join(name);
+            std::fs::create_dir(&path).unwrap();
+            if let Some((file, run)) = mark {
+                std::fs::write(path.join(file), format!("{{\"run\":\"{run}\"}}")).unwrap();
+            }
+            (0, path)
+        };
+        let plain = recording("plain", None);
+        let own = recording("own", Some((PUSHED_AS, "one")));
+        let copy = recording("copy", Some((PUSHED_HERE, "one")));
+        let other = recording("other", Some((PUSHED_HERE, "two")));
+        let mut all = vec![plain.clone(), copy, own.clone(), other.clone()];
+        leave_out_copies(&mut all);
+        assert_eq!(all, [plain, own, other]);
+        std::fs::remove_dir_all(folder).unwrap();
     }
 }

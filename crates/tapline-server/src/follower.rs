@@ -43,9 +43,14 @@ impl SessionFile {
     /// Returns whether it may grow, if it was written this long ago, in milliseconds.
     pub(crate) fn may_grow(&self, age: u64) -> bool {
         match &self.recording {
-            Some(folder) => age < RECORDED && !folder.join("end.json").exists(),
+            Some(_) => age < RECORDED && !self.has_end(),
             None => age < RECENT && self.path.extension().is_none_or(|ending| ending != "zst"),
         }
+    }
+
+    /// Returns whether it is a recording of a run that has ended.
+    pub(crate) fn has_end(&self) -> bool {
+        self.recording.as_ref().is_some_and(|folder| folder.join("end.json").exists())
     }
 
     /// Returns whether others pushed it.

@@ -98,6 +98,8 @@ struct Shown {
     by_name: HashMap<String, PathBuf>,
     /// Files that tell the same as another one, and that one. A file that cannot be read stands here with itself.
     ignored: HashMap<PathBuf, PathBuf>,
+    /// Recordings that were pushed here, and the recordings of the same runs that tell more. However new they are, they are not read.
+    copies: HashMap<PathBuf, PathBuf>,
     /// The recordings of runs of this machine that are pushed to it, too, by the names under which they are pushed.
     originals: HashMap<String, PathBuf>,
 }
@@ -106,8 +108,10 @@ impl Shown {
     /// Shows one file of a session, and the other no longer.
     fn hide(&mut self, loser: &Path, winner: &Path) {
         self.by_path.remove(loser);
-        self.ignored.values_mut().filter(|path| **path == *loser).for_each(|path| winner.clone_into(path));
+        let behind = self.ignored.values_mut().chain(self.copies.values_mut());
+        behind.filter(|path| **path == *loser).for_each(|path| winner.clone_into(path));
         self.ignored.insert(loser.to_owned(), winner.to_owned());
+        self.originals.retain(|_, path| *path != *loser);
     }
 }
 
@@ -180,7 +184,9 @@ impl Hub {
     /// Returns whether a file is being read, or need not be.
     pub(crate) fn knows(&self, path: &Path) -> bool {
         let shown = locked(&self.shown);
-        shown.by_path.contains_key(path) || shown.ignored.get(path).is_some_and(|winner| !goes_on_alone(path, winner))
+        shown.by_path.contains_key(path)
+            || shown.copies.contains_key(path)
+            || shown.ignored.get(path).is_some_and(|winner| !goes_on_alone(path, winner))
     }
 
     /// Notes that a file need not be read.
@@ -239,6 +245,7 @@ impl Hub {
             return Some(Arc::clone(known));
         }
         shown.ignored.remove(&file.path);
+        shown.copies.remove(&file.path);
         shown.by_name.insert(name, file.path.clone());
         shown.by_path.insert(file.path, Arc::clone(&live));
         drop(shown);
@@ -248,9 +255,12 @@ impl Hub {
     /// Begins to read a session from its start again.
     pub(crate) fn reopen(&self, live: &Live, grows: bool) {
         if let Ok(follower) = self.open_follower(&live.file, grows) {
-            *locked(&live.follower) = follower;
+            // Whoever reads the session meanwhile waits until its readers know that it begins again.
+            let mut open = locked(&live.follower);
+            *open = follower;
             live.steps.store(0, Ordering::Release);
             live.feed.skip();
+            drop(open);
         }
     }
 
@@ -342,6 +352,10 @@ impl Hub {
             let Some(original) = shown.originals.get(&run) else { return false };
             original.clone()
         } else {
+            // One that is not shown hides nothing.
+            if shown.by_path.get(&live.file.path).is_none_or(|known| !Arc::ptr_eq(known, live)) {
+                return false;
+            }
             shown.originals.insert(run.clone(), live.file.path.clone());
             live.file.path.clone()
         };
@@ -350,6 +364,8 @@ impl Hub {
         for copy in &copies {
             shown.by_name.retain(|_, path| *path != copy.file.path);
             shown.hide(&copy.file.path, &original);
+            shown.ignored.remove(&copy.file.path);
+            shown.copies.insert(copy.file.path.clone(), original.clone());
         }
         drop(shown);
         for copy in copies {
@@ -415,7 +431,11 @@ impl Hub {
         shown.by_path.remove(&live.file.path);
         shown.by_name.retain(|_, path| *path != live.file.path);
         shown.ignored.retain(|_, winner| *winner != live.file.path);
+        shown.copies.retain(|_, original| *original != live.file.path);
         shown.originals.retain(|_, path| *path != live.file.path);
+        drop(shown);
+        // Its readers come back, and find another one in its place.
+        live.feed.end();
     }
 
     /// Does something with a session. If that fails in a way that nobody thought of, the session is no longer read, and the others are.
@@ -493,6 +513,38 @@ mod tests {
         read(&hub, &hidden);
         assert_eq!(hub.find("one").unwrap().file.path, hidden);
         assert!(hub.of_file(&shown).is_none() && hub.knows(&shown));
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_copy_stays_hidden_however_new_it_is() {
+        let (hub, folder, _) = hub("copy");
+        let recordings = [("own", crate::ingest::PUSHED_AS), ("copy", crate::ingest::MARK)].map(|(name, mark)| {
+            let recording = folder.join(name);
+            let meta = tapline_recording::Meta::default();
+            drop(tapline_recording::Recorder::create(&recording, &meta, tapline_recording::Sync::EverySecond).unwrap());
+            std::fs::write(recording.join(mark), "{\"run\":\"r\"}").unwrap();
+            let path = recording.join(tapline_recording::Stream::Stdout.file_name());
+            std::fs::write(&path, LINE.replace("one", "two")).unwrap();
+            SessionFile { path, recording: Some(recording) }
+        });
+        let follow = |file: &SessionFile| {
+            let live = hub.follow(file.clone(), true).unwrap();
+            while hub.advance(&live) {}
+            live
+        };
+        let [own, copy] = &recordings;
+        let original = follow(own);
+        follow(copy);
+        assert!(hub.of_file(&copy.path).is_none() && hub.knows(&copy.path));
+        let file = std::fs::File::options().append(true).open(&copy.path).unwrap();
+        file.set_modified(SystemTime::now() + 2 * TOGETHER).unwrap();
+        assert!(hub.knows(&copy.path), "it is not looked at again and again");
+        // Only it is left, once the other is not read any more. The readers of that one are told.
+        let last = original.feed.newest();
+        hub.forget(&original);
+        assert!(!hub.knows(&copy.path));
+        assert_eq!(original.feed.after(last), crate::feed::Taken::Over);
         std::fs::remove_dir_all(folder).unwrap();
     }
 

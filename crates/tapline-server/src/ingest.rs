@@ -13,10 +13,9 @@ use tapline_recording::{End, Meta, Recorder, Recording, Store, Stream, Sync};
 
 use crate::row::now;
 
+pub use tapline_archive::telemetry::PUSHED_AS;
 /// The file that says that a recording was pushed, and under which name.
-pub(crate) const MARK: &str = "push.json";
-/// The file in a recording that is being pushed elsewhere: it says under which name. If that is here, both are one run.
-pub const PUSHED_AS: &str = "pushed-as.json";
+pub(crate) const MARK: &str = tapline_archive::telemetry::PUSHED_HERE;
 /// The longest name of a run.
 const LONGEST_NAME: usize = 128;
 /// The most bytes of one run.

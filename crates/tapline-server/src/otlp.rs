@@ -229,6 +229,8 @@ struct Shared {
     durations: Mutex<Measures>,
     has_failed: AtomicBool,
     has_dropped: AtomicBool,
+    /// Whether there is no more time.
+    is_over: AtomicBool,
 }
 
 /// Sends what happens from now on.
@@ -253,6 +255,7 @@ impl Otlp {
             durations: Mutex::default(),
             has_failed: AtomicBool::new(false),
             has_dropped: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
         });
         let (sending, shelf) = (Arc::clone(&shared), Arc::clone(shelf));
         let thread = thread::Builder::new().name("otlp".to_owned()).spawn(move || sending.run(&shelf))?;
@@ -290,6 +293,8 @@ impl Otlp {
                 Err(error) => error.into_inner().0,
             };
         }
+        // Nor does reading go on.
+        self.shared.is_over.store(true, Ordering::Relaxed);
         let left = queue.spans.len() as u64;
         drop(queue);
         if left > 0 || !thread.is_finished() {
@@ -441,7 +446,7 @@ impl Shared {
 
     /// Sends what was measured since the start. If it fails, the next time has all of it.
     fn send_measures(&self, archive: &Shelf, last: &mut Measures, is_end: bool) {
-        let Ok(mut measures) = archive.measures(self.started, is_end) else { return };
+        let Ok(mut measures) = archive.measures(self.started, is_end, &self.is_over) else { return };
         measures += &*locked(&self.durations);
         measures.keep_larger(last);
         if measures.is_empty() {

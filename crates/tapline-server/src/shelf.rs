@@ -1,8 +1,8 @@
 //! The archive behind the live sessions: rows of all sessions, costs and full text. What is new is read by a thread of its own.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tapline_archive::facts::End;
@@ -36,12 +36,14 @@ pub(crate) struct Shelf {
     folder: PathBuf,
     roots: Vec<PathBuf>,
     /// Recordings elsewhere: what was pushed here.
-    pushed: Mutex<Vec<PathBuf>>,
+    pushed: Mutex<BTreeSet<PathBuf>>,
     prices: Prices,
     rows: Mutex<Arc<HashMap<String, Shelved>>>,
     index: Mutex<Option<Index>>,
     text: Mutex<Option<TextIndex>>,
     stop: AtomicBool,
+    /// Whether everything was read once.
+    is_whole: AtomicBool,
 }
 
 impl std::fmt::Debug for Shelf {
@@ -66,6 +68,7 @@ impl Shelf {
             index: Mutex::new(None),
             text: Mutex::new(None),
             stop: AtomicBool::new(false),
+            is_whole: AtomicBool::new(false),
         }
     }
 
@@ -82,14 +85,14 @@ impl Shelf {
     /// Notes where a run is kept that is pushed here, in case nobody looks there.
     pub(crate) fn note_push(&self, folder: &Path) {
         let mut pushed = locked(&self.pushed);
-        if !self.roots.iter().any(|root| folder.starts_with(root)) && !pushed.iter().any(|known| known == folder) {
-            pushed.push(folder.to_owned());
+        if !pushed.contains(folder) && !self.roots.iter().any(|root| folder.starts_with(root)) {
+            pushed.insert(folder.to_owned());
         }
     }
 
     /// Ends reading that is under way.
     pub(crate) fn stop(&self) {
-        self.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.stop.store(true, Ordering::Relaxed);
     }
 
     /// Returns all rows.
@@ -106,7 +109,7 @@ impl Shelf {
     pub(crate) fn refresh(&self) -> Result<Vec<Arc<Row>>, ArchiveError> {
         let places = self.places();
         let found = self.with_index(|index| {
-            index.update(&places, &self.stop, |_| {})?;
+            self.update(index, &places)?;
             let mut filter = SessionFilter::default();
             filter.now = now().as_millis();
             sessions(index, &self.prices, &self.selection(), &filter)
@@ -123,6 +126,15 @@ impl Shelf {
         }
         *locked(&self.rows) = Arc::new(rows);
         Ok(changed)
+    }
+
+    /// Reads what is new into the index.
+    fn update(&self, index: &mut Index, places: &Places) -> Result<(), ArchiveError> {
+        index.update(places, &self.stop, |_| {})?;
+        if !self.stop.load(Ordering::Relaxed) {
+            self.is_whole.store(true, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     fn selection(&self) -> Selection {
@@ -145,14 +157,16 @@ impl Shelf {
         result
     }
 
-    /// Measures the requests since a moment. If nobody will read what is new any more, it is read now.
-    pub(crate) fn measures(&self, since: Moment, is_last: bool) -> Result<Measures, ArchiveError> {
-        let places = is_last.then(|| self.places());
+    /// Measures the requests since a moment. If nobody will read what is new any more, it is read now, until there is no more time for it. An
+    /// archive that was never read to its end is too much for that.
+    pub(crate) fn measures(&self, since: Moment, is_last: bool, stop: &AtomicBool) -> Result<Measures, ArchiveError> {
+        let is_read = is_last && self.is_whole.load(Ordering::Relaxed) && !stop.load(Ordering::Relaxed);
+        let places = is_read.then(|| self.places());
         let mut query = Query::default();
         query.since = Some(since.as_millis());
         self.with_index(|index| {
             if let Some(places) = &places {
-                index.update(places, &AtomicBool::new(false), |_| {})?;
+                index.update(places, stop, |_| {})?;
             }
             measure(index, &self.prices, &self.selection(), &query).map(|usage| usage.measures)
         })
@@ -162,7 +176,7 @@ impl Shelf {
     pub(crate) fn costs(&self, query: &Query, others: &[Query]) -> Result<(Stats, Vec<Stats>), ArchiveError> {
         let places = self.places();
         self.with_index(|index| {
-            index.update(&places, &self.stop, |_| {})?;
+            self.update(index, &places)?;
             let count = |query: &Query| stats(index, &self.prices, &self.selection(), query);
             Ok((count(query)?, others.iter().map(count).collect::<Result<_, _>>()?))
         })
@@ -243,4 +257,27 @@ fn shelved(session: &ListedSession) -> Shelved {
         ..Row::default()
     };
     Shelved { row: Arc::new(row), file }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: &str = "{\"type\":\"assistant\",\"sessionId\":\"one\",\"uuid\":\"u\",\"timestamp\":\"2026-01-01T00:00:00Z\",\"message\":{\"id\":\"m1\",\"model\":\"m\",\"role\":\"assistant\",\"usage\":{\"input_tokens\":1,\"output_tokens\":1},\"content\":[]}}\n";
+
+    #[test]
+    fn the_end_reads_only_what_is_new_and_only_while_there_is_time() {
+        let folder = std::env::temp_dir().join(format!("tapline-shelf-{}", std::process::id()));
+        let root = folder.join("projects");
+        std::fs::create_dir_all(root.join("p")).unwrap();
+        std::fs::write(root.join("p/one.jsonl"), LINE).unwrap();
+        let shelf = Shelf::new(folder.join("archive"), vec![root], Prices::embedded().clone());
+        let [in_time, late] = [false, true].map(AtomicBool::new);
+        let measured = |stop: &AtomicBool| !shelf.measures(Moment::from_millis(0), true, stop).unwrap().is_empty();
+        assert!(!measured(&in_time), "nothing was ever read to its end");
+        shelf.is_whole.store(true, Ordering::Relaxed);
+        assert!(!measured(&late));
+        assert!(measured(&in_time));
+        std::fs::remove_dir_all(folder).unwrap();
+    }
 }

@@ -260,7 +260,8 @@ fn scan(hub: &Arc<Hub>, beside: &mut Beside, folders: &mut Folders, stop: &Stop)
     let mut new: Vec<&&Found> = recent.iter().filter(is_new).collect();
     // What others push must not take the places of all sessions that are here.
     new.sort_by_key(|found| file(found).is_push());
-    let room = make_room(hub, MOST, new.len());
+    let wanted: Vec<(bool, u64)> = new.iter().map(|found| (file(found).is_push(), age(found))).collect();
+    let room = make_room(hub, MOST, &wanted);
     for found in new.into_iter().take(room) {
         // What sub-agents write is a part of another session.
         if found.recording.is_none() && is_of_subagent(&found.path) {
@@ -272,19 +273,29 @@ fn scan(hub: &Arc<Hub>, beside: &mut Beside, folders: &mut Folders, stop: &Stop)
     }
 }
 
-/// Returns how many more sessions can be read. If there are too many, those that were written longest ago make place, unless somebody
-/// reads them; what others pushed goes first.
-fn make_room(hub: &Arc<Hub>, most: usize, wanted: usize) -> usize {
+/// Returns how many more sessions can be read, of those that are wanted: whether others pushed each, and how long ago it was written. If there
+/// are too many, those that were written longest ago make place, unless somebody reads them; what others pushed goes first.
+fn make_room(hub: &Arc<Hub>, most: usize, wanted: &[(bool, u64)]) -> usize {
     let live = hub.live();
     let room = most.saturating_sub(live.len());
-    if wanted <= room {
+    if wanted.len() <= room {
         return room;
     }
     let unread = live.iter().filter(|live| live.idle() > UNREAD);
     let mut unread: Vec<_> = unread.map(|live| (live.file.is_push(), live.file.age().unwrap_or(u64::MAX), live)).collect();
     unread.sort_by_key(|(is_push, age, _)| std::cmp::Reverse((*is_push, *age)));
-    let evicted = unread.iter().filter(|(is_push, age, _)| *is_push || *age > QUIET).take(wanted - room);
-    let evicted = evicted.map(|(_, _, live)| hub.forget(live)).count();
+    let mut unread = unread.into_iter().peekable();
+    let mut evicted = 0;
+    for (wants_push, new) in &wanted[room..] {
+        // Two that take each other's places again and again are never read.
+        let makes_place = |(is_push, age, live): &(bool, u64, &Arc<Live>)| {
+            let is_done = || *age > QUIET || live.file.has_end();
+            *is_push && !wants_push || is_done() && age > new
+        };
+        let Some((_, _, live)) = unread.next_if(makes_place) else { break };
+        hub.forget(live);
+        evicted += 1;
+    }
     room + evicted
 }
 
@@ -336,11 +347,19 @@ mod tests {
         let own = folder.join("own.jsonl");
         std::fs::write(&own, "{}\n").unwrap();
         hub.follow(SessionFile { path: own.clone(), recording: None }, true).unwrap();
-        assert_eq!((make_room(&hub, 5, 1), hub.live().len()), (1, 4), "there is room");
+        let (own_one, pushed_one) = ((false, 0), (true, 0));
+        assert_eq!((make_room(&hub, 5, &[own_one]), hub.live().len()), (1, 4), "there is room");
+        assert_eq!((make_room(&hub, 4, &[pushed_one; 9]), hub.live().len()), (0, 4), "one that is written is no worse");
         // Somebody reads one of them.
         let _reader = pushed[0].feed.reader();
-        assert_eq!((make_room(&hub, 4, 9), hub.live().len()), (2, 2));
+        assert_eq!((make_room(&hub, 4, &[own_one; 9]), hub.live().len()), (2, 2));
         assert!(hub.of_file(&own).is_some() && hub.of_file(&pushed[0].file.path).is_some());
+        // One that is silent makes place for a newer one, and not for an older one.
+        let long_ago = SystemTime::now() - 2 * Duration::from_millis(QUIET);
+        let file = std::fs::File::options().append(true).open(&own).unwrap();
+        file.set_modified(long_ago).unwrap();
+        assert_eq!((make_room(&hub, 2, &[(false, 9 * QUIET)]), hub.live().len()), (0, 2));
+        assert_eq!((make_room(&hub, 2, &[own_one]), hub.live().len()), (1, 1));
         std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -1,9 +1,10 @@
 //! `tapline serve`: all sessions, live, in a browser.
 
-use std::fs::OpenOptions;
+use std::fs::{Metadata, OpenOptions};
+use std::hash::{BuildHasher as _, RandomState};
 use std::io::{ErrorKind, Write as _};
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -122,21 +123,45 @@ struct WayIn(PathBuf);
 impl WayIn {
     /// Opens the browser. Without one, the link is there to be opened elsewhere.
     fn open(folder: &Path, link: &str) -> Option<Self> {
-        let path = folder.join(format!("open-{}.html", std::process::id()));
+        // Others must not be able to put a file there, or to see the name of this one.
+        let is_private = |meta: Metadata| meta.is_dir() && meta.mode() & 0o777 == 0o700;
+        if !std::fs::metadata(folder).is_ok_and(is_private) {
+            output::tell(&format!("{} is open to others, so the browser is not opened: open the link above", folder.display()));
+            return None;
+        }
+        remove_old(folder);
+        let path = folder.join(format!("open-{:016x}.html", RandomState::new().hash_one(link)));
         let page = format!(
             "<!doctype html><meta charset=utf-8><meta http-equiv=refresh content=\"0;url={link}\"><title>tapline</title>\n"
         );
         let mut options = OpenOptions::new();
-        let file = options.write(true).create(true).truncate(true).mode(0o600).open(&path);
-        file.and_then(|mut file| file.write_all(page.as_bytes())).ok()?;
+        let mut file = options.write(true).create_new(true).mode(0o600).open(&path).ok()?;
         let way_in = Self(path);
+        file.write_all(page.as_bytes()).ok()?;
         let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
         let mut command = Command::new(program);
         let child = command.arg(&way_in.0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let mut child = child.ok()?;
         // It ends when the browser has the file, or when the browser ends.
         std::thread::spawn(move || child.wait());
+        output::tell(
+            "the browser opens a private file that leads to the page. If it may not read the file (a snap, for example), open the link above",
+        );
         Some(way_in)
+    }
+}
+
+/// Removes files of servers that were killed.
+fn remove_old(folder: &Path) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let is_one = name.to_str().and_then(|name| name.strip_prefix("open-")?.strip_suffix(".html")).is_some();
+        let written = entry.metadata().and_then(|meta| meta.modified()).ok();
+        // A newer one may be of a server that has just been started.
+        if is_one && written.and_then(|at| at.elapsed().ok()).is_some_and(|age| age > OPENED) {
+            let _ = std::fs::remove_file(entry.path());
+        }
     }
 }
 

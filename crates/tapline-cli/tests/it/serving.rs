@@ -427,6 +427,11 @@ fn the_browser_gets_a_private_file_and_not_the_link() {
     program(&folder, if cfg!(target_os = "macos") { "bin/open" } else { "bin/xdg-open" }, browser);
     let told = folder.path("told");
     let token = folder.file("token", TOKEN);
+    // A server that was killed left a file behind.
+    let left = put(&folder, "home/serve/open-123.html", "x");
+    let old = std::fs::File::options().append(true).open(&left).unwrap();
+    old.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(3_600)).unwrap();
+    std::fs::set_permissions(folder.path("home/serve"), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
     let mut command = command(&["serve", "--token-file", &token]);
     let path = format!("{}:/usr/bin:/bin", folder.path("bin"));
     command.env("HOME", folder.path("")).env("TAPLINE_HOME", folder.path("home")).env("PATH", path).env("TOLD", &told);
@@ -437,6 +442,8 @@ fn the_browser_gets_a_private_file_and_not_the_link() {
     assert_eq!(lines.next(), Some("-rw-------"));
     let given = lines.next().unwrap();
     assert!(given.contains("open-") && !given.contains("ticket"), "{given}");
+    assert!(!given.contains(&format!("open-{}.html", serving.child.id())), "nobody can guess it: {given}");
+    assert!(!std::path::Path::new(&left).exists());
     assert!(lines.next().unwrap().contains(&format!("url={}", serving.link)), "{text}");
     serving.signal(Signal::TERM);
     assert_eq!(serving.child.wait().unwrap().code(), Some(0));

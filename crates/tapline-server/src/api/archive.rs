@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -193,11 +194,7 @@ pub(crate) async fn download(
     let source = blocking(open).await?.redacted_by(Redactor::default());
     let (out, pieces) = mpsc::channel(1);
     tokio::task::spawn_blocking(move || {
-        let mut out = Pieces { out, piece: Vec::new() };
-        // Whoever downloads sees that it is not whole: the connection breaks off.
-        if let Err(error) = write(source, render, &mut out) {
-            let _ = out.out.blocking_send(Err(error));
-        }
+        deliver(out, |out| write(source, render, out));
         drop(turn);
     });
     let mut response = Body::from_stream(Download(pieces)).into_response();
@@ -208,6 +205,16 @@ pub(crate) async fn download(
     let name = format!("attachment; filename=\"session-{name}.{ending}\"");
     headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_str(&name).map_err(|error| ApiError::internal(&error))?);
     Ok(response)
+}
+
+/// Lets something write a download. If that fails, whoever downloads sees that it is not whole: the connection breaks off.
+fn deliver(out: mpsc::Sender<io::Result<Bytes>>, write: impl FnOnce(&mut Pieces) -> io::Result<()>) {
+    let mut pieces = Pieces { out, piece: Vec::new() };
+    let written = catch_unwind(AssertUnwindSafe(|| write(&mut pieces)));
+    let written = written.unwrap_or_else(|_| Err(io::Error::other("the session cannot be written")));
+    if let Err(error) = written {
+        let _ = pieces.out.blocking_send(Err(error));
+    }
 }
 
 /// Writes a whole session. If it is not wanted any more, it stops.
@@ -261,5 +268,32 @@ impl Stream for Download {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.0.poll_recv(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_download_that_fails_does_not_look_whole() {
+        let ends_well = |write: fn(&mut Pieces) -> io::Result<()>| {
+            let (out, mut pieces) = mpsc::channel(8);
+            deliver(out, write);
+            let mut all = Vec::new();
+            while let Some(piece) = pieces.blocking_recv() {
+                all.push(piece.is_ok());
+            }
+            all
+        };
+        let begin = |out: &mut Pieces| out.write_all(b"x").and_then(|()| out.flush());
+        assert_eq!(ends_well(begin), [true]);
+        assert_eq!(ends_well(|_| Err(io::ErrorKind::InvalidData.into())), [false]);
+        let breaks = |out: &mut Pieces| {
+            out.write_all(b"x")?;
+            out.flush()?;
+            panic!("a bug")
+        };
+        assert_eq!(ends_well(breaks), [true, false]);
     }
 }

@@ -87,6 +87,8 @@ fn the_end_sends_what_waits_and_nothing_twice() {
         let is_read = |row: &&serde_json::Value| row["state"]["kind"] == "finished" && row["steps"] != 0;
         list["sessions"].as_array()?.iter().find(is_read).cloned()
     });
+    // The end reads only what is new: the archive must have been read once.
+    assert_eq!(stage.get("/api/v1/costs").status, 200);
     drop(stage);
     let arrived: Vec<_> = told.try_iter().collect();
     for name in ["execute_tool Bash", "chat m", "invoke_agent claude", "session claude"] {

@@ -2,6 +2,7 @@
 //! bounded: a span is known when it has ended, and whoever takes the spans away decides how many wait.
 
 mod calls;
+mod cost;
 mod messages;
 
 use std::collections::HashMap;
@@ -16,7 +17,9 @@ use crate::ledger::TokenCounts;
 use crate::recent::Recent;
 use crate::step::{SessionInfo, Step, Turn, What};
 use crate::time::parse_moment;
+use crate::verdict::Category;
 use calls::{OpenAgent, OpenCall};
+use cost::Cost;
 use messages::{OpenMessage, usage_attributes};
 
 /// How many sub-agents are open at once.
@@ -66,13 +69,15 @@ pub struct Spans {
     calls: HashMap<String, OpenCall>,
     turn: Option<OpenTurn>,
     turns: u64,
-    /// What all turns so far used.
+    /// What all turns of this run so far used.
     used: TokenCounts,
-    cost: Option<f64>,
+    cost: Cost,
     seen: Recent,
     ready: Vec<AgentSpan>,
-    /// Whether the first total has what another session used, too.
+    /// Whether the first total of this run has what another session used, too.
     goes_on: bool,
+    /// Whether a total of this run is known.
+    has_total: bool,
     /// Whether something had no time and could not be told.
     untimed: bool,
 }
@@ -107,6 +112,41 @@ struct OpenTurn {
     /// Whether a message did not say it.
     is_vague: bool,
     prompt: Parts,
+    /// The last text of its agent, without secrets, if texts are told.
+    said: Option<String>,
+    /// Why the last message ended.
+    finish: Option<String>,
+}
+
+impl OpenTurn {
+    fn at(start: Moment) -> Self {
+        Self {
+            start,
+            key: None,
+            is_prompted: false,
+            retries: 0,
+            is_told: false,
+            used: TokenCounts::default(),
+            is_vague: false,
+            prompt: Parts::default(),
+            said: None,
+            finish: None,
+        }
+    }
+
+    /// Takes what was asked, and the last answer.
+    fn content(&mut self) -> Attributes {
+        let mut attributes = Attributes::new();
+        let prompt = std::mem::take(&mut self.prompt).message("user", None);
+        attributes.extend(prompt.map(|text| ("gen_ai.input.messages", text.into())));
+        let mut parts = Parts::default();
+        if let Some(text) = &self.said {
+            parts.text("text", text);
+        }
+        let said = parts.message("assistant", Some(self.finish.as_deref().unwrap_or("unknown")));
+        attributes.extend(said.map(|text| ("gen_ai.output.messages", text.into())));
+        attributes
+    }
 }
 
 impl Spans {
@@ -124,7 +164,7 @@ impl Spans {
 
     /// Says that the first total has what another session used, too: this one was forked from it.
     pub fn note_fork(&mut self, is_fork: bool) {
-        self.goes_on |= is_fork && self.turns == 0;
+        self.goes_on |= is_fork && !self.has_total;
     }
 
     /// Takes the spans that have ended.
@@ -138,6 +178,9 @@ impl Spans {
             self.close_all(end, None);
         }
         self.run = None;
+        // Each recording counts from zero.
+        (self.used, self.goes_on, self.has_total) = (TokenCounts::default(), false, false);
+        self.cost.begin_run();
     }
 
     /// Returns whether no turn is under way.
@@ -176,9 +219,17 @@ impl Spans {
                 self.thread(MAIN, time).ready_at.get_or_insert(time);
             }
             What::Prompt { text } => self.prompt(thread, text, time),
-            What::Text(said) => self.block(step, thread, said.message_id.as_deref(), time, |clean, parts| {
-                parts.text("text", &clean.text(&said.text));
-            }),
+            What::Text(said) => {
+                let text = self.clean.as_ref().map(|clean| clean.text(&said.text));
+                self.block(step, thread, said.message_id.as_deref(), time, |_, parts| {
+                    if let Some(text) = &text {
+                        parts.text("text", text);
+                    }
+                });
+                if let Some(turn) = self.turn.as_mut().filter(|_| thread == MAIN) {
+                    turn.said = text.or_else(|| turn.said.take());
+                }
+            }
             What::Thinking(said) => self.block(step, thread, said.message_id.as_deref(), time, |clean, parts| {
                 parts.text("reasoning", &clean.text(&said.text));
             }),
@@ -211,15 +262,16 @@ impl Spans {
     /// Says that the turn seems to be over, as a transcript shows it before a step says it. If it goes on after all, its span is not told again.
     pub fn note_end(&mut self, failed: bool) {
         self.close_message(MAIN);
-        let (Some(end), Some(turn)) = (self.last, self.turn.as_ref().filter(|turn| !turn.is_told)) else { return };
+        let mut attributes = self.turn_attributes();
+        let (Some(end), Some(turn)) = (self.last, self.turn.as_mut().filter(|turn| !turn.is_told)) else { return };
         if let Some(key) = turn.key.clone() {
-            let mut attributes = self.turn_attributes();
+            turn.is_told = true;
             if !turn.is_vague && turn.used.total() > 0 {
                 usage_attributes(&mut attributes, turn.used, true);
             }
-            let (start, error) = (turn.start, failed.then(|| "error".to_owned()));
-            self.emit(Operation::InvokeAgent, "turn", &key, Some(self.session_span()), (start, end), attributes, error, None);
-            self.turn.iter_mut().for_each(|turn| turn.is_told = true);
+            attributes.extend(turn.content());
+            let (within, error) = ((turn.start, end), failed.then(|| "error".to_owned()));
+            self.emit_turn(&key, within, attributes, error, None);
         }
     }
 
@@ -229,7 +281,7 @@ impl Spans {
         self.close_all(end, error);
         let mut attributes = self.agent_attributes(self.agent_name());
         attributes.push(("tapline.turns", self.turns.into()));
-        attributes.extend(self.cost.map(|usd| ("tapline.cost_usd", AttributeValue::Number(usd))));
+        attributes.extend(self.cost.total().map(|usd| ("tapline.cost_usd", AttributeValue::Number(usd))));
         let start = self.first.unwrap_or(end);
         // A session may go on later. Then it is told again, with its new end.
         self.emit(Operation::Session, "session", "", None, (start, end), attributes, error.map(str::to_owned), None);
@@ -250,14 +302,11 @@ impl Spans {
             self.close_agent(thread);
         }
         let mut attributes = self.turn_attributes();
-        if let Some(turn) = self.turn.take().filter(|turn| turn.key.is_some() || turn.is_prompted) {
+        if let Some(mut turn) = self.turn.take().filter(|turn| turn.key.is_some() || turn.is_prompted) {
             let key = self.turn_key(&turn);
-            self.turns += 1;
             attributes.push(("tapline.unfinished", AttributeValue::Flag(true)));
-            attributes.extend(turn.prompt.message("user", None).map(|text| ("gen_ai.input.messages", text.into())));
-            let error = error.map(str::to_owned);
-            let within = (turn.start, end);
-            self.emit(Operation::InvokeAgent, "turn", &key, Some(self.session_span()), within, attributes, error, None);
+            attributes.extend(turn.content());
+            self.emit_turn(&key, (turn.start, end), attributes, error.map(str::to_owned), None);
         }
     }
 
@@ -325,16 +374,7 @@ impl Spans {
     }
 
     fn open_turn(&mut self, time: Moment, is_prompted: bool) {
-        let turn = self.turn.get_or_insert(OpenTurn {
-            start: time,
-            key: None,
-            is_prompted: false,
-            retries: 0,
-            is_told: false,
-            used: TokenCounts::default(),
-            is_vague: false,
-            prompt: Parts::default(),
-        });
+        let turn = self.turn.get_or_insert_with(|| OpenTurn::at(time));
         // A session may have been open for long before somebody asked something.
         if is_prompted && !turn.is_prompted && turn.key.is_none() {
             (turn.start, turn.is_prompted) = (time, true);
@@ -390,7 +430,7 @@ impl Spans {
         let total = turn.so_far.ledger.tokens;
         let used = total.without(self.used);
         self.used = total;
-        self.cost = turn.so_far.ledger.cost_usd.or(self.cost);
+        self.has_total = true;
         let mut attributes = self.turn_attributes();
         let said = self.turn.as_ref().filter(|open| !open.is_vague).map(|open| open.used);
         let is_first_total = std::mem::take(&mut self.goes_on);
@@ -403,27 +443,28 @@ impl Spans {
             usage_attributes(&mut attributes, used, true);
         }
         attributes.extend(turn.cost_usd.map(|usd| ("tapline.cost_usd", AttributeValue::Number(usd))));
-        let reason = turn.stop_reason.clone();
-        attributes.extend(reason.map(|why| ("gen_ai.response.finish_reasons", AttributeValue::Texts(vec![why]))));
+        let reason = turn.stop_reason.as_deref().map(|why| word_or(why, "other"));
+        attributes.extend(reason.map(|why| ("gen_ai.response.finish_reasons", AttributeValue::Texts(vec![why.to_owned()]))));
         let open = self.turn.take();
+        let was_told = open.as_ref().is_some_and(|open| open.is_told);
         let (start, key) = open
             .as_ref()
             .map_or((time, format!("{}@{}", self.turns, time.as_millis())), |open| (open.start, self.turn_key(open)));
-        self.turns += 1;
         if let Some(clean) = &self.clean {
-            let prompt = open.and_then(|open| open.prompt.message("user", None));
-            attributes.extend(prompt.map(|text| ("gen_ai.input.messages", text.into())));
-            let mut parts = Parts::default();
-            turn.result.iter().for_each(|text| parts.text("text", &clean.text(text)));
-            let said = parts.message("assistant", Some(turn.stop_reason.as_deref().unwrap_or("unknown")));
-            attributes.extend(said.map(|text| ("gen_ai.output.messages", text.into())));
+            let mut open = open.unwrap_or_else(|| OpenTurn::at(time));
+            open.said = turn.result.as_deref().map(|text| clean.text(text)).or(open.said);
+            open.finish = reason.map(str::to_owned).or(open.finish);
+            attributes.extend(open.content());
         }
         let error = turn.failed.then(|| {
-            let subtype = turn.subtype.clone().filter(|subtype| subtype != "success");
-            turn.category.map(|category| category.word().to_owned()).or(subtype).unwrap_or_else(|| "error".to_owned())
+            let subtype = turn.subtype.as_deref().filter(|subtype| *subtype != "success");
+            let word = turn.category.map(Category::word).or(subtype.map(|subtype| word_or(subtype, "_OTHER")));
+            word.unwrap_or("error").to_owned()
         });
         let message = turn.message.as_deref().zip(self.clean.as_ref()).map(|(text, clean)| clean.text(text));
-        self.emit(Operation::InvokeAgent, "turn", &key, Some(self.session_span()), (start, time), attributes, error, message);
+        let is_new = self.emit_turn(&key, (start, time), attributes, error, message);
+        // What another recording of this run has told costs nothing again.
+        self.cost.note(turn.so_far.ledger.cost_usd, is_new || was_told);
         // The next request waits for somebody first.
         if let Some(main) = self.threads.get_mut(MAIN) {
             main.ready_at = None;
@@ -453,6 +494,22 @@ impl Spans {
         attributes
     }
 
+    /// Tells a turn, and counts it. Returns whether it was not told before.
+    fn emit_turn(
+        &mut self,
+        key: &str,
+        within: (Moment, Moment),
+        attributes: Attributes,
+        error: Option<String>,
+        message: Option<String>,
+    ) -> bool {
+        let session = Some(self.session_span());
+        let is_new = self.emit(Operation::InvokeAgent, "turn", key, session, within, attributes, error, message);
+        self.turns += u64::from(is_new);
+        is_new
+    }
+
+    /// Tells a span, unless it was told before. Returns whether it was not.
     #[expect(clippy::too_many_arguments, reason = "they are the parts of one span, and each caller has all of them")]
     fn emit(
         &mut self,
@@ -464,10 +521,10 @@ impl Spans {
         mut attributes: Attributes,
         error: Option<String>,
         message: Option<String>,
-    ) {
+    ) -> bool {
         let span_id = self.id_of(kind, key);
         if operation != Operation::Session && !self.seen.insert(span_id) {
-            return;
+            return false;
         }
         let last = match operation {
             Operation::Session => self.agent_name(),
@@ -481,17 +538,25 @@ impl Spans {
         attributes.extend(error.clone().map(|error| ("error.type", error.into())));
         for (name, value) in &mut attributes {
             // Names come from agents, and may be anything. Texts were cut already.
-            if let AttributeValue::Text(text) = value
-                && !CONTENT.contains(name)
-            {
-                cut(text);
+            match value {
+                AttributeValue::Text(text) if !CONTENT.contains(name) => cut(text),
+                AttributeValue::Texts(texts) => texts.iter_mut().for_each(cut),
+                AttributeValue::Text(_) | AttributeValue::Whole(_) | AttributeValue::Number(_) | AttributeValue::Flag(_) => {}
             }
         }
         let name = last.map_or_else(|| operation.name().to_owned(), |last| format!("{} {last}", operation.name()));
         let kind = if operation == Operation::Chat { SpanKind::Client } else { SpanKind::Internal };
         let (trace_id, end) = (trace_id(self.session_key()), end.max(start));
         self.ready.push(AgentSpan { trace_id, span_id, parent, operation, name, kind, start, end, attributes, error, message });
+        true
     }
+}
+
+/// Returns a text if it is a word as agents have them for reasons and errors, and otherwise the other one: it may be anything.
+fn word_or<'t>(text: &'t str, other: &'t str) -> &'t str {
+    let is_word =
+        !text.is_empty() && text.len() <= LONGEST && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    if is_word { text } else { other }
 }
 
 /// Cuts a name that is too long to be one.

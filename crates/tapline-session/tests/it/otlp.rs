@@ -8,7 +8,7 @@ use tapline_session::otlp::{
     AgentSpan, AttributeValue, Clean, Measures, Operation, OtlpResource, SpanKind, Spans, encode_metrics, encode_span,
     encode_traces,
 };
-use tapline_session::{Fold, Step};
+use tapline_session::{Fold, Step, What};
 
 use crate::fixtures::folder;
 
@@ -267,4 +267,92 @@ fn names_of_any_length_stay_short() {
     }
     let resource = OtlpResource::default();
     assert!(encode_metrics(&resource, &measures, told[0].start, told[0].end).len() < 4_000);
+}
+
+/// The streams of runs of one session, a minute after each other.
+fn runs(mut spans: Spans, streams: &[String]) -> Vec<AgentSpan> {
+    for (at, run) in (0..).zip(streams) {
+        spans.begin_run();
+        for mut step in steps(run) {
+            step.arrived = step.arrived.map(|time| Moment::from_millis(time.as_millis() + at * 60_000));
+            spans.accept(&step);
+        }
+    }
+    spans.finish(None);
+    spans.take()
+}
+
+fn run_of(message: &str, input: u64, output: u64, usd: f64) -> String {
+    let usage =
+        format!(r#""total_cost_usd":{usd},"num_turns":1,"usage":{{"input_tokens":{input},"output_tokens":{output}}}}}"#);
+    let (begin, _) = RESULT.split_once(r#""total_cost_usd""#).unwrap();
+    stream(&[INIT.to_owned(), text(message), format!("{begin}{usage}")])
+}
+
+#[test]
+fn each_run_counts_from_zero_and_the_session_has_all_of_them() {
+    let told = runs(Spans::default(), &[run_of("m1", 1_000, 100, 0.5), run_of("m2", 1_200, 130, 0.625)]);
+    let turns: Vec<_> = told.iter().filter(|span| span.operation == Operation::InvokeAgent).collect();
+    let used =
+        |span: &AgentSpan| ["input_tokens", "output_tokens"].map(|name| value(span, &format!("gen_ai.usage.{name}")).cloned());
+    let [first, second] = &turns[..] else { panic!("{:?}", short(&told)) };
+    assert_eq!(used(first), [1_000, 100].map(|count| Some(AttributeValue::Whole(count))));
+    assert_eq!(used(second), [1_200, 130].map(|count| Some(AttributeValue::Whole(count))));
+    let session = told.last().unwrap();
+    assert_eq!(value(session, "tapline.cost_usd"), Some(&AttributeValue::Number(1.125)));
+    assert_eq!(value(session, "tapline.turns"), Some(&AttributeValue::Whole(2)));
+}
+
+#[test]
+fn a_copy_of_a_run_counts_nothing_again() {
+    let told = runs(Spans::default(), &[run_of("m1", 1_000, 100, 0.5), run_of("m1", 1_000, 100, 0.5)]);
+    let session = told.last().unwrap();
+    assert_eq!(value(session, "tapline.turns"), Some(&AttributeValue::Whole(1)), "{:?}", short(&told));
+    assert_eq!(value(session, "tapline.cost_usd"), Some(&AttributeValue::Number(0.5)));
+}
+
+#[test]
+fn a_turn_that_a_transcript_ends_has_its_texts_and_counts_once() {
+    let prompt = r#"{"type":"user","session_id":"s","message":{"role":"user","content":"ASKED"}}"#;
+    for is_told in [true, false] {
+        let mut spans = Spans::default().with_content(Clean::new(|text| text.replace("SECRET", "***")));
+        for step in &steps(&stream(&[INIT.to_owned(), prompt.to_owned(), text("m1").replace("WORDS", "WORDS SECRET")])) {
+            spans.accept(step);
+        }
+        if is_told {
+            spans.note_end(false);
+            spans.note_end(false);
+        }
+        spans.finish(None);
+        let told = spans.take();
+        let turn = told.iter().find(|span| span.operation == Operation::InvokeAgent).unwrap();
+        assert!(turn.text("gen_ai.input.messages").is_some_and(|text| text.contains("ASKED")), "{turn:?}");
+        let said = turn.text("gen_ai.output.messages").unwrap_or_default();
+        assert!(said.contains("WORDS ***") && said.contains("assistant"), "{turn:?}");
+        assert_eq!(value(told.last().unwrap(), "tapline.turns"), Some(&AttributeValue::Whole(1)));
+    }
+}
+
+#[test]
+fn reasons_and_errors_are_words() {
+    let last = |subtype: &str, reason: &str| {
+        let failed = RESULT
+            .replace(r#""success","is_error":false"#, &format!(r#""{subtype}","is_error":true,"stop_reason":"{reason}""#));
+        let mut spans = Spans::default();
+        for mut step in steps(&stream(&[INIT.to_owned(), text("m1"), failed])) {
+            // Nobody knows what kind of error it is.
+            if let What::Turn(turn) = &mut step.what {
+                turn.category = None;
+            }
+            spans.accept(&step);
+        }
+        let told = spans.take();
+        let turn = told.iter().find(|span| span.operation == Operation::InvokeAgent).unwrap();
+        (turn.error.clone(), value(turn, "gen_ai.response.finish_reasons").cloned())
+    };
+    let reason = |word: &str| Some(AttributeValue::Texts(vec![word.to_owned()]));
+    assert_eq!(last("what_nobody_knows", "end_turn"), (Some("what_nobody_knows".to_owned()), reason("end_turn")));
+    for text in ["my key is 123", &"x".repeat(100_000)] {
+        assert_eq!(last(text, text), (Some("_OTHER".to_owned()), reason("other")));
+    }
 }

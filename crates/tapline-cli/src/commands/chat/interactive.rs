@@ -336,6 +336,7 @@ impl Chat {
                 }
                 self.woken = false;
                 self.interrupting = false;
+                self.questions.end_turn();
                 if !habits(self.kind).listens {
                     // What a run leaves unfinished ends with it.
                     self.screen.renew();

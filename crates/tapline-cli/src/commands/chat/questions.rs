@@ -20,6 +20,8 @@ const READ_WITHIN: Duration = Duration::from_secs(1);
 const LINES: usize = 24;
 /// How many answers are kept whose requests have not arrived.
 const EARLY: usize = 16;
+/// How many requests with an answer are remembered.
+const SETTLED: usize = 64;
 /// All lines.
 const ALL: usize = usize::MAX / 2;
 
@@ -67,6 +69,8 @@ pub(super) struct Questions {
     answers: Vec<(String, String)>,
     /// Answers from elsewhere to requests that have not arrived here yet.
     early: VecDeque<(String, Permission)>,
+    /// Requests that have their answer, the latest first.
+    settled: VecDeque<String>,
 }
 
 /// An answer that was given elsewhere.
@@ -98,11 +102,13 @@ impl Questions {
     /// Adds a request. What is always allowed is not asked. Returns `true` if it must be shown now.
     pub(super) fn add(&mut self, asked: Asked) -> bool {
         if let Some(at) = self.early.iter().position(|(id, _)| *id == asked.question.id) {
-            let _ = self.early.remove(at).map(|(_, answer)| asked.reply.send(answer));
+            if let Some((_, answer)) = self.early.remove(at) {
+                self.reply(asked, answer);
+            }
             return false;
         }
         if self.always.contains(&asked.about) {
-            let _ = asked.reply.send(Permission::allow());
+            self.reply(asked, Permission::allow());
             return false;
         }
         // After the one that is shown, in order.
@@ -115,17 +121,36 @@ impl Questions {
     /// Takes an answer to a request that was given elsewhere. Whoever answers first has answered.
     pub(super) fn settle(&mut self, id: &str, answer: Permission) -> Elsewhere {
         let Some(at) = self.waiting.iter().position(|asked| asked.question.id == id) else {
-            // The request may be on its way: its file is being read.
-            self.early.truncate(EARLY);
-            self.early.push_front((id.to_owned(), answer));
+            // The request may be on its way: its file is being read. One that has its answer is not asked again.
+            if !self.settled.iter().any(|settled| settled == id) {
+                self.early.truncate(EARLY - 1);
+                self.early.push_front((id.to_owned(), answer));
+            }
             return Elsewhere::Behind;
         };
-        let _ = self.waiting.remove(at).map(|asked| asked.reply.send(answer));
+        if let Some(asked) = self.waiting.remove(at) {
+            self.reply(asked, answer);
+        }
         if at > 0 {
             return Elsewhere::Behind;
         }
         self.answers.clear();
         Elsewhere::Shown
+    }
+
+    /// Forgets answers to requests that never arrived: an agent asks within its turns.
+    pub(super) fn end_turn(&mut self) {
+        self.early.clear();
+    }
+
+    fn reply(&mut self, asked: Asked, answer: Permission) {
+        self.note_settled(asked.question.id);
+        let _ = asked.reply.send(answer);
+    }
+
+    fn note_settled(&mut self, id: String) {
+        self.settled.truncate(SETTLED - 1);
+        self.settled.push_front(id);
     }
 
     /// Returns the request that must be answered.
@@ -143,6 +168,11 @@ impl Questions {
 
     /// Removes requests that the agent has withdrawn. Returns `true` if the next must be shown.
     pub(super) fn drop_withdrawn(&mut self) -> bool {
+        let withdrawn = self.waiting.iter().filter(|asked| asked.reply.is_closed());
+        let withdrawn: Vec<String> = withdrawn.map(|asked| asked.question.id.clone()).collect();
+        for id in withdrawn {
+            self.note_settled(id);
+        }
         self.waiting.retain(|asked| !asked.reply.is_closed());
         self.answers.clear();
         !self.waiting.is_empty()
@@ -242,7 +272,7 @@ impl Questions {
     fn answer(&mut self, answer: Permission) {
         self.answers.clear();
         if let Some(asked) = self.waiting.pop_front() {
-            let _ = asked.reply.send(answer);
+            self.reply(asked, answer);
         }
     }
 
@@ -280,5 +310,25 @@ fn words(question: &PermissionQuestion) -> String {
     match command.or_else(|| Proposal::writes(&question.tool, &question.input)) {
         Some(what) => one_line(&what),
         None => "just this".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_waits_for_its_request_until_the_turn_ends() {
+        let mut questions = Questions::default();
+        for n in 0..2 * EARLY {
+            assert_eq!(questions.settle(&n.to_string(), Permission::allow()), Elsewhere::Behind);
+        }
+        assert_eq!(questions.early.len(), EARLY);
+        questions.end_turn();
+        assert!(questions.early.is_empty());
+        // Somebody was faster.
+        questions.note_settled("asked".to_owned());
+        questions.settle("asked", Permission::allow());
+        assert!(questions.early.is_empty());
     }
 }

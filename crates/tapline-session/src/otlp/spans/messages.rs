@@ -2,7 +2,7 @@
 
 use tapline_protocol::Moment;
 
-use super::{Attributes, Spans};
+use super::{Attributes, MAIN, Spans, word_or};
 use crate::agents::profile;
 use crate::ledger::TokenCounts;
 use crate::otlp::content::{Clean, Parts};
@@ -102,7 +102,10 @@ impl Spans {
         attributes.extend(request.map(|model| ("gen_ai.request.model", model.into())));
         attributes.extend(message.model.map(|model| ("gen_ai.response.model", model.into())));
         attributes.extend(message.id.map(|id| ("gen_ai.response.id", id.into())));
-        let finish = message.stop_reason.as_deref();
+        let finish = message.stop_reason.as_deref().map(|why| word_or(why, "other"));
+        if let Some(turn) = self.turn.as_mut().filter(|_| thread == MAIN) {
+            turn.finish = finish.map(str::to_owned).or_else(|| turn.finish.take());
+        }
         attributes.extend(finish.map(|why| ("gen_ai.response.finish_reasons", AttributeValue::Texts(vec![why.to_owned()]))));
         if let Some(usage) = message.usage {
             // Until a message has ended, its output is only what was written so far.
