@@ -1,5 +1,7 @@
 //! Finds session files: in the places where agents and tapline keep them, or below any path.
 
+mod memory;
+
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
@@ -8,9 +10,13 @@ use std::num::NonZero;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use rustix::fs::{AtFlags, Dir, FileType};
+pub use memory::FolderMemory;
+use memory::{Kind, Names, Remembered, Stamp};
+use rustix::fd::BorrowedFd;
+use rustix::fs::{AtFlags, CWD, Dir, FileType};
 use tapline_recording::{Recording, Store};
 
 use crate::transcripts;
@@ -19,7 +25,7 @@ use crate::transcripts;
 const ENDINGS: [&str; 4] = [".jsonl", ".ndjson", ".json", ".jsonl.zst"];
 
 /// Fewer folders than this are read by one thread.
-const FEW: usize = 32;
+const FEW: usize = 8;
 
 /// A file that can hold a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,11 +56,12 @@ pub struct Places {
 impl Places {
     /// Looks where agents keep their transcripts, and where tapline keeps its recordings. The environment tells where.
     pub fn of_user(environment: &dyn Fn(&str) -> Option<PathBuf>) -> Self {
-        let mut places = Self::default();
-        for folder in Self::roots_of_user(environment) {
-            places.look(&folder, true);
-        }
-        places.finish()
+        Self::look(&Self::roots_of_user(environment), true, &Remembered::default())
+    }
+
+    /// The same, but folders that are as they are remembered are not listed again.
+    pub fn of_user_with(memory: &FolderMemory, environment: &dyn Fn(&str) -> Option<PathBuf>) -> Self {
+        Self::look(&Self::roots_of_user(environment), true, &Remembered::of(memory, &memory.read()))
     }
 
     /// Returns where [`Places::of_user`] looks, without looking.
@@ -65,51 +72,51 @@ impl Places {
 
     /// Looks below these paths. A path that is a file is taken as it is.
     pub fn below(paths: &[PathBuf]) -> Self {
-        let mut places = Self::default();
+        Self::look(paths, false, &Remembered::default())
+    }
+
+    /// The same, but folders that are as they are remembered are not listed again.
+    pub fn below_with(memory: &FolderMemory, paths: &[PathBuf]) -> Self {
+        Self::look(paths, false, &Remembered::of(memory, &memory.read()))
+    }
+
+    /// Looks below some paths. If they are optional, they need not exist.
+    fn look(paths: &[PathBuf], optional: bool, remembered: &Remembered<'_>) -> Self {
+        let mut places = Self { roots: paths.to_owned(), ..Self::default() };
+        let mut new = Vec::new();
         for path in paths {
-            places.look(path, false);
+            match fs::metadata(path) {
+                Ok(meta) if meta.is_dir() => places.folder(path, remembered, &mut new),
+                Ok(meta) => places.files.push(found(path.clone(), None, &meta)),
+                Err(error) if optional && error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => places.unreadable.push((path.clone(), error)),
+            }
         }
-        places.finish()
+        remembered.add(&new, paths);
+        // By bytes: comparing paths part by part takes ten times as long. Most of them are in order already.
+        places.files.sort_by(|one, other| one.path.as_os_str().cmp(other.path.as_os_str()));
+        places.files.dedup_by(|one, other| one.path == other.path);
+        places
     }
 
-    fn finish(mut self) -> Self {
-        // By bytes: comparing paths part by part takes ten times as long.
-        self.files.sort_unstable_by(|one, other| one.path.as_os_str().cmp(other.path.as_os_str()));
-        self.files.dedup_by(|one, other| one.path == other.path);
-        self
-    }
-
-    /// Looks at a path. If it is optional, it need not exist.
-    fn look(&mut self, path: &Path, optional: bool) {
-        self.roots.push(path.to_owned());
-        match fs::metadata(path) {
-            Ok(meta) if meta.is_dir() => self.folder(path),
-            Ok(meta) => self.add(path.to_owned(), None, &meta),
-            Err(error) if optional && error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => self.unreadable.push((path.to_owned(), error)),
-        }
-    }
-
-    fn folder(&mut self, path: &Path) {
+    fn folder(&mut self, path: &Path, remembered: &Remembered<'_>, new: &mut Vec<(PathBuf, Stamp, Vec<u8>)>) {
         // Without recursion: a hostile tree can be deeper than the stack.
         let mut level = vec![path.to_owned()];
         while !level.is_empty() {
-            let listed = list_all(&level);
-            level.clear();
-            for Listed { id, files, folders, unreadable } in listed {
+            let listed = list_all(&level, remembered);
+            let mut next = Vec::new();
+            for (folder, Listed { id, files, folders, unreadable, new: names }) in level.into_iter().zip(listed) {
                 self.unreadable.extend(unreadable);
+                new.extend(names.map(|(stamp, names)| (folder, stamp, names)));
                 // A link led to a folder that was visited before.
                 if id.is_some_and(|id| !self.seen.insert(id)) {
                     continue;
                 }
                 self.files.extend(files);
-                level.extend(folders);
+                next.extend(folders);
             }
+            level = next;
         }
-    }
-
-    fn add(&mut self, path: PathBuf, recording: Option<PathBuf>, meta: &Metadata) {
-        self.files.push(found(path, recording, meta));
     }
 }
 
@@ -121,56 +128,79 @@ struct Listed {
     files: Vec<Found>,
     folders: Vec<PathBuf>,
     unreadable: Vec<(PathBuf, io::Error)>,
+    /// The names in it, if they can be remembered and are not yet.
+    new: Option<(Stamp, Vec<u8>)>,
 }
 
 /// Lists folders, many of them on all cores: for a quick command, this is most of the work.
-fn list_all(folders: &[PathBuf]) -> Vec<Listed> {
+fn list_all(folders: &[PathBuf], remembered: &Remembered<'_>) -> Vec<Listed> {
     let threads = if folders.len() < FEW { 1 } else { thread::available_parallelism().map_or(1, NonZero::get) };
-    let lists = |folders: &[PathBuf]| folders.iter().map(|folder| list(folder)).collect::<Vec<_>>();
-    let mut parts = folders.chunks(folders.len().div_ceil(threads));
-    let Some(first) = parts.next() else { return Vec::new() };
-    thread::scope(|scope| {
-        let others: Vec<_> = parts.map(|part| (part, scope.spawn(move || lists(part)))).collect();
-        let mut all = lists(first);
-        for (part, other) in others {
-            all.extend(other.join().unwrap_or_else(|_| lists(part)));
+    let next = AtomicUsize::new(0);
+    // Some folders have many files: each thread takes the next one that nobody has taken.
+    let lists = || {
+        let mut listed = Vec::new();
+        while let at = next.fetch_add(1, Ordering::Relaxed)
+            && let Some(folder) = folders.get(at)
+        {
+            listed.push((at, list(folder, remembered)));
+        }
+        listed
+    };
+    let mut all = thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(lists)).collect();
+        let mut all = lists();
+        for other in others {
+            all.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         }
         all
-    })
+    });
+    all.sort_unstable_by_key(|(at, _)| *at);
+    all.into_iter().map(|(_, listed)| listed).collect()
 }
 
 /// Lists a folder. A recording is one file.
-fn list(folder: &Path) -> Listed {
+fn list(folder: &Path, remembered: &Remembered<'_>) -> Listed {
     let mut listed = Listed::default();
-    if let Err(error) = list_into(&mut listed, folder) {
+    if let Some((stamp, names)) = remembered.names(folder) {
+        listed.id = Some((stamp.dev, stamp.ino));
+        listed.add(folder, names, None);
+    } else if let Err(error) = list_into(&mut listed, folder, remembered) {
         listed.unreadable.push((folder.to_owned(), error));
     }
     listed
 }
 
-/// Asks the system as little as it can: an archive has thousands of folders, and every quick command lists them all.
-fn list_into(listed: &mut Listed, folder: &Path) -> io::Result<()> {
+/// Asks the system as little as it can: an archive has thousands of folders, and every quick command looks at them all.
+fn list_into(listed: &mut Listed, folder: &Path, remembered: &Remembered<'_>) -> io::Result<()> {
     let opened = fs::File::open(folder)?;
-    let meta = opened.metadata()?;
-    listed.id = Some((meta.dev(), meta.ino()));
+    let stamp = Stamp::of(&opened.metadata()?);
+    listed.id = Some((stamp.dev, stamp.ino));
+    let mut can_remember = remembered.can_remember(&opened, stamp);
     let mut entries = Dir::new(opened)?;
-    let mut named = Vec::new();
+    let mut inside = Vec::new();
     let mut is_recording = false;
     for entry in entries.by_ref() {
         let entry = match entry {
             Ok(entry) => entry,
             Err(error) => {
                 listed.unreadable.push((folder.to_owned(), error.into()));
+                can_remember = false;
                 break;
             }
         };
-        let (name, kind) = (OsStr::from_bytes(entry.file_name().to_bytes()), entry.file_type());
-        is_recording |= name == "meta.json";
+        let name = entry.file_name().to_bytes();
+        let kind = match entry.file_type() {
+            FileType::Directory => Kind::Folder,
+            FileType::RegularFile => Kind::File,
+            _ => Kind::Other,
+        };
+        is_recording |= name == b"meta.json";
         // Only the names of files say whether they matter.
-        if name != "." && name != ".." && (kind != FileType::RegularFile || is_session_name(name.as_bytes())) {
-            named.push((name.to_owned(), kind));
+        if name != b"." && name != b".." && (kind != Kind::File || is_session_name(name)) {
+            inside.push((name.to_owned(), kind));
         }
     }
+    // What is in this file may change, while its folder does not.
     if is_recording && Recording::is_one(folder) {
         let path = Recording::open(folder).map_err(io::Error::other)?.stdout();
         if let Ok(meta) = fs::metadata(&path) {
@@ -178,26 +208,39 @@ fn list_into(listed: &mut Listed, folder: &Path) -> io::Result<()> {
         }
         return Ok(());
     }
-    for (name, kind) in named {
-        let path = folder.join(&name);
-        match kind {
-            FileType::Directory => listed.folders.push(path),
-            FileType::RegularFile => {
-                if let Ok(meta) = rustix::fs::statat(entries.fd()?, &name, AtFlags::SYMLINK_NOFOLLOW) {
-                    let mtime = nanoseconds(meta.st_mtime, i64::try_from(meta.st_mtime_nsec).unwrap_or_default());
-                    let len = u64::try_from(meta.st_size).unwrap_or_default();
-                    listed.files.push(Found { path, recording: None, len, mtime });
+    let names = Names::packed(inside);
+    listed.add(folder, Names::new(&names), Some(entries.fd()?));
+    listed.new = (can_remember && !is_recording).then_some((stamp, names));
+    Ok(())
+}
+
+impl Listed {
+    /// Adds what is in a folder, by its names. The folder may be open.
+    fn add(&mut self, folder: &Path, names: Names<'_>, open: Option<BorrowedFd<'_>>) {
+        for (name, kind) in names.iter() {
+            let path = folder.join(OsStr::from_bytes(name));
+            match kind {
+                Kind::Folder => self.folders.push(path),
+                Kind::File => {
+                    let asked = match open {
+                        Some(open) => rustix::fs::statat(open, name, AtFlags::SYMLINK_NOFOLLOW),
+                        None => rustix::fs::statat(CWD, &path, AtFlags::SYMLINK_NOFOLLOW),
+                    };
+                    if let Ok(meta) = asked {
+                        let mtime = nanoseconds(meta.st_mtime, i64::try_from(meta.st_mtime_nsec).unwrap_or_default());
+                        let len = u64::try_from(meta.st_size).unwrap_or_default();
+                        self.files.push(Found { path, recording: None, len, mtime });
+                    }
                 }
+                // A link, or a file system that does not say what it is. A link that leads nowhere is nothing.
+                Kind::Other => match fs::metadata(&path) {
+                    Ok(meta) if meta.is_dir() => self.folders.push(path),
+                    Ok(meta) if meta.is_file() && is_session_name(name) => self.files.push(found(path, None, &meta)),
+                    _ => {}
+                },
             }
-            // A link, or a file system that does not say what it is. A link that leads nowhere is nothing.
-            _ => match fs::metadata(&path) {
-                Ok(meta) if meta.is_dir() => listed.folders.push(path),
-                Ok(meta) if meta.is_file() && is_session_name(name.as_bytes()) => listed.files.push(found(path, None, &meta)),
-                _ => {}
-            },
         }
     }
-    Ok(())
 }
 
 fn found(path: PathBuf, recording: Option<PathBuf>, meta: &Metadata) -> Found {

@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use tapline_archive::sessions::{self, SessionFiles, SessionLookup};
-use tapline_archive::{ArchiveError, DamagedFile, Index, Places, Prices, Progress, Selection, Updated};
+use tapline_archive::{ArchiveError, DamagedFile, FolderMemory, Index, Places, Prices, Progress, Selection, Updated};
 use tapline_recording::Store;
 use tapline_session::Ledger;
 use tapline_session::text::{count_of, fit, one_line, with_causes};
 
 use crate::output;
+use crate::when::now;
 
 /// Work that takes less time than this shows no progress.
 const NOTICED: Duration = Duration::from_millis(400);
@@ -109,7 +110,21 @@ pub(crate) fn roots(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
 
 /// Looks for session files there.
 pub(crate) fn places(paths: &[PathBuf]) -> Result<Places> {
-    Ok(if paths.is_empty() { Places::of_user(&path_of) } else { Places::below(&roots(paths)?) })
+    if paths.is_empty() {
+        return Ok(places_of_user());
+    }
+    let roots = roots(paths)?;
+    Ok(memory().map_or_else(|| Places::below(&roots), |memory| Places::below_with(&memory, &roots)))
+}
+
+/// Looks for session files where agents and tapline keep them.
+pub(crate) fn places_of_user() -> Places {
+    memory().map_or_else(|| Places::of_user(&path_of), |memory| Places::of_user_with(&memory, &path_of))
+}
+
+/// Returns where it is remembered what was in folders.
+fn memory() -> Option<FolderMemory> {
+    Some(FolderMemory::new(&folder().ok()?, now()))
 }
 
 /// Says where was looked, if no file there can hold a session, and how to look elsewhere.
@@ -263,7 +278,7 @@ const LISTED: usize = 10;
 /// Counts what the session of a transcript used and cost, as `tapline stats` does: what a fork copied counts where it
 /// was said first. `None` if the transcript lies elsewhere, or if there is too much to read first.
 pub(crate) fn ledger(transcript: &Path, session: &str) -> Option<Ledger> {
-    let mut places = Places::of_user(&path_of);
+    let mut places = places_of_user();
     places.roots.extend(kept::kept().ok().map(|kept| kept.folder().to_owned()));
     let transcript = transcript.canonicalize().ok()?;
     let is_below = |root: &PathBuf| root.canonicalize().is_ok_and(|root| transcript.starts_with(root));

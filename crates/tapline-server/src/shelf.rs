@@ -10,7 +10,7 @@ use tapline_archive::search::{SearchFound, SearchOptions, SearchQuery, TextIndex
 use tapline_archive::sessions::{ListedSession, SessionFilter, SessionState, sessions};
 use tapline_archive::stats::{Query, Stats, stats};
 use tapline_archive::telemetry::measure;
-use tapline_archive::{ArchiveError, Index, Places, Prices, Selection, project};
+use tapline_archive::{ArchiveError, FolderMemory, Index, Places, Prices, Selection, project};
 use tapline_protocol::Moment;
 use tapline_recording::Redactor;
 use tapline_session::otlp::Measures;
@@ -75,7 +75,8 @@ impl Shelf {
     /// Looks for session files.
     pub(crate) fn places(&self) -> Places {
         let roots: Vec<PathBuf> = self.roots().into_iter().filter(|root| root.exists()).collect();
-        if roots.is_empty() { Places::default() } else { Places::below(&roots) }
+        let memory = FolderMemory::new(&self.folder, now().as_millis());
+        if roots.is_empty() { Places::default() } else { Places::below_with(&memory, &roots) }
     }
 
     fn roots(&self) -> Vec<PathBuf> {

@@ -16,6 +16,8 @@ mod keep;
 #[cfg(test)]
 mod peers;
 #[cfg(test)]
+mod places;
+#[cfg(test)]
 mod prices;
 #[cfg(test)]
 mod reports;

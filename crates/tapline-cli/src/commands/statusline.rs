@@ -85,7 +85,7 @@ fn counted(told: &StatusInput, prices: &Prices) -> Result<Counted> {
     let own = own_files(told.transcript.as_deref());
     index.update_little(&Places::below(&own), LITTLE)?;
     if is_due(&folder.join("looked")) {
-        index.update_little(&Places::of_user(&archive::path_of), LITTLE)?;
+        index.update_little(&archive::places_of_user(), LITTLE)?;
     }
     let now = now();
     let zone = TimeZone::system();

@@ -1,0 +1,221 @@
+//! What was in the folders of an archive when they were listed. A folder that did not change since then is not listed
+//! again. It takes one question to the system to see that, instead of five.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use super::nanoseconds;
+use crate::database::make_folder;
+use crate::sealed;
+
+/// The version of the file. One of another version is written again.
+const VERSION: u64 = 1;
+/// Fewer new listings than this are not worth a new file.
+const ENOUGH: usize = 16;
+/// Clocks of file systems are coarse: a folder that changed this short a time before it was listed may have changed again
+/// right after that, at the same time as its clock tells it. In nanoseconds.
+const COARSE: i64 = 2_000_000_000;
+
+/// Where it is remembered what was in folders, so that the next look is quicker.
+#[derive(Clone, Debug)]
+pub struct FolderMemory {
+    file: PathBuf,
+    now: i64,
+}
+
+impl FolderMemory {
+    /// Remembers it in the folder of the archive. `now` is the time before the look, in milliseconds since 1970.
+    pub fn new(folder: &Path, now: u64) -> Self {
+        Self { file: folder.join("folders"), now: i64::try_from(now).unwrap_or_default().saturating_mul(1_000_000) }
+    }
+
+    pub(super) fn read(&self) -> Vec<u8> {
+        sealed::read(&self.file, VERSION).unwrap_or_default()
+    }
+}
+
+/// What tells that a folder is the same and did not change. A program can set back the one time, but not the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Stamp {
+    pub(super) dev: u64,
+    pub(super) ino: u64,
+    mtime: i64,
+    ctime: i64,
+}
+
+impl Stamp {
+    pub(super) fn of(meta: &fs::Metadata) -> Self {
+        let mtime = nanoseconds(meta.mtime(), meta.mtime_nsec());
+        Self { dev: meta.dev(), ino: meta.ino(), mtime, ctime: nanoseconds(meta.ctime(), meta.ctime_nsec()) }
+    }
+}
+
+/// What was in one folder.
+#[derive(Debug, Serialize, Deserialize)]
+struct Listing<'m> {
+    path: &'m [u8],
+    stamp: Stamp,
+    /// The names in order, each with a letter before it and a NUL behind it.
+    names: &'m [u8],
+    /// Whether the folder is still as it was.
+    #[serde(skip)]
+    holds: AtomicBool,
+}
+
+/// What is remembered.
+#[derive(Debug, Default)]
+pub(super) struct Remembered<'m> {
+    listings: HashMap<&'m [u8], Listing<'m>, foldhash::fast::FixedState>,
+    memory: Option<&'m FolderMemory>,
+}
+
+impl<'m> Remembered<'m> {
+    /// Reads what is in the file. A damaged one says nothing.
+    pub(super) fn of(memory: &'m FolderMemory, file: &'m [u8]) -> Self {
+        let listings = postcard::from_bytes::<Vec<Listing<'_>>>(file).unwrap_or_default();
+        let listings = listings.into_iter().map(|listing| (listing.path, listing));
+        Self { listings: listings.collect(), memory: Some(memory) }
+    }
+
+    /// Returns what is in a folder, if it is remembered and still so.
+    pub(super) fn names(&self, folder: &Path) -> Option<(Stamp, Names<'m>)> {
+        let listing = self.listings.get(folder.as_os_str().as_bytes())?;
+        let stamp = Stamp::of(&fs::metadata(folder).ok()?);
+        listing.holds.store(stamp == listing.stamp, Ordering::Relaxed);
+        (stamp == listing.stamp).then_some((stamp, Names(listing.names)))
+    }
+
+    /// Returns whether what is in this folder now will be so for as long as its stamp is.
+    pub(super) fn can_remember(&self, folder: &File, stamp: Stamp) -> bool {
+        self.memory.is_some_and(|memory| stamp.ctime.max(stamp.mtime) <= memory.now.saturating_sub(COARSE)) && is_plain(folder)
+    }
+
+    /// Remembers new listings as well. What cannot be written is not remembered. What was remembered of folders elsewhere
+    /// stays; what no longer holds goes.
+    pub(super) fn add(&self, new: &[(PathBuf, Stamp, Vec<u8>)], roots: &[PathBuf]) {
+        let Some(memory) = self.memory.filter(|_| new.len() >= ENOUGH) else { return };
+        let new = new.iter().map(|(path, stamp, names)| Listing {
+            path: path.as_os_str().as_bytes(),
+            stamp: *stamp,
+            names,
+            holds: AtomicBool::new(true),
+        });
+        let is_elsewhere = |path: &[u8]| {
+            let path = Path::new(std::ffi::OsStr::from_bytes(path));
+            !roots.iter().any(|root| path.starts_with(root))
+        };
+        let mut all: Vec<Listing<'_>> = new.collect();
+        let kept = self.listings.values().filter(|old| old.holds.load(Ordering::Relaxed) || is_elsewhere(old.path));
+        all.extend(kept.map(|&Listing { path, stamp, names, .. }| Listing {
+            path,
+            stamp,
+            names,
+            holds: AtomicBool::default(),
+        }));
+        let Ok(bytes) = postcard::to_stdvec(&all) else { return };
+        if memory.file.parent().is_some_and(|folder| make_folder(folder).is_ok()) {
+            let _ = sealed::write(&memory.file, bytes, VERSION);
+        }
+    }
+}
+
+/// What an entry of a folder is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    Folder,
+    File,
+    /// A link, or what the file system does not tell.
+    Other,
+}
+
+/// The names in a folder.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Names<'n>(&'n [u8]);
+
+impl<'n> Names<'n> {
+    /// Packs names. They are in order from then on.
+    pub(super) fn packed(mut entries: Vec<(Vec<u8>, Kind)>) -> Vec<u8> {
+        entries.sort_unstable();
+        let mut packed = Vec::with_capacity(entries.iter().map(|(name, _)| name.len() + 2).sum());
+        for (name, kind) in entries {
+            packed.push(match kind {
+                Kind::Folder => b'd',
+                Kind::File => b'f',
+                Kind::Other => b'o',
+            });
+            packed.extend(name);
+            packed.push(0);
+        }
+        packed
+    }
+
+    pub(super) fn new(names: &'n [u8]) -> Self {
+        Self(names)
+    }
+
+    /// Returns the names and what they are of.
+    pub(super) fn iter(self) -> impl Iterator<Item = (&'n [u8], Kind)> {
+        let named = self.0.split(|byte| *byte == 0).filter_map(|named| named.split_first());
+        named.map(|(kind, name)| match kind {
+            b'd' => (name, Kind::Folder),
+            b'f' => (name, Kind::File),
+            _ => (name, Kind::Other),
+        })
+    }
+}
+
+/// Returns whether a folder is in a file system of this machine that notes the time of every change of a folder, and whether
+/// its names do not depend on a key.
+#[cfg(target_os = "linux")]
+fn is_plain(folder: &File) -> bool {
+    use rustix::fs::{AtFlags, StatxAttributes, StatxFlags, fstatfs, statx};
+    // ext2 to ext4, xfs, btrfs, tmpfs, f2fs, bcachefs, zfs, and overlays of these.
+    const PLAIN: [u64; 8] = [0xef53, 0x5846_5342, 0x9123_683e, 0x0102_1994, 0xf2f5_2010, 0xca45_1a4e, 0x2fc1_2fc1, 0x794c_7630];
+    let is_readable = || {
+        let asked = statx(folder, "", AtFlags::EMPTY_PATH, StatxFlags::TYPE);
+        asked.is_ok_and(|said| !said.stx_attributes.contains(StatxAttributes::ENCRYPTED))
+    };
+    fstatfs(folder).is_ok_and(|system| u64::try_from(system.f_type).is_ok_and(|kind| PLAIN.contains(&kind))) && is_readable()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_plain(_folder: &File) -> bool {
+    false
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::Places;
+
+    /// Late enough that every folder of a test can be remembered.
+    const LATER: u64 = 4_000_000_000_000;
+
+    #[test]
+    fn folders_that_do_not_change_are_not_listed_again() {
+        let folder = std::env::temp_dir().join(format!("tapline-memory-{}", std::process::id()));
+        let folders: Vec<PathBuf> = (0..2 * ENOUGH).map(|number| folder.join(format!("files/{number}"))).collect();
+        for folder in &folders {
+            fs::create_dir_all(folder).unwrap();
+            fs::write(folder.join("session.jsonl"), "{}\n").unwrap();
+        }
+        let memory = FolderMemory::new(&folder, LATER);
+        let knows = || {
+            let file = memory.read();
+            let remembered = Remembered::of(&memory, &file);
+            folders.iter().filter(|folder| remembered.names(folder).is_some()).count()
+        };
+        assert_eq!(knows(), 0);
+        Places::below_with(&memory, &[folder.join("files")]);
+        assert_eq!(knows(), folders.len());
+        fs::remove_dir_all(&folders[0]).unwrap();
+        assert_eq!(knows(), folders.len() - 1);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

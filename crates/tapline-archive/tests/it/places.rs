@@ -1,0 +1,177 @@
+//! Looking for files with a memory of folders: it finds what a look without one finds, whatever changed meanwhile.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+use tapline_archive::{FolderMemory, Found, Places};
+
+use crate::counting::Folder;
+
+/// Late enough that every folder of a test can be remembered.
+const LATER: u64 = 4_000_000_000_000;
+/// As many folders as are worth to be remembered, and some more.
+const MANY: usize = 40;
+
+/// A tree of folders, each with a session.
+fn tree(folder: &Folder) -> PathBuf {
+    for number in 0..MANY {
+        folder.write(&format!("files/{:02}/{number}/session.jsonl", number % 10), "{}\n");
+    }
+    folder.path("files")
+}
+
+fn found(places: Places) -> (Vec<Found>, Vec<PathBuf>) {
+    (places.files, places.unreadable.into_iter().map(|(path, _)| path).collect())
+}
+
+/// Looks with the memory, and compares with a look that has none.
+fn look(home: &Path, root: &Path, now: u64) -> Vec<Found> {
+    let roots = [root.to_owned()];
+    let without = found(Places::below(&roots));
+    let with = found(Places::below_with(&FolderMemory::new(home, now), &roots));
+    assert_eq!(with, without);
+    with.0
+}
+
+/// Waits until a change gets a later time than what changed so far: the clock of a file system ticks a few hundred times a
+/// second.
+fn tick(folder: &Folder) {
+    let changed = |path: &Path| fs::metadata(path).map(|meta| (meta.ctime(), meta.ctime_nsec())).unwrap();
+    let first = changed(&folder.write("probe/first", ""));
+    while changed(&folder.write("probe/next", "")) <= first {}
+}
+
+#[test]
+fn a_look_with_a_memory_finds_every_change() {
+    let folder = Folder::new("changes");
+    let (root, home) = (tree(&folder), folder.path("home"));
+    let inside = |name: &str| root.join(name);
+    let changes: [(&str, &dyn Fn()); 16] = [
+        ("nothing", &|| {}),
+        ("a file grows", &|| fs::write(inside("03/3/session.jsonl"), "{}\n{}\n").unwrap()),
+        ("a file comes", &|| fs::write(inside("04/4/other.jsonl"), "{}\n").unwrap()),
+        ("a file goes", &|| fs::remove_file(inside("05/5/session.jsonl")).unwrap()),
+        ("a file is replaced", &|| {
+            fs::write(inside("06/new"), "{}\n{}\n{}\n").unwrap();
+            fs::rename(inside("06/new"), inside("06/6/session.jsonl")).unwrap();
+        }),
+        ("a file gets another name", &|| fs::rename(inside("07/7/session.jsonl"), inside("07/7/renamed.jsonl")).unwrap()),
+        ("a file comes, and the time is set back", &|| {
+            let before = fs::metadata(inside("08/8")).unwrap().modified().unwrap();
+            fs::write(inside("08/8/hidden.jsonl"), "{}\n").unwrap();
+            fs::File::open(inside("08/8")).unwrap().set_modified(before).unwrap();
+        }),
+        ("a folder comes", &|| {
+            fs::create_dir_all(inside("09/deep/deeper")).unwrap();
+            fs::write(inside("09/deep/deeper/session.jsonl"), "{}\n").unwrap();
+        }),
+        ("a folder goes", &|| fs::remove_dir_all(inside("01/11")).unwrap()),
+        ("two folders change places", &|| {
+            fs::write(inside("00/10/more.jsonl"), "{}\n").unwrap();
+            fs::rename(inside("00/10"), inside("swap")).unwrap();
+            fs::rename(inside("00/20"), inside("00/10")).unwrap();
+            fs::rename(inside("swap"), inside("00/20")).unwrap();
+        }),
+        ("a folder becomes a file", &|| {
+            fs::remove_dir_all(inside("02/12")).unwrap();
+            fs::write(inside("02/12"), "{}\n").unwrap();
+        }),
+        ("a link to a folder comes", &|| {
+            folder.write("elsewhere/one/session.jsonl", "{}\n");
+            folder.write("elsewhere/two/session.jsonl", "{}\n{}\n");
+            symlink(folder.path("elsewhere/one"), inside("link")).unwrap();
+            symlink(folder.path("elsewhere/two/session.jsonl"), inside("link.jsonl")).unwrap();
+        }),
+        ("what a link leads to changes", &|| {
+            fs::write(folder.path("elsewhere/one/more.jsonl"), "{}\n").unwrap();
+            fs::write(folder.path("elsewhere/two/session.jsonl"), "{}\n").unwrap();
+        }),
+        ("a link leads elsewhere", &|| {
+            fs::rename(folder.path("elsewhere/one"), folder.path("elsewhere/three")).unwrap();
+            fs::rename(folder.path("elsewhere/two"), folder.path("elsewhere/one")).unwrap();
+        }),
+        ("a file and a link in a circle come", &|| {
+            symlink("..", inside("03/up")).unwrap();
+            fs::write(inside("03/beside.jsonl"), "{}\n").unwrap();
+        }),
+        ("everything goes", &|| {
+            fs::remove_dir_all(&root).unwrap();
+            fs::create_dir(&root).unwrap();
+        }),
+    ];
+    let mut before = look(&home, &root, LATER);
+    assert_eq!(before.len(), MANY);
+    for (name, change) in changes {
+        // What is remembered before the clock ticks is remembered too early: only this test does so.
+        tick(&folder);
+        change();
+        let now = look(&home, &root, LATER);
+        assert_eq!(now != before, name != "nothing", "{name}");
+        tick(&folder);
+        // So that the memory has it all: without the file, everything is new.
+        fs::remove_file(home.join("folders")).unwrap_or_default();
+        before = look(&home, &root, LATER);
+        assert_eq!(now, before, "{name}");
+    }
+    assert_eq!(before, []);
+}
+
+#[test]
+fn a_folder_that_changed_just_now_is_not_remembered() {
+    let folder = Folder::new("coarse");
+    let (root, home) = (tree(&folder), folder.path("home"));
+    let changed = fs::metadata(root.join("00/0")).unwrap().ctime().unsigned_abs() * 1_000;
+    for now in [0, changed.saturating_sub(60_000), changed, changed + 1_000] {
+        look(&home, &root, now);
+        assert!(!home.join("folders").exists(), "{now}");
+    }
+    look(&home, &root, LATER);
+    assert_eq!(home.join("folders").exists(), cfg!(target_os = "linux"));
+}
+
+#[test]
+#[cfg(target_os = "linux")] // elsewhere nothing is remembered
+fn a_memory_is_private_and_a_damaged_one_says_nothing() {
+    let folder = Folder::new("memory");
+    let (root, home) = (tree(&folder), folder.path("deep/home"));
+    let wanted = look(&home, &root, LATER);
+    let file = home.join("folders");
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&home), mode(&file)), (0o700, 0o600));
+    let good = fs::read(&file).unwrap();
+    for at in (0..good.len()).step_by(97) {
+        let mut bytes = good.clone();
+        bytes[at] ^= 0x21;
+        fs::write(&file, bytes).unwrap();
+        assert_eq!(look(&home, &root, 0), wanted, "a byte at {at}");
+        fs::write(&file, &good[..at]).unwrap();
+        assert_eq!(look(&home, &root, 0), wanted, "cut to {at}");
+    }
+    // It is written again.
+    look(&home, &root, LATER);
+    assert_eq!(fs::read(&file).unwrap().len(), good.len());
+    // What it says about other folders stays.
+    let other = folder.path("other");
+    for number in 0..MANY {
+        folder.write(&format!("other/{number}/session.jsonl"), "{}\n");
+    }
+    look(&home, &other, LATER);
+    assert!(fs::read(&file).unwrap().len() > good.len());
+    fs::remove_dir_all(&home).unwrap();
+    // Where nothing can be written, nothing is remembered.
+    fs::write(&home, "a file").unwrap();
+    assert_eq!(look(&home, &root, LATER), wanted);
+}
+
+#[test]
+fn a_recording_is_looked_at_each_time() {
+    let folder = Folder::new("recordings");
+    let home = folder.path("home");
+    for number in 0..MANY {
+        folder.write(&format!("files/{number}/meta.json"), "{}");
+        folder.write(&format!("files/{number}/session.jsonl"), "{}\n");
+    }
+    look(&home, &folder.path("files"), LATER);
+    assert!(!home.join("folders").exists());
+}
