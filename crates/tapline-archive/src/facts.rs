@@ -1,6 +1,8 @@
 //! What one file says that can be counted: a pure function of its bytes. The index keeps it, file by file; the loader
 //! adds it up. Names stand in a table, and ids are hashes, so that an archive of gigabytes fits into a few megabytes.
 
+mod messages;
+
 use std::collections::HashMap;
 use std::ops::AddAssign;
 
@@ -34,6 +36,7 @@ pub struct Facts {
     /// The last branch.
     pub branch: Name,
     /// Answers of the model, each once.
+    #[serde(with = "messages")]
     pub messages: Vec<Message>,
     /// What the agent reports as totals, in the order of the file.
     pub reported: Vec<Reported>,
@@ -144,7 +147,7 @@ impl Names {
 }
 
 /// One answer of the model.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Message {
     /// A hash of its id. Copies in other files have the same.
     pub id: u64,
@@ -211,6 +214,11 @@ impl Reported {
 }
 
 impl Facts {
+    /// Gives the memory back that the next facts need, on the same thread.
+    pub(crate) fn reuse(self) {
+        messages::reuse(self.messages);
+    }
+
     /// Takes over what the following part of the same file says about the whole file.
     pub(crate) fn continue_with(&mut self, next: Self, renamed: impl Fn(Name) -> Name) {
         for (mine, theirs) in

@@ -1,6 +1,7 @@
 //! The index: what each session file says, kept in one database, so that only what is new is read. A row depends on its
 //! file alone, so several processes can write it, and what is written stays true after the file is gone.
 
+mod copies;
 mod files;
 mod lookup;
 
@@ -19,10 +20,11 @@ use crate::error::ArchiveError;
 use crate::facts::{Facts, hash_of_bytes};
 use crate::places::{Found, Places};
 use crate::scan::{Job, Scanned, check, scan};
+use crate::sealed::{sealed, unsealed};
 use crate::transcripts::subagent;
 
 /// The version of the tables and of [`Facts`]. An index of another version is built again.
-const VERSION: i64 = 4;
+const VERSION: i64 = 5;
 /// After this many files, what was read is kept, even if the rest is interrupted.
 const KEPT_EVERY: usize = 256;
 
@@ -44,7 +46,11 @@ CREATE TABLE files (
 );
 CREATE INDEX files_by_session ON files (session);
 CREATE INDEX files_by_last ON files (last);
-CREATE TABLE counted (one INTEGER PRIMARY KEY, sessions INTEGER NOT NULL); -- how many files are of sessions
+CREATE TABLE counted (
+    one INTEGER PRIMARY KEY,
+    sessions INTEGER NOT NULL, -- how many files are of sessions
+    stamp INTEGER NOT NULL     -- another number after every change
+);
 CREATE TABLE facts (file INTEGER PRIMARY KEY, ids BLOB NOT NULL, facts BLOB NOT NULL);
 ";
 
@@ -169,6 +175,11 @@ impl Index {
     /// Copies everything from another file.
     fn take_over(&self, uri: &str) -> rusqlite::Result<()> {
         self.db.execute("ATTACH ? AS kept", [uri])?;
+        // Another version wrote its facts in another way.
+        let version: i64 = self.db.query_row("PRAGMA kept.user_version", [], |row| row.get(0))?;
+        if version != VERSION {
+            return self.db.execute_batch("DETACH kept");
+        }
         self.db.execute_batch(
             "INSERT INTO main.files SELECT * FROM kept.files; INSERT INTO main.facts SELECT * FROM kept.facts; \
              INSERT INTO main.counted SELECT * FROM kept.counted; DETACH kept;",
@@ -199,7 +210,7 @@ impl Index {
         self.each(|_, _, _| {})?;
         self.each_id(None, |_, _| {})?;
         let mut rows = self.db.prepare(KNOWN)?;
-        rows.query_map([], known_of)?.try_for_each(|row| row.map(drop))?;
+        rows.query_map([], |row| Ok((row.get::<_, Vec<u8>>(0)?, known_of(row)?)))?.try_for_each(|row| row.map(drop))?;
         Ok(())
     }
 
@@ -257,25 +268,40 @@ impl Index {
         self.read(places, &AtomicBool::new(false), |_| {}).map(Some)
     }
 
-    /// Returns the files that are new or changed.
+    /// Returns the files that are new or changed, in their order.
     fn news<'p>(&self, places: &'p Places) -> Result<Vec<(&'p Found, Option<Known>)>, ArchiveError> {
-        let mut known = HashMap::new();
+        let files = places.files.iter().enumerate();
+        let mut left: HashMap<&[u8], usize, foldhash::fast::FixedState> =
+            files.map(|(at, found)| (found.path.as_os_str().as_bytes(), at)).collect();
+        let mut news: Vec<(usize, Option<Known>)> = Vec::new();
+        let mut compare = |row: &rusqlite::Row<'_>| -> Result<(), ArchiveError> {
+            let path = row.get_ref(0)?.as_blob().map_err(|_| ArchiveError::Damaged)?;
+            let Some(at) = left.remove(path) else { return Ok(()) };
+            let (known, found) = (known_of(row)?, &places.files[at]);
+            if known.len != found.len || known.mtime != found.mtime || known.gone {
+                news.push((at, Some(known)));
+            }
+            Ok(())
+        };
         if places.files.len() < FEW {
             // A damaged index of paths does not find what the table has.
             let mut rows = self.db.prepare(&format!("{KNOWN} NOT INDEXED WHERE path = ?"))?;
             for found in &places.files {
-                known.extend(rows.query_row([found.path.as_os_str().as_bytes()], known_of).optional()?);
+                let mut rows = rows.query([found.path.as_os_str().as_bytes()])?;
+                while let Some(row) = rows.next()? {
+                    compare(row)?;
+                }
             }
         } else {
             let mut rows = self.db.prepare(KNOWN)?;
-            let rows = rows.query_map([], known_of)?;
-            known = rows.collect::<rusqlite::Result<_>>()?;
+            let mut rows = rows.query([])?;
+            while let Some(row) = rows.next()? {
+                compare(row)?;
+            }
         }
-        let is_news = |found: &Found, known: Option<&Known>| {
-            known.is_none_or(|known| known.len != found.len || known.mtime != found.mtime || known.gone)
-        };
-        let files = places.files.iter().map(|found| (found, known.remove(found.path.as_os_str().as_bytes())));
-        Ok(files.filter(|(found, known)| is_news(found, known.as_ref())).collect())
+        news.extend(left.into_values().map(|at| (at, None)));
+        news.sort_unstable_by_key(|(at, _)| *at);
+        Ok(news.into_iter().map(|(at, known)| (&places.files[at], known)).collect())
     }
 
     fn read(
@@ -406,8 +432,12 @@ impl Index {
         mut each: impl FnMut(IndexedFile, &str, &[u8]),
     ) -> Result<(), ArchiveError> {
         let mut path = self.db.prepare("SELECT path FROM files WHERE id = ?")?;
-        let mut path = |id: i64| Ok((path.query_row([id], |row| row.get(0))?, id));
-        let mut files: Vec<(Vec<u8>, i64)> = files.into_iter().map(&mut path).collect::<rusqlite::Result<_>>()?;
+        // A damaged database does not find what it has.
+        let mut path = |id: i64| {
+            let path = path.query_row([id], |row| row.get(0)).optional()?;
+            Ok((path.ok_or(ArchiveError::Damaged)?, id))
+        };
+        let mut files: Vec<(Vec<u8>, i64)> = files.into_iter().map(&mut path).collect::<Result<_, ArchiveError>>()?;
         files.sort_unstable();
         let mut rows = self.db.prepare(&format!("{FILES} WHERE id = ?"))?;
         for (_, id) in files {
@@ -433,8 +463,8 @@ impl Index {
 const KNOWN: &str = "SELECT path, id, len, mtime, offset, chk, session IS NOT NULL, gone FROM files";
 
 /// Reads what is known about a file.
-fn known_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<(Vec<u8>, Known)> {
-    let known = Known {
+fn known_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<Known> {
+    Ok(Known {
         id: row.get(1)?,
         len: row.get::<_, i64>(2)?.cast_unsigned(),
         mtime: row.get(3)?,
@@ -442,8 +472,7 @@ fn known_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<(Vec<u8>, Known)> {
         check: row.get::<_, i64>(5)?.cast_unsigned(),
         is_session: row.get(6)?,
         gone: row.get(7)?,
-    };
-    Ok((row.get(0)?, known))
+    })
 }
 
 /// Asks for files, and what they say.
@@ -510,7 +539,7 @@ fn keep(db: &mut Connection, batch: &mut Vec<(&Found, Option<Scanned>)>) -> rusq
             said.execute(params![id, sealed(ids, 0), facts])?;
         }
     }
-    let count = "INSERT OR REPLACE INTO counted SELECT 1, count(*) FROM files NOT INDEXED WHERE session IS NOT NULL";
+    let count = "INSERT OR REPLACE INTO counted SELECT 1, count(*), random() FROM files NOT INDEXED WHERE session IS NOT NULL";
     transaction.execute(count, [])?;
     transaction.commit()
 }
@@ -527,19 +556,6 @@ fn with_surroundings(found: &Found, mut scanned: Scanned) -> Scanned {
         scanned.facts.subagent = scanned.facts.names.add(&kind);
     }
     scanned
-}
-
-/// Adds a hash of the value and of the rest of its row: the database does not notice a value that changed on the disk.
-fn sealed(mut facts: Vec<u8>, row_hash: u64) -> Vec<u8> {
-    let hash = hash_of_bytes(&facts) ^ row_hash;
-    facts.extend(hash.to_le_bytes());
-    facts
-}
-
-/// Removes the hash again. Returns `None` if it does not fit these bytes.
-fn unsealed(facts: &[u8], row_hash: u64) -> Option<&[u8]> {
-    let (facts, hash) = facts.split_last_chunk()?;
-    (u64::from_le_bytes(*hash) == hash_of_bytes(facts) ^ row_hash).then_some(facts)
 }
 
 /// Returns a hash of everything in a row apart from its facts, and from whether its file is gone, which changes.

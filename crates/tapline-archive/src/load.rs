@@ -181,7 +181,7 @@ type RawGroup = Vec<(IndexedFile, Vec<u8>)>;
 pub fn load(index: &Index, prices: &Prices, selection: &Selection, reader: &mut dyn Reader) -> Result<(), ArchiveError> {
     let _snapshot = index.snapshot()?;
     let survey = survey(index, selection)?;
-    let mut counting = Counting { survey: &survey, prices: prices.lookup(), selection };
+    let mut counting = Counting::new(&survey, prices, selection);
     each_group(index, selection, |group| counting.count(group, reader))
 }
 
@@ -204,7 +204,7 @@ pub(crate) fn load_parts<R: Part>(
     // Only the threads hold it: when all of them are gone, there is nobody left to wait for.
     let receive = Arc::new(Mutex::new(receive));
     let count = |receive: Arc<Mutex<mpsc::Receiver<Vec<RawGroup>>>>| {
-        let mut counting = Counting { survey, prices: prices.lookup(), selection };
+        let mut counting = Counting::new(survey, prices, selection);
         let mut part = new();
         loop {
             let next = receive.lock().unwrap_or_else(PoisonError::into_inner).recv();
@@ -261,27 +261,21 @@ fn each_group(index: &Index, selection: &Selection, mut each: impl FnMut(RawGrou
 /// Finds the copies of messages.
 fn survey(index: &Index, selection: &Selection) -> Result<Survey, ArchiveError> {
     let mut survey = Survey::default();
-    let mut ids: Vec<(u64, i64)> = Vec::new();
-    index.each_id(selection.since, |file, id| ids.push((id, file)))?;
-    keep_likely_copies(&mut ids);
-    ids.sort_unstable();
-    let (mut copied, mut files) = (HashSet::<u64, foldhash::fast::FixedState>::default(), HashSet::new());
-    for copies in ids.chunk_by(|one, other| one.0 == other.0).filter(|copies| copies.len() > 1) {
-        copied.insert(copies[0].0);
-        files.extend(copies.iter().map(|(_, file)| *file));
-    }
+    let copies = index.copies(selection.since)?;
+    let several: HashSet<u64, foldhash::fast::FixedState> = copies.iter().map(|(id, _)| *id).collect();
+    let files: HashSet<i64> = copies.iter().map(|(_, file)| *file).collect();
     let mut sessions = HashMap::new();
     index.each_of(files, |file, session, facts| {
         if selection.has(&file) {
             let facts = facts_of(facts);
-            for message in facts.messages.iter().filter(|message| copied.contains(&message.id)) {
+            for message in facts.messages.iter().filter(|message| several.contains(&message.id)) {
                 own(&mut survey.owners, &file, &facts, message);
             }
             sessions.insert(file.id, session.to_owned());
         }
     })?;
     // A session whose messages are in another one's file: that one was forked from it, perhaps.
-    let elsewhere = ids.iter().filter_map(|(id, file)| {
+    let elsewhere = copies.iter().filter_map(|(id, file)| {
         let owner = &survey.owners.get(id)?.session;
         sessions.get(file).filter(|session| *session != owner).map(|_| owner.clone())
     });
@@ -304,20 +298,6 @@ fn totals_so_far(index: &Index, selection: &Selection, session: &str) -> Result<
     })?;
     totals.sort_by_key(|total| total.time);
     Ok(totals)
-}
-
-/// Drops most of the ids that occur only once, without sorting them: few messages have copies.
-fn keep_likely_copies(ids: &mut Vec<(u64, i64)>) {
-    let bits = (ids.len() * 16).next_power_of_two().max(64);
-    #[expect(clippy::cast_possible_truncation, reason = "the ids are hashes, and only the lower bits are used")]
-    let place = |id: u64| (id as usize & (bits - 1)) / 64;
-    let (mut once, mut twice) = (vec![0_u64; bits / 64], vec![0_u64; bits / 64]);
-    for &(id, _) in &*ids {
-        let bit = 1 << (id >> 58);
-        twice[place(id)] |= once[place(id)] & bit;
-        once[place(id)] |= bit;
-    }
-    ids.retain(|&(id, _)| twice[place(id)] & (1 << (id >> 58)) != 0);
 }
 
 /// Decides which copy of a message counts: the main agent's before a sub-agent's, the original before a copy, the
@@ -366,18 +346,30 @@ struct Counting<'c> {
     survey: &'c Survey,
     prices: Lookup<'c>,
     selection: &'c Selection,
+    /// Memory for the items of the next session.
+    items: Vec<Item<'static>>,
 }
 
-impl Counting<'_> {
+impl<'c> Counting<'c> {
+    fn new(survey: &'c Survey, prices: &'c Prices, selection: &'c Selection) -> Self {
+        Self { survey, prices: prices.lookup(), selection, items: Vec::new() }
+    }
+
     /// Counts one session: all of its files.
     fn count(&mut self, group: RawGroup, reader: &mut dyn Reader) {
         let mut group: Vec<_> = group.into_iter().map(|(file, facts)| (file, facts_of(&facts))).collect();
         // The order in which files were read is not the same each time.
         group.sort_by(|(one, _), (other, _)| one.path.cmp(&other.path));
-        let group = &group[..];
+        self.count_files(&group, reader);
+        for (_, facts) in group {
+            facts.reuse();
+        }
+    }
+
+    fn count_files(&mut self, group: &[(IndexedFile, Facts)], reader: &mut dyn Reader) {
         let Some((_, first)) = group.first() else { return };
         let id = first.names.get(first.session);
-        let mut items = Vec::with_capacity(group.iter().map(|(_, facts)| facts.messages.len()).sum());
+        let mut items = emptied(std::mem::take(&mut self.items));
         let mut parent: Option<&str> = None;
         for (at, (file, facts)) in group.iter().enumerate() {
             for message in &facts.messages {
@@ -412,7 +404,14 @@ impl Counting<'_> {
             agree(&mut items, covered, total, &mut self.prices);
         }
         pass_on(group, id, parent, &items, reader);
+        self.items = emptied(items);
     }
+}
+
+/// Returns the memory of some items, for others. Nothing is copied: there is nothing any more, and the types are equal.
+fn emptied<'o>(mut items: Vec<Item<'_>>) -> Vec<Item<'o>> {
+    items.clear();
+    items.into_iter().map(|_| Item::default()).collect()
 }
 
 /// Returns the totals that count for a session, and which messages each is of.

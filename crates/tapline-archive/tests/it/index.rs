@@ -1,6 +1,6 @@
 //! The index: incremental, private, shared by several threads and processes, and built again if it is damaged.
 
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use serde_json::Value;
@@ -198,6 +198,37 @@ fn what_is_kept_can_be_copied_into_memory() {
     assert_eq!(counted(&Index::open(&home).unwrap()), wanted, "nothing was written there");
     // Without anything to copy it is empty.
     assert_eq!(counted(&Index::copy_in_memory(&folder.path("none")).unwrap())["totals"]["requests"], 0);
+}
+
+#[test]
+fn what_is_remembered_of_copies_is_of_this_state_of_the_index() {
+    let folder = Folder::new("copies");
+    let home = folder.path("index");
+    let mut index = Index::open(&home).unwrap();
+    let mut states = vec![Vec::new()];
+    for case in ["claude-models", "claude-fork", "codex-fork", "claude-subagents"] {
+        let files = archive(&folder, &[case]);
+        update(&mut index, &files);
+        let wanted = fresh(&files);
+        // What an earlier state, another program or a damage left there does not count.
+        for state in &states {
+            std::fs::write(home.join("copies"), state).unwrap();
+            assert_eq!(counted(&index), wanted, "{case}");
+        }
+        let state = std::fs::read(home.join("copies")).unwrap();
+        let mut damaged = state.clone();
+        damaged[0] ^= 1;
+        assert_eq!(counted(&index), wanted, "{case} from memory");
+        states.extend([state, damaged]);
+    }
+    let lengths: std::collections::BTreeSet<usize> = states.iter().map(Vec::len).collect();
+    assert!(lengths.len() > 2, "there are copies: {lengths:?}");
+    // It was not written in vain.
+    let mut index = Index::open(&home).unwrap();
+    assert_eq!(update(&mut index, &folder.path("files")).files, 0);
+    let written = std::fs::metadata(home.join("copies")).unwrap();
+    counted(&index);
+    assert_eq!(std::fs::metadata(home.join("copies")).unwrap().ino(), written.ino());
 }
 
 /// Older versions fork a session by copying its lines with another id, so nothing but the path tells the two apart.
