@@ -100,7 +100,7 @@ impl Prices {
 
     /// Prices many requests: models that were looked up are remembered.
     pub(crate) fn lookup(&self) -> Lookup<'_> {
-        Lookup { prices: self, known: HashMap::default() }
+        Lookup { prices: self, known: HashMap::default(), last: (String::new(), self.model("")) }
     }
 }
 
@@ -109,6 +109,8 @@ impl Prices {
 pub(crate) struct Lookup<'p> {
     prices: &'p Prices,
     known: HashMap<String, Option<&'p Rates>, foldhash::fast::FixedState>,
+    /// The model before: most often it is the same again.
+    last: (String, Option<&'p Rates>),
 }
 
 impl Lookup<'_> {
@@ -117,11 +119,14 @@ impl Lookup<'_> {
         if asked.model == NO_MODEL {
             return Some(Money::ZERO);
         }
-        let rates = match self.known.get(asked.model) {
-            Some(rates) => *rates,
-            None => *self.known.entry(asked.model.to_owned()).or_insert(self.prices.model(asked.model)),
-        };
-        Some(rates?.price(asked))
+        if self.last.0 != asked.model {
+            asked.model.clone_into(&mut self.last.0);
+            self.last.1 = match self.known.get(asked.model) {
+                Some(rates) => *rates,
+                None => *self.known.entry(asked.model.to_owned()).or_insert(self.prices.model(asked.model)),
+            };
+        }
+        Some(self.last.1?.price(asked))
     }
 }
 

@@ -13,29 +13,50 @@ pub(crate) struct CallShare {
 }
 
 /// Returns the share of each call of a request, in their order.
-pub(crate) fn shares(request: &Request<'_>) -> Vec<CallShare> {
-    // Most requests make one.
-    if request.calls.len() == 1 {
-        return vec![CallShare { tokens: request.tokens, cost: request.cost, computed: request.computed }];
+pub(crate) fn shares(request: &Request<'_>) -> impl Iterator<Item = CallShare> {
+    let (whole, cost, computed) = (request.tokens, request.cost, request.computed);
+    let of = request.calls.len() as u64;
+    (0..of).map(move |at| {
+        let part = |whole: u64| part(whole, at, of);
+        let money = |whole: Money| Money::from_pico(part(whole.pico()));
+        CallShare {
+            tokens: Tokens {
+                input: part(whole.input),
+                output: part(whole.output),
+                cache_read: part(whole.cache_read),
+                cache_write_5m: part(whole.cache_write_5m),
+                cache_write_1h: part(whole.cache_write_1h),
+                reasoning: part(whole.reasoning),
+            },
+            cost: cost.map(money),
+            computed: computed.map(money),
+        }
+    })
+}
+
+/// Returns one of several equal parts of a whole. Each is the difference between two rounded sums, so nothing is lost.
+fn part(whole: u64, at: u64, of: u64) -> u64 {
+    // Most requests make one call.
+    if of == 1 {
+        return whole;
     }
-    let even = vec![1; request.calls.len()];
-    let parts = |whole: u64| Money::from_pico(whole).split(&even).into_iter().map(Money::pico).collect::<Vec<_>>();
-    let whole = request.tokens;
-    let classes =
-        [whole.input, whole.output, whole.cache_read, whole.cache_write_5m, whole.cache_write_1h, whole.reasoning].map(parts);
-    let cost = request.cost.map(|cost| cost.split(&even));
-    let computed = request.computed.map(|cost| cost.split(&even));
-    let share = |at: usize| CallShare {
-        tokens: Tokens {
-            input: classes[0][at],
-            output: classes[1][at],
-            cache_read: classes[2][at],
-            cache_write_5m: classes[3][at],
-            cache_write_1h: classes[4][at],
-            reasoning: classes[5][at],
-        },
-        cost: cost.as_ref().map(|parts| parts[at]),
-        computed: computed.as_ref().map(|parts| parts[at]),
-    };
-    (0..request.calls.len()).map(share).collect()
+    let (each, rest) = (whole / of, whole % of);
+    each + rest * (at + 1) / of - rest * at / of
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn parts_are_those_of_a_split_with_equal_weights(whole in prop_oneof![0..100_u64, any::<u64>()], of in 1..200_usize) {
+            let parts = Money::from_pico(whole).split(&vec![1; of]);
+            for (at, wanted) in parts.into_iter().enumerate() {
+                prop_assert_eq!(part(whole, at as u64, of as u64), wanted.pico());
+            }
+        }
+    }
 }

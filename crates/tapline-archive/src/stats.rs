@@ -175,9 +175,8 @@ impl Totals {
     /// Adds a whole request.
     #[cfg(feature = "export")]
     pub(crate) fn add_request(&mut self, request: &Request<'_>) {
-        let calls: Vec<CallEnd> = request.calls.iter().map(|(_, end)| *end).collect();
         let (tokens, cost, computed) = (request.tokens, request.cost, request.computed);
-        self.add(&Share { request, tokens, cost, computed, calls: &calls, whole: true });
+        self.add(&Share { request, tokens, cost, computed, calls: Ended::of(request), whole: true });
     }
 
     fn add(&mut self, share: &Share<'_>) {
@@ -202,11 +201,9 @@ impl Totals {
             self.unlisted += u64::from(request.unlisted);
             self.web_searches += request.searches;
         }
-        for end in *calls {
-            self.calls += 1;
-            self.call_errors += u64::from(*end == CallEnd::Failed);
-            self.call_denials += u64::from(*end == CallEnd::Denied);
-        }
+        self.calls += calls.all;
+        self.call_errors += calls.failed;
+        self.call_denials += calls.denied;
     }
 
     fn is_nothing(&self) -> bool {
@@ -256,9 +253,33 @@ struct Share<'r> {
     tokens: Tokens,
     cost: Option<Money>,
     computed: Option<Money>,
-    calls: &'r [CallEnd],
+    calls: Ended,
     /// Whether the request itself counts here.
     whole: bool,
+}
+
+/// How many calls there are, and how they ended.
+#[derive(Clone, Copy, Default)]
+struct Ended {
+    all: u64,
+    failed: u64,
+    denied: u64,
+}
+
+impl Ended {
+    fn of(request: &Request<'_>) -> Self {
+        request.calls.iter().map(|(_, end)| *end).collect()
+    }
+}
+
+impl FromIterator<CallEnd> for Ended {
+    fn from_iter<I: IntoIterator<Item = CallEnd>>(ends: I) -> Self {
+        ends.into_iter().fold(Self::default(), |sum, end| Self {
+            all: sum.all + 1,
+            failed: sum.failed + u64::from(end == CallEnd::Failed),
+            denied: sum.denied + u64::from(end == CallEnd::Denied),
+        })
+    }
 }
 
 /// One row.

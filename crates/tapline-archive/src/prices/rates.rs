@@ -119,7 +119,11 @@ impl Rates {
             Speed::Flex => self.flex,
         };
         let place = if asked.us_only { 110 } else { 100 };
-        let pico = exact.saturating_mul(u128::from(speed) * place).saturating_add(5_000) / 10_000;
+        // Most requests are multiplied by one: that needs no division.
+        let pico = match u128::from(speed) * place {
+            10_000 => exact,
+            times => exact.saturating_mul(times).saturating_add(5_000) / 10_000,
+        };
         let searches = self.web_search.pico().saturating_mul(asked.web_searches);
         Money::from_pico(u64::try_from(pico).unwrap_or(u64::MAX)) + Money::from_pico(searches)
     }

@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::keys::{Keys, model_hash};
-use super::{About, By, Query, Row, Share, Stats, Totals, blocks, trend};
-use crate::facts::{CallEnd, Limit, hash, note_limit};
+use super::{About, By, Ended, Query, Row, Share, Stats, Totals, blocks, trend};
+use crate::facts::{Limit, hash, note_limit};
 use crate::load::{DamagedFile, Part, Reader, Request, SessionFacts, project};
 use crate::shares::{CallShare, shares};
 
@@ -19,8 +19,11 @@ pub(super) struct Adder<'q> {
     /// Which sessions occur in which rows, and with which models if every row has its models: row, session and model. The row
     /// of everything is [`ALL`], and all models together are 0.
     seen: HashSet<(usize, u64, u64), foldhash::fast::FixedState>,
-    /// The row and the session of the request before: most often they are the same again.
+    /// The row and the session of the request before.
     last: (usize, u64),
+    /// The row that was asked for before, and the session: most often they are the same again.
+    last_row: usize,
+    last_session: (String, u64),
     /// The folder, the branch and the row of the request before.
     last_branch: (String, String, usize),
     unknown: BTreeSet<String>,
@@ -45,6 +48,8 @@ impl<'q> Adder<'q> {
             totals: Totals::default(),
             seen: HashSet::default(),
             last: (ALL, 0),
+            last_row: ALL,
+            last_session: (String::new(), hash("")),
             last_branch: Default::default(),
             unknown: BTreeSet::new(),
             damaged: Vec::new(),
@@ -56,12 +61,23 @@ impl<'q> Adder<'q> {
     }
 
     fn row(&mut self, key: &str) -> usize {
-        if let Some(&row) = self.by_key.get(key) {
-            return row;
+        if self.rows.get(self.last_row).is_none_or(|last| last.key != key) {
+            self.last_row = self.by_key.get(key).copied().unwrap_or_else(|| {
+                self.rows.push(Row { key: key.to_owned(), ..Row::default() });
+                self.by_key.insert(key.to_owned(), self.rows.len() - 1);
+                self.rows.len() - 1
+            });
         }
-        self.rows.push(Row { key: key.to_owned(), ..Row::default() });
-        self.by_key.insert(key.to_owned(), self.rows.len() - 1);
-        self.rows.len() - 1
+        self.last_row
+    }
+
+    /// Returns what stands for a session.
+    fn session_hash(&mut self, session: &str) -> u64 {
+        if self.last_session.0 != session {
+            session.clone_into(&mut self.last_session.0);
+            self.last_session.1 = hash(session);
+        }
+        self.last_session.1
     }
 
     /// Returns the row of a branch.
@@ -97,7 +113,8 @@ impl<'q> Adder<'q> {
             let CallShare { tokens, cost, computed } = share;
             let row = self.row(tool);
             // The request itself counts once, with its first call.
-            self.add(row, session, &Share { request, tokens, cost, computed, calls: &[*end], whole: at == 0 });
+            let calls = [*end].into_iter().collect();
+            self.add(row, session, &Share { request, tokens, cost, computed, calls, whole: at == 0 });
         }
     }
 
@@ -179,11 +196,10 @@ impl Reader for Adder<'_> {
         if request.cost.is_none() && request.tokens.total() > 0 {
             self.unknown.insert(request.model.to_owned());
         }
-        let ends: Vec<CallEnd> = request.calls.iter().map(|(_, end)| *end).collect();
         let (tokens, cost, computed) = (request.tokens, request.cost, request.computed);
-        let whole = Share { request, tokens, cost, computed, calls: &ends, whole: true };
+        let whole = Share { request, tokens, cost, computed, calls: Ended::of(request), whole: true };
         self.totals.add(&whole);
-        let session = hash(request.session);
+        let session = self.session_hash(request.session);
         if self.last.1 != session {
             self.seen.insert((ALL, session, 0));
         }
