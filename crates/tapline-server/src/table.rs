@@ -166,8 +166,8 @@ mod tests {
             assert_eq!(table.get(n).unwrap(), Some(wanted[n]));
         }
         assert_eq!(table.get(count).unwrap(), None);
-        for line in [0, 1, 500, count as u64 / 3 - 1] {
-            assert_eq!(table.begun_by(line).unwrap(), 3 * (line as usize + 1));
+        for line in [0, 1, 500, count / 3 - 1] {
+            assert_eq!(table.begun_by(line as u64).unwrap(), 3 * (line + 1));
         }
         assert_eq!(table.begun_by(u64::MAX).unwrap(), count);
     }
