@@ -45,7 +45,7 @@ pub(crate) struct Serve {
     /// Let the page answer, interrupt and stop runs and chats that are pushed here (`tapline run --push`, `tapline chat --push`)
     #[arg(long)]
     pub(crate) allow_control: bool,
-    /// Warn on the page when a month costs more than this, in USD: in all, or in projects with this in their folder's path; can be repeated
+    /// Warn on the page when a month costs more than this, in USD: in all, or in projects with this in their folder's path; can be repeated [default: those of config.toml]
     #[arg(long, value_name = "[PROJECT=]USD", value_parser = budget)]
     pub(crate) budget: Vec<Budget>,
     /// Send spans and metrics of what happens from now on to this OpenTelemetry receiver [default: $OTEL_EXPORTER_OTLP_ENDPOINT]
@@ -61,7 +61,7 @@ pub(crate) struct Serve {
 }
 
 /// Reads `200` or `shop=50`.
-fn budget(text: &str) -> Result<Budget, String> {
+pub(crate) fn budget(text: &str) -> Result<Budget, String> {
     // A path may have the sign in it, an amount does not.
     let (project, amount) = text.rsplit_once('=').map_or((None, text), |(project, amount)| (Some(project.trim()), amount));
     if project.is_some_and(str::is_empty) {
