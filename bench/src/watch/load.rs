@@ -272,12 +272,16 @@ impl Poster {
         }
     }
 
-    /// Begins a session of tapline's, and waits until it is there.
+    /// Begins a session of tapline's.
     pub(super) fn begin(&mut self, run: &str, session: &str) -> io::Result<()> {
         let init = json!({"type": "system", "subtype": "init", "session_id": session, "model": "claude-opus-4-7", "cwd": "/home/dev/shop", "tools": ["Bash"]});
         let prompt =
             json!({"type": "user", "session_id": session, "message": {"role": "user", "content": "make the tests pass again"}});
-        self.post(&format!("/api/v1/ingest/{run}"), &format!("{init}\n{prompt}\n"))?;
+        self.post(&format!("/api/v1/ingest/{run}"), &format!("{init}\n{prompt}\n"))
+    }
+
+    /// Waits until a session is there.
+    pub(super) fn wait_for(&mut self, session: &str) -> io::Result<()> {
         while self.ask("GET", &format!("/api/v1/sessions/{session}/steps?limit=1"), "")? != 200 {
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -367,6 +371,7 @@ pub fn turn(extent: Extent, load: &Load, server: Child) -> io::Result<Turn> {
     let mut poster = Poster::new(address)?;
     if matches!(load, Load::Tapline) {
         poster.begin("bench", SESSION)?;
+        poster.wait_for(SESSION)?;
     }
     let before = server.memory()?;
     let mut clients = Clients::new(began)?;
@@ -409,6 +414,7 @@ pub fn hour(events: u64, server: Child) -> io::Result<Vec<(String, u64)>> {
     let began = Instant::now();
     let mut poster = Poster::new(server.address)?;
     poster.begin("bench", SESSION)?;
+    poster.wait_for(SESSION)?;
     let mut clients = Clients::new(began)?;
     clients.connect_all(server.address, 10, 10)?;
     let mut samples = vec![("start".to_owned(), server.memory()?)];

@@ -74,9 +74,13 @@ pub fn turn(own: Own, load: &Load, server: Child) -> io::Result<(Turn, u64)> {
     let mut poster = Poster::new(address)?;
     let before = server.memory()?;
     let mut clients = Clients::new(began)?;
+    let is_tapline = matches!(load, Load::Tapline);
+    for n in (0..own.sessions).filter(|_| is_tapline) {
+        poster.begin(&name(n), &name(n))?;
+    }
     for n in 0..own.sessions {
-        if matches!(load, Load::Tapline) {
-            poster.begin(&name(n), &name(n))?;
+        if is_tapline {
+            poster.wait_for(&name(n))?;
         }
         clients.connect(address, Some(&name(n)))?;
         clients.wait_for_heads(64)?;
