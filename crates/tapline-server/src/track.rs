@@ -536,6 +536,27 @@ mod tests {
     }
 
     #[test]
+    fn a_sub_agent_of_a_transcript_is_at_work_until_it_is_told_that_it_ended() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../fixtures/transcripts/claude-background/claude/projects/-home-dev-claude-background");
+        let path = folder.join("65c4a9db-53af-4ecc-a4cd-c213ed6d4b27.jsonl");
+        let mut source = Source::open(&path, SourceOptions::default()).unwrap();
+        let (mut track, mut cards, mut seen) = (Track::default(), Cards::default(), Vec::new());
+        while let Some((_, steps)) = source.advance().unwrap() {
+            for step in &steps {
+                let changed = cards.accept(step);
+                track.accept(step, changed.first().and_then(|n| cards.get(*n)));
+                let states = track.agents.iter().map(|agent| agent.state.clone());
+                seen.extend(states.map(|state| (state, matches!(step.what, What::Task(_)))));
+            }
+        }
+        // It is at work when its call has its answer, and until its task ends.
+        let ends = seen.iter().position(|(state, _)| state == "finished").unwrap();
+        assert!(ends > 3 && seen[ends].1 && seen[..ends].iter().all(|(state, _)| state == "running"), "{seen:?}");
+        assert!(seen[ends..].iter().all(|(state, _)| state == "finished"), "{seen:?}");
+    }
+
+    #[test]
     fn a_turn_begins_with_a_prompt_and_counts_from_then_on() {
         let mut most = 0;
         let end = track("claude-2.1.325/multi.jsonl", |step, track| {
