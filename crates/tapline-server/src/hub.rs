@@ -139,6 +139,11 @@ impl Hub {
         Self { shown: Mutex::default(), list, shelf, spools, controls, broken, otlp }
     }
 
+    /// Returns the folder for files without names.
+    pub(crate) fn spools(&self) -> &Path {
+        &self.spools
+    }
+
     fn open_follower(&self, file: &SessionFile, grows: bool) -> std::io::Result<Follower> {
         Follower::open(file.clone(), grows, &self.spools, self.otlp.as_ref().map(Otlp::spans))
     }
