@@ -39,8 +39,9 @@ pub fn serve(args: &[&str]) -> io::Result<()> {
     match args {
         ["tapline", folder] => server::tapline(folder.as_ref()),
         ["page", home] => server::page(home.as_ref()),
-        ["peer"] => peer::serve(),
-        _ => Err(io::Error::other("serve tapline FOLDER | page HOME | peer")),
+        ["peer"] => peer::serve(None),
+        ["peer", folder] => peer::serve(Some(folder.as_ref())),
+        _ => Err(io::Error::other("serve tapline FOLDER | page HOME | peer [FOLDER]")),
     }
 }
 
@@ -69,7 +70,7 @@ pub fn clients(extent: Extent, folder: &Path) -> io::Result<String> {
         let turn = load::turn(extent, &Load::Tapline, Child::tapline(&home)?)?;
         sizes = turn.sizes;
         turns[0].push(turn);
-        turns[1].push(load::turn(extent, &Load::Peer(sizes), Child::peer()?)?);
+        turns[1].push(load::turn(extent, &Load::Peer(sizes), Child::peer(None)?)?);
         std::fs::remove_dir_all(&home)?;
     }
     let mut out = format!(
@@ -117,7 +118,7 @@ fn write_turns(out: &mut String, turns: &[Vec<Turn>; 2], seconds: u64) {
     }
 }
 
-/// As many sessions as followers: how long an event takes to reach the one who follows its session.
+/// As many sessions as followers, and both servers keep what is posted: how long an event takes to reach the one who follows its session.
 pub fn sessions(extent: Extent, folder: &Path) -> io::Result<String> {
     raise_limit()?;
     let own = own::Own { sessions: extent.follow, batch: extent.batch, seconds: extent.seconds };
@@ -129,7 +130,7 @@ pub fn sessions(extent: Extent, folder: &Path) -> io::Result<String> {
         for at in 0..2 {
             let (load, child) = match at {
                 0 => (Load::Tapline, Child::tapline(&home)?),
-                _ => (Load::Peer(sizes), Child::peer()?),
+                _ => (Load::Peer(sizes), Child::peer(Some(&home.join("peer")))?),
             };
             let (turn, behind) = own::turn(own, &load, child)?;
             sizes = turn.sizes;

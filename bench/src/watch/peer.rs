@@ -1,9 +1,12 @@
-//! A plain axum broadcast of the same work, as its documentation shows it: what is posted goes to everybody who listens.
+//! A plain axum broadcast of the same work, as its documentation shows it: what is posted goes to everybody who listens. With a folder, what is
+//! posted is appended to a file and flushed to the disk first.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::io;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use axum::Router;
 use axum::extract::{Path, Query, State};
@@ -28,6 +31,31 @@ struct Told {
 struct Channels {
     list: broadcast::Sender<Told>,
     sessions: Arc<RwLock<HashMap<String, broadcast::Sender<Told>>>>,
+    kept: Option<Arc<Kept>>,
+}
+
+/// The files of the runs.
+struct Kept {
+    folder: PathBuf,
+    files: Mutex<HashMap<String, Arc<File>>>,
+}
+
+impl Kept {
+    /// Appends bytes to the file of a run, and waits until they are on the disk.
+    fn append(&self, run: &str, data: &str) -> io::Result<()> {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = match files.get(run) {
+            Some(file) => Arc::clone(file),
+            None => {
+                let file = Arc::new(File::options().append(true).create(true).open(self.folder.join(run))?);
+                files.insert(run.to_owned(), Arc::clone(&file));
+                file
+            }
+        };
+        drop(files);
+        (&*file).write_all(data.as_bytes())?;
+        file.sync_data()
+    }
 }
 
 impl Channels {
@@ -54,6 +82,13 @@ async fn take(
     Query(query): Query<HashMap<String, u64>>,
     data: String,
 ) -> &'static str {
+    if let Some(kept) = channels.kept.clone() {
+        let (run, data) = (run.clone(), data.clone());
+        let appended = tokio::task::spawn_blocking(move || kept.append(&run, &data)).await;
+        if !matches!(appended, Ok(Ok(()))) {
+            return "the disk failed\n";
+        }
+    }
     let told = |first: u64, name| data.lines().zip(first..).map(move |(line, id)| Told { id, name, data: line.to_owned() });
     let channel = channels.session(&run);
     for name in ["step", "row"] {
@@ -71,9 +106,14 @@ async fn follow(
 }
 
 /// Serves until nobody needs it any more.
-pub fn serve() -> io::Result<()> {
+pub fn serve(folder: Option<&std::path::Path>) -> io::Result<()> {
     super::raise_limit()?;
-    let channels = Channels { list: broadcast::Sender::new(ROOM), sessions: Arc::default() };
+    let keep = |folder: &std::path::Path| {
+        std::fs::create_dir_all(folder)?;
+        Ok::<_, io::Error>(Arc::new(Kept { folder: folder.to_owned(), files: Mutex::default() }))
+    };
+    let kept = folder.map(keep).transpose()?;
+    let channels = Channels { list: broadcast::Sender::new(ROOM), sessions: Arc::default(), kept };
     let routes = Router::new()
         .route("/api/v1/events", get(|State(channels): State<Channels>| async move { events(&channels.list) }))
         .route("/api/v1/sessions/{id}/events", get(follow))
