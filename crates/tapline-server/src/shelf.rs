@@ -9,7 +9,7 @@ use tapline_archive::facts::End;
 use tapline_archive::search::{SearchFound, SearchOptions, SearchQuery, TextIndex};
 use tapline_archive::sessions::{ListedSession, SessionFilter, SessionState, sessions};
 use tapline_archive::stats::{Query, Stats, stats};
-use tapline_archive::telemetry::measure;
+use tapline_archive::telemetry::{measure, runs};
 use tapline_archive::{ArchiveError, Index, Places, Prices, Selection, project};
 use tapline_protocol::Moment;
 use tapline_recording::Redactor;
@@ -31,6 +31,8 @@ pub(crate) struct Shelved {
     pub(crate) row: Arc<Row>,
     /// What opens it, if it is still there.
     pub(crate) file: Option<SessionFile>,
+    /// The recordings of its runs, the oldest first.
+    pub(crate) runs: Vec<PathBuf>,
 }
 
 /// The archive.
@@ -110,6 +112,11 @@ impl Shelf {
     /// Returns the row of a session.
     pub(crate) fn row(&self, id: &str) -> Option<Arc<Row>> {
         locked(&self.rows).get(id).map(|shelved| Arc::clone(&shelved.row))
+    }
+
+    /// Returns the recordings of a session's runs, the oldest first.
+    pub(crate) fn runs(&self, id: &str) -> Vec<PathBuf> {
+        locked(&self.rows).get(id).map(|shelved| shelved.runs.clone()).unwrap_or_default()
     }
 
     /// Reads what is new. Returns the rows that changed.
@@ -263,7 +270,7 @@ fn shelved(session: &ListedSession) -> Shelved {
         source,
         ..Row::default()
     };
-    Shelved { row: Arc::new(row), file }
+    Shelved { row: Arc::new(row), file, runs: runs(facts) }
 }
 
 #[cfg(test)]
