@@ -46,6 +46,8 @@ pub(crate) struct Live {
     asked: AtomicU64,
     /// How long its file was when it was read last.
     pub(crate) length: AtomicU64,
+    /// Who looks at its file.
+    pub(crate) looked_at: Mutex<()>,
     /// Whether readers do not know yet what was read.
     untold: AtomicBool,
     /// The name under which it is pushed, once it is known.
@@ -154,7 +156,7 @@ impl Hub {
         if let Some(otlp) = self.otlp.as_ref().filter(|_| !spans.is_empty())
             && self.of_file(&live.file.path).is_some_and(|shown| Arc::ptr_eq(&shown, live))
         {
-            otlp.offer(spans);
+            otlp.offer_of(&self.shelf, live.file.recording.as_deref(), follower.session(), spans);
         }
     }
 
@@ -162,7 +164,9 @@ impl Hub {
     pub(crate) fn end_export(&self) {
         let Some(otlp) = &self.otlp else { return };
         for live in self.live() {
-            otlp.offer(locked(&live.follower).last_spans());
+            let mut follower = locked(&live.follower);
+            let spans = follower.last_spans();
+            otlp.offer_of(&self.shelf, live.file.recording.as_deref(), follower.session(), spans);
         }
         otlp.finish();
     }
@@ -241,6 +245,7 @@ impl Hub {
             feed: Arc::new(Feed::new(SESSION)),
             asked: AtomicU64::new(0),
             length: AtomicU64::new(length),
+            looked_at: Mutex::default(),
             untold: AtomicBool::new(false),
             run: OnceLock::new(),
         });
@@ -430,7 +435,9 @@ impl Hub {
     /// Stops reading a session. Its row is the archive's from now on.
     pub(crate) fn forget(&self, live: &Live) {
         if let Some(otlp) = &self.otlp {
-            otlp.offer(locked(&live.follower).last_spans());
+            let mut follower = locked(&live.follower);
+            let spans = follower.last_spans();
+            otlp.offer_of(&self.shelf, live.file.recording.as_deref(), follower.session(), spans);
         }
         let mut shown = locked(&self.shown);
         shown.by_path.remove(&live.file.path);

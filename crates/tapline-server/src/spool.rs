@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::table::{Place, Table, nameless};
 
 /// How many bytes wait in memory before they are written.
-const PENDING: usize = 64 << 10;
+const PENDING: usize = 16 << 10;
 
 /// How many bytes of replaced steps the file may have, beside as many as the steps have.
 const SPARE: u64 = 1 << 20;

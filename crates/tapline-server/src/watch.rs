@@ -1,5 +1,5 @@
-//! The watcher: one thread that looks for files that appear and grow, and one that keeps the archive's rows current. Looking every now and
-//! then is enough, works on every file system, and needs nothing set up.
+//! The watcher: one thread that looks for files that appear and grow, one that reads what is pushed, and one that keeps the archive's rows
+//! current. Looking every now and then is enough, works on every file system, and needs nothing set up.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -99,7 +99,7 @@ impl Watch {
             let (hub, stop) = (Arc::clone(hub), Arc::clone(&stop));
             thread::Builder::new().name(name.to_owned()).spawn(move || run(&hub, &stop))
         };
-        let threads = vec![spawn("watch", watch)?, spawn("shelve", shelve)?];
+        let threads = vec![spawn("watch", watch)?, spawn("pushed", read_pushes)?, spawn("shelve", shelve)?];
         Ok(Self { stop, threads, hub: Arc::clone(hub) })
     }
 
@@ -193,14 +193,24 @@ fn watch(hub: &Arc<Hub>, stop: &Stop) {
         let next = Instant::now() + if soon > LOOKS - 2 { PEEK } else { TICK };
         loop {
             let time = if more { Duration::ZERO } else { next.saturating_duration_since(Instant::now()).min(PEEK) };
-            let Some(pushed) = stop.wait_for_pushes(time) else { return };
-            for folder in &pushed {
-                more |= look_at_push(hub, folder, stop);
+            if stop.wait(time) {
+                return;
             }
             if more || next <= Instant::now() || folders.0.len() < FEW && folders.have_changed() {
                 break;
             }
         }
+    }
+}
+
+/// Reads what is pushed, at once: it does not wait until folders were looked at.
+fn read_pushes(hub: &Arc<Hub>, stop: &Stop) {
+    let mut unread: HashSet<PathBuf> = HashSet::new();
+    loop {
+        let time = if unread.is_empty() { SCAN } else { Duration::ZERO };
+        let Some(pushed) = stop.wait_for_pushes(time) else { return };
+        unread.extend(pushed);
+        unread.retain(|folder| look_at_push(hub, folder, stop));
     }
 }
 
@@ -221,6 +231,8 @@ fn look_at_push(hub: &Arc<Hub>, folder: &Path, stop: &Stop) -> bool {
 
 /// Looks whether a session grew. Returns whether there is more to read.
 fn look(hub: &Arc<Hub>, live: &Arc<Live>, stop: &Stop) -> bool {
+    // Two who look at the same time must not take an older length for a file that was cut.
+    let _turn = locked(&live.looked_at);
     let length = std::fs::metadata(&live.file.path).map_or(0, |meta| meta.len());
     let known = live.length.swap(length, Ordering::Relaxed);
     let (is_current, has_ended) = {
