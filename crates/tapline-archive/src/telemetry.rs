@@ -83,7 +83,9 @@ pub fn session_span(runs: &[PathBuf]) -> Option<AgentSpan> {
         while let Some((_, steps)) = source.advance().ok()? {
             spans.note_agent(source.agent());
             spans.note_fork(source.goes_on());
-            steps.iter().for_each(|step| spans.accept(step));
+            for step in &steps {
+                spans.accept(step);
+            }
             // Only the last span is wanted.
             drop(spans.take());
         }
@@ -157,5 +159,28 @@ mod tests {
         leave_out_copies(&mut all);
         assert_eq!(all, [plain, own, other]);
         std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn sub_agents_in_files_of_their_own_have_spans_below_the_calls_that_started_them() {
+        let folder =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/transcripts/codex-subagents/codex/archived_sessions");
+        let path = folder.join("rollout-2026-11-16T15-22-46-01a1e4f4-202e-78b3-9357-95885bd9ca01.jsonl");
+        let mut source = Source::open(&path, SourceOptions::default()).unwrap();
+        let mut spans = Spans::default();
+        while let Some((_, steps)) = source.advance().unwrap() {
+            spans.note_agent(source.agent());
+            for step in &steps {
+                spans.accept(step);
+            }
+        }
+        spans.finish(None);
+        let spans = spans.take();
+        let call = spans.iter().find(|span| span.text("gen_ai.tool.call.id") == Some("call_codex_subagents_2_1")).unwrap();
+        let agents: Vec<_> = spans.iter().filter(|span| span.parent == Some(call.span_id)).collect();
+        let [agent] = agents[..] else { panic!("{agents:?}") };
+        assert_eq!(agent.operation, Operation::InvokeAgent);
+        // It goes on after the call has its result.
+        assert!(call.start <= agent.start && call.end < agent.end && agent.error.is_none(), "{call:?} {agent:?}");
     }
 }
