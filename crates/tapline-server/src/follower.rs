@@ -22,6 +22,9 @@ pub(crate) const RECENT: u64 = 30 * 60 * 1_000;
 /// A recording without an end may be of a run that waits.
 const RECORDED: u64 = 24 * 60 * 60 * 1_000;
 
+/// How many bytes of steps that changed stay in memory until they are told.
+const TOLD: usize = 256 << 10;
+
 /// How many characters of a folder a row has.
 const LONGEST_PATH: usize = 4_096;
 
@@ -104,6 +107,8 @@ impl std::fmt::Debug for Follower {
 pub(crate) struct Changed {
     /// The steps, new ones and others.
     pub(crate) steps: BTreeSet<usize>,
+    /// The first of them as JSON, as long as they have few bytes: whoever tells them need not read them again.
+    pub(crate) json: Vec<String>,
 }
 
 impl Follower {
@@ -171,7 +176,7 @@ impl Follower {
             }
             self.is_current = false;
         }
-        self.keep(&changed)?;
+        self.keep(&mut changed)?;
         if let Some(failed) = source.untold_end().filter(|_| self.is_current) {
             self.track.note_end(failed);
             self.spans.iter_mut().for_each(|spans| spans.note_end(failed));
@@ -199,7 +204,8 @@ impl Follower {
     }
 
     /// Keeps what changed as JSON, and forgets it.
-    fn keep(&mut self, changed: &Changed) -> io::Result<()> {
+    fn keep(&mut self, changed: &mut Changed) -> io::Result<()> {
+        let mut room = TOLD;
         let first = self.spool.len();
         for n in &changed.steps {
             let card = &self.cards[*n];
@@ -212,8 +218,13 @@ impl Follower {
                 html: &html,
             };
             let line = n.checked_sub(first).and_then(|at| self.lines.get(at)).copied().unwrap_or_default();
-            self.spool.put(*n, line, &serde_json::to_string(&row)?)?;
+            let json = serde_json::to_string(&row)?;
+            self.spool.put(*n, line, &json)?;
             self.cards.release(*n);
+            room = room.saturating_sub(json.len());
+            if room > 0 {
+                changed.json.push(json);
+            }
         }
         self.lines.clear();
         Ok(())

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::controls::Controls;
 use crate::feed::{Feed, FeedLimits};
-use crate::follower::{Follower, SessionFile};
+use crate::follower::{Changed, Follower, SessionFile};
 use crate::ingest::run_of;
 use crate::otlp::Otlp;
 use crate::row::{Origin, Row, now};
@@ -279,7 +279,7 @@ impl Hub {
         let mut follower = locked(&live.follower);
         let changed = follower.advance();
         let failed = changed.is_err();
-        let steps = changed.map(|changed| changed.steps).unwrap_or_default();
+        let Changed { steps, json } = changed.unwrap_or_default();
         // First: whoever gets a snapshot has the number of steps that its events lead to.
         live.steps.store(follower.len(), Ordering::Release);
         let untold = live.untold.load(Ordering::Relaxed);
@@ -290,8 +290,9 @@ impl Hub {
             live.untold.store(false, Ordering::Relaxed);
             live.feed.skip();
         } else {
+            let mut json = json.into_iter();
             for n in steps {
-                match follower.step(n) {
+                match json.next().map_or_else(|| follower.step(n), Ok) {
                     Ok(step) => live.feed.publish_text("step", &step),
                     Err(_) => live.feed.skip(),
                 }

@@ -288,10 +288,10 @@ impl Otlp {
 
     /// Takes spans of a session. If it has several runs, its own span counts all of them: each has a recording, and whoever reads it knows
     /// only that one.
-    pub(crate) fn offer_of(&self, shelf: &Shelf, recording: Option<&Path>, id: Option<&str>, mut spans: Vec<AgentSpan>) {
+    pub(crate) fn offer_of(&self, archive: &Shelf, recording: Option<&Path>, id: Option<&str>, mut spans: Vec<AgentSpan>) {
         if let Some((own, id)) = recording.zip(id) {
             for span in spans.iter_mut().filter(|span| span.operation == Operation::Session) {
-                let runs = self.runs_with(shelf, own, id);
+                let runs = self.runs_with(archive, own, id);
                 if let Some(whole) = whole_span(&runs).filter(|whole| whole.span_id == span.span_id) {
                     (span.start, span.attributes) = (whole.start.min(span.start), whole.attributes);
                 }
@@ -301,9 +301,9 @@ impl Otlp {
     }
 
     /// Returns the recordings of a session's runs so far, the oldest first: those that the archive knows, those that were told since, and this one.
-    fn runs_with(&self, shelf: &Shelf, own: &Path, id: &str) -> Vec<PathBuf> {
+    fn runs_with(&self, archive: &Shelf, own: &Path, id: &str) -> Vec<PathBuf> {
         let mut told = locked(&self.told);
-        let mut runs = shelf.runs(id);
+        let mut runs = archive.runs(id);
         for (_, run) in told.iter().filter(|(session, _)| session == id) {
             if !runs.contains(run) {
                 runs.push(run.clone());
