@@ -9,7 +9,7 @@ use tapline_recording::{Redactor, SHORTEST_VALUE};
 use tapline_server::Budget;
 use tapline_session::rulefile::{self, File, Holds, Key, RuleFile, any};
 
-use crate::args::serve::budget;
+use crate::money::budget;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
